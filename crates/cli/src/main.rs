@@ -1,0 +1,3 @@
+//! The `converge` binary.
+
+fn main() {}

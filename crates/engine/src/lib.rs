@@ -1,0 +1,1 @@
+//! Observe, plan, apply, verify, snapshot, roll back; one stream of events.

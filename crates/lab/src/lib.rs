@@ -1,0 +1,1 @@
+//! Throw-away real hosts for tests and demos.

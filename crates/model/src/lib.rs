@@ -1,0 +1,1 @@
+//! Inventory, variables, roles and playbooks to typed declarations per host.

@@ -1,0 +1,1 @@
+//! The graph of roles, the virtual host, targeting and batches; the plan.

@@ -1,0 +1,1 @@
+//! The diff renderer: plans, diffs, progress and graphs to terminal, JSON, DOT and Mermaid.

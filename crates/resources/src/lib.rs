@@ -1,0 +1,1 @@
+//! The kinds that a user writes: one file each.

@@ -1,0 +1,1 @@
+//! Plan files, snapshots, journal, blobs: versioned and content-addressed.

@@ -1,0 +1,1 @@
+//! Source text to spanned nodes; diagnostics with spans, help and a code.

@@ -1,0 +1,1 @@
+//! The minijinja environment: filters, tests, native values, spans.

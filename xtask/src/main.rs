@@ -1,0 +1,3 @@
+//! What a contributor types: `cargo xtask demo|test|bench`.
+
+fn main() {}
