@@ -1,1 +1,25 @@
 //! The contract of objects and resources: states, claims, probes, steps. No I/O.
+//!
+//! An *object* is something a machine has (a path, a package, a unit): see [`Object`]. A *resource* is a kind
+//! that a user writes (`file`, `line`, `package`): see [`Resource`]. Objects know how to look, compare, change,
+//! save and restore; resources only map what is seen to what is wanted.
+
+mod claim;
+mod content;
+mod loaded;
+mod object;
+mod probe;
+mod resource;
+mod state;
+mod step;
+mod view;
+
+pub use claim::{Claim, ClaimMode};
+pub use content::{Content, Digest};
+pub use loaded::{LOAD_KEYWORD, Source, Template};
+pub use object::{AnswerError, AttributeChange, Change, DynObject, Erased, Object, Reversibility};
+pub use probe::{Answer, Probe, RunAnswer};
+pub use resource::{DynResource, KindInfo, ParamError, Resource, Stop, Wanted, parse_params};
+pub use state::{BadState, ObjectId, Observed, State, decode_field, encode_field};
+pub use step::{Step, quote};
+pub use view::{Named, View, Wait};

@@ -1,0 +1,119 @@
+//! Parameters that name a file of the role. The model reads or renders it before the kind sees it.
+
+use crate::Content;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+use std::borrow::Cow;
+
+/// The schema keyword by which the model finds parameters to load: `"template"` or `"source"`.
+pub const LOAD_KEYWORD: &str = "x-converge-load";
+
+/// A parameter written as a path under the role's `templates/`, handed over as
+/// `{"path": "x.conf.j2", "text": "…rendered…"}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// As the user wrote it.
+    pub path: String,
+    /// The rendered text.
+    pub text: String,
+}
+
+/// A parameter written as a path under the role's `files/`, handed over as `{"path": "x", "hex": "…"}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// As the user wrote it.
+    pub path: String,
+    /// The file's bytes.
+    pub content: Content,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTemplate {
+    path: String,
+    text: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSource {
+    path: String,
+    hex: String,
+}
+
+impl<'de> Deserialize<'de> for Template {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        RawTemplate::deserialize(d).map(|RawTemplate { path, text }| Self { path, text })
+    }
+}
+
+impl<'de> Deserialize<'de> for Source {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let RawSource { path, hex } = RawSource::deserialize(d)?;
+        let bytes = from_hex(&hex).ok_or_else(|| serde::de::Error::custom("not hexadecimal"))?;
+        Ok(Self { path, content: Content::new(bytes) })
+    }
+}
+
+impl Template {
+    /// The JSON that a kind reads a template from.
+    pub fn loaded(path: &str, text: &str) -> serde_json::Value {
+        serde_json::json!({"path": path, "text": text})
+    }
+}
+
+impl Source {
+    /// The JSON that a kind reads a source from.
+    pub fn loaded(path: &str, bytes: &[u8]) -> serde_json::Value {
+        let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+        serde_json::json!({"path": path, "hex": hex})
+    }
+}
+
+fn from_hex(hex: &str) -> Option<Vec<u8>> {
+    if !hex.is_ascii() || !hex.len().is_multiple_of(2) {
+        return None;
+    }
+    (0..hex.len())
+        .step_by(2)
+        .map(|i| hex.get(i..i + 2).and_then(|h| u8::from_str_radix(h, 16).ok()))
+        .collect()
+}
+
+impl JsonSchema for Template {
+    fn schema_name() -> Cow<'static, str> {
+        "Template".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "x-converge-load": "template"})
+    }
+}
+
+impl JsonSchema for Source {
+    fn schema_name() -> Cow<'static, str> {
+        "Source".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "x-converge-load": "source"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_model_loads_the_kind_reads() {
+        let t: Template = serde_json::from_value(Template::loaded("a.j2", "x\n")).unwrap();
+        assert_eq!((t.path.as_str(), t.text.as_str()), ("a.j2", "x\n"));
+        let s: Source = serde_json::from_value(Source::loaded("a", &[0, 255, 7])).unwrap();
+        assert_eq!(s.content.bytes(), [0, 255, 7]);
+        assert!(serde_json::from_value::<Source>(serde_json::json!({"path": "a", "hex": "0é"})).is_err());
+    }
+}

@@ -1,0 +1,82 @@
+//! What a resource may look at while it plans.
+
+use crate::{Content, Digest, Object, ObjectId, Probe, RunAnswer, State, Stop};
+use serde::{Deserialize, Serialize};
+
+/// What a deferred item waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// The address of the earlier item, `role/resource name`; empty when it is no item.
+    pub item: String,
+    /// Why nothing can know before: `the package may bring /etc/foo.conf`.
+    pub reason: String,
+}
+
+/// What `restart_on` names: another resource of the same role, as it will be when its turn is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// SHA-256 over the lines of all objects that it claims, after it.
+    pub digest: String,
+    /// True when this run changes it.
+    pub changed: bool,
+    /// The newest moment (a path's mtime) of its objects, in seconds since 1970.
+    pub newest: Option<i64>,
+}
+
+/// The virtual host: what was seen, with the results of all earlier items of the same run laid over it.
+///
+/// Methods return `Err(Stop)` when more must be known first, so that a plan reads with `?`.
+pub trait View {
+    /// The state of an object.
+    ///
+    /// # Errors
+    /// `Stop::Ask` when it was not observed yet; `Stop::Failed` when it cannot be read.
+    fn observed(&self, object: &ObjectId) -> Result<crate::Observed, Stop>;
+
+    /// The content of this digest.
+    ///
+    /// # Errors
+    /// `Stop::Ask(Probe::Content(path))` when it was not fetched yet; `Stop::Failed` when the file at `path` is too large.
+    fn content(&self, path: &str, digest: &Digest) -> Result<Content, Stop>;
+
+    /// The answer to a read-only script. It shows the host before this run: see [`View::pending`].
+    ///
+    /// # Errors
+    /// `Stop::Ask` when it was not asked yet; `Stop::Failed` when it could not be run.
+    fn run(&self, probe: &Probe) -> Result<RunAnswer, Stop>;
+
+    /// Why this object, absent now, may be there when the item's turn comes: an earlier item of this run
+    /// installs a package or runs a command that may bring it. `None` when nothing of the sort comes first, or when
+    /// an earlier item has determined the object since.
+    fn may_appear(&self, object: &ObjectId) -> Option<Wait>;
+
+    /// The last earlier item of this run that changes something on this host, if any: what a script answers
+    /// now it may not answer then.
+    fn pending(&self) -> Option<Wait>;
+
+    /// The resource that `restart_on` names.
+    ///
+    /// # Errors
+    /// `Stop::Invalid` when no earlier resource of the role has this name; `Stop::Deferred` when it is deferred itself.
+    fn named(&self, name: &str) -> Result<Named, Stop>;
+}
+
+impl dyn View + '_ {
+    /// The typed state of an object.
+    ///
+    /// # Errors
+    /// As [`View::observed`]; `Stop::Failed` when the state is not of this object.
+    pub fn state<O: Object>(&self, key: &str) -> Result<O::State, Stop> {
+        let object = ObjectId::new(O::KIND, key);
+        let observed = self.observed(&object)?;
+        O::State::try_from(observed.state).map_err(|e| Stop::Failed(format!("{object}: {e}")))
+    }
+
+    /// The raw state of an object.
+    ///
+    /// # Errors
+    /// As [`View::observed`].
+    pub fn raw(&self, object: &ObjectId) -> Result<State, Stop> {
+        Ok(self.observed(object)?.state)
+    }
+}
