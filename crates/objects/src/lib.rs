@@ -1,1 +1,17 @@
 //! What a machine has: one file an object, with its state, probe, parsing, steps, save and restore.
+
+pub mod command;
+pub mod group;
+pub mod package;
+pub mod path;
+pub mod sysctl;
+pub mod unit;
+pub mod user;
+
+pub use command::{Command, CommandState, Guard};
+pub use group::GroupState;
+pub use package::PackageState;
+pub use path::PathState;
+pub use sysctl::SysctlState;
+pub use unit::UnitState;
+pub use user::UserState;
