@@ -1,1 +1,25 @@
 //! Source text to spanned nodes; diagnostics with spans, help and a code.
+//!
+//! Every value that a user wrote is a [`Node`]: a [`Value`] with the [`Span`] it was written at. Complaints are
+//! [`Diagnostic`]s that point at spans. Typed structs are read out of nodes with [`from_node`], so that a wrong type or an
+//! unknown key is reported where it stands in the file.
+
+mod de;
+mod diagnostic;
+mod node;
+mod report;
+mod scalar;
+mod source;
+mod spanned;
+mod suggest;
+mod yaml;
+
+pub use de::{DeError, from_node};
+pub use diagnostic::{Diagnostic, Diagnostics, Severity};
+pub use node::{Node, Value, format_float};
+pub use report::Report;
+pub use scalar::resolve_plain;
+pub use source::{Source, Span};
+pub use spanned::Spanned;
+pub use suggest::{did_you_mean, edit_distance};
+pub use yaml::{Dialect, parse_yaml, parse_yaml_into};

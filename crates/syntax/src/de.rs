@@ -1,0 +1,640 @@
+//! Typed values out of nodes, by serde: errors keep the place of the node at fault.
+
+use std::fmt;
+
+use serde::de::value::StrDeserializer;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Expected, IntoDeserializer, MapAccess,
+    SeqAccess, Unexpected, VariantAccess, Visitor,
+};
+
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::node::{Node, Value};
+use crate::source::Span;
+use crate::spanned::{NODE, SPANNED, hand_node, hand_span};
+use crate::suggest::did_you_mean;
+
+/// Reads a typed value out of a node.
+///
+/// # Errors
+/// What does not fit: wrong types, unknown, missing and misspelt keys, each with its place.
+pub fn from_node<T: DeserializeOwned>(node: &Node) -> Result<T, Diagnostics> {
+    T::deserialize(node).map_err(|error| error.or_span(node.head_span()).into_diagnostics())
+}
+
+/// Why a node does not fit a type.
+#[derive(Debug)]
+pub struct DeError(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    diagnostic: Diagnostic,
+    more: Vec<Diagnostic>,
+}
+
+const UNKNOWN_KEY: &str = "unknown-key";
+const WRONG_TYPE: &str = "wrong-type";
+
+impl DeError {
+    fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner { diagnostic: Diagnostic::error(code, message), more: Vec::new() }))
+    }
+
+    /// Says where, unless that is known already.
+    fn or_span(mut self, span: &Span) -> Self {
+        if self.0.diagnostic.labels.is_empty() {
+            self.0.diagnostic.labels.push((span.clone(), String::new()));
+        }
+        self
+    }
+
+    fn or_help(mut self, help: Option<String>) -> Self {
+        if self.0.diagnostic.help.is_none() {
+            self.0.diagnostic.help = help;
+        }
+        self
+    }
+
+    /// The place, where it is known.
+    pub fn span(&self) -> Option<&Span> {
+        self.0.diagnostic.span()
+    }
+
+    /// The complaint, and others of the same map.
+    pub fn into_diagnostics(self) -> Diagnostics {
+        let inner = *self.0;
+        std::iter::once(inner.diagnostic).chain(inner.more).collect()
+    }
+}
+
+impl fmt::Display for DeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.diagnostic.message)
+    }
+}
+
+impl std::error::Error for DeError {}
+
+/// `a`, `b` or `c`.
+fn list_of(names: &[&str]) -> String {
+    match names {
+        [] => "nothing".to_owned(),
+        [one] => format!("`{one}`"),
+        [first @ .., last] => {
+            let first: Vec<String> = first.iter().map(|name| format!("`{name}`")).collect();
+            format!("{} or `{last}`", first.join(", "))
+        }
+    }
+}
+
+fn suggestion(word: &str, names: &[&str]) -> String {
+    match did_you_mean(word, names.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`? Known here: {}", list_of(names)),
+        None => format!("known here: {}", list_of(names)),
+    }
+}
+
+fn unknown_key(key: &str, expected: &'static [&'static str]) -> (String, String) {
+    (format!("unknown key `{key}`"), suggestion(key, expected))
+}
+
+/// serde's words for what it wants, in the words of YAML.
+fn wanted(expected: &dyn Expected) -> String {
+    let text = expected.to_string();
+    let whole = |least: &str, most: &str| format!("an integer from {least} to {most}");
+    match text.as_str() {
+        "u8" => whole("0", "255"),
+        "u16" => whole("0", "65535"),
+        "u32" => whole("0", "4294967295"),
+        "u64" | "usize" => "an integer of 0 or more".to_owned(),
+        "i8" => whole("-128", "127"),
+        "i16" => whole("-32768", "32767"),
+        "i32" => whole("-2147483648", "2147483647"),
+        "i64" | "isize" => "an integer".to_owned(),
+        "f32" | "f64" => "a number".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        "unit" => "nothing".to_owned(),
+        _ if text.starts_with("struct ") => "a map".to_owned(),
+        _ if text.starts_with("enum ") => "a name or a map with one key".to_owned(),
+        _ if text.starts_with("tuple ") => "a list".to_owned(),
+        _ => text,
+    }
+}
+
+impl serde::de::Error for DeError {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self::new("invalid-value", message.to_string())
+    }
+
+    fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        let found = match unexpected {
+            Unexpected::Bool(_) => "a boolean".to_owned(),
+            Unexpected::Unsigned(_) | Unexpected::Signed(_) => "an integer".to_owned(),
+            Unexpected::Float(_) => "a number".to_owned(),
+            Unexpected::Str(_) => "a string".to_owned(),
+            Unexpected::Seq => "a list".to_owned(),
+            Unexpected::Map => "a map".to_owned(),
+            Unexpected::Unit | Unexpected::Option => "null".to_owned(),
+            other => other.to_string(),
+        };
+        Self::new(WRONG_TYPE, format!("expected {}, found {found}", wanted(expected)))
+    }
+
+    fn invalid_value(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        // The text of a string is not repeated: it may be a rendered secret.
+        let found = match unexpected {
+            Unexpected::Unsigned(value) => format!("{value}"),
+            Unexpected::Signed(value) => format!("{value}"),
+            Unexpected::Str(_) => "another string".to_owned(),
+            other => other.to_string(),
+        };
+        Self::new("invalid-value", format!("expected {}, found {found}", wanted(expected)))
+    }
+
+    fn invalid_length(length: usize, expected: &dyn Expected) -> Self {
+        Self::new("invalid-length", format!("expected {}, found {length} items", wanted(expected)))
+    }
+
+    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
+        Self::new("unknown-value", format!("unknown value `{variant}`"))
+            .or_help(Some(suggestion(variant, expected)))
+    }
+
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
+        let (message, help) = unknown_key(field, expected);
+        Self::new(UNKNOWN_KEY, message).or_help(Some(help))
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self::new("missing-key", format!("the key `{field}` is missing"))
+    }
+
+    fn duplicate_field(field: &'static str) -> Self {
+        Self::new("duplicate-key", format!("the key `{field}` is written twice"))
+    }
+}
+
+impl Node {
+    /// What is there, for a message: with its text only where that text stands in the source, since a rendered value may be
+    /// a secret.
+    pub fn describe(&self) -> String {
+        let kind = self.value.kind();
+        let shown = match &self.value {
+            Value::List(_) | Value::Map(_) | Value::Null => None,
+            _ => self.scalar_text(),
+        };
+        match shown {
+            Some(text)
+                if !text.is_empty() && text.chars().count() <= 40 && self.span.text().contains(&text) =>
+            {
+                let kind = kind.strip_prefix("a ").or_else(|| kind.strip_prefix("an ")).unwrap_or(kind);
+                format!("the {kind} `{text}`")
+            }
+            _ => kind.to_owned(),
+        }
+    }
+
+    fn wrong(&self, expected: &dyn Expected) -> DeError {
+        let wanted = wanted(expected);
+        let mut error = DeError::new(WRONG_TYPE, format!("expected {wanted}, found {}", self.describe()));
+        let literal = self.span.text().trim();
+        let scalar = !literal.is_empty() && !literal.contains('\n');
+        let help = match &self.value {
+            Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_)
+                if wanted.contains("string") && scalar =>
+            {
+                Some(format!("write it in quotes: \"{literal}\""))
+            }
+            Value::Null => Some("there is no value here: write one, or remove the key".to_owned()),
+            Value::String(text) if wanted.contains("integer") && text.parse::<i64>().is_ok() && scalar => {
+                Some("write it without quotes".to_owned())
+            }
+            Value::String(_) | Value::Map(_) if wanted == "a list" => {
+                Some("a list has a line `- item` for each item".to_owned())
+            }
+            _ => None,
+        };
+        error = error.or_help(help);
+        error.or_span(self.head_span())
+    }
+
+    fn here<T>(&self, result: Result<T, DeError>) -> Result<T, DeError> {
+        result.map_err(|error| error.or_span(self.head_span()))
+    }
+
+    fn visit_list<'de, V: Visitor<'de>>(items: &'de [Self], visitor: V) -> Result<V::Value, DeError> {
+        let mut access = Items(items.iter());
+        let value = visitor.visit_seq(&mut access)?;
+        match access.0.next() {
+            None => Ok(value),
+            Some(extra) => {
+                Err(DeError::new("invalid-length", format!("the list is too long: {} items", items.len()))
+                    .or_span(extra.head_span()))
+            }
+        }
+    }
+
+    fn visit_entries<'de, V: Visitor<'de>>(
+        entries: &'de [(Self, Self)],
+        fields: Option<&'static [&'static str]>,
+        visitor: V,
+    ) -> Result<V::Value, DeError> {
+        visitor.visit_map(Entries { entries: entries.iter(), value: None, fields })
+    }
+}
+
+macro_rules! number {
+    ($($method:ident)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+            match self.value {
+                Value::Int(value) => self.here(visitor.visit_i64(value)),
+                Value::UInt(value) => self.here(visitor.visit_u64(value)),
+                _ => Err(self.wrong(&visitor)),
+            }
+        })*
+    };
+}
+
+macro_rules! text {
+    ($($method:ident)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+            match &self.value {
+                Value::String(text) => self.here(visitor.visit_borrowed_str(text)),
+                _ => Err(self.wrong(&visitor)),
+            }
+        })*
+    };
+}
+
+impl<'de> Deserializer<'de> for &'de Node {
+    type Error = DeError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+        self.here(match &self.value {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(value) => visitor.visit_bool(*value),
+            Value::Int(value) => visitor.visit_i64(*value),
+            Value::UInt(value) => visitor.visit_u64(*value),
+            Value::Float(value) => visitor.visit_f64(*value),
+            Value::String(text) => visitor.visit_borrowed_str(text),
+            Value::List(items) => Node::visit_list(items, visitor),
+            Value::Map(entries) => Node::visit_entries(entries, None, visitor),
+        })
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+        match self.value {
+            Value::Bool(value) => self.here(visitor.visit_bool(value)),
+            _ => Err(self.wrong(&visitor)),
+        }
+    }
+
+    number! {
+        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128
+        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128
+    }
+
+    text! { deserialize_str deserialize_string deserialize_char deserialize_identifier }
+
+    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+        self.deserialize_f64(visitor)
+    }
+
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+        match self.as_f64() {
+            Some(value) => self.here(visitor.visit_f64(value)),
+            None => Err(self.wrong(&visitor)),
+        }
+    }
+
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+        self.deserialize_any(visitor)
+    }
+
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+        self.deserialize_any(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+        self.here(if self.is_null() { visitor.visit_none() } else { visitor.visit_some(self) })
+    }
+
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+        if self.is_null() { self.here(visitor.visit_unit()) } else { Err(self.wrong(&visitor)) }
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, DeError> {
+        self.deserialize_unit(visitor)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, DeError> {
+        match name {
+            SPANNED => hand_span(&self.span),
+            NODE => hand_node(self),
+            _ => {}
+        }
+        self.here(visitor.visit_newtype_struct(self))
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+        match &self.value {
+            Value::List(items) => self.here(Node::visit_list(items, visitor)),
+            _ => Err(self.wrong(&visitor)),
+        }
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, DeError> {
+        self.deserialize_seq(visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: usize,
+        visitor: V,
+    ) -> Result<V::Value, DeError> {
+        self.deserialize_seq(visitor)
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+        match &self.value {
+            Value::Map(entries) => self.here(Node::visit_entries(entries, None, visitor)),
+            _ => Err(self.wrong(&visitor)),
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DeError> {
+        match &self.value {
+            Value::Map(entries) => self.here(Node::visit_entries(entries, Some(fields), visitor)),
+            _ => Err(self.wrong(&visitor)),
+        }
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DeError> {
+        let access = match &self.value {
+            Value::String(_) => Choice { name: self, content: None },
+            Value::Map(entries) => match entries.as_slice() {
+                [(name, content)] => Choice { name, content: Some(content) },
+                _ => {
+                    let message = format!("expected exactly one of {}", list_of(variants));
+                    return Err(DeError::new(WRONG_TYPE, message).or_span(self.head_span()));
+                }
+            },
+            _ => {
+                let message = format!("expected {}, found {}", list_of(variants), self.describe());
+                return Err(DeError::new(WRONG_TYPE, message).or_span(self.head_span()));
+            }
+        };
+        self.here(visitor.visit_enum(access))
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+        visitor.visit_unit()
+    }
+}
+
+impl<'de> IntoDeserializer<'de, DeError> for &'de Node {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+struct Items<'de>(std::slice::Iter<'de, Node>);
+
+impl<'de> SeqAccess<'de> for &mut Items<'de> {
+    type Error = DeError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, DeError> {
+        self.0.next().map(|item| item.here(seed.deserialize(item))).transpose()
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.0.len())
+    }
+}
+
+struct Entries<'de> {
+    entries: std::slice::Iter<'de, (Node, Node)>,
+    value: Option<&'de Node>,
+    fields: Option<&'static [&'static str]>,
+}
+
+impl Entries<'_> {
+    /// The other keys of the map that its struct does not know either.
+    fn other_unknown_keys(&self) -> Vec<Diagnostic> {
+        let Some(fields) = self.fields else { return Vec::new() };
+        self.entries
+            .clone()
+            .filter_map(|(key, _)| {
+                let name = key.scalar_text().filter(|name| !fields.contains(&name.as_str()))?;
+                let (message, help) = unknown_key(&name, fields);
+                Some(Diagnostic::error(UNKNOWN_KEY, message).at(&key.span).help(help))
+            })
+            .collect()
+    }
+}
+
+impl<'de> MapAccess<'de> for Entries<'de> {
+    type Error = DeError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DeError> {
+        let Some((key, value)) = self.entries.next() else { return Ok(None) };
+        self.value = Some(value);
+        let read = if key.as_str().is_some() { seed.deserialize(key) } else { seed.deserialize(Key(key)) };
+        read.map(Some).map_err(|error| {
+            let mut error = error.or_span(&key.span);
+            if error.0.diagnostic.code == UNKNOWN_KEY {
+                error.0.more = self.other_unknown_keys();
+            }
+            error
+        })
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DeError> {
+        match self.value.take() {
+            Some(value) => value.here(seed.deserialize(value)),
+            None => Err(DeError::new("invalid-value", "a value was read before its key")),
+        }
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.entries.len())
+    }
+}
+
+/// A key that is no string: where a string is wanted, its text serves.
+struct Key<'de>(&'de Node);
+
+impl<'de> Key<'de> {
+    fn text<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+        match self.0.scalar_text() {
+            Some(text) => visitor.visit_string(text),
+            None => Err(self.0.wrong(&visitor)),
+        }
+    }
+}
+
+macro_rules! key_forward {
+    ($($method:ident)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+            self.0.$method(visitor)
+        })*
+    };
+}
+
+impl<'de> Deserializer<'de> for Key<'de> {
+    type Error = DeError;
+
+    key_forward! {
+        deserialize_any deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
+        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_f32 deserialize_f64
+        deserialize_bytes deserialize_byte_buf deserialize_option deserialize_unit deserialize_seq
+        deserialize_map deserialize_ignored_any deserialize_i128 deserialize_u128
+    }
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+        self.text(visitor)
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+        self.text(visitor)
+    }
+
+    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+        self.text(visitor)
+    }
+
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
+        self.text(visitor)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, DeError> {
+        match name {
+            SPANNED => hand_span(&self.0.span),
+            NODE => hand_node(self.0),
+            _ => {}
+        }
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, DeError> {
+        self.0.deserialize_unit_struct(name, visitor)
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, DeError> {
+        self.0.deserialize_tuple(length, visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        length: usize,
+        visitor: V,
+    ) -> Result<V::Value, DeError> {
+        self.0.deserialize_tuple_struct(name, length, visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DeError> {
+        self.0.deserialize_struct(name, fields, visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DeError> {
+        self.0.deserialize_enum(name, variants, visitor)
+    }
+}
+
+struct Choice<'de> {
+    name: &'de Node,
+    content: Option<&'de Node>,
+}
+
+impl<'de> EnumAccess<'de> for Choice<'de> {
+    type Error = DeError;
+    type Variant = Self;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), DeError> {
+        let text = self.name.scalar_text().unwrap_or_default();
+        let name: StrDeserializer<'_, DeError> = text.as_str().into_deserializer();
+        let value = seed.deserialize(name).map_err(|error| error.or_span(&self.name.span))?;
+        Ok((value, self))
+    }
+}
+
+impl<'de> Choice<'de> {
+    fn content(&self) -> Result<&'de Node, DeError> {
+        self.content.ok_or_else(|| {
+            let name = self.name.scalar_text().unwrap_or_default();
+            DeError::new(WRONG_TYPE, format!("`{name}` needs a value: write `{name}: …`"))
+                .or_span(&self.name.span)
+        })
+    }
+}
+
+impl<'de> VariantAccess<'de> for Choice<'de> {
+    type Error = DeError;
+
+    fn unit_variant(self) -> Result<(), DeError> {
+        match self.content {
+            Some(content) if !content.is_null() => {
+                let name = self.name.scalar_text().unwrap_or_default();
+                Err(DeError::new(WRONG_TYPE, format!("`{name}` takes no value")).or_span(content.head_span()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, DeError> {
+        let content = self.content()?;
+        content.here(seed.deserialize(content))
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, DeError> {
+        self.content()?.deserialize_seq(visitor)
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DeError> {
+        self.content()?.deserialize_struct("", fields, visitor)
+    }
+}
