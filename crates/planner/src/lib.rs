@@ -1,1 +1,19 @@
-//! The graph of roles, the virtual host, targeting and batches; the plan.
+//! The planner: from what roles declare and what hosts show to an exact plan. No I/O.
+//!
+//! [`fold`] lays the resources of one host, in order, over a [virtual host](VirtualHost): every resource sees the
+//! results of all earlier ones. [`RoleGraph`] orders the roles.
+
+mod chains;
+mod conflict;
+mod fold;
+mod graph;
+mod knowledge;
+mod plan;
+mod virtual_host;
+
+pub use conflict::Conflict;
+pub use fold::{Declared, Folded, Resolved, Source, fold};
+pub use graph::{Cycle, RoleEdge, RoleGraph};
+pub use knowledge::Knowledge;
+pub use plan::{HostPlan, Item, Outcome, PlannedChange, Problem, Summary};
+pub use virtual_host::VirtualHost;

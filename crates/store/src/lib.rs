@@ -1,1 +1,7 @@
 //! Plan files, snapshots, journal, blobs: versioned and content-addressed.
+
+mod document;
+mod seal;
+
+pub use document::{DocumentError, read_document, write_document};
+pub use seal::{SealError, Sealer};

@@ -1,0 +1,173 @@
+//! The one stream of events: what happens, as it happens. Renderers consume it; the engine never prints.
+
+use converge_planner::{Item, Summary};
+use converge_resource::{Content, Digest};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// A connection is being made.
+    Connecting {
+        /// The host.
+        host: String,
+    },
+    /// The host answers.
+    Connected {
+        /// The host.
+        host: String,
+        /// How long it took.
+        took: Duration,
+    },
+    /// The host is out of this run.
+    Lost {
+        /// The host.
+        host: String,
+        /// Why, and what to do.
+        message: String,
+    },
+    /// A round of questions was answered.
+    Observed {
+        /// The host.
+        host: String,
+        /// Which round, from 1.
+        round: usize,
+        /// How many questions.
+        probes: usize,
+    },
+    /// The plan of a host is complete.
+    Planned {
+        /// The host.
+        host: String,
+        /// How many items end how.
+        summary: Summary,
+    },
+    /// The first change of a run on this host is about to be made; the number of items to come.
+    ApplyStarted {
+        /// The host.
+        host: String,
+        /// Items that are pending.
+        items: usize,
+    },
+    /// A host waits for a role on other hosts.
+    Waiting {
+        /// The host.
+        host: String,
+        /// The role that it goes on with.
+        role: String,
+        /// What it waits for: `role a on h1, h2`.
+        on: String,
+    },
+    /// A deferred item is known now: its own diff.
+    Resolved {
+        /// The host.
+        host: String,
+        /// The item as it is planned now.
+        item: Box<Item>,
+        /// Content for its diff.
+        contents: BTreeMap<Digest, Content>,
+    },
+    /// Work on an item has begun.
+    ItemStarted {
+        /// The host.
+        host: String,
+        /// The item's number.
+        id: u32,
+        /// Its address.
+        address: String,
+    },
+    /// A long step said something (a line or a part of it; never of a sensitive item).
+    ItemOutput {
+        /// The host.
+        host: String,
+        /// The item's number.
+        id: u32,
+        /// The text.
+        text: String,
+    },
+    /// An item is over.
+    ItemFinished {
+        /// The host.
+        host: String,
+        /// The item's number.
+        id: u32,
+        /// Its address.
+        address: String,
+        /// How it ended.
+        result: ItemResult,
+        /// How long it took.
+        took: Duration,
+    },
+    /// The host was looked at again after the apply.
+    Verified {
+        /// The host.
+        host: String,
+        /// What is not as planned; empty when all is.
+        differences: Vec<String>,
+    },
+    /// A stop was asked for: what is in flight ends, nothing new starts.
+    Stopping,
+}
+
+/// How an item ended.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ItemResult {
+    /// It was changed.
+    Changed,
+    /// A deferred item turned out to be as declared.
+    Unchanged,
+    /// It failed: what was said.
+    Failed {
+        /// One line.
+        message: String,
+        /// The end of the output; empty for a sensitive item.
+        output: String,
+    },
+    /// The host no longer shows what the change was planned against. Nothing was overwritten.
+    Refused {
+        /// What moved, by object: planned and found.
+        message: String,
+    },
+    /// It was not tried: the address of what failed before it, or why.
+    Skipped {
+        /// Because of this.
+        because: String,
+    },
+    /// It was not tried: the run was stopped.
+    Stopped,
+    /// The link was lost while it ran: nobody knows.
+    Unknown {
+        /// Why.
+        message: String,
+    },
+}
+
+impl ItemResult {
+    /// True for what makes a run a failed one.
+    pub fn is_bad(&self) -> bool {
+        !matches!(self, Self::Changed | Self::Unchanged)
+    }
+}
+
+/// Where events go. Cheap to clone; nobody listening is fine.
+#[derive(Clone, Debug, Default)]
+pub struct EventSink(Option<UnboundedSender<Event>>);
+
+impl EventSink {
+    /// Events go to this channel.
+    pub fn to(sender: UnboundedSender<Event>) -> Self {
+        Self(Some(sender))
+    }
+
+    /// Sends one event.
+    pub fn send(&self, event: Event) {
+        if let Some(sender) = &self.0 {
+            // A renderer that has gone away is no reason to stop working.
+            let _gone = sender.send(event);
+        }
+    }
+}

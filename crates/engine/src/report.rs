@@ -1,0 +1,194 @@
+//! What a command found or did, as data.
+
+use crate::ItemResult;
+use converge_planner::{HostPlan, Item};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The plans of all hosts of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FleetPlan {
+    /// A UUID v7; the run that applies it bears the same.
+    pub id: String,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// When it was made, RFC 3339 UTC.
+    pub created: String,
+    /// One entry a host, in inventory order.
+    pub hosts: Vec<HostEntry>,
+    /// Remarks: a pattern that matches nothing, an unread file.
+    pub warnings: Vec<String>,
+}
+
+/// What a plan is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// Towards what the playbook declares.
+    #[default]
+    Converge,
+    /// Back to the state before these runs: (host, run id).
+    Rollback(Vec<(String, String)>),
+}
+
+/// One host of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostEntry {
+    /// The inventory's name.
+    pub host: String,
+    /// Its plan, or why there is none.
+    pub result: HostResult,
+    /// How long connecting and looking took.
+    #[serde(skip)]
+    pub took: Duration,
+}
+
+/// A plan, or why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostResult {
+    /// The plan.
+    Planned(HostPlan),
+    /// The host could not be reached, looked at, or logged into.
+    Lost(LostHost),
+}
+
+/// Why a host is out of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostHost {
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// True when it was not reachable or refused the login (exit code 3); false for refusals such as a changed host key,
+    /// a foreign `/var/lib/converge`, or a lock (exit code 4).
+    pub unreachable: bool,
+}
+
+impl FleetPlan {
+    /// All host plans.
+    pub fn planned(&self) -> impl Iterator<Item = &HostPlan> {
+        self.hosts.iter().filter_map(|h| match &h.result {
+            HostResult::Planned(plan) => Some(plan),
+            HostResult::Lost(_) => None,
+        })
+    }
+
+    /// True when no host has anything to do.
+    pub fn is_empty(&self) -> bool {
+        self.planned().all(HostPlan::is_empty)
+    }
+
+    /// The exit code of `plan` and `drift`: 1 wrong items, 4 refused, 3 unreachable hosts, 2 changes pending, 0 nothing.
+    pub fn exit_code(&self) -> u8 {
+        let lost: Vec<&LostHost> = self
+            .hosts
+            .iter()
+            .filter_map(|h| match &h.result {
+                HostResult::Lost(l) => Some(l),
+                HostResult::Planned(_) => None,
+            })
+            .collect();
+        if self.planned().any(|p| p.summary().failed > 0) {
+            1
+        } else if lost.iter().any(|l| !l.unreachable) {
+            4
+        } else if !lost.is_empty() {
+            3
+        } else if self.is_empty() {
+            0
+        } else {
+            2
+        }
+    }
+}
+
+/// What an apply did.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ApplyReport {
+    /// The run.
+    pub run: String,
+    /// One entry a host.
+    pub hosts: Vec<HostApply>,
+    /// From the first change to the last look.
+    #[serde(skip)]
+    pub took: Duration,
+}
+
+/// What an apply did on one host.
+#[derive(Clone, Debug, Serialize)]
+pub struct HostApply {
+    /// The inventory's name.
+    pub host: String,
+    /// Every pending item (as it was planned in the end) and how it ended.
+    pub items: Vec<(Item, ItemResult)>,
+    /// Why the host dropped out, if it did.
+    pub lost: Option<LostHost>,
+    /// What was not as planned when the engine looked again.
+    pub differences: Vec<String>,
+    /// How long the host took.
+    #[serde(skip)]
+    pub took: Duration,
+}
+
+impl ApplyReport {
+    /// 0 done; 1 failed; 3 a host was unreachable; 4 refused.
+    pub fn exit_code(&self) -> u8 {
+        let items = || self.hosts.iter().flat_map(|h| h.items.iter().map(|(_, r)| r));
+        let failed = items().any(|r| {
+            matches!(r, ItemResult::Failed { .. } | ItemResult::Stopped | ItemResult::Unknown { .. })
+        });
+        if failed || self.hosts.iter().any(|h| !h.differences.is_empty()) {
+            1
+        } else if items().any(|r| matches!(r, ItemResult::Refused { .. }))
+            || self.hosts.iter().any(|h| h.lost.as_ref().is_some_and(|l| !l.unreachable))
+        {
+            4
+        } else if self.hosts.iter().any(|h| h.lost.is_some()) {
+            3
+        } else {
+            u8::from(items().any(ItemResult::is_bad))
+        }
+    }
+}
+
+/// The live checks of one host.
+#[derive(Clone, Debug, Serialize)]
+pub struct HostVerify {
+    /// The inventory's name.
+    pub host: String,
+    /// Address and what went wrong; `None` when the check holds.
+    pub checks: Vec<(String, Option<String>)>,
+    /// Why nothing could be checked.
+    pub lost: Option<LostHost>,
+}
+
+/// The snapshots of one host.
+#[derive(Clone, Debug, Serialize)]
+pub struct HostSnapshots {
+    /// The inventory's name.
+    pub host: String,
+    /// Newest first.
+    pub runs: Vec<Snapshot>,
+    /// Why they could not be read.
+    pub lost: Option<LostHost>,
+}
+
+/// One run on a host that can be rolled back.
+#[derive(Clone, Debug, Serialize)]
+pub struct Snapshot {
+    /// The run.
+    pub run: String,
+    /// When it began, RFC 3339 UTC.
+    pub time: String,
+    /// Who ran it, `user@machine`.
+    pub operator: String,
+    /// What it was: `converge` or `rollback of ID`.
+    pub purpose: String,
+    /// How many changes it made.
+    pub changes: usize,
+    /// True when it ended by itself.
+    pub finished: bool,
+    /// The run that rolled it back.
+    pub rolled_back_by: Option<String>,
+}

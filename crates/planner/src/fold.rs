@@ -1,0 +1,368 @@
+//! The fold: declared items, in order, over the virtual host.
+
+use crate::conflict::{Claims, Conflict, conflicts};
+use crate::{HostPlan, Item, Knowledge, Outcome, PlannedChange, Problem, VirtualHost, chains};
+use converge_resource::{
+    Change, Claim, ClaimMode, DynResource, ObjectId, Probe, State, Stop, View as _, Wait, Wanted,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known of an item without a host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Declared {
+    /// `role/name`, with `[key]` for an element of `for_each`.
+    pub address: String,
+    /// What the user called it (without `[key]`): what `restart_on` names.
+    pub name: String,
+    /// The role.
+    pub role: String,
+    /// The kind.
+    pub kind: String,
+    /// `file:line`.
+    pub origin: String,
+    /// The variable that takes its output.
+    pub register: Option<String>,
+}
+
+/// An item's parameters on a host.
+pub enum Resolved {
+    /// All parameters are known.
+    Ready {
+        /// The resource.
+        resource: Box<dyn DynResource>,
+        /// Its parameters as JSON.
+        params: serde_json::Value,
+        /// True when a sensitive value was in reach.
+        sensitive: bool,
+    },
+    /// It does not apply: why.
+    Skipped(String),
+    /// A value is not known yet: the names of variables that are outputs of deferred items, and the objects that the
+    /// item may touch, as far as anyone can tell.
+    Unknown(Vec<String>),
+    /// The declaration is wrong on this host.
+    Invalid(Problem),
+}
+
+/// Where the items of one host come from: a project, or a saved plan.
+pub trait Source {
+    /// All items of the host, in an order in which every role comes after those that it requires.
+    fn items(&self) -> &[Declared];
+    /// Evaluates item `index`. `outputs` holds the registered values so far; a registered name that is missing there
+    /// is unknown.
+    fn resolve(&self, index: usize, outputs: &BTreeMap<String, serde_json::Value>) -> Resolved;
+    /// Whether role `a` surely comes before role `b`.
+    fn ordered(&self, a: &str, b: &str) -> bool;
+}
+
+/// What a fold found.
+#[derive(Debug, Default)]
+pub struct Folded {
+    /// The plan so far. Complete when `asks` is empty.
+    pub plan: HostPlan,
+    /// Questions that the host must answer first.
+    pub asks: BTreeSet<Probe>,
+    /// Contents that only a diff for people needs. Not worth a round trip when nobody looks.
+    pub diff_asks: BTreeSet<Probe>,
+    /// Two owners of one thing: an error of the whole run.
+    pub conflicts: Vec<Conflict>,
+    /// Values of `register`.
+    pub outputs: BTreeMap<String, serde_json::Value>,
+}
+
+/// Plans the items of one host against what it has answered. Pure: call it again when more is known. `history` holds the
+/// addresses of items that this run has changed already: for `restart_on` and `on_change` they count as changed.
+pub fn fold(host: &str, source: &dyn Source, known: &Knowledge, history: &BTreeSet<String>) -> Folded {
+    let mut closed = BTreeSet::new();
+    loop {
+        let folded = pass(host, source, known, history, &closed);
+        let more = chains::closed(&folded.plan.items);
+        // Every pass closes at least one more chain, so this ends.
+        if !folded.asks.is_empty() || more.is_subset(&closed) {
+            return folded;
+        }
+        closed.extend(more);
+    }
+}
+
+struct Pass<'a> {
+    virtual_host: VirtualHost<'a>,
+    known: &'a Knowledge,
+    history: &'a BTreeSet<String>,
+    closed: &'a BTreeSet<ObjectId>,
+    out: Folded,
+    /// Items whose failure stops later ones: the last of each role that matters, and who changed an object last.
+    last_of_role: BTreeMap<String, u32>,
+    last_on_object: BTreeMap<ObjectId, u32>,
+    /// Roles in which an item failed at plan time.
+    failed_roles: BTreeMap<String, String>,
+}
+
+fn pass(
+    host: &str,
+    source: &dyn Source,
+    known: &Knowledge,
+    history: &BTreeSet<String>,
+    closed: &BTreeSet<ObjectId>,
+) -> Folded {
+    let mut pass = Pass {
+        virtual_host: VirtualHost::new(known),
+        known,
+        history,
+        closed,
+        out: Folded::default(),
+        last_of_role: BTreeMap::new(),
+        last_on_object: BTreeMap::new(),
+        failed_roles: BTreeMap::new(),
+    };
+    host.clone_into(&mut pass.out.plan.host);
+    let mut all_claims = Vec::new();
+    for (index, declared) in source.items().iter().enumerate() {
+        pass.virtual_host.enter_role(&declared.role);
+        let resolved = source.resolve(index, &pass.out.outputs);
+        if let Resolved::Ready { resource, .. } = &resolved {
+            all_claims.push(Claims { index, role: declared.role.clone(), claims: resource.claims() });
+        }
+        pass.item(index, declared, resolved, source);
+    }
+    pass.out.conflicts = conflicts(&all_claims, &|a, b| source.ordered(a, b));
+    pass.ask_for_diffs();
+    let claimed: BTreeSet<&ObjectId> = pass.out.plan.items.iter().flat_map(|i| &i.claims).collect();
+    let base = claimed.into_iter().filter_map(|o| known.observed(o).ok().map(|seen| (o.clone(), seen.state)));
+    pass.out.plan.base = base.collect();
+    let made = pass.virtual_host.into_contents();
+    pass.out.plan.contents.extend(made);
+    pass.out
+}
+
+impl Pass<'_> {
+    fn item(&mut self, index: usize, declared: &Declared, resolved: Resolved, source: &dyn Source) {
+        let mut item = Item {
+            id: u32::try_from(index).unwrap_or(u32::MAX),
+            address: declared.address.clone(),
+            name: declared.name.clone(),
+            role: declared.role.clone(),
+            kind: declared.kind.clone(),
+            origin: declared.origin.clone(),
+            needs: self.role_needs(declared, source),
+            claims: Vec::new(),
+            outcome: Outcome::Unchanged,
+            notes: Vec::new(),
+            sensitive: false,
+            settings: Vec::new(),
+            params: None,
+        };
+        let mut objects = Vec::new();
+        let outcome = match resolved {
+            Resolved::Skipped(why) => Outcome::Skipped(why),
+            Resolved::Invalid(problem) => Outcome::Failed(problem),
+            Resolved::Unknown(names) => Outcome::Deferred {
+                wait: Wait { item: String::new(), reason: format!("{} is not known yet", names.join(", ")) },
+                objects: Vec::new(),
+            },
+            Resolved::Ready { resource, params, sensitive } => {
+                item.sensitive = sensitive;
+                item.params = (!sensitive).then_some(params);
+                let claims = resource.claims();
+                for claim in &claims {
+                    if !objects.contains(&claim.object) && !is_promise(claim) {
+                        objects.push(claim.object.clone());
+                    }
+                }
+                self.ask_for_claims(&claims);
+                let read_only = resource.read_only();
+                match self.failed_before(declared, source) {
+                    Some(why) if !read_only => Outcome::Failed(Problem::new(why)),
+                    _ => self.planned(&mut item, resource.as_ref(), &claims, declared),
+                }
+            }
+        };
+        self.close(&mut item, outcome, objects, declared);
+        self.out.plan.items.push(item);
+    }
+
+    /// Plans one resource whose parameters are known.
+    fn planned(
+        &mut self,
+        item: &mut Item,
+        resource: &dyn DynResource,
+        claims: &[Claim],
+        declared: &Declared,
+    ) -> Outcome {
+        let wanted = match resource.plan(&self.virtual_host) {
+            Ok(wanted) => wanted,
+            Err(Stop::Ask(probes)) => {
+                let unanswered: Vec<Probe> = probes.into_iter().filter(|p| !self.known.knows(p)).collect();
+                if unanswered.is_empty() {
+                    return Outcome::Failed(Problem::new("asks again for what was answered already"));
+                }
+                self.out.asks.extend(unanswered);
+                return Outcome::Unchanged;
+            }
+            Err(Stop::Deferred(wait)) => {
+                let objects = claims.iter().map(|c| c.object.clone()).collect();
+                return Outcome::Deferred { wait, objects };
+            }
+            Err(Stop::Invalid { pointer, message, help }) => {
+                return Outcome::Failed(Problem { message, help, pointer, at: None });
+            }
+            Err(Stop::Failed(why)) => return Outcome::Failed(Problem::new(why)),
+        };
+        item.notes = wanted.notes.clone();
+        item.settings = wanted.settings.clone();
+        if let (Some(name), Some(output)) = (&declared.register, &wanted.output) {
+            self.out.outputs.insert(name.clone(), output.clone());
+        }
+        self.take(item, wanted, claims)
+    }
+
+    /// Lays what a resource wants over the virtual host.
+    fn take(&mut self, item: &mut Item, wanted: Wanted, claims: &[Claim]) -> Outcome {
+        for content in wanted.contents {
+            self.virtual_host.add_content(content);
+        }
+        let mut changes = Vec::new();
+        let mut adopted = Vec::new();
+        for (list, targets) in [(&mut changes, wanted.targets), (&mut adopted, wanted.adopt)] {
+            for (object, to) in targets {
+                match self.virtual_host.observed(&object) {
+                    Ok(seen) if seen.state == to => {}
+                    Ok(seen) => {
+                        if !self.closed.contains(&object) {
+                            list.push(Change { object: object.clone(), from: seen.state, to: to.clone() });
+                        }
+                        self.virtual_host.set(object, to);
+                    }
+                    Err(Stop::Ask(probes)) => self.out.asks.extend(probes),
+                    Err(Stop::Deferred(wait)) => return Outcome::Deferred { wait, objects: vec![object] },
+                    Err(Stop::Failed(why)) => return Outcome::Failed(Problem::new(why)),
+                    Err(Stop::Invalid { message, .. }) => return Outcome::Failed(Problem::new(message)),
+                }
+            }
+        }
+        if !changes.is_empty() {
+            self.virtual_host.note_change(&item.address, &changes);
+            for claim in claims.iter().filter(|c| is_promise(c)) {
+                let seen = self.virtual_host.observed(&claim.object);
+                if seen.is_ok_and(|o| o.state.is_absent()) {
+                    self.virtual_host.promise(claim.object.clone(), &item.address);
+                }
+            }
+            let planned = changes.into_iter().map(plan_change).collect();
+            return Outcome::Changed(planned);
+        }
+        if adopted.is_empty() { Outcome::Unchanged } else { Outcome::Adopt(adopted) }
+    }
+
+    /// Records the outcome for later items.
+    fn close(&mut self, item: &mut Item, outcome: Outcome, objects: Vec<ObjectId>, declared: &Declared) {
+        let changed = matches!(outcome, Outcome::Changed(_));
+        let deferred = matches!(outcome, Outcome::Deferred { .. });
+        if deferred {
+            self.virtual_host.defer(&declared.address, &objects);
+        }
+        if let Outcome::Failed(problem) = &outcome {
+            self.failed_roles.entry(declared.role.clone()).or_insert_with(|| {
+                format!("`{}` comes first and cannot be done: {}", item.address, problem.message)
+            });
+        }
+        if changed || deferred {
+            for planned in match &outcome {
+                Outcome::Changed(changes) => changes.as_slice(),
+                _ => &[],
+            } {
+                if let Some(last) = self.last_on_object.insert(planned.change.object.clone(), item.id)
+                    && !item.needs.contains(&last)
+                {
+                    item.needs.push(last);
+                }
+            }
+            self.last_of_role.insert(declared.role.clone(), item.id);
+        }
+        let changed = changed || self.history.contains(&declared.address);
+        item.claims.clone_from(&objects);
+        self.virtual_host.finish(&declared.name, objects, changed, deferred);
+        item.outcome = outcome;
+    }
+
+    /// The last pending item of this role, and of every role that surely comes before it.
+    fn role_needs(&self, declared: &Declared, source: &dyn Source) -> Vec<u32> {
+        self.last_of_role
+            .iter()
+            .filter(|(role, _)| **role == declared.role || source.ordered(role, &declared.role))
+            .map(|(_, id)| *id)
+            .collect()
+    }
+
+    fn failed_before(&self, declared: &Declared, source: &dyn Source) -> Option<String> {
+        self.failed_roles
+            .iter()
+            .find(|(role, _)| **role == declared.role || source.ordered(role, &declared.role))
+            .map(|(_, why)| why.clone())
+    }
+
+    /// Objects that are claimed are always looked at, and files that are edited are read, in the first round already.
+    fn ask_for_claims(&mut self, claims: &[Claim]) {
+        for claim in claims {
+            let mut probes = vec![Probe::Object(claim.object.clone())];
+            if claim.mode == ClaimMode::Edit && claim.facet == "content" && claim.object.kind == "path" {
+                probes.push(Probe::Content(claim.object.key.clone()));
+            }
+            self.out.asks.extend(probes.into_iter().filter(|p| !self.known.knows(p)));
+        }
+    }
+
+    /// For changed files: the old content, for the diff.
+    fn ask_for_diffs(&mut self) {
+        let mut found = Vec::new();
+        for item in self.out.plan.items.iter().filter(|i| !i.sensitive) {
+            for planned in item.changes() {
+                let change = &planned.change;
+                if change.object.kind != "path" {
+                    continue;
+                }
+                let Some(digest) = content_of(&change.object, &change.from) else { continue };
+                match self.known.content(&digest) {
+                    Some(content) => found.push(content.clone()),
+                    None => {
+                        let probe = Probe::Content(change.object.key.clone());
+                        let predicted = content_of(&change.object, &change.to).as_ref() == Some(&digest);
+                        if !predicted && !self.known.knows(&probe) {
+                            self.out.diff_asks.insert(probe);
+                        }
+                    }
+                }
+            }
+        }
+        for content in found {
+            self.out.plan.contents.insert(content.digest().clone(), content);
+        }
+    }
+}
+
+/// A claim that says only: my steps may make this.
+fn is_promise(claim: &Claim) -> bool {
+    claim.facet == "may-create"
+}
+
+fn content_of(object: &ObjectId, state: &State) -> Option<converge_resource::Digest> {
+    converge_objects::object(&object.kind).and_then(|o| o.content(state))
+}
+
+/// Adds what people must know beforehand.
+pub(crate) fn plan_change(change: Change) -> PlannedChange {
+    match converge_objects::object(&change.object.kind) {
+        Some(object) => PlannedChange {
+            reversibility: object.reversibility(&change),
+            opaque: object.opaque(&change),
+            change,
+        },
+        None => PlannedChange {
+            reversibility: converge_resource::Reversibility::Irreversible(
+                "unknown kind of object".to_owned(),
+            ),
+            opaque: true,
+            change,
+        },
+    }
+}

@@ -1,0 +1,55 @@
+//! What a host has answered so far.
+
+use converge_resource::{Answer, Content, Digest, ObjectId, Observed, Probe, Stop};
+use std::collections::BTreeMap;
+
+/// Answers by question, and content by digest.
+#[derive(Clone, Debug, Default)]
+pub struct Knowledge {
+    answers: BTreeMap<Probe, Answer>,
+    contents: BTreeMap<Digest, Content>,
+}
+
+impl Knowledge {
+    /// Takes one answer.
+    pub fn learn(&mut self, probe: Probe, answer: Answer) {
+        if let Answer::Content(Some(content)) = &answer {
+            self.contents.insert(content.digest().clone(), content.clone());
+        }
+        self.answers.insert(probe, answer);
+    }
+
+    /// True when the question has been answered, well or not.
+    pub fn knows(&self, probe: &Probe) -> bool {
+        self.answers.contains_key(probe)
+    }
+
+    /// The answer to a question.
+    pub fn answer(&self, probe: &Probe) -> Option<&Answer> {
+        self.answers.get(probe)
+    }
+
+    /// Content that some answer held.
+    pub fn content(&self, digest: &Digest) -> Option<&Content> {
+        self.contents.get(digest)
+    }
+
+    /// The observed state of an object.
+    ///
+    /// # Errors
+    /// `Stop::Ask` when it was not asked; `Stop::Failed` when it could not be read.
+    pub fn observed(&self, object: &ObjectId) -> Result<Observed, Stop> {
+        let probe = Probe::Object(object.clone());
+        match self.answers.get(&probe) {
+            Some(Answer::Object(observed)) => Ok(observed.clone()),
+            Some(Answer::Failed(why)) => Err(Stop::Failed(format!("cannot look at {object}: {why}"))),
+            Some(_) => Err(Stop::Failed(format!("the answer about {object} is of another sort"))),
+            None => Err(Stop::Ask(vec![probe])),
+        }
+    }
+
+    /// Drops everything but content: the host has changed since.
+    pub fn forget_answers(&mut self) {
+        self.answers.clear();
+    }
+}

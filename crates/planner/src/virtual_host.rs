@@ -1,0 +1,200 @@
+//! The virtual host: what was seen, with the results of earlier items laid over it.
+
+use crate::Knowledge;
+use converge_resource::{
+    Answer, Change, Content, Digest, Named, ObjectId, Observed, Probe, RunAnswer, State, Stop, View, Wait,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where Debian packages ship no files (Debian Policy 9.1, FHS): a path there is not brought by a package.
+const NOT_PACKAGED: &[&str] =
+    &["/root/", "/home/", "/srv/", "/usr/local/", "/tmp/", "/var/tmp/", "/run/", "/mnt/", "/media/"];
+
+/// Kinds of objects that a package may bring.
+const PACKAGED: &[&str] = &["path", "unit", "user", "group", "sysctl"];
+
+/// What `restart_on` may name.
+#[derive(Clone, Debug)]
+struct Done {
+    objects: Vec<ObjectId>,
+    changed: bool,
+    deferred: Option<Wait>,
+}
+
+/// A host as it will be when the next item's turn comes.
+pub struct VirtualHost<'a> {
+    known: &'a Knowledge,
+    overlay: BTreeMap<ObjectId, State>,
+    contents: BTreeMap<Digest, Content>,
+    /// Objects that a deferred item may touch.
+    unknown: BTreeMap<ObjectId, Wait>,
+    /// Objects that a pending command says it may make.
+    promised: BTreeMap<ObjectId, Wait>,
+    installing: Option<Wait>,
+    pending: Option<Wait>,
+    done: BTreeMap<(String, String), Done>,
+    role: String,
+}
+
+impl<'a> VirtualHost<'a> {
+    /// The host as it was seen.
+    pub fn new(known: &'a Knowledge) -> Self {
+        Self {
+            known,
+            overlay: BTreeMap::new(),
+            contents: BTreeMap::new(),
+            unknown: BTreeMap::new(),
+            promised: BTreeMap::new(),
+            installing: None,
+            pending: None,
+            done: BTreeMap::new(),
+            role: String::new(),
+        }
+    }
+
+    /// The role whose items come next: names of `restart_on` belong to it.
+    pub fn enter_role(&mut self, role: &str) {
+        self.role = role.to_owned();
+    }
+
+    /// Lays a result over the host.
+    pub fn set(&mut self, object: ObjectId, state: State) {
+        self.unknown.remove(&object);
+        self.promised.remove(&object);
+        self.overlay.insert(object, state);
+    }
+
+    /// Makes new content known.
+    pub fn add_content(&mut self, content: Content) {
+        self.contents.insert(content.digest().clone(), content);
+    }
+
+    /// Remembers that an item changes something.
+    pub fn note_change(&mut self, address: &str, changes: &[Change]) {
+        let wait = |reason: String| Wait { item: address.to_owned(), reason };
+        self.pending = Some(wait(format!("`{address}` changes this host first")));
+        let new: Vec<&str> = changes
+            .iter()
+            .filter(|c| c.object.kind == "package" && c.to.line().starts_with("present ") && c.from != c.to)
+            .map(|c| c.object.key.as_str())
+            .collect();
+        if !new.is_empty() {
+            let names = if new.len() > 3 { format!("{} packages", new.len()) } else { new.join(", ") };
+            self.installing = Some(wait(names));
+        }
+    }
+
+    /// Remembers that a pending item may make this object, though nothing can know.
+    pub fn promise(&mut self, object: ObjectId, address: &str) {
+        let reason = format!("`{address}` may make {}", object.key);
+        self.promised.insert(object, Wait { item: address.to_owned(), reason });
+    }
+
+    /// Remembers a deferred item: what it claims is unknown from here on.
+    pub fn defer(&mut self, address: &str, objects: &[ObjectId]) {
+        let wait = Wait { item: address.to_owned(), reason: format!("`{address}` is deferred itself") };
+        for object in objects {
+            self.unknown.insert(object.clone(), wait.clone());
+        }
+        self.pending = Some(wait);
+    }
+
+    /// Remembers a resource for `restart_on`.
+    pub fn finish(&mut self, name: &str, objects: Vec<ObjectId>, changed: bool, deferred: bool) {
+        let wait = Wait { item: name.to_owned(), reason: format!("`{name}` is deferred itself") };
+        let entry = self.done.entry((self.role.clone(), name.to_owned())).or_insert_with(|| Done {
+            objects: Vec::new(),
+            changed: false,
+            deferred: None,
+        });
+        entry.objects.extend(objects);
+        entry.changed |= changed;
+        if deferred {
+            entry.deferred = Some(wait);
+        }
+    }
+
+    /// All content that earlier items made.
+    pub fn into_contents(self) -> BTreeMap<Digest, Content> {
+        self.contents
+    }
+}
+
+impl View for VirtualHost<'_> {
+    fn observed(&self, object: &ObjectId) -> Result<Observed, Stop> {
+        if let Some(wait) = self.unknown.get(object) {
+            return Err(Stop::Deferred(wait.clone()));
+        }
+        if let Some(state) = self.overlay.get(object) {
+            // What this run is about to write is newer than anything that was seen.
+            return Ok(Observed { state: state.clone(), moment: None });
+        }
+        self.known.observed(object)
+    }
+
+    fn content(&self, path: &str, digest: &Digest) -> Result<Content, Stop> {
+        if let Some(content) = self.contents.get(digest).or_else(|| self.known.content(digest)) {
+            return Ok(content.clone());
+        }
+        let probe = Probe::Content(path.to_owned());
+        match self.known.answer(&probe) {
+            None => Err(Stop::Ask(vec![probe])),
+            Some(Answer::Content(None)) => Err(Stop::Failed(format!(
+                "{path} is above {} KiB: too large to be edited",
+                Probe::CONTENT_LIMIT / 1024
+            ))),
+            Some(Answer::Failed(why)) => Err(Stop::Failed(format!("cannot read {path}: {why}"))),
+            Some(_) => Err(Stop::Failed(format!("{path} changed while it was looked at; run again"))),
+        }
+    }
+
+    fn run(&self, probe: &Probe) -> Result<RunAnswer, Stop> {
+        match self.known.answer(probe) {
+            None => Err(Stop::Ask(vec![probe.clone()])),
+            Some(Answer::Run(answer)) => Ok(answer.clone()),
+            Some(Answer::Failed(why)) => Err(Stop::Failed(why.clone())),
+            Some(_) => Err(Stop::Failed("the answer is of another sort".to_owned())),
+        }
+    }
+
+    fn may_appear(&self, object: &ObjectId) -> Option<Wait> {
+        if let Some(wait) = self.promised.get(object) {
+            return Some(wait.clone());
+        }
+        let installing = self.installing.as_ref()?;
+        let outside = object.kind == "path"
+            && NOT_PACKAGED.iter().any(|dir| format!("{}/", object.key).starts_with(dir));
+        (PACKAGED.contains(&object.kind.as_str()) && !outside).then(|| Wait {
+            item: installing.item.clone(),
+            reason: format!("installing {} may bring {}", installing.reason, object.key),
+        })
+    }
+
+    fn pending(&self) -> Option<Wait> {
+        self.pending.clone()
+    }
+
+    fn named(&self, name: &str) -> Result<Named, Stop> {
+        let Some(done) = self.done.get(&(self.role.clone(), name.to_owned())) else {
+            let known: BTreeSet<&str> =
+                self.done.keys().filter(|(role, _)| *role == self.role).map(|(_, n)| n.as_str()).collect();
+            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+            return Err(Stop::invalid_help(
+                "",
+                format!("no earlier resource of this role is called `{name}`"),
+                format!("name one of: {known}"),
+            ));
+        };
+        if let Some(wait) = &done.deferred {
+            return Err(Stop::Deferred(wait.clone()));
+        }
+        let mut lines = String::new();
+        let mut newest = None;
+        for object in &done.objects {
+            let observed = self.observed(object)?;
+            lines.push_str(&format!("{object}\t{}\n", observed.state));
+            newest = newest.max(observed.moment);
+        }
+        Ok(Named { digest: Digest::of(lines.as_bytes()).to_string(), changed: done.changed, newest })
+    }
+}

@@ -1,0 +1,98 @@
+//! A key of this user, kept outside plan files, that seals what a plan must not hold in clear.
+
+use crate::document::write_private;
+use camino::Utf8PathBuf;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+
+/// Seals secrets: equal secrets have equal seals, and nobody without the key can guess one.
+#[derive(Clone)]
+pub struct Sealer {
+    key: [u8; 32],
+}
+
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+#[error("the key that seals secrets in plans, {path}: {why}")]
+pub struct SealError {
+    /// The key's file.
+    pub path: Utf8PathBuf,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl Sealer {
+    /// Reads the key at `$XDG_STATE_HOME/converge/plan.key` (default `~/.local/state`), making it the first time.
+    ///
+    /// # Errors
+    /// No home, a key that others may read, or a file of another size.
+    pub fn open() -> Result<Self, SealError> {
+        let base = std::env::var("XDG_STATE_HOME").ok().filter(|d| d.starts_with('/')).or_else(|| {
+            std::env::var("HOME")
+                .ok()
+                .filter(|d| d.starts_with('/'))
+                .map(|home| format!("{home}/.local/state"))
+        });
+        let base = base.ok_or_else(|| SealError {
+            path: "plan.key".into(),
+            why: "neither XDG_STATE_HOME nor HOME is set".to_owned(),
+        })?;
+        Self::open_at(Utf8PathBuf::from(base).join("converge/plan.key"))
+    }
+
+    /// The same, at this path.
+    ///
+    /// # Errors
+    /// As [`Sealer::open`].
+    pub fn open_at(path: Utf8PathBuf) -> Result<Self, SealError> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let fail = |why: String| SealError { path: path.clone(), why };
+        if !path.exists() {
+            if let Some(parent) = path.parent() {
+                fs_err::create_dir_all(parent).map_err(|e| fail(e.to_string()))?;
+            }
+            write_private(&path, &rand::random::<[u8; 32]>()).map_err(|e| fail(e.to_string()))?;
+        }
+        let mode = fs_err::metadata(&path).map_err(|e| fail(e.to_string()))?.permissions().mode();
+        if mode & 0o077 != 0 {
+            return Err(fail(
+                "others may read it; run `chmod 600` on it, or remove it and plan again".to_owned(),
+            ));
+        }
+        let bytes = fs_err::read(&path).map_err(|e| fail(e.to_string()))?;
+        let key = <[u8; 32]>::try_from(bytes)
+            .map_err(|_| fail("it has not 32 bytes; remove it and plan again".to_owned()))?;
+        Ok(Self { key })
+    }
+
+    /// HMAC-SHA256 of the text, in hexadecimal.
+    ///
+    /// # Errors
+    /// None in practice: HMAC takes keys of every size.
+    pub fn seal(&self, text: &str) -> Result<String, SealError> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.key)
+            .map_err(|e| SealError { path: "plan.key".into(), why: e.to_string() })?;
+        mac.update(text.as_bytes());
+        Ok(mac.finalize().into_bytes().iter().map(|b| format!("{b:02x}")).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_is_made_once_and_must_be_private() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = Utf8PathBuf::from_path_buf(dir.path().join("state/plan.key")).unwrap();
+        let seal = |text: &str| Sealer::open_at(path.clone()).unwrap().seal(text).unwrap();
+        assert_eq!(seal("s3cret"), seal("s3cret"));
+        assert_ne!(seal("s3cret"), seal("s3cret "));
+        fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(Sealer::open_at(path.clone()).err().unwrap().to_string().contains("others may read it"));
+        fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        fs_err::write(&path, "short").unwrap();
+        assert!(Sealer::open_at(path).err().unwrap().to_string().contains("32 bytes"));
+    }
+}
