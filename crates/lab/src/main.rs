@@ -1,0 +1,144 @@
+//! A lab by hand: `cargo run -p converge-lab -- up 3`.
+#![expect(clippy::print_stdout, reason = "a command-line program answers on standard output")]
+
+use clap::{Parser, Subcommand};
+use converge_lab::{Host, Lab, LabError, LabOptions, default_cache_dir, forward_with_delay, wipe};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+/// Throw-away real Debian hosts on this machine.
+#[derive(Parser)]
+#[command(name = "converge-lab")]
+struct Arguments {
+    /// Which lab.
+    #[arg(long, default_value = "hand", global = true)]
+    name: String,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Start hosts h1 to hN, fresh, and leave them running.
+    Up {
+        /// How many.
+        #[arg(default_value_t = 1)]
+        count: u8,
+    },
+    /// Stop all hosts, delete their disks, remove every trace.
+    Down,
+    /// One line a host.
+    Status,
+    /// A login on a host over ssh, or a command there.
+    Ssh {
+        /// Host name.
+        host: String,
+        /// Command; none for a shell.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// A shell command as root inside a host, without network.
+    Exec {
+        /// Host name.
+        host: String,
+        /// Shell command.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<String>,
+    },
+    /// Boot hosts fresh.
+    Reset {
+        /// Host names; none for all.
+        hosts: Vec<String>,
+    },
+    /// Power cut.
+    Kill {
+        /// Host name.
+        host: String,
+    },
+    /// Boot a host from the disk it has.
+    Start {
+        /// Host name.
+        host: String,
+    },
+    /// Add round-trip time to every host.
+    Rtt {
+        /// Milliseconds; 0 for none.
+        milliseconds: u64,
+    },
+    /// Delete the cached base too.
+    Wipe,
+    #[command(hide = true)]
+    Delay { a: String, b: String, micros: u64 },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            // Nothing can be done about a closed standard error.
+            drop(writeln!(std::io::stderr(), "error: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode, LabError> {
+    let options = LabOptions::new(&arguments.name);
+    let host = |name: &str| -> Result<(Lab, Host), LabError> {
+        let lab = Lab::attach(options.clone())?;
+        let host = lab.host(name).ok_or_else(|| LabError::HostDown(name.to_owned()))?;
+        Ok((lab, host))
+    };
+    match &arguments.action {
+        Action::Up { count } => {
+            let lab = Lab::open(options)?;
+            for host in lab.up(*count)? {
+                println!("{} {}", host.name(), host.address());
+            }
+            println!("ssh -F {} h1", lab.ssh_config().display());
+            lab.leave_running()?;
+        }
+        Action::Down => Lab::attach(options)?.down()?,
+        Action::Status => {
+            for host in Lab::attach(options)?.hosts() {
+                let state = host.leader().map_or("down".to_owned(), |pid| format!("up, pid {pid}"));
+                println!("{:8} {:15} {state}", host.name(), host.address());
+            }
+        }
+        Action::Ssh { host: name, command } => {
+            let (lab, host) = host(name)?;
+            return Err(lab.ssh_command("root", &host).args(command).exec().into());
+        }
+        Action::Exec { host: name, command } => {
+            let (_lab, host) = host(name)?;
+            return Err(host.exec_command(&command.join(" "))?.exec().into());
+        }
+        Action::Reset { hosts } => {
+            let lab = Lab::attach(options)?;
+            let chosen = lab
+                .hosts()
+                .into_iter()
+                .filter(|host| hosts.is_empty() || hosts.iter().any(|name| name == host.name()));
+            lab.reset_hosts(&chosen.collect::<Vec<_>>())?;
+        }
+        Action::Kill { host: name } => host(name)?.1.kill()?,
+        Action::Start { host: name } => host(name)?.1.start()?,
+        Action::Rtt { milliseconds } => {
+            let lab = Lab::attach(options)?;
+            // The delay line of before ends by itself when its devices go.
+            if let Some([a, b]) = lab.prepare_rtt(*milliseconds)? {
+                let mut line = Command::new("setsid");
+                line.arg(std::env::current_exe()?).args(["delay", &a, &b, &(milliseconds * 500).to_string()]);
+                line.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+            }
+        }
+        Action::Wipe => wipe(&default_cache_dir())?,
+        Action::Delay { a, b, micros } => {
+            forward_with_delay(a, b, Duration::from_micros(*micros), &|| false)?
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

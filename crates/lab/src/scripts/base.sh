@@ -1,0 +1,33 @@
+# What the base root file system gets after its packages; runs in it.  Standard input: this script.
+# Arguments: deploy-user operator-user operator-password prefetched-package..
+set -eu
+deploy=$1 operator=$2 password=$3
+shift 3
+export DEBIAN_FRONTEND=noninteractive
+# Lists and package files lie ready, so that an installation on a host needs no network.
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends --download-only "$@" > /dev/null
+apt-cache gencaches -qq
+rm -f /etc/ssh/ssh_host_*
+: > /etc/machine-id
+useradd --create-home --shell /bin/bash "$deploy"
+# Debian has a group `operator`: this user's own group is `users`.
+useradd --create-home --shell /bin/bash --no-user-group --gid users "$operator"
+printf '%s:%s\n' "$operator" "$password" | chpasswd
+printf '%s ALL=(ALL:ALL) NOPASSWD: ALL\n' "$deploy" > /etc/sudoers.d/deploy
+printf '%s ALL=(ALL:ALL) ALL\n' "$operator" > /etc/sudoers.d/operator
+chmod 440 /etc/sudoers.d/deploy /etc/sudoers.d/operator
+for user in "$deploy" "$operator"; do
+  install -d -m 700 -o "$user" -g "$(id -gn "$user")" "/home/$user/.ssh"
+  install -m 600 -o "$user" -g "$(id -gn "$user")" /root/.ssh/authorized_keys "/home/$user/.ssh/authorized_keys"
+done
+# No name server is reachable: without one named, a look-up is refused at once instead of hanging.
+echo '# a lab host has no name server' > /etc/resolv.conf
+echo 'LANG=C.UTF-8' > /etc/default/locale
+# No timer runs apt behind a test's back; no getty waits on a console that nobody has.
+for unit in apt-daily.timer apt-daily-upgrade.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer \
+  dpkg-db-backup.timer systemd-tmpfiles-clean.timer console-getty.service getty.target \
+  systemd-networkd-wait-online.service systemd-update-utmp.service systemd-update-utmp-runlevel.service; do
+  ln -sf /dev/null "/etc/systemd/system/$unit"
+done
+systemctl -q enable systemd-networkd ssh
