@@ -1,0 +1,587 @@
+//! Values of INI inventories: what Python's `ast.literal_eval` accepts, else the text as it is.
+//!
+//! Facts: `_parse_value` in `ansible/plugins/inventory/ini.py`. Tuples and sets become lists, bytes and complex numbers
+//! become text. Kept as text although Python reads them: `\N{…}` escapes, lone surrogates and whole numbers above 64 bits.
+
+use converge_syntax::{Node, Span, Value};
+
+/// How deep brackets may nest before the text is taken as it is.
+const MAX_DEPTH: usize = 90;
+
+/// The value of `key=text` in an INI inventory. Every part of a list or map gets `span`.
+#[must_use]
+pub fn value_of(text: &str, span: &Span) -> Node {
+    literal(text, span).unwrap_or_else(|| Node::new(text, span.clone()))
+}
+
+fn literal(text: &str, span: &Span) -> Option<Node> {
+    let mut parser = Parser {
+        rest: text,
+        span,
+        depth: 0,
+    };
+    parser.blank();
+    let first = parser.expression()?;
+    parser.blank();
+    let node = if parser.rest.starts_with(',') {
+        let items = parser.more_items(first, None)?;
+        parser.node(Value::List(items))
+    } else {
+        parser.finish(first)?
+    };
+    parser.blank();
+    parser.rest.is_empty().then_some(node)
+}
+
+/// What an expression gave: complex numbers must be seen by the sum that they end.
+enum Item {
+    Node(Node),
+    Imaginary(f64),
+}
+
+struct Parser<'a> {
+    rest: &'a str,
+    span: &'a Span,
+    depth: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn node(&self, value: Value) -> Node {
+        Node {
+            value,
+            span: self.span.clone(),
+            tag: None,
+        }
+    }
+
+    fn finish(&self, item: Item) -> Option<Node> {
+        Some(match item {
+            Item::Node(node) => node,
+            Item::Imaginary(number) => self.node(Value::String(format!("{}j", short(number)))),
+        })
+    }
+
+    /// Skips blanks and a comment.
+    fn blank(&mut self) {
+        self.rest = self.rest.trim_start_matches([' ', '\t', '\u{c}']);
+        if self.rest.starts_with('#') {
+            self.rest = "";
+        }
+    }
+
+    fn eat(&mut self, token: &str) -> bool {
+        self.blank();
+        if let Some(rest) = self.rest.strip_prefix(token) {
+            self.rest = rest;
+            return true;
+        }
+        false
+    }
+
+    /// A value, or a number plus or minus an imaginary one.
+    fn expression(&mut self) -> Option<Item> {
+        self.blank();
+        let sign = match self.rest.chars().next()? {
+            '-' => Some(-1.0),
+            '+' => Some(1.0),
+            _ => None,
+        };
+        let left = if let Some(sign) = sign {
+            self.rest = self.rest.get(1..)?;
+            self.blank();
+            let negative = sign < 0.0;
+            match self.atom()? {
+                Item::Imaginary(number) => Item::Imaginary(sign * number),
+                Item::Node(node) => {
+                    let value = match node.value {
+                        Value::Int(n) if negative => Value::Int(n.checked_neg()?),
+                        Value::UInt(n) if negative => {
+                            Value::Int(i64::try_from(-i128::from(n)).ok()?)
+                        }
+                        Value::Float(x) if negative => Value::Float(-x),
+                        value @ (Value::Int(_) | Value::UInt(_) | Value::Float(_)) => value,
+                        _ => return None,
+                    };
+                    Item::Node(self.node(value))
+                }
+            }
+        } else {
+            self.atom()?
+        };
+        self.blank();
+        let sign = match self.rest.chars().next() {
+            Some('+') => '+',
+            Some('-') => '-',
+            _ => return Some(left),
+        };
+        let Item::Node(real) = left else {
+            return None;
+        };
+        let real = match real.value {
+            Value::Int(_) | Value::UInt(_) | Value::Float(_) => real.as_f64()?,
+            _ => return None,
+        };
+        self.rest = self.rest.get(1..)?;
+        self.blank();
+        let Item::Imaginary(imaginary) = self.atom()? else {
+            return None;
+        };
+        let text = format!("({}{sign}{}j)", short(real), short(imaginary));
+        Some(Item::Node(self.node(Value::String(text))))
+    }
+
+    fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        if self.depth >= MAX_DEPTH {
+            return None;
+        }
+        self.depth += 1;
+        let result = parse(self);
+        self.depth -= 1;
+        result
+    }
+
+    fn value(&mut self) -> Option<Node> {
+        let item = self.nested(Self::expression)?;
+        self.finish(item)
+    }
+
+    /// The items after the first one, up to `close` or to the end of the text; a comma may come last.
+    fn more_items(&mut self, first: Item, close: Option<&str>) -> Option<Vec<Node>> {
+        let mut items = vec![self.finish(first)?];
+        loop {
+            let comma = self.eat(",");
+            self.blank();
+            match close {
+                Some(close) => {
+                    if self.eat(close) {
+                        return Some(items);
+                    }
+                }
+                None => {
+                    if self.rest.is_empty() {
+                        return Some(items);
+                    }
+                }
+            }
+            if !comma {
+                return None;
+            }
+            items.push(self.value()?);
+        }
+    }
+
+    fn atom(&mut self) -> Option<Item> {
+        self.blank();
+        let first = self.rest.chars().next()?;
+        match first {
+            '[' => {
+                self.rest = self.rest.get(1..)?;
+                let items = self.sequence("]")?;
+                Some(Item::Node(self.node(Value::List(items))))
+            }
+            '(' => {
+                self.rest = self.rest.get(1..)?;
+                self.group()
+            }
+            '{' => {
+                self.rest = self.rest.get(1..)?;
+                self.braces()
+            }
+            '.' if self.rest.starts_with("...") => {
+                self.rest = self.rest.get(3..)?;
+                Some(Item::Node(self.node("...".into())))
+            }
+            '0'..='9' | '.' => self.number(),
+            '\'' | '"' => self.strings(),
+            c if c == '_' || c.is_alphabetic() => self.word(),
+            _ => None,
+        }
+    }
+
+    fn sequence(&mut self, close: &str) -> Option<Vec<Node>> {
+        if self.eat(close) {
+            return Some(Vec::new());
+        }
+        let first = self.nested(Self::expression)?;
+        self.more_items(first, Some(close))
+    }
+
+    fn group(&mut self) -> Option<Item> {
+        if self.eat(")") {
+            return Some(Item::Node(self.node(Value::List(Vec::new()))));
+        }
+        let first = self.nested(Self::expression)?;
+        if self.eat(")") {
+            return Some(first);
+        }
+        let items = self.more_items(first, Some(")"))?;
+        Some(Item::Node(self.node(Value::List(items))))
+    }
+
+    fn braces(&mut self) -> Option<Item> {
+        if self.eat("}") {
+            return Some(Item::Node(self.node(Value::Map(Vec::new()))));
+        }
+        let first = self.value()?;
+        if !self.eat(":") {
+            let items = self.more_items(Item::Node(first), Some("}"))?;
+            let mut unique: Vec<Node> = Vec::new();
+            for item in items {
+                hashable(&item)?;
+                if !unique.contains(&item) {
+                    unique.push(item);
+                }
+            }
+            return Some(Item::Node(self.node(Value::List(unique))));
+        }
+        let mut entries: Vec<(Node, Node)> = Vec::new();
+        let mut key = first;
+        loop {
+            hashable(&key)?;
+            let value = self.value()?;
+            match entries.iter_mut().find(|(seen, _)| *seen == key) {
+                Some((_, seen)) => *seen = value,
+                None => entries.push((key, value)),
+            }
+            let comma = self.eat(",");
+            if self.eat("}") {
+                return Some(Item::Node(self.node(Value::Map(entries))));
+            }
+            if !comma {
+                return None;
+            }
+            key = self.value()?;
+            if !self.eat(":") {
+                return None;
+            }
+        }
+    }
+
+    fn word(&mut self) -> Option<Item> {
+        let end = self
+            .rest
+            .find(|c: char| c != '_' && !c.is_alphanumeric())
+            .unwrap_or(self.rest.len());
+        let (name, after) = self.rest.split_at_checked(end)?;
+        if after.starts_with(['\'', '"']) {
+            return self.strings();
+        }
+        self.rest = after;
+        let value = match name {
+            "True" => Value::Bool(true),
+            "False" => Value::Bool(false),
+            "None" => Value::Null,
+            "set" => {
+                let empty = self.eat("(") && self.eat(")");
+                return empty.then(|| Item::Node(self.node(Value::List(Vec::new()))));
+            }
+            _ => return None,
+        };
+        Some(Item::Node(self.node(value)))
+    }
+
+    fn number(&mut self) -> Option<Item> {
+        let (number, length) = number_at(self.rest)?;
+        let rest = self.rest.get(length..)?;
+        // A digit, letter or point right behind a number is a syntax error.
+        if rest.starts_with(|c: char| c == '_' || c == '.' || c.is_alphanumeric()) {
+            return None;
+        }
+        self.rest = rest;
+        Some(match number {
+            Number::Whole(value) => Item::Node(self.node(value)),
+            Number::Real(x) => Item::Node(self.node(Value::Float(x))),
+            Number::Imaginary(x) => Item::Imaginary(x),
+        })
+    }
+
+    /// One string literal or several side by side, which are joined.
+    fn strings(&mut self) -> Option<Item> {
+        let mut joined = String::new();
+        let mut bytes = None;
+        loop {
+            self.blank();
+            let quote = self.rest.find(['\'', '"']);
+            let prefix = quote.and_then(|at| self.rest.get(..at)).unwrap_or("x");
+            let (is_bytes, raw) = match prefix.to_ascii_lowercase().as_str() {
+                "" | "u" => (false, false),
+                "r" => (false, true),
+                "b" => (true, false),
+                "br" | "rb" => (true, true),
+                _ => break,
+            };
+            if *bytes.get_or_insert(is_bytes) != is_bytes {
+                return None;
+            }
+            let body = self.rest.get(prefix.len()..)?;
+            let (text, rest) = string_body(body, raw, is_bytes)?;
+            joined.push_str(&text);
+            self.rest = rest;
+        }
+        bytes?;
+        Some(Item::Node(self.node(Value::String(joined))))
+    }
+}
+
+/// Lists and maps cannot be keys or members of sets; Python refuses the whole value.
+fn hashable(node: &Node) -> Option<()> {
+    (!matches!(node.value, Value::List(_) | Value::Map(_))).then_some(())
+}
+
+fn short(x: f64) -> String {
+    let text = super::python::float_repr(x);
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}
+
+enum Number {
+    Whole(Value),
+    Real(f64),
+    Imaginary(f64),
+}
+
+/// The length of digits at the start of `text`; one underscore may stand between two of them.
+fn digits_len(text: &str, radix: u32) -> usize {
+    let mut length = 0;
+    let mut after_digit = false;
+    for c in text.chars() {
+        if c.is_digit(radix) {
+            after_digit = true;
+        } else if c == '_' && after_digit {
+            after_digit = false;
+        } else {
+            break;
+        }
+        length += 1;
+    }
+    if length > 0 && !after_digit {
+        length -= 1;
+    }
+    length
+}
+
+fn whole(digits: &str, radix: u32) -> Option<Value> {
+    let n = u64::from_str_radix(&digits.replace('_', ""), radix).ok()?;
+    Some(Value::from(n))
+}
+
+fn number_at(text: &str) -> Option<(Number, usize)> {
+    if let Some(prefix) = text.get(..2) {
+        let radix = match prefix {
+            "0x" | "0X" => 16,
+            "0o" | "0O" => 8,
+            "0b" | "0B" => 2,
+            _ => 0,
+        };
+        if radix > 0 {
+            let body = text.get(2..)?;
+            let body = body.strip_prefix('_').unwrap_or(body);
+            let skipped = text.len() - body.len();
+            let length = digits_len(body, radix);
+            let value = whole(body.get(..length)?, radix)?;
+            return Some((Number::Whole(value), skipped + length));
+        }
+    }
+    let integer = digits_len(text, 10);
+    let mut end = integer;
+    let mut real = false;
+    if text.get(end..)?.starts_with('.') {
+        let fraction = digits_len(text.get(end + 1..)?, 10);
+        if integer == 0 && fraction == 0 {
+            return None;
+        }
+        end += 1 + fraction;
+        real = true;
+    }
+    let tail = text.get(end..)?;
+    if tail.starts_with(['e', 'E']) {
+        let signed = tail
+            .get(1..)?
+            .starts_with(['+', '-'])
+            .then_some(2)
+            .unwrap_or(1);
+        let exponent = digits_len(tail.get(signed..)?, 10);
+        if exponent == 0 {
+            return None;
+        }
+        end += signed + exponent;
+        real = true;
+    }
+    let body = text.get(..end)?;
+    if text.get(end..)?.starts_with(['j', 'J']) {
+        let x = body.replace('_', "").parse().ok()?;
+        return Some((Number::Imaginary(x), end + 1));
+    }
+    if real {
+        return Some((Number::Real(body.replace('_', "").parse().ok()?), end));
+    }
+    // Leading zeros are allowed for zero alone.
+    if body.starts_with('0') && body.bytes().any(|b| matches!(b, b'1'..=b'9')) {
+        return None;
+    }
+    Some((Number::Whole(whole(body, 10)?), end))
+}
+
+/// The text of a quoted string at the start of `body`, and what follows it.
+fn string_body(body: &str, raw: bool, bytes: bool) -> Option<(String, &str)> {
+    let quote = body.chars().next()?;
+    let triple = quote.to_string().repeat(3);
+    let (close, mut rest) = match body.strip_prefix(triple.as_str()) {
+        Some(rest) => (triple, rest),
+        None => (quote.to_string(), body.get(1..)?),
+    };
+    let mut text = String::new();
+    let mut octets = Vec::new();
+    loop {
+        if let Some(after) = rest.strip_prefix(close.as_str()) {
+            if bytes {
+                text = String::from_utf8(octets).ok()?;
+            }
+            return Some((text, after));
+        }
+        let c = rest.chars().next()?;
+        rest = rest.get(c.len_utf8()..)?;
+        if bytes && !c.is_ascii() {
+            return None;
+        }
+        let decoded = if c != '\\' {
+            c
+        } else if raw {
+            // A raw string keeps the backslash, but an escaped quote does not end it.
+            let next = rest.chars().next()?;
+            rest = rest.get(next.len_utf8()..)?;
+            text.push('\\');
+            octets.push(b'\\');
+            next
+        } else {
+            match escape(rest, bytes)? {
+                Escape::Char(c, length) => {
+                    rest = rest.get(length..)?;
+                    c
+                }
+                Escape::None => '\\',
+            }
+        };
+        text.push(decoded);
+        octets.push(u8::try_from(u32::from(decoded)).unwrap_or(b'?'));
+    }
+}
+
+enum Escape {
+    /// The character, and how many bytes after the backslash stand for it.
+    Char(char, usize),
+    /// Not an escape: the backslash stays.
+    None,
+}
+
+fn escape(rest: &str, bytes: bool) -> Option<Escape> {
+    let next = rest.chars().next()?;
+    let hex = |length: usize| -> Option<Escape> {
+        let digits = rest.get(1..=length)?;
+        if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return None;
+        }
+        let c = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
+        Some(Escape::Char(c, length + 1))
+    };
+    Some(match next {
+        '\\' | '\'' | '"' => Escape::Char(next, 1),
+        'a' => Escape::Char('\u{7}', 1),
+        'b' => Escape::Char('\u{8}', 1),
+        'f' => Escape::Char('\u{c}', 1),
+        'n' => Escape::Char('\n', 1),
+        'r' => Escape::Char('\r', 1),
+        't' => Escape::Char('\t', 1),
+        'v' => Escape::Char('\u{b}', 1),
+        '0'..='7' => {
+            let length = rest
+                .bytes()
+                .take(3)
+                .take_while(|b| matches!(b, b'0'..=b'7'))
+                .count();
+            let code = u32::from_str_radix(rest.get(..length)?, 8).ok()?;
+            Escape::Char(char::from_u32(code)?, length)
+        }
+        'x' => hex(2)?,
+        'u' if !bytes => hex(4)?,
+        'U' if !bytes => hex(8)?,
+        'N' if !bytes => return None,
+        _ => Escape::None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn json(text: &str) -> serde_json::Value {
+        value_of(text, &Span::nowhere("test")).to_json()
+    }
+
+    #[test]
+    fn literals_are_those_of_python() {
+        use serde_json::json;
+        for (text, expected) in [
+            ("1", json!(1)),
+            ("-1", json!(-1)),
+            ("+1", json!(1)),
+            ("1_000", json!(1000)),
+            ("0x1f", json!(31)),
+            ("0o17", json!(15)),
+            ("0b11", json!(3)),
+            ("00", json!(0)),
+            ("18446744073709551615", json!(18446744073709551615u64)),
+            ("-9223372036854775808", json!(i64::MIN)),
+            ("1.5", json!(1.5)),
+            (".5", json!(0.5)),
+            ("5.", json!(5.0)),
+            ("1e3", json!(1000.0)),
+            ("1_0.5", json!(10.5)),
+            ("True", json!(true)),
+            ("None", json!(null)),
+            ("'a' \"b\"", json!("ab")),
+            ("r'\\n'", json!("\\n")),
+            ("b'x'", json!("x")),
+            ("'\\x41\\u00e9\\d\\101'", json!("A\u{e9}\\dA")),
+            ("'a' # c", json!("a")),
+            ("1 # c", json!(1)),
+            ("[1, 'a', [True,], {}]", json!([1, "a", [true], {}])),
+            ("(1)", json!(1)),
+            ("()", json!([])),
+            ("1,", json!([1])),
+            ("1, 'x'", json!([1, "x"])),
+            ("{1, 2, 1}", json!([1, 2])),
+            (
+                "{'a': 1, 'b': [2], 'a': 3, 4: 5}",
+                json!({"a": 3, "b": [2], "4": 5}),
+            ),
+            ("set()", json!([])),
+            ("1j", json!("1j")),
+            ("1+2j", json!("(1+2j)")),
+            ("...", json!("...")),
+            ("-  1", json!(-1)),
+        ] {
+            assert_eq!(json(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn everything_else_stays_text() {
+        for text in [
+            "", "true", "yes", "017", "1__0", "1_", "1if", "1L", "--1", "-True", "1 2", "'a",
+            "[1", "[1,,]", "[1 2]", "{[]: 1}", "{'a': 1", "f'x'", "a # c", "1;", "not True",
+            "10.0.0.1", "a,b", "'a' b'c'", "1+2", "\\", "'\\N{BULLET}'", "2001:db8::1", "5x", "b'é'",
+        ] {
+            assert_eq!(json(text), serde_json::Value::from(text), "{text}");
+        }
+        let deep = "[".repeat(5000);
+        assert_eq!(json(&deep), serde_json::Value::from(deep.as_str()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_value(text in "[-+0-9a-fjxeTrueNon'\"\\\\\\[\\](){}:,. #é]{0,24}") {
+            let _ = value_of(&text, &Span::nowhere("test"));
+        }
+    }
+}

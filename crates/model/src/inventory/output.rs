@@ -1,0 +1,437 @@
+//! The output of `ansible-inventory`: `--list`, `--host` and `--graph`.
+//!
+//! Facts: `ansible/cli/inventory.py`; the JSON is that of Python's `json.dumps(sort_keys=True, indent=4)`.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashSet};
+
+use converge_syntax::{Node, Span, Value};
+
+use super::graph::{ALL, GroupId};
+use super::python::{float_repr, str_of};
+use super::{Inventory, pyyaml};
+
+/// How to print an inventory.
+#[derive(Debug, Clone, Default)]
+pub struct OutputOptions {
+    /// YAML instead of JSON.
+    pub yaml: bool,
+    /// Group variables at their groups instead of merged into every host.
+    pub export: bool,
+    /// Variables in the graph.
+    pub vars: bool,
+    /// Only these hosts, as `--limit` selects them.
+    pub limit: Option<HashSet<String>>,
+}
+
+/// Names that `ansible-inventory` never prints, since Ansible sets them itself (`INTERNAL_STATIC_VARS`).
+const INTERNAL: [&str; 33] = [
+    "ansible_async_path",
+    "ansible_collection_name",
+    "ansible_config_file",
+    "ansible_dependent_role_names",
+    "ansible_diff_mode",
+    "ansible_facts",
+    "ansible_forks",
+    "ansible_inventory_sources",
+    "ansible_limit",
+    "ansible_play_batch",
+    "ansible_play_hosts",
+    "ansible_play_hosts_all",
+    "ansible_play_role_names",
+    "ansible_playbook_python",
+    "ansible_role_name",
+    "ansible_role_names",
+    "ansible_run_tags",
+    "ansible_skip_tags",
+    "ansible_verbosity",
+    "ansible_version",
+    "inventory_dir",
+    "inventory_file",
+    "inventory_hostname",
+    "inventory_hostname_short",
+    "groups",
+    "group_names",
+    "hostvars",
+    "playbook_dir",
+    "play_hosts",
+    "role_name",
+    "role_names",
+    "role_path",
+    "role_uuid",
+];
+
+/// What is printed: values of variables, and the maps and lists around them.
+#[derive(Debug, Clone)]
+pub(super) enum Out {
+    Value(Node),
+    Names(Vec<String>),
+    Map(BTreeMap<String, Out>),
+}
+
+type Vars = BTreeMap<String, Out>;
+
+impl Inventory {
+    /// What `ansible-inventory --list` prints, without the last line end.
+    #[must_use]
+    pub fn print_list(&self, options: &OutputOptions) -> String {
+        let mut hosts: Vec<&str> = self.hosts().map(super::Host::name).collect();
+        if let Some(limit) = &options.limit {
+            hosts.retain(|host| limit.contains(*host));
+        }
+        let mut printer = Printer { inventory: self, options, available: hosts.iter().copied().collect(), seen: HashSet::new() };
+        if options.yaml {
+            let mut seen_hosts = HashSet::new();
+            let tree = printer.yaml_group(ALL, &mut seen_hosts);
+            return pyyaml::dump(&Out::Map(tree));
+        }
+        let mut tree = BTreeMap::new();
+        printer.json_group(ALL, &mut tree);
+        let mut host_vars = BTreeMap::new();
+        for host in hosts {
+            let vars = self.vars_of_host(host, options.export);
+            if !vars.is_empty() {
+                host_vars.insert(host.to_owned(), Out::Map(vars));
+            }
+        }
+        let profile = Node::new("inventory_legacy", Span::nowhere("inventory"));
+        let meta = BTreeMap::from([
+            ("hostvars".to_owned(), Out::Map(host_vars)),
+            ("profile".to_owned(), Out::Value(profile)),
+        ]);
+        tree.insert("_meta".to_owned(), Out::Map(meta));
+        let mut text = String::new();
+        write_json(&Out::Map(tree), 0, &mut Vec::new(), &mut text);
+        text
+    }
+
+    /// What `ansible-inventory --host NAME` prints, without the last line end; `None` for an unknown host.
+    #[must_use]
+    pub fn print_host(&self, name: &str, options: &OutputOptions) -> Option<String> {
+        self.host(name)?;
+        let vars = Out::Map(self.vars_of_host(name, options.export));
+        if options.yaml {
+            return Some(pyyaml::dump(&vars));
+        }
+        let mut text = String::new();
+        write_json(&vars, 0, &mut Vec::new(), &mut text);
+        Some(text)
+    }
+
+    /// What `ansible-inventory --graph GROUP` prints, without the last line end; `None` for an unknown group.
+    #[must_use]
+    pub fn print_graph(&self, group: &str, options: &OutputOptions) -> Option<String> {
+        let id = self.graph.group_id(group)?;
+        let mut lines = Vec::new();
+        self.graph_group(id, 0, options, &mut lines);
+        Some(lines.join("\n"))
+    }
+
+    fn graph_group(&self, id: GroupId, depth: usize, options: &OutputOptions, lines: &mut Vec<String>) {
+        let Some(group) = self.graph.groups.get(id) else {
+            return;
+        };
+        lines.push(branch(&format!("@{}:", group.name), depth));
+        for child in &group.children {
+            self.graph_group(*child, depth + 1, options, lines);
+        }
+        let show = |vars: Vars, depth: usize, lines: &mut Vec<String>| {
+            for (name, value) in vars {
+                if let Out::Value(node) = value {
+                    let text = if super::is_encrypted(&node) { "(encrypted)".to_owned() } else { str_of(&node) };
+                    lines.push(branch(&format!("{{{name} = {text}}}"), depth));
+                }
+            }
+        };
+        if id != ALL {
+            for host in group.hosts.iter().filter_map(|host| self.graph.hosts.get(*host)) {
+                lines.push(branch(&host.name, depth + 1));
+                if options.vars {
+                    show(self.vars_of_host(&host.name, options.export), depth + 2, lines);
+                }
+            }
+        }
+        if options.vars {
+            show(self.vars_of_group(id), depth + 1, lines);
+        }
+    }
+
+    /// The variables of a host: all that it has, or with `export` only those of the host itself.
+    fn vars_of_host(&self, host: &str, export: bool) -> Vars {
+        let candidates = self.host_vars(host).into_iter();
+        let own = candidates.filter(|candidate| !export || candidate.layer == super::Layer::Host);
+        printable(own.map(|candidate| (candidate.name, candidate.node)))
+    }
+
+    /// The variables of a group itself, without those of its parents.
+    fn vars_of_group(&self, id: GroupId) -> Vars {
+        let Some(group) = self.graph.groups.get(id) else {
+            return Vars::new();
+        };
+        let mut vars: Vec<(String, Node)> = Vec::new();
+        let mut add = |assignments: &[super::Assignment]| {
+            vars.extend(assignments.iter().map(|assignment| (assignment.name.clone(), assignment.node.clone())));
+        };
+        add(&group.vars);
+        for found in self.found(true, &group.name) {
+            add(&found.vars);
+        }
+        if group.priority != 1 {
+            let node = Node::new(group.priority, Span::nowhere("priority"));
+            vars.push(("ansible_group_priority".to_owned(), node));
+        }
+        printable(vars.into_iter())
+    }
+}
+
+fn printable(vars: impl Iterator<Item = (String, Node)>) -> Vars {
+    vars.filter(|(name, _)| !INTERNAL.contains(&name.as_str())).map(|(name, node)| (name, Out::Value(node))).collect()
+}
+
+fn branch(name: &str, depth: usize) -> String {
+    if depth == 0 { name.to_owned() } else { format!("{}--{name}", "  |".repeat(depth)) }
+}
+
+struct Printer<'a> {
+    inventory: &'a Inventory,
+    options: &'a OutputOptions,
+    available: HashSet<&'a str>,
+    seen: HashSet<GroupId>,
+}
+
+impl Printer<'_> {
+    fn json_group(&mut self, id: GroupId, tree: &mut BTreeMap<String, Out>) {
+        let Some(group) = self.inventory.graph.groups.get(id) else {
+            return;
+        };
+        let mut entry = BTreeMap::new();
+        if id != ALL {
+            let hosts = group.hosts.iter().filter_map(|host| self.inventory.graph.hosts.get(*host));
+            let names: Vec<String> =
+                hosts.map(|host| host.name.clone()).filter(|name| self.available.contains(name.as_str())).collect();
+            if !names.is_empty() {
+                entry.insert("hosts".to_owned(), Out::Names(names));
+            }
+        }
+        let mut children = Vec::new();
+        for child in &group.children {
+            children.push(self.inventory.graph.group_name(*child));
+            if !self.seen.contains(child) {
+                self.json_group(*child, tree);
+                self.seen.insert(*child);
+            }
+        }
+        if !children.is_empty() {
+            entry.insert("children".to_owned(), Out::Names(children));
+        }
+        if self.options.export {
+            let vars = self.inventory.vars_of_group(id);
+            if !vars.is_empty() {
+                entry.insert("vars".to_owned(), Out::Map(vars));
+            }
+        }
+        if !entry.is_empty() {
+            tree.insert(group.name.clone(), Out::Map(entry));
+        }
+    }
+
+    /// The group under its name, with its children nested; empty where there is nothing to say.
+    fn yaml_group(&mut self, id: GroupId, seen_hosts: &mut HashSet<usize>) -> BTreeMap<String, Out> {
+        let Some(group) = self.inventory.graph.groups.get(id) else {
+            return BTreeMap::new();
+        };
+        let mut entry = BTreeMap::new();
+        let mut children = BTreeMap::new();
+        for child in group.children.iter().filter(|child| **child != ALL) {
+            if self.seen.contains(child) {
+                children.insert(self.inventory.graph.group_name(*child), Out::Map(BTreeMap::new()));
+            } else {
+                children.extend(self.yaml_group(*child, seen_hosts));
+                self.seen.insert(*child);
+            }
+        }
+        if !children.is_empty() {
+            entry.insert("children".to_owned(), Out::Map(children));
+        }
+        let mut hosts = BTreeMap::new();
+        if id != ALL {
+            for host_id in &group.hosts {
+                let Some(host) = self.inventory.graph.hosts.get(*host_id) else {
+                    continue;
+                };
+                if !self.available.contains(host.name.as_str()) {
+                    continue;
+                }
+                let vars = if seen_hosts.insert(*host_id) {
+                    self.inventory.vars_of_host(&host.name, self.options.export)
+                } else {
+                    Vars::new()
+                };
+                hosts.insert(host.name.clone(), Out::Map(vars));
+            }
+        }
+        if !hosts.is_empty() {
+            entry.insert("hosts".to_owned(), Out::Map(hosts));
+        }
+        if self.options.export {
+            let vars = self.inventory.vars_of_group(id);
+            if !vars.is_empty() {
+                entry.insert("vars".to_owned(), Out::Map(vars));
+            }
+        }
+        if entry.is_empty() { BTreeMap::new() } else { BTreeMap::from([(group.name.clone(), Out::Map(entry))]) }
+    }
+}
+
+/// The order of keys when Python sorts them: numbers by value, text by code points.
+pub(super) fn key_order(left: &Node, right: &Node) -> Ordering {
+    match (left.as_f64(), right.as_f64()) {
+        (Some(left), Some(right)) => left.total_cmp(&right),
+        _ => json_key(left).cmp(&json_key(right)),
+    }
+}
+
+fn json_key(key: &Node) -> String {
+    match &key.value {
+        Value::Float(x) => float_json(*x),
+        _ => key.scalar_text().unwrap_or_default(),
+    }
+}
+
+fn float_json(x: f64) -> String {
+    if x.is_nan() {
+        "NaN".to_owned()
+    } else if x.is_infinite() {
+        if x > 0.0 { "Infinity" } else { "-Infinity" }.to_owned()
+    } else {
+        float_repr(x)
+    }
+}
+
+/// Whether values here are those of variables, where `!unsafe` text is marked.
+fn is_variable(path: &[&str]) -> bool {
+    matches!(path, ["_meta", "hostvars", _, _, ..] | [_, "vars", _, ..])
+}
+
+fn write_json<'a>(out: &'a Out, depth: usize, path: &mut Vec<&'a str>, text: &mut String) {
+    match out {
+        Out::Names(names) => {
+            let items: Vec<Item<'_>> = names.iter().map(|name| Item::Text(name)).collect();
+            write_items(&items, ('[', ']'), depth, text);
+        }
+        Out::Value(node) => write_node(node, is_variable(path), false, depth, text),
+        Out::Map(entries) => {
+            if entries.is_empty() {
+                text.push_str("{}");
+                return;
+            }
+            text.push('{');
+            for (index, (key, value)) in entries.iter().enumerate() {
+                text.push_str(if index == 0 { "\n" } else { ",\n" });
+                indent(depth + 1, text);
+                quote(key, text);
+                text.push_str(": ");
+                path.push(key);
+                write_json(value, depth + 1, path, text);
+                path.pop();
+            }
+            text.push('\n');
+            indent(depth, text);
+            text.push('}');
+        }
+    }
+}
+
+fn indent(depth: usize, text: &mut String) {
+    text.push_str(&"    ".repeat(depth));
+}
+
+enum Item<'a> {
+    Text(&'a str),
+    Node(&'a Node, bool, bool),
+    Entry(String, &'a Node, bool, bool),
+}
+
+fn write_items(items: &[Item<'_>], (open, close): (char, char), depth: usize, text: &mut String) {
+    text.push(open);
+    for (index, item) in items.iter().enumerate() {
+        text.push_str(if index == 0 { "\n" } else { ",\n" });
+        indent(depth + 1, text);
+        match item {
+            Item::Text(name) => quote(name, text),
+            Item::Node(node, mark, untrusted) => write_node(node, *mark, *untrusted, depth + 1, text),
+            Item::Entry(key, node, mark, untrusted) => {
+                quote(key, text);
+                text.push_str(": ");
+                write_node(node, *mark, *untrusted, depth + 1, text);
+            }
+        }
+    }
+    if !items.is_empty() {
+        text.push('\n');
+        indent(depth, text);
+    }
+    text.push(close);
+}
+
+/// `mark`: `!unsafe` text is written as a map with a marker. `untrusted`: the node is below `!unsafe`.
+fn write_node(node: &Node, mark: bool, untrusted: bool, depth: usize, text: &mut String) {
+    let untrusted = untrusted || node.tag.as_deref() == Some("!unsafe");
+    match &node.value {
+        Value::Null => text.push_str("null"),
+        Value::Bool(value) => text.push_str(if *value { "true" } else { "false" }),
+        Value::Int(n) => text.push_str(&n.to_string()),
+        Value::UInt(n) => text.push_str(&n.to_string()),
+        Value::Float(x) => text.push_str(&float_json(*x)),
+        Value::String(value) => {
+            let marker = match node.tag.as_deref() {
+                Some("!vault" | "!vault-encrypted") => Some("__ansible_vault"),
+                _ if untrusted && mark => Some("__ansible_unsafe"),
+                _ => None,
+            };
+            match marker {
+                None => quote(value, text),
+                Some(marker) => {
+                    text.push_str("{\n");
+                    indent(depth + 1, text);
+                    quote(marker, text);
+                    text.push_str(": ");
+                    quote(value, text);
+                    text.push('\n');
+                    indent(depth, text);
+                    text.push('}');
+                }
+            }
+        }
+        Value::List(items) => {
+            let items: Vec<Item<'_>> = items.iter().map(|item| Item::Node(item, mark, untrusted)).collect();
+            write_items(&items, ('[', ']'), depth, text);
+        }
+        Value::Map(entries) => {
+            let mut sorted: Vec<&(Node, Node)> = entries.iter().collect();
+            sorted.sort_by(|left, right| key_order(&left.0, &right.0));
+            let items: Vec<Item<'_>> =
+                sorted.into_iter().map(|(key, value)| Item::Entry(json_key(key), value, mark, untrusted)).collect();
+            write_items(&items, ('{', '}'), depth, text);
+        }
+    }
+}
+
+/// A JSON string; only quotes, backslashes and control characters are escaped.
+fn quote(value: &str, text: &mut String) {
+    text.push('"');
+    for c in value.chars() {
+        match c {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            '\u{8}' => text.push_str("\\b"),
+            '\u{c}' => text.push_str("\\f"),
+            c if u32::from(c) < 0x20 => text.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => text.push(c),
+        }
+    }
+    text.push('"');
+}

@@ -1,0 +1,158 @@
+//! Variables in `group_vars/` and `host_vars/`, beside the inventory and beside the playbook.
+//!
+//! Facts: `ansible/plugins/vars/host_group_vars.py` and `find_vars_files` in `ansible/parsing/dataloader.py`.
+
+use std::collections::HashMap;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use converge_syntax::{Diagnostic, Dialect, Source, Span, parse_yaml_into};
+
+use super::build::Builder;
+use super::graph::Assignment;
+use super::yaml;
+
+const EXTENSIONS: [&str; 3] = [".yml", ".yaml", ".json"];
+/// What a file that is encrypted as a whole begins with.
+pub(super) const VAULT_HEADER: &str = "$ANSIBLE_VAULT";
+/// Folders in `group_vars/NAME/` deeper than this are taken for a loop of links.
+const MAX_FOLDERS: usize = 32;
+
+/// The variables of one group or host from one directory, in the order in which they are merged.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Found {
+    pub(super) vars: Vec<Assignment>,
+    /// Files that are encrypted as a whole.
+    pub(super) locked: Vec<Span>,
+}
+
+/// The directories that hold vars files, and what was read from them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct VarsFiles {
+    found: HashMap<(usize, bool, String), Found>,
+}
+
+impl VarsFiles {
+    /// What `directory` (by its index) has for a group or a host.
+    pub(super) fn get(&self, directory: usize, is_group: bool, name: &str) -> Option<&Found> {
+        self.found.get(&(directory, is_group, name.to_owned()))
+    }
+
+    /// Reads the files of all groups and hosts.
+    pub(super) fn read(builder: &mut Builder, directories: &[Utf8PathBuf]) -> Self {
+        let mut files = Self::default();
+        let groups: Vec<String> = builder.graph.groups.iter().map(|group| group.name.clone()).collect();
+        let hosts: Vec<String> = builder.graph.hosts.iter().map(|host| host.name.clone()).collect();
+        for (index, directory) in directories.iter().enumerate() {
+            for (is_group, names) in [(true, &groups), (false, &hosts)] {
+                let folder = directory.join(if is_group { "group_vars" } else { "host_vars" });
+                if !folder.exists() {
+                    continue;
+                }
+                if !folder.is_dir() {
+                    builder.diagnostics.push(
+                        Diagnostic::warning("not-a-folder", format!("`{folder}` is passed over: it is not a folder"))
+                            .help("put files named after groups or hosts into a folder of this name"),
+                    );
+                    continue;
+                }
+                for name in names {
+                    let found = read_entity(builder, &folder, name);
+                    if !(found.vars.is_empty() && found.locked.is_empty()) {
+                        files.found.insert((index, is_group, name.clone()), found);
+                    }
+                }
+            }
+        }
+        files
+    }
+}
+
+/// Reads the files of one group or host; a name that leads out of the folder has none.
+fn read_entity(builder: &mut Builder, folder: &Utf8Path, name: &str) -> Found {
+    let mut found = Found::default();
+    if name.starts_with('/') || Utf8Path::new(name).components().any(|part| part.as_str() == "..") {
+        return found;
+    }
+    let mut candidates = [""].iter().chain(&EXTENSIONS).map(|ending| folder.join(format!("{name}{ending}")));
+    let Some(path) = candidates.find(|path| path.exists()) else {
+        return found;
+    };
+    for other in candidates.filter(|path| path.exists()) {
+        builder.diagnostics.push(
+            Diagnostic::warning("unused-file", format!("`{other}` is not read: `{path}` comes before it"))
+                .help(format!("put both below the folder `{}`", folder.join(name))),
+        );
+    }
+    let mut paths = Vec::new();
+    if path.is_dir() { folder_files(builder, &path, 0, &mut paths) } else { paths.push(path) }
+    for path in paths {
+        read_file(builder, &path, &mut found);
+    }
+    found
+}
+
+/// The files of a folder, sorted by name, folders among them read in their place.
+fn folder_files(builder: &mut Builder, folder: &Utf8Path, depth: usize, paths: &mut Vec<Utf8PathBuf>) {
+    let mut names: Vec<String> = match fs_err::read_dir(folder.as_std_path()) {
+        Ok(entries) => entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect(),
+        Err(error) => {
+            builder.diagnostics.push(Diagnostic::error("unreadable", error.to_string()));
+            return;
+        }
+    };
+    names.sort();
+    for name in names {
+        if name.starts_with('.') || name.ends_with('~') {
+            continue;
+        }
+        let path = folder.join(&name);
+        let ending = path.extension().map(|ending| format!(".{ending}"));
+        if path.is_dir() {
+            if ending.is_none() && depth < MAX_FOLDERS {
+                folder_files(builder, &path, depth + 1, paths);
+            }
+        } else if path.is_file() && ending.is_none_or(|ending| EXTENSIONS.contains(&ending.as_str())) {
+            paths.push(path);
+        }
+    }
+}
+
+fn read_file(builder: &mut Builder, path: &Utf8Path, found: &mut Found) {
+    let source = match Source::read(path.as_std_path()) {
+        Ok(source) => source,
+        Err(error) => {
+            builder.diagnostics.push(Diagnostic::error("unreadable", format!("`{path}` cannot be read: {error}")));
+            return;
+        }
+    };
+    if source.text().starts_with(VAULT_HEADER) {
+        found.locked.push(Span::whole(source).first_line());
+        return;
+    }
+    let Some(documents) = parse_yaml_into(source, Dialect::Ansible, &mut builder.diagnostics) else {
+        return;
+    };
+    if let Some(second) = documents.get(1) {
+        builder.error(
+            "several-documents",
+            "a vars file holds one YAML document, this is another",
+            second.head_span(),
+            "take out the line `---` before it",
+        );
+    }
+    let Some(root) = documents.first().filter(|root| !root.is_null()) else {
+        return;
+    };
+    let Some(entries) = root.as_map() else {
+        builder.error(
+            "bad-vars-file",
+            format!("a vars file must be a map, this is {}", root.value.kind()),
+            root.head_span(),
+            "write one `name: value` a line, without dashes",
+        );
+        return;
+    };
+    for (key, value) in entries {
+        found.vars.extend(yaml::assignment(builder, key, value));
+    }
+}

@@ -1,0 +1,319 @@
+//! Compares inventories and host patterns with the real Ansible.
+//!
+//! The environment variable `CONVERGE_ANSIBLE_VENV` names a Python virtual environment with `ansible-core`; the test command
+//! of the workspace makes it. Without it the comparison is skipped, loudly, and fails where `CI` is set.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use converge_model::inventory::{Inventory, InventorySource, OutputOptions};
+use converge_syntax::{Node, Source, Span};
+
+/// An inventory of the fixtures: sources, directory of the playbook, and a host and a group to ask for.
+struct Case {
+    sources: &'static [&'static str],
+    playbook: Option<&'static str>,
+    hosts: &'static [&'static str],
+    /// Patterns, each with a limit or none.
+    patterns: &'static [(&'static str, Option<&'static str>)],
+    /// What the case leaves out.
+    without: &'static [Output],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Output {
+    /// `--graph --vars`
+    GraphVars,
+    /// `--list --yaml`
+    Yaml,
+}
+
+const fn case(sources: &'static [&'static str], hosts: &'static [&'static str]) -> Case {
+    Case { sources, playbook: None, hosts, patterns: &[], without: &[] }
+}
+
+fn cases() -> Vec<Case> {
+    vec![
+        Case {
+            // Python prints dates in its own way in the graph; YAML quotes and dates are those of another dumper.
+            without: &[Output::GraphVars, Output::Yaml],
+            ..case(&["01_scalars/hosts.yaml"], &["gpu01"])
+        },
+        case(
+            &["02_literals/hosts.ini"],
+            &["types", "quoted", "lists", "escapes", "comments", "hash", "equals", "strings"],
+        ),
+        Case {
+            patterns: &[
+                ("node[1:3]", None),
+                ("node*", None),
+                ("*rack?", None),
+                ("storage[1:2]", None),
+                ("storage[-1]", None),
+                ("~s[01][19]?", None),
+                ("10.0.0.*", None),
+                ("10.0.0.1,10.0.0.3", None),
+                ("letters[0],storage[0]", None),
+                ("letters[1:]", None),
+                ("letters[2:9]", None),
+                ("n-[xy]", None),
+                ("m*[1]", None),
+                ("all[0]", None),
+                ("all[0:0]", None),
+                ("N[!A]", None),
+            ],
+            ..case(&["03_ranges/hosts"], &["gpu04.rackb", "port1"])
+        },
+        Case {
+            patterns: &[("2001:db8::99", None), ("2001:db8::a,gpu01", None), ("racks:!a-rack", None)],
+            ..case(&["04_ranges_yaml/hosts.yml"], &["node2", "gpu03"])
+        },
+        Case {
+            patterns: &[
+                ("all", None),
+                ("*", None),
+                ("k8s", None),
+                ("k8s:!k8s_control_plane", None),
+                ("k8s:&edge", None),
+                ("&edge", None),
+                ("!edge", None),
+                ("!edge:k8s", None),
+                ("edge:k8s_control_plane", None),
+                ("edge,k8s_control_plane", None),
+                ("gpu2", None),
+                ("gpu2,gpu1,baremetal_gpus", None),
+                ("ungrouped", None),
+                ("nothing", None),
+                ("nothing,cp1", None),
+                ("~(cp|gpu)\\d$", None),
+                ("k8s_*", None),
+                ("k8s[0]:k8s[-1]", None),
+                ("all", Some("k8s_workers")),
+                ("edge", Some("cp*:!cp2")),
+                ("k8s", Some("cp1,gpu1")),
+                ("localhost", None),
+            ],
+            ..case(&["05_nested_yaml/hosts.yaml"], &["cp1", "cp2", "gpu1", "edge1", "lonely"])
+        },
+        Case {
+            patterns: &[("all", None), ("k8s", None), ("k8s:edge", None), ("empty", None), ("all:!k8s", None)],
+            ..case(&["06_nested_ini/hosts"], &["cp1", "gpu1"])
+        },
+        case(&["07_vars_files/hosts.yaml"], &["w1", "w2", "d1", "p1", "j1"]),
+        case(&["08_vars_folders/hosts"], &["w1", "w2", "d1"]),
+        case(&["09_playbook_vars/inventory/hosts.yaml"], &["w1", "w2"]),
+        Case {
+            playbook: Some("09_playbook_vars/playbooks"),
+            ..case(&["09_playbook_vars/inventory/hosts.yaml"], &["w1", "w2"])
+        },
+        Case {
+            playbook: Some("09_playbook_vars/inventory"),
+            ..case(&["09_playbook_vars/inventory/hosts.yaml"], &["w1", "w2"])
+        },
+        case(&["10_priority/hosts.yaml"], &["h1", "h2"]),
+        case(&["11_several/a/hosts.yaml", "11_several/b/hosts.ini"], &["w1", "w2", "w3"]),
+        case(&["11_several/b/hosts.ini", "11_several/a/hosts.yaml", "w3,x9"], &["w1", "w2", "w3", "x9"]),
+        case(&["11_several/a", "11_several/b/hosts.ini", "11_several/a"], &["w1", "w3"]),
+        Case {
+            patterns: &[("all", None), ("web", None), ("d*:c*", None)],
+            ..case(&["12_directory"], &["w1", "c1", "d2"])
+        },
+        Case {
+            patterns: &[
+                ("prod", None),
+                ("nvidia:&dc1", None),
+                ("prod:&nvidia:!maintenance", None),
+                ("k8s[0:2]", None),
+                ("*d*[0]", None),
+                ("n[1:3]", None),
+                ("dc1[1:]:&gpu", None),
+                ("gpu:amd:dc2", None),
+                ("maintenance", Some("n3")),
+                ("all", None),
+            ],
+            ..case(&["13_many_groups/hosts.yaml"], &["n1", "n3", "n5"])
+        },
+        Case {
+            patterns: &[("größe", None), ("東京*", None), ("z?rich", None)],
+            ..case(&["14_unicode/hosts.yaml"], &["zürich", "東京1"])
+        },
+        case(&["15_empty/hosts.yaml"], &["a", "single"]),
+        case(&["h1,h2:2222, [2001:db8::5]:22,h1"], &["h1", "h2", "2001:db8::5"]),
+        Case {
+            patterns: &[("2001:db8::2", None), ("::1", None), ("fe80::1,fe80::2", None), ("127.0.0.1", None)],
+            ..case(&["17_addresses/hosts"], &["web", "2001:db8::1", "db.example.org", "host"])
+        },
+        case(&["18_anchors/hosts.yaml"], &["h2", "h3"]),
+        Case {
+            // Ansible fails where the graph shows an encrypted value.
+            without: &[Output::GraphVars],
+            ..case(&["19_secret/hosts.yaml"], &["h1"])
+        },
+        case(&["20_json/hosts.json"], &["w1"]),
+        case(&["21_no_extension/inventory"], &["w2"]),
+        Case {
+            patterns: &[("kube_control_plane[0]", None), ("etcd:&kube_node", None), ("kube_node:!etcd", None)],
+            ..case(&["22_kubespray/inventory.ini"], &["node1", "node2", "node3"])
+        },
+        Case {
+            patterns: &[("k8s:&baremetal_gpus", None), ("baremetal:!k8s", None), ("~vm[12]:amd_gpus", None)],
+            ..case(&["23_gpu_cluster/hosts.yaml"], &["tower1", "vm2", "store1"])
+        },
+        Case {
+            patterns: &[("::1", None), ("127.0.0.1", None), ("all", None), ("local*", None)],
+            ..case(&["24_localhost/hosts"], &["localhost"])
+        },
+        Case {
+            patterns: &[("with-dash", None), ("web", None), ("with.dot", None), ("host.with.dots", None), ("9nine", None)],
+            ..case(&["25_names/hosts.yaml"], &["web", "n"])
+        },
+        case(&["26_text/hosts.yaml"], &["h1"]),
+    ]
+}
+
+fn fixtures() -> Utf8PathBuf {
+    Utf8PathBuf::from(std::env::var("CONVERGE_INVENTORY_FIXTURES").unwrap_or_else(|_| {
+        format!("{}/fixtures/inventory", env!("CARGO_MANIFEST_DIR"))
+    }))
+}
+
+/// One question to Ansible, and what we say to it.
+struct Question {
+    call: Vec<String>,
+    answer: String,
+}
+
+/// Ansible says that a pattern selects nothing by failing.
+const NO_HOSTS: &str = "  hosts (0):";
+
+fn questions(case: &Case, root: &Utf8Path) -> Vec<Question> {
+    let arguments: Vec<String> = case
+        .sources
+        .iter()
+        .map(|source| if source.contains(',') { (*source).to_owned() } else { root.join(source).into_string() })
+        .collect();
+    let sources: Vec<InventorySource> =
+        arguments.iter().map(|argument| InventorySource::from_argument(argument)).collect();
+    let playbook = case.playbook.map(|playbook| root.join(playbook));
+    let (inventory, _) = Inventory::load(&sources, playbook.as_deref())
+        .unwrap_or_else(|diagnostics| panic!("{:?}:\n{diagnostics}", case.sources));
+    let mut base: Vec<String> = arguments.iter().flat_map(|argument| ["-i".to_owned(), argument.clone()]).collect();
+    if let Some(playbook) = &playbook {
+        base.extend(["--playbook-dir".to_owned(), playbook.to_string()]);
+    }
+    let mut questions = Vec::new();
+    let mut ask = |program: &str, more: &[&str], answer: String| {
+        let mut call = vec![program.to_owned()];
+        call.extend(base.iter().cloned());
+        call.extend(more.iter().map(|argument| (*argument).to_owned()));
+        questions.push(Question { call, answer });
+    };
+    let plain = OutputOptions::default();
+    let export = OutputOptions { export: true, ..OutputOptions::default() };
+    let yaml = OutputOptions { yaml: true, ..OutputOptions::default() };
+    let yaml_export = OutputOptions { yaml: true, export: true, ..OutputOptions::default() };
+    let vars = OutputOptions { vars: true, ..OutputOptions::default() };
+    ask("ansible-inventory", &["--list"], inventory.print_list(&plain));
+    ask("ansible-inventory", &["--list", "--export"], inventory.print_list(&export));
+    if !case.without.contains(&Output::Yaml) {
+        ask("ansible-inventory", &["--list", "--yaml"], inventory.print_list(&yaml));
+        ask("ansible-inventory", &["--list", "--yaml", "--export"], inventory.print_list(&yaml_export));
+    }
+    ask("ansible-inventory", &["--graph"], inventory.print_graph("all", &plain).unwrap());
+    if !case.without.contains(&Output::GraphVars) {
+        ask("ansible-inventory", &["--graph", "--vars"], inventory.print_graph("all", &vars).unwrap());
+    }
+    for host in case.hosts {
+        let answer = inventory.print_host(host, &plain).unwrap_or_else(|| panic!("no host {host}"));
+        ask("ansible-inventory", &["--host", host], answer);
+    }
+    for (pattern, limit) in case.patterns {
+        let node = Node::new(*pattern, Span::whole(Source::new("pattern", *pattern)));
+        let selection = inventory.select(&node).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+        let mut hosts = selection.hosts;
+        let mut more = vec![*pattern, "--list-hosts"];
+        if let Some(limit) = limit {
+            let limited: HashSet<String> =
+                inventory.select_limit(limit, Utf8Path::new(".")).unwrap().hosts.into_iter().collect();
+            hosts.retain(|host| limited.contains(host));
+            more.extend(["--limit", limit]);
+        }
+        let mut answer = format!("  hosts ({}):", hosts.len());
+        for host in &hosts {
+            answer.push_str(&format!("\n    {host}"));
+        }
+        ask("ansible", &more, answer);
+    }
+    questions
+}
+
+#[test]
+fn every_inventory_is_read_as_ansible_reads_it() {
+    let root = fixtures();
+    let cases = cases();
+    let questions: Vec<Question> = cases.iter().flat_map(|case| questions(case, &root)).collect();
+    let patterns: usize = cases.iter().map(|case| case.patterns.len()).sum();
+    assert!(cases.len() >= 20 && patterns >= 30, "{} inventories, {patterns} patterns", cases.len());
+
+    let Ok(venv) = std::env::var("CONVERGE_ANSIBLE_VENV") else {
+        assert!(std::env::var("CI").is_err(), "CONVERGE_ANSIBLE_VENV is not set: Ansible must be there to compare with");
+        println!("\n*** SKIPPED: CONVERGE_ANSIBLE_VENV is not set, nothing was compared with the real Ansible ***\n");
+        return;
+    };
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("empty")).unwrap();
+    std::fs::write(home.path().join("ansible.cfg"), "[defaults]\n").unwrap();
+    let calls: Vec<&[String]> = questions.iter().map(|question| question.call.as_slice()).collect();
+    let task = serde_json::json!({ "cwd": home.path().join("empty"), "calls": calls });
+    let mut command = Command::new(format!("{venv}/bin/python"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ANSIBLE_")) {
+        command.env_remove(name);
+    }
+    let mut child = command
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/inventory_driver.py"))
+        .env("ANSIBLE_CONFIG", home.path().join("ansible.cfg"))
+        .env("ANSIBLE_HOME", home.path())
+        .env("HOME", home.path())
+        .env("ANSIBLE_NOCOLOR", "1")
+        .env("LC_ALL", "C.UTF-8")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(task.to_string().as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let answers: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answers.len(), questions.len());
+
+    let mut differences = Vec::new();
+    for (question, answer) in questions.iter().zip(&answers) {
+        let failed = answer["failed"].as_bool().unwrap();
+        let out = answer["out"].as_str().unwrap();
+        let theirs = if failed && question.call[0] == "ansible" { NO_HOSTS } else { out };
+        if failed && question.call[0] != "ansible" {
+            differences.push(format!("{}\nAnsible fails: {}", question.call.join(" "), answer["err"]));
+        } else if theirs.trim_end() != question.answer.trim_end() {
+            differences.push(format!("{}\n{}", question.call.join(" "), first_difference(&question.answer, theirs)));
+        }
+    }
+    assert!(
+        differences.is_empty(),
+        "{} of {} answers differ from Ansible's:\n{}",
+        differences.len(),
+        questions.len(),
+        differences.join("\n\n")
+    );
+    println!("{} answers of {} inventories are equal to Ansible's", questions.len(), cases.len());
+}
+
+/// The lines around the first one that differs.
+fn first_difference(ours: &str, theirs: &str) -> String {
+    let (ours, theirs): (Vec<&str>, Vec<&str>) = (ours.lines().collect(), theirs.lines().collect());
+    let at = ours.iter().zip(&theirs).take_while(|(left, right)| left == right).count();
+    let around = |lines: &[&str]| lines.get(at.saturating_sub(1)..(at + 4).min(lines.len())).unwrap_or(&[]).join("\n");
+    format!("line {}\nours:\n{}\nAnsible's:\n{}", at + 1, around(&ours), around(&theirs))
+}
