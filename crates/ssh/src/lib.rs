@@ -1,1 +1,25 @@
 //! The SSH executor: sessions, host keys, the framed shell; a local twin. Knows no resource.
+//!
+//! A [`Session`] is one connection to one host. [`Session::shell`] starts a long-lived POSIX shell on it, as the login user or
+//! as another one ([`Become`]); [`Shell::run`] sends it a whole [`Batch`] of items at once and yields [`Event`]s.
+
+mod auth;
+mod batch;
+mod connect;
+mod demux;
+mod error;
+mod known_hosts;
+mod pipes;
+mod program;
+mod quote;
+mod session;
+mod shell;
+mod target;
+
+pub use batch::{Batch, Because, Event, Item, ItemResult, Outcome, Status, Stderr};
+pub use error::{ConnectError, Place, ShellError};
+pub use known_hosts::{HostKeyVerdict, KnownHosts};
+pub use quote::quote;
+pub use session::Session;
+pub use shell::{Events, Shell};
+pub use target::{Become, Options, Target, Transport};

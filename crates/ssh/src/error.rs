@@ -1,0 +1,320 @@
+//! Errors of connecting and of running; each message says what to do.
+
+use std::time::Duration;
+use thiserror::Error;
+
+/// A line of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Path of the file.
+    pub file: String,
+    /// Line number, from 1.
+    pub line: usize,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// Why there is no session with a host.
+#[derive(Debug, Clone, Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The name has no address.
+    #[error(
+        "{host}: the name {address} cannot be resolved ({reason}); set `ansible_host` to an address or correct the name"
+    )]
+    Dns {
+        /// Host as shown.
+        host: String,
+        /// Name that was looked up.
+        address: String,
+        /// What the resolver said.
+        reason: String,
+    },
+    /// TCP failed: refused, no route, reset.
+    #[error(
+        "{host}: cannot reach {address}:{port} ({reason}); is the host up, and is sshd listening on this port?"
+    )]
+    Unreachable {
+        /// Host as shown.
+        host: String,
+        /// Address dialled.
+        address: String,
+        /// Port dialled.
+        port: u16,
+        /// What the system said.
+        reason: String,
+    },
+    /// The limit passed.
+    #[error("{host}: {address}:{port} gave no answer within {}; {during} was not finished. Is it the right address, does a firewall drop it, or is the host overloaded?", seconds(.limit))]
+    Timeout {
+        /// Host as shown.
+        host: String,
+        /// Address dialled.
+        address: String,
+        /// Port dialled.
+        port: u16,
+        /// The limit.
+        limit: Duration,
+        /// What was going on.
+        during: &'static str,
+    },
+    /// The server let nobody in.
+    #[error("{host}: {address} refused the login of {user}; tried: {}; the server offers: {}.{}", list(.tried), list(.offered), hint(.notes))]
+    RefusedLogin {
+        /// Host as shown.
+        host: String,
+        /// Address dialled.
+        address: String,
+        /// Login user.
+        user: String,
+        /// Methods and keys that were tried, in order.
+        tried: Vec<String>,
+        /// Methods that the server still offers.
+        offered: Vec<String>,
+        /// Keys that could not be tried, and why; what to do.
+        notes: Vec<String>,
+    },
+    /// No known_hosts file knows the host.
+    #[error("{host}: the host key of {lookup} is not known. It shows {algorithm} {fingerprint}{}. Compare this with the host's own (`ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` on its console), then add this line to {file}:\n{line}", others(.known))]
+    UnknownHostKey {
+        /// Host as shown.
+        host: String,
+        /// Name that was looked up.
+        lookup: String,
+        /// Key type.
+        algorithm: String,
+        /// `SHA256:…`.
+        fingerprint: String,
+        /// The line to add.
+        line: String,
+        /// The file to add it to.
+        file: String,
+        /// Where keys of another type of this host are recorded.
+        known: Vec<Place>,
+    },
+    /// Another key of the same type is on record.
+    #[error("{host}: THE HOST KEY OF {lookup} HAS CHANGED. It shows {algorithm} {fingerprint}; another key is recorded at {}. Either the host was reinstalled, or someone stands in between. If you know that it was reinstalled, remove that line and add:\n{line}", list(.recorded))]
+    ChangedHostKey {
+        /// Host as shown.
+        host: String,
+        /// Name that was looked up.
+        lookup: String,
+        /// Key type.
+        algorithm: String,
+        /// Fingerprint of the key shown.
+        fingerprint: String,
+        /// Where the old keys are recorded.
+        recorded: Vec<Place>,
+        /// The line that would accept the new key.
+        line: String,
+    },
+    /// The key is marked `@revoked`.
+    #[error(
+        "{host}: the host key of {lookup}, {algorithm} {fingerprint}, is revoked at {at}; this key must not be trusted. Give the host a new key"
+    )]
+    RevokedHostKey {
+        /// Host as shown.
+        host: String,
+        /// Name that was looked up.
+        lookup: String,
+        /// Key type.
+        algorithm: String,
+        /// Fingerprint of the key shown.
+        fingerprint: String,
+        /// The `@revoked` line.
+        at: Place,
+    },
+    /// A known_hosts file cannot be read.
+    #[error("{host}: cannot read {file} ({reason}); host keys cannot be checked without it")]
+    KnownHostsFile {
+        /// Host as shown.
+        host: String,
+        /// The file.
+        file: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// What answers does not speak SSH, or not properly.
+    #[error("{host}: {address}:{port} does not speak SSH as expected ({reason}); is it the right port?")]
+    Protocol {
+        /// Host as shown.
+        host: String,
+        /// Address dialled.
+        address: String,
+        /// Port dialled.
+        port: u16,
+        /// What was wrong.
+        reason: String,
+    },
+    /// No common algorithm.
+    #[error("{host}: no common {kind} algorithm with {address}; the server offers only: {}", list(.theirs))]
+    NoCommonAlgorithm {
+        /// Host as shown.
+        host: String,
+        /// Address dialled.
+        address: String,
+        /// Cipher, key exchange, host key …
+        kind: String,
+        /// What the server offers.
+        theirs: Vec<String>,
+    },
+}
+
+impl ConnectError {
+    /// The host could not be reached at all: a matter of exit code 3.
+    #[must_use]
+    pub fn is_unreachable(&self) -> bool {
+        matches!(
+            self,
+            Self::Dns { .. }
+                | Self::Unreachable { .. }
+                | Self::Timeout { .. }
+                | Self::Protocol { .. }
+                | Self::NoCommonAlgorithm { .. }
+        )
+    }
+
+    /// The host was there, and either side refused the other: login, host key.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        !self.is_unreachable()
+    }
+}
+
+/// Why a shell, or a batch on it, ended early.
+#[derive(Debug, Clone, Error)]
+#[non_exhaustive]
+pub enum ShellError {
+    /// sudo wants a password and none was given.
+    #[error(
+        "sudo on the host asks for a password of {user}; give it with -K, or let the login user run sudo without one"
+    )]
+    PasswordNeeded {
+        /// User to become.
+        user: String,
+    },
+    /// sudo did not take the password.
+    #[error(
+        "sudo on the host did not accept the password for becoming {user}; check what you typed for -K or `ansible_become_password`"
+    )]
+    WrongPassword {
+        /// User to become.
+        user: String,
+    },
+    /// sudo refused for another reason, or is not there.
+    #[error("cannot become {user} on the host: {said}")]
+    BecomeFailed {
+        /// User to become.
+        user: String,
+        /// What sudo said.
+        said: String,
+    },
+    /// The shell did not start.
+    #[error("no shell on the host: {said}")]
+    NotStarted {
+        /// What the host said instead.
+        said: String,
+    },
+    /// The server opens no more channels (`MaxSessions`).
+    #[error("the host's sshd opens no further session ({said}); raise MaxSessions in its sshd_config")]
+    NoChannel {
+        /// What the server said.
+        said: String,
+    },
+    /// Something came that this program's loop on the host does not say.
+    #[error("the host's answer makes no sense: {what}; still open: {}", ids(.open))]
+    Garbage {
+        /// What it was.
+        what: String,
+        /// Items without an end.
+        open: Vec<u32>,
+    },
+    /// The connection or the shell ended.
+    #[error("the connection to the shell was lost{}; still open: {}", bracketed(.said), ids(.open))]
+    Closed {
+        /// Last words on standard error.
+        said: String,
+        /// Items without an end.
+        open: Vec<u32>,
+    },
+    /// A limit passed and the item could not be ended.
+    #[error("{} within {}; still open: {}", late(.item), seconds(.limit), ids(.open))]
+    Deadline {
+        /// The running item; `None` when the host was silent between items or before the first.
+        item: Option<u32>,
+        /// The limit.
+        limit: Duration,
+        /// Items without an end.
+        open: Vec<u32>,
+    },
+    /// The prelude failed, so that no item ran.
+    #[error("the prelude failed with status {status}: {said}")]
+    Prelude {
+        /// Its exit status.
+        status: i32,
+        /// Its output.
+        said: String,
+    },
+    /// The batch is malformed: a caller's mistake.
+    #[error("malformed batch: {0}")]
+    BadBatch(String),
+}
+
+impl ShellError {
+    /// Items that had no end when this happened.
+    #[must_use]
+    pub fn open_items(&self) -> &[u32] {
+        match self {
+            Self::Garbage { open, .. } | Self::Closed { open, .. } | Self::Deadline { open, .. } => open,
+            _ => &[],
+        }
+    }
+}
+
+fn seconds(limit: &Duration) -> String {
+    format!("{} s", (limit.as_secs_f64() * 10.0).round() / 10.0)
+}
+
+fn list<T: ToString>(items: &[T]) -> String {
+    if items.is_empty() {
+        return "nothing".to_owned();
+    }
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn hint(notes: &[String]) -> String {
+    notes.iter().map(|note| format!(" {note}.")).collect()
+}
+
+fn others(known: &[Place]) -> String {
+    if known.is_empty() {
+        String::new()
+    } else {
+        format!(" (only keys of other types are recorded, at {})", list(known))
+    }
+}
+
+fn bracketed(text: &str) -> String {
+    let text = text.trim();
+    if text.is_empty() { String::new() } else { format!(" ({text})") }
+}
+
+fn ids(open: &[u32]) -> String {
+    const SHOWN: usize = 8;
+    let mut text = list(open.get(..SHOWN.min(open.len())).unwrap_or_default());
+    if open.len() > SHOWN {
+        text.push_str(&format!(" and {} more", open.len() - SHOWN));
+    }
+    text
+}
+
+fn late(item: &Option<u32>) -> String {
+    match item {
+        Some(id) => format!("item {id} did not end"),
+        None => "the host did not answer".to_owned(),
+    }
+}

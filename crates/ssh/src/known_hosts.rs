@@ -1,0 +1,321 @@
+//! Our own strict reading of known_hosts: hashes, patterns, markers, several files.
+
+use crate::auth::expand;
+use crate::error::{ConnectError, Place};
+use crate::target::{Options, Target};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use camino::{Utf8Path, Utf8PathBuf};
+use hmac::{Hmac, KeyInit, Mac};
+use russh::keys::{Algorithm, EcdsaCurve, HashAlg, PublicKey};
+use sha1::Sha1;
+
+/// Where ssh looks when no file is named; `~` is the home directory.
+const DEFAULT_FILES: [&str; 4] =
+    ["~/.ssh/known_hosts", "~/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"];
+
+/// The files that say which host has which key.
+#[derive(Debug, Clone, Default)]
+pub struct KnownHosts {
+    entries: Vec<Entry>,
+    /// The first file: where a new key would be added.
+    first: String,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    at: Place,
+    marker: Marker,
+    hosts: Hosts,
+    key: PublicKey,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Marker {
+    None,
+    CertAuthority,
+    Revoked,
+}
+
+#[derive(Debug, Clone)]
+enum Hosts {
+    Patterns(Vec<String>),
+    Hashed { salt: Vec<u8>, hash: Vec<u8> },
+}
+
+/// What the files say about a key that a host shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HostKeyVerdict {
+    /// The key is recorded.
+    Known,
+    /// The host has no recorded key of this type.
+    Unknown {
+        /// Name looked up: `host` or `[host]:port`.
+        lookup: String,
+        /// The key shown.
+        key: PublicKey,
+        /// Where keys of other types are recorded.
+        others: Vec<Place>,
+    },
+    /// Other keys of this type are recorded.
+    Changed {
+        /// Name looked up.
+        lookup: String,
+        /// The key shown.
+        key: PublicKey,
+        /// Where the others are recorded.
+        recorded: Vec<Place>,
+    },
+    /// The key is marked `@revoked`.
+    Revoked {
+        /// Name looked up.
+        lookup: String,
+        /// The key shown.
+        key: PublicKey,
+        /// The line that says so.
+        at: Place,
+    },
+}
+
+impl KnownHosts {
+    /// Reads the files of a target. A file that does not exist is empty, as for ssh.
+    ///
+    /// # Errors
+    /// `KnownHostsFile` when a file exists and cannot be read.
+    pub fn load(target: &Target, options: &Options) -> Result<Self, ConnectError> {
+        let home = options.home.as_deref();
+        let files: Vec<Utf8PathBuf> = if target.known_hosts.is_empty() {
+            DEFAULT_FILES.iter().map(|file| expand(Utf8Path::new(file), home)).collect()
+        } else {
+            target.known_hosts.iter().map(|file| expand(file, home)).collect()
+        };
+        let mut known =
+            Self { entries: Vec::new(), first: files.first().map(ToString::to_string).unwrap_or_default() };
+        for file in &files {
+            match std::fs::read(file) {
+                Ok(bytes) => known.add(file.as_str(), &String::from_utf8_lossy(&bytes)),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    return Err(ConnectError::KnownHostsFile {
+                        host: target.name.clone(),
+                        file: file.to_string(),
+                        reason: error.to_string(),
+                    });
+                }
+            }
+        }
+        Ok(known)
+    }
+
+    /// Adds the lines of a file. Lines that cannot be understood are left out, as by ssh, and noted in the log.
+    pub fn add(&mut self, file: &str, text: &str) {
+        if self.first.is_empty() {
+            self.first = file.to_owned();
+        }
+        for (at, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let at = Place { file: file.to_owned(), line: at + 1 };
+            match Entry::parse(line, at.clone()) {
+                Some(entry) => self.entries.push(entry),
+                None => tracing::warn!(%at, "this known_hosts line is not understood"),
+            }
+        }
+    }
+
+    /// What the files say about this key of this host. Lines of certificate authorities say nothing about a plain key.
+    #[must_use]
+    pub fn check(&self, host: &str, port: u16, key: &PublicKey) -> HostKeyVerdict {
+        let lookup = lookup_name(host, port);
+        let key = PublicKey::new(key.key_data().clone(), "");
+        let same = |entry: &&Entry| entry.key.key_data() == key.key_data();
+        // A revoked key is revoked under the host's name without port too.
+        let bare = lookup_name(host, 22);
+        let names = [lookup.as_str(), bare.as_str()];
+        let revoked = self
+            .entries
+            .iter()
+            .filter(|entry| {
+                entry.marker == Marker::Revoked && names.iter().any(|name| entry.hosts.matches(name))
+            })
+            .find(same);
+        if let Some(entry) = revoked {
+            return HostKeyVerdict::Revoked { lookup, key, at: entry.at.clone() };
+        }
+        let mine: Vec<&Entry> = self.plain(&lookup).collect();
+        // As ssh does: a key recorded for the host without port is good for another port as well.
+        if mine.iter().copied().any(|entry| same(&entry)) || self.plain(&bare).any(|entry| same(&entry)) {
+            return HostKeyVerdict::Known;
+        }
+        let (recorded, others): (Vec<&Entry>, Vec<&Entry>) =
+            mine.into_iter().partition(|entry| entry.key.algorithm() == key.algorithm());
+        let places = |entries: &[&Entry]| entries.iter().map(|entry| entry.at.clone()).collect();
+        if recorded.is_empty() {
+            HostKeyVerdict::Unknown { others: places(&others), lookup, key }
+        } else {
+            HostKeyVerdict::Changed { recorded: places(&recorded), lookup, key }
+        }
+    }
+
+    /// Host-key algorithms to offer, those with a recorded key of this host first: else the server may show one of another type.
+    #[must_use]
+    pub fn preferred_algorithms(&self, host: &str, port: u16) -> Vec<Algorithm> {
+        let lookup = lookup_name(host, port);
+        let mut names: Vec<String> = vec![lookup];
+        // Only when nothing is recorded for this very port does the bare name count.
+        if self.plain(&names.concat()).next().is_none() {
+            names = vec![lookup_name(host, 22)];
+        }
+        let known: Vec<Algorithm> =
+            names.iter().flat_map(|name| self.plain(name)).map(|entry| entry.key.algorithm()).collect();
+        let is_known = |algorithm: &Algorithm| {
+            known.iter().any(|one| {
+                one == algorithm || matches!((one, algorithm), (Algorithm::Rsa { .. }, Algorithm::Rsa { .. }))
+            })
+        };
+        let (mut first, rest): (Vec<Algorithm>, Vec<Algorithm>) = offered().into_iter().partition(is_known);
+        first.extend(rest);
+        first
+    }
+
+    fn plain<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Entry> {
+        self.entries.iter().filter(move |entry| entry.marker == Marker::None && entry.hosts.matches(name))
+    }
+}
+
+impl HostKeyVerdict {
+    /// The error that this verdict means; `None` for a known key.
+    pub(crate) fn into_error(self, host: &str, known: &KnownHosts) -> Option<ConnectError> {
+        let host = host.to_owned();
+        let fingerprint = |key: &PublicKey| key.fingerprint(HashAlg::Sha256).to_string();
+        let line = |lookup: &str, key: &PublicKey| {
+            format!("{lookup} {}", key.to_openssh().unwrap_or_default().trim())
+        };
+        Some(match self {
+            Self::Known => return None,
+            Self::Unknown { lookup, key, others } => ConnectError::UnknownHostKey {
+                host,
+                algorithm: key.algorithm().to_string(),
+                fingerprint: fingerprint(&key),
+                line: line(&lookup, &key),
+                file: known.first.clone(),
+                known: others,
+                lookup,
+            },
+            Self::Changed { lookup, key, recorded } => ConnectError::ChangedHostKey {
+                host,
+                algorithm: key.algorithm().to_string(),
+                fingerprint: fingerprint(&key),
+                line: line(&lookup, &key),
+                recorded,
+                lookup,
+            },
+            Self::Revoked { lookup, key, at } => ConnectError::RevokedHostKey {
+                host,
+                algorithm: key.algorithm().to_string(),
+                fingerprint: fingerprint(&key),
+                at,
+                lookup,
+            },
+        })
+    }
+}
+
+impl Entry {
+    /// `[marker] hosts type key [comment]`, separated by blanks or tabs.
+    fn parse(line: &str, at: Place) -> Option<Self> {
+        let mut words = line.split_ascii_whitespace().peekable();
+        let marker = match words.next_if(|word| word.starts_with('@')) {
+            None => Marker::None,
+            Some("@cert-authority") => Marker::CertAuthority,
+            Some("@revoked") => Marker::Revoked,
+            Some(_) => return None,
+        };
+        let hosts = Hosts::parse(words.next()?)?;
+        let (kind, key) = (words.next()?, words.next()?);
+        let key = PublicKey::from_openssh(&format!("{kind} {key}")).ok()?;
+        Some(Self { at, marker, hosts, key })
+    }
+}
+
+impl Hosts {
+    fn parse(text: &str) -> Option<Self> {
+        if let Some(rest) = text.strip_prefix("|1|") {
+            let (salt, hash) = rest.split_once('|')?;
+            return Some(Self::Hashed {
+                salt: STANDARD.decode(salt).ok()?,
+                hash: STANDARD.decode(hash).ok()?,
+            });
+        }
+        Some(Self::Patterns(
+            text.split(',').filter(|one| !one.is_empty()).map(str::to_ascii_lowercase).collect(),
+        ))
+    }
+
+    /// `name` is in lower case. A negated pattern that matches wins over all others.
+    fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Hashed { salt, hash } => Hmac::<Sha1>::new_from_slice(salt)
+                .map(|mac| mac.chain_update(name.as_bytes()).verify_slice(hash).is_ok())
+                .unwrap_or(false),
+            Self::Patterns(patterns) => {
+                let (no, yes): (Vec<&String>, Vec<&String>) =
+                    patterns.iter().partition(|pattern| pattern.starts_with('!'));
+                let hit = |pattern: &str| glob(pattern.as_bytes(), name.as_bytes());
+                yes.iter().any(|pattern| hit(pattern))
+                    && !no.iter().any(|pattern| hit(pattern.trim_start_matches('!')))
+            }
+        }
+    }
+}
+
+/// `*` and `?` as in ssh: no character is special to them, brackets and dots included. Linear in practice: only the last `*` is retried.
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    while let Some(byte) = text.get(t) {
+        match pattern.get(p) {
+            Some(b'*') => {
+                retry = Some((p + 1, t));
+                p += 1;
+            }
+            Some(one) if *one == b'?' || one == byte => {
+                p += 1;
+                t += 1;
+            }
+            _ => match &mut retry {
+                Some((after, from)) => {
+                    *from += 1;
+                    (p, t) = (*after, *from);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern.get(p..).unwrap_or_default().iter().all(|byte| *byte == b'*')
+}
+
+fn lookup_name(host: &str, port: u16) -> String {
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+    if port == 22 { host } else { format!("[{host}]:{port}") }
+}
+
+fn offered() -> Vec<Algorithm> {
+    let ecdsa = |curve| Algorithm::Ecdsa { curve };
+    let rsa = |hash| Algorithm::Rsa { hash: Some(hash) };
+    vec![
+        Algorithm::Ed25519,
+        ecdsa(EcdsaCurve::NistP256),
+        ecdsa(EcdsaCurve::NistP384),
+        ecdsa(EcdsaCurve::NistP521),
+        rsa(HashAlg::Sha512),
+        rsa(HashAlg::Sha256),
+    ]
+}
+
+#[cfg(test)]
+#[path = "known_hosts_tests.rs"]
+mod tests;

@@ -1,0 +1,129 @@
+//! The two ways to a running program's standard streams: an SSH channel and a child process.
+
+use bytes::{Bytes, BytesMut};
+use russh::client::Msg;
+use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+/// What comes from the program.
+#[derive(Debug)]
+pub(crate) enum Raw {
+    /// Standard output.
+    Out(Bytes),
+    /// Standard error.
+    Err(Bytes),
+    /// The program ended, or the server refused to start it; a sentence.
+    Ended(String),
+}
+
+/// The program's input.
+pub(crate) enum Writer {
+    Ssh(ChannelWriteHalf<Msg>),
+    Local(ChildStdin),
+}
+
+impl Writer {
+    /// Writes all of it; false when the program no longer reads.
+    pub(crate) async fn write(&mut self, bytes: Bytes) -> bool {
+        match self {
+            Self::Ssh(half) => half.data_bytes(bytes).await.is_ok(),
+            Self::Local(stdin) => stdin.write_all(&bytes).await.is_ok() && stdin.flush().await.is_ok(),
+        }
+    }
+
+    /// End of input, and no further interest in the channel.
+    pub(crate) async fn close(self) {
+        if let Self::Ssh(half) = self {
+            // A connection that is gone needs no goodbye.
+            drop(half.eof().await);
+            drop(half.close().await);
+        }
+    }
+}
+
+/// The program's output.
+pub(crate) enum Reader {
+    Ssh { half: ChannelReadHalf, _slot: OwnedSemaphorePermit },
+    Local(mpsc::Receiver<Raw>),
+}
+
+impl Reader {
+    /// The next part; `None` once there will be nothing more.
+    pub(crate) async fn next(&mut self) -> Option<Raw> {
+        match self {
+            Self::Local(receiver) => receiver.recv().await,
+            Self::Ssh { half, .. } => loop {
+                return Some(match half.wait().await? {
+                    ChannelMsg::Data { data } => Raw::Out(data),
+                    ChannelMsg::ExtendedData { data, ext: 1 } => Raw::Err(data),
+                    ChannelMsg::ExitStatus { exit_status } => {
+                        Raw::Ended(format!("the shell ended with status {exit_status}"))
+                    }
+                    ChannelMsg::ExitSignal { signal_name, .. } => {
+                        Raw::Ended(format!("the shell was ended by signal {signal_name:?}"))
+                    }
+                    ChannelMsg::Failure => Raw::Ended(
+                        "sshd refused to run a command (a forced command or a restricted account?)"
+                            .to_owned(),
+                    ),
+                    ChannelMsg::Close => return None,
+                    _ => continue,
+                });
+            },
+        }
+    }
+}
+
+/// Takes a child's streams over; a task of its own reads them, so that the child never waits for us.
+pub(crate) fn local(mut child: Child) -> Option<(Writer, Reader)> {
+    let (stdin, stdout, stderr) = (child.stdin.take()?, child.stdout.take()?, child.stderr.take()?);
+    let (tx, rx) = mpsc::channel(64);
+    tokio::spawn(pump(child, stdout, stderr, tx));
+    Some((Writer::Local(stdin), Reader::Local(rx)))
+}
+
+async fn pump(mut child: Child, mut stdout: ChildStdout, mut stderr: ChildStderr, tx: mpsc::Sender<Raw>) {
+    let (mut out_open, mut err_open) = (true, true);
+    let mut status = None;
+    while out_open || err_open {
+        let raw = tokio::select! {
+            biased;
+            bytes = chunk(&mut stdout), if out_open => match bytes {
+                Some(bytes) => Raw::Out(bytes),
+                None => { out_open = false; continue }
+            },
+            bytes = chunk(&mut stderr), if err_open => match bytes {
+                Some(bytes) => Raw::Err(bytes),
+                None => { err_open = false; continue }
+            },
+            ended = child.wait(), if status.is_none() => { status = Some(ended); continue }
+            // The child is gone, but something it started in the background holds the streams.
+            () = tokio::time::sleep(Duration::from_millis(100)), if status.is_some() => break,
+        };
+        if tx.send(raw).await.is_err() {
+            break;
+        }
+    }
+    let ended = match status {
+        Some(ended) => ended,
+        // Nobody listens or both streams are closed: the loop ends with its input, so this does not wait for ever.
+        None => child.wait().await,
+    };
+    let said = match ended {
+        Ok(status) => format!("the shell ended: {status}"),
+        Err(error) => format!("the shell is lost: {error}"),
+    };
+    // The receiver may have gone first.
+    drop(tx.send(Raw::Ended(said)).await);
+}
+
+async fn chunk(stream: &mut (impl AsyncRead + Unpin)) -> Option<Bytes> {
+    let mut buf = BytesMut::with_capacity(32 << 10);
+    match stream.read_buf(&mut buf).await {
+        Ok(0) | Err(_) => None,
+        Ok(_) => Some(buf.freeze()),
+    }
+}

@@ -1,0 +1,176 @@
+//! The loop that runs on the host: one line of POSIX shell for dash, bash and busybox ash.
+//!
+//! It is given to the login user's shell inside single quotes, whatever that shell is (csh, fish too). So it holds no single quote,
+//! no backslash, no exclamation mark and no newline; a test checks that.
+
+use crate::quote::quote;
+use crate::target::Become;
+
+/// What the loop does, function by function:
+///
+/// * `_cv_take N` copies exactly N bytes of its input to stdout. The tool is chosen at the start by trying: GNU `head -c` reads no
+///   byte too many, busybox's does; `dd iflag=fullblock` is next, `dd bs=1` last.
+/// * `_cv_f TEXT` says a frame line, marked with the nonce. When nobody listens any more, the loop ends.
+/// * `_cv_i ID MODE PAYLOAD NEEDS SCRIPT` runs one item or skips it. Payload bytes that the item leaves are drained.
+/// * the main loop reads one header line (`N` sets the nonce, `B` announces a batch text of so many bytes) from descriptor 3, where
+///   standard input was moved to. A batch text defines `_cv_m`; a text cut short is thus a syntax error and runs nothing.
+///
+/// Times are those of /proc/uptime, and the process id of an item's subshell is the name of its only task in /proc: both cost no process.
+/// Where there is no /proc, the answer is no number and the controller does without.
+const LOOP: &[&str] = &[
+    "umask 077; cd /;",
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; LC_ALL=C; TERM=dumb; export PATH LC_ALL TERM;",
+    "unset LANGUAGE ENV BASH_ENV CDPATH IFS; set +eufx;",
+    "exec 3<&0 </dev/null;",
+    "_cv_take() { case $_cv_tool in",
+    "head) head -c \"$1\" <&3;;",
+    "dd) test \"$1\" -lt 65536 || dd bs=65536 count=$(($1/65536)) iflag=fullblock <&3 2>/dev/null;",
+    "test $(($1%65536)) = 0 || dd bs=$(($1%65536)) count=1 iflag=fullblock <&3 2>/dev/null;;",
+    "*) dd bs=1 count=\"$1\" <&3 2>/dev/null;; esac; };",
+    "_cv_try() { test \"$(echo abcdef | { \"$@\" >/dev/null 2>&1; IFS= read -r _cv_x; echo \"$_cv_x\"; })\" = def; };",
+    "_cv_f() { echo \"$_cv_a$_cv_b $1\" || exit 1; };",
+    "_cv_time() { IFS=\" \" read -r _cv_u _cv_x 2>/dev/null </proc/uptime || _cv_u=-; };",
+    "_cv_x() { for _cv_g in /proc/self/task/*; do :; done; _cv_time; _cv_f \"S $1 $_cv_u ${_cv_g##*/}\";",
+    "test $2 = m || _cv_f \"S $1\" >&2; _cv_s=$5; set --; eval \"$_cv_s\"; };",
+    "_cv_i() { unset IFS; _cv_w=;",
+    "if test -n \"$_cv_stop\" && test -e \"$_cv_stop\"; then _cv_w=T; else",
+    "for _cv_n in $4; do case $_cv_ok in *\" $_cv_n \"*) ;; *) _cv_w=\"N $_cv_n\"; break;; esac; done; fi;",
+    "if test -n \"$_cv_w\"; then test \"$3\" = - || _cv_take \"$3\" >/dev/null; _cv_f \"K $1 $_cv_w\"; return 0; fi;",
+    "case $2$3 in",
+    "m-) ( _cv_x \"$@\" ) 3<&- 2>&1;;",
+    "s-) ( _cv_x \"$@\" ) 3<&-;;",
+    "m*) _cv_take \"$3\" | { ( _cv_x \"$@\" ) 3<&- 2>&1; _cv_r=$?; cat >/dev/null; exit $_cv_r; };;",
+    "*) _cv_take \"$3\" | { ( _cv_x \"$@\" ) 3<&-; _cv_r=$?; cat >/dev/null; exit $_cv_r; };;",
+    "esac;",
+    "_cv_r=$?; test $_cv_r = 0 && _cv_ok=\"$_cv_ok$1 \";",
+    "_cv_time; test $2 = m || _cv_f \"E $1\" >&2; _cv_f \"E $1 $_cv_r $_cv_u\"; };",
+    "_cv_tool=; _cv_try head -c 3 && _cv_tool=head || { _cv_try dd bs=3 count=1 iflag=fullblock && _cv_tool=dd; };",
+    "echo \"$1$2 $$\" || exit 1;",
+    "while IFS=\" \" read -r _cv_k _cv_p _cv_q <&3; do case $_cv_k in",
+    "N) _cv_a=$_cv_p; _cv_b=$_cv_q;;",
+    "B) _cv_ok=\" \"; _cv_stop=; eval \"$(_cv_take \"$_cv_p\")\"; _cv_m; set +eufx; _cv_f D;;",
+    "*) exit 1;; esac; done; exit 0",
+];
+
+/// 32 random hexadecimal digits, in two halves. What is said on the host in full is never stored or passed there in one piece, so that
+/// an item that prints its variables or a process list does not print a marker.
+#[derive(Debug, Clone)]
+pub(crate) struct Nonce {
+    pub a: String,
+    pub b: String,
+}
+
+impl Nonce {
+    pub(crate) fn new() -> Self {
+        let half = || format!("{:016x}", rand::random::<u64>());
+        Self { a: half(), b: half() }
+    }
+
+    pub(crate) fn whole(&self) -> Vec<u8> {
+        [self.a.as_bytes(), self.b.as_bytes()].concat()
+    }
+}
+
+/// How a shell is started, and the marks by which its answers are known.
+#[derive(Debug, Clone)]
+pub(crate) struct Start {
+    /// The program and its arguments.
+    pub words: Vec<String>,
+    /// What the loop says first, before its process id.
+    pub hello: Vec<u8>,
+    /// sudo's prompt, when a password is to be given.
+    pub prompt: Option<Vec<u8>>,
+}
+
+impl Start {
+    pub(crate) fn new(shell: &[String], become_: &Become) -> Self {
+        let hello = Nonce::new();
+        let mut words = Vec::new();
+        let mut prompt = None;
+        match become_ {
+            Become::None => {}
+            Become::Sudo { user, password } => {
+                // What sudo says is looked at, so it must not be translated.
+                words.extend(["env", "LC_ALL=C", "sudo"].map(str::to_owned));
+                if password.is_some() {
+                    let nonce = Nonce::new();
+                    let text = format!("[{}{}]", nonce.a, nonce.b);
+                    words.extend(["-S", "-k", "-p", &text].map(str::to_owned));
+                    prompt = Some(text.into_bytes());
+                } else {
+                    words.push("-n".to_owned());
+                }
+                words.extend(["-u", user, "--"].map(str::to_owned));
+            }
+        }
+        words.extend(shell.iter().cloned());
+        words.extend(["-c".to_owned(), LOOP.join(" "), "sh".to_owned(), hello.a.clone(), hello.b.clone()]);
+        Self { words, hello: hello.whole(), prompt }
+    }
+
+    /// The words as one command line for the login user's shell.
+    pub(crate) fn command_line(&self) -> String {
+        self.words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Ends the process `$item` and all its descendants: TERM, up to 2 s later KILL.
+const KILL: &str = r#"
+all=$(for f in /proc/[0-9]*/stat; do
+  read -r s <"$f" || continue
+  p=${s%% *}
+  set -- ${s##*) }
+  echo "$p $2"
+done 2>/dev/null)
+kids() { echo "$all" | while read -r p q; do if test "$q" = "$1"; then echo "$p"; kids "$p"; fi; done; }
+set -- "$item" $(kids "$item")
+kill -TERM "$@" 2>/dev/null
+i=0
+while test $i -lt 20 && kill -0 "$item" 2>/dev/null; do
+  i=$((i + 1))
+  sleep 0.1 2>/dev/null || { sleep 1; i=$((i + 9)); }
+done
+kill -KILL "$@" 2>/dev/null
+exit 0
+"#;
+
+/// The script that ends an item's processes.
+pub(crate) fn kill_script(pid: u32) -> String {
+    format!("item={pid}\n{KILL}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loop_can_stand_in_single_quotes_of_any_shell() {
+        let text = LOOP.join(" ");
+        for bad in ['\'', '\\', '!', '\n'] {
+            assert!(!text.contains(bad), "{bad:?} in the loop");
+        }
+    }
+
+    #[test]
+    fn a_password_asks_for_a_prompt_and_none_forbids_it() {
+        let sudo = |password: Option<&str>| Become::Sudo {
+            user: "root".to_owned(),
+            password: password.map(Into::into),
+        };
+        let with = Start::new(&["sh".to_owned()], &sudo(Some("x")));
+        let line = with.command_line();
+        assert!(line.starts_with("env 'LC_ALL=C' sudo '-S' '-k' '-p' "), "{line}");
+        assert!(!line.contains("'x'"));
+        assert!(with.prompt.is_some());
+        let without = Start::new(&["sh".to_owned()], &sudo(None));
+        assert!(without.command_line().starts_with("env 'LC_ALL=C' sudo '-n' '-u' root '--' sh "));
+        assert!(without.prompt.is_none());
+    }
+
+    #[test]
+    fn the_greeting_never_stands_in_the_command_line_in_one_piece() {
+        let start = Start::new(&["sh".to_owned()], &Become::None);
+        let hello = String::from_utf8(start.hello.clone()).unwrap();
+        assert!(!start.command_line().contains(&hello));
+    }
+}

@@ -1,0 +1,148 @@
+//! One connection to one host.
+
+use crate::connect::{self, Connection};
+use crate::error::{ConnectError, ShellError};
+use crate::pipes::{self, Reader, Writer};
+use crate::program::Start;
+use crate::shell::{Setup, Shell};
+use crate::target::{Become, Options, Target, Transport};
+use std::process::Stdio;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// Channels open at a time: sshd's default limit (`MaxSessions`) is 10.
+const MAX_CHANNELS: usize = 8;
+
+/// A connection to a host, or this machine. Clones share it; it ends when the last clone and the last shell are gone.
+#[derive(Clone)]
+pub struct Session {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    way: Way,
+    options: Arc<Options>,
+    channels: Arc<Semaphore>,
+}
+
+enum Way {
+    Ssh(Connection),
+    Local,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let way = match self.inner.way {
+            Way::Ssh(_) => "ssh",
+            Way::Local => "local",
+        };
+        f.debug_struct("Session").field("way", &way).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Dials, checks the host key, logs in.
+    ///
+    /// # Errors
+    /// See [`ConnectError`]. `Transport::Local` cannot fail.
+    pub async fn connect(target: &Target, options: &Options) -> Result<Self, ConnectError> {
+        let way = match target.transport {
+            Transport::Local => Way::Local,
+            Transport::Ssh => Way::Ssh(connect::connect(target, options).await?),
+        };
+        Ok(Self {
+            inner: Arc::new(Inner {
+                way,
+                options: Arc::new(options.clone()),
+                channels: Arc::new(Semaphore::new(MAX_CHANNELS)),
+            }),
+        })
+    }
+
+    /// Starts a shell. For root and for sudo without a password nothing is waited for but the channel; whether sudo let us in shows
+    /// in the first batch's events.
+    ///
+    /// # Errors
+    /// `NoChannel`, `Closed`, `Deadline`, `NotStarted`.
+    pub async fn shell(&self, become_: &Become) -> Result<Shell, ShellError> {
+        let options = &self.inner.options;
+        if let Become::Sudo { user, password } = become_
+            && let Some(said) = unusable(user, password.as_ref())
+        {
+            return Err(ShellError::BecomeFailed { user: user.clone(), said });
+        }
+        let start = Start::new(&options.shell, become_);
+        let opening = async {
+            match &self.inner.way {
+                Way::Ssh(connection) => self.channel(connection, &start).await,
+                Way::Local => spawn(&start),
+            }
+        };
+        let (writer, reader) = timeout(options.start_timeout, opening).await.map_err(|_| {
+            ShellError::Deadline { item: None, limit: options.start_timeout, open: Vec::new() }
+        })??;
+        Ok(Shell::start(Setup {
+            session: self.clone(),
+            become_: become_.clone(),
+            start,
+            reader,
+            writer,
+            options: Arc::clone(options),
+        }))
+    }
+
+    async fn channel(&self, connection: &Connection, start: &Start) -> Result<(Writer, Reader), ShellError> {
+        let closed = |error: russh::Error| ShellError::Closed { said: error.to_string(), open: Vec::new() };
+        // The semaphore is never closed.
+        let slot = Arc::clone(&self.inner.channels)
+            .acquire_owned()
+            .await
+            .map_err(|error| ShellError::NoChannel { said: error.to_string() })?;
+        let channel = connection.handle.channel_open_session().await.map_err(|error| match error {
+            russh::Error::ChannelOpenFailure(reason) => ShellError::NoChannel { said: format!("{reason:?}") },
+            error => closed(error),
+        })?;
+        let (half, writer) = channel.split();
+        writer.exec(false, start.command_line()).await.map_err(closed)?;
+        Ok((Writer::Ssh(writer), Reader::Ssh { half, _slot: slot }))
+    }
+
+    /// The connection is gone; a local session never is.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        match &self.inner.way {
+            Way::Ssh(connection) => connection.handle.is_closed(),
+            Way::Local => false,
+        }
+    }
+}
+
+/// What makes a user name or password unfit for sudo's argument list and input.
+fn unusable(user: &str, password: Option<&secrecy::SecretString>) -> Option<String> {
+    use secrecy::ExposeSecret;
+    if user.is_empty() || user.contains('\0') || user.starts_with('-') {
+        return Some(format!("{user:?} is not a user name; correct `ansible_become_user`"));
+    }
+    let bad = password.is_some_and(|text| text.expose_secret().contains(['\n', '\0']));
+    bad.then(|| {
+        "the become password holds a line break, which sudo cannot read; correct `ansible_become_password`"
+            .to_owned()
+    })
+}
+
+fn spawn(start: &Start) -> Result<(Writer, Reader), ShellError> {
+    let failed = |said: String| ShellError::NotStarted { said };
+    let (program, arguments) =
+        start.words.split_first().ok_or_else(|| failed("no shell is named".to_owned()))?;
+    let child = tokio::process::Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // A Ctrl-C at the terminal is for us; what is in flight is finished.
+        .process_group(0)
+        .spawn()
+        .map_err(|error| failed(format!("{program}: {error}")))?;
+    pipes::local(child).ok_or_else(|| failed("no pipes".to_owned()))
+}

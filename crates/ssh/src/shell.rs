@@ -1,0 +1,142 @@
+//! A long-lived shell on a host: sends batches, follows the answers, keeps the limits.
+
+mod follow;
+
+use crate::batch::{Batch, Because, Event, ItemResult, Outcome};
+use crate::error::ShellError;
+use follow::{Actor, Queued};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+pub(crate) use follow::Setup;
+
+/// A shell on a host, as one user. Batches run one after another, each in the order of its items; several may be under way.
+///
+/// When it is dropped, the batches whose [`Events`] are still held run to their end; then the loop on the host ends.
+#[derive(Debug)]
+pub struct Shell {
+    queue: mpsc::UnboundedSender<Queued>,
+    task: JoinHandle<()>,
+}
+
+impl Shell {
+    pub(crate) fn start(setup: Setup) -> Self {
+        let (queue, rx) = mpsc::unbounded_channel();
+        let task = tokio::spawn(Actor::new(setup).run(rx));
+        Self { queue, task }
+    }
+
+    /// Sends a batch and returns at once.
+    ///
+    /// # Errors
+    /// `BadBatch` for a malformed batch. All else, a shell that could not start or is gone included, comes through the events.
+    pub fn run(&self, batch: &Batch) -> Result<Events, ShellError> {
+        let frames = batch.encode()?;
+        let (tx, rx) = mpsc::unbounded_channel();
+        let queued = Arc::new(AtomicUsize::new(0));
+        let work = Queued::new(batch, frames, tx, Arc::clone(&queued));
+        if let Err(mpsc::error::SendError(work)) = self.queue.send(work) {
+            work.refuse();
+        }
+        Ok(Events { rx, queued })
+    }
+
+    /// Sends a batch and waits for its end. The results are in the order of the items, and complete even when the shell was lost.
+    ///
+    /// # Errors
+    /// `BadBatch` for a malformed batch.
+    pub async fn run_to_end(
+        &self,
+        batch: &Batch,
+    ) -> Result<(Vec<ItemResult>, Option<ShellError>), ShellError> {
+        let mut events = self.run(batch)?;
+        let mut results: Vec<ItemResult> = batch
+            .items
+            .iter()
+            .map(|item| ItemResult {
+                id: item.id,
+                outcome: Outcome::Unknown,
+                output: Vec::new(),
+                stderr: Vec::new(),
+                cut: false,
+            })
+            .collect();
+        let index: HashMap<u32, usize> =
+            batch.items.iter().enumerate().map(|(at, item)| (item.id, at)).collect();
+        let mut failed = None;
+        while let Some(event) = events.next().await {
+            let event = match event {
+                Ok(event) => event,
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            };
+            let (Event::Started(id)
+            | Event::Output { id, .. }
+            | Event::Finished { id, .. }
+            | Event::Skipped { id, .. }) = event;
+            let Some(result) = index.get(&id).and_then(|at| results.get_mut(*at)) else {
+                continue;
+            };
+            match event {
+                Event::Started(_) => result.outcome = Outcome::Lost,
+                Event::Output { bytes, stderr, .. } => {
+                    let into = if stderr { &mut result.stderr } else { &mut result.output };
+                    into.extend_from_slice(&bytes);
+                }
+                Event::Finished { status, duration, cut, .. } => {
+                    result.outcome = Outcome::Finished { status, duration };
+                    result.cut = cut;
+                }
+                Event::Skipped { because, .. } => result.outcome = Outcome::Skipped(because),
+            }
+        }
+        Ok((results, failed))
+    }
+
+    /// A path for [`Batch::stop_file`] that no other run uses. Creating the file (from a second shell) stops a batch between items.
+    #[must_use]
+    pub fn stop_path(directory: &str) -> String {
+        let nonce = crate::program::Nonce::new();
+        format!("{}/stop-{}{}", directory.trim_end_matches('/'), nonce.a, nonce.b)
+    }
+
+    /// Waits until all batches have ended, then ends the shell.
+    pub async fn close(self) {
+        drop(self.queue);
+        // The task only ends; it has no result, and a panic in it was reported.
+        drop(self.task.await);
+    }
+}
+
+/// The answers to one batch. After the last event, or after one error, `next` gives `None`.
+#[derive(Debug)]
+pub struct Events {
+    rx: mpsc::UnboundedReceiver<Result<Event, ShellError>>,
+    queued: Arc<AtomicUsize>,
+}
+
+impl Events {
+    /// The next event. A `Finished` of an item with separate standard error may come after later items' events.
+    pub async fn next(&mut self) -> Option<Result<Event, ShellError>> {
+        let event = self.rx.recv().await?;
+        if let Ok(Event::Output { bytes, .. }) = &event {
+            self.queued.fetch_sub(bytes.len(), Ordering::Relaxed);
+        }
+        Some(event)
+    }
+}
+
+impl Because {
+    fn parse(words: &[&str]) -> Option<Self> {
+        match words {
+            ["T"] => Some(Self::Stopped),
+            ["N", need] => need.parse().ok().map(Self::Need),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,639 @@
+//! The task behind a shell: one reader of everything that the host says.
+
+use crate::batch::{Batch, Because, Event, Status, Stderr};
+use crate::demux::{Framer, Piece};
+use crate::error::ShellError;
+use crate::pipes::{Raw, Reader, Writer};
+use crate::program::{Nonce, Start, kill_script};
+use crate::session::Session;
+use crate::target::{Become, Options};
+use bytes::Bytes;
+use memchr::memmem;
+use secrecy::ExposeSecret;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use zeroize::Zeroizing;
+
+type Sender = UnboundedSender<Result<Event, ShellError>>;
+
+/// Bytes that may come outside all items before it counts as garbage: the noise of a login shell's start-up files.
+const MAX_NOISE: usize = 256 << 10;
+/// How much of the last words is kept for a message.
+const LAST_WORDS: usize = 2048;
+
+/// What an actor starts with.
+pub(crate) struct Setup {
+    pub session: Session,
+    pub become_: Become,
+    pub start: Start,
+    pub reader: Reader,
+    pub writer: Writer,
+    pub options: Arc<Options>,
+}
+
+/// A batch on its way.
+pub(crate) struct Queued {
+    frames: Vec<Bytes>,
+    batch: OpenBatch,
+}
+
+struct OpenItem {
+    id: u32,
+    timeout: Option<Duration>,
+    separate: bool,
+    state: State,
+    /// Bytes passed on, of stdout and of stderr.
+    passed: [usize; 2],
+    cut: bool,
+    /// An end that waits for the end of standard error.
+    ended: Option<(Status, Duration)>,
+    stderr_ended: bool,
+}
+
+#[derive(PartialEq, Eq, Clone, Copy)]
+enum State {
+    Waiting,
+    Running,
+    Over,
+}
+
+struct OpenBatch {
+    items: Vec<OpenItem>,
+    index: HashMap<u32, usize>,
+    tx: Sender,
+    queued: Arc<AtomicUsize>,
+    in_prelude: bool,
+    prelude_said: Vec<u8>,
+    /// All its items were reported on standard output.
+    done: bool,
+}
+
+impl Queued {
+    pub(crate) fn new(batch: &Batch, frames: Vec<Bytes>, tx: Sender, queued: Arc<AtomicUsize>) -> Self {
+        let items: Vec<OpenItem> = batch
+            .items
+            .iter()
+            .map(|item| OpenItem {
+                id: item.id,
+                timeout: item.timeout,
+                separate: item.stderr == Stderr::Separate,
+                state: State::Waiting,
+                passed: [0, 0],
+                cut: false,
+                ended: None,
+                stderr_ended: false,
+            })
+            .collect();
+        let index = items.iter().enumerate().map(|(at, item)| (item.id, at)).collect();
+        Self {
+            frames,
+            batch: OpenBatch {
+                items,
+                index,
+                tx,
+                queued,
+                in_prelude: false,
+                prelude_said: Vec::new(),
+                done: false,
+            },
+        }
+    }
+
+    /// The shell is already gone.
+    pub(crate) fn refuse(self) {
+        let open = self.batch.open();
+        self.batch.say(Err(ShellError::Closed { said: "it had ended before this batch".to_owned(), open }));
+    }
+}
+
+impl OpenBatch {
+    fn open(&self) -> Vec<u32> {
+        let open = |item: &&OpenItem| item.state != State::Over;
+        self.items.iter().filter(open).map(|item| item.id).collect()
+    }
+
+    fn item(&mut self, id: &str) -> Option<&mut OpenItem> {
+        let at = *self.index.get(&id.parse::<u32>().ok()?)?;
+        self.items.get_mut(at)
+    }
+
+    /// The caller may have stopped listening; the host is followed all the same.
+    fn say(&self, what: Result<Event, ShellError>) {
+        drop(self.tx.send(what));
+    }
+
+    /// Passes output of item `id` on, within the limits.
+    fn output(&mut self, id: u32, bytes: Bytes, stderr: bool, options: &Options) {
+        let Some(item) = self.index.get(&id).and_then(|at| self.items.get_mut(*at)) else {
+            return;
+        };
+        let [out, err] = &mut item.passed;
+        let passed = if stderr { err } else { out };
+        let waiting = self.queued.load(Ordering::Relaxed);
+        let room = options.max_output.saturating_sub(*passed).min(options.max_queued.saturating_sub(waiting));
+        let taken = bytes.slice(..bytes.len().min(room));
+        item.cut |= taken.len() < bytes.len();
+        // Once something was dropped, what follows must not close the gap unseen.
+        *passed = if taken.len() < bytes.len() { options.max_output } else { *passed + taken.len() };
+        if taken.is_empty() || self.tx.is_closed() {
+            return;
+        }
+        self.queued.fetch_add(taken.len(), Ordering::Relaxed);
+        self.say(Ok(Event::Output { id, bytes: taken, stderr }));
+    }
+
+    /// Reports an end once both streams have told it.
+    fn settle(&mut self, id: u32) {
+        let Some(item) = self.index.get(&id).and_then(|at| self.items.get_mut(*at)) else {
+            return;
+        };
+        if (item.separate && !item.stderr_ended) || item.state == State::Over {
+            return;
+        }
+        let Some((status, duration)) = item.ended else { return };
+        item.state = State::Over;
+        let cut = item.cut;
+        self.say(Ok(Event::Finished { id, status, duration, cut }));
+    }
+
+    fn complete(&self) -> bool {
+        self.done && self.items.iter().all(|item| item.state == State::Over)
+    }
+}
+
+/// The item that runs now.
+struct Running {
+    id: u32,
+    pid: Option<u32>,
+    began: Option<f64>,
+    seen: Instant,
+    limit: Duration,
+    deadline: Instant,
+    killed: bool,
+}
+
+pub(crate) struct Actor {
+    session: Session,
+    become_: Become,
+    options: Arc<Options>,
+    reader: Reader,
+    to_host: UnboundedSender<Bytes>,
+    /// Told after an error: what is still to be written then is not.
+    stop_writing: oneshot::Sender<()>,
+    start: Start,
+    started: bool,
+    password_sent: bool,
+    opened: Instant,
+    last_heard: Instant,
+    /// Where the greeting, sudo's prompt and last words are looked for.
+    noise: [Vec<u8>; 2],
+    noise_total: usize,
+    out: Framer,
+    err: Framer,
+    batches: VecDeque<OpenBatch>,
+    held_back: Vec<Bytes>,
+    running: Option<Running>,
+    /// The item whose standard error is coming.
+    err_item: Option<u32>,
+}
+
+impl Actor {
+    pub(crate) fn new(setup: Setup) -> Self {
+        let nonce = Nonce::new();
+        let (to_host, rx) = unbounded_channel();
+        let (stop_writing, stop) = oneshot::channel();
+        tokio::spawn(write_all(setup.writer, rx, stop));
+        let now = Instant::now();
+        let mut actor = Self {
+            session: setup.session,
+            become_: setup.become_,
+            options: setup.options,
+            reader: setup.reader,
+            to_host,
+            stop_writing,
+            start: setup.start,
+            started: false,
+            password_sent: false,
+            opened: now,
+            last_heard: now,
+            noise: [Vec::new(), Vec::new()],
+            noise_total: 0,
+            out: Framer::new(nonce.whole()),
+            err: Framer::new(nonce.whole()),
+            batches: VecDeque::new(),
+            held_back: Vec::new(),
+            running: None,
+            err_item: None,
+        };
+        actor.send(Bytes::from(format!("N {} {}\n", nonce.a, nonce.b)));
+        actor
+    }
+
+    pub(crate) async fn run(mut self, mut queue: UnboundedReceiver<Queued>) {
+        let mut more = true;
+        let error = loop {
+            if !more && (self.batches.is_empty() || self.batches.iter().all(|batch| batch.tx.is_closed())) {
+                return;
+            }
+            let (wake, what) = self.next_deadline();
+            let step = tokio::select! {
+                work = queue.recv(), if more => {
+                    match work {
+                        Some(work) => self.take(work),
+                        None => more = false,
+                    }
+                    Ok(())
+                }
+                raw = self.reader.next() => self.heard(raw),
+                () = tokio::time::sleep_until(wake) => self.late(what),
+            };
+            if let Err(error) = step {
+                break error;
+            }
+        };
+        tracing::debug!(%error, "shell ended");
+        for batch in &self.batches {
+            batch.say(Err(error.clone()));
+        }
+        // Whatever is sent from now on learns the same.
+        drop(self.to_host);
+        // The writer may have ended by itself.
+        self.stop_writing.send(()).ok();
+        while let Some(work) = queue.recv().await {
+            work.batch.say(Err(error.clone()));
+        }
+    }
+
+    fn take(&mut self, work: Queued) {
+        if self.batches.is_empty() {
+            self.last_heard = Instant::now();
+        }
+        for frame in work.frames {
+            self.send(frame);
+        }
+        self.batches.push_back(work.batch);
+    }
+
+    /// Sends, but nothing before sudo has taken the password: it would read the rest as one.
+    fn send(&mut self, bytes: Bytes) {
+        if self.start.prompt.is_some() && !self.started {
+            self.held_back.push(bytes);
+        } else {
+            // A writer that is gone is noticed by the reader.
+            drop(self.to_host.send(bytes));
+        }
+    }
+
+    fn heard(&mut self, raw: Option<Raw>) -> Result<(), ShellError> {
+        self.last_heard = Instant::now();
+        match raw {
+            Some(Raw::Out(bytes)) if self.started => self.stdout(&bytes),
+            Some(Raw::Err(bytes)) if self.started => self.stderr(&bytes),
+            Some(Raw::Out(bytes)) => self.starting(&bytes, 0),
+            Some(Raw::Err(bytes)) => self.starting(&bytes, 1),
+            Some(Raw::Ended(how)) => Err(self.ended(&how)),
+            None => Err(self.ended("")),
+        }
+    }
+
+    fn starting(&mut self, bytes: &[u8], stream: usize) -> Result<(), ShellError> {
+        let Some(noise) = self.noise.get_mut(stream) else { return Ok(()) };
+        noise.extend_from_slice(bytes);
+        if noise.len() > MAX_NOISE {
+            return Err(self.garbage("a flood of text before the shell's first word"));
+        }
+        if stream == 0 {
+            let hello = memmem::find(noise, &self.start.hello);
+            let Some(after) = hello.map(|at| at + self.start.hello.len()) else { return Ok(()) };
+            // The greeting is a line; what follows it is already frames.
+            let Some(end) = memchr::memchr(b'\n', noise.get(after..).unwrap_or_default()) else {
+                return Ok(());
+            };
+            let rest = noise.split_off(after + end + 1);
+            self.noise = [Vec::new(), Vec::new()];
+            self.started = true;
+            for frame in std::mem::take(&mut self.held_back) {
+                self.send(frame);
+            }
+            return self.stdout(&rest);
+        }
+        let Some(prompt) = &self.start.prompt else { return Ok(()) };
+        if memmem::find(noise, prompt).is_none() {
+            return Ok(());
+        }
+        let Become::Sudo { user, password: Some(password) } = &self.become_ else {
+            return Ok(());
+        };
+        if self.password_sent {
+            return Err(ShellError::WrongPassword { user: user.clone() });
+        }
+        self.password_sent = true;
+        noise.clear();
+        let mut line = Zeroizing::new(password.expose_secret().as_bytes().to_vec());
+        line.push(b'\n');
+        drop(self.to_host.send(Bytes::from_owner(line)));
+        Ok(())
+    }
+
+    fn stdout(&mut self, bytes: &[u8]) -> Result<(), ShellError> {
+        self.out.push(bytes);
+        while let Some(piece) = self.out.next() {
+            match piece {
+                Piece::Data(bytes) => self.stdout_data(bytes)?,
+                Piece::Line(line) => self.frame(&line)?,
+                Piece::Overlong => return Err(self.garbage("an endless line")),
+            }
+        }
+        Ok(())
+    }
+
+    fn stdout_data(&mut self, bytes: Bytes) -> Result<(), ShellError> {
+        let Some(batch) = self.batches.front_mut() else { return self.stray(&bytes, 0) };
+        if let Some(running) = &self.running {
+            batch.output(running.id, bytes, false, &self.options);
+            return Ok(());
+        }
+        if batch.in_prelude && batch.prelude_said.len() < LAST_WORDS {
+            batch.prelude_said.extend_from_slice(&bytes);
+            return Ok(());
+        }
+        self.stray(&bytes, 0)
+    }
+
+    /// Text that belongs to no item, from background processes for example: kept for a message, and not without end.
+    fn stray(&mut self, bytes: &[u8], stream: usize) -> Result<(), ShellError> {
+        self.noise_total += bytes.len();
+        if self.noise_total > MAX_NOISE {
+            return Err(self.garbage("a flood of text outside all items"));
+        }
+        if let Some(noise) = self.noise.get_mut(stream) {
+            noise.extend_from_slice(bytes);
+            let over = noise.len().saturating_sub(LAST_WORDS);
+            noise.drain(..over);
+        }
+        Ok(())
+    }
+
+    fn stderr(&mut self, bytes: &[u8]) -> Result<(), ShellError> {
+        self.err.push(bytes);
+        while let Some(piece) = self.err.next() {
+            match piece {
+                Piece::Data(bytes) => match (self.err_item, self.batches.front_mut()) {
+                    (Some(id), Some(batch)) => batch.output(id, bytes, true, &self.options),
+                    _ => self.stray(&bytes, 1)?,
+                },
+                Piece::Overlong => return Err(self.garbage("an endless line")),
+                Piece::Line(line) => self.stderr_frame(&line)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn stderr_frame(&mut self, line: &str) -> Result<(), ShellError> {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let senseless = format!("the line {line:?} on standard error");
+        let Some(batch) = self.batches.front_mut() else { return Err(self.garbage(&senseless)) };
+        match words.as_slice() {
+            ["S", id] if self.err_item.is_none() => match batch.item(id) {
+                Some(item) if item.separate && !item.stderr_ended => self.err_item = Some(item.id),
+                _ => return Err(self.garbage(&senseless)),
+            },
+            ["E", id] => match batch.item(id) {
+                Some(item) if Some(item.id) == self.err_item => {
+                    item.stderr_ended = true;
+                    let id = item.id;
+                    self.err_item = None;
+                    batch.settle(id);
+                    self.next_batch();
+                }
+                _ => return Err(self.garbage(&senseless)),
+            },
+            _ => return Err(self.garbage(&senseless)),
+        }
+        Ok(())
+    }
+
+    fn frame(&mut self, line: &str) -> Result<(), ShellError> {
+        let now = Instant::now();
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let Some(batch) = self.batches.front_mut().filter(|batch| !batch.done) else {
+            return Err(self.garbage(&format!("the line {line:?} while nothing was asked")));
+        };
+        let idle = self.running.is_none();
+        let ok = match words.as_slice() {
+            ["P"] if idle => {
+                batch.in_prelude = true;
+                true
+            }
+            ["Q", status] if batch.in_prelude => {
+                batch.in_prelude = false;
+                match status.parse() {
+                    Ok(0) => true,
+                    Ok(status) => {
+                        let said = String::from_utf8_lossy(&batch.prelude_said).trim().to_owned();
+                        batch.say(Err(ShellError::Prelude { status, said }));
+                        batch.items.iter_mut().for_each(|item| item.state = State::Over);
+                        true
+                    }
+                    Err(_) => false,
+                }
+            }
+            ["S", id, time, pid] if idle => {
+                match batch.item(id).filter(|item| item.state == State::Waiting) {
+                    None => false,
+                    Some(item) => {
+                        item.state = State::Running;
+                        let limit = item.timeout.unwrap_or(self.options.item_timeout);
+                        let id = item.id;
+                        self.running = Some(Running {
+                            id,
+                            pid: pid.parse().ok(),
+                            began: time.parse().ok(),
+                            seen: now,
+                            limit,
+                            deadline: now + limit,
+                            killed: false,
+                        });
+                        batch.say(Ok(Event::Started(id)));
+                        true
+                    }
+                }
+            }
+            ["E", id, status, time] => match (self.running.take(), status.parse()) {
+                (Some(running), Ok(status)) if running.id.to_string() == *id => {
+                    let took = time.parse::<f64>().ok().zip(running.began).map(|(end, began)| end - began);
+                    let duration = took
+                        .and_then(|took| Duration::try_from_secs_f64(took).ok())
+                        .unwrap_or_else(|| now.duration_since(running.seen));
+                    let status = if running.killed { Status::TimedOut } else { Status::Exited(status) };
+                    if let Some(item) = batch.item(id) {
+                        item.ended = Some((status, duration));
+                    }
+                    batch.settle(running.id);
+                    true
+                }
+                _ => false,
+            },
+            ["K", id, why @ ..] if idle => {
+                match (batch.item(id).filter(|item| item.state == State::Waiting), Because::parse(why)) {
+                    (Some(item), Some(because)) => {
+                        item.state = State::Over;
+                        let id = item.id;
+                        batch.say(Ok(Event::Skipped { id, because }));
+                        true
+                    }
+                    _ => false,
+                }
+            }
+            ["D"]
+                if idle
+                    && batch.items.iter().all(|item| item.state == State::Over || item.ended.is_some()) =>
+            {
+                batch.done = true;
+                self.next_batch();
+                true
+            }
+            _ => false,
+        };
+        if ok { Ok(()) } else { Err(self.garbage(&format!("the line {line:?}"))) }
+    }
+
+    fn next_batch(&mut self) {
+        if self.batches.front().is_some_and(OpenBatch::complete) {
+            self.batches.pop_front();
+        }
+    }
+
+    fn next_deadline(&self) -> (Instant, Late) {
+        let silence = (self.last_heard + self.options.silence_timeout, Late::Silence);
+        let far = (Instant::now() + Duration::from_secs(3600), Late::Nothing);
+        if !self.started {
+            return (self.opened + self.options.start_timeout, Late::Start);
+        }
+        match &self.running {
+            Some(running) if running.deadline < silence.0 => (running.deadline, Late::Item),
+            _ if self.batches.is_empty() => far,
+            _ => silence,
+        }
+    }
+
+    fn late(&mut self, what: Late) -> Result<(), ShellError> {
+        let open = self.open();
+        let limit = match what {
+            Late::Nothing => return Ok(()),
+            Late::Start => self.options.start_timeout,
+            Late::Silence => self.options.silence_timeout,
+            Late::Item => self.running.as_ref().map_or(Duration::ZERO, |running| running.limit),
+        };
+        let item = self.running.as_ref().map(|running| running.id);
+        if let (Late::Item, Some(running)) = (what, &mut self.running)
+            && let (Some(pid), false) = (running.pid, running.killed)
+        {
+            running.killed = true;
+            running.deadline = Instant::now() + self.options.kill_grace;
+            tokio::spawn(end_processes(self.session.clone(), self.become_.clone(), pid));
+            return Ok(());
+        }
+        Err(ShellError::Deadline { item, limit, open })
+    }
+
+    fn open(&self) -> Vec<u32> {
+        self.batches.iter().flat_map(OpenBatch::open).collect()
+    }
+
+    fn garbage(&self, what: &str) -> ShellError {
+        ShellError::Garbage { what: what.to_owned(), open: self.open() }
+    }
+
+    /// What the end of the program means at this point.
+    fn ended(&mut self, how: &str) -> ShellError {
+        let rest = [self.out.rest(), self.err.rest()];
+        let said = [&self.noise[1], &self.noise[0], &rest[1].to_vec(), &rest[0].to_vec()]
+            .map(|text| String::from_utf8_lossy(text).trim().to_owned());
+        let mut said: Vec<String> = said.into_iter().filter(|text| !text.is_empty()).collect();
+        if !how.is_empty() {
+            said.push(how.to_owned());
+        }
+        let said = last(&said.join("; "));
+        if self.started {
+            if let Some(batch) = self.batches.front().filter(|batch| batch.in_prelude) {
+                let words = String::from_utf8_lossy(&batch.prelude_said).trim().to_owned();
+                return ShellError::Prelude {
+                    status: -1,
+                    said: format!("it ended the shell; {words} {said}"),
+                };
+            }
+            let open = self.open();
+            return ShellError::Closed { said, open };
+        }
+        match &self.become_ {
+            Become::Sudo { user, .. } => {
+                let user = user.clone();
+                let asks = ["a password is required", "authentication is required", "must have a tty"];
+                if self.start.prompt.is_none() && asks.iter().take(2).any(|text| said.contains(text)) {
+                    ShellError::PasswordNeeded { user }
+                } else if self.password_sent && said.contains("incorrect password") {
+                    ShellError::WrongPassword { user }
+                } else {
+                    ShellError::BecomeFailed { user, said }
+                }
+            }
+            Become::None => ShellError::NotStarted { said },
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Late {
+    Nothing,
+    Start,
+    Silence,
+    Item,
+}
+
+/// The end of a text, at most `LAST_WORDS` bytes.
+fn last(text: &str) -> String {
+    let from = text.len().saturating_sub(LAST_WORDS);
+    let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    text.get(from..).unwrap_or_default().to_owned()
+}
+
+async fn write_all(mut writer: Writer, mut rx: UnboundedReceiver<Bytes>, stop: oneshot::Receiver<()>) {
+    let work = async {
+        while let Some(bytes) = rx.recv().await {
+            if !writer.write(bytes).await {
+                // The reader learns of the end by itself, with the reason.
+                break;
+            }
+        }
+    };
+    tokio::select! {
+        () = work => {}
+        Ok(()) = stop => {}
+    }
+    writer.close().await;
+}
+
+/// Ends an item's processes through a second shell. Boxed: a shell's task starts this, and this starts a shell.
+fn end_processes(
+    session: Session,
+    become_: Become,
+    pid: u32,
+) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async move {
+        let ended = async {
+            let shell = session.shell(&become_).await?;
+            let batch = Batch::of(vec![crate::batch::Item::new(0, kill_script(pid))]);
+            let (_, error) = shell.run_to_end(&batch).await?;
+            error.map_or(Ok(()), Err)
+        };
+        if let Err(error) = ended.await {
+            tracing::warn!(%error, pid, "an item past its limit could not be ended");
+        }
+    })
+}

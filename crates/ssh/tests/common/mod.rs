@@ -1,0 +1,48 @@
+//! What the tests share: shells to try, a real sshd on a loopback port.
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use converge_ssh::{Become, Options, Session, Shell, Target};
+use std::process::Command;
+
+/// The three shells that hosts have. A missing one is reported, and on CI it is a failure.
+pub fn shells() -> Vec<Vec<String>> {
+    let wanted: [&[&str]; 3] = [&["dash"], &["bash", "--posix"], &["busybox", "ash"]];
+    let mut found = Vec::new();
+    for words in wanted {
+        let there = Command::new(words[0])
+            .args(&words[1..])
+            .args(if words[0] == "busybox" { &["-c", "true"][..] } else { &["-c", "true"][..] })
+            .output()
+            .is_ok_and(|out| out.status.success());
+        if there {
+            found.push(words.iter().map(|word| (*word).to_owned()).collect());
+        } else {
+            missing(words[0]);
+        }
+    }
+    found.push(vec!["bash".to_owned()]);
+    assert!(!found.is_empty(), "no shell to test with");
+    found
+}
+
+/// Says that something the tests need is not installed; fails on CI.
+pub fn missing(what: &str) {
+    assert!(std::env::var_os("CI").is_none(), "{what} is not installed, and CI must test with it");
+    eprintln!("NOT TESTED: {what} is not installed on this machine");
+}
+
+/// Options without the surroundings of the user who runs the tests.
+pub fn options() -> Options {
+    Options { agent: None, ..Options::default() }
+}
+
+/// A local shell of this kind.
+pub async fn local(shell: &[String]) -> Shell {
+    with(Options { shell: shell.to_vec(), ..options() }).await
+}
+
+/// A local shell with these options.
+pub async fn with(options: Options) -> Shell {
+    let session = Session::connect(&Target::local("here"), &options).await.unwrap();
+    session.shell(&Become::None).await.unwrap()
+}
