@@ -1,0 +1,335 @@
+//! Rendering nodes, conditions and template files in a scope.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span, Value as Data};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, Value, escape_formatter};
+
+use crate::convert::{OMIT_TAG, Omit, UNSAFE_TAG, text, to_node};
+use crate::explain::{Place, explain, first_undefined};
+use crate::frame::{self, Notes};
+use crate::outcome::{Evaluated, Outcome};
+use crate::scope::{Root, Scope};
+use crate::text::{is_template, whole_expression};
+use crate::{filters, lookup};
+
+/// Steps that one template may take; a loop over ten thousand items with a few filters stays far below.
+const FUEL: u64 = 5_000_000;
+
+/// The environment: Jinja as Ansible sets it up. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine(Arc<Environment<'static>>);
+
+/// Why an evaluation has no value.
+#[derive(Debug)]
+pub(crate) enum Fail {
+    /// It depends on what is not known; the names are in the notes.
+    Unknown,
+    /// A name in it is undefined: `default` and `is defined` of what uses it may handle that.
+    Undefined(Diagnostics),
+    /// Anything else.
+    Fatal(Diagnostics),
+}
+
+impl Fail {
+    fn diagnostics(self) -> Diagnostics {
+        match self {
+            Self::Unknown => Diagnostics::new(),
+            Self::Undefined(diagnostics) | Self::Fatal(diagnostics) => diagnostics,
+        }
+    }
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Engine {
+    /// The environment with all filters, tests and functions.
+    pub fn new() -> Self {
+        let mut env = Environment::new();
+        // The defaults for the delimiters cannot be refused.
+        if let Ok(syntax) = SyntaxConfig::builder().trim_blocks(true).keep_trailing_newline(true).build() {
+            env.set_syntax(syntax);
+        }
+        env.set_auto_escape_callback(|_| AutoEscape::None);
+        env.set_undefined_behavior(UndefinedBehavior::Strict);
+        env.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        // Null inside text prints nothing, as in Ansible.
+        env.set_formatter(
+            |out, state, value| {
+                if value.is_none() { Ok(()) } else { escape_formatter(out, state, value) }
+            },
+        );
+        // Byte ranges of errors and the names of what is undefined come with this.
+        env.set_debug(true);
+        env.set_fuel(Some(FUEL));
+        env.set_recursion_limit(100);
+        env.add_global("omit", Value::from_object(Omit));
+        filters::install(&mut env);
+        lookup::install(&mut env);
+        Self(Arc::new(env))
+    }
+
+    /// Renders every string of a node. A string that is one whole `{{ … }}` keeps the type of its value; `!unsafe` strings
+    /// stay as they are; keys are not rendered.
+    ///
+    /// # Errors
+    /// Every string that could not be rendered.
+    pub fn eval_value(&self, node: &Node, scope: &Scope) -> Result<Outcome<Node>, Diagnostics> {
+        self.outcome(scope, &node.span, || self.walk(node, scope))
+    }
+
+    /// Evaluates a `when`: a boolean, a bare expression, or a list of them that must all hold.
+    ///
+    /// # Errors
+    /// Expressions that fail or whose value is no boolean.
+    pub fn eval_bool(&self, condition: &Node, scope: &Scope) -> Result<Outcome<bool>, Diagnostics> {
+        let Some(items) = condition.as_list() else {
+            return self.outcome(scope, &condition.span, || self.condition(condition, scope));
+        };
+        let mut all = Evaluated { value: true, reached: BTreeSet::new(), sensitive: false };
+        let mut unknown = BTreeSet::new();
+        for item in items {
+            match self.eval_bool(item, scope)? {
+                Outcome::Known(one) => {
+                    all.reached.extend(one.reached);
+                    all.sensitive |= one.sensitive;
+                    if !one.value {
+                        // One that does not hold decides, whatever the others will be.
+                        all.value = false;
+                        return Ok(Outcome::Known(all));
+                    }
+                }
+                Outcome::Unknown { names, reached } => {
+                    all.reached.extend(reached);
+                    unknown.extend(names);
+                }
+            }
+        }
+        Ok(if unknown.is_empty() {
+            Outcome::Known(all)
+        } else {
+            Outcome::Unknown { names: unknown, reached: all.reached }
+        })
+    }
+
+    /// Renders a template file.
+    ///
+    /// # Errors
+    /// What is wrong, with its place in the template.
+    pub fn render_file(&self, source: &Arc<Source>, scope: &Scope) -> Result<Outcome<String>, Diagnostics> {
+        let whole = Span::whole(source.clone());
+        let place = Place { span: &whole, text: source.text(), shift: 0, file: true };
+        self.outcome(scope, &whole, || self.render(place, scope))
+    }
+
+    /// The variables that a node's templates read: names (`facts`) and dotted paths (`facts.os.family`). Those that are
+    /// reached through other variables are not among them.
+    pub fn references(&self, node: &Node) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        self.collect(node, false, &mut found);
+        found
+    }
+
+    /// As [`Engine::references`], for a `when`: strings are bare expressions.
+    pub fn condition_references(&self, node: &Node) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        self.collect(node, true, &mut found);
+        found
+    }
+
+    /// As [`Engine::references`], for a template file.
+    pub fn file_references(&self, source: &Source) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        self.add_references(source.text(), false, &mut found);
+        found
+    }
+
+    fn collect(&self, node: &Node, bare: bool, found: &mut BTreeSet<String>) {
+        match &node.value {
+            Data::String(text) if node.tag.as_deref() != Some(UNSAFE_TAG) => {
+                self.add_references(text, bare, found);
+            }
+            Data::List(items) => items.iter().for_each(|item| self.collect(item, bare, found)),
+            Data::Map(entries) => entries.iter().for_each(|(_, value)| self.collect(value, bare, found)),
+            _ => {}
+        }
+    }
+
+    fn add_references(&self, text: &str, bare: bool, found: &mut BTreeSet<String>) {
+        let paths = if bare && !is_template(text) {
+            self.0.compile_expression(text).map(|expression| expression.undeclared_variables(true))
+        } else if is_template(text) {
+            self.0.template_from_str(text).map(|template| template.undeclared_variables(true))
+        } else {
+            return;
+        };
+        // What does not parse reads nothing; rendering it says what is wrong.
+        for path in paths.into_iter().flatten() {
+            let root = path.split('.').next().unwrap_or(&path).to_owned();
+            if self.0.globals().any(|(name, _)| name == root) {
+                continue;
+            }
+            found.insert(root);
+            found.insert(path);
+        }
+    }
+
+    /// Runs an evaluation and makes an outcome of it.
+    fn outcome<T>(
+        &self,
+        scope: &Scope,
+        span: &Span,
+        work: impl FnOnce() -> Result<T, Fail>,
+    ) -> Result<Outcome<T>, Diagnostics> {
+        let (result, notes) = frame::within(scope, None, span, work);
+        let Notes { reached, unknown, sensitive, .. } = notes;
+        match result {
+            Ok(value) if unknown.is_empty() => Ok(Outcome::Known(Evaluated { value, reached, sensitive })),
+            Ok(_) | Err(Fail::Unknown) => Ok(Outcome::Unknown { names: unknown, reached }),
+            Err(fail) => Err(fail.diagnostics()),
+        }
+    }
+
+    /// Renders a tree; every part that fails is reported.
+    pub(crate) fn walk(&self, node: &Node, scope: &Scope) -> Result<Node, Fail> {
+        let mut fails = Vec::new();
+        let done = self.part(node, scope, &mut fails);
+        let unknown = fails.iter().any(|fail| matches!(fail, Fail::Unknown));
+        let fatal = fails.iter().any(|fail| matches!(fail, Fail::Fatal(_)));
+        let mut all = Diagnostics::new();
+        for found in fails.into_iter().flat_map(Fail::diagnostics) {
+            // Several uses of one bad variable complain once.
+            if !all.0.contains(&found) {
+                all.push(found);
+            }
+        }
+        match (all.is_empty(), fatal, unknown) {
+            (false, true, _) => Err(Fail::Fatal(all)),
+            (false, false, _) => Err(Fail::Undefined(all)),
+            (true, _, true) => Err(Fail::Unknown),
+            (true, _, false) => Ok(done),
+        }
+    }
+
+    fn part(&self, node: &Node, scope: &Scope, fails: &mut Vec<Fail>) -> Node {
+        let value = match &node.value {
+            Data::String(text) if is_template(text) && node.tag.as_deref() != Some(UNSAFE_TAG) => {
+                return self.string(node, text, scope).unwrap_or_else(|fail| {
+                    fails.push(fail);
+                    Node::null(node.span.clone())
+                });
+            }
+            Data::List(items) => Data::List(
+                items
+                    .iter()
+                    .map(|item| self.part(item, scope, fails))
+                    .filter(|item| item.tag.as_deref() != Some(OMIT_TAG))
+                    .collect(),
+            ),
+            Data::Map(entries) => Data::Map(
+                entries
+                    .iter()
+                    .map(|(key, value)| (key.clone(), self.part(value, scope, fails)))
+                    .filter(|(_, value)| value.tag.as_deref() != Some(OMIT_TAG))
+                    .collect(),
+            ),
+            _ => return node.clone(),
+        };
+        Node { value, span: node.span.clone(), tag: node.tag.clone() }
+    }
+
+    fn string(&self, node: &Node, template: &str, scope: &Scope) -> Result<Node, Fail> {
+        let Some(range) = whole_expression(template) else {
+            let place = Place { span: &node.span, text: template, shift: 0, file: false };
+            let rendered = self.render(place, scope)?;
+            return Ok(text(&rendered, &node.span));
+        };
+        let place = Place { span: &node.span, text: template, shift: range.start, file: false };
+        let expression = template.get(range).unwrap_or_default();
+        let value = self.expression(expression, place, scope)?;
+        to_node(&value, &node.span).map_err(|error| self.fail(&error, place, scope))
+    }
+
+    /// The value of an expression, which must be defined.
+    fn expression(&self, expression: &str, place: Place<'_>, scope: &Scope) -> Result<Value, Fail> {
+        let compiled =
+            self.0.compile_expression(expression).map_err(|error| self.fail(&error, place, scope))?;
+        let result = compiled.eval(Value::from_object(Root(scope.clone())));
+        self.settle(result, place, scope).and_then(|value| {
+            if value.is_undefined() {
+                let paths = compiled.undeclared_variables(true);
+                return Err(first_undefined(paths, expression, place, scope));
+            }
+            Ok(value)
+        })
+    }
+
+    fn render(&self, place: Place<'_>, scope: &Scope) -> Result<String, Fail> {
+        let name = place.span.source.name();
+        let result = self
+            .0
+            .template_from_named_str(name, place.text)
+            .and_then(|template| template.render(Value::from_object(Root(scope.clone()))));
+        self.settle(result, place, scope)
+    }
+
+    /// What a variable on the way met comes before what the template made of it.
+    fn settle<T>(&self, result: Result<T, Error>, place: Place<'_>, scope: &Scope) -> Result<T, Fail> {
+        let met = frame::note(|notes| (notes.fatal.clone(), !notes.unknown.is_empty()));
+        match met {
+            Some((Some(fatal), _)) => Err(Fail::Fatal(fatal)),
+            Some((None, true)) if result.is_err() => Err(Fail::Unknown),
+            _ => result.map_err(|error| self.fail(&error, place, scope)),
+        }
+    }
+
+    fn fail(&self, error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
+        explain(error, place, scope)
+    }
+
+    fn condition(&self, node: &Node, scope: &Scope) -> Result<bool, Fail> {
+        let wrong = |message: String, help: &str| {
+            Err(Fail::Fatal(Diagnostic::error("bad-condition", message).at(&node.span).help(help).into()))
+        };
+        let value = match &node.value {
+            Data::Bool(value) => return Ok(*value),
+            Data::String(template) if is_template(template) => match whole_expression(template) {
+                Some(range) => {
+                    let place = Place { span: &node.span, text: template, shift: range.start, file: false };
+                    self.expression(template.get(range).unwrap_or_default(), place, scope)?
+                }
+                None => {
+                    return wrong(
+                        "a condition is an expression, not text with `{{ … }}` in it".to_owned(),
+                        "write the expression bare: when: name == 'value'",
+                    );
+                }
+            },
+            Data::String(expression) if !expression.trim().is_empty() => {
+                let place = Place { span: &node.span, text: expression, shift: 0, file: false };
+                self.expression(expression, place, scope)?
+            }
+            _ => {
+                return wrong(
+                    format!("a condition is an expression or a boolean, not {}", node.value.kind()),
+                    "write an expression: when: name == 'value'",
+                );
+            }
+        };
+        if value.kind() == minijinja::value::ValueKind::Bool {
+            return Ok(value.is_true());
+        }
+        let help = match value.kind() {
+            minijinja::value::ValueKind::String => "compare it (name == 'value'), or convert it: name | bool",
+            minijinja::value::ValueKind::Number => "compare it: name > 0",
+            _ => "ask for what is meant: name | length > 0, or name is not none",
+        };
+        wrong(format!("the condition is a {}, not a boolean", value.kind()), help)
+    }
+}

@@ -1,0 +1,193 @@
+//! minijinja's errors as diagnostics that point into the source.
+
+use std::collections::HashSet;
+
+use converge_syntax::{Diagnostic, Diagnostics, Span, did_you_mean};
+use minijinja::{Error, ErrorKind, Value};
+
+use crate::engine::Fail;
+use crate::filters;
+use crate::frame;
+use crate::scope::Scope;
+
+/// A template and where it stands.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    /// The scalar, or the whole file.
+    pub span: &'a Span,
+    /// The text of the template, escapes and folds resolved.
+    pub text: &'a str,
+    /// Where in it the compiled text starts.
+    pub shift: usize,
+    /// It is a file of its own.
+    pub file: bool,
+}
+
+impl Place<'_> {
+    /// The bytes of the template as a span of the source; the whole scalar where they cannot be found in it.
+    pub fn span_of(&self, range: std::ops::Range<usize>) -> Span {
+        let (start, end) = (range.start + self.shift, range.end + self.shift);
+        let placed = |offset: usize, length: usize| {
+            let start = self.span.start + offset;
+            Span::new(self.span.source.clone(), start, start + length)
+        };
+        let length = end.saturating_sub(start);
+        if self.file {
+            return placed(start, length);
+        }
+        let raw = self.span.text();
+        // Plain and simply quoted scalars stand in the source as they are.
+        if let Some(offset) = raw.find(self.text) {
+            return placed(offset + start, length);
+        }
+        // Blocks and folded scalars: the line that the error is on, or else the words at fault, where they stand only once.
+        let line_start = self.text.get(..start).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
+        let line = self.text.get(line_start..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+        let once = |needle: &str| {
+            let offset = raw.find(needle).filter(|_| !needle.is_empty())?;
+            (raw.rfind(needle) == Some(offset)).then_some(offset)
+        };
+        if let Some(offset) = once(line) {
+            return placed(offset + start - line_start, length);
+        }
+        match self.text.get(start..end).and_then(once) {
+            Some(offset) => placed(offset, length),
+            None => self.span.clone(),
+        }
+    }
+}
+
+/// The path between backticks in "`a.b` is undefined".
+fn undefined_path(detail: &str) -> Option<&str> {
+    let end = detail.find("` is undefined")?;
+    let start = detail.get(..end)?.rfind('`')? + 1;
+    detail.get(start..end)
+}
+
+/// Turns an error into a failure with diagnostics.
+pub(crate) fn explain(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
+    let span = error.range().map_or_else(|| place.span.clone(), |range| place.span_of(range));
+    let detail = error.detail().unwrap_or_default();
+    if error.kind() == ErrorKind::UndefinedError {
+        return match undefined_path(detail) {
+            Some(path) => undefined(path, &span, scope),
+            None => {
+                let message = if detail.is_empty() { "an undefined value is used" } else { detail };
+                Fail::Undefined(Diagnostic::error("undefined", message).at(&span).into())
+            }
+        };
+    }
+    let quoted = |lead: &str| {
+        detail.strip_prefix(lead).and_then(|rest| rest.strip_suffix(" is unknown")).map(str::to_owned)
+    };
+    let unknown = |what: &str, name: String, known: &[&str]| {
+        let near = did_you_mean(&name, known.iter().copied());
+        Diagnostic::error("unknown-filter", format!("there is no {what} `{name}`"))
+            .at(&span)
+            .help_if(near.map(|near| format!("did you mean `{near}`?")))
+    };
+    let diagnostic = match error.kind() {
+        ErrorKind::UnknownFilter => match quoted("filter ") {
+            Some(name) => unknown("filter", name, filters::FILTERS),
+            None => {
+                Diagnostic::error("unknown-filter", "a filter that does not exist is named here").at(&span)
+            }
+        },
+        ErrorKind::UnknownTest => match quoted("test ") {
+            Some(name) => unknown("test", name, filters::TESTS),
+            None => Diagnostic::error("unknown-filter", "a test that does not exist is named here").at(&span),
+        },
+        ErrorKind::UnknownFunction => unknown(
+            "function",
+            quoted("").unwrap_or_default(),
+            &["lookup", "query", "range", "dict", "namespace"],
+        ),
+        ErrorKind::SyntaxError => {
+            Diagnostic::error("template-syntax", format!("this is no valid template: {detail}")).at(&span)
+        }
+        ErrorKind::OutOfFuel => Diagnostic::error("template-endless", "the template takes too many steps")
+            .at(&span)
+            .help("look for a loop over too many items"),
+        ErrorKind::TemplateNotFound => {
+            Diagnostic::error("template-include", format!("templates cannot be included: {detail}")).at(&span)
+        }
+        kind => {
+            let mut message = if detail.is_empty() { kind.to_string() } else { detail.to_owned() };
+            if let Some(cause) = std::error::Error::source(error) {
+                message = format!("{message}: {cause}");
+            }
+            Diagnostic::error("template", message).at(&span)
+        }
+    };
+    Fail::Fatal(diagnostic.into())
+}
+
+/// An undefined name or attribute, with the nearest one that exists.
+fn undefined(path: &str, span: &Span, scope: &Scope) -> Fail {
+    let root = path.split(['.', '[']).next().unwrap_or(path);
+    if let Some(why) = frame::note(|notes| notes.undefined.get(root).cloned()).flatten() {
+        // The variable exists, but its own value uses something undefined: that is the place to mend.
+        let why = why.into_iter().map(|inner| inner.label(span, format!("used here, through `{root}`")));
+        return Fail::Undefined(why.collect::<Diagnostics>());
+    }
+    let diagnostic = Diagnostic::error("undefined", format!("`{path}` is undefined")).at(span);
+    let mut help = None;
+    if !scope.has(root) {
+        help = did_you_mean(root, scope.names()).map(|near| format!("did you mean `{near}`?"));
+    } else if path.contains('.') {
+        let (parent, last) = path.rsplit_once('.').unwrap_or(("", path));
+        if let Some(value) = walk(scope, parent) {
+            let keys: Vec<String> = value
+                .try_iter()
+                .into_iter()
+                .flatten()
+                .filter_map(|key| key.as_str().map(str::to_owned))
+                .collect();
+            help = did_you_mean(last, keys.iter().map(String::as_str))
+                .map(|near| format!("did you mean `{parent}.{near}`?"));
+        }
+    }
+    Fail::Undefined(diagnostic.help_if(help).into())
+}
+
+/// The value at a dotted path; `None` where it is undefined.
+fn walk(scope: &Scope, path: &str) -> Option<Value> {
+    let mut steps = path.split('.');
+    let mut value = scope.look_up(steps.next()?, "")?;
+    for step in steps {
+        value = value.get_attr(step).ok()?;
+    }
+    (!value.is_undefined()).then_some(value)
+}
+
+/// The failure of an expression that came to nothing: the first of its paths that is undefined.
+pub(crate) fn first_undefined(
+    paths: HashSet<String>,
+    expression: &str,
+    place: Place<'_>,
+    scope: &Scope,
+) -> Fail {
+    let mut paths: Vec<(usize, String)> =
+        paths.into_iter().map(|path| (expression.find(&path).unwrap_or(usize::MAX), path)).collect();
+    paths.sort();
+    for (offset, path) in paths {
+        let mut so_far = String::new();
+        for step in path.split('.') {
+            if !so_far.is_empty() {
+                so_far.push('.');
+            }
+            so_far.push_str(step);
+            if walk(scope, &so_far).is_none() {
+                let span = if offset == usize::MAX {
+                    place.span.clone()
+                } else {
+                    place.span_of(offset..offset + so_far.len())
+                };
+                return undefined(&so_far, &span, scope);
+            }
+        }
+    }
+    let message = format!("`{expression}` is undefined");
+    let span = place.span_of(0..expression.len());
+    Fail::Undefined(Diagnostic::error("undefined", message).at(&span).into())
+}

@@ -1,0 +1,239 @@
+//! Lists and maps: `combine`, `dict2items`, `items2dict`, `flatten`, set operations.
+
+use minijinja::value::{Kwargs, Rest, ValueKind};
+use minijinja::{Environment, Error, Value};
+
+use super::invalid;
+
+pub(super) fn install(env: &mut Environment<'static>) {
+    env.add_filter("combine", combine);
+    env.add_filter("dict2items", dict2items);
+    env.add_filter("items2dict", items2dict);
+    env.add_filter("flatten", flatten);
+    env.add_filter("union", |a: Value, b: Value| {
+        Ok::<_, Error>(distinct(items(&a)?.into_iter().chain(items(&b)?)))
+    });
+    env.add_filter("intersect", |a: Value, b: Value| filtered(&a, &b, true));
+    env.add_filter("difference", |a: Value, b: Value| filtered(&a, &b, false));
+    env.add_filter("symmetric_difference", |a: Value, b: Value| {
+        let mut all = filtered(&a, &b, false)?;
+        all.extend(filtered(&b, &a, false)?);
+        Ok::<_, Error>(distinct(all))
+    });
+}
+
+/// The items of a list, or the keys of a map.
+fn items(value: &Value) -> Result<Vec<Value>, Error> {
+    match value.kind() {
+        ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => value.try_iter()?.checked().collect(),
+        kind => Err(invalid(format!("a list is wanted, not a {kind}"))),
+    }
+}
+
+fn entries(value: &Value, what: &str) -> Result<Vec<(Value, Value)>, Error> {
+    if value.kind() != ValueKind::Map {
+        return Err(invalid(format!("{what}: a map is wanted, not a {}", value.kind())));
+    }
+    value
+        .try_iter()?
+        .checked()
+        .map(|key| key.and_then(|key| Ok((key.clone(), value.get_item(&key)?))))
+        .collect()
+}
+
+fn distinct(values: impl IntoIterator<Item = Value>) -> Vec<Value> {
+    let mut seen: Vec<Value> = Vec::new();
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen
+}
+
+fn filtered(a: &Value, b: &Value, keep: bool) -> Result<Vec<Value>, Error> {
+    let (a, b) = (items(a)?, items(b)?);
+    Ok(distinct(a.into_iter().filter(|value| b.contains(value) == keep)))
+}
+
+/// Later maps win; `recursive` goes into maps, `list_merge` says what becomes of lists.
+fn combine(base: Value, more: Rest<Value>) -> Result<Value, Error> {
+    let mut maps = vec![base];
+    let mut kwargs = Kwargs::from_iter(std::iter::empty::<(String, Value)>());
+    for value in more.0 {
+        if value.is_kwargs() {
+            kwargs = Kwargs::try_from(value)?;
+        } else if value.kind() == ValueKind::Seq {
+            maps.extend(items(&value)?);
+        } else {
+            maps.push(value);
+        }
+    }
+    let recursive = kwargs.get::<Option<bool>>("recursive")?.unwrap_or(false);
+    let lists = kwargs.get::<Option<String>>("list_merge")?.unwrap_or_else(|| "replace".to_owned());
+    kwargs.assert_all_used()?;
+    if !["replace", "keep", "append", "prepend", "append_rp", "prepend_rp"].contains(&lists.as_str()) {
+        return Err(invalid(format!("combine: list_merge cannot be `{lists}`")));
+    }
+    let mut maps = maps.into_iter();
+    let first = maps.next().unwrap_or_default();
+    let mut all = entries(&first, "combine")?;
+    for map in maps {
+        all = merged(all, entries(&map, "combine")?, recursive, &lists)?;
+    }
+    Ok(Value::from_pairs(all))
+}
+
+fn merged(
+    low: Vec<(Value, Value)>,
+    high: Vec<(Value, Value)>,
+    recursive: bool,
+    lists: &str,
+) -> Result<Vec<(Value, Value)>, Error> {
+    let mut all = low;
+    for (key, value) in high {
+        match all.iter_mut().find(|(known, _)| *known == key) {
+            None => all.push((key, value)),
+            Some((_, known)) => {
+                *known = match (known.kind(), value.kind()) {
+                    (ValueKind::Map, ValueKind::Map) if recursive => Value::from_pairs(merged(
+                        entries(known, "combine")?,
+                        entries(&value, "combine")?,
+                        recursive,
+                        lists,
+                    )?),
+                    (ValueKind::Seq, ValueKind::Seq) => {
+                        merged_lists(items(known)?, items(&value)?, lists).into()
+                    }
+                    _ => value,
+                };
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn merged_lists(low: Vec<Value>, high: Vec<Value>, how: &str) -> Vec<Value> {
+    let without = |list: Vec<Value>, other: &[Value]| -> Vec<Value> {
+        list.into_iter().filter(|value| !other.contains(value)).collect()
+    };
+    match how {
+        "keep" => low,
+        "append" => low.into_iter().chain(high).collect(),
+        "prepend" => high.into_iter().chain(low).collect(),
+        "append_rp" => without(low, &high).into_iter().chain(high).collect(),
+        "prepend_rp" => {
+            let low = without(low, &high);
+            high.into_iter().chain(low).collect()
+        }
+        _ => high,
+    }
+}
+
+fn names(kwargs: &Kwargs) -> Result<(String, String), Error> {
+    let name = |key: &str, default: &str| {
+        Ok::<_, Error>(kwargs.get::<Option<String>>(key)?.unwrap_or_else(|| default.to_owned()))
+    };
+    let names = (name("key_name", "key")?, name("value_name", "value")?);
+    kwargs.assert_all_used()?;
+    Ok(names)
+}
+
+fn dict2items(value: Value, kwargs: Kwargs) -> Result<Vec<Value>, Error> {
+    let (key_name, value_name) = names(&kwargs)?;
+    let all = entries(&value, "dict2items")?;
+    Ok(all
+        .into_iter()
+        .map(|(key, value)| Value::from_pairs([(key_name.as_str(), key), (value_name.as_str(), value)]))
+        .collect())
+}
+
+fn items2dict(value: Value, kwargs: Kwargs) -> Result<Value, Error> {
+    let (key_name, value_name) = names(&kwargs)?;
+    let mut all: Vec<(Value, Value)> = Vec::new();
+    for item in items(&value)? {
+        let (key, value) = (item.get_attr(&key_name)?, item.get_attr(&value_name)?);
+        if key.is_undefined() || value.is_undefined() {
+            return Err(invalid(format!(
+                "items2dict: every item needs the keys `{key_name}` and `{value_name}`"
+            )));
+        }
+        all.retain(|(known, _)| *known != key);
+        all.push((key, value));
+    }
+    Ok(Value::from_pairs(all))
+}
+
+fn flatten(value: Value, levels: Option<i64>, kwargs: Kwargs) -> Result<Vec<Value>, Error> {
+    let levels = kwargs.get::<Option<i64>>("levels")?.or(levels);
+    let skip_nulls = kwargs.get::<Option<bool>>("skip_nulls")?.unwrap_or(true);
+    kwargs.assert_all_used()?;
+    let mut flat = Vec::new();
+    add_flat(&value, levels, skip_nulls, &mut flat)?;
+    Ok(flat)
+}
+
+fn add_flat(list: &Value, levels: Option<i64>, skip_nulls: bool, flat: &mut Vec<Value>) -> Result<(), Error> {
+    for item in items(list)? {
+        if skip_nulls && (item.is_none() || matches!(item.as_str(), Some("None" | "null"))) {
+            continue;
+        }
+        let deeper = levels.is_none_or(|levels| levels >= 1);
+        if item.kind() == ValueKind::Seq && deeper {
+            add_flat(&item, levels.map(|levels| levels - 1), skip_nulls, flat)?;
+        } else {
+            flat.push(item);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::filters::check::table;
+
+    #[test]
+    fn maps() {
+        table(&[
+            ("{'a': 1, 'b': 2} | combine({'b': 3, 'c': 4})", "{a: 1, b: 3, c: 4}"),
+            ("{'a': {'x': 1}} | combine({'a': {'y': 2}})", "{a: {y: 2}}"),
+            ("{'a': {'x': 1}} | combine({'a': {'y': 2}}, recursive=true)", "{a: {x: 1, y: 2}}"),
+            ("{'a': [1, 2]} | combine({'a': [2, 3]}, list_merge='append')", "{a: [1, 2, 2, 3]}"),
+            ("{'a': [1, 2]} | combine({'a': [2, 3]}, list_merge='append_rp')", "{a: [1, 2, 3]}"),
+            ("{'a': [1, 2]} | combine({'a': [2, 3]}, list_merge='prepend_rp')", "{a: [2, 3, 1]}"),
+            ("{'a': [1, 2]} | combine({'a': [2, 3]}, list_merge='keep')", "{a: [1, 2]}"),
+            ("{'a': [1]} | combine({}, list_merge='mix')", "!list_merge cannot be `mix`"),
+            ("{'a': 1} | combine([{'b': 2}, {'c': 3}])", "{a: 1, b: 2, c: 3}"),
+            ("'a' | combine({})", "!a map is wanted"),
+            ("{'a': 1} | dict2items", "[{key: a, value: 1}]"),
+            ("{'a': 1} | dict2items(key_name='k', value_name='v')", "[{k: a, v: 1}]"),
+            ("[{'key': 'a', 'value': 1}, {'key': 'b', 'value': 2}] | items2dict", "{a: 1, b: 2}"),
+            ("[{'key': 'a'}] | items2dict", "!needs the keys"),
+            ("{'b': 1, 'a': 2}.items() | list", "[[b, 1], [a, 2]]"),
+        ]);
+    }
+
+    #[test]
+    fn lists() {
+        table(&[
+            ("[1, [2, [3, none]]] | flatten", "[1, 2, 3]"),
+            ("[1, [2, [3]]] | flatten(1)", "[1, 2, [3]]"),
+            ("[1, [none]] | flatten(skip_nulls=false)", "[1, null]"),
+            ("[3, 1, 3] | union([1, 2])", "[3, 1, 2]"),
+            ("[1, 2, 2, 3] | intersect([3, 2])", "[2, 3]"),
+            ("[1, 2, 2, 3] | difference([3])", "[1, 2]"),
+            ("[1, 2] | symmetric_difference([2, 3])", "[1, 3]"),
+            ("1 | union([2])", "!a list is wanted"),
+            ("[3, 1, 3, 2] | unique", "[3, 1, 2]"),
+            ("['a', 'b'] | join(',')", "'a,b'"),
+            ("['a', 'b'] | map('upper') | list", "[A, B]"),
+            ("[{'n': 1}, {'n': 2}] | map(attribute='n') | list", "[1, 2]"),
+            ("[1, 2, 3] | select('odd') | list", "[1, 3]"),
+            ("[1, 2, 3] | reject('odd') | list", "[2]"),
+            ("[{'n': 1}, {'n': 2}] | selectattr('n', 'eq', 2) | list", "[{n: 2}]"),
+            ("[{'n': 1}, {'n': 2}] | rejectattr('n', 'eq', 2) | map(attribute='n') | first", "1"),
+            ("[{'n': 'ab'}, {'n': 'b'}] | selectattr('n', 'match', 'a') | list", "[{n: ab}]"),
+            ("['10.0.0.1'] | map('regex_replace', '^10', '11') | list", "[11.0.0.1]"),
+        ]);
+    }
+}

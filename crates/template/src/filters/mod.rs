@@ -1,0 +1,206 @@
+//! Filters and tests of Ansible that Jinja has not; one file for each family.
+
+mod collections;
+mod encoding;
+mod json;
+mod paths;
+mod regex;
+mod tests;
+mod text;
+mod types;
+mod version;
+mod yaml;
+
+use minijinja::{Environment, Error, ErrorKind};
+
+/// Every filter there is, for suggestions.
+pub(crate) const FILTERS: &[&str] = &[
+    "abs",
+    "attr",
+    "b64decode",
+    "b64encode",
+    "basename",
+    "batch",
+    "bool",
+    "capitalize",
+    "chain",
+    "combine",
+    "comment",
+    "count",
+    "d",
+    "default",
+    "dict2items",
+    "dictsort",
+    "difference",
+    "dirname",
+    "escape",
+    "first",
+    "flatten",
+    "float",
+    "format",
+    "from_json",
+    "from_yaml",
+    "groupby",
+    "hash",
+    "human_to_bytes",
+    "indent",
+    "int",
+    "intersect",
+    "items",
+    "items2dict",
+    "join",
+    "last",
+    "length",
+    "lines",
+    "list",
+    "lower",
+    "mandatory",
+    "map",
+    "max",
+    "md5",
+    "min",
+    "path_join",
+    "quote",
+    "regex_escape",
+    "regex_findall",
+    "regex_replace",
+    "regex_search",
+    "reject",
+    "rejectattr",
+    "replace",
+    "reverse",
+    "round",
+    "select",
+    "selectattr",
+    "sha1",
+    "slice",
+    "sort",
+    "split",
+    "splitext",
+    "string",
+    "sum",
+    "symmetric_difference",
+    "ternary",
+    "title",
+    "to_json",
+    "to_nice_json",
+    "to_nice_yaml",
+    "to_yaml",
+    "tojson",
+    "trim",
+    "type_debug",
+    "union",
+    "unique",
+    "upper",
+    "urlencode",
+    "zip",
+];
+
+/// Every test there is, for suggestions.
+pub(crate) const TESTS: &[&str] = &[
+    "boolean",
+    "contains",
+    "defined",
+    "divisibleby",
+    "endingwith",
+    "eq",
+    "equalto",
+    "even",
+    "false",
+    "falsy",
+    "float",
+    "ge",
+    "gt",
+    "in",
+    "integer",
+    "iterable",
+    "le",
+    "lower",
+    "lt",
+    "mapping",
+    "match",
+    "ne",
+    "none",
+    "number",
+    "odd",
+    "regex",
+    "sameas",
+    "search",
+    "sequence",
+    "startingwith",
+    "string",
+    "subset",
+    "superset",
+    "true",
+    "truthy",
+    "undefined",
+    "upper",
+    "version",
+];
+
+/// Adds all of them.
+pub(crate) fn install(env: &mut Environment<'static>) {
+    types::install(env);
+    collections::install(env);
+    json::install(env);
+    yaml::install(env);
+    encoding::install(env);
+    regex::install(env);
+    text::install(env);
+    paths::install(env);
+    tests::install(env);
+}
+
+/// An error about what a filter was given.
+pub(crate) fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message.into())
+}
+
+#[cfg(test)]
+pub(crate) mod check {
+    use crate::engine::Engine;
+    use crate::scope::Scope;
+    use converge_syntax::{Dialect, Node, Source, Value, parse_yaml};
+
+    /// Evaluates expressions; each must come to the value that the YAML on the right says, or fail with the words after `!`.
+    pub(crate) fn table(rows: &[(&str, &str)]) {
+        let engine = Engine::new();
+        let scope = Scope::new(&engine);
+        for (expression, wanted) in rows {
+            let source = Source::new("test", format!("{{{{ {expression} }}}}"));
+            let node = Node::new(source.text(), converge_syntax::Span::whole(source.clone()));
+            let got = engine.eval_value(&node, &scope);
+            if let Some(words) = wanted.strip_prefix('!') {
+                let error = got.expect_err(expression).to_string();
+                assert!(error.contains(words), "{expression}: {error}");
+                continue;
+            }
+            let mut got = got.unwrap_or_else(|error| panic!("{expression}: {error}")).known().unwrap();
+            let wanted = parse_yaml(Source::new("wanted", *wanted), Dialect::Ansible).unwrap();
+            // Text that looks like a template is tagged; the tables compare values.
+            got.tag = None;
+            let wanted = wanted.into_iter().next().map_or(Value::Null, |node| node.value);
+            assert_eq!(got.value, wanted, "{expression}");
+        }
+    }
+
+    #[test]
+    fn every_name_for_suggestions_exists() {
+        let engine = Engine::new();
+        let scope = Scope::new(&engine);
+        let exists = |text: String| {
+            let node = Node::new(text, converge_syntax::Span::nowhere("test"));
+            match engine.eval_value(&node, &scope) {
+                Ok(_) => true,
+                Err(error) => !error.to_string().contains("there is no"),
+            }
+        };
+        for name in super::FILTERS {
+            assert!(exists(format!("{{{{ 'a' | {name} }}}}")), "{name}");
+        }
+        for name in super::TESTS {
+            assert!(exists(format!("{{{{ 'a' is {name} }}}}")), "{name}");
+        }
+        assert!(!exists("{{ 'a' | no_such }}".to_owned()));
+    }
+}

@@ -1,0 +1,160 @@
+//! Tests (`x is …`) of Ansible that Jinja has not.
+
+use minijinja::value::{Kwargs, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, Value};
+
+use super::regex::{compile, flags};
+use super::{invalid, version};
+
+pub(super) fn install(env: &mut Environment<'static>) {
+    env.add_test("match", |text: Value, pattern: String, options: Kwargs| {
+        matches(&text, &format!("^(?:{pattern})"), options)
+    });
+    env.add_test("search", |text: Value, pattern: String, options: Kwargs| matches(&text, &pattern, options));
+    env.add_test("regex", regex);
+    env.add_test("version", is_version);
+    env.add_test("subset", |a: Value, b: Value| subset(&a, &b));
+    env.add_test("superset", |a: Value, b: Value| subset(&b, &a));
+    env.add_test("contains", |list: Value, item: Value| contains(&list, &item));
+    env.add_test("truthy", |value: Value, options: Kwargs| truthy(&value, &options));
+    env.add_test("falsy", |value: Value, options: Kwargs| truthy(&value, &options).map(|truthy| !truthy));
+}
+
+fn matches(value: &Value, pattern: &str, options: Kwargs) -> Result<bool, Error> {
+    if value.is_undefined() {
+        return Err(Error::from(ErrorKind::UndefinedError));
+    }
+    let (ignore_case, multi_line) = flags(&options)?;
+    options.assert_all_used()?;
+    // `^` of a match is the start of the text, whatever the lines are.
+    let pattern = pattern
+        .strip_prefix('^')
+        .filter(|_| multi_line)
+        .map_or(pattern.to_owned(), |rest| format!("\\A{rest}"));
+    Ok(compile(&pattern, ignore_case, multi_line)?.is_match(&value.to_string()))
+}
+
+fn regex(text: Value, pattern: String, options: Kwargs) -> Result<bool, Error> {
+    let kind = options.get::<Option<String>>("match_type")?.unwrap_or_else(|| "search".to_owned());
+    let pattern = match kind.as_str() {
+        "search" => pattern,
+        "match" => format!("^(?:{pattern})"),
+        "fullmatch" => format!("^(?:{pattern})$"),
+        _ => return Err(invalid(format!("regex: there is no match_type `{kind}`"))),
+    };
+    matches(&text, &pattern, options)
+}
+
+fn is_version(
+    left: Value,
+    right: Value,
+    operator: Option<String>,
+    _strict: Option<bool>,
+    options: Kwargs,
+) -> Result<bool, Error> {
+    if left.is_undefined() || right.is_undefined() {
+        return Err(Error::from(ErrorKind::UndefinedError));
+    }
+    let operator = options.get::<Option<String>>("operator")?.or(operator).unwrap_or_else(|| "==".to_owned());
+    let kind = options.get::<Option<String>>("version_type")?.unwrap_or_else(|| "loose".to_owned());
+    options.get::<Option<bool>>("strict")?;
+    options.assert_all_used()?;
+    let semantic = match kind.as_str() {
+        "semver" | "semantic" => true,
+        "loose" | "strict" | "pep440" => false,
+        _ => return Err(invalid(format!("version: there is no version_type `{kind}`"))),
+    };
+    version::compare(&left.to_string(), &right.to_string(), &operator, semantic)
+}
+
+fn subset(a: &Value, b: &Value) -> Result<bool, Error> {
+    let all: Vec<Value> = b.try_iter()?.checked().collect::<Result<_, _>>()?;
+    for item in a.try_iter()?.checked() {
+        if !all.contains(&item?) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn contains(list: &Value, item: &Value) -> Result<bool, Error> {
+    if let (Some(text), Some(part)) = (list.as_str(), item.as_str()) {
+        return Ok(text.contains(part));
+    }
+    for known in list.try_iter()?.checked() {
+        if known? == *item {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn truthy(value: &Value, options: &Kwargs) -> Result<bool, Error> {
+    let convert = options.get::<Option<bool>>("convert_bool")?.unwrap_or(false);
+    options.assert_all_used()?;
+    if value.is_undefined() {
+        return Err(Error::from(ErrorKind::UndefinedError));
+    }
+    if convert && value.kind() == ValueKind::String {
+        match value.to_string().to_lowercase().as_str() {
+            "y" | "yes" | "on" | "1" | "true" | "t" => return Ok(true),
+            "n" | "no" | "off" | "0" | "false" | "f" => return Ok(false),
+            _ => {}
+        }
+    }
+    Ok(value.is_true())
+}
+
+#[cfg(test)]
+mod check {
+    use crate::filters::check::table;
+
+    #[test]
+    fn patterns() {
+        table(&[
+            ("'gpu01' is match('gpu')", "true"),
+            ("'x gpu01' is match('gpu')", "false"),
+            ("'x gpu01' is search('gpu')", "true"),
+            ("'GPU' is search('gpu', ignorecase=true)", "true"),
+            ("'a\nb' is match('^b', multiline=true)", "false"),
+            ("'a\nb' is search('^b', multiline=true)", "true"),
+            ("'abc' is regex('b')", "true"),
+            ("'abc' is regex('b', match_type='match')", "false"),
+            ("'abc' is regex('a|abc', match_type='fullmatch')", "true"),
+            ("nope is search('x')", "!`nope` is undefined"),
+        ]);
+    }
+
+    #[test]
+    fn versions() {
+        table(&[
+            ("'1.30.2' is version('1.30', '>=')", "true"),
+            ("'1.9' is version('1.10', '<')", "true"),
+            ("'535.104.05' is version('535.86', 'gt')", "true"),
+            ("'12' is version('12')", "true"),
+            ("1.5 is version('1.4', '>')", "true"),
+            ("'1.0.0-rc1' is version('1.0.0', '<', version_type='semver')", "true"),
+            ("'1.0.0-rc.2' is version('1.0.0-rc.10', '<', version_type='semver')", "true"),
+            ("'1.0.0+b' is version('1.0.0', '==', version_type='semver')", "true"),
+            ("'1.0' is version('1.0.0', '==', version_type='semver')", "!no semantic version"),
+            ("'1' is version('2', '~')", "!no operator `~`"),
+            ("'' is version('2')", "!empty"),
+        ]);
+    }
+
+    #[test]
+    fn sets_and_truth() {
+        table(&[
+            ("[1, 2] is subset([1, 2, 3])", "true"),
+            ("[1, 4] is subset([1, 2, 3])", "false"),
+            ("[1, 2, 3] is superset([3])", "true"),
+            ("[1, 2] is contains(2)", "true"),
+            ("{'a': 1} is contains('a')", "true"),
+            ("[{'g': ['a', 'b']}] | selectattr('g', 'contains', 'b') | list | length", "1"),
+            ("'x' is truthy", "true"),
+            ("'' is falsy", "true"),
+            ("'no' is truthy(convert_bool=true)", "false"),
+            ("'no' is truthy", "true"),
+        ]);
+    }
+}
