@@ -10,6 +10,7 @@ pub mod role;
 mod schema;
 mod scope;
 mod tags;
+pub mod vars;
 
 pub use catalog::{KindCatalog, KindSpec, LOAD_KEYWORD, Load, OUTPUT_KEYWORD};
 pub use input::{Input, InputType};
@@ -18,3 +19,4 @@ pub use play::{Play, Playbook, RoleRef};
 pub use role::{Role, RolePath};
 pub use scope::MAGIC;
 pub use tags::TagFilter;
+pub use vars::{Candidate, Layer, VarReport, Winner, parse_set};

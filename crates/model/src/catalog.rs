@@ -1,0 +1,170 @@
+//! What kinds there are, as data: the model depends on no kind.
+
+use converge_syntax::Node;
+use indexmap::IndexMap;
+use serde_json::Value as Json;
+
+/// The schema keyword of a parameter that names a file of the role (`"template"` or `"source"`). It is the
+/// `LOAD_KEYWORD` of the `resource` crate; a test of a crate that sees both holds them equal.
+pub const LOAD_KEYWORD: &str = "x-converge-load";
+/// The schema keyword of a kind with declared outputs, which allows `register`.
+pub const OUTPUT_KEYWORD: &str = "x-converge-outputs";
+
+/// One kind.
+#[derive(Clone, Debug)]
+pub struct KindSpec {
+    /// JSON Schema (2020-12, as schemars writes it) of the parameters.
+    pub schema: Json,
+    /// It only reads: allowed in `check` and `verify`.
+    pub read_only: bool,
+}
+
+/// All kinds by name.
+#[derive(Clone, Debug, Default)]
+pub struct KindCatalog {
+    kinds: IndexMap<String, KindSpec>,
+}
+
+/// A parameter that names a file of the role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// Rendered from the role's `templates/`.
+    Template,
+    /// Read from the role's `files/`.
+    Source,
+}
+
+impl KindCatalog {
+    /// No kinds.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a kind, or replaces it.
+    pub fn add(&mut self, name: impl Into<String>, schema: Json, read_only: bool) {
+        self.kinds.insert(name.into(), KindSpec { schema, read_only });
+    }
+
+    /// The kind of this name.
+    pub fn get(&self, name: &str) -> Option<&KindSpec> {
+        self.kinds.get(name)
+    }
+
+    /// All names, in the order they were added.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.kinds.keys().map(String::as_str)
+    }
+}
+
+impl KindSpec {
+    /// The schema that a `$ref` leads to; the schema itself where there is none.
+    pub(crate) fn resolve<'s>(&'s self, schema: &'s Json) -> &'s Json {
+        let mut schema = schema;
+        // A chain of references is short; a cycle of them is not followed for ever.
+        for _ in 0..8 {
+            let Some(target) = schema.get("$ref").and_then(Json::as_str) else {
+                break;
+            };
+            match target.strip_prefix('#').and_then(|pointer| self.schema.pointer(pointer)) {
+                Some(found) => schema = found,
+                None => break,
+            }
+        }
+        schema
+    }
+
+    fn properties(&self) -> impl Iterator<Item = (&String, &Json)> {
+        self.resolve(&self.schema).get("properties").and_then(Json::as_object).into_iter().flatten()
+    }
+
+    /// The parameters that name files of the role.
+    pub(crate) fn loads(&self) -> Vec<(&str, Load)> {
+        self.properties().filter_map(|(name, schema)| Some((name.as_str(), self.load_of(schema)?))).collect()
+    }
+
+    fn load_of(&self, schema: &Json) -> Option<Load> {
+        let schema = self.resolve(schema);
+        match schema.get(LOAD_KEYWORD).and_then(Json::as_str) {
+            Some("template") => return Some(Load::Template),
+            Some("source") => return Some(Load::Source),
+            _ => {}
+        }
+        ["anyOf", "oneOf", "allOf"]
+            .iter()
+            .filter_map(|key| schema.get(*key)?.as_array())
+            .flatten()
+            .find_map(|inner| self.load_of(inner))
+    }
+
+    /// May its result be registered?
+    pub(crate) fn has_outputs(&self, kind: &str) -> bool {
+        kind == "query" || self.schema.get(OUTPUT_KEYWORD).is_some()
+    }
+
+    /// The text that stands for these parameters in a default name: the value itself, else its first required
+    /// parameter that is a scalar or a list of them, else the first parameter of that sort.
+    pub(crate) fn main_parameter(&self, params: &Node) -> Option<String> {
+        if let Some(text) = brief(params) {
+            return Some(text);
+        }
+        let schema = self.resolve(&self.schema);
+        let required = schema.get("required").and_then(Json::as_array).into_iter().flatten();
+        let first = required
+            .filter_map(Json::as_str)
+            .chain(self.properties().map(|(name, _)| name.as_str()))
+            .find_map(|name| params.get(name).and_then(brief));
+        first.or_else(|| params.as_map()?.iter().find_map(|(_, value)| brief(value)))
+    }
+}
+
+fn brief(node: &Node) -> Option<String> {
+    let text = match node.as_list() {
+        Some(items) => items.iter().map(Node::scalar_text).collect::<Option<Vec<_>>>()?.join(" "),
+        None => node.scalar_text()?,
+    };
+    let line = text.lines().next()?.trim();
+    if line.is_empty() || node.is_null() {
+        return None;
+    }
+    Some(match line.char_indices().nth(60) {
+        Some((at, _)) => format!("{}…", line.get(..at)?),
+        None => line.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use converge_syntax::Span;
+    use serde_json::json;
+
+    #[test]
+    fn files_to_load_are_found_behind_options_and_references() {
+        let mut catalog = KindCatalog::new();
+        catalog.add(
+            "file",
+            json!({"type": "object", "properties": {
+                "path": {"type": "string"},
+                "template": {"type": ["string", "null"], "x-converge-load": "template"},
+                "source": {"anyOf": [{"$ref": "#/$defs/S"}, {"type": "null"}]}},
+                "$defs": {"S": {"type": "string", "x-converge-load": "source"}}}),
+            false,
+        );
+        let spec = catalog.get("file").unwrap();
+        assert_eq!(spec.loads(), [("template", Load::Template), ("source", Load::Source)]);
+    }
+
+    #[test]
+    fn a_default_name_comes_from_the_main_parameter() {
+        let spec = KindSpec {
+            schema: json!({"properties": {"state": {}, "names": {}, "path": {}}, "required": ["path"]}),
+            read_only: false,
+        };
+        let main = |json: Json| spec.main_parameter(&Node::from_json(&json, &Span::nowhere("t")));
+        assert_eq!(main(json!("jq")), Some("jq".into()));
+        assert_eq!(main(json!({"state": "absent", "path": "/a"})), Some("/a".into()));
+        assert_eq!(main(json!({"names": ["jq", "tree"]})), Some("jq tree".into()));
+        assert_eq!(main(json!({"names": {"a": 1}})), None);
+        assert_eq!(main(json!(null)), None);
+    }
+}

@@ -1,0 +1,397 @@
+//! List items of a role: one kind each, and the keys that every kind has.
+
+use std::collections::HashMap;
+
+use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Spanned, Value, did_you_mean};
+use indexmap::IndexMap;
+
+use crate::catalog::{KindCatalog, KindSpec};
+use crate::fields::{conditions, flag, is_identifier, is_template, nearest, string, tags, wrong_type};
+use crate::input::Input;
+use crate::schema;
+use crate::scope::MAGIC;
+
+/// The keys that an item of any kind may have.
+pub const COMMON_KEYS: [&str; 7] =
+    ["name", "when", "for_each", "tags", "register", "become_user", "sensitive"];
+/// Parameters of any kind that name earlier items of the same role.
+const NAMING: [&str; 2] = ["restart_on", "on_change"];
+
+/// What other tools call a thing, and what it is called here.
+const HABITS: [(&str, &str); 26] = [
+    ("copy", "write `file` with `content` or `source`"),
+    ("template", "write `file` with `template`"),
+    ("lineinfile", "write `line`"),
+    ("blockinfile", "write `block`"),
+    ("apt", "write `package`"),
+    ("systemd", "write `service`, or `unit` for the unit's file"),
+    ("systemd_service", "write `service`, or `unit` for the unit's file"),
+    ("shell", "write `command`"),
+    ("script", "write `file` with `source`, then `command`"),
+    ("stat", "write `query`"),
+    ("notify", "write `restart_on` at the service instead"),
+    ("listen", "write `restart_on` at the service instead"),
+    ("loop", "write `for_each`"),
+    ("with_items", "write `for_each`"),
+    ("with_dict", "write `for_each`"),
+    ("loop_control", "write `for_each`; the element is `item`"),
+    ("become", "every item runs as root; write `become_user` for another user"),
+    ("no_log", "write `sensitive: true`"),
+    ("ignore_errors", "a failure stops only what depends on it; there is no key for it"),
+    ("failed_when", "write an `assert`"),
+    ("changed_when", "kinds know what they change; a `command` needs a guard (`creates`, `unless`, `on_change`)"),
+    ("delegate_to", "put the item into a role of that host, and name that role in `requires`"),
+    ("run_once", "put the item into a role of one host"),
+    ("vars", "write the values at the use of the role, or as `inputs`"),
+    ("check_mode", "`converge plan` changes nothing"),
+    ("set_fact", "write an input with a templated `default`"),
+];
+
+/// Where an item stands in its role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// Preconditions.
+    Check,
+    /// What the host should have.
+    Resources,
+    /// Postconditions.
+    Verify,
+}
+
+impl Section {
+    const ALL: [Self; 3] = [Self::Check, Self::Resources, Self::Verify];
+
+    /// The key in the role's file.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Check => "check",
+            Self::Resources => "resources",
+            Self::Verify => "verify",
+        }
+    }
+}
+
+/// One list item of a role, as written.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// The list that it stands in.
+    pub section: Section,
+    /// Its name, unique in the role; by default the kind and its main parameter.
+    pub name: Spanned<String>,
+    /// The kind, at the place of its key.
+    pub kind: Spanned<String>,
+    /// The kind's parameters, not evaluated.
+    pub params: Node,
+    /// Conditions that must all hold.
+    pub when: Vec<Node>,
+    /// The list or map to repeat over, not evaluated.
+    pub for_each: Option<Node>,
+    /// Its own tags.
+    pub tags: Vec<String>,
+    /// The name that its result gets.
+    pub register: Option<Spanned<String>>,
+    /// The user that commands run as, not evaluated.
+    pub become_user: Option<Node>,
+    /// Marked as secret by hand.
+    pub sensitive: bool,
+    /// Earlier items that its parameters name (`restart_on`, `on_change`).
+    pub names: Vec<Spanned<String>>,
+    /// The whole item.
+    pub span: Span,
+}
+
+/// Reads the three lists of a role, with every complaint about them.
+pub(crate) fn read_items(
+    role: &Node,
+    catalog: &KindCatalog,
+    inputs: &IndexMap<String, Input>,
+    diags: &mut Diagnostics,
+) -> Vec<Item> {
+    let mut items = Vec::new();
+    for section in Section::ALL {
+        let key = section.key();
+        let Some(list) = role.get(key).filter(|list| !list.is_null()) else {
+            continue;
+        };
+        let Some(entries) = list.as_list() else {
+            diags.push(wrong_type(list, &format!("`{key}`"), "a list").help("put `- ` before each item"));
+            continue;
+        };
+        for entry in entries {
+            items.extend(read_item(entry, section, catalog, diags));
+        }
+    }
+    unique_names(&items, diags);
+    registers(&items, inputs, diags);
+    for index in 0..items.len() {
+        names_are_earlier(&items, index, diags);
+    }
+    items
+}
+
+fn read_item(node: &Node, section: Section, catalog: &KindCatalog, diags: &mut Diagnostics) -> Option<Item> {
+    let Some(entries) = node.as_map() else {
+        diags.push(
+            wrong_type(node, &format!("an item of `{}`", section.key()), "a map")
+                .help("write `kind: {parameter: value}`"),
+        );
+        return None;
+    };
+    let (kind_key, params, spec) = kind_of(node, entries, catalog, diags)?;
+    let kind = kind_key.as_str().unwrap_or_default().to_owned();
+    if section != Section::Resources && !spec.read_only {
+        let readers: Vec<&str> =
+            catalog.names().filter(|name| catalog.get(name).is_some_and(|spec| spec.read_only)).collect();
+        diags.push(
+            Diagnostic::error("not-read-only", format!("`{}` only reads, and `{kind}` makes changes", section.key()))
+                .label(&kind_key.span, "changes the host")
+                .help(format!("move it to `resources`, or use one of: {}", readers.join(", "))),
+        );
+    }
+    diags.extend(schema::check(spec, &format!("`{kind}`"), params, kind_key));
+    let name = name_of(node, &kind, kind_key, params, spec, diags);
+    let register = string(node, "register", diags);
+    if let Some(register) = &register {
+        if !spec.has_outputs(&kind) {
+            diags.push(
+                Diagnostic::error("bad-register", format!("`{kind}` has no result to register"))
+                    .label(&register.span, "no result")
+                    .help("register the result of a `query`"),
+            );
+        }
+        if !is_identifier(&register.value) {
+            diags.push(
+                Diagnostic::error("bad-name", format!("`{}` cannot be the name of a result", register.value))
+                    .label(&register.span, "not usable in templates")
+                    .help("letters, digits and underscores; no digit first"),
+            );
+        }
+    }
+    let for_each = node.get("for_each").cloned();
+    if let Some(each) = &for_each {
+        let good = match &each.value {
+            Value::List(_) | Value::Map(_) => true,
+            Value::String(text) => is_template(text),
+            _ => false,
+        };
+        if !good {
+            diags.push(
+                wrong_type(each, "`for_each`", "a list, a map or a template")
+                    .help("write `for_each: \"{{ some_list }}\"` or a list"),
+            );
+        }
+        if let Some(register) = &register {
+            diags.push(
+                Diagnostic::error("bad-register", "a result cannot be registered by an item with `for_each`")
+                    .label(&register.span, "each element would replace the one before")
+                    .help("ask for everything in one query"),
+            );
+        }
+    }
+    let become_user = node.get("become_user").filter(|user| !user.is_null()).cloned();
+    if let Some(user) = become_user.as_ref().filter(|user| user.as_str().is_none()) {
+        diags.push(wrong_type(user, "`become_user`", "a string"));
+    }
+    Some(Item {
+        section,
+        name,
+        kind: Spanned::new(kind, kind_key.span.clone()),
+        params: params.clone(),
+        when: conditions(node, diags),
+        for_each,
+        tags: tags(node, diags),
+        register,
+        become_user,
+        sensitive: flag(node, "sensitive", diags),
+        names: named_items(params, diags),
+        span: node.span.clone(),
+    })
+}
+
+/// The one key of an item that is a kind. Complains about none, two, unknown ones.
+fn kind_of<'n, 'c>(
+    node: &'n Node,
+    entries: &'n [(Node, Node)],
+    catalog: &'c KindCatalog,
+    diags: &mut Diagnostics,
+) -> Option<(&'n Node, &'n Node, &'c KindSpec)> {
+    let mut found: Vec<(&Node, &Node, &KindSpec)> = Vec::new();
+    let mut unknown: Vec<&Node> = Vec::new();
+    for (key, value) in entries {
+        let name = key.as_str().unwrap_or_default();
+        if COMMON_KEYS.contains(&name) {
+            continue;
+        }
+        match catalog.get(name) {
+            Some(spec) => found.push((key, value, spec)),
+            None => unknown.push(key),
+        }
+    }
+    for key in &unknown {
+        let name = key.scalar_text().unwrap_or_default();
+        let habit = HABITS.iter().find(|(other, _)| *other == name).map(|(_, help)| (*help).to_owned());
+        let meant = || did_you_mean(&name, catalog.names().chain(COMMON_KEYS)).map(|n| format!("did you mean `{n}`?"));
+        let (code, message, all) = if found.is_empty() {
+            let all = format!("kinds there are: {}", catalog.names().collect::<Vec<_>>().join(", "));
+            ("unknown-kind", format!("there is no kind `{name}`"), all)
+        } else {
+            let all = format!("besides the kind: {}", COMMON_KEYS.join(", "));
+            ("unknown-key", format!("an item has no key `{name}`"), all)
+        };
+        let inside = found.first().filter(|(_, _, spec)| spec_has(spec, &name)).and_then(|(kind, ..)| kind.as_str());
+        let help = match inside {
+            Some(kind) => format!("`{name}` is a parameter of `{kind}`: indent it below `{kind}:`"),
+            None => habit.or_else(meant).unwrap_or(all),
+        };
+        diags.push(Diagnostic::error(code, message).label(&key.span, "not known here").help(help));
+    }
+    if let [(first, ..), rest @ ..] = found.as_slice()
+        && !rest.is_empty()
+    {
+        let mut diagnostic = Diagnostic::error("two-kinds", "an item has exactly one kind");
+        for (key, ..) in rest {
+            diagnostic = diagnostic.label(&key.span, "a second kind");
+        }
+        diags.push(
+            diagnostic.label(&first.span, "the first kind").help("make two items of it: put `- ` before the second"),
+        );
+        return None;
+    }
+    if found.is_empty() && unknown.is_empty() {
+        diags.push(
+            Diagnostic::error("no-kind", "an item has exactly one kind, and this has none")
+                .label(node.head_span(), "only common keys")
+                .help(format!("kinds there are: {}", catalog.names().collect::<Vec<_>>().join(", "))),
+        );
+    }
+    found.pop()
+}
+
+fn spec_has(spec: &KindSpec, name: &str) -> bool {
+    spec.resolve(&spec.schema).get("properties").is_some_and(|all| all.get(name).is_some())
+}
+
+fn name_of(
+    node: &Node,
+    kind: &str,
+    kind_key: &Node,
+    params: &Node,
+    spec: &KindSpec,
+    diags: &mut Diagnostics,
+) -> Spanned<String> {
+    match string(node, "name", diags) {
+        Some(name) => {
+            let problem = if name.value.trim().is_empty() {
+                Some("is empty")
+            } else if is_template(&name.value) {
+                Some("holds a template")
+            } else if name.value.contains(char::is_control) {
+                Some("has more than one line")
+            } else {
+                None
+            };
+            if let Some(problem) = problem {
+                diags.push(
+                    Diagnostic::error("bad-name", format!("the name of an item {problem}"))
+                        .label(&name.span, "a name is the same on every host")
+                        .help("write plain words; elements of `for_each` get their key beside the name"),
+                );
+            }
+            name
+        }
+        None => {
+            let text = match spec.main_parameter(params) {
+                Some(main) => format!("{kind} {main}"),
+                None => kind.to_owned(),
+            };
+            Spanned::new(text, kind_key.span.clone())
+        }
+    }
+}
+
+fn named_items(params: &Node, diags: &mut Diagnostics) -> Vec<Spanned<String>> {
+    let mut names = Vec::new();
+    for key in NAMING {
+        let mut bad = Diagnostics::new();
+        let found = crate::fields::strings(params, key, &mut bad);
+        // Wrong types are the schema's to report.
+        for name in found {
+            if is_template(&name.value) {
+                diags.push(
+                    Diagnostic::error("bad-name", format!("`{key}` names items of this role, and a template is no name"))
+                        .label(&name.span, "a template")
+                        .help("write the item's name as it stands"),
+                );
+            } else {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+fn unique_names(items: &[Item], diags: &mut Diagnostics) {
+    let mut seen: HashMap<&str, &Span> = HashMap::new();
+    for item in items {
+        match seen.get(item.name.value.as_str()) {
+            Some(first) => diags.push(
+                Diagnostic::error("duplicate-name", format!("two items are called `{}`", item.name.value))
+                    .label(&item.name.span, "again here")
+                    .label(first, "first here")
+                    .help("give one of them another `name`"),
+            ),
+            None => {
+                seen.insert(&item.name.value, &item.name.span);
+            }
+        }
+    }
+}
+
+fn registers(items: &[Item], inputs: &IndexMap<String, Input>, diags: &mut Diagnostics) {
+    let mut seen: HashMap<&str, &Span> = HashMap::new();
+    for register in items.iter().filter_map(|item| item.register.as_ref()) {
+        let name = register.value.as_str();
+        let taken = match (MAGIC.contains(&name) || name == "item", inputs.get(name), seen.get(name)) {
+            (true, ..) => Some(("set by converge", None)),
+            (_, Some(input), _) => Some(("an input of the role", Some(&input.span))),
+            (.., Some(first)) => Some(("registered already", Some(*first))),
+            _ => None,
+        };
+        if let Some((why, other)) = taken {
+            let mut diagnostic = Diagnostic::error("duplicate-name", format!("`{name}` is {why}"))
+                .label(&register.span, "taken")
+                .help("choose another name for the result");
+            if let Some(span) = other {
+                diagnostic = diagnostic.label(span, "here");
+            }
+            diags.push(diagnostic);
+        }
+        seen.insert(name, &register.span);
+    }
+}
+
+fn names_are_earlier(items: &[Item], index: usize, diags: &mut Diagnostics) {
+    let Some(item) = items.get(index) else {
+        return;
+    };
+    let others = || items.iter().filter(|other| other.section == Section::Resources);
+    for name in &item.names {
+        let position = others().position(|other| other.name == *name);
+        let own = others().position(|other| std::ptr::eq(other, item));
+        let diagnostic = match (position, own) {
+            (Some(at), Some(own)) if at < own => continue,
+            (Some(at), Some(own)) if at == own => {
+                Diagnostic::error("unknown-name", "an item cannot name itself").label(&name.span, "itself")
+            }
+            (Some(_), Some(_)) => {
+                Diagnostic::error("unknown-name", format!("the item `{}` comes later", name.value))
+                    .label(&name.span, "only earlier items can be named")
+                    .help("move this item below it")
+            }
+            _ => Diagnostic::error("unknown-name", format!("this role has no item `{}`", name.value))
+                .label(&name.span, "not found")
+                .help(nearest(&name.value, others().take_while(|o| !std::ptr::eq(*o, item)).map(|o| o.name.value.as_str()))),
+        };
+        diags.push(diagnostic);
+    }
+}

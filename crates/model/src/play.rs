@@ -1,0 +1,295 @@
+//! Playbooks: a list of plays, each of which puts roles on hosts.
+
+use std::sync::Arc;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span, Spanned, Value};
+
+use crate::fields::{check_map, conditions, flag, is_identifier, nearest, string, tags, wrong_type};
+use crate::inventory::Assignment;
+use crate::role::{RolePath, single_document};
+use crate::scope::MAGIC;
+
+const PLAY_KEYS: [&str; 8] =
+    ["name", "hosts", "roles", "vars", "tags", "serial", "max_fail_percentage", "any_errors_fatal"];
+const USE_KEYS: [&str; 4] = ["role", "vars", "when", "tags"];
+
+/// Keys of Ansible's plays that have no meaning here, and what to do instead.
+const HABITS: [(&str, &str); 14] = [
+    ("tasks", "write the tasks as `resources` of a role"),
+    ("pre_tasks", "write them as a role that the others name in `requires`"),
+    ("post_tasks", "write them as a role that names the others in `requires`"),
+    ("handlers", "write `restart_on` at the service"),
+    ("gather_facts", "facts are read where something uses them; remove it"),
+    ("become", "items run as root; remove it"),
+    ("become_user", "write `become_user` at the item"),
+    ("remote_user", "set `ansible_user` in the inventory"),
+    ("user", "set `ansible_user` in the inventory"),
+    ("connection", "set `ansible_connection` in the inventory"),
+    ("vars_files", "put the file into `group_vars/` or `host_vars/`"),
+    ("strategy", "hosts go side by side; remove it"),
+    ("environment", "set it in the command that needs it"),
+    ("import_playbook", "one playbook is one file; list its plays here"),
+];
+
+/// A playbook.
+#[derive(Clone, Debug)]
+pub struct Playbook {
+    /// Its file.
+    pub path: Utf8PathBuf,
+    /// Its plays, in the order of the file.
+    pub plays: Vec<Play>,
+}
+
+/// One play.
+#[derive(Clone, Debug)]
+pub struct Play {
+    /// Its position in the playbook, from 0.
+    pub index: usize,
+    /// What it is called.
+    pub name: Option<Spanned<String>>,
+    /// The host pattern: a string or a list of strings.
+    pub hosts: Node,
+    /// The roles and how they are used.
+    pub roles: Vec<RoleRef>,
+    /// Variables of the play.
+    pub vars: Vec<Assignment>,
+    /// Tags of everything in it.
+    pub tags: Vec<String>,
+    /// Batches, as written.
+    pub serial: Option<Node>,
+    /// The share of failed hosts that stops the play, as written.
+    pub max_fail_percentage: Option<Node>,
+    /// Does one failed host stop all?
+    pub any_errors_fatal: bool,
+    /// The whole play.
+    pub span: Span,
+}
+
+/// A role in a play.
+#[derive(Clone, Debug)]
+pub struct RoleRef {
+    /// The role.
+    pub role: Spanned<String>,
+    /// Values for its inputs.
+    pub vars: Vec<Assignment>,
+    /// Conditions that must all hold.
+    pub when: Vec<Node>,
+    /// Tags of every item of it.
+    pub tags: Vec<String>,
+}
+
+impl Play {
+    /// Its name, or its host pattern where it has none.
+    pub fn title(&self) -> String {
+        match (&self.name, &self.hosts.value) {
+            (Some(name), _) => name.value.clone(),
+            (None, Value::List(items)) => {
+                items.iter().filter_map(Node::as_str).collect::<Vec<_>>().join(",")
+            }
+            (None, _) => self.hosts.scalar_text().unwrap_or_default(),
+        }
+    }
+}
+
+impl Playbook {
+    /// Reads a file. Complaints are added to `diags`; `None` where nothing can be made of it.
+    pub fn load(path: &Utf8Path, diags: &mut Diagnostics) -> Option<Self> {
+        match Source::read(path.as_std_path()) {
+            Ok(source) => Self::parse(path, source, diags),
+            Err(error) => {
+                let message = format!("cannot read the playbook: {error}");
+                let diagnostic = Diagnostic::error("unreadable", message).at(&Span::nowhere(path.as_str()));
+                diags.push(diagnostic.help("name the playbook with --playbook FILE"));
+                None
+            }
+        }
+    }
+
+    /// Reads the text of a playbook.
+    pub fn parse(path: &Utf8Path, source: Arc<Source>, diags: &mut Diagnostics) -> Option<Self> {
+        let node = single_document(source, "a playbook", diags)?;
+        let Some(list) = node.as_list() else {
+            diags.push(
+                wrong_type(&node, "a playbook", "a list of plays").help("put `- ` before `hosts:` of the first play"),
+            );
+            return None;
+        };
+        let plays = list.iter().enumerate().filter_map(|(index, play)| read_play(index, play, diags)).collect();
+        Some(Self { path: path.to_owned(), plays })
+    }
+
+    /// Where the roles of a playbook are searched: `roles/` beside its folder, then `roles/` in it.
+    pub fn role_path(path: &Utf8Path) -> RolePath {
+        let dir = match path.parent() {
+            Some(dir) if !dir.as_str().is_empty() => dir.to_owned(),
+            _ => Utf8PathBuf::from("."),
+        };
+        let beside = match dir.file_name() {
+            // `playbooks` itself, seen from the project's root.
+            Some(_) => dir.parent().filter(|up| !up.as_str().is_empty()).map_or("roles".into(), |up| up.join("roles")),
+            None => dir.join("../roles"),
+        };
+        let mut dirs = vec![beside];
+        let own = if dir.as_str() == "." { Utf8PathBuf::from("roles") } else { dir.join("roles") };
+        if !dirs.contains(&own) {
+            dirs.push(own);
+        }
+        RolePath { dirs }
+    }
+}
+
+fn read_play(index: usize, node: &Node, diags: &mut Diagnostics) -> Option<Play> {
+    let mut found = Diagnostics::new();
+    let is_map = check_map(node, "a play", &PLAY_KEYS, &mut found);
+    for diagnostic in &mut found.0 {
+        let key = diagnostic.span().map(|span| span.text().to_owned()).unwrap_or_default();
+        if let Some((_, help)) = HABITS.iter().find(|(other, _)| *other == key) {
+            diagnostic.help = Some((*help).to_owned());
+        }
+    }
+    diags.extend(found);
+    if !is_map {
+        return None;
+    }
+    for key in ["serial", "max_fail_percentage"] {
+        if let Some((name, value)) = node.entry(key).filter(|(_, value)| !value.is_null()) {
+            check_share(key, value, diags);
+            not_yet(name, diags);
+        }
+    }
+    let any_errors_fatal = flag(node, "any_errors_fatal", diags);
+    if let (true, Some((name, _))) = (any_errors_fatal, node.entry("any_errors_fatal")) {
+        not_yet(name, diags);
+    }
+    let hosts = match node.get("hosts").filter(|hosts| !hosts.is_null()) {
+        Some(hosts) => Some(hosts.clone()),
+        None => {
+            diags.push(
+                Diagnostic::error("missing-key", "a play needs `hosts`")
+                    .label(node.head_span(), "`hosts` is missing")
+                    .help("write a host pattern, such as `hosts: all`"),
+            );
+            None
+        }
+    };
+    let roles = read_roles(node, diags);
+    Some(Play {
+        index,
+        name: string(node, "name", diags),
+        hosts: hosts?,
+        roles,
+        vars: assignments(node, "the `vars` of a play", diags),
+        tags: tags(node, diags),
+        serial: node.get("serial").cloned(),
+        max_fail_percentage: node.get("max_fail_percentage").cloned(),
+        any_errors_fatal,
+        span: node.span.clone(),
+    })
+}
+
+fn not_yet(key: &Node, diags: &mut Diagnostics) {
+    let name = key.as_str().unwrap_or_default();
+    diags.push(
+        Diagnostic::error("not-yet", format!("`{name}` is not honoured yet"))
+            .label(&key.span, "this version converges all hosts of a play side by side")
+            .help("remove it, and use --limit to work in batches"),
+    );
+}
+
+/// Numbers above zero, percentages, and for `serial` lists of them.
+fn check_share(key: &str, value: &Node, diags: &mut Diagnostics) {
+    let items = match (&value.value, key) {
+        (Value::List(items), "serial") => items.as_slice(),
+        _ => std::slice::from_ref(value),
+    };
+    for item in items {
+        let good = match &item.value {
+            Value::String(text) => {
+                let number = text.strip_suffix('%').unwrap_or(text);
+                number.trim().parse::<f64>().is_ok_and(|number| (0.0..=1e6).contains(&number))
+            }
+            _ => item.as_f64().is_some_and(|number| number >= 0.0),
+        };
+        if !good {
+            let expected = "a number of hosts or a percentage";
+            diags.push(wrong_type(item, &format!("`{key}`"), expected).help("write `2` or `25%`"));
+        }
+    }
+}
+
+fn read_roles(node: &Node, diags: &mut Diagnostics) -> Vec<RoleRef> {
+    let Some(roles) = node.get("roles").filter(|roles| !roles.is_null()) else {
+        diags.push(
+            Diagnostic::error("missing-key", "a play needs `roles`")
+                .label(node.head_span(), "`roles` is missing")
+                .help("write `roles: [NAME]`"),
+        );
+        return Vec::new();
+    };
+    let Some(list) = roles.as_list() else {
+        diags.push(wrong_type(roles, "`roles`", "a list").help("write `roles: [NAME]`"));
+        return Vec::new();
+    };
+    list.iter().filter_map(|entry| read_use(entry, diags)).collect()
+}
+
+fn read_use(node: &Node, diags: &mut Diagnostics) -> Option<RoleRef> {
+    if let Some(name) = node.as_str() {
+        let role = Spanned::new(name.to_owned(), node.span.clone());
+        return Some(RoleRef { role, vars: Vec::new(), when: Vec::new(), tags: Vec::new() });
+    }
+    if node.as_map().is_none() {
+        diags.push(wrong_type(node, "a role of a play", "a name or a map").help("write `- NAME` or `- {role: NAME, vars: {…}}`"));
+        return None;
+    }
+    check_map(node, "the use of a role", &USE_KEYS, diags);
+    let role = string(node, "role", diags);
+    if role.is_none() && node.get("role").is_none() {
+        diags.push(
+            Diagnostic::error("missing-key", "the use of a role needs `role`")
+                .label(node.head_span(), "`role` is missing")
+                .help("write `{role: NAME, vars: {…}}`"),
+        );
+    }
+    let vars = assignments(node, "the `vars` of a role", diags);
+    let (when, tags) = (conditions(node, diags), tags(node, diags));
+    Some(RoleRef { role: role?, vars, when, tags })
+}
+
+/// The entries of `vars`.
+fn assignments(node: &Node, what: &str, diags: &mut Diagnostics) -> Vec<Assignment> {
+    let Some(vars) = node.get("vars").filter(|vars| !vars.is_null()) else {
+        return Vec::new();
+    };
+    let Some(entries) = vars.as_map() else {
+        diags.push(wrong_type(vars, what, "a map").help("write `vars: {name: value}`"));
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (key, value) in entries {
+        let Some(name) = key.as_str() else {
+            diags.push(wrong_type(key, "the name of a variable", "a string"));
+            continue;
+        };
+        if let Err(problem) = variable_name(name) {
+            diags.push(problem.label(&key.span, "not usable"));
+            continue;
+        }
+        found.push(Assignment { name: name.to_owned(), key: key.span.clone(), node: value.clone() });
+    }
+    found
+}
+
+/// Can a play, a role's use or `--set` set a variable of this name?
+pub(crate) fn variable_name(name: &str) -> Result<(), Diagnostic> {
+    if !is_identifier(name) {
+        return Err(Diagnostic::error("bad-name", format!("`{name}` cannot be the name of a variable"))
+            .help("letters, digits and underscores; no digit first"));
+    }
+    if MAGIC.contains(&name) {
+        return Err(Diagnostic::error("bad-name", format!("`{name}` is set by converge and cannot be set here"))
+            .help(nearest("", MAGIC)));
+    }
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! Roles: `roles/NAME/role.yaml`.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use converge_syntax::{
+    Diagnostic, Diagnostics, Dialect, Node, Source, Span, Spanned, did_you_mean, parse_yaml_into,
+};
+use indexmap::IndexMap;
+
+use crate::catalog::KindCatalog;
+use crate::fields::{check_map, is_identifier, nearest, string, strings, wrong_type};
+use crate::input::Input;
+use crate::item::{Item, Section, read_items};
+use crate::scope::MAGIC;
+
+const KEYS: [&str; 7] = ["summary", "scope", "requires", "inputs", "check", "resources", "verify"];
+
+/// A role as its file declares it.
+#[derive(Clone, Debug)]
+pub struct Role {
+    /// The name of its folder.
+    pub name: String,
+    /// Its folder.
+    pub dir: Utf8PathBuf,
+    /// The start of its file.
+    pub span: Span,
+    /// One line that says what it is for.
+    pub summary: Option<String>,
+    /// Roles that come first, with the place of each name.
+    pub requires: Vec<Spanned<String>>,
+    /// Its typed inputs, in the order of the file.
+    pub inputs: IndexMap<String, Input>,
+    /// Preconditions: read-only.
+    pub check: Vec<Item>,
+    /// What the host should have, in order.
+    pub resources: Vec<Item>,
+    /// Postconditions: read-only.
+    pub verify: Vec<Item>,
+}
+
+impl Role {
+    /// Reads `DIR/role.yaml`. Complaints are added to `diags`; `None` where nothing can be made of the file.
+    pub fn load(
+        name: &str,
+        dir: &Utf8Path,
+        catalog: &KindCatalog,
+        diags: &mut Diagnostics,
+    ) -> Option<Self> {
+        let path = dir.join("role.yaml");
+        match Source::read(path.as_std_path()) {
+            Ok(source) => Self::parse(name, dir, source, catalog, diags),
+            Err(error) => {
+                let message = format!("cannot read {path}: {error}");
+                diags.push(Diagnostic::error("unreadable", message).at(&Span::nowhere(path.as_str())));
+                None
+            }
+        }
+    }
+
+    /// Reads the text of a role's file.
+    pub fn parse(
+        name: &str,
+        dir: &Utf8Path,
+        source: std::sync::Arc<Source>,
+        catalog: &KindCatalog,
+        diags: &mut Diagnostics,
+    ) -> Option<Self> {
+        let span = Span::new(source.clone(), 0, 0);
+        let node = single_document(source, "a role", diags)?;
+        if !check_map(&node, "a role", &KEYS, diags) {
+            return None;
+        }
+        scope(&node, diags);
+        let requires = strings(&node, "requires", diags);
+        for (index, required) in requires.iter().enumerate() {
+            if required.value == name {
+                diags.push(
+                    Diagnostic::error("role-cycle", format!("the role `{name}` requires itself"))
+                        .label(&required.span, "itself"),
+                );
+            }
+            if requires.iter().take(index).any(|earlier| earlier == required) {
+                let message = format!("the role `{}` is required twice", required.value);
+                diags.push(Diagnostic::error("duplicate", message).label(&required.span, "again here"));
+            }
+        }
+        let inputs = inputs(&node, diags);
+        let mut sections = read_items(&node, catalog, &inputs, diags);
+        let mut take = |section: Section| {
+            let (taken, rest) = std::mem::take(&mut sections).into_iter().partition(|i| i.section == section);
+            sections = rest;
+            taken
+        };
+        Some(Self {
+            name: name.to_owned(),
+            dir: dir.to_owned(),
+            span,
+            summary: string(&node, "summary", diags).map(|summary| summary.value),
+            requires,
+            inputs,
+            check: take(Section::Check),
+            resources: take(Section::Resources),
+            verify: take(Section::Verify),
+        })
+    }
+
+    /// All items, checks first, then resources, then verifications.
+    pub fn items(&self) -> impl Iterator<Item = &Item> {
+        self.check.iter().chain(&self.resources).chain(&self.verify)
+    }
+
+    /// Is one of the inputs sensitive, by name?
+    pub fn is_sensitive(&self, input: &str) -> bool {
+        self.inputs.get(input).is_some_and(|input| input.sensitive)
+    }
+}
+
+fn scope(node: &Node, diags: &mut Diagnostics) {
+    let Some(scope) = string(node, "scope", diags) else {
+        return;
+    };
+    match scope.value.as_str() {
+        "host" => {}
+        "cluster" => diags.push(
+            Diagnostic::error("not-yet", "roles of scope `cluster` cannot be run yet")
+                .label(&scope.span, "this version works on hosts alone")
+                .help("take the role out of the playbook, or write `scope: host`"),
+        ),
+        other => diags.push(
+            Diagnostic::error("bad-value", format!("there is no scope `{other}`"))
+                .label(&scope.span, "not a scope")
+                .help(nearest(other, ["host", "cluster"])),
+        ),
+    }
+}
+
+fn inputs(node: &Node, diags: &mut Diagnostics) -> IndexMap<String, Input> {
+    let mut inputs = IndexMap::new();
+    let Some(declared) = node.get("inputs").filter(|inputs| !inputs.is_null()) else {
+        return inputs;
+    };
+    let Some(entries) = declared.as_map() else {
+        diags.push(wrong_type(declared, "`inputs`", "a map").help("write `inputs: {name: {type: str}}`"));
+        return inputs;
+    };
+    for (key, value) in entries {
+        let Some(name) = key.as_str() else {
+            diags.push(wrong_type(key, "the name of an input", "a string"));
+            continue;
+        };
+        if !is_identifier(name) {
+            let fixed: String =
+                name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+            let help = if is_identifier(&fixed) {
+                format!("write `{fixed}`")
+            } else {
+                "letters, digits and underscores; no digit first".to_owned()
+            };
+            diags.push(
+                Diagnostic::error("bad-name", format!("`{name}` cannot be the name of an input"))
+                    .label(&key.span, "not usable in templates")
+                    .help(help),
+            );
+        } else if MAGIC.contains(&name) {
+            diags.push(
+                Diagnostic::error("bad-name", format!("`{name}` is set by converge and cannot be an input"))
+                    .label(&key.span, "taken"),
+            );
+        }
+        if let Some(input) = Input::read(key, value, diags) {
+            inputs.insert(name.to_owned(), input);
+        }
+    }
+    inputs
+}
+
+/// The one document of a file; complaints where there is none or more than one.
+pub(crate) fn single_document(
+    source: std::sync::Arc<Source>,
+    what: &str,
+    diags: &mut Diagnostics,
+) -> Option<Node> {
+    let start = Span::new(source.clone(), 0, 0);
+    let mut documents = parse_yaml_into(source, Dialect::Native, diags)?;
+    if let Some(second) = documents.get(1) {
+        diags.push(
+            Diagnostic::error("many-documents", format!("{what} is one YAML document"))
+                .label(second.head_span(), "a second one starts here")
+                .help("remove the line `---` before it"),
+        );
+    }
+    let first = (!documents.is_empty()).then(|| documents.swap_remove(0)).filter(|node| !node.is_null());
+    if first.is_none() {
+        diags.push(Diagnostic::error("empty", format!("{what} is empty")).at(&start));
+    }
+    first
+}
+
+/// Finds roles by name.
+#[derive(Clone, Debug, Default)]
+pub struct RolePath {
+    /// Folders that hold roles, in the order they are searched.
+    pub dirs: Vec<Utf8PathBuf>,
+}
+
+impl RolePath {
+    /// The folder of a role.
+    ///
+    /// # Errors
+    /// No folder of the path has it; the help names the nearest one that is there.
+    pub fn find(&self, name: &Spanned<String>) -> Result<Utf8PathBuf, Diagnostic> {
+        let text = name.value.as_str();
+        let plain = !text.is_empty() && !text.starts_with('.') && !text.contains(['/', '\\', '\0']);
+        if plain && let Some(dir) = self.dirs.iter().map(|dir| dir.join(text)).find(|d| d.join("role.yaml").is_file()) {
+            return Ok(dir);
+        }
+        let known = self.names();
+        let help = match did_you_mean(text, known.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if known.is_empty() => {
+                let places: Vec<String> = self.dirs.iter().map(|dir| format!("{dir}/{text}/role.yaml")).collect();
+                format!("write {}", places.first().cloned().unwrap_or_else(|| "roles/NAME/role.yaml".into()))
+            }
+            None => format!("roles there are: {}", known.join(", ")),
+        };
+        Err(Diagnostic::error("unknown-role", format!("there is no role `{text}`"))
+            .label(&name.span, "not found")
+            .help(help))
+    }
+
+    /// The names of all roles, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .dirs
+            .iter()
+            .filter_map(|dir| dir.read_dir_utf8().ok())
+            .flatten()
+            .filter_map(Result::ok)
+            .filter(|entry| entry.path().join("role.yaml").is_file())
+            .map(|entry| entry.file_name().to_owned())
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+}
