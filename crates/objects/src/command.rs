@@ -1,6 +1,11 @@
 //! A command behind a guard. Its key holds all of it: `GUARD ARG RUN UNDO USER`, each word encoded.
 
-use converge_resource::{BadState, State, decode_field, encode_field};
+use crate::attributes::differing;
+use converge_resource::{
+    AnswerError, AttributeChange, BadState, Digest, Object, Observed, Reversibility, State, Step,
+    decode_field, encode_field, quote,
+};
+use std::collections::BTreeMap;
 
 /// The state of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +65,7 @@ impl Command {
     }
 
     /// Takes a key apart; `None` when it is no key of a command.
-    pub fn parse(key: &str) -> Option<Self> {
+    pub fn from_key(key: &str) -> Option<Self> {
         let words = key.split(' ').map(decode_field).collect::<Option<Vec<_>>>()?;
         let [guard, arg, run, undo, user] = <[String; 5]>::try_from(words).ok()?;
         let guard = match guard.as_str() {
@@ -95,6 +100,68 @@ impl TryFrom<State> for CommandState {
             ["done"] => Ok(Self::Done),
             ["ran", digest] => Ok(Self::Ran { digest: (*digest != "-").then(|| (*digest).to_owned()) }),
             _ => Err(BadState(state.line().to_owned())),
+        }
+    }
+}
+
+impl Object for Command {
+    const KIND: &'static str = "command";
+    const SHELL: &'static str = include_str!("command.sh");
+    type State = CommandState;
+
+    fn parse(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
+        crate::answer::parse::<CommandState>(keys, answer)
+    }
+
+    fn steps(changes: &[(&str, CommandState, CommandState)]) -> Vec<Step> {
+        changes
+            .iter()
+            .map(|(key, _, to)| {
+                let line = State::from(to.clone());
+                let script = format!("cv_apply_command {} {}", quote(key), quote(line.line()));
+                Step::new(title(key, to), script).within(3600)
+            })
+            .collect()
+    }
+
+    fn reversibility(key: &str, _: &CommandState, _: &CommandState) -> Reversibility {
+        match Self::from_key(key) {
+            Some(Self { undo: Some(_), .. }) => Reversibility::Reversible,
+            _ => Reversibility::Irreversible("the command has no `undo`".to_owned()),
+        }
+    }
+
+    fn opaque(_: &CommandState, _: &CommandState) -> bool {
+        true
+    }
+
+    fn attributes(from: &CommandState, to: &CommandState) -> Vec<AttributeChange> {
+        differing(&["state", "ran for"], &facets(from), &facets(to))
+    }
+
+    fn content(_: &CommandState) -> Option<Digest> {
+        None
+    }
+}
+
+/// The first line of what is run, shortened.
+fn title(key: &str, to: &CommandState) -> String {
+    let Some(command) = Command::from_key(key) else { return "run a command".to_owned() };
+    let back = matches!(to, CommandState::Pending | CommandState::Ran { digest: None });
+    let script = if back { command.undo.unwrap_or_default() } else { command.run };
+    let first = script.trim().lines().next().unwrap_or_default();
+    let short: String = first.chars().take(60).collect();
+    let more = if short.len() < script.trim().len() { " …" } else { "" };
+    if back { format!("undo: {short}{more}") } else { format!("run: {short}{more}") }
+}
+
+fn facets(state: &CommandState) -> BTreeMap<&'static str, String> {
+    match state {
+        CommandState::Pending => BTreeMap::from([("state", "to run".to_owned())]),
+        CommandState::Done => BTreeMap::from([("state", "has run".to_owned())]),
+        CommandState::Ran { digest: None } => BTreeMap::from([("ran for", "never".to_owned())]),
+        CommandState::Ran { digest: Some(digest) } => {
+            BTreeMap::from([("ran for", digest.chars().take(12).collect())])
         }
     }
 }

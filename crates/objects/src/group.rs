@@ -1,6 +1,10 @@
 //! A local group of `/etc/group`. Its key is the name. Members belong to the users: see the user object.
 
-use converge_resource::{BadState, State};
+use crate::attributes::differing;
+use converge_resource::{
+    AnswerError, AttributeChange, BadState, Digest, Object, Observed, Reversibility, State, Step, quote,
+};
+use std::collections::BTreeMap;
 
 /// The state of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +42,62 @@ impl TryFrom<State> for GroupState {
                 Ok(Self::Group { gid: Some(gid.parse().map_err(|_| BadState(state.line().to_owned()))?) })
             }
             _ => Err(BadState(state.line().to_owned())),
+        }
+    }
+}
+
+/// The object.
+pub struct Group;
+
+impl Object for Group {
+    const KIND: &'static str = "group";
+    const SHELL: &'static str = include_str!("group.sh");
+    type State = GroupState;
+
+    fn parse(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
+        crate::answer::parse::<GroupState>(keys, answer)
+    }
+
+    fn steps(changes: &[(&str, GroupState, GroupState)]) -> Vec<Step> {
+        changes
+            .iter()
+            .map(|(key, from, to)| {
+                let line = State::from(to.clone());
+                let verb = match (from, to) {
+                    (_, GroupState::Absent) => "remove",
+                    (GroupState::Absent, _) => "make",
+                    _ => "renumber",
+                };
+                Step::new(
+                    format!("{verb} the group {key}"),
+                    format!("cv_apply_group {} {}", quote(key), quote(line.line())),
+                )
+            })
+            .collect()
+    }
+
+    fn reversibility(_: &str, _: &GroupState, _: &GroupState) -> Reversibility {
+        Reversibility::Reversible
+    }
+
+    fn opaque(_: &GroupState, _: &GroupState) -> bool {
+        false
+    }
+
+    fn attributes(from: &GroupState, to: &GroupState) -> Vec<AttributeChange> {
+        differing(&["gid"], &facets(from), &facets(to))
+    }
+
+    fn content(_: &GroupState) -> Option<Digest> {
+        None
+    }
+}
+
+fn facets(state: &GroupState) -> BTreeMap<&'static str, String> {
+    match state {
+        GroupState::Absent => BTreeMap::new(),
+        GroupState::Group { gid } => {
+            BTreeMap::from([("gid", gid.map_or_else(|| "(the host chooses)".to_owned(), |n| n.to_string()))])
         }
     }
 }

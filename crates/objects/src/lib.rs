@@ -1,10 +1,15 @@
 //! What a machine has: one file an object, with its state, probe, parsing, steps, save and restore.
 
+mod answer;
+mod attributes;
 pub mod command;
 pub mod group;
 pub mod package;
 pub mod path;
+pub mod registry;
 pub mod sysctl;
+#[cfg(test)]
+mod testing;
 pub mod unit;
 pub mod user;
 
@@ -12,6 +17,7 @@ pub use command::{Command, CommandState, Guard};
 pub use group::GroupState;
 pub use package::PackageState;
 pub use path::PathState;
+pub use registry::{object, objects, shell_library};
 pub use sysctl::SysctlState;
 pub use unit::UnitState;
 pub use user::UserState;

@@ -1,6 +1,10 @@
 //! A package of dpkg and apt. Its key is the package's name, with `:ARCH` only for a foreign architecture.
 
-use converge_resource::{BadState, State};
+use crate::attributes::differing;
+use converge_resource::{
+    AnswerError, AttributeChange, BadState, Digest, Object, Observed, Reversibility, State, Step, quote,
+};
+use std::collections::BTreeMap;
 
 /// The state of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +18,7 @@ pub enum PackageState {
     },
     /// Installed (`present VERSION auto|manual hold|-`).
     Present {
-        /// The exact version. `~` in a planned state: whatever the host's package lists offer at its turn.
+        /// The exact version, as dpkg prints it.
         version: String,
         /// Installed as a dependency: `apt-get autoremove` may take it.
         auto: bool,
@@ -62,4 +66,134 @@ impl TryFrom<State> for PackageState {
             _ => Err(BadState(state.line().to_owned())),
         }
     }
+}
+
+/// The object.
+pub struct Package;
+
+impl Object for Package {
+    const KIND: &'static str = "package";
+    const SHELL: &'static str = include_str!("package.sh");
+    type State = PackageState;
+
+    fn parse(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
+        crate::answer::parse::<PackageState>(keys, answer)
+    }
+
+    /// One apt transaction for all.
+    fn steps(changes: &[(&str, PackageState, PackageState)]) -> Vec<Step> {
+        if changes.is_empty() {
+            return Vec::new();
+        }
+        let mut script = "cv_apply_packages".to_owned();
+        for (key, _, to) in changes {
+            let line = State::from(to.clone());
+            script.push_str(&format!(" {} {}", quote(key), quote(line.line())));
+        }
+        vec![Step::new(title(changes), script).within(1800)]
+    }
+
+    /// A version that is replaced or removed is fetched and kept beforehand; where it cannot be had the change is
+    /// refused on the host unless the item sets `CV_IRREVERSIBLE=yes` (see `cv_offered_package`).
+    fn reversibility(_: &str, from: &PackageState, to: &PackageState) -> Reversibility {
+        match (from, to) {
+            (PackageState::Config { .. }, PackageState::Absent) => Reversibility::Irreversible(
+                "the configuration files that a removed package left are not kept".to_owned(),
+            ),
+            (PackageState::Broken { status }, _) => {
+                Reversibility::Irreversible(format!("the state before is {status}"))
+            }
+            _ => Reversibility::Reversible,
+        }
+    }
+
+    fn opaque(from: &PackageState, to: &PackageState) -> bool {
+        // Marks are no one's code.
+        !matches!(
+            (from, to),
+            (PackageState::Present { version: a, .. }, PackageState::Present { version: b, .. }) if a == b
+        )
+    }
+
+    fn attributes(from: &PackageState, to: &PackageState) -> Vec<AttributeChange> {
+        differing(&["status", "version", "mark", "hold"], &facets(from), &facets(to))
+    }
+
+    fn content(_: &PackageState) -> Option<Digest> {
+        None
+    }
+}
+
+fn title(changes: &[(&str, PackageState, PackageState)]) -> String {
+    let names = |wanted: bool| {
+        changes
+            .iter()
+            .filter(|(_, _, to)| matches!(to, PackageState::Present { .. }) == wanted)
+            .map(|(key, ..)| *key)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    match (names(true), names(false)) {
+        (install, remove) if remove.is_empty() => format!("install {install}"),
+        (install, remove) if install.is_empty() => format!("remove {remove}"),
+        (install, remove) => format!("install {install}, remove {remove}"),
+    }
+}
+
+fn facets(state: &PackageState) -> BTreeMap<&'static str, String> {
+    match state {
+        PackageState::Absent => BTreeMap::new(),
+        PackageState::Config { version } => {
+            BTreeMap::from([("status", "configuration only".to_owned()), ("version", version.clone())])
+        }
+        PackageState::Present { version, auto, hold } => BTreeMap::from([
+            ("status", "installed".to_owned()),
+            ("version", version.clone()),
+            ("mark", if *auto { "auto" } else { "manual" }.to_owned()),
+            ("hold", if *hold { "held" } else { "no" }.to_owned()),
+        ]),
+        PackageState::Broken { status } => BTreeMap::from([("status", status.clone())]),
+    }
+}
+
+/// One line of `cv_simulate_package`: what apt would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AptAction {
+    /// Install or change to this version.
+    Install {
+        /// The package's key.
+        name: String,
+        /// The exact version.
+        version: String,
+    },
+    /// Remove.
+    Remove {
+        /// The package's key.
+        name: String,
+    },
+    /// Configure a package that is unpacked already, or that this transaction unpacks.
+    Configure {
+        /// The package's key.
+        name: String,
+    },
+}
+
+/// Reads the output of the shell function `cv_simulate_package ARGUMENTS…` (arguments as for `apt-get`:
+/// `install curl=8.1-1 nano-`).
+///
+/// # Errors
+/// A line of another form.
+pub fn parse_simulation(output: &str) -> Result<Vec<AptAction>, AnswerError> {
+    output
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| match line.split(' ').collect::<Vec<_>>().as_slice() {
+            ["inst", name, version] => {
+                Ok(AptAction::Install { name: (*name).to_owned(), version: (*version).to_owned() })
+            }
+            ["remv", name] => Ok(AptAction::Remove { name: (*name).to_owned() }),
+            ["conf", name] => Ok(AptAction::Configure { name: (*name).to_owned() }),
+            _ => Err(AnswerError(format!("apt's simulation is not understood: {line}"))),
+        })
+        .collect()
 }

@@ -1,6 +1,10 @@
 //! A path: absent, a regular file, a directory, a symbolic link, or something else (a device, a socket).
 
-use converge_resource::{BadState, Digest, State};
+use crate::attributes::differing;
+use converge_resource::{
+    AnswerError, AttributeChange, BadState, Digest, Object, Observed, Reversibility, State, Step, quote,
+};
+use std::collections::BTreeMap;
 
 /// The state of a path. Its key is an absolute path; the final component is never followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,3 +92,96 @@ impl TryFrom<State> for PathState {
         }
     }
 }
+
+/// The object.
+pub struct Path;
+
+impl Object for Path {
+    const KIND: &'static str = "path";
+    const SHELL: &'static str = include_str!("path.sh");
+    type State = PathState;
+
+    fn parse(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
+        crate::answer::parse::<PathState>(keys, answer)
+    }
+
+    fn steps(changes: &[(&str, PathState, PathState)]) -> Vec<Step> {
+        changes.iter().map(|(key, from, to)| step(key, from, to)).collect()
+    }
+
+    fn reversibility(_: &str, from: &PathState, _: &PathState) -> Reversibility {
+        match from {
+            PathState::File { size, .. } if *size > SAVE_LIMIT => {
+                Reversibility::Irreversible(format!("its {size} bytes are above the 100 MiB that are saved"))
+            }
+            PathState::Other { what } => Reversibility::Irreversible(format!("a {what} is not saved")),
+            _ => Reversibility::Reversible,
+        }
+    }
+
+    fn opaque(_: &PathState, _: &PathState) -> bool {
+        false
+    }
+
+    fn attributes(from: &PathState, to: &PathState) -> Vec<AttributeChange> {
+        let (a, b) = (facets(from), facets(to));
+        differing(&["type", "mode", "owner", "group", "target"], &a, &b)
+    }
+
+    fn content(state: &PathState) -> Option<Digest> {
+        match state {
+            PathState::File { digest, .. } => Some(digest.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// Content above this many bytes is not saved before it is replaced.
+pub const SAVE_LIMIT: u64 = 100 << 20;
+
+fn step(key: &str, from: &PathState, to: &PathState) -> Step {
+    let line = State::from(to.clone());
+    let apply = format!("cv_apply_path {} {}", quote(key), quote(line.line()));
+    match (from, to) {
+        // The content stays: only owner and mode are set, and the file keeps its inode.
+        (PathState::File { digest: a, .. }, PathState::File { digest: b, mode, owner, group, .. })
+            if a == b =>
+        {
+            Step::new(
+                format!("set owner and mode of {key}"),
+                format!("cv_own_path {} {mode:o} {} {}", quote(key), quote(owner), quote(group)),
+            )
+        }
+        (_, PathState::File { digest, .. }) => {
+            Step::new(format!("write {key}"), apply).reading(digest.clone())
+        }
+        (_, PathState::Dir { .. }) => Step::new(format!("make the directory {key}"), apply),
+        (_, PathState::Link { .. }) => Step::new(format!("link {key}"), apply),
+        (_, PathState::Absent) => Step::new(format!("remove {key}"), apply),
+        (_, PathState::Other { .. }) => Step::new(format!("leave {key}"), apply),
+    }
+}
+
+fn facets(state: &PathState) -> BTreeMap<&'static str, String> {
+    let mut out = BTreeMap::new();
+    let (kind, rights) = match state {
+        PathState::Absent => return out,
+        PathState::File { mode, owner, group, .. } => ("file", Some((mode, owner, group))),
+        PathState::Dir { mode, owner, group } => ("directory", Some((mode, owner, group))),
+        PathState::Link { target } => {
+            out.insert("target", target.clone());
+            ("link", None)
+        }
+        PathState::Other { what } => (what.as_str(), None),
+    };
+    out.insert("type", kind.to_owned());
+    if let Some((mode, owner, group)) = rights {
+        out.insert("mode", format!("{mode:04o}"));
+        out.insert("owner", owner.clone());
+        out.insert("group", group.clone());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,12 @@
 //! A local user of `/etc/passwd`. Its key is the login name.
+//!
+//! The home directory is no part of it: a kind that wants one claims it as a path of its own, after the user.
 
-use converge_resource::{BadState, State};
-use std::collections::BTreeSet;
+use crate::attributes::differing;
+use converge_resource::{
+    AnswerError, AttributeChange, BadState, Digest, Object, Observed, Reversibility, State, Step, quote,
+};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The state of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +25,7 @@ pub enum UserState {
         home: String,
         /// The login shell.
         shell: String,
-        /// True when no password opens it (the shadow field begins with `!` or `*`, or is unreadable for us).
+        /// True when no password opens it (the shadow field begins with `!` or `*`).
         locked: bool,
         /// The supplementary groups, from `/etc/group`.
         groups: BTreeSet<String>,
@@ -67,5 +72,68 @@ impl TryFrom<State> for UserState {
             }
             _ => Err(bad()),
         }
+    }
+}
+
+/// The object.
+pub struct User;
+
+impl Object for User {
+    const KIND: &'static str = "user";
+    const SHELL: &'static str = include_str!("user.sh");
+    type State = UserState;
+
+    fn parse(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
+        crate::answer::parse::<UserState>(keys, answer)
+    }
+
+    fn steps(changes: &[(&str, UserState, UserState)]) -> Vec<Step> {
+        changes
+            .iter()
+            .map(|(key, from, to)| {
+                let line = State::from(to.clone());
+                let verb = match (from, to) {
+                    (_, UserState::Absent) => "remove",
+                    (UserState::Absent, _) => "make",
+                    _ => "change",
+                };
+                Step::new(
+                    format!("{verb} the user {key}"),
+                    format!("cv_apply_user {} {}", quote(key), quote(line.line())),
+                )
+            })
+            .collect()
+    }
+
+    fn reversibility(_: &str, _: &UserState, _: &UserState) -> Reversibility {
+        Reversibility::Reversible
+    }
+
+    fn opaque(_: &UserState, _: &UserState) -> bool {
+        false
+    }
+
+    fn attributes(from: &UserState, to: &UserState) -> Vec<AttributeChange> {
+        let names = ["uid", "group", "comment", "home", "shell", "password", "groups"];
+        differing(&names, &facets(from), &facets(to))
+    }
+
+    fn content(_: &UserState) -> Option<Digest> {
+        None
+    }
+}
+
+fn facets(state: &UserState) -> BTreeMap<&'static str, String> {
+    match state {
+        UserState::Absent => BTreeMap::new(),
+        UserState::User { uid, group, gecos, home, shell, locked, groups } => BTreeMap::from([
+            ("uid", uid.map_or_else(|| "(the host chooses)".to_owned(), |n| n.to_string())),
+            ("group", group.clone()),
+            ("comment", gecos.clone()),
+            ("home", home.clone()),
+            ("shell", shell.clone()),
+            ("password", if *locked { "locked" } else { "usable" }.to_owned()),
+            ("groups", groups.iter().map(String::as_str).collect::<Vec<_>>().join(" ")),
+        ]),
     }
 }

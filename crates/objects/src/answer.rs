@@ -1,0 +1,68 @@
+//! The answer that all `cv_see_KIND` functions share: a line a key, in the order of the keys.
+//!
+//! `MOMENT STATE…` (the moment is `-` where there is none) or `! REASON` with the reason as one encoded word.
+
+use converge_resource::{AnswerError, BadState, Observed, State, decode_field};
+use std::collections::BTreeMap;
+
+/// Reads an answer; `S` checks that each line is a state of the object.
+pub(crate) fn parse<S>(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>>
+where
+    S: TryFrom<State, Error = BadState>,
+{
+    let lines: Vec<&str> = answer.lines().collect();
+    let surplus = lines.len() > keys.len();
+    let entry = |index: usize| -> Result<Observed, AnswerError> {
+        if surplus {
+            let text = format!("the host answered {} lines to {} questions", lines.len(), keys.len());
+            return Err(AnswerError(text));
+        }
+        let line = lines.get(index).ok_or_else(|| AnswerError("the host did not answer".to_owned()))?;
+        one::<S>(line)
+    };
+    keys.iter().enumerate().map(|(index, key)| ((*key).to_owned(), entry(index))).collect()
+}
+
+fn one<S: TryFrom<State, Error = BadState>>(line: &str) -> Result<Observed, AnswerError> {
+    let strange = || AnswerError(format!("the host's answer is not understood: {}", clip(line)));
+    let (moment, rest) = line.split_once(' ').ok_or_else(strange)?;
+    if moment == "!" {
+        return Err(AnswerError(decode_field(rest).ok_or_else(strange)?));
+    }
+    let moment = match moment {
+        "-" => None,
+        seconds => Some(seconds.parse().map_err(|_| strange())?),
+    };
+    let state = State::from_line(rest);
+    let typed = S::try_from(state.clone());
+    typed.map_err(|e| AnswerError(e.to_string()))?;
+    Ok(Observed { state, moment })
+}
+
+fn clip(line: &str) -> String {
+    line.chars().map(|c| if c.is_control() { '?' } else { c }).take(120).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PathState;
+
+    #[test]
+    fn answers_are_matched_by_order_and_each_fault_stays_with_its_key() {
+        let seen = parse::<PathState>(
+            &["/a", "/b", "/c", "/d"],
+            "17 dir 755 root root\n! \\0156\\0157\n- bogus 1 2\n",
+        );
+        assert_eq!(seen["/a"].as_ref().unwrap().moment, Some(17));
+        assert_eq!(seen["/b"], Err(AnswerError("no".to_owned())));
+        assert!(seen["/c"].as_ref().unwrap_err().0.contains("bogus"));
+        assert_eq!(seen["/d"], Err(AnswerError("the host did not answer".to_owned())));
+    }
+
+    #[test]
+    fn an_answer_with_too_many_lines_answers_nothing() {
+        let seen = parse::<PathState>(&["/a"], "- absent\n- absent\n");
+        assert!(seen["/a"].is_err());
+    }
+}

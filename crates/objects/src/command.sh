@@ -1,0 +1,119 @@
+# --- command ---
+
+# The words of a key in cmd_guard, cmd_arg, cmd_run, cmd_undo, cmd_user. The caller is a subshell.
+cv_command_words() {
+  set -f
+  set -- $1
+  [ $# -eq 5 ] || return 1
+  cmd_guard=$1
+  cv_dec_to "$2"
+  cmd_arg=$CV_DEC
+  cv_dec_to "$3"
+  cmd_run=$CV_DEC
+  cv_dec_to "$4"
+  cmd_undo=$CV_DEC
+  cv_dec_to "$5"
+  cmd_user=$CV_DEC
+}
+
+# cv_as USER SCRIPT: runs it from /, without input. It does not inherit the lock, so that a daemon which it leaves
+# behind does not hold it. No USER: the session's own privilege.
+cv_as() {
+  cd / || return 1
+  if [ -z "$1" ] || [ "$1" = "${CV_ME%%:*}" ]; then
+    sh -c "$2" </dev/null 9>&-
+  elif [ "$(id -u)" -ne 0 ]; then
+    cv_say "only root can run commands as $1"
+    return 1
+  elif command -v runuser >/dev/null 2>&1; then
+    runuser -s /bin/sh -c "$2" -- "$1" </dev/null 9>&-
+  else
+    su -s /bin/sh -c "$2" "$1" </dev/null 9>&-
+  fi
+}
+
+cv_command_record() { printf '%s/ran/%s\n' "$CV_ROOT" "$(printf %s "$1" | sha256sum | cut -c1-64)"; }
+
+cv_see_command() {
+  for cv_c_key; do
+    (
+      cv_command_words "$cv_c_key" || {
+        cv_fail_all 'not the key of a command' "$cv_c_key"
+        return 0
+      }
+      case $cmd_guard in
+      creates) if [ -e "$cmd_arg" ] || [ -L "$cmd_arg" ]; then echo '- done'; else echo '- pending'; fi ;;
+      unless)
+        if [ -n "$cmd_user" ] && ! id -u -- "$cmd_user" >/dev/null 2>&1; then
+          # The guard of a user who is not there yet cannot hold.
+          echo '- pending'
+          return 0
+        fi
+        # A guard that does not end is killed after a minute: then nothing is known.
+        cv_quote_to "$cmd_arg"
+        guard="sh -c $CV_QUOTED"
+        if command -v timeout >/dev/null 2>&1; then guard="timeout 60 $guard"; fi
+        (cv_as "$cmd_user" "$guard") >/dev/null 2>&1
+        case $? in
+        0) echo '- done' ;;
+        124 | 143) cv_fail_all 'the guard (unless) did not end within 60 s' "$cv_c_key" ;;
+        *) echo '- pending' ;;
+        esac
+        ;;
+      on_change)
+        record=$(cv_command_record "$cv_c_key") ran=-
+        if [ -r "$record" ]; then read -r ran <"$record"; fi
+        printf -- '- ran %s\n' "$ran"
+        ;;
+      *) cv_fail_all 'not the key of a command' "$cv_c_key" ;;
+      esac
+    )
+  done
+}
+
+cv_line_command() { cv_line_of "$(cv_see_command "$1")"; }
+
+cv_save_command() { :; }
+
+# Going back: a command with an undo runs that.
+cv_restore_command() { cv_apply_command "$1" "$2" undo; }
+
+# cv_adopt_command KEY LINE: writes the record only.
+cv_adopt_command() { cv_command_ran "$1" "${2#ran }"; }
+
+cv_command_ran() {
+  if [ "$2" = - ]; then rm -f "$(cv_command_record "$1")"; else cv_write_record "$(cv_command_record "$1")" "$2"; fi
+}
+
+# cv_apply_command KEY LINE [undo]: runs the command, or its undo, and looks at the guard after it.
+cv_apply_command() (
+  cv_command_words "$1" || return 1
+  what=$cmd_run
+  case $2 in pending | 'ran -') what=$cmd_undo ;; esac
+  [ -z "${3:-}${CV_FROM_RUN:-}" ] || [ "$2" = done ] || what=$cmd_undo
+  case $2 in
+  'ran -') ;;
+  *) [ "$(cv_line_command "$1")" != "$2" ] || return 0 ;;
+  esac
+  if [ -z "$what" ]; then
+    cv_say 'the command has no undo: what it did stays'
+    case $2 in ran*) cv_command_ran "$1" "${2#ran }" ;; esac
+    return 0
+  fi
+  (cv_as "$cmd_user" "$what")
+  status=$?
+  [ $status -eq 0 ] || {
+    cv_say "the command ended with status $status"
+    return 1
+  }
+  case $2 in
+  ran*) cv_command_ran "$1" "${2#ran }" ;;
+  *)
+    found=$(cv_line_command "$1") || return 1
+    [ "$found" = "$2" ] || {
+      cv_say "the command ended with 0, but its guard ($cmd_guard) still says that it is $found"
+      return 1
+    }
+    ;;
+  esac
+)

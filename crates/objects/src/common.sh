@@ -1,0 +1,106 @@
+# Helpers of all objects. POSIX sh: dash, bash, busybox ash.
+LC_ALL=C
+export LC_ALL
+CV_ROOT=${CV_ROOT:-/var/lib/converge}
+CV_NL='
+'
+CV_TAB=$(printf '\t')
+: "${CV_ME:=$(id -un 2>/dev/null || id -u):$(id -gn 2>/dev/null || id -g)}"
+
+# cv_say TEXT: a message for people.
+cv_say() { printf '%s\n' "$1" >&2; }
+
+# cv_enc_to TEXT: the encoded word in CV_ENC. Forks only for words that are not plain.
+cv_enc_to() {
+  case $1 in
+  '') CV_ENC='\' ;;
+  *[!A-Za-z0-9._/:@%+,=~^#-]*) CV_ENC=$(printf %s "$1" | od -A n -v -t o1 | tr -d '\n' | sed 's/ /\\0/g') ;;
+  *) CV_ENC=$1 ;;
+  esac
+}
+
+# cv_enc TEXT: prints the encoded word.
+cv_enc() {
+  cv_enc_to "$1"
+  printf '%s\n' "$CV_ENC"
+}
+
+# cv_dec_to WORD: the decoded text in CV_DEC.
+cv_dec_to() {
+  case $1 in
+  '\') CV_DEC= ;;
+  '\'*)
+    CV_DEC=$(printf '%b.' "$1")
+    CV_DEC=${CV_DEC%.}
+    ;;
+  *) CV_DEC=$1 ;;
+  esac
+}
+
+# cv_dec WORD: prints the decoded text.
+cv_dec() {
+  cv_dec_to "$1"
+  printf '%s' "$CV_DEC"
+}
+
+# cv_quote_to TEXT: the text as one shell word in CV_QUOTED.
+cv_quote_to() {
+  cv_q_rest=$1 CV_QUOTED=
+  while :; do
+    case $cv_q_rest in
+    *\'*)
+      CV_QUOTED="$CV_QUOTED${cv_q_rest%%\'*}'\\''"
+      cv_q_rest=${cv_q_rest#*\'}
+      ;;
+    *) break ;;
+    esac
+  done
+  CV_QUOTED="'$CV_QUOTED$cv_q_rest'"
+}
+
+# cv_fail_all REASON KEY...: the same reason for each key, as an answer.
+cv_fail_all() {
+  cv_enc_to "$1"
+  shift
+  for cv_f_key; do printf '! %s\n' "$CV_ENC"; done
+}
+
+# cv_line_of ANSWER: the state in one line of an answer; status 1 and the reason when it could not be read.
+cv_line_of() {
+  case $1 in
+  '! '*)
+    cv_dec_to "${1#! }"
+    cv_say "$CV_DEC"
+    return 1
+    ;;
+  *' '*) printf '%s\n' "${1#* }" ;;
+  *)
+    cv_say "no answer"
+    return 1
+    ;;
+  esac
+}
+
+# cv_note TEXT: a remark that the controller shows.
+cv_note() {
+  cv_enc_to "$1"
+  printf 'cv:%s\tnote\t%s\n' "${CV_TOKEN:-}" "$CV_ENC"
+}
+
+# cv_nap: a fifth of a second.
+cv_nap() { sleep 0.2 2>/dev/null || sleep 1; }
+
+# cv_bounded SECONDS COMMAND...: the command under a time limit, where the host has the tool.
+cv_bounded() {
+  cv_b_limit=$1
+  shift
+  if command -v timeout >/dev/null 2>&1; then timeout "$cv_b_limit" "$@"; else "$@"; fi
+}
+
+# cv_write_record FILE TEXT: one line in a file of our own, whole or not at all.
+cv_write_record() {
+  (
+    umask 077
+    mkdir -p "${1%/*}" && printf '%s\n' "$2" >"$1.new" && mv -f "$1.new" "$1"
+  )
+}

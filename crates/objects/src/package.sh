@@ -1,0 +1,301 @@
+# --- package ---
+
+CV_APT_AUTO=${CV_APT_AUTO:-/var/lib/apt/extended_states}
+
+cv_see_package() (
+  [ $# -gt 0 ] || return 0
+  command -v dpkg-query >/dev/null 2>&1 || {
+    cv_fail_all 'this host has no dpkg' "$@"
+    return 0
+  }
+  # dpkg itself is of the host's own architecture.
+  known=$(dpkg-query -W -f '${Package}\t${Architecture}\t${db:Status-Want}\t${db:Status-Eflag}\t${db:Status-Status}\t${Version}\n' dpkg "$@" 2>/dev/null)
+  [ $? -le 1 ] || {
+    cv_fail_all "dpkg-query: $(dpkg-query -W dpkg 2>&1 >/dev/null | tail -n 1)" "$@"
+    return 0
+  }
+  [ -r "$CV_APT_AUTO" ] || CV_APT_AUTO=/dev/null
+  {
+    printf '%s\n' "$known"
+    echo
+    printf '%s\n' "$@"
+  } | awk -F '\t' -v marks="$CV_APT_AUTO" '
+    BEGIN {
+      while ((getline line < marks) > 0) {
+        if (line ~ /^Package: /) p = substr(line, 10)
+        else if (line ~ /^Architecture: /) a = substr(line, 15)
+        else if (line ~ /^Auto-Installed: 1/) auto[p ":" a] = 1
+      }
+    }
+    keys {
+      if (!($0 in state)) print "- absent"
+      else print state[$0]
+      next
+    }
+    $0 == "" { keys = 1; next }
+    {
+      if (NR == 1) native = $2
+      key = ($2 == native || $2 == "all" || $2 == "") ? $1 : $1 ":" $2
+      arch = ($2 == "all") ? native : $2
+      if ($4 != "ok") state[key] = "- broken " $4
+      else if ($5 == "not-installed") state[key] = "- absent"
+      else if ($5 == "config-files") state[key] = "- config " $6
+      else if ($5 == "installed")
+        state[key] = "- present " $6 " " ((($1 ":" arch) in auto) ? "auto" : "manual") " " ($3 == "hold" ? "hold" : "-")
+      else state[key] = "- broken " $5
+    }'
+)
+
+cv_line_package() { cv_line_of "$(cv_see_package "$1")"; }
+
+# cv_apt_get ARGUMENTS...: apt-get that asks nothing, keeps edited configuration files and waits for the lock.
+cv_apt_get() {
+  DEBIAN_FRONTEND=noninteractive DEBIAN_PRIORITY=critical APT_LISTCHANGES_FRONTEND=none NEEDRESTART_SUSPEND=1 \
+    UCF_FORCE_CONFFOLD=1 apt-get -q -y -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-confold \
+    -o APT::Get::AutomaticRemove=false -o APT::Install-Recommends=false -o APT::Install-Suggests=false \
+    -o Dpkg::Lock::Timeout="${CV_LOCK_TIMEOUT:-120}" "$@"
+}
+
+# cv_simulate_package ARGUMENTS...: what `apt-get ARGUMENTS` would do, a line each, in its order:
+# `inst NAME VERSION`, `remv NAME`, `conf NAME`. Needs no privilege. Status and messages are those of apt-get.
+cv_simulate_package() (
+  out=$(cv_apt_get -s -o Debug::NoLocking=true "$@" 2>&1)
+  status=$?
+  [ $status -eq 0 ] || {
+    printf '%s\n' "$out" | sed -n '/^[EW]:/p;/^ /p;/dpkg was interrupted/p' >&2
+    return $status
+  }
+  printf '%s\n' "$out" | awk '
+    $1 == "Inst" { v = ($3 ~ /^\[/) ? $4 : $3; sub(/^\(/, "", v); print "inst " $2 " " v }
+    $1 == "Remv" || $1 == "Purg" { print "remv " $2 }
+    $1 == "Conf" { print "conf " $2 }'
+)
+
+# cv_deb_to NAME VERSION: where the .deb of a saved version lies, in CV_DEB; status 1 when there is none.
+cv_deb_to() {
+  cv_d_version=$(printf %s "$2" | sed 's/:/%3a/g')
+  for CV_DEB in "$CV_ROOT/debs/${1%:*}_${cv_d_version}_"*.deb; do
+    [ ! -f "$CV_DEB" ] || return 0
+  done
+  return 1
+}
+
+# cv_offered_package NAME...: the names whose installed version can be had again: it is saved, cached or offered by a
+# repository. A change of another installed package cannot be undone.
+cv_offered_package() {
+  for cv_o_name; do
+    cv_o_line=$(cv_line_package "$cv_o_name") || continue
+    case $cv_o_line in 'present '*) ;; *) continue ;; esac
+    cv_o_version=${cv_o_line#present }
+    cv_o_version=${cv_o_version%% *}
+    if cv_deb_to "$cv_o_name" "$cv_o_version" || cv_deb_cached "$cv_o_name" "$cv_o_version" ||
+      apt-cache madison "$cv_o_name" 2>/dev/null | tr -d ' ' | grep -qF "|$cv_o_version|"; then
+      printf '%s\n' "$cv_o_name"
+    fi
+  done
+}
+
+cv_deb_cached() {
+  cv_d_version=$(printf %s "$2" | sed 's/:/%3a/g')
+  for CV_DEB in "/var/cache/apt/archives/${1%:*}_${cv_d_version}_"*.deb; do
+    [ ! -f "$CV_DEB" ] || return 0
+  done
+  return 1
+}
+
+# Keeps the .deb of the installed version when the change (to the line CV_AFTER) replaces or removes it.
+# CV_IRREVERSIBLE=yes: the plan has said that it cannot be had; status 3 then.
+cv_save_package() (
+  case $2 in 'present '*) ;; *) return 0 ;; esac
+  version=${2#present }
+  version=${version%% *}
+  case ${CV_AFTER:-} in "present $version "*) return 0 ;; esac
+  cv_deb_to "$1" "$version" && return 0
+  umask 077
+  mkdir -p "$CV_ROOT/debs" || return 1
+  if cv_deb_cached "$1" "$version"; then
+    cp "$CV_DEB" "$CV_ROOT/debs/.new" && mv -f "$CV_ROOT/debs/.new" "$CV_ROOT/debs/${CV_DEB##*/}" && return 0
+  elif cd "$CV_ROOT/debs" && cv_bounded 120 apt-get -q -q -o APT::Sandbox::User=root download "$1=$version" >/dev/null 2>&1 &&
+    cv_deb_to "$1" "$version"; then
+    return 0
+  fi
+  cv_say "$1: the package file of version $version cannot be had, so its replacement could not be undone"
+  [ "${CV_IRREVERSIBLE:-}" = yes ] && return 3
+  return 1
+)
+
+cv_restore_package() { cv_apply_packages "$1" "$2"; }
+
+# While the transaction runs, policy-rc.d denies starts. It looks whether the lock of its maker is still held: after a
+# kill -9 it denies nothing, and the next run takes it away. A policy-rc.d of someone else is kept aside and comes back.
+CV_POLICY=${CV_POLICY:-/usr/sbin/policy-rc.d}
+
+cv_policy_clean() {
+  if grep -qs '^# converge: deny starts' "$CV_POLICY" && flock -n "$CV_ROOT/policy.lock" true; then
+    if [ -e "$CV_POLICY.before-converge" ] || [ -L "$CV_POLICY.before-converge" ]; then
+      mv -f "$CV_POLICY.before-converge" "$CV_POLICY"
+    else
+      rm -f "$CV_POLICY"
+    fi
+  fi
+}
+
+cv_policy_deny() (
+  if [ -e "$CV_POLICY" ] || [ -L "$CV_POLICY" ]; then
+    mv -f "$CV_POLICY" "$CV_POLICY.before-converge" || return 1
+  fi
+  umask 022
+  cv_quote_to "$CV_ROOT/policy.lock"
+  lock=$CV_QUOTED
+  cv_quote_to "$CV_POLICY.before-converge"
+  {
+    echo '#!/bin/sh'
+    echo '# converge: deny starts while a package transaction of converge runs.'
+    echo "flock -n $lock true || exit 101"
+    echo "[ ! -x $CV_QUOTED ] || exec $CV_QUOTED \"\$@\""
+    echo 'exit 0'
+  } >"$CV_POLICY.new" && chmod 755 "$CV_POLICY.new" && mv -f "$CV_POLICY.new" "$CV_POLICY"
+)
+
+# cv_apply_packages [NAME LINE]...: brings the packages to the states of the lines in one transaction, with exact
+# versions and marks. It simulates first: status 70 and nothing changed when apt would do anything else than the list.
+cv_apply_packages() (
+  PATH=$PATH:/usr/sbin:/sbin
+  export PATH
+  names= wanted= request= purge=--purge leftovers= hold= unhold= auto= manual= expect= force=
+  while [ $# -ge 2 ]; do
+    names="$names $1"
+    wanted="$wanted$1 $2$CV_NL"
+    shift 2
+  done
+  now=$(cv_see_package $names)
+  rest=$wanted
+  case $wanted in *" config "*) purge= ;; esac
+  IFS=$CV_NL
+  for line in $now; do
+    IFS=' '
+    want=${rest%%"$CV_NL"*}
+    rest=${rest#*"$CV_NL"}
+    name=${want%% *}
+    want=${want#* }
+    line=${line#* }
+    case $line in
+    broken*)
+      cv_say "$name is ${line#broken }: an earlier dpkg run was interrupted. Look at 'dpkg --audit', mend it with 'dpkg --configure -a'"
+      return 70
+      ;;
+    *' hold') force=--allow-change-held-packages ;;
+    esac
+    case $want in
+    'present '*)
+      set -- $want
+      version=$2 mark=$3 held=$4
+      set -- $line
+      if [ "$1" != present ] || [ "$2" != "$version" ]; then
+        if cv_deb_to "$name" "$version"; then request="$request $CV_DEB"; else request="$request $name=$version"; fi
+        expect="${expect}inst $name $version$CV_NL"
+        # What apt installs by name it marks as manual.
+        [ "$mark" = manual ] || auto="$auto $name"
+        [ "$mark" = auto ] || manual="$manual $name"
+      elif [ "$3" != "$mark" ]; then
+        if [ "$mark" = auto ]; then auto="$auto $name"; else manual="$manual $name"; fi
+      fi
+      if [ "$held" = hold ]; then hold="$hold $name"; else case $line in *' hold') unhold="$unhold $name" ;; esac; fi
+      ;;
+    absent)
+      case $line in
+      'present '* | 'config '*)
+        case "$line $purge" in
+        'config '*' ') leftovers="$leftovers $name" ;;
+        *)
+          request="$request $name-"
+          expect="${expect}remv $name$CV_NL"
+          [ -n "$purge" ] || leftovers="$leftovers $name"
+          ;;
+        esac
+        ;;
+      esac
+      ;;
+    'config '*)
+      case $line in
+      'present '*)
+        request="$request $name-"
+        expect="${expect}remv $name$CV_NL"
+        ;;
+      absent)
+        cv_say "$name: configuration files without their package cannot be made"
+        return 1
+        ;;
+      esac
+      ;;
+    *)
+      cv_say "$name: cannot be made: $want"
+      return 1
+      ;;
+    esac
+    IFS=$CV_NL
+  done
+  IFS=' '
+  options="install --allow-downgrades $force $purge"
+  if [ -n "$request" ]; then
+    got=$(cv_simulate_package $options $request) || {
+      cv_say "apt refuses the planned transaction:$request"
+      return 70
+    }
+    [ "$(printf '%s\n' "$got" | sed '/^conf /d' | sort)" = "$(printf %s "$expect" | sort)" ] || {
+      cv_say "apt would do another transaction than the plan; nothing was changed"
+      printf '%s' "$expect" | sed 's/^/  planned: /' >&2
+      printf '%s\n' "$got" | sed '/^conf /d; s/^/  apt:     /' >&2
+      return 70
+    }
+    for line in $(printf '%s\n' "$got" | sed -n 's/^conf //p' | tr '\n' ' '); do
+      case "$CV_NL$expect" in
+      *"${CV_NL}inst $line "*) ;;
+      *)
+        cv_say "apt would also configure $line, which an earlier run left half done: look at 'dpkg --audit'"
+        return 70
+        ;;
+      esac
+    done
+    cv_apt_transaction $options $request || return $?
+  fi
+  if [ -n "$leftovers" ]; then cv_apt_transaction purge $leftovers || return $?; fi
+  if [ -n "$auto" ]; then apt-mark -qq auto $auto >/dev/null || return 1; fi
+  if [ -n "$manual" ]; then apt-mark -qq manual $manual >/dev/null || return 1; fi
+  if [ -n "$unhold" ]; then apt-mark -qq unhold $unhold >/dev/null || return 1; fi
+  if [ -n "$hold" ]; then apt-mark -qq hold $hold >/dev/null || return 1; fi
+)
+
+# cv_apt_transaction ARGUMENTS...: apt-get behind the denying policy-rc.d. The lock of that file is held by apt-get
+# itself, so that it denies as long as apt-get lives, whatever becomes of this shell.
+cv_apt_transaction() (
+  umask 022
+  mkdir -p "$CV_ROOT" || return 1
+  exec 7>>"$CV_ROOT/policy.lock" || return 1
+  flock -w 5 7 || {
+    cv_say 'another package transaction of converge is running'
+    return 1
+  }
+  exec 7>&-
+  cv_policy_clean
+  exec 7>>"$CV_ROOT/policy.lock"
+  flock -n 7 || return 1
+  trap 'exec 7>&-; cv_policy_clean' EXIT
+  trap 'exit 1' HUP INT TERM
+  cv_policy_deny || {
+    cv_say "cannot write $CV_POLICY"
+    return 1
+  }
+  out=$(cv_apt_get "$@" </dev/null 2>&1)
+  status=$?
+  if [ $status -ne 0 ]; then
+    printf '%s\n' "$out" | tail -n 60 >&2
+    dpkg --audit >&2
+    return $status
+  fi
+  printf '%s\n' "$out"
+  printf '%s\n' "$out" | awk -v q="'" '
+    /^Configuration file / { file = $3; gsub(q, "", file) }
+    /^ ==> Keeping old config file/ { print file }' | while read -r file; do cv_note "kept the edited $file; the package's is beside it as $file.dpkg-dist"; done
+  return 0
+)

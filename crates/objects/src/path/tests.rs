@@ -1,0 +1,327 @@
+use super::*;
+use crate::testing::{Shell, shells};
+use proptest::prelude::*;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path as FsPath;
+
+fn who(path: &FsPath) -> (String, String) {
+    // The names as `stat` prints them: by another tool than the one under test.
+    let ask = |flag: &str, id: u32| {
+        let out = std::process::Command::new("getent").args([flag, &id.to_string()]).output().unwrap();
+        let text = String::from_utf8(out.stdout).unwrap();
+        text.split(':').next().filter(|n| !n.is_empty()).map_or_else(|| id.to_string(), str::to_owned)
+    };
+    let meta = std::fs::symlink_metadata(path).unwrap();
+    (ask("passwd", meta.uid()), ask("group", meta.gid()))
+}
+
+/// The state as Rust sees it, to be compared with the host's line.
+fn state_of(path: &FsPath) -> PathState {
+    let Ok(meta) = std::fs::symlink_metadata(path) else { return PathState::Absent };
+    let (owner, group) = who(path);
+    let mode = meta.permissions().mode() & 0o7777;
+    if meta.is_symlink() {
+        PathState::Link { target: std::fs::read_link(path).unwrap().to_string_lossy().into_owned() }
+    } else if meta.is_dir() {
+        PathState::Dir { mode, owner, group }
+    } else {
+        let bytes = std::fs::read(path).unwrap();
+        PathState::File { digest: Digest::of(&bytes), size: bytes.len() as u64, mode, owner, group }
+    }
+}
+
+fn each(test: impl Fn(&Shell, &FsPath, &FsPath)) {
+    let tools = tempfile::tempdir().unwrap();
+    for shell in shells(tools.path()) {
+        let (root, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        test(&shell, root.path(), dir.path());
+    }
+}
+
+fn key(path: &FsPath) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn the_hosts_line_is_the_controllers_line_whatever_the_name() {
+    each(|shell, root, dir| {
+        let names = [
+            "plain",
+            "with space",
+            "it's",
+            "dou\"ble",
+            "a$b`c`",
+            "ünïcode ☃",
+            "-dash",
+            "back\\slash",
+            "a:b:/c",
+            "*",
+        ];
+        let mut keys = Vec::new();
+        for (i, name) in names.iter().enumerate() {
+            let path = dir.join(name.replace('/', "_"));
+            std::fs::write(&path, vec![b'x'; i]).unwrap();
+            keys.push(path);
+        }
+        std::fs::set_permissions(&keys[0], std::fs::Permissions::from_mode(0o4751)).unwrap();
+        for (name, target) in [("l1", "gone"), ("l2", "with space\nand line"), ("l3", "/")] {
+            symlink(target, dir.join(name)).unwrap();
+            keys.push(dir.join(name));
+        }
+        std::fs::create_dir(dir.join("sub dir")).unwrap();
+        keys.push(dir.join("sub dir"));
+        keys.extend([dir.join("nothing"), dir.join("plain/below a file"), dir.join("no/such/dir")]);
+        let args: Vec<&str> = keys.iter().map(|p| key(p)).collect();
+        let seen = Path::parse(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
+        for path in &keys {
+            let observed = seen[key(path)].clone().unwrap();
+            assert_eq!(observed.state, State::from(state_of(path)), "{}: {path:?}", shell.name);
+            assert_eq!(shell.see::<Path>(root, key(path)), observed, "{}", shell.name);
+            let mtime = std::fs::symlink_metadata(path).ok().map(|m| m.mtime());
+            assert_eq!(observed.moment, mtime, "{}: {path:?}", shell.name);
+        }
+    });
+}
+
+#[test]
+fn hundreds_of_paths_travel_as_one_question() {
+    each(|shell, root, dir| {
+        let keys: Vec<String> =
+            (0..450).map(|i| format!("{}/{}{i}", dir.display(), "long-name-".repeat(15))).collect();
+        for path in keys.iter().step_by(3) {
+            std::fs::write(path, path).unwrap();
+        }
+        let args: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let seen = Path::parse(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
+        for path in &args {
+            assert_eq!(seen[*path].as_ref().unwrap().state, State::from(state_of(FsPath::new(path))));
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_read_is_not_taken_for_absent() {
+    each(|shell, root, dir| {
+        std::fs::write(dir.join("there"), "x").unwrap();
+        let long = dir.join("n".repeat(300));
+        let round = dir.join("round");
+        symlink("round", &round).unwrap();
+        let looped = round.join("x");
+        let keys = [dir.join("there"), long, dir.join("gone"), looped];
+        let args: Vec<&str> = keys.iter().map(|p| key(p)).collect();
+        let seen = Path::parse(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
+        assert_eq!(seen[args[0]].as_ref().unwrap().state, State::from(state_of(&keys[0])), "{}", shell.name);
+        assert!(seen[args[1]].as_ref().unwrap_err().0.contains("File name too long"), "{}", shell.name);
+        assert!(seen[args[2]].as_ref().unwrap().state.is_absent(), "{}", shell.name);
+        assert!(seen[args[3]].as_ref().unwrap_err().0.contains("ymbolic link"), "{}", shell.name);
+    });
+}
+
+#[test]
+fn a_new_file_is_checked_before_it_replaces_the_old_one() {
+    each(|shell, root, dir| {
+        let path = dir.join("it's a file");
+        std::fs::write(&path, "old").unwrap();
+        let put = "cv_put_path \"$1\" 640 \"$2\" \"$3\" \"$4\"";
+        let (owner, group) = who(dir);
+        let digest = Digest::of(b"new");
+        let args = [key(&path), &owner, &group, digest.as_str()];
+        let refused = shell.run(root, &format!("CV_VALIDATE='grep -q other %s'; {put}"), &args, b"new");
+        assert!(!refused.status.success());
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("refused by: grep -q other %s"));
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        let damaged = shell.run(root, put, &args, b"ne");
+        assert!(!damaged.status.success());
+        assert!(String::from_utf8_lossy(&damaged.stderr).contains("damaged"), "{}", shell.name);
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        assert_eq!(std::fs::read_dir(dir).unwrap().count(), 1, "a temporary file was left behind");
+        shell.good(root, &format!("CV_VALIDATE='grep -q new %s && test -f %s'; {put}"), &args, b"new");
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
+        assert_eq!(std::fs::read_dir(dir).unwrap().count(), 1);
+    });
+}
+
+#[test]
+fn links_are_replaced_and_full_directories_refused() {
+    each(|shell, root, dir| {
+        let (owner, group) = who(dir);
+        let target = dir.join("target");
+        std::fs::create_dir(&target).unwrap();
+        let link = dir.join("link");
+        symlink("target", &link).unwrap();
+        let put = "cv_put_path \"$1\" 600 \"$2\" \"$3\"";
+        shell.good(root, put, &[key(&link), &owner, &group], b"x");
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_file(), "{}", shell.name);
+        assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0);
+        std::fs::write(target.join("inside"), "").unwrap();
+        for script in [put, "cv_remove_path \"$1\"", "cv_link_path \"$1\" x"] {
+            let refused = shell.run(root, script, &[key(&target), &owner, &group], b"x");
+            assert!(!refused.status.success(), "{}: {script}", shell.name);
+        }
+        let orphan = dir.join("no/dir");
+        let refused = shell.run(root, put, &[key(&orphan), &owner, &group], b"x");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("is not there"));
+        assert!(target.join("inside").exists());
+    });
+}
+
+#[test]
+fn what_a_killed_run_left_beside_the_file_goes_with_the_next_write() {
+    each(|shell, root, dir| {
+        let (owner, group) = who(dir);
+        std::fs::write(dir.join(".f.cv-4242"), "half").unwrap();
+        std::fs::write(dir.join(".f.cv-notes"), "someone's own").unwrap();
+        shell.good(
+            root,
+            "cv_put_path \"$1\" 600 \"$2\" \"$3\"",
+            &[key(&dir.join("f")), &owner, &group],
+            b"x",
+        );
+        assert!(!dir.join(".f.cv-4242").exists());
+        assert!(dir.join(".f.cv-notes").exists());
+    });
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_saved_is_not_saved_under_the_wrong_name() {
+    each(|shell, root, dir| {
+        let path = dir.join("f");
+        std::fs::write(&path, "now").unwrap();
+        let line = format!("file 644 root root 3 {}", Digest::of(b"before"));
+        let output = shell.run(root, "cv_save_path \"$1\" \"$2\"", &[key(&path), &line], b"");
+        assert_eq!(output.status.code(), Some(1));
+        let line = format!("file 644 root root 3 {}", Digest::of(b"now"));
+        let large = "CV_SAVE_LIMIT=2; cv_save_path \"$1\" \"$2\"";
+        assert_eq!(shell.run(root, large, &[key(&path), &line], b"").status.code(), Some(3));
+        let full = "CV_MIN_FREE=101; cv_save_path \"$1\" \"$2\"";
+        let output = shell.run(root, full, &[key(&path), &line], b"");
+        assert_eq!(output.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("less than 101 %"));
+        shell.good(root, "cv_save_path \"$1\" \"$2\"", &[key(&path), &line], b"");
+        assert_eq!(std::fs::read(root.join("blobs").join(Digest::of(b"now").as_str())).unwrap(), b"now");
+        let mode = std::fs::metadata(root.join("blobs")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    });
+}
+
+#[derive(Clone, Debug)]
+enum Shape {
+    Absent,
+    File(Vec<u8>, u32),
+    Dir(u32),
+    Link(String),
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    let mode = prop_oneof![Just(0o600), Just(0o644), Just(0o755), Just(0o4711), Just(0o444)];
+    prop_oneof![
+        Just(Shape::Absent),
+        (proptest::collection::vec(any::<u8>(), 0..200), mode).prop_map(|(b, m)| Shape::File(b, m)),
+        prop_oneof![Just(0o700), Just(0o755), Just(0o1777), Just(0o2750)].prop_map(Shape::Dir),
+        "[ -~é☃]{1,20}".prop_map(Shape::Link),
+    ]
+}
+
+fn build(shape: &Shape, path: &FsPath) {
+    let set = |mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    match shape {
+        Shape::Absent => {}
+        Shape::File(bytes, mode) => {
+            std::fs::write(path, bytes).unwrap();
+            set(*mode);
+        }
+        Shape::Dir(mode) => {
+            std::fs::create_dir(path).unwrap();
+            set(*mode);
+        }
+        Shape::Link(target) => symlink(std::ffi::OsStr::from_bytes(target.as_bytes()), path).unwrap(),
+    }
+}
+
+fn forward_then_backward(shell: &Shell, cases: &[(String, Shape, Shape)]) {
+    let (root, here, there) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for (name, from, to) in cases {
+        let path = here.path().join(name);
+        let wanted = there.path().join(name);
+        if std::fs::symlink_metadata(&path).is_ok() {
+            continue;
+        }
+        build(from, &path);
+        build(to, &wanted);
+        let (before, after) = (state_of(&path), state_of(&wanted));
+        let from_line = State::from(before.clone());
+        shell.good(root.path(), "cv_save_path \"$1\" \"$2\"", &[key(&path), from_line.line()], b"");
+        let content = match to {
+            Shape::File(bytes, _) => bytes.clone(),
+            _ => Vec::new(),
+        };
+        if before != after {
+            for step in Path::steps(&[(key(&path), before.clone(), after.clone())]) {
+                assert_eq!(
+                    step.stdin.is_some(),
+                    step.script.starts_with("cv_apply_path") && !content_free(to)
+                );
+                shell.good(root.path(), &step.script, &[], &content);
+            }
+        }
+        assert_eq!(shell.see::<Path>(root.path(), key(&path)).state, State::from(after.clone()));
+        assert_eq!(state_of(&path), after);
+        shell.good(root.path(), "cv_restore_path \"$1\" \"$2\"", &[key(&path), from_line.line()], b"");
+        assert_eq!(state_of(&path), before, "{}: {name}", shell.name);
+    }
+}
+
+fn content_free(shape: &Shape) -> bool {
+    !matches!(shape, Shape::File(..))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
+
+    #[test]
+    fn forward_then_backward_restores(
+        cases in proptest::collection::vec(("[a-z '\"$é☃-]{1,12}", shape(), shape()), 1..5)
+    ) {
+        let tools = tempfile::tempdir().unwrap();
+        for shell in shells(tools.path()) {
+            forward_then_backward(&shell, &cases);
+        }
+    }
+
+    #[test]
+    fn the_hosts_encoding_is_the_controllers(text in "\\PC{0,30}") {
+        let tools = tempfile::tempdir().unwrap();
+        for shell in shells(tools.path()) {
+            let encoded = converge_resource::encode_field(&text);
+            let root = tools.path();
+            prop_assert_eq!(shell.good(root, "cv_enc \"$1\"", &[&text], b"").trim_end_matches('\n'), &encoded);
+            prop_assert_eq!(shell.good(root, "cv_dec \"$1\"", &[&encoded], b""), text.clone());
+        }
+    }
+}
+
+#[test]
+fn lines_that_are_no_states_are_refused() {
+    for line in ["", "file", "file 999 a b 1 x", "dir 17777 a b", "file 644 a b 1 abc", "other", "absent x"] {
+        assert!(PathState::try_from(State::from_line(line)).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn only_owner_and_mode_change_without_content() {
+    let file = |mode, owner: &str| PathState::File {
+        digest: Digest::of(b"x"),
+        size: 1,
+        mode,
+        owner: owner.to_owned(),
+        group: "root".to_owned(),
+    };
+    let steps = Path::steps(&[("/etc/it's", file(0o600, "root"), file(0o644, "bob"))]);
+    assert_eq!(steps[0].script, "cv_own_path '/etc/it'\\''s' 644 bob root");
+    assert_eq!(steps[0].stdin, None);
+    let shown = Path::attributes(&file(0o600, "root"), &file(0o644, "bob"));
+    assert_eq!(shown.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["mode", "owner"]);
+}

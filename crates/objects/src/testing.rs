@@ -1,0 +1,98 @@
+//! Runs the shell functions in real shells, for tests.
+
+use converge_resource::{Object, Observed};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A shell with its tools.
+#[derive(Clone, Debug)]
+pub(crate) struct Shell {
+    pub name: &'static str,
+    argv: &'static [&'static str],
+    path: Option<PathBuf>,
+}
+
+/// `sh` (dash on Debian), bash, busybox ash with the host's tools, and busybox ash with nothing but busybox.
+pub(crate) fn shells(dir: &Path) -> Vec<Shell> {
+    let applets = dir.join("applets");
+    std::fs::create_dir_all(&applets).unwrap();
+    let made = Command::new("busybox").arg("--install").arg("-s").arg(&applets).status();
+    assert!(made.is_ok_and(|s| s.success()), "these tests need busybox: install the package `busybox`");
+    vec![
+        Shell { name: "sh", argv: &["sh"], path: None },
+        Shell { name: "bash", argv: &["bash", "--posix"], path: None },
+        Shell { name: "bash", argv: &["bash"], path: None },
+        Shell { name: "ash", argv: &["busybox", "ash"], path: None },
+        Shell { name: "busybox", argv: &["busybox", "ash"], path: Some(applets) },
+    ]
+}
+
+impl Shell {
+    /// Runs the library, then the script with these arguments.
+    pub fn run(&self, root: &Path, script: &str, args: &[&str], stdin: &[u8]) -> Output {
+        let library = root.join("library.sh");
+        if !library.exists() {
+            std::fs::write(&library, crate::shell_library()).unwrap();
+        }
+        let mut command = match &self.path {
+            // The shell itself is named in full: the applets are all that PATH offers.
+            Some(path) => {
+                let mut c = Command::new(path.join("ash"));
+                c.env("PATH", path);
+                c
+            }
+            None => {
+                let mut c = Command::new(self.argv[0]);
+                c.args(&self.argv[1..]);
+                c
+            }
+        };
+        let text = format!(". '{}'\n{script}", library.display());
+        let mut child = command
+            .arg("-c")
+            .arg(text)
+            .arg("sh")
+            .args(args)
+            .env("CV_ROOT", root)
+            .env("CV_MIN_FREE", "0")
+            .env("LC_ALL", "C.UTF-8")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        let bytes = stdin.to_vec();
+        let feeder = std::thread::spawn(move || {
+            // A script that ends before it has read all closes the pipe: no fault of the test.
+            drop(std::io::Write::write_all(&mut pipe, &bytes));
+        });
+        let output = child.wait_with_output().unwrap();
+        feeder.join().unwrap();
+        output
+    }
+
+    /// Runs it and wants status 0 and nothing on standard error.
+    pub fn good(&self, root: &Path, script: &str, args: &[&str], stdin: &[u8]) -> String {
+        let output = self.run(root, script, args, stdin);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(
+            output.status.success() && output.stderr.is_empty(),
+            "{}: {script} {args:?}: {:?}\n{}{}",
+            self.name,
+            output.status.code(),
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        text(&output.stdout)
+    }
+
+    /// What the shell sees of one object, and that `cv_line_KIND` prints the same.
+    pub fn see<O: Object>(&self, root: &Path, key: &str) -> Observed {
+        let answer = self.good(root, &format!("cv_see_{} \"$@\"", O::KIND), &[key], b"");
+        let seen = O::parse(&[key], &answer).remove(key).unwrap().unwrap();
+        let line = self.good(root, &format!("cv_line_{} \"$@\"", O::KIND), &[key], b"");
+        assert_eq!(line.trim_end_matches('\n'), seen.state.line(), "{}", self.name);
+        seen
+    }
+}

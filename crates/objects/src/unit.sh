@@ -1,0 +1,207 @@
+# --- unit ---
+
+CV_SYSTEMD=${CV_SYSTEMD:-/run/systemd/system}
+
+cv_unit_show() {
+  systemctl show -p LoadState -p ActiveState -p UnitFileState -p Type -p RemainAfterExit -p Result \
+    -p ActiveEnterTimestamp --timestamp=unix -- "$@" 2>/dev/null ||
+    systemctl show -p LoadState -p ActiveState -p UnitFileState -p Type -p RemainAfterExit -p Result \
+      -p ActiveEnterTimestamp -- "$@"
+}
+
+cv_see_unit() (
+  [ $# -gt 0 ] || return 0
+  [ -d "$CV_SYSTEMD" ] || {
+    cv_fail_all 'this host does not run systemd' "$@"
+    return 0
+  }
+  # A unit on its way is waited for, 5 s at most.
+  turns=0
+  while :; do
+    shown=$(cv_unit_show "$@" 2>&1) || {
+      cv_fail_all "systemctl: $shown" "$@"
+      return 0
+    }
+    case $shown in
+    *ActiveState=activating* | *ActiveState=deactivating* | *ActiveState=reloading*) ;;
+    *) break ;;
+    esac
+    [ $turns -lt 25 ] || break
+    turns=$((turns + 1))
+    cv_nap
+  done
+  set -f
+  shown="$shown$CV_NL$CV_NL"
+  while [ $# -gt 0 ]; do
+    while :; do case $shown in "$CV_NL"*) shown=${shown#"$CV_NL"} ;; *) break ;; esac; done
+    block=${shown%%"$CV_NL$CV_NL"*}
+    shown=${shown#*"$CV_NL$CV_NL"}
+    load= active= file= type= remain= result= since=
+    IFS=$CV_NL
+    for line in $block; do
+      case $line in
+      LoadState=*) load=${line#*=} ;;
+      ActiveState=*) active=${line#*=} ;;
+      UnitFileState=*) file=${line#*=} ;;
+      Type=*) type=${line#*=} ;;
+      RemainAfterExit=*) remain=${line#*=} ;;
+      Result=*) result=${line#*=} ;;
+      ActiveEnterTimestamp=*) since=${line#*=} ;;
+      esac
+    done
+    unset IFS
+    started=- moment=-
+    if [ -r "$CV_ROOT/started/$1" ]; then read -r started <"$CV_ROOT/started/$1"; fi
+    # A oneshot that does not remain counts as active when we started it in this boot and it ended well.
+    if [ "$type$remain$active$result" = oneshotnoinactivesuccess ] && [ -r "$CV_ROOT/started/$1.boot" ]; then
+      read -r boot <"$CV_ROOT/started/$1.boot"
+      read -r this </proc/sys/kernel/random/boot_id
+      [ "$boot" != "$this" ] || active=active
+    fi
+    if [ "$active" = active ]; then
+      case $since in
+      @*) moment=${since#@} ;;
+      ?*) moment=$(date -d "$since" +%s 2>/dev/null) || moment=- ;;
+      esac
+    fi
+    if [ -z "$active" ]; then
+      cv_fail_all "systemd says nothing of $1" "$1"
+    elif [ "$load" = not-found ] && [ "$active" != active ]; then
+      echo '- absent'
+    else
+      cv_enc_to "$file"
+      printf '%s unit %s %s %s\n' "$moment" "$CV_ENC" "$active" "$started"
+    fi
+    shift
+  done
+)
+
+cv_line_unit() { cv_line_of "$(cv_see_unit "$1")"; }
+
+cv_save_unit() { :; }
+
+cv_restore_unit() { cv_apply_unit "$1" "$2"; }
+
+# A unit whose file is still there cannot be absent before that file goes: stopped and not enabled is as near as it
+# can be. A failed state cannot be made: inactive stands for it.
+cv_same_unit() {
+  case "$2|$3" in
+  *'|absent')
+    case $2 in *' inactive -' | *' failed -') return 0 ;; esac
+    ;;
+  *)
+    case $3 in *' failed '*) [ "$2" = "${3% failed *} inactive ${3##* }" ] && return 0 ;; esac
+    ;;
+  esac
+  return 1
+}
+
+# cv_adopt_unit UNIT LINE: writes the record only.
+cv_adopt_unit() { cv_unit_record "$1" "${2##* }"; }
+
+cv_unit_record() {
+  if [ "$2" = - ]; then rm -f "$CV_ROOT/started/$1"; else cv_write_record "$CV_ROOT/started/$1" "$2"; fi
+}
+
+# cv_unit_word UNIT PROPERTY
+cv_unit_word() { systemctl show -p "$2" -- "$1" | sed -n "s/^$2=//p"; }
+
+# cv_apply_unit UNIT LINE: brings the unit to the state of the line, from any other. Restarts an active unit when the
+# record of what it was started with is to be another.
+cv_apply_unit() (
+  unit=$1
+  set -f
+  set -- $2
+  if [ "$1" = absent ]; then
+    line=$(cv_line_unit "$unit") || return 1
+    if [ "$line" != absent ]; then
+      systemctl -q disable --now -- "$unit" || systemctl -q stop -- "$unit" || return 1
+      systemctl -q reset-failed -- "$unit" 2>/dev/null
+    fi
+    rm -f "$CV_ROOT/started/$unit" "$CV_ROOT/started/$unit.boot"
+    return 0
+  fi
+  cv_dec_to "$2"
+  want=$CV_DEC active=$3 started=$4
+  case $(systemctl show -p LoadState -p NeedDaemonReload -- "$unit") in
+  *LoadState=not-found* | *NeedDaemonReload=yes*) systemctl daemon-reload || return 1 ;;
+  esac
+  line=$(cv_line_unit "$unit") || return 1
+  if [ "$line" = absent ]; then
+    cv_say "$unit: systemd knows no such unit"
+    return 1
+  fi
+  set -- $line
+  cv_dec_to "$2"
+  is=$CV_DEC was=$3 record=$4
+  if [ "$is" != "$want" ]; then
+    case $is in
+    masked) [ "$want" = masked ] || systemctl -q unmask -- "$unit" || return 1 ;;
+    masked-runtime) systemctl -q unmask --runtime -- "$unit" || return 1 ;;
+    esac
+    case $want in
+    enabled) systemctl -q enable -- "$unit" || return 1 ;;
+    enabled-runtime) systemctl -q enable --runtime -- "$unit" || return 1 ;;
+    disabled) systemctl -q disable -- "$unit" || return 1 ;;
+    esac
+  fi
+  case $active in
+  active)
+    from=$(date +%s)
+    case $was in
+    active) if [ "$started" != - ] && [ "$started" != "$record" ]; then systemctl restart -- "$unit"; else from=; fi ;;
+    *)
+      if [ "$was" = failed ]; then systemctl -q reset-failed -- "$unit"; fi
+      systemctl start -- "$unit"
+      ;;
+    esac || {
+      cv_unit_report "$unit" "$from"
+      return 1
+    }
+    if [ -n "$from" ]; then
+      read -r boot </proc/sys/kernel/random/boot_id
+      cv_write_record "$CV_ROOT/started/$unit.boot" "$boot" || return 1
+      cv_unit_settled "$unit" || {
+        cv_unit_report "$unit" "$from"
+        return 1
+      }
+    fi
+    ;;
+  *)
+    rm -f "$CV_ROOT/started/$unit.boot"
+    case $was in
+    inactive) ;;
+    failed) [ "$active" = failed ] || systemctl -q reset-failed -- "$unit" || return 1 ;;
+    *) systemctl stop -- "$unit" || return 1 ;;
+    esac
+    ;;
+  esac
+  if [ "$want" = masked ] && [ "$is" != masked ]; then systemctl -q mask -- "$unit" || return 1; fi
+  cv_unit_record "$unit" "$started"
+)
+
+# A service whose start returns before its program has proved itself is watched for a second.
+cv_unit_settled() {
+  cv_u_turns=0
+  while :; do
+    cv_u_shown=$(systemctl show -p ActiveState -p SubState -p Type -p Result -p NRestarts -- "$1")
+    case $cv_u_shown in
+    *ActiveState=failed* | *SubState=auto-restart*) return 1 ;;
+    *ActiveState=inactive*) case $cv_u_shown in *Type=oneshot*Result=success* | *Result=success*Type=oneshot*) return 0 ;; *) return 1 ;; esac ;;
+    *ActiveState=active*) case $cv_u_shown in *Type=simple* | *Type=exec* | *Type=idle*) ;; *) return 0 ;; esac ;;
+    *) [ $cv_u_turns -lt 150 ] || return 1 ;;
+    esac
+    case $cv_u_shown in *ActiveState=active*) [ $cv_u_turns -lt "${CV_SETTLE_TURNS:-5}" ] || return 0 ;; esac
+    cv_u_turns=$((cv_u_turns + 1))
+    cv_nap
+  done
+}
+
+# cv_unit_report UNIT SINCE: why it does not run.
+cv_unit_report() {
+  cv_say "$1 did not start:"
+  {
+    systemctl status --no-pager -l -n 0 -- "$1"
+    journalctl --no-pager -q -o cat -n 15 --since "@${2:-0}" -u "$1"
+  } 2>&1 | tail -n 40 >&2
+}
