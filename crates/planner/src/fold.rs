@@ -70,9 +70,17 @@ pub struct Folded {
     pub outputs: BTreeMap<String, serde_json::Value>,
 }
 
-/// Plans the items of one host against what it has answered. Pure: call it again when more is known. `history` holds the
-/// addresses of items that this run has changed already: for `restart_on` and `on_change` they count as changed.
-pub fn fold(host: &str, source: &dyn Source, known: &Knowledge, history: &BTreeSet<String>) -> Folded {
+/// What has happened earlier in the same run, by the items' addresses. Such items are not planned again.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// They were changed: for `restart_on` and `on_change` they count as changed.
+    pub changed: BTreeSet<String>,
+    /// They are over without a change: as declared, failed, refused or skipped.
+    pub over: BTreeSet<String>,
+}
+
+/// Plans the items of one host against what it has answered. Pure: call it again when more is known.
+pub fn fold(host: &str, source: &dyn Source, known: &Knowledge, history: &History) -> Folded {
     let mut closed = BTreeSet::new();
     loop {
         let folded = pass(host, source, known, history, &closed);
@@ -88,7 +96,7 @@ pub fn fold(host: &str, source: &dyn Source, known: &Knowledge, history: &BTreeS
 struct Pass<'a> {
     virtual_host: VirtualHost<'a>,
     known: &'a Knowledge,
-    history: &'a BTreeSet<String>,
+    history: &'a History,
     closed: &'a BTreeSet<ObjectId>,
     out: Folded,
     /// Items whose failure stops later ones: the last of each role that matters, and who changed an object last.
@@ -102,7 +110,7 @@ fn pass(
     host: &str,
     source: &dyn Source,
     known: &Knowledge,
-    history: &BTreeSet<String>,
+    history: &History,
     closed: &BTreeSet<ObjectId>,
 ) -> Folded {
     let mut pass = Pass {
@@ -171,7 +179,10 @@ impl Pass<'_> {
                 }
                 self.ask_for_claims(&claims);
                 let read_only = resource.read_only();
+                let over =
+                    self.history.changed.contains(&item.address) || self.history.over.contains(&item.address);
                 match self.failed_before(declared, source) {
+                    _ if over && !read_only => Outcome::Unchanged,
                     Some(why) if !read_only => Outcome::Failed(Problem::new(why)),
                     _ => self.planned(&mut item, resource.as_ref(), &claims, declared),
                 }
@@ -279,7 +290,7 @@ impl Pass<'_> {
             }
             self.last_of_role.insert(declared.role.clone(), item.id);
         }
-        let changed = changed || self.history.contains(&declared.address);
+        let changed = changed || self.history.changed.contains(&declared.address);
         item.claims.clone_from(&objects);
         self.virtual_host.finish(&declared.name, objects, changed, deferred);
         item.outcome = outcome;

@@ -1,0 +1,318 @@
+//! The fold over the virtual host, with kinds small enough to see through.
+
+use converge_objects::{CommandState, PackageState, PathState};
+use converge_planner::{Declared, Folded, History, Knowledge, Outcome, Problem, Resolved, Source, fold};
+use converge_resource::{
+    Answer, Claim, Content, DynResource, ObjectId, Observed, ParamError, Probe, State, Stop, View, Wanted,
+};
+use std::collections::BTreeMap;
+
+const FOO: &str = "/etc/foo";
+
+/// What a test item is to be.
+#[derive(Clone)]
+enum Kind {
+    /// A whole file.
+    Write(&'static str, &'static str),
+    /// A line at the end of a file.
+    Append(&'static str, &'static str),
+    /// A package that is to be there.
+    Install(&'static str),
+    /// Looks at a named resource.
+    Named(&'static str),
+    /// A command that may make a path.
+    Makes(&'static str),
+    /// A read-only question whose answer is registered.
+    Ask(&'static str),
+    /// Its parameters read a registered value.
+    Needs(&'static str),
+    /// Its parameters are wrong here.
+    Wrong,
+}
+
+fn path(p: &str) -> ObjectId {
+    ObjectId::new("path", p)
+}
+
+fn file(text: &str) -> (State, Content) {
+    let content = Content::new(text.as_bytes().to_vec());
+    let state = PathState::File {
+        digest: content.digest().clone(),
+        size: text.len() as u64,
+        mode: 0o644,
+        owner: "root".to_owned(),
+        group: "root".to_owned(),
+    };
+    (state.into(), content)
+}
+
+impl DynResource for Kind {
+    fn kind(&self) -> &'static str {
+        "test"
+    }
+    fn read_only(&self) -> bool {
+        matches!(self, Self::Ask(_))
+    }
+    fn validate(&self) -> Vec<ParamError> {
+        Vec::new()
+    }
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+    fn claims(&self) -> Vec<Claim> {
+        match self {
+            Self::Write(p, _) => vec![Claim::exclusive(path(p), "content")],
+            Self::Append(p, _) => vec![Claim::edit(path(p), "content")],
+            Self::Install(name) => {
+                vec![Claim::shared(ObjectId::new("package", *name), "presence", "present")]
+            }
+            Self::Makes(p) => vec![
+                Claim::exclusive(ObjectId::new("command", format!("creates {p} x \\ \\")), "run"),
+                Claim::edit(path(p), "may-create"),
+            ],
+            Self::Named(_) | Self::Ask(_) | Self::Needs(_) | Self::Wrong => Vec::new(),
+        }
+    }
+    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        match self {
+            Self::Write(p, text) => {
+                let (state, content) = file(text);
+                Ok(Wanted::one(path(p), state).with(content))
+            }
+            Self::Append(p, line) => {
+                let before = match seen.state::<converge_objects::path::Path>(p)? {
+                    PathState::File { digest, .. } => seen.content(p, &digest)?.text().unwrap().to_owned(),
+                    _ => match seen.may_appear(&path(p)) {
+                        Some(wait) => return Err(Stop::Deferred(wait)),
+                        None => String::new(),
+                    },
+                };
+                let after = if before.contains(line) { before } else { format!("{before}{line}\n") };
+                let (state, content) = file(&after);
+                Ok(Wanted::one(path(p), state).with(content))
+            }
+            Self::Install(name) => {
+                let object = ObjectId::new("package", *name);
+                let state = PackageState::Present { version: "1".to_owned(), auto: false, hold: false };
+                seen.observed(&object)?;
+                Ok(Wanted::one(object, state))
+            }
+            Self::Makes(p) => {
+                let object = ObjectId::new("command", format!("creates {p} x \\ \\"));
+                Ok(Wanted::one(object, CommandState::Done))
+            }
+            Self::Named(name) => {
+                let named = seen.named(name)?;
+                Ok(Wanted { notes: vec![format!("changed: {}", named.changed)], ..Wanted::default() })
+            }
+            Self::Ask(script) => {
+                if let Some(wait) = seen.pending() {
+                    return Err(Stop::Deferred(wait));
+                }
+                let answer = seen.run(&Probe::run(*script))?;
+                Ok(Wanted { output: Some(answer.stdout.into()), ..Wanted::default() })
+            }
+            Self::Needs(_) | Self::Wrong => Err(Stop::Failed("never planned".to_owned())),
+        }
+    }
+}
+
+struct Items {
+    declared: Vec<Declared>,
+    kinds: Vec<Kind>,
+}
+
+impl Items {
+    fn new(kinds: &[(&str, Kind)]) -> Self {
+        let declared = kinds
+            .iter()
+            .enumerate()
+            .map(|(n, (role, kind))| Declared {
+                address: format!("{role}/{n}"),
+                name: n.to_string(),
+                role: (*role).to_owned(),
+                kind: "test".to_owned(),
+                origin: format!("role.yaml:{n}"),
+                register: matches!(kind, Kind::Ask(_)).then(|| "answer".to_owned()),
+            })
+            .collect();
+        Self { declared, kinds: kinds.iter().map(|(_, k)| k.clone()).collect() }
+    }
+}
+
+impl Source for Items {
+    fn items(&self) -> &[Declared] {
+        &self.declared
+    }
+    fn resolve(&self, index: usize, outputs: &BTreeMap<String, serde_json::Value>) -> Resolved {
+        match &self.kinds[index] {
+            Kind::Needs(name) if !outputs.contains_key(*name) => Resolved::Unknown(vec![(*name).to_owned()]),
+            Kind::Needs(_) => Resolved::Skipped("its `when` is false".to_owned()),
+            Kind::Wrong => Resolved::Invalid(Problem::new("wrong")),
+            kind => Resolved::Ready {
+                resource: Box::new(kind.clone()),
+                params: serde_json::Value::Null,
+                sensitive: false,
+            },
+        }
+    }
+    fn ordered(&self, a: &str, b: &str) -> bool {
+        (a, b) == ("first", "then")
+    }
+}
+
+/// A host on which only these files are there.
+fn host(files: &[(&str, &str)]) -> Knowledge {
+    let mut known = Knowledge::default();
+    for (p, text) in files {
+        let (state, content) = file(text);
+        known.learn(Probe::Object(path(p)), Answer::Object(Observed { state, moment: Some(1) }));
+        known.learn(Probe::Content((*p).to_owned()), Answer::Content(Some(content)));
+    }
+    known
+}
+
+/// Folds, answering every further question with "absent".
+fn planned(kinds: &[(&str, Kind)], mut known: Knowledge) -> Folded {
+    let items = Items::new(kinds);
+    for _ in 0..4 {
+        let folded = fold("h", &items, &known, &History::default());
+        if folded.asks.is_empty() {
+            return folded;
+        }
+        for probe in folded.asks {
+            let answer = match &probe {
+                Probe::Object(id) if id.kind == "command" => {
+                    Answer::Object(Observed { state: CommandState::Pending.into(), moment: None })
+                }
+                Probe::Object(_) => Answer::Object(Observed { state: State::absent(), moment: None }),
+                Probe::Content(_) => Answer::Content(None),
+                Probe::Run { .. } => Answer::Run(converge_resource::RunAnswer {
+                    status: 0,
+                    stdout: "said".to_owned(),
+                    stderr: String::new(),
+                }),
+            };
+            known.learn(probe, answer);
+        }
+    }
+    panic!("asks for ever");
+}
+
+fn outcome(folded: &Folded, n: usize) -> &Outcome {
+    &folded.plan.items[n].outcome
+}
+
+fn text_after(folded: &Folded, n: usize) -> String {
+    let change = &folded.plan.items[n].changes()[0].change;
+    let PathState::File { digest, .. } = PathState::try_from(change.to.clone()).unwrap() else { panic!() };
+    folded.plan.contents[&digest].text().unwrap().to_owned()
+}
+
+#[test]
+fn the_second_edit_sees_the_result_of_the_first() {
+    let folded =
+        planned(&[("r", Kind::Append(FOO, "a")), ("r", Kind::Append(FOO, "b"))], host(&[(FOO, "x\n")]));
+    assert_eq!(text_after(&folded, 0), "x\na\n");
+    assert_eq!(text_after(&folded, 1), "x\na\nb\n");
+    assert_eq!(folded.plan.items[0].changes()[0].change.to, folded.plan.items[1].changes()[0].change.from);
+    assert_eq!(folded.plan.items[1].needs, [0]);
+    assert_eq!(folded.plan.base, [(path(FOO), file("x\n").0)]);
+}
+
+#[test]
+fn a_whole_file_and_an_edit_of_it_found_as_they_left_it_are_no_change() {
+    let kinds = [("r", Kind::Write(FOO, "x\n")), ("r", Kind::Append(FOO, "a")), ("r", Kind::Named("0"))];
+    let folded = planned(&kinds, host(&[(FOO, "x\na\n")]));
+    assert!(folded.plan.is_empty(), "{:?}", folded.plan.items);
+    assert_eq!(folded.plan.items[2].notes, ["changed: false"]);
+    let drifted = planned(&kinds, host(&[(FOO, "x\na\nspoiled\n")]));
+    assert_eq!(text_after(&drifted, 0), "x\n");
+    assert_eq!(text_after(&drifted, 1), "x\na\n");
+    assert_eq!(drifted.plan.items[2].notes, ["changed: true"]);
+}
+
+#[test]
+fn what_a_package_may_bring_is_deferred_only_where_nothing_can_know() {
+    let kinds = |edit| [("r", Kind::Install("foo")), ("r", edit)];
+    let deferred = planned(&kinds(Kind::Append(FOO, "a")), host(&[]));
+    let Outcome::Deferred { wait, objects } = outcome(&deferred, 1) else {
+        panic!("{:?}", outcome(&deferred, 1))
+    };
+    assert_eq!(wait.item, "r/0");
+    assert_eq!(wait.reason, "installing foo may bring /etc/foo");
+    assert_eq!(objects, &[path(FOO)]);
+    let there = planned(&kinds(Kind::Append(FOO, "a")), host(&[(FOO, "x\n")]));
+    assert_eq!(text_after(&there, 1), "x\na\n");
+    let home = planned(&kinds(Kind::Append("/root/.profile", "a")), host(&[]));
+    assert_eq!(text_after(&home, 1), "a\n", "no package ships files in /root");
+    let whole = planned(&kinds(Kind::Write(FOO, "w")), host(&[]));
+    assert_eq!(text_after(&whole, 1), "w");
+}
+
+#[test]
+fn a_package_then_its_conffile_then_an_edit_of_it_in_one_run() {
+    let kinds = [("r", Kind::Install("foo")), ("r", Kind::Write(FOO, "w\n")), ("r", Kind::Append(FOO, "a"))];
+    let folded = planned(&kinds, host(&[]));
+    assert_eq!(text_after(&folded, 2), "w\na\n");
+    assert!(folded.plan.items[0].changes()[0].opaque);
+}
+
+#[test]
+fn a_command_that_may_make_a_file_defers_an_edit_of_it() {
+    let folded = planned(&[("r", Kind::Makes(FOO)), ("r", Kind::Append(FOO, "a"))], host(&[]));
+    let Outcome::Deferred { wait, .. } = outcome(&folded, 1) else { panic!("{:?}", outcome(&folded, 1)) };
+    assert_eq!(wait.reason, "`r/0` may make /etc/foo");
+    assert_eq!(folded.plan.items[0].claims.len(), 1, "the promise is no claim");
+}
+
+#[test]
+fn an_unknown_output_defers_what_uses_it_and_nothing_else() {
+    let after = planned(
+        &[("r", Kind::Write(FOO, "w")), ("r", Kind::Ask("q")), ("r", Kind::Needs("answer"))],
+        host(&[]),
+    );
+    assert!(matches!(outcome(&after, 1), Outcome::Deferred { .. }));
+    assert!(matches!(outcome(&after, 2), Outcome::Deferred { .. }));
+    let before = planned(&[("r", Kind::Ask("q")), ("r", Kind::Needs("answer"))], host(&[]));
+    assert_eq!(before.outputs["answer"], "said");
+    assert!(matches!(outcome(&before, 1), Outcome::Skipped(_)));
+}
+
+#[test]
+fn a_wrong_item_stops_its_role_and_the_roles_after_it_only() {
+    let kinds = [
+        ("first", Kind::Wrong),
+        ("first", Kind::Write("/a", "x")),
+        ("then", Kind::Write("/b", "x")),
+        ("other", Kind::Write("/c", "x")),
+    ];
+    let folded = planned(&kinds, host(&[]));
+    assert!(matches!(outcome(&folded, 1), Outcome::Failed(_)));
+    assert!(matches!(outcome(&folded, 2), Outcome::Failed(_)));
+    assert!(matches!(outcome(&folded, 3), Outcome::Changed(_)));
+}
+
+#[test]
+fn two_owners_are_found_without_a_host() {
+    let items = Items::new(&[("first", Kind::Write(FOO, "a")), ("other", Kind::Write(FOO, "b"))]);
+    let folded = fold("h", &items, &Knowledge::default(), &History::default());
+    assert_eq!(folded.conflicts.len(), 1);
+    assert_eq!(folded.conflicts[0].items, (0, 1));
+    assert_eq!(folded.conflicts[0].object, path(FOO));
+}
+
+#[test]
+fn what_is_over_is_not_planned_again_but_counts_as_changed() {
+    let items = Items::new(&[("r", Kind::Write(FOO, "w")), ("r", Kind::Named("0")), ("r", Kind::Ask("q"))]);
+    let mut known = host(&[(FOO, "w")]);
+    known.learn(
+        Probe::run("q"),
+        Answer::Run(converge_resource::RunAnswer { status: 0, stdout: String::new(), stderr: String::new() }),
+    );
+    let mut history = History::default();
+    history.changed.insert("r/0".to_owned());
+    let folded = fold("h", &items, &known, &history);
+    assert_eq!(folded.plan.items[1].notes, ["changed: true"]);
+    assert!(folded.plan.is_empty());
+}
