@@ -297,7 +297,8 @@ proptest! {
         for shell in shells(tools.path()) {
             let encoded = converge_resource::encode_field(&text);
             let root = tools.path();
-            prop_assert_eq!(shell.good(root, "cv_enc \"$1\"", &[&text], b"").trim_end_matches('\n'), &encoded);
+            let printed = shell.good(root, "cv_enc \"$1\"", &[&text], b"");
+            prop_assert_eq!(printed.trim_end(), &encoded);
             prop_assert_eq!(shell.good(root, "cv_dec \"$1\"", &[&encoded], b""), text.clone());
         }
     }
