@@ -1,4 +1,4 @@
-"""Asks the real Ansible, many times in one process.
+"""Asks the real Ansible many times and starts it once.
 
 Reads from stdin {"cwd": DIR, "calls": [[program, argument, ...], ...]}, where the program is `ansible-inventory` or
 `ansible`, and writes [{"out": text, "err": text, "failed": bool}, ...] to stdout.
@@ -9,6 +9,7 @@ import io
 import json
 import os
 import sys
+import tempfile
 
 
 class OrderedSet:
@@ -48,6 +49,7 @@ class OrderedSet:
 
 
 def call(arguments):
+    """One call, as the program would run it; what it prints is the answer."""
     from ansible.cli.adhoc import AdHocCLI
     from ansible.cli.inventory import InventoryCLI
 
@@ -67,17 +69,48 @@ def call(arguments):
     return {"out": out.getvalue(), "err": err.getvalue(), "failed": failed}
 
 
+def start(arguments, path):
+    """Runs a call in a child process: Ansible keeps state that a second call in one process would see."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            answer = call(arguments)
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(answer, file)
+            status = 0
+        finally:
+            os._exit(status)
+    return child
+
+
 def main():
-    # Inside a call stdout is redirected; outside of it nothing may reach the answer.
-    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
     task = json.load(sys.stdin)
     os.chdir(task["cwd"])
+    import ansible.cli.adhoc  # noqa: F401  (imported once, here, for all children)
+    import ansible.cli.inventory  # noqa: F401
     import ansible.inventory.group
 
     ansible.inventory.group.set = OrderedSet
-    json.dump([call(arguments) for arguments in task["calls"]], answer)
-    answer.close()
+    folder = tempfile.mkdtemp(dir=os.environ["HOME"])
+    running, failed = set(), 0
+    for index, arguments in enumerate(task["calls"]):
+        while len(running) >= (os.cpu_count() or 1):
+            child, status = os.wait()
+            running.discard(child)
+            failed += status != 0
+        running.add(start(arguments, f"{folder}/{index}"))
+    while running:
+        child, status = os.wait()
+        running.discard(child)
+        failed += status != 0
+    if failed:
+        sys.exit(f"{failed} calls gave no answer")
+    answers = []
+    for index in range(len(task["calls"])):
+        with open(f"{folder}/{index}", encoding="utf-8") as file:
+            answers.append(json.load(file))
+    json.dump(answers, sys.stdout)
 
 
 main()

@@ -161,9 +161,7 @@ fn range_len(text: &str, kind: RangeKind) -> Option<usize> {
     let bounds = match kind {
         RangeKind::Decimal => digits(begin) && digits(end),
         RangeKind::Hexadecimal => hex(begin) && hex(end),
-        RangeKind::Alphanumeric => {
-            (digits(begin) && digits(end)) || (letter(begin) && letter(end))
-        }
+        RangeKind::Alphanumeric => (digits(begin) && digits(end)) || (letter(begin) && letter(end)),
     };
     (bounds && step.is_none_or(digits)).then_some(inner.len() + 2)
 }
@@ -210,10 +208,7 @@ pub struct BadRange {
 }
 
 fn bad(message: impl Into<String>, help: impl Into<String>) -> BadRange {
-    BadRange {
-        message: message.into(),
-        help: help.into(),
-    }
+    BadRange { message: message.into(), help: help.into() }
 }
 
 /// Expands a host pattern as it stands in an inventory file.
@@ -241,16 +236,10 @@ fn expand_ranges(text: &str, hosts: &mut Vec<String>) -> Result<(), BadRange> {
         return Ok(());
     };
     let Some((range, tail)) = rest.split_once(']') else {
-        return Err(bad(
-            format!("the range in `{text}` has no closing `]`"),
-            RANGE_HELP,
-        ));
+        return Err(bad(format!("the range in `{text}` has no closing `]`"), RANGE_HELP));
     };
     if head.contains(']') || head.contains('|') || range.contains('|') || tail.contains('|') {
-        return Err(bad(
-            format!("`{text}` is not a host name or range"),
-            RANGE_HELP,
-        ));
+        return Err(bad(format!("`{text}` is not a host name or range"), RANGE_HELP));
     }
     for piece in range_items(range)? {
         expand_ranges(&format!("{head}{piece}{tail}"), hosts)?;
@@ -264,10 +253,7 @@ fn range_items(range: &str) -> Result<Vec<String>, BadRange> {
         [begin, end] => (*begin, *end, "1"),
         [begin, end, step] => (*begin, *end, *step),
         _ => {
-            return Err(bad(
-                format!("`[{range}]` is not a range: it needs a begin and an end"),
-                RANGE_HELP,
-            ));
+            return Err(bad(format!("`[{range}]` is not a range: it needs a begin and an end"), RANGE_HELP));
         }
     };
     let begin = if begin.is_empty() { "0" } else { begin };
@@ -275,19 +261,13 @@ fn range_items(range: &str) -> Result<Vec<String>, BadRange> {
         return Err(bad(format!("the range `[{range}]` has no end"), RANGE_HELP));
     }
     let step: usize = step.parse().ok().filter(|step| *step > 0).ok_or_else(|| {
-        bad(
-            format!("the step `{step}` of the range `[{range}]` is not a whole number above 0"),
-            RANGE_HELP,
-        )
+        bad(format!("the step `{step}` of the range `[{range}]` is not a whole number above 0"), RANGE_HELP)
     })?;
     let padded = begin.len() > 1 && begin.starts_with('0');
     if padded && begin.len() != end.len() {
         return Err(bad(
             format!("begin and end of the range `[{range}]` differ in length"),
-            format!(
-                "pad both to the same width, such as [{begin}:{end:0>width$}]",
-                width = begin.len()
-            ),
+            format!("pad both to the same width, such as [{begin}:{end:0>width$}]", width = begin.len()),
         ));
     }
     if let (Some(first), Some(last)) = (LETTERS.find(begin), LETTERS.find(end)) {
@@ -297,25 +277,12 @@ fn range_items(range: &str) -> Result<Vec<String>, BadRange> {
                 "put the smaller letter first",
             ));
         }
-        return Ok(LETTERS
-            .chars()
-            .take(last + 1)
-            .skip(first)
-            .step_by(step)
-            .map(String::from)
-            .collect());
+        return Ok(LETTERS.chars().take(last + 1).skip(first).step_by(step).map(String::from).collect());
     }
     let number = |text: &str| -> Result<u64, BadRange> {
-        text.bytes()
-            .all(|b| b.is_ascii_digit())
-            .then(|| text.parse().ok())
-            .flatten()
-            .ok_or_else(|| {
-                bad(
-                    format!("`{text}` in the range `[{range}]` is neither a number nor a letter"),
-                    RANGE_HELP,
-                )
-            })
+        text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten().ok_or_else(|| {
+            bad(format!("`{text}` in the range `[{range}]` is neither a number nor a letter"), RANGE_HELP)
+        })
     };
     let (first, last) = (number(begin)?, number(end)?);
     if first > last {
@@ -331,10 +298,7 @@ fn range_items(range: &str) -> Result<Vec<String>, BadRange> {
         ));
     }
     let width = if padded { begin.len() } else { 0 };
-    Ok((first..=last)
-        .step_by(step)
-        .map(|n| format!("{n:0width$}"))
-        .collect())
+    Ok((first..=last).step_by(step).map(|n| format!("{n:0width$}")).collect())
 }
 
 #[cfg(test)]

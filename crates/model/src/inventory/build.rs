@@ -44,7 +44,12 @@ impl Builder {
             } else {
                 format!("groups form a cycle: {} → {child}", cycle.path.join(" → "))
             };
-            self.error("group-cycle", message, at, "take one of these groups out of the children of the other");
+            self.error(
+                "group-cycle",
+                message,
+                at,
+                "take one of these groups out of the children of the other",
+            );
         }
     }
 
@@ -92,7 +97,10 @@ impl Builder {
             (Some(Some(priority)), Some(group)) => group.priority = priority,
             (Some(None), _) => self.error(
                 "bad-priority",
-                format!("`ansible_group_priority` must be a whole number, this is {}", assignment.node.value.kind()),
+                format!(
+                    "`ansible_group_priority` must be a whole number, this is {}",
+                    assignment.node.value.kind()
+                ),
                 &assignment.node.span,
                 "write a number; groups of one depth are merged from the lowest to the highest, 1 by default",
             ),
@@ -134,9 +142,12 @@ impl Builder {
             .iter()
             .filter(|host| self.graph.group_id(&host.name).is_some())
             .map(|host| {
-                Diagnostic::warning("host-is-group", format!("`{}` is the name of a host and of a group", host.name))
-                    .at(&host.span)
-                    .help("rename one of them: a pattern with this name means the host alone")
+                Diagnostic::warning(
+                    "host-is-group",
+                    format!("`{}` is the name of a host and of a group", host.name),
+                )
+                .at(&host.span)
+                .help("rename one of them: a pattern with this name means the host alone")
             })
             .collect();
         self.diagnostics.extend(clashes);
@@ -144,7 +155,11 @@ impl Builder {
         if !odd.is_empty() {
             let mut diagnostic = Diagnostic::warning(
                 "group-name",
-                format!("{} group name{} cannot be written as `groups.NAME`", odd.len(), if odd.len() == 1 { "" } else { "s" }),
+                format!(
+                    "{} group name{} cannot be written as `groups.NAME`",
+                    odd.len(),
+                    if odd.len() == 1 { "" } else { "s" }
+                ),
             )
             .help("use letters, digits and underscores; until then write groups['NAME']");
             for span in odd.iter().take(3) {
@@ -169,7 +184,8 @@ fn whole_number(node: &Node) -> Option<i64> {
 /// Word characters that do not begin with a digit.
 pub(super) fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
-    chars.next().is_some_and(|c| c == '_' || c.is_alphabetic()) && chars.all(|c| c == '_' || c.is_alphanumeric())
+    chars.next().is_some_and(|c| c == '_' || c.is_alphabetic())
+        && chars.all(|c| c == '_' || c.is_alphanumeric())
 }
 
 /// A span over bytes of a source.

@@ -364,7 +364,8 @@ mod tests {
         graph.add_host("x", a, &here);
         graph.add_host("z", ALL, &here);
         graph.reconcile();
-        let names = |id| graph.hosts_of(id).into_iter().map(|h| graph.hosts[h].name.clone()).collect::<Vec<_>>();
+        let names =
+            |id| graph.hosts_of(id).into_iter().map(|h| graph.hosts[h].name.clone()).collect::<Vec<_>>();
         assert_eq!(names(UNGROUPED), ["y", "z"]);
         assert_eq!(names(ALL), ["z", "y", "x"]);
     }

@@ -132,12 +132,15 @@ impl Reader<'_> {
                 let kind_at = self.span(start + 2 + name.len(), other);
                 let guess = did_you_mean(other, ["hosts", "vars", "children"]);
                 self.builder.diagnostics.push(
-                    Diagnostic::error("bad-section", format!("the section [{name}:{other}] has an unknown kind"))
-                        .label(&kind_at, "neither `vars` nor `children`")
-                        .help(match guess {
-                            Some(guess) => format!("did you mean [{name}:{guess}]?"),
-                            None => format!("write [{name}], [{name}:children] or [{name}:vars]"),
-                        }),
+                    Diagnostic::error(
+                        "bad-section",
+                        format!("the section [{name}:{other}] has an unknown kind"),
+                    )
+                    .label(&kind_at, "neither `vars` nor `children`")
+                    .help(match guess {
+                        Some(guess) => format!("did you mean [{name}:{guess}]?"),
+                        None => format!("write [{name}], [{name}:children] or [{name}:vars]"),
+                    }),
                 );
                 return;
             }
@@ -190,8 +193,14 @@ impl Reader<'_> {
             let Some(pending) = self.pending.remove(&name) else {
                 continue;
             };
-            let known: Vec<String> =
-                self.builder.graph.groups.iter().map(|group| group.name.clone()).filter(|known| *known != name).collect();
+            let known: Vec<String> = self
+                .builder
+                .graph
+                .groups
+                .iter()
+                .map(|group| group.name.clone())
+                .filter(|known| *known != name)
+                .collect();
             let guess = did_you_mean(&name, known.iter().map(String::as_str));
             let help = guess.map_or_else(
                 || format!("add a section [{name}]; it may be empty"),
@@ -206,13 +215,15 @@ impl Reader<'_> {
     }
 
     fn host(&mut self, text: &str, start: usize) {
-        let words = match shlex::split(text) {
+        let words = match shlex::split(text, true) {
             Ok(words) => words,
             Err(unclosed) => {
                 let at = span(self.source, start + unclosed.range.start, start + unclosed.range.end);
                 let (message, help) = match unclosed.what {
                     '\\' => ("the line ends in a backslash".to_owned(), "write \\\\ for a backslash"),
-                    quote => (format!("the quote {quote} is not closed"), "close it, or put a backslash before it"),
+                    quote => {
+                        (format!("the quote {quote} is not closed"), "close it, or put a backslash before it")
+                    }
                 };
                 self.builder.error("bad-quoting", message, &at, help);
                 return;
@@ -256,7 +267,12 @@ impl Reader<'_> {
             return;
         }
         if first.text.trim() == "---" {
-            self.builder.error("bad-host", "`---` begins a YAML file", &host_at, "save YAML with the ending .yaml");
+            self.builder.error(
+                "bad-host",
+                "`---` begins a YAML file",
+                &host_at,
+                "save YAML with the ending .yaml",
+            );
             return;
         }
         let Some(hosts) = self.builder.hosts(&first.text, self.group, &host_at) else {
@@ -272,7 +288,12 @@ impl Reader<'_> {
     fn variable(&mut self, text: &str, start: usize) {
         let Some((left, right)) = text.split_once('=') else {
             let at = self.span(start, text);
-            self.builder.error("bad-variable", format!("`{text}` is not a variable"), &at, "write name=value");
+            self.builder.error(
+                "bad-variable",
+                format!("`{text}` is not a variable"),
+                &at,
+                "write name=value",
+            );
             return;
         };
         let name = left.trim();

@@ -15,11 +15,7 @@ pub fn value_of(text: &str, span: &Span) -> Node {
 }
 
 fn literal(text: &str, span: &Span) -> Option<Node> {
-    let mut parser = Parser {
-        rest: text,
-        span,
-        depth: 0,
-    };
+    let mut parser = Parser { rest: text, span, depth: 0 };
     parser.blank();
     let first = parser.expression()?;
     parser.blank();
@@ -47,11 +43,7 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn node(&self, value: Value) -> Node {
-        Node {
-            value,
-            span: self.span.clone(),
-            tag: None,
-        }
+        Node { value, span: self.span.clone(), tag: None }
     }
 
     fn finish(&self, item: Item) -> Option<Node> {
@@ -95,9 +87,7 @@ impl<'a> Parser<'a> {
                 Item::Node(node) => {
                     let value = match node.value {
                         Value::Int(n) if negative => Value::Int(n.checked_neg()?),
-                        Value::UInt(n) if negative => {
-                            Value::Int(i64::try_from(-i128::from(n)).ok()?)
-                        }
+                        Value::UInt(n) if negative => Value::Int(i64::try_from(-i128::from(n)).ok()?),
                         Value::Float(x) if negative => Value::Float(-x),
                         value @ (Value::Int(_) | Value::UInt(_) | Value::Float(_)) => value,
                         _ => return None,
@@ -258,10 +248,7 @@ impl<'a> Parser<'a> {
     }
 
     fn word(&mut self) -> Option<Item> {
-        let end = self
-            .rest
-            .find(|c: char| c != '_' && !c.is_alphanumeric())
-            .unwrap_or(self.rest.len());
+        let end = self.rest.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(self.rest.len());
         let (name, after) = self.rest.split_at_checked(end)?;
         if after.starts_with(['\'', '"']) {
             return self.strings();
@@ -318,8 +305,12 @@ impl<'a> Parser<'a> {
             joined.push_str(&text);
             self.rest = rest;
         }
-        bytes?;
-        Some(Item::Node(self.node(Value::String(joined))))
+        let mut node = self.node(Value::String(joined));
+        if bytes? {
+            // Ansible trusts no template that was written as bytes.
+            node.tag = Some("!unsafe".to_owned());
+        }
+        Some(Item::Node(node))
     }
 }
 
@@ -394,11 +385,7 @@ fn number_at(text: &str) -> Option<(Number, usize)> {
     }
     let tail = text.get(end..)?;
     if tail.starts_with(['e', 'E']) {
-        let signed = tail
-            .get(1..)?
-            .starts_with(['+', '-'])
-            .then_some(2)
-            .unwrap_or(1);
+        let signed = if tail.get(1..)?.starts_with(['+', '-']) { 2 } else { 1 };
         let exponent = digits_len(tail.get(signed..)?, 10);
         if exponent == 0 {
             return None;
@@ -493,11 +480,7 @@ fn escape(rest: &str, bytes: bool) -> Option<Escape> {
         't' => Escape::Char('\t', 1),
         'v' => Escape::Char('\u{b}', 1),
         '0'..='7' => {
-            let length = rest
-                .bytes()
-                .take(3)
-                .take_while(|b| matches!(b, b'0'..=b'7'))
-                .count();
+            let length = rest.bytes().take(3).take_while(|b| matches!(b, b'0'..=b'7')).count();
             let code = u32::from_str_radix(rest.get(..length)?, 8).ok()?;
             Escape::Char(char::from_u32(code)?, length)
         }
@@ -551,10 +534,7 @@ mod tests {
             ("1,", json!([1])),
             ("1, 'x'", json!([1, "x"])),
             ("{1, 2, 1}", json!([1, 2])),
-            (
-                "{'a': 1, 'b': [2], 'a': 3, 4: 5}",
-                json!({"a": 3, "b": [2], "4": 5}),
-            ),
+            ("{'a': 1, 'b': [2], 'a': 3, 4: 5}", json!({"a": 3, "b": [2], "4": 5})),
             ("set()", json!([])),
             ("1j", json!("1j")),
             ("1+2j", json!("(1+2j)")),
@@ -568,9 +548,36 @@ mod tests {
     #[test]
     fn everything_else_stays_text() {
         for text in [
-            "", "true", "yes", "017", "1__0", "1_", "1if", "1L", "--1", "-True", "1 2", "'a",
-            "[1", "[1,,]", "[1 2]", "{[]: 1}", "{'a': 1", "f'x'", "a # c", "1;", "not True",
-            "10.0.0.1", "a,b", "'a' b'c'", "1+2", "\\", "'\\N{BULLET}'", "2001:db8::1", "5x", "b'é'",
+            "",
+            "true",
+            "yes",
+            "017",
+            "1__0",
+            "1_",
+            "1if",
+            "1L",
+            "--1",
+            "-True",
+            "1 2",
+            "'a",
+            "[1",
+            "[1,,]",
+            "[1 2]",
+            "{[]: 1}",
+            "{'a': 1",
+            "f'x'",
+            "a # c",
+            "1;",
+            "not True",
+            "10.0.0.1",
+            "a,b",
+            "'a' b'c'",
+            "1+2",
+            "\\",
+            "'\\N{BULLET}'",
+            "2001:db8::1",
+            "5x",
+            "b'é'",
         ] {
             assert_eq!(json(text), serde_json::Value::from(text), "{text}");
         }

@@ -5,6 +5,7 @@
 
 mod address;
 mod build;
+mod connection;
 mod graph;
 mod ini;
 mod literal;
@@ -14,6 +15,7 @@ mod python;
 mod pyyaml;
 mod shlex;
 mod source;
+mod ssh_args;
 mod vars_files;
 mod yaml;
 
@@ -26,6 +28,7 @@ use graph::{ALL, Graph, GroupId};
 use vars_files::{Found, VarsFiles};
 
 pub use address::{is_ipv4, is_ipv6, parse_address};
+pub use connection::{Become, Connection, HostKeyChecking, Transport};
 pub use graph::{Assignment, Group, Host, LOCALHOST};
 pub use output::OutputOptions;
 pub use pattern::{Selection, split_pattern};
@@ -156,7 +159,8 @@ impl Inventory {
             return Vec::new();
         };
         let ids = self.graph.sorted_groups_of(id);
-        let mut names: Vec<&str> = ids.into_iter().filter_map(|id| self.graph.groups.get(id)).map(Group::name).collect();
+        let mut names: Vec<&str> =
+            ids.into_iter().filter_map(|id| self.graph.groups.get(id)).map(Group::name).collect();
         names.sort_unstable();
         names
     }
@@ -180,8 +184,12 @@ impl Inventory {
         let mut candidates = Vec::new();
         self.inline(&[ALL], &mut candidates);
         self.inline(&groups, &mut candidates);
-        self.each_found(&[ALL], |group, found| push(&mut candidates, &found.vars, &Layer::Group(group.to_owned())));
-        self.each_found(&groups, |group, found| push(&mut candidates, &found.vars, &Layer::Group(group.to_owned())));
+        self.each_found(&[ALL], |group, found| {
+            push(&mut candidates, &found.vars, &Layer::Group(group.to_owned()))
+        });
+        self.each_found(&groups, |group, found| {
+            push(&mut candidates, &found.vars, &Layer::Group(group.to_owned()))
+        });
         match id.and_then(|id| self.graph.hosts.get(id)) {
             Some(host) => push(&mut candidates, &host.vars, &Layer::Host),
             None => {
@@ -207,11 +215,16 @@ impl Inventory {
         let mut locked = Vec::new();
         self.each_found(&groups, |group, found| {
             locked.extend(
-                found.locked.iter().map(|span| LockedFile { layer: Layer::Group(group.to_owned()), span: span.clone() }),
+                found
+                    .locked
+                    .iter()
+                    .map(|span| LockedFile { layer: Layer::Group(group.to_owned()), span: span.clone() }),
             );
         });
         for found in self.found(false, host) {
-            locked.extend(found.locked.iter().map(|span| LockedFile { layer: Layer::Host, span: span.clone() }));
+            locked.extend(
+                found.locked.iter().map(|span| LockedFile { layer: Layer::Host, span: span.clone() }),
+            );
         }
         locked
     }

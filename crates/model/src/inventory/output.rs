@@ -79,7 +79,12 @@ impl Inventory {
         if let Some(limit) = &options.limit {
             hosts.retain(|host| limit.contains(*host));
         }
-        let mut printer = Printer { inventory: self, options, available: hosts.iter().copied().collect(), seen: HashSet::new() };
+        let mut printer = Printer {
+            inventory: self,
+            options,
+            available: hosts.iter().copied().collect(),
+            seen: HashSet::new(),
+        };
         if options.yaml {
             let mut seen_hosts = HashSet::new();
             let tree = printer.yaml_group(ALL, &mut seen_hosts);
@@ -138,7 +143,8 @@ impl Inventory {
         let show = |vars: Vars, depth: usize, lines: &mut Vec<String>| {
             for (name, value) in vars {
                 if let Out::Value(node) = value {
-                    let text = if super::is_encrypted(&node) { "(encrypted)".to_owned() } else { str_of(&node) };
+                    let text =
+                        if super::is_encrypted(&node) { "(encrypted)".to_owned() } else { str_of(&node) };
                     lines.push(branch(&format!("{{{name} = {text}}}"), depth));
                 }
             }
@@ -170,7 +176,9 @@ impl Inventory {
         };
         let mut vars: Vec<(String, Node)> = Vec::new();
         let mut add = |assignments: &[super::Assignment]| {
-            vars.extend(assignments.iter().map(|assignment| (assignment.name.clone(), assignment.node.clone())));
+            vars.extend(
+                assignments.iter().map(|assignment| (assignment.name.clone(), assignment.node.clone())),
+            );
         };
         add(&group.vars);
         for found in self.found(true, &group.name) {
@@ -185,7 +193,9 @@ impl Inventory {
 }
 
 fn printable(vars: impl Iterator<Item = (String, Node)>) -> Vars {
-    vars.filter(|(name, _)| !INTERNAL.contains(&name.as_str())).map(|(name, node)| (name, Out::Value(node))).collect()
+    vars.filter(|(name, _)| !INTERNAL.contains(&name.as_str()))
+        .map(|(name, node)| (name, Out::Value(node)))
+        .collect()
 }
 
 fn branch(name: &str, depth: usize) -> String {
@@ -207,8 +217,10 @@ impl Printer<'_> {
         let mut entry = BTreeMap::new();
         if id != ALL {
             let hosts = group.hosts.iter().filter_map(|host| self.inventory.graph.hosts.get(*host));
-            let names: Vec<String> =
-                hosts.map(|host| host.name.clone()).filter(|name| self.available.contains(name.as_str())).collect();
+            let names: Vec<String> = hosts
+                .map(|host| host.name.clone())
+                .filter(|name| self.available.contains(name.as_str()))
+                .collect();
             if !names.is_empty() {
                 entry.insert("hosts".to_owned(), Out::Names(names));
             }
@@ -279,11 +291,15 @@ impl Printer<'_> {
                 entry.insert("vars".to_owned(), Out::Map(vars));
             }
         }
-        if entry.is_empty() { BTreeMap::new() } else { BTreeMap::from([(group.name.clone(), Out::Map(entry))]) }
+        if entry.is_empty() {
+            BTreeMap::new()
+        } else {
+            BTreeMap::from([(group.name.clone(), Out::Map(entry))])
+        }
     }
 }
 
-/// The order of keys when Python sorts them: numbers by value, text by code points.
+/// The order of keys in YAML: numbers by value, text by code points.
 pub(super) fn key_order(left: &Node, right: &Node) -> Ordering {
     match (left.as_f64(), right.as_f64()) {
         (Some(left), Some(right)) => left.total_cmp(&right),
@@ -409,9 +425,12 @@ fn write_node(node: &Node, mark: bool, untrusted: bool, depth: usize, text: &mut
         }
         Value::Map(entries) => {
             let mut sorted: Vec<&(Node, Node)> = entries.iter().collect();
-            sorted.sort_by(|left, right| key_order(&left.0, &right.0));
-            let items: Vec<Item<'_>> =
-                sorted.into_iter().map(|(key, value)| Item::Entry(json_key(key), value, mark, untrusted)).collect();
+            // Keys are text before they are sorted.
+            sorted.sort_by_cached_key(|entry| json_key(&entry.0));
+            let items: Vec<Item<'_>> = sorted
+                .into_iter()
+                .map(|(key, value)| Item::Entry(json_key(key), value, mark, untrusted))
+                .collect();
             write_items(&items, ('{', '}'), depth, text);
         }
     }

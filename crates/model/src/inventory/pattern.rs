@@ -310,9 +310,12 @@ impl Evaluation<'_> {
             Ok(matcher) => matcher,
             Err(reason) => {
                 self.diagnostics.push(
-                    Diagnostic::error("bad-pattern", format!("the host pattern `{expr}` cannot be read: {reason}"))
-                        .at(at)
-                        .help("look-around and back-references are not available in `~regex` patterns"),
+                    Diagnostic::error(
+                        "bad-pattern",
+                        format!("the host pattern `{expr}` cannot be read: {reason}"),
+                    )
+                    .at(at)
+                    .help("look-around and back-references are not available in `~regex` patterns"),
                 );
                 return Vec::new();
             }
@@ -355,9 +358,7 @@ impl Evaluation<'_> {
         };
         let names = self.graph.groups.iter().map(|group| group.name.as_str());
         let names = names.chain(self.graph.hosts.iter().map(|host| host.name.as_str()));
-        diagnostic
-            .at(at)
-            .help_if(did_you_mean(expr, names).map(|name| format!("did you mean `{name}`?")))
+        diagnostic.at(at).help_if(did_you_mean(expr, names).map(|name| format!("did you mean `{name}`?")))
     }
 }
 
@@ -383,7 +384,8 @@ impl Inventory {
         let mut parts = Vec::new();
         for item in items {
             match item.as_str() {
-                Some(text) => parts.extend(split_pattern(text).into_iter().map(|part| (part, span_of(part, &item.span)))),
+                Some(text) => parts
+                    .extend(split_pattern(text).into_iter().map(|part| (part, span_of(part, &item.span)))),
                 None => diagnostics.push(
                     Diagnostic::error(
                         "bad-pattern",
@@ -412,9 +414,12 @@ impl Inventory {
                 Some(file) => match converge_syntax::Source::read(directory.join(file).as_std_path()) {
                     Ok(source) => files.push(source),
                     Err(error) => diagnostics.push(
-                        Diagnostic::error("limit-file", format!("the limit file `{file}` cannot be read: {error}"))
-                            .at(&span_of(part, &whole))
-                            .help("a part that begins with @ names a file with one host pattern a line"),
+                        Diagnostic::error(
+                            "limit-file",
+                            format!("the limit file `{file}` cannot be read: {error}"),
+                        )
+                        .at(&span_of(part, &whole))
+                        .help("a part that begins with @ names a file with one host pattern a line"),
                     ),
                 },
             }
@@ -433,7 +438,12 @@ impl Inventory {
         self.pick(&parts, true, diagnostics)
     }
 
-    fn pick(&self, parts: &[(&str, Span)], strict: bool, diagnostics: Diagnostics) -> Result<Selection, Diagnostics> {
+    fn pick(
+        &self,
+        parts: &[(&str, Span)],
+        strict: bool,
+        diagnostics: Diagnostics,
+    ) -> Result<Selection, Diagnostics> {
         let mut evaluation = Evaluation { graph: &self.graph, diagnostics, strict };
         let picked = evaluation.evaluate(parts);
         let hosts = picked

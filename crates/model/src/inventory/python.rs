@@ -18,11 +18,7 @@ pub fn float_repr(x: f64) -> String {
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if x == 0.0 || (-4..16).contains(&exponent) {
         let plain = format!("{x}");
-        return if plain.contains('.') {
-            plain
-        } else {
-            plain + ".0"
-        };
+        return if plain.contains('.') { plain } else { plain + ".0" };
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
@@ -31,11 +27,7 @@ pub fn float_repr(x: f64) -> String {
 /// `repr` of a string: single quotes unless it holds one and no double quote.
 #[must_use]
 pub fn str_repr(text: &str) -> String {
-    let quote = if text.contains('\'') && !text.contains('"') {
-        '"'
-    } else {
-        '\''
-    };
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::with_capacity(text.len() + 2);
     out.push(quote);
     for c in text.chars() {
@@ -89,10 +81,8 @@ pub fn repr(node: &Node) -> String {
             format!("[{}]", items.join(", "))
         }
         Value::Map(entries) => {
-            let entries: Vec<String> = entries
-                .iter()
-                .map(|(key, value)| format!("{}: {}", repr(key), repr(value)))
-                .collect();
+            let entries: Vec<String> =
+                entries.iter().map(|(key, value)| format!("{}: {}", repr(key), repr(value))).collect();
             format!("{{{}}}", entries.join(", "))
         }
     }

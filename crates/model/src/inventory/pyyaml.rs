@@ -1,4 +1,5 @@
 //! YAML as PyYAML's `dump(default_flow_style=False, allow_unicode=True)` writes it: sorted keys, lines folded at column 80.
+//! Other than there, a list or map that several hosts share is written out for each and gets no anchor.
 //!
 //! Facts: the analysis and the writers of scalars in libyaml's `emitter.c`.
 
@@ -80,10 +81,10 @@ fn scalar(node: &Node) -> Scalar {
     }
 }
 
-/// A printable character in the sense of YAML, byte order mark excluded.
+/// What libyaml takes for printable: neither tabs nor anything beyond the basic plane.
 fn is_printable(c: char) -> bool {
-    matches!(c, '\n' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}') && c != '\u{feff}'
-        || c > '\u{ffff}'
+    matches!(c, '\n' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
+        && c != '\u{feff}'
 }
 
 fn is_break(c: char) -> bool {
@@ -113,12 +114,8 @@ fn string(text: &str) -> Scalar {
             plain = false;
         }
         let (first, last) = (at == 0, at + 1 == chars.len());
-        if !is_printable(c) && !is_break(c) || c == '\t' || c == '\r' {
-            // A tab is no special character, but no plain one.
-            plain = false;
-            if c != '\t' {
-                single = false;
-            }
+        if !is_printable(c) {
+            (plain, single) = (false, false);
         }
         if c == ' ' {
             if first || last {
@@ -145,7 +142,9 @@ fn string(text: &str) -> Scalar {
         preceded_by_white = c == ' ' || c == '\t' || is_break(c);
     }
     // What would be read back as something else is quoted.
-    if plain && !matches!(resolve_plain(text), Value::String(same) if same == text && !looks_like_a_date(text)) {
+    if plain
+        && !matches!(resolve_plain(text), Value::String(same) if same == text && !looks_like_a_date(text))
+    {
         plain = false;
     }
     if matches!(text, "=" | "<<") {
@@ -264,7 +263,8 @@ impl Emitter {
         let chars: Vec<char> = text.chars().collect();
         let mut after_space = false;
         for (at, c) in chars.iter().copied().enumerate() {
-            let fold = c == ' ' && !is_key && !after_space && self.column > WIDTH && chars.get(at + 1) != Some(&' ');
+            let fold =
+                c == ' ' && !is_key && !after_space && self.column > WIDTH && chars.get(at + 1) != Some(&' ');
             after_space = c == ' ';
             if fold { self.line(indent) } else { self.put(c.encode_utf8(&mut [0; 4])) }
         }
@@ -277,8 +277,11 @@ impl Emitter {
         for (at, c) in chars.iter().copied().enumerate() {
             if c == ' ' {
                 let inner = at > 0 && at + 1 < chars.len();
-                let fold =
-                    !is_key && !after_space && self.column > WIDTH && inner && chars.get(at + 1) != Some(&' ');
+                let fold = !is_key
+                    && !after_space
+                    && self.column > WIDTH
+                    && inner
+                    && chars.get(at + 1) != Some(&' ');
                 after_space = true;
                 if fold { self.line(indent) } else { self.put(" ") }
             } else if is_break(c) {

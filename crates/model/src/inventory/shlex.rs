@@ -1,4 +1,4 @@
-//! Splits a host line of an INI inventory into words, as Python's `shlex.split(line, comments=True)` does.
+//! Splits a line into words as Python's `shlex.split` does: host lines of INI inventories, arguments of ssh.
 
 use std::ops::Range;
 
@@ -20,11 +20,11 @@ pub struct Unclosed {
     pub range: Range<usize>,
 }
 
-/// Splits `line` at white space; `#` starts a comment, even inside a bare word.
+/// Splits `line` at white space; with `comments`, `#` starts a comment, even inside a bare word.
 ///
 /// # Errors
 /// When a quote is not closed or the line ends in a backslash.
-pub fn split(line: &str) -> Result<Vec<Word>, Unclosed> {
+pub fn split(line: &str, comments: bool) -> Result<Vec<Word>, Unclosed> {
     let mut words = Vec::new();
     let mut chars = line.char_indices().peekable();
     let mut word: Option<(usize, String)> = None;
@@ -33,28 +33,19 @@ pub fn split(line: &str) -> Result<Vec<Word>, Unclosed> {
         match c {
             ' ' | '\t' | '\r' | '\n' => {
                 if let Some((start, text)) = word.take() {
-                    words.push(Word {
-                        text,
-                        range: start..at,
-                    });
+                    words.push(Word { text, range: start..at });
                 }
             }
-            '#' => {
+            '#' if comments => {
                 if let Some((start, text)) = word.take() {
-                    words.push(Word {
-                        text,
-                        range: start..at,
-                    });
+                    words.push(Word { text, range: start..at });
                 }
                 return Ok(words);
             }
             '\\' => {
                 let (_, text) = word.get_or_insert_with(|| (at, String::new()));
                 let Some((_, next)) = chars.next() else {
-                    return Err(Unclosed {
-                        what: '\\',
-                        range: at..end,
-                    });
+                    return Err(Unclosed { what: '\\', range: at..end });
                 };
                 text.push(next);
             }
@@ -62,10 +53,7 @@ pub fn split(line: &str) -> Result<Vec<Word>, Unclosed> {
                 let (_, text) = word.get_or_insert_with(|| (at, String::new()));
                 loop {
                     let Some((_, inner)) = chars.next() else {
-                        return Err(Unclosed {
-                            what: c,
-                            range: at..end,
-                        });
+                        return Err(Unclosed { what: c, range: at..end });
                     };
                     if inner == c {
                         break;
@@ -74,10 +62,7 @@ pub fn split(line: &str) -> Result<Vec<Word>, Unclosed> {
                     if inner == '\\' && c == '"' {
                         match chars.next() {
                             None => {
-                                return Err(Unclosed {
-                                    what: c,
-                                    range: at..end,
-                                });
+                                return Err(Unclosed { what: c, range: at..end });
                             }
                             Some((_, escaped)) => {
                                 if escaped != '"' && escaped != '\\' {
@@ -95,10 +80,7 @@ pub fn split(line: &str) -> Result<Vec<Word>, Unclosed> {
         }
     }
     if let Some((start, text)) = word.take() {
-        words.push(Word {
-            text,
-            range: start..end,
-        });
+        words.push(Word { text, range: start..end });
     }
     Ok(words)
 }
@@ -109,7 +91,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn words(line: &str) -> Vec<String> {
-        split(line).unwrap().into_iter().map(|w| w.text).collect()
+        split(line, true).unwrap().into_iter().map(|w| w.text).collect()
     }
 
     #[test]
@@ -119,26 +101,21 @@ mod tests {
         assert_eq!(words(r#"a b="x\"y\n" c=x\ y"#), ["a", "b=x\"y\\n", "c=x y"]);
         assert_eq!(words("a b=x#y z"), ["a", "b=x"]);
         assert_eq!(words("a b='x#y'"), ["a", "b=x#y"]);
+        assert_eq!(split("a#b", false).unwrap()[0].text, "a#b");
         assert_eq!(words("a ''"), ["a", ""]);
         assert_eq!(words(r#"a b="['x', 'y']""#), ["a", "b=['x', 'y']"]);
     }
 
     #[test]
     fn what_is_not_closed_is_named() {
-        assert_eq!(
-            split("a b='x").unwrap_err(),
-            Unclosed {
-                what: '\'',
-                range: 4..6
-            }
-        );
-        assert_eq!(split("a \\").unwrap_err().what, '\\');
+        assert_eq!(split("a b='x", true).unwrap_err(), Unclosed { what: '\'', range: 4..6 });
+        assert_eq!(split("a \\", true).unwrap_err().what, '\\');
     }
 
     proptest! {
         #[test]
         fn ranges_lie_in_the_line(line in "[a-c \\\\'\"#=é]{0,30}") {
-            if let Ok(words) = split(&line) {
+            if let Ok(words) = split(&line, true) {
                 for word in words {
                     prop_assert!(line.get(word.range.clone()).is_some());
                 }

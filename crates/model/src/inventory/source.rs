@@ -70,7 +70,8 @@ pub(super) fn read(builder: &mut Builder, source: &InventorySource) {
                     format!("check the path, or write `{path},` with a comma for a host of that name")
                 };
                 builder.diagnostics.push(
-                    Diagnostic::error("no-inventory", format!("the inventory `{path}` does not exist")).help(help),
+                    Diagnostic::error("no-inventory", format!("the inventory `{path}` does not exist"))
+                        .help(help),
                 );
             }
         }
@@ -210,7 +211,9 @@ fn detect(builder: &mut Builder, source: &Arc<Source>, named_yaml: bool) {
     }
     if is_blank(source.text()) {
         if named_yaml {
-            builder.diagnostics.push(Diagnostic::warning("empty-inventory", format!("`{}` is empty", source.name())));
+            builder
+                .diagnostics
+                .push(Diagnostic::warning("empty-inventory", format!("`{}` is empty", source.name())));
         }
         return;
     }
@@ -218,10 +221,12 @@ fn detect(builder: &mut Builder, source: &Arc<Source>, named_yaml: bool) {
     trial.graph = builder.graph.clone();
     ini::read(&mut trial, source);
     let ini_fails = trial.diagnostics.has_errors();
-    if ini_fails && (named_yaml || (documents.is_none() && syntax_is_yaml) || looks_like_yaml(source.text())) {
+    if ini_fails && (named_yaml || (documents.is_none() && syntax_is_yaml) || looks_like_yaml(source.text()))
+    {
         if complaints.is_empty() {
             let kind = root.map_or("nothing", |root| root.value.kind());
-            let at = root.map_or_else(|| Span::whole(source.clone()).first_line(), |root| root.head_span().clone());
+            let at = root
+                .map_or_else(|| Span::whole(source.clone()).first_line(), |root| root.head_span().clone());
             builder.error(
                 "bad-inventory",
                 format!("a YAML inventory is a map of groups, this is {kind}"),
@@ -242,10 +247,9 @@ fn is_blank(text: &str) -> bool {
 
 /// The first line that says something decides: `---` or a key without a section before it.
 fn looks_like_yaml(text: &str) -> bool {
-    text.lines()
-        .map(str::trim)
-        .find(|line| !(line.is_empty() || line.starts_with(['#', ';'])))
-        .is_some_and(|line| line == "---" || line.starts_with(['{', '-']) || (line.ends_with(':') && !line.contains('=')))
+    text.lines().map(str::trim).find(|line| !(line.is_empty() || line.starts_with(['#', ';']))).is_some_and(
+        |line| line == "---" || line.starts_with(['{', '-']) || (line.ends_with(':') && !line.contains('=')),
+    )
 }
 
 fn yaml_root(builder: &mut Builder, root: &Node, documents: &[Node]) {

@@ -50,8 +50,11 @@ impl VarsFiles {
                 }
                 if !folder.is_dir() {
                     builder.diagnostics.push(
-                        Diagnostic::warning("not-a-folder", format!("`{folder}` is passed over: it is not a folder"))
-                            .help("put files named after groups or hosts into a folder of this name"),
+                        Diagnostic::warning(
+                            "not-a-folder",
+                            format!("`{folder}` is passed over: it is not a folder"),
+                        )
+                        .help("put files named after groups or hosts into a folder of this name"),
                     );
                     continue;
                 }
@@ -84,7 +87,11 @@ fn read_entity(builder: &mut Builder, folder: &Utf8Path, name: &str) -> Found {
         );
     }
     let mut paths = Vec::new();
-    if path.is_dir() { folder_files(builder, &path, 0, &mut paths) } else { paths.push(path) }
+    if path.is_dir() {
+        folder_files(builder, &path, 0, &mut paths)
+    } else {
+        paths.push(path)
+    }
     for path in paths {
         read_file(builder, &path, &mut found);
     }
@@ -121,7 +128,9 @@ fn read_file(builder: &mut Builder, path: &Utf8Path, found: &mut Found) {
     let source = match Source::read(path.as_std_path()) {
         Ok(source) => source,
         Err(error) => {
-            builder.diagnostics.push(Diagnostic::error("unreadable", format!("`{path}` cannot be read: {error}")));
+            builder
+                .diagnostics
+                .push(Diagnostic::error("unreadable", format!("`{path}` cannot be read: {error}")));
             return;
         }
     };

@@ -160,11 +160,14 @@ fn host(builder: &mut Builder, group: GroupId, key: &Node, value: &Node) {
         None => {
             builder.error(
                 "bad-host",
-                format!("the variables of the host `{pattern}` must be a map, this is {}", value.value.kind()),
+                format!(
+                    "the variables of the host `{pattern}` must be a map, this is {}",
+                    value.value.kind()
+                ),
                 value.head_span(),
                 "write one `name: value` a line below the host",
             );
-            return;
+            &[]
         }
     };
     let assignments: Vec<Assignment> =

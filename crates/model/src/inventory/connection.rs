@@ -1,0 +1,400 @@
+//! How a host is reached: the `ansible_*` variables of connections and of `become`.
+//!
+//! Facts: the options of `ansible/plugins/connection/ssh.py` and `ansible/plugins/become/sudo.py`. Where two names mean the
+//! same, the later one in their lists wins, as in Ansible.
+
+use std::cell::RefCell;
+
+use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value};
+use secrecy::SecretString;
+
+use super::ssh_args::SshOptions;
+use super::{encrypted_value, is_encrypted};
+
+/// What carries the commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// An SSH session.
+    Ssh,
+    /// Processes of this machine.
+    Local,
+}
+
+/// What is done about the key of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostKeyChecking {
+    /// Only known keys.
+    Strict,
+    /// Unknown keys are learned; changed keys are refused.
+    AcceptNew,
+    /// Any key.
+    Off,
+}
+
+/// Another user than the one who logs in; the method is sudo.
+#[derive(Debug, Clone)]
+pub struct Become {
+    /// `ansible_become_user`, `root` by default.
+    pub user: String,
+    /// `ansible_become_password`.
+    pub password: Option<SecretString>,
+}
+
+/// How a host is reached and as whom. Paths are as written: `~` is not expanded.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    /// SSH or this machine.
+    pub transport: Transport,
+    /// Name or IP address, an IPv6 address without brackets: `ansible_host`, else the name of the host.
+    pub address: String,
+    /// `ansible_port`; `None` leaves it to the configuration of ssh, 22 by default.
+    pub port: Option<u16>,
+    /// `ansible_user`; `None` is the user who runs `converge`.
+    pub user: Option<String>,
+    /// `ansible_ssh_private_key_file` and `-i`, in the order in which they are tried.
+    pub key_files: Vec<String>,
+    /// Only `key_files`, no other key of the agent.
+    pub identities_only: bool,
+    /// `ansible_password`.
+    pub password: Option<SecretString>,
+    /// Another user for the work, where `ansible_become` is set.
+    pub become_user: Option<Become>,
+    /// `ansible_host_key_checking` and `StrictHostKeyChecking`; `None` is the default, strict.
+    pub host_key_checking: Option<HostKeyChecking>,
+    /// `UserKnownHostsFile`; `None` is the default, an empty list is `/dev/null`.
+    pub known_hosts: Option<Vec<String>>,
+    /// The name under which the host key is looked up.
+    pub host_key_alias: Option<String>,
+    /// `ansible_ssh_timeout`, `ansible_timeout` or `ConnectTimeout`, in seconds.
+    pub timeout: Option<u64>,
+}
+
+/// Reads variables, resolves their templates and collects complaints.
+struct Reader<L, R> {
+    lookup: L,
+    resolve: R,
+    found: RefCell<Diagnostics>,
+}
+
+impl<L, R> Reader<L, R>
+where
+    L: Fn(&str) -> Option<Node>,
+    R: Fn(&Node) -> Result<Node, Diagnostics>,
+{
+    fn say(&self, diagnostic: Diagnostic) {
+        self.found.borrow_mut().push(diagnostic);
+    }
+
+    /// The last of several names that has a value, resolved; null and empty text count as unset.
+    fn get(&self, names: &[&str]) -> Option<(String, Node)> {
+        let unset = |node: &Node| node.is_null() || node.as_str() == Some("");
+        let (name, node) = names.iter().rev().find_map(|name| {
+            let node = (self.lookup)(name)?;
+            (!unset(&node)).then_some((*name, node))
+        })?;
+        if is_encrypted(&node) {
+            self.say(encrypted_value(name, &node));
+            return None;
+        }
+        match (self.resolve)(&node) {
+            Ok(resolved) if unset(&resolved) => None,
+            Ok(resolved) => Some((name.to_owned(), resolved)),
+            Err(more) => {
+                self.found.borrow_mut().extend(more);
+                None
+            }
+        }
+    }
+
+    fn wrong(&self, name: &str, node: &Node, expected: &str) {
+        self.say(
+            Diagnostic::error(
+                "wrong-type",
+                format!("`{name}` must be {expected}, this is {}", node.value.kind()),
+            )
+            .at(&node.span),
+        );
+    }
+
+    fn text(&self, names: &[&str]) -> Option<(String, Span)> {
+        let (name, node) = self.get(names)?;
+        match node.value {
+            Value::List(_) | Value::Map(_) | Value::Bool(_) => {
+                self.wrong(&name, &node, "a string");
+                None
+            }
+            _ => node.scalar_text().map(|text| (text, node.span)),
+        }
+    }
+
+    fn secret(&self, names: &[&str]) -> Option<SecretString> {
+        self.text(names).map(|(text, _)| SecretString::from(text))
+    }
+
+    fn whole<T: TryFrom<i64>>(&self, names: &[&str], expected: &str) -> Option<T> {
+        let (name, node) = self.get(names)?;
+        let number = match &node.value {
+            Value::Int(n) => Some(*n),
+            Value::String(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        let value = number.filter(|n| *n >= 0).and_then(|n| T::try_from(n).ok());
+        if value.is_none() {
+            let shown = node.scalar_text().unwrap_or_else(|| node.value.kind().to_owned());
+            self.say(
+                Diagnostic::error("wrong-type", format!("`{name}` must be {expected}, this is `{shown}`"))
+                    .at(&node.span),
+            );
+        }
+        value
+    }
+
+    /// What Ansible takes for true and false.
+    fn truth(&self, names: &[&str]) -> Option<bool> {
+        let (name, node) = self.get(names)?;
+        let text = node.scalar_text().unwrap_or_default().to_ascii_lowercase();
+        match text.as_str() {
+            "true" | "yes" | "y" | "on" | "t" | "1" | "1.0" => Some(true),
+            "false" | "no" | "n" | "off" | "f" | "0" | "0.0" => Some(false),
+            _ => {
+                self.wrong(&name, &node, "true or false");
+                None
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Reads how the host `name` is reached. `lookup` gives the winning value of a variable as it is written, `resolve`
+    /// renders its templates. The second value holds warnings.
+    ///
+    /// # Errors
+    /// Values of the wrong type, connections and `become` methods that are not supported, encrypted values, and
+    /// whatever `resolve` complains about: all of them.
+    pub fn resolve(
+        name: &str,
+        lookup: impl Fn(&str) -> Option<Node>,
+        resolve: impl Fn(&Node) -> Result<Node, Diagnostics>,
+    ) -> Result<(Self, Diagnostics), Diagnostics> {
+        let reader = Reader { lookup, resolve, found: RefCell::default() };
+        let transport = transport(&reader);
+        // ssh takes the first of two options: `ssh_args` stand before the variables, the others behind them.
+        let mut first = SshOptions::default();
+        let mut last = SshOptions::default();
+        for (variable, is_first) in [
+            ("ansible_ssh_args", true),
+            ("ansible_ssh_common_args", false),
+            ("ansible_ssh_extra_args", false),
+        ] {
+            if let Some((text, at)) = reader.text(&[variable]) {
+                let options = if is_first { &mut first } else { &mut last };
+                options.add(variable, &text, &at, &mut reader.found.borrow_mut());
+            }
+        }
+        for variable in ["ansible_ssh_private_key", "ansible_private_key", "ansible_ssh_pkcs11_provider"] {
+            if let Some((variable, node)) = reader.get(&[variable]) {
+                reader.say(
+                    Diagnostic::error("unsupported", format!("`{variable}` is not supported"))
+                        .at(&node.span.first_line())
+                        .help("save the key in a file and name it in ansible_ssh_private_key_file, or use the agent"),
+                );
+            }
+        }
+        let address = reader
+            .text(&["ansible_host", "ansible_ssh_host"])
+            .map_or_else(|| name.to_owned(), |(text, _)| text);
+        let address = address
+            .strip_prefix('[')
+            .and_then(|inner| inner.strip_suffix(']'))
+            .map(str::to_owned)
+            .unwrap_or(address);
+        let port: Option<u16> =
+            reader.whole(&["ansible_port", "ansible_ssh_port"], "a number from 1 to 65535");
+        let user = reader.text(&["ansible_user", "ansible_ssh_user"]).map(|(text, _)| text);
+        let key =
+            reader.text(&["ansible_private_key_file", "ansible_ssh_private_key_file"]).map(|(text, _)| text);
+        let timeout = reader.whole(&["ansible_timeout", "ansible_ssh_timeout"], "whole seconds");
+        let checking = reader.truth(&["ansible_host_key_checking", "ansible_ssh_host_key_checking"]);
+        // As in Ansible, `false` turns the check off and `true` says nothing.
+        let checking = checking.filter(|checking| !checking).map(|_| HostKeyChecking::Off);
+        let password = reader.secret(&["ansible_password", "ansible_ssh_pass", "ansible_ssh_password"]);
+        let become_user = become_of(&reader);
+        let mut key_files = first.identity_files;
+        key_files.extend(key);
+        key_files.extend(last.identity_files);
+        let connection = Self {
+            transport,
+            address,
+            port: first.port.or(port.filter(|port| *port != 0)).or(last.port),
+            user: first.user.or(user).or(last.user),
+            key_files,
+            identities_only: first.identities_only.or(last.identities_only).unwrap_or(false),
+            password,
+            become_user,
+            host_key_checking: first.host_key_checking.or(checking).or(last.host_key_checking),
+            known_hosts: first.known_hosts.or(last.known_hosts),
+            host_key_alias: first.host_key_alias.or(last.host_key_alias),
+            timeout: first.timeout.or(timeout).or(last.timeout),
+        };
+        let found = reader.found.into_inner();
+        if found.has_errors() { Err(found) } else { Ok((connection, found)) }
+    }
+}
+
+fn transport<L, R>(reader: &Reader<L, R>) -> Transport
+where
+    L: Fn(&str) -> Option<Node>,
+    R: Fn(&Node) -> Result<Node, Diagnostics>,
+{
+    let Some((text, at)) = reader.text(&["ansible_connection"]) else {
+        return Transport::Ssh;
+    };
+    match text.strip_prefix("ansible.builtin.").unwrap_or(&text) {
+        "ssh" | "smart" | "paramiko" | "paramiko_ssh" => {}
+        "local" => return Transport::Local,
+        other => reader.say(
+            Diagnostic::error("unsupported", format!("the connection `{other}` is not supported"))
+                .label(&at, "asked for here")
+                .help("write ssh or local"),
+        ),
+    }
+    Transport::Ssh
+}
+
+fn become_of<L, R>(reader: &Reader<L, R>) -> Option<Become>
+where
+    L: Fn(&str) -> Option<Node>,
+    R: Fn(&Node) -> Result<Node, Diagnostics>,
+{
+    if !reader.truth(&["ansible_become"]).unwrap_or(false) {
+        return None;
+    }
+    if let Some((method, at)) = reader.text(&["ansible_become_method"])
+        && method.strip_prefix("ansible.builtin.").unwrap_or(&method) != "sudo"
+    {
+        reader.say(
+            Diagnostic::error("unsupported", format!("`ansible_become_method: {method}` is not there yet"))
+                .at(&at)
+                .help("use sudo, or log in as the user that does the work"),
+        );
+    }
+    for variable in ["ansible_become_exe", "ansible_sudo_exe", "ansible_become_flags", "ansible_sudo_flags"] {
+        if let Some((variable, node)) = reader.get(&[variable]) {
+            let harmless = match node.as_str() {
+                Some(text) if variable.ends_with("_exe") => text == "sudo",
+                Some(text) => text.split_whitespace().all(|flag| matches!(flag, "-H" | "-S" | "-n")),
+                None => false,
+            };
+            if !harmless {
+                reader.say(
+                    Diagnostic::warning(
+                        "unsupported",
+                        format!("`{variable}` is not supported; it is ignored"),
+                    )
+                    .at(&node.span)
+                    .help("sudo is run as `sudo -H -S`"),
+                );
+            }
+        }
+    }
+    Some(Become {
+        user: reader
+            .text(&["ansible_become_user", "ansible_sudo_user"])
+            .map_or_else(|| "root".to_owned(), |(text, _)| text),
+        password: reader.secret(&["ansible_become_password", "ansible_become_pass", "ansible_sudo_pass"]),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use converge_syntax::{Dialect, Source, parse_yaml};
+    use secrecy::ExposeSecret;
+
+    fn resolve(yaml: &str) -> Result<(Connection, Diagnostics), Diagnostics> {
+        let root = parse_yaml(Source::new("vars.yaml", yaml), Dialect::Ansible).unwrap().remove(0);
+        Connection::resolve("h1", |name| root.get(name).cloned(), |node| Ok(node.clone()))
+    }
+
+    #[test]
+    fn defaults() {
+        let (connection, warnings) = resolve("x: 1").unwrap();
+        assert!(warnings.is_empty());
+        assert_eq!(connection.address, "h1");
+        assert_eq!(connection.transport, Transport::Ssh);
+        assert_eq!((connection.port, connection.timeout), (None, None));
+        assert!(connection.become_user.is_none() && connection.host_key_checking.is_none());
+    }
+
+    #[test]
+    fn every_variable_is_read() {
+        let (connection, warnings) = resolve(
+            "ansible_host: '[2001:db8::1]'\nansible_port: '2222'\nansible_user: ops\nansible_ssh_private_key_file: ~/k\n\
+             ansible_password: geheim\nansible_become: yes\nansible_become_user: app\nansible_become_pass: auch\n\
+             ansible_host_key_checking: false\nansible_timeout: 7\nansible_connection: ansible.builtin.ssh\n\
+             ansible_ssh_common_args: -o UserKnownHostsFile=/tmp/kh -o 'HostKeyAlias lab' -oStrictHostKeyChecking=yes -p 1 -i k2 -C\n",
+        )
+        .unwrap();
+        assert!(warnings.is_empty(), "{warnings}");
+        assert_eq!(connection.address, "2001:db8::1");
+        assert_eq!(connection.port, Some(2222));
+        assert_eq!(connection.user.as_deref(), Some("ops"));
+        assert_eq!(connection.key_files, ["~/k", "k2"]);
+        assert_eq!(connection.password.as_ref().unwrap().expose_secret(), "geheim");
+        let become_user = connection.become_user.as_ref().unwrap();
+        assert_eq!(become_user.user, "app");
+        assert_eq!(become_user.password.as_ref().unwrap().expose_secret(), "auch");
+        assert_eq!(connection.host_key_checking, Some(HostKeyChecking::Off));
+        assert_eq!(connection.known_hosts.as_deref(), Some(&["/tmp/kh".to_owned()][..]));
+        assert_eq!(connection.host_key_alias.as_deref(), Some("lab"));
+        assert_eq!(connection.timeout, Some(7));
+        assert!(!format!("{connection:?}").contains("geheim"));
+    }
+
+    #[test]
+    fn the_later_name_wins() {
+        let (connection, _) =
+            resolve("ansible_ssh_host: b\nansible_host: a\nansible_ssh_user: ''\nansible_user: u").unwrap();
+        assert_eq!(connection.address, "b");
+        assert_eq!(connection.user.as_deref(), Some("u"));
+    }
+
+    #[test]
+    fn what_is_not_supported_is_said() {
+        let codes = |yaml: &str| -> Vec<(&'static str, usize)> {
+            let found = match resolve(yaml) {
+                Ok((_, found)) | Err(found) => found,
+            };
+            found.iter().map(|d| (d.code, d.span().map_or(0, Span::line))).collect()
+        };
+        assert_eq!(codes("ansible_connection: docker"), [("unsupported", 1)]);
+        assert_eq!(codes("ansible_become: true\nansible_become_method: su"), [("unsupported", 2)]);
+        assert_eq!(codes("ansible_become_method: su"), []);
+        assert_eq!(
+            codes("ansible_port: 70000\nansible_become: maybe"),
+            [("wrong-type", 1), ("wrong-type", 2)]
+        );
+        assert_eq!(
+            codes("a: 1\nansible_password: !vault |\n  $ANSIBLE_VAULT;1.1;AES256\n  61\n"),
+            [("vault", 3)]
+        );
+        assert_eq!(codes("ansible_ssh_common_args: -o Cipher=x"), [("ssh-option", 1)]);
+        assert!(resolve("ansible_ssh_common_args: -o Cipher=x").is_ok());
+        assert!(resolve("ansible_ssh_common_args: -o ProxyJump=bastion").is_err());
+        assert!(resolve("ansible_ssh_common_args: '-o Port=x'").is_err());
+        assert!(resolve("ansible_ssh_common_args: \"-o 'Port=1\"").is_err());
+        let same = resolve(
+            "ansible_ssh_common_args: -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=15",
+        );
+        assert!(same.unwrap().1.is_empty());
+    }
+
+    #[test]
+    fn templates_go_through_the_resolver() {
+        let node = Node::new("{{ broken", Span::nowhere("test"));
+        let lookup = |name: &str| (name == "ansible_user").then(|| node.clone());
+        let error = Connection::resolve("h", lookup, |_| Err(Diagnostic::error("template", "no").into()))
+            .unwrap_err();
+        assert_eq!(error.len(), 1);
+    }
+}
