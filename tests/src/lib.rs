@@ -1,0 +1,230 @@
+//! A world for tests of the whole: throw-away real hosts, a project in a temporary folder, and the real binary.
+
+use converge_lab::{Host, Lab, LabOptions};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+/// Whatever goes wrong in a test's surroundings.
+pub type Error = Box<dyn std::error::Error>;
+
+/// Hosts and a project.
+pub struct World {
+    lab: Lab,
+    hosts: Vec<Host>,
+    dir: TempDir,
+}
+
+/// How a run of the binary ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// Its exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Everything that was printed.
+    pub fn all(&self) -> String {
+        format!("{}\n{}", self.stdout, self.stderr)
+    }
+
+    /// Checks the exit code.
+    ///
+    /// # Panics
+    /// When it is another; everything that was printed is shown.
+    #[track_caller]
+    pub fn expect(self, code: i32) -> Self {
+        assert_eq!(
+            self.code,
+            Some(code),
+            "exit code\n--- stdout\n{}\n--- stderr\n{}",
+            self.stdout,
+            self.stderr
+        );
+        self
+    }
+
+    /// Checks that this was printed.
+    ///
+    /// # Panics
+    /// When it was not.
+    #[track_caller]
+    pub fn says(self, text: &str) -> Self {
+        assert!(
+            self.all().contains(text),
+            "nobody says {text:?}\n--- stdout\n{}\n--- stderr\n{}",
+            self.stdout,
+            self.stderr
+        );
+        self
+    }
+
+    /// Standard output as JSON.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn json(&self) -> Result<serde_json::Value, Error> {
+        Ok(serde_json::from_str(&self.stdout).map_err(|e| format!("{e}: {}", self.stdout))?)
+    }
+}
+
+/// The binary, built once.
+///
+/// # Errors
+/// It does not build.
+pub fn binary() -> Result<PathBuf, Error> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        // target/PROFILE/deps/test-HASH → target/PROFILE/converge
+        let own = std::env::current_exe().map_err(|e| e.to_string())?;
+        let profile = own.parent().and_then(Path::parent).ok_or("no folder of the test")?;
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.args(["build", "--quiet", "--locked", "--package", "converge-cli", "--bin", "converge"]);
+        if profile.file_name() == Some(OsStr::new("release")) {
+            build.arg("--release");
+        }
+        let status = build.current_dir(root()).status().map_err(|e| e.to_string())?;
+        if status.success() {
+            Ok(profile.join("converge"))
+        } else {
+            Err("the binary does not build".to_owned())
+        }
+    });
+    Ok(built.clone()?)
+}
+
+/// The checkout.
+pub fn root() -> &'static Path {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own)
+}
+
+impl World {
+    /// A lab of this name with so many hosts, and a project whose inventory `hosts.yaml` names them as group `lab`.
+    ///
+    /// # Errors
+    /// The lab cannot be made.
+    pub fn new(name: &str, hosts: u8) -> Result<Self, Error> {
+        let lab = Lab::open(LabOptions::new(name))?;
+        let hosts = lab.up(hosts)?;
+        lab.write_ssh_files()?;
+        let world = Self { lab, hosts, dir: TempDir::new()? };
+        world.write("hosts.yaml", &world.inventory(""))?;
+        Ok(world)
+    }
+
+    /// The inventory's text, with more variables for all hosts (lines of `key: value`).
+    pub fn inventory(&self, more: &str) -> String {
+        let mut text = String::from("lab:\n  hosts:\n");
+        for host in &self.hosts {
+            text.push_str(&format!("    {}: {{ansible_host: {}}}\n", host.name(), host.address()));
+        }
+        text.push_str("  vars:\n    ansible_user: root\n");
+        text.push_str(&format!("    ansible_ssh_private_key_file: {}\n", self.lab.identity().display()));
+        text.push_str(&format!(
+            "    ansible_ssh_common_args: -o UserKnownHostsFile={} -o StrictHostKeyChecking=yes\n",
+            self.lab.known_hosts().display()
+        ));
+        for line in more.lines() {
+            text.push_str(&format!("    {line}\n"));
+        }
+        text
+    }
+
+    /// The lab.
+    pub fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    /// The hosts, h1 first.
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// The project's folder.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Puts a file into the project.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn write(&self, path: &str, text: &str) -> Result<(), Error> {
+        let path = self.dir.path().join(path);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        Ok(std::fs::write(path, text)?)
+    }
+
+    /// Puts a role into the project and a playbook `playbooks/site.yaml` that gives all hosts this role alone.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn only_role(&self, name: &str, role: &str) -> Result<(), Error> {
+        self.write(&format!("roles/{name}/role.yaml"), role)?;
+        self.write("playbooks/site.yaml", &format!("- hosts: lab\n  roles: [{name}]\n"))
+    }
+
+    /// The binary, to be started in the project's folder with this machine's ssh agent and home out of sight.
+    ///
+    /// # Errors
+    /// It does not build.
+    pub fn command(&self, args: &[&str]) -> Result<Command, Error> {
+        let mut command = Command::new(binary()?);
+        command
+            .args(args)
+            .current_dir(self.dir.path())
+            .env("HOME", self.dir.path())
+            .env_remove("SSH_AUTH_SOCK")
+            .env_remove("XDG_STATE_HOME")
+            .stdin(Stdio::null());
+        Ok(command)
+    }
+
+    /// Runs the binary in the project's folder.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn converge(&self, args: &[&str]) -> Result<Ran, Error> {
+        ran(&mut self.command(args)?)
+    }
+}
+
+/// Runs a command to its end.
+///
+/// # Errors
+/// It cannot be started.
+pub fn ran(command: &mut Command) -> Result<Ran, Error> {
+    let output = command.output()?;
+    Ok(Ran {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
+
+/// What tells two states of a whole host apart: every path below `/` (but for what the kernel and a login write) with its
+/// type, mode, owner, size, mtime and digest.
+///
+/// # Errors
+/// The host does not answer.
+pub fn whole_file_system(host: &Host) -> Result<Vec<String>, Error> {
+    // /var/log: journald and sshd's login records. /run, /proc, /sys, /dev: not on disk. lastlog and wtmp are in /var/log.
+    let script = "cd / && find . -xdev \\( -path ./proc -o -path ./sys -o -path ./dev -o -path ./run -o -path ./tmp \
+        -o -path ./var/log -o -path ./var/lib/systemd/timers -o -path ./var/lib/sudo \\) -prune -o \\( -type f -printf '%p %y %m %u %g %s %T@ ' \
+        -exec sh -c 'sha256sum <\"$1\"' _ {} \\; \\) -o -printf '%p %y %m %u %g %l %T@\\n' | LC_ALL=C sort";
+    let output = host.exec(script)?;
+    if !output.success() {
+        return Err(format!("find: {}", output.stderr).into());
+    }
+    Ok(output.stdout.lines().map(str::to_owned).collect())
+}

@@ -1,0 +1,95 @@
+//! The walls between the crates, held against `cargo metadata`.
+
+use cargo_metadata::{DependencyKind, MetadataCommand, Package};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Crate → the crates of this workspace that it may use.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("syntax", &[]),
+    ("resource", &[]),
+    ("template", &["syntax"]),
+    ("model", &["syntax", "template", "resource"]),
+    ("objects", &["resource"]),
+    ("resources", &["resource", "objects"]),
+    ("planner", &["model", "resource", "objects", "resources", "syntax"]),
+    ("ssh", &[]),
+    ("store", &["resource", "objects"]),
+    (
+        "engine",
+        &["syntax", "template", "model", "resource", "objects", "resources", "planner", "ssh", "store"],
+    ),
+    ("render", &["engine", "resource", "objects", "planner", "model", "syntax"]),
+    ("lab", &[]),
+];
+
+/// Crates that know no I/O, and what would bring it.
+const PURE: &[&str] = &["syntax", "resource", "objects", "resources", "planner"];
+const RUNTIMES: &[&str] = &["tokio", "russh", "kube", "reqwest", "hyper", "async-std", "smol"];
+
+fn packages() -> BTreeMap<String, Package> {
+    let metadata =
+        MetadataCommand::new().no_deps().other_options(vec!["--locked".to_owned()]).exec().unwrap();
+    metadata
+        .packages
+        .into_iter()
+        .filter_map(|p| {
+            let name = p.name.strip_prefix("converge-")?.to_owned();
+            Some((name, p))
+        })
+        .collect()
+}
+
+fn uses(package: &Package) -> BTreeSet<String> {
+    let normal = package.dependencies.iter().filter(|d| d.kind == DependencyKind::Normal);
+    normal.map(|d| d.name.clone()).collect()
+}
+
+#[test]
+fn every_crate_uses_only_what_it_may() {
+    let packages = packages();
+    for (name, package) in packages.iter().filter(|(n, _)| !["cli", "tests"].contains(&n.as_str())) {
+        let (_, allowed) =
+            ALLOWED.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("{name} is not on the list"));
+        for used in uses(package).iter().filter_map(|u| u.strip_prefix("converge-")) {
+            assert!(allowed.contains(&used), "converge-{name} may not use converge-{used}");
+        }
+    }
+}
+
+#[test]
+fn kinds_do_no_io_and_ssh_knows_no_resource() {
+    let packages = packages();
+    for name in PURE {
+        let used = uses(&packages[*name]);
+        assert!(RUNTIMES.iter().all(|r| !used.contains(*r)), "converge-{name} uses a runtime: {used:?}");
+    }
+    assert!(uses(&packages["ssh"]).iter().all(|u| !u.starts_with("converge-")));
+}
+
+/// `print!` and its like stand only in `render` and `cli`; `lab` has a small tool for contributors with its own exception.
+#[test]
+fn only_render_and_cli_print() {
+    let print = regex::Regex::new(r"\b(e?print(ln)?|dbg)!\s*\(").unwrap();
+    let mut found = Vec::new();
+    for (name, package) in
+        packages().iter().filter(|(n, _)| !["render", "cli", "tests", "lab"].contains(&n.as_str()))
+    {
+        let source = package.manifest_path.parent().unwrap().join("src");
+        let mut folders = vec![source.into_std_path_buf()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|e| e == "rs") {
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+                    if code.lines().any(|l| !l.trim_start().starts_with("//") && print.is_match(l)) {
+                        found.push(format!("{name}: {}", path.display()));
+                    }
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
