@@ -43,13 +43,30 @@ impl Line {
     }
 }
 
+/// The two TAP devices of a delay line.
+pub(crate) struct Taps([SyncDevice; 2]);
+
+impl Taps {
+    /// Opens both devices, which must exist and belong to the caller.
+    pub(crate) fn open(a: &str, b: &str) -> Result<Self> {
+        Ok(Self([open(a)?, open(b)?]))
+    }
+
+    /// Forwards frames until `stop` says so or a device is taken away.
+    pub(crate) fn forward(&self, delay: Duration, stop: &dyn Fn() -> bool) -> Result<()> {
+        forward_between(&self.0, delay, stop)
+    }
+}
+
 /// Forwards frames between the TAP devices `a` and `b`, each held for `delay` (one way), until `stop` says so or a device
 /// is taken away.
 ///
 /// Both devices must exist and belong to the caller. Errors are those of the devices.
 pub fn forward(a: &str, b: &str, delay: Duration, stop: &dyn Fn() -> bool) -> Result<()> {
-    let taps = [open(a)?, open(b)?];
-    let [a, b] = &taps;
+    Taps::open(a, b)?.forward(delay, stop)
+}
+
+fn forward_between([a, b]: &[SyncDevice; 2], delay: Duration, stop: &dyn Fn() -> bool) -> Result<()> {
     let (mut to_b, mut to_a) = (Line::default(), Line::default());
     let mut buffer = vec![0_u8; FRAME];
     while !stop() {

@@ -34,4 +34,4 @@ pub use delay::forward as forward_with_delay;
 pub use error::LabError;
 pub use host::{ExecOutput, Host};
 pub use packages::ensure as ensure_packages;
-pub use session::{Lab, LabOptions, default_cache_dir, wipe};
+pub use session::{Lab, LabOptions, default_cache_dir, make_cache, wipe};

@@ -132,7 +132,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, LabError> {
             if let Some([a, b]) = lab.prepare_rtt(*milliseconds)? {
                 let mut line = Command::new("setsid");
                 line.arg(std::env::current_exe()?).args(["delay", &a, &b, &(milliseconds * 500).to_string()]);
-                line.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+                line.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
             }
         }
         Action::Wipe => wipe(&default_cache_dir())?,

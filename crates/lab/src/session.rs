@@ -282,10 +282,11 @@ impl Lab {
         let Some([a, b]) = self.prepare_rtt(milliseconds)? else { return Ok(()) };
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
-        let delay = Duration::from_micros(milliseconds * 500);
+        let delay = Duration::from_micros(milliseconds.saturating_mul(500));
+        let taps = delay::Taps::open(&a, &b)?;
         let thread = std::thread::Builder::new().name("lab-delay".to_owned()).spawn(move || {
             prefer_this_thread();
-            delay::forward(&a, &b, delay, &|| seen.load(Ordering::Relaxed))
+            taps.forward(delay, &|| seen.load(Ordering::Relaxed))
         })?;
         *locked(&self.inner.delay) = Some(DelayLine { stop, thread });
         Ok(())
@@ -366,15 +367,13 @@ pub fn wipe(cache: &Path) -> Result<()> {
 }
 
 fn check_name(name: &str) -> Result<()> {
-    // `base…` are the cache's own.
-    if is_name(name) && !name.starts_with("base") {
-        Ok(())
-    } else {
-        Err(LabError::Name(name.to_owned(), "lab"))
-    }
+    // The cache's own directories.
+    let reserved = ["base", "tools", "venv"].iter().any(|own| name.starts_with(own));
+    if is_name(name) && !reserved { Ok(()) } else { Err(LabError::Name(name.to_owned(), "lab")) }
 }
 
-fn make_cache(cache: &Path) -> Result<()> {
+/// Makes the directory that labs and tests cache things in, owned by the caller, when it is not there yet.
+pub fn make_cache(cache: &Path) -> Result<()> {
     if cache.is_dir() {
         return Ok(());
     }
@@ -485,7 +484,7 @@ mod tests {
     #[test]
     fn names_of_the_cache_are_refused() {
         assert!(check_name("t-lab").is_ok());
-        for bad in ["base-1", "../x", "", "Ab", "a b", "1a"] {
+        for bad in ["base-1", "tools", "../x", "", "Ab", "a b", "1a"] {
             assert!(check_name(bad).is_err(), "{bad}");
         }
     }

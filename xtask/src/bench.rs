@@ -1,0 +1,280 @@
+//! How fast it is, beside the floor: OpenSSH with one script.
+
+use crate::process::{Result, cargo, output, run as run_command, shown, target_dir, workspace};
+use crate::workload;
+use converge_lab::{Host, Lab, LabOptions};
+use fs_err as fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What to measure.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Runs of each case; the median counts.
+    #[arg(long, default_value_t = 3)]
+    runs: usize,
+    /// Numbers of hosts.
+    #[arg(long, value_delimiter = ',', default_values_t = [1_u8, 10])]
+    hosts: Vec<u8>,
+    /// Round-trip times in milliseconds.
+    #[arg(long, value_delimiter = ',', default_values_t = [0_u64, 20])]
+    rtt: Vec<u64>,
+    /// Measure with this binary instead of a release build.
+    #[arg(long)]
+    converge: Option<PathBuf>,
+    /// Write the table to this file too.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Only write the workload's templates into the checkout.
+    #[arg(long)]
+    write_templates: bool,
+}
+
+/// One row of the table, in seconds.
+struct Row {
+    case: &'static str,
+    hosts: u8,
+    rtt: u64,
+    floor: Vec<f64>,
+    converge: Vec<f64>,
+    aim: f64,
+}
+
+struct Bench<'a> {
+    lab: &'a Lab,
+    converge: &'a Path,
+    scratch: &'a Path,
+}
+
+/// Measures and prints a Markdown table.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.write_templates {
+        return workload::write();
+    }
+    let converge = match &arguments.converge {
+        Some(path) => path.clone(),
+        None => {
+            run_command(&mut cargo(&[
+                "build",
+                "--release",
+                "--locked",
+                "-p",
+                "converge-cli",
+                "--bin",
+                "converge",
+            ]))?;
+            target_dir().join("release/converge")
+        }
+    };
+    let scratch = tempfile::tempdir()?;
+    let most = arguments.hosts.iter().copied().max().ok_or("no number of hosts was given")?;
+    let lab = Lab::open(LabOptions::new("bench"))?;
+    let all = lab.up(most)?;
+    let bench = Bench { lab: &lab, converge: &converge, scratch: scratch.path() };
+    let mut rows = Vec::new();
+    for rtt in &arguments.rtt {
+        for count in &arguments.hosts {
+            let hosts = all.get(..usize::from(*count)).ok_or("fewer hosts are up than are needed")?;
+            rows.extend(bench.measure(hosts, *count, *rtt, arguments.runs.max(1))?);
+        }
+    }
+    lab.down()?;
+    let table = table(&rows, arguments.runs);
+    println!("\n{table}");
+    if let Some(path) = &arguments.out {
+        fs::write(path, table)?;
+    }
+    Ok(())
+}
+
+impl Bench<'_> {
+    /// The two rows of one fleet; the floor and converge take turns.
+    fn measure(&self, hosts: &[Host], count: u8, rtt: u64, runs: usize) -> Result<[Row; 2]> {
+        let inventory = self.inventory(hosts)?;
+        let row = |case, aim| Row { case, hosts: count, rtt, floor: Vec::new(), converge: Vec::new(), aim };
+        let (mut first, mut noop) = (row("first apply", 2.0), row("no-op", 1.5));
+        let payloads = hosts.iter().map(|host| self.payload(host)).collect::<Result<Vec<_>>>()?;
+        for turn in 1..=runs {
+            self.fresh(hosts, rtt)?;
+            let floor = self.floor_apply(hosts, &payloads)?;
+            // The last state is converge's own: the no-op below is measured on it.
+            self.fresh(hosts, rtt)?;
+            let converge = self.apply(&inventory)?;
+            println!(
+                "first apply, {count} hosts, {rtt} ms, run {turn}: floor {floor:.2} s, converge {converge:.2} s"
+            );
+            first.floor.push(floor);
+            first.converge.push(converge);
+        }
+        for turn in 1..=runs {
+            let floor = self.floor_probe(hosts)?;
+            let converge = self.apply(&inventory)?;
+            println!(
+                "no-op, {count} hosts, {rtt} ms, run {turn}: floor {floor:.3} s, converge {converge:.3} s"
+            );
+            noop.floor.push(floor);
+            noop.converge.push(converge);
+        }
+        self.lab.rtt(0)?;
+        Ok([first, noop])
+    }
+
+    /// Hosts on fresh disks, with that round-trip time, and with their boot behind them.
+    fn fresh(&self, hosts: &[Host], rtt: u64) -> Result<()> {
+        self.lab.rtt(0)?;
+        self.lab.reset_hosts(hosts)?;
+        for host in hosts {
+            let state = host.exec("systemctl is-system-running --wait")?;
+            if state.stdout.trim() != "running" {
+                return Err(format!("{} is {} after its boot", host.name(), state.stdout.trim()).into());
+            }
+        }
+        Ok(self.lab.rtt(rtt)?)
+    }
+
+    fn inventory(&self, hosts: &[Host]) -> Result<PathBuf> {
+        let path = self.scratch.join(format!("inventory-{}.yaml", hosts.len()));
+        let mut text = format!(
+            "all:\n  vars:\n    ansible_user: root\n    ansible_ssh_private_key_file: {}\n    \
+             ansible_ssh_common_args: -o UserKnownHostsFile={}\n  hosts:\n",
+            self.lab.identity().display(),
+            self.lab.known_hosts().display()
+        );
+        for host in hosts {
+            text.push_str(&format!("    {}: {{ansible_host: {}}}\n", host.name(), host.address()));
+        }
+        fs::write(&path, text)?;
+        Ok(path)
+    }
+
+    fn apply(&self, inventory: &Path) -> Result<f64> {
+        let mut command = Command::new(self.converge);
+        command.arg("apply").arg(inventory).arg("--playbook");
+        command.arg(workspace().join("bench/workload/playbooks/site.yaml")).arg("--yes");
+        let start = Instant::now();
+        output(&mut command)?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+
+    /// A tar with the host's files and the script.
+    fn payload(&self, host: &Host) -> Result<PathBuf> {
+        let tree = self.scratch.join(format!("tree-{}", host.name()));
+        let (settings, units) = (tree.join("etc/accel/conf.d"), tree.join("etc/systemd/system"));
+        let (sysctls, script) = (tree.join("etc/sysctl.d"), tree.join("root/.floor"));
+        for folder in [&settings, &units, &sysctls, &script] {
+            fs::create_dir_all(folder)?;
+        }
+        for (number, text) in workload::rendered(host.name()) {
+            fs::write(settings.join(format!("{number}.conf")), text)?;
+        }
+        for (name, text) in [
+            ("90-accel-net", "net.core.rmem_max = 268435456\nnet.core.wmem_max = 268435456\n"),
+            ("91-accel-vm", "vm.max_map_count = 1048576\nvm.swappiness = 1\n"),
+            ("92-accel-fs", "fs.inotify.max_user_instances = 8192\nfs.file-max = 4194304\n"),
+        ] {
+            fs::write(sysctls.join(format!("{name}.conf")), text)?;
+        }
+        for letter in ["a", "b", "c"] {
+            let name = format!("accel-agent-{letter}.service");
+            fs::copy(workload::template_dir().join("../files").join(&name), units.join(&name))?;
+        }
+        fs::copy(workspace().join("bench/floor-apply.sh"), script.join("apply.sh"))?;
+        let payload = self.scratch.join(format!("{}.tar", host.name()));
+        let mut tar = Command::new("tar");
+        tar.arg("-C").arg(&tree).args(["--owner=0", "--group=0", "--mode=0644", "-cf"]).arg(&payload);
+        // Files only: the host's own directories keep what they have.
+        let found = output(Command::new("find").arg(&tree).args(["-type", "f", "-printf", "%P\\n"]))?;
+        run_command(tar.args(found.lines()))?;
+        Ok(payload)
+    }
+
+    fn floor_apply(&self, hosts: &[Host], payloads: &[PathBuf]) -> Result<f64> {
+        self.side_by_side(hosts, payloads, "tar -xf - -C / && sh /root/.floor/apply.sh")
+    }
+
+    fn floor_probe(&self, hosts: &[Host]) -> Result<f64> {
+        let script = workspace().join("bench/floor-probe.sh");
+        self.side_by_side(hosts, &vec![script; hosts.len()], "sh -s")
+    }
+
+    /// One cold `ssh` a host, all at once, each with its input; seconds until the last has ended.
+    fn side_by_side(&self, hosts: &[Host], inputs: &[PathBuf], remote: &str) -> Result<f64> {
+        let start = Instant::now();
+        let mut running = Vec::new();
+        for (host, input) in hosts.iter().zip(inputs) {
+            let mut ssh = self.lab.ssh_command("root", host);
+            ssh.arg(remote).stdin(fs::File::open(input)?.into_parts().0).stdout(Stdio::null());
+            running.push((shown(&ssh), ssh.spawn()?));
+        }
+        for (line, mut child) in running {
+            let status = child.wait()?;
+            if !status.success() {
+                return Err(format!("{line}: {status}").into());
+            }
+        }
+        Ok(start.elapsed().as_secs_f64())
+    }
+}
+
+fn table(rows: &[Row], runs: usize) -> String {
+    let mut text =
+        format!("Medians of {runs} runs, wall seconds; the floor is OpenSSH with one script a host.\n\n");
+    text.push_str(
+        "| case | hosts | RTT ms | floor | converge | ratio | aim |\n|---|---|---|---|---|---|---|\n",
+    );
+    for row in rows {
+        let (floor, converge) = (median(&row.floor), median(&row.converge));
+        let line = format!(
+            "| {} | {} | {} | {floor:.2} | {converge:.2} | {:.2} | {:.1} |\n",
+            row.case,
+            row.hosts,
+            row.rtt,
+            converge / floor.max(Duration::from_millis(1).as_secs_f64()),
+            row.aim
+        );
+        text.push_str(&line);
+    }
+    text
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    let upper = sorted.get(middle).copied().unwrap_or(f64::NAN);
+    if sorted.len() % 2 == 1 {
+        return upper;
+    }
+    let lower = middle.checked_sub(1).and_then(|index| sorted.get(index)).copied().unwrap_or(upper);
+    f64::midpoint(lower, upper)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert!((median(&[3.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);
+        assert!((median(&[4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_row_shows_the_ratio() {
+        let row = Row { case: "no-op", hosts: 1, rtt: 20, floor: vec![0.5], converge: vec![0.6], aim: 1.5 };
+        assert!(table(&[row], 1).contains("| no-op | 1 | 20 | 0.50 | 0.60 | 1.20 | 1.5 |"));
+    }
+
+    #[test]
+    fn the_floor_knows_every_directory_of_the_role() {
+        let read = |path: &str| fs::read_to_string(workspace().join(path)).unwrap();
+        let role = read("bench/workload/roles/gpu_node/role.yaml");
+        let (probe, apply) = (read("bench/floor-probe.sh"), read("bench/floor-apply.sh"));
+        let directories: Vec<&str> = role.lines().filter_map(|line| line.strip_prefix("      - /")).collect();
+        assert_eq!(directories.len(), 20);
+        for directory in directories {
+            assert!(probe.contains(directory) && apply.contains(directory), "{directory}");
+        }
+    }
+}

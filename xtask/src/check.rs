@@ -1,0 +1,208 @@
+//! Every check there is.
+
+use crate::process::{Result, cargo, limited, run as run_command, run_seeing, shown, workspace};
+use crate::{generate, tools};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// No step may take longer; a hanging test must not take the summary with it.
+const LIMIT: Duration = Duration::from_secs(45 * 60);
+/// What a test prints that could not run; see [`skipped_test`].
+const SKIPPED: &str = "SKIPPED";
+
+enum Outcome {
+    Passed,
+    /// It could not run here, and why.
+    Skipped(String),
+    Failed(String),
+}
+
+struct Step {
+    name: String,
+    outcome: Outcome,
+    took: Duration,
+}
+
+#[derive(Default)]
+struct Report {
+    steps: Vec<Step>,
+}
+
+impl Report {
+    fn step(&mut self, name: &str, check: impl FnOnce() -> Outcome) {
+        println!("\n== {name}");
+        let start = Instant::now();
+        let outcome = check();
+        match &outcome {
+            Outcome::Passed => {}
+            Outcome::Skipped(why) => println!("*** SKIPPED: {why}"),
+            Outcome::Failed(why) => println!("*** FAILED: {why}"),
+        }
+        self.steps.push(Step { name: name.to_owned(), outcome, took: start.elapsed() });
+    }
+
+    fn command(&mut self, command: &Command) {
+        self.step(&shown(command), || outcome(run_command(&mut limited(command, LIMIT))));
+    }
+
+    /// The summary, and whether all is well.
+    fn finish(&self) -> Result<()> {
+        println!("\n== Summary");
+        let (mut failed, mut skipped) = (Vec::new(), 0);
+        for step in &self.steps {
+            let (word, why) = match &step.outcome {
+                Outcome::Passed => ("ok", ""),
+                Outcome::Skipped(why) => {
+                    skipped += 1;
+                    ("SKIPPED", why.as_str())
+                }
+                Outcome::Failed(why) => {
+                    failed.push(step.name.as_str());
+                    ("FAILED", why.as_str())
+                }
+            };
+            let why = if why.is_empty() {
+                String::new()
+            } else {
+                format!("  ({})", why.lines().next().unwrap_or_default())
+            };
+            println!("{word:8}{:6.1} s  {}{why}", step.took.as_secs_f64(), step.name);
+        }
+        let total: Duration = self.steps.iter().map(|step| step.took).sum();
+        let passed = self.steps.len() - failed.len() - skipped;
+        println!(
+            "checks: {passed} passed, {} failed, {skipped} skipped, {:.0} s",
+            failed.len(),
+            total.as_secs_f64()
+        );
+        if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join("; ")).into()) }
+    }
+}
+
+fn outcome(result: Result<()>) -> Outcome {
+    match result {
+        Ok(()) => Outcome::Passed,
+        Err(error) => Outcome::Failed(error.to_string()),
+    }
+}
+
+/// Runs all checks, failed ones notwithstanding, and fails at the end when one did; `CI=true` in the environment makes a test
+/// that could not run a failure.
+pub fn run() -> Result<()> {
+    let on_ci = std::env::var("CI").is_ok_and(|value| !value.is_empty() && value != "false");
+    let mut report = Report::default();
+    let mut venv = None;
+    report.step("tools", || {
+        outcome(tools::debian().and_then(|()| {
+            venv = Some(tools::ansible()?);
+            Ok(())
+        }))
+    });
+    // Its build takes minutes the first time: beside the rest, at low priority.
+    let deny_build = std::thread::spawn(tools::cargo_deny);
+    report.command(&cargo(&["fmt", "--all", "--check"]));
+    report.command(&cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]));
+    report.step("cargo test --workspace --locked", || tests(venv.as_deref(), on_ci));
+    let mut documents = cargo(&["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"]);
+    documents.env("RUSTDOCFLAGS", "-D warnings");
+    report.command(&documents);
+    let built = deny_build.join().unwrap_or_else(|_| Err("the thread that builds cargo-deny died".into()));
+    match built {
+        Ok(program) => deny(&mut report, &program),
+        Err(error) => report.step("cargo-deny", || Outcome::Failed(error.to_string())),
+    }
+    report.step("cargo xtask generate --check", || outcome(generate::check()));
+    report.finish()
+}
+
+/// All tests: of the units, of properties, and on lab hosts (the package `converge-tests` starts its labs itself).
+fn tests(venv: Option<&Path>, on_ci: bool) -> Outcome {
+    // The output of tests that pass is shown: one that could not run says so there.
+    let mut command = cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--", "--show-output"]);
+    if let Some(venv) = venv {
+        command.env("CONVERGE_ANSIBLE_VENV", venv);
+    }
+    let mut skipped = Vec::new();
+    let done = run_seeing(&mut limited(&command, LIMIT), |line| {
+        if skipped_test(line) {
+            skipped.push(line.trim().to_owned());
+        }
+    });
+    match done {
+        Err(error) => Outcome::Failed(error.to_string()),
+        Ok(()) if skipped.is_empty() => Outcome::Passed,
+        Ok(()) => {
+            let list = format!("{} skipped: {}", skipped.len(), skipped.join("; "));
+            if on_ci { Outcome::Failed(list) } else { Outcome::Skipped(list) }
+        }
+    }
+}
+
+/// Whether a test says that it could not run, or the test runner that one is ignored.
+fn skipped_test(line: &str) -> bool {
+    let ignored = line
+        .strip_prefix("test result:")
+        .and_then(|rest| rest.split(';').find(|part| part.contains("ignored")));
+    line.contains(SKIPPED) || ignored.is_some_and(|part| part.trim() != "0 ignored")
+}
+
+fn deny(report: &mut Report, program: &Path) {
+    let mut command = Command::new(program);
+    command.current_dir(workspace()).args(["check", "bans", "licenses", "sources"]);
+    report.command(&command);
+    report.step("cargo-deny check advisories", || {
+        let mut command = Command::new(program);
+        command.current_dir(workspace()).args(["check", "advisories"]).stdin(Stdio::null());
+        match limited(&command, Duration::from_secs(300)).output() {
+            Ok(output) => advisories(&output),
+            Err(error) => Outcome::Failed(error.to_string()),
+        }
+    });
+}
+
+/// The database of advisories lies on a git host that not every machine reaches: then nothing was checked, which is not a
+/// failure of the change.
+fn advisories(output: &Output) -> Outcome {
+    let text = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        return Outcome::Passed;
+    }
+    if text.contains("failed to fetch advisory database") {
+        return Outcome::Skipped(
+            "the database of advisories cannot be fetched from here: NO advisory was checked".to_owned(),
+        );
+    }
+    println!("{text}");
+    Outcome::Failed("an advisory applies: see above".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    #[test]
+    fn skipped_and_ignored_tests_are_seen() {
+        assert!(skipped_test("*** SKIPPED: no such tool ***"));
+        assert!(skipped_test("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out"));
+        assert!(!skipped_test("test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out"));
+        assert!(!skipped_test("test skipped_items_are_named ... ok"));
+    }
+
+    #[test]
+    fn an_unreachable_database_is_told_from_an_advisory() {
+        let output = |code: i32, text: &str| Output {
+            status: ExitStatus::from_raw(code << 8),
+            stdout: Vec::new(),
+            stderr: text.as_bytes().to_vec(),
+        };
+        assert!(matches!(advisories(&output(0, "advisories ok")), Outcome::Passed));
+        assert!(matches!(
+            advisories(&output(1, "[ERROR] failed to fetch advisory database x")),
+            Outcome::Skipped(_)
+        ));
+        assert!(matches!(advisories(&output(1, "error[vulnerability]: x")), Outcome::Failed(_)));
+    }
+}

@@ -1,0 +1,96 @@
+//! The main job before your eyes, on three throw-away real hosts.
+
+use crate::process::{Result, cargo, run as run_command, shown, target_dir, workspace};
+use converge_lab::{Lab, LabOptions};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// The inventory that is committed names the hosts, the key and the `known_hosts` file of this lab.
+const INVENTORY: &str = "inventories/demo.yaml";
+const LAB: &str = "demo";
+const SUBNET: u8 = 77;
+const CACHE: &str = "/var/cache/converge-lab";
+/// A file that the demo's roles manage on every host.
+const SPOILED: &str = "/etc/motd";
+
+struct Demo {
+    lab: Lab,
+    done: Vec<String>,
+}
+
+/// Plans, applies, applies again, mends drift, rolls back; cleans up, also when something fails.
+pub fn run() -> Result<()> {
+    let start = Instant::now();
+    println!("== building converge");
+    run_command(&mut cargo(&["build", "--locked", "-p", "converge-cli", "--bin", "converge"]))?;
+    println!("== starting three Debian hosts");
+    let built = Instant::now();
+    let lab = Lab::open(
+        LabOptions::new(LAB).subnet(SUBNET).cache_dir(CACHE).on_progress(|line| println!("   {line}")),
+    )?;
+    for host in lab.up(3)? {
+        println!("   {} {}", host.name(), host.address());
+    }
+    let mut demo = Demo { lab, done: Vec::new() };
+    let result = demo.show();
+    println!("\n== cleaning up");
+    let Demo { lab, done } = demo;
+    lab.down()?;
+    println!("\n== what you saw");
+    for line in &done {
+        println!("   {line}");
+    }
+    result?;
+    println!(
+        "   all of it took {:.0} s, after a build of {:.0} s",
+        built.elapsed().as_secs_f64(),
+        (built - start).as_secs_f64()
+    );
+    Ok(())
+}
+
+impl Demo {
+    fn show(&mut self) -> Result<()> {
+        self.converge("Look: the plan is exact, and nothing is changed yet", &["plan", INVENTORY], 2)?;
+        self.converge("Converge", &["apply", INVENTORY, "--yes"], 0)?;
+        self.converge("Again: a second run changes nothing", &["apply", INVENTORY, "--yes"], 0)?;
+        self.spoil()?;
+        self.converge("The drift is found", &["plan", INVENTORY], 2)?;
+        self.converge("And mended", &["apply", INVENTORY, "--yes"], 0)?;
+        self.converge("What can be rolled back to", &["snapshots", INVENTORY], 0)?;
+        self.converge(
+            "Put back what the newest run changed: here the mending",
+            &["rollback", INVENTORY, "--yes"],
+            0,
+        )
+    }
+
+    /// Runs the real binary as a person would, and checks its exit code.
+    fn converge(&mut self, what: &str, arguments: &[&str], expected: i32) -> Result<()> {
+        let mut command = Command::new(target_dir().join("debug/converge"));
+        command.current_dir(workspace()).args(arguments).stdin(Stdio::null());
+        println!("\n== {what}\n$ {}", shown(&command));
+        let start = Instant::now();
+        let status = command.status()?;
+        let took = start.elapsed().as_secs_f64();
+        if status.code() != Some(expected) {
+            return Err(
+                format!("{}: {status}, but exit code {expected} was expected", shown(&command)).into()
+            );
+        }
+        println!("   (exit code {expected}, {took:.1} s)");
+        self.done.push(format!("{:60} {took:5.1} s, exit code {expected}", shown(&command)));
+        Ok(())
+    }
+
+    fn spoil(&mut self) -> Result<()> {
+        let host = self.lab.host("h2").ok_or("the lab has no host h2")?;
+        println!("\n== Somebody spoils a file on h2\n$ ssh h2 'echo oops > {SPOILED}'");
+        let output = host.exec(&format!("test -f {SPOILED} && echo oops > {SPOILED}"))?;
+        if !output.success() {
+            return Err(format!("{SPOILED} is not there on h2: {}", output.stderr).into());
+        }
+        self.done.push(format!("{SPOILED} was overwritten on h2"));
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! Starting programs.
+
+use std::error::Error;
+use std::io::{BufRead, BufReader, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Any error; its text is for people.
+pub type Failure = Box<dyn Error + Send + Sync>;
+/// The result of a chore.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// The top of the workspace.
+pub fn workspace() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package).to_owned()
+}
+
+/// The cargo that runs this program, at the top of the workspace.
+pub fn cargo(arguments: &[&str]) -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.current_dir(workspace()).args(arguments);
+    // Cargo sets these for the program that it runs, not for the cargo that the program runs.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_BIN_") || text == "CARGO_MANIFEST_DIR" {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+/// Where cargo puts what it builds.
+pub fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
+}
+
+/// A command line as a person would type it.
+pub fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
+    let mut line = name;
+    for argument in command.get_args() {
+        let argument = argument.to_string_lossy();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+".contains(c);
+        line.push(' ');
+        if !argument.is_empty() && argument.chars().all(plain) {
+            line.push_str(&argument);
+        } else {
+            line.push_str(&format!("'{}'", argument.replace('\'', r"'\''")));
+        }
+    }
+    line
+}
+
+/// Runs a command with no input to its end; its output goes where ours goes.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status =
+        command.stdin(Stdio::null()).status().map_err(|error| format!("{}: {error}", shown(command)))?;
+    if status.success() { Ok(()) } else { Err(format!("{}: {status}", shown(command)).into()) }
+}
+
+/// Runs a command with no input and returns its standard output.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output =
+        command.stdin(Stdio::null()).output().map_err(|error| format!("{}: {error}", shown(command)))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{}: {}\n{}", shown(command), output.status, text.trim()).into());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs a command, prints its standard output as it comes and hands each line to `see`.
+pub fn run_seeing(command: &mut Command, mut see: impl FnMut(&str)) -> Result<()> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("{}: {error}", shown(command)))?;
+    if let Some(pipe) = child.stdout.take() {
+        for line in BufReader::new(pipe).split(b'\n') {
+            let line = line?;
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            see(&line);
+        }
+    }
+    let status = child.wait()?;
+    if status.success() { Ok(()) } else { Err(format!("{}: {status}", shown(command)).into()) }
+}
+
+/// The command under a deadline, its children included. At a terminal there is none: a person is there to stop it.
+pub fn limited(command: &Command, limit: Duration) -> Command {
+    let mut limited = if std::io::stdin().is_terminal() {
+        Command::new(command.get_program())
+    } else {
+        let mut timeout = Command::new("timeout");
+        timeout.args(["-k", "10", &limit.as_secs().to_string()]).arg(command.get_program());
+        timeout
+    };
+    limited.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        limited.current_dir(directory);
+    }
+    limited
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_needs_it() {
+        let mut command = Command::new("/usr/bin/converge");
+        command.args(["run", "it's", "", "a=b"]);
+        assert_eq!(shown(&command), r"converge run 'it'\''s' '' a=b");
+    }
+
+    #[test]
+    fn a_failing_command_is_an_error() {
+        assert!(run(&mut Command::new("false")).is_err());
+        assert!(output(&mut Command::new("true")).is_ok());
+    }
+
+    #[test]
+    fn lines_are_seen() {
+        let mut lines = Vec::new();
+        let mut command = Command::new("printf");
+        command.arg("one\\ntwo\\n");
+        run_seeing(&mut command, |line| lines.push(line.to_owned())).unwrap();
+        assert_eq!(lines, ["one", "two"]);
+    }
+}
