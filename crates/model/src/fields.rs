@@ -43,9 +43,7 @@ pub(crate) fn nearest<'a>(word: &str, allowed: impl IntoIterator<Item = &'a str>
 /// Complains about keys of a map that are not allowed; false where the node is no map.
 pub(crate) fn check_map(node: &Node, what: &str, allowed: &[&str], diags: &mut Diagnostics) -> bool {
     let Some(entries) = node.as_map() else {
-        diags.push(
-            wrong_type(node, what, "a map").help(format!("keys of {what}: {}", allowed.join(", "))),
-        );
+        diags.push(wrong_type(node, what, "a map").help(format!("keys of {what}: {}", allowed.join(", "))));
         return false;
     };
     for (key, _) in entries {
@@ -152,9 +150,4 @@ pub(crate) fn conditions(node: &Node, diags: &mut Diagnostics) -> Vec<Node> {
         })
         .cloned()
         .collect()
-}
-
-/// `word` with the article that belongs to it.
-pub(crate) fn plural(count: usize, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }

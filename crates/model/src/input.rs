@@ -105,8 +105,11 @@ impl Input {
                     let reason = error.to_string();
                     let reason = reason.lines().last().unwrap_or("").trim().trim_start_matches("error: ");
                     diags.push(
-                        Diagnostic::error("bad-pattern", format!("`pattern` is no regular expression: {reason}"))
-                            .at(&pattern.span),
+                        Diagnostic::error(
+                            "bad-pattern",
+                            format!("`pattern` is no regular expression: {reason}"),
+                        )
+                        .at(&pattern.span),
                     );
                     None
                 }
@@ -143,7 +146,8 @@ impl Input {
         };
         input.check_limits(node, diags);
         // An absent value is a legal default: the input is then null until a layer sets it.
-        if let Some(default) = input.default.as_ref().filter(|default| !has_template(default) && !default.is_null())
+        if let Some(default) =
+            input.default.as_ref().filter(|default| !has_template(default) && !default.is_null())
             && let Err(more) = input.check(default)
         {
             diags.extend(more);
@@ -157,9 +161,12 @@ impl Input {
         for (key, takes) in [("min", takes_limits), ("max", takes_limits), ("pattern", self.ty.is_text())] {
             if let (false, Some(span)) = (takes, node.key_span(key)) {
                 diags.push(
-                    Diagnostic::error("bad-input", format!("`{key}` says nothing about {}", self.ty.describe()))
-                        .label(span, format!("of the input `{name}`"))
-                        .help("remove it"),
+                    Diagnostic::error(
+                        "bad-input",
+                        format!("`{key}` says nothing about {}", self.ty.describe()),
+                    )
+                    .label(span, format!("of the input `{name}`"))
+                    .help("remove it"),
                 );
             }
         }
@@ -191,10 +198,10 @@ impl Input {
                     self.name,
                     self.ty.describe()
                 );
-                diagnostic.labels.iter_mut().for_each(|(_, text)| text.clear());
                 diagnostic.help = None;
-                // The span may cover the secret itself; the report shows the line of it.
-                diagnostic.labels = vec![(self.span.clone(), "declared here".to_owned())];
+                // The snippet of a report would show the line that the secret stands in.
+                let set = diagnostic.span().map(|span| format!("; it is set at {span}")).unwrap_or_default();
+                diagnostic.labels = vec![(self.span.clone(), format!("declared here{set}"))];
             }
         }
         if diags.is_empty() { Ok(checked) } else { Err(diags) }
@@ -282,8 +289,11 @@ impl Input {
         ] {
             if let (true, Some(limit)) = (bad, limit) {
                 diags.push(
-                    Diagnostic::error("bad-value", format!("the input `{name}` must be at {word} {limit}{unit}"))
-                        .label(node.head_span(), format!("this is {measure}{unit}")),
+                    Diagnostic::error(
+                        "bad-value",
+                        format!("the input `{name}` must be at {word} {limit}{unit}"),
+                    )
+                    .label(node.head_span(), format!("this is {measure}{unit}")),
                 );
             }
         }

@@ -39,7 +39,10 @@ const HABITS: [(&str, &str); 26] = [
     ("no_log", "write `sensitive: true`"),
     ("ignore_errors", "a failure stops only what depends on it; there is no key for it"),
     ("failed_when", "write an `assert`"),
-    ("changed_when", "kinds know what they change; a `command` needs a guard (`creates`, `unless`, `on_change`)"),
+    (
+        "changed_when",
+        "kinds know what they change; a `command` needs a guard (`creates`, `unless`, `on_change`)",
+    ),
     ("delegate_to", "put the item into a role of that host, and name that role in `requires`"),
     ("run_once", "put the item into a role of one host"),
     ("vars", "write the values at the use of the role, or as `inputs`"),
@@ -143,9 +146,12 @@ fn read_item(node: &Node, section: Section, catalog: &KindCatalog, diags: &mut D
         let readers: Vec<&str> =
             catalog.names().filter(|name| catalog.get(name).is_some_and(|spec| spec.read_only)).collect();
         diags.push(
-            Diagnostic::error("not-read-only", format!("`{}` only reads, and `{kind}` makes changes", section.key()))
-                .label(&kind_key.span, "changes the host")
-                .help(format!("move it to `resources`, or use one of: {}", readers.join(", "))),
+            Diagnostic::error(
+                "not-read-only",
+                format!("`{}` only reads, and `{kind}` makes changes", section.key()),
+            )
+            .label(&kind_key.span, "changes the host")
+            .help(format!("move it to `resources`, or use one of: {}", readers.join(", "))),
         );
     }
     diags.extend(schema::check(spec, &format!("`{kind}`"), params, kind_key));
@@ -230,7 +236,9 @@ fn kind_of<'n, 'c>(
     for key in &unknown {
         let name = key.scalar_text().unwrap_or_default();
         let habit = HABITS.iter().find(|(other, _)| *other == name).map(|(_, help)| (*help).to_owned());
-        let meant = || did_you_mean(&name, catalog.names().chain(COMMON_KEYS)).map(|n| format!("did you mean `{n}`?"));
+        let meant = || {
+            did_you_mean(&name, catalog.names().chain(COMMON_KEYS)).map(|n| format!("did you mean `{n}`?"))
+        };
         let (code, message, all) = if found.is_empty() {
             let all = format!("kinds there are: {}", catalog.names().collect::<Vec<_>>().join(", "));
             ("unknown-kind", format!("there is no kind `{name}`"), all)
@@ -238,7 +246,8 @@ fn kind_of<'n, 'c>(
             let all = format!("besides the kind: {}", COMMON_KEYS.join(", "));
             ("unknown-key", format!("an item has no key `{name}`"), all)
         };
-        let inside = found.first().filter(|(_, _, spec)| spec_has(spec, &name)).and_then(|(kind, ..)| kind.as_str());
+        let inside =
+            found.first().filter(|(_, _, spec)| spec_has(spec, &name)).and_then(|(kind, ..)| kind.as_str());
         let help = match inside {
             Some(kind) => format!("`{name}` is a parameter of `{kind}`: indent it below `{kind}:`"),
             None => habit.or_else(meant).unwrap_or(all),
@@ -253,7 +262,9 @@ fn kind_of<'n, 'c>(
             diagnostic = diagnostic.label(&key.span, "a second kind");
         }
         diags.push(
-            diagnostic.label(&first.span, "the first kind").help("make two items of it: put `- ` before the second"),
+            diagnostic
+                .label(&first.span, "the first kind")
+                .help("make two items of it: put `- ` before the second"),
         );
         return None;
     }
@@ -318,9 +329,12 @@ fn named_items(params: &Node, diags: &mut Diagnostics) -> Vec<Spanned<String>> {
         for name in found {
             if is_template(&name.value) {
                 diags.push(
-                    Diagnostic::error("bad-name", format!("`{key}` names items of this role, and a template is no name"))
-                        .label(&name.span, "a template")
-                        .help("write the item's name as it stands"),
+                    Diagnostic::error(
+                        "bad-name",
+                        format!("`{key}` names items of this role, and a template is no name"),
+                    )
+                    .label(&name.span, "a template")
+                    .help("write the item's name as it stands"),
                 );
             } else {
                 names.push(name);
@@ -390,7 +404,10 @@ fn names_are_earlier(items: &[Item], index: usize, diags: &mut Diagnostics) {
             }
             _ => Diagnostic::error("unknown-name", format!("this role has no item `{}`", name.value))
                 .label(&name.span, "not found")
-                .help(nearest(&name.value, others().take_while(|o| !std::ptr::eq(*o, item)).map(|o| o.name.value.as_str()))),
+                .help(nearest(
+                    &name.value,
+                    others().take_while(|o| !std::ptr::eq(*o, item)).map(|o| o.name.value.as_str()),
+                )),
         };
         diags.push(diagnostic);
     }

@@ -1,11 +1,17 @@
 //! Inventory, variables, roles and playbooks to typed declarations per host.
 
 mod catalog;
+pub mod declare;
 mod fields;
+mod files;
 pub mod input;
 pub mod inventory;
 pub mod item;
+mod load;
 pub mod play;
+pub mod project;
+mod report;
+pub mod resolve;
 pub mod role;
 mod schema;
 mod scope;
@@ -13,10 +19,13 @@ mod tags;
 pub mod vars;
 
 pub use catalog::{KindCatalog, KindSpec, LOAD_KEYWORD, Load, OUTPUT_KEYWORD};
+pub use declare::{DeclaredItem, HostPlan, Registered, RoleUse};
 pub use input::{Input, InputType};
 pub use item::{COMMON_KEYS, Item, Section};
 pub use play::{Play, Playbook, RoleRef};
+pub use project::{HostErrors, LoadOptions, Needs, Project, RoleEdge};
+pub use resolve::{ParamSpans, Ready, Resolution};
 pub use role::{Role, RolePath};
-pub use scope::MAGIC;
+pub use scope::{Facts, MAGIC};
 pub use tags::TagFilter;
 pub use vars::{Candidate, Layer, VarReport, Winner, parse_set};

@@ -84,9 +84,7 @@ impl Play {
     pub fn title(&self) -> String {
         match (&self.name, &self.hosts.value) {
             (Some(name), _) => name.value.clone(),
-            (None, Value::List(items)) => {
-                items.iter().filter_map(Node::as_str).collect::<Vec<_>>().join(",")
-            }
+            (None, Value::List(items)) => items.iter().filter_map(Node::as_str).collect::<Vec<_>>().join(","),
             (None, _) => self.hosts.scalar_text().unwrap_or_default(),
         }
     }
@@ -111,11 +109,13 @@ impl Playbook {
         let node = single_document(source, "a playbook", diags)?;
         let Some(list) = node.as_list() else {
             diags.push(
-                wrong_type(&node, "a playbook", "a list of plays").help("put `- ` before `hosts:` of the first play"),
+                wrong_type(&node, "a playbook", "a list of plays")
+                    .help("put `- ` before `hosts:` of the first play"),
             );
             return None;
         };
-        let plays = list.iter().enumerate().filter_map(|(index, play)| read_play(index, play, diags)).collect();
+        let plays =
+            list.iter().enumerate().filter_map(|(index, play)| read_play(index, play, diags)).collect();
         Some(Self { path: path.to_owned(), plays })
     }
 
@@ -127,7 +127,10 @@ impl Playbook {
         };
         let beside = match dir.file_name() {
             // `playbooks` itself, seen from the project's root.
-            Some(_) => dir.parent().filter(|up| !up.as_str().is_empty()).map_or("roles".into(), |up| up.join("roles")),
+            Some(_) => dir
+                .parent()
+                .filter(|up| !up.as_str().is_empty())
+                .map_or("roles".into(), |up| up.join("roles")),
             None => dir.join("../roles"),
         };
         let mut dirs = vec![beside];
@@ -240,7 +243,10 @@ fn read_use(node: &Node, diags: &mut Diagnostics) -> Option<RoleRef> {
         return Some(RoleRef { role, vars: Vec::new(), when: Vec::new(), tags: Vec::new() });
     }
     if node.as_map().is_none() {
-        diags.push(wrong_type(node, "a role of a play", "a name or a map").help("write `- NAME` or `- {role: NAME, vars: {…}}`"));
+        diags.push(
+            wrong_type(node, "a role of a play", "a name or a map")
+                .help("write `- NAME` or `- {role: NAME, vars: {…}}`"),
+        );
         return None;
     }
     check_map(node, "the use of a role", &USE_KEYS, diags);
@@ -288,8 +294,11 @@ pub(crate) fn variable_name(name: &str) -> Result<(), Diagnostic> {
             .help("letters, digits and underscores; no digit first"));
     }
     if MAGIC.contains(&name) {
-        return Err(Diagnostic::error("bad-name", format!("`{name}` is set by converge and cannot be set here"))
-            .help(nearest("", MAGIC)));
+        return Err(Diagnostic::error(
+            "bad-name",
+            format!("`{name}` is set by converge and cannot be set here"),
+        )
+        .help(nearest("", MAGIC)));
     }
     Ok(())
 }

@@ -39,12 +39,7 @@ pub struct Role {
 
 impl Role {
     /// Reads `DIR/role.yaml`. Complaints are added to `diags`; `None` where nothing can be made of the file.
-    pub fn load(
-        name: &str,
-        dir: &Utf8Path,
-        catalog: &KindCatalog,
-        diags: &mut Diagnostics,
-    ) -> Option<Self> {
+    pub fn load(name: &str, dir: &Utf8Path, catalog: &KindCatalog, diags: &mut Diagnostics) -> Option<Self> {
         let path = dir.join("role.yaml");
         match Source::read(path.as_std_path()) {
             Ok(source) => Self::parse(name, dir, source, catalog, diags),
@@ -210,14 +205,18 @@ impl RolePath {
     pub fn find(&self, name: &Spanned<String>) -> Result<Utf8PathBuf, Diagnostic> {
         let text = name.value.as_str();
         let plain = !text.is_empty() && !text.starts_with('.') && !text.contains(['/', '\\', '\0']);
-        if plain && let Some(dir) = self.dirs.iter().map(|dir| dir.join(text)).find(|d| d.join("role.yaml").is_file()) {
+        if plain
+            && let Some(dir) =
+                self.dirs.iter().map(|dir| dir.join(text)).find(|d| d.join("role.yaml").is_file())
+        {
             return Ok(dir);
         }
         let known = self.names();
         let help = match did_you_mean(text, known.iter().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`?"),
             None if known.is_empty() => {
-                let places: Vec<String> = self.dirs.iter().map(|dir| format!("{dir}/{text}/role.yaml")).collect();
+                let places: Vec<String> =
+                    self.dirs.iter().map(|dir| format!("{dir}/{text}/role.yaml")).collect();
                 format!("write {}", places.first().cloned().unwrap_or_else(|| "roles/NAME/role.yaml".into()))
             }
             None => format!("roles there are: {}", known.join(", ")),

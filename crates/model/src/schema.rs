@@ -108,7 +108,14 @@ impl Checker<'_> {
         }
     }
 
-    fn one_of(&self, node: &Node, options: &[Json], what: &str, owner: &Node, depth: usize) -> Vec<Diagnostic> {
+    fn one_of(
+        &self,
+        node: &Node,
+        options: &[Json],
+        what: &str,
+        owner: &Node,
+        depth: usize,
+    ) -> Vec<Diagnostic> {
         let options: Vec<&Json> = options.iter().map(|option| self.spec.resolve(option)).collect();
         let mut close = Vec::new();
         let mut failed = Vec::new();
@@ -132,9 +139,7 @@ impl Checker<'_> {
         match (close.pop(), close.is_empty()) {
             (Some(only), true) => only,
             // The form with the fewest complaints is most likely the one that was meant.
-            (Some(last), false) => {
-                close.into_iter().chain([last]).min_by_key(Vec::len).unwrap_or_default()
-            }
+            (Some(last), false) => close.into_iter().chain([last]).min_by_key(Vec::len).unwrap_or_default(),
             (None, _) => {
                 let types: Vec<&str> = options.iter().flat_map(|option| types_of(option)).collect();
                 if types.is_empty() {
@@ -191,7 +196,13 @@ impl Checker<'_> {
 }
 
 fn property_names(schema: &Json) -> Vec<&str> {
-    schema.get("properties").and_then(Json::as_object).into_iter().flatten().map(|(k, _)| k.as_str()).collect()
+    schema
+        .get("properties")
+        .and_then(Json::as_object)
+        .into_iter()
+        .flatten()
+        .map(|(k, _)| k.as_str())
+        .collect()
 }
 
 fn types_of(schema: &Json) -> Vec<&str> {
@@ -381,9 +392,16 @@ mod tests {
             ),
             (
                 "/etc/x",
-                all(&["error[wrong-type]: `file` must be a map, found the string `/etc/x`\n  --> r.yaml:1:1: expected a map\n  help: write its parameters as `key: value`: path, mode, state, names, count, labels, either"]),
+                all(&[
+                    "error[wrong-type]: `file` must be a map, found the string `/etc/x`\n  --> r.yaml:1:1: expected a map\n  help: write its parameters as `key: value`: path, mode, state, names, count, labels, either",
+                ]),
             ),
-            ("{path: }", all(&["error[wrong-type]: `path` has no value\n  --> r.yaml:1:2: expected a string\n  help: write a value, or remove the key"])),
+            (
+                "{path: }",
+                all(&[
+                    "error[wrong-type]: `path` has no value\n  --> r.yaml:1:2: expected a string\n  help: write a value, or remove the key",
+                ]),
+            ),
         ] {
             assert_eq!(complaints(yaml), expected, "{yaml}");
         }

@@ -1,4 +1,16 @@
-//! The variables that a template sees.
+//! The variables that a template sees on a host.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value};
+use converge_template::{Engine, Evaluated, HostScopes, Outcome, Scope, Variable};
+use serde_json::Value as Json;
+
+use crate::input::Input;
+use crate::inventory::{Inventory, encrypted_value, is_encrypted};
+use crate::role::Role;
+use crate::vars::{Candidate, Layers, SetVars, host_layers};
 
 /// Names that converge sets itself.
 pub const MAGIC: [&str; 10] = [
@@ -13,3 +25,245 @@ pub const MAGIC: [&str; 10] = [
     "playbook_dir",
     "item",
 ];
+
+/// What hosts said about themselves, by host name. A host that is not in it has not been asked. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Facts(Arc<BTreeMap<String, Arc<Node>>>);
+
+impl Facts {
+    /// No host was asked.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Takes the facts of each host.
+    pub fn new(facts: impl IntoIterator<Item = (String, Json)>) -> Self {
+        let node = |(host, json): (String, Json)| {
+            let span = Span::nowhere(format!("facts of {host}"));
+            (host, Arc::new(Node::from_json(&json, &span)))
+        };
+        Self(Arc::new(facts.into_iter().map(node).collect()))
+    }
+
+    /// Was this host asked?
+    pub fn has(&self, host: &str) -> bool {
+        self.0.contains_key(host)
+    }
+
+    fn variable(&self, host: &str) -> Variable {
+        self.0.get(host).map_or(Variable::Unknown, |facts| Variable::Data(facts.clone()))
+    }
+}
+
+/// What every scope of a project shares.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub engine: Engine,
+    pub inventory: Arc<Inventory>,
+    pub set: Arc<SetVars>,
+    pub playbook_dir: Arc<str>,
+    /// The magic variable `groups`.
+    pub groups: Arc<Node>,
+    /// Names that some role declares as a secret: they are secret everywhere.
+    pub secrets: Arc<BTreeSet<String>>,
+}
+
+impl Shared {
+    pub fn new(inventory: Inventory, set: SetVars, playbook_dir: &str, secrets: BTreeSet<String>) -> Self {
+        let span = Span::nowhere("converge");
+        let texts = |names: &[&str]| {
+            let items = names.iter().map(|name| Node::new(*name, span.clone())).collect();
+            Node { value: Value::List(items), span: span.clone(), tag: None }
+        };
+        let groups = inventory.groups_map();
+        let groups =
+            groups.iter().map(|(name, hosts)| (Node::new(*name, span.clone()), texts(hosts))).collect();
+        let groups = Arc::new(Node { value: Value::Map(groups), span: span.clone(), tag: None });
+        Self {
+            engine: Engine::new(),
+            inventory: Arc::new(inventory),
+            set: Arc::new(set),
+            playbook_dir: playbook_dir.into(),
+            groups,
+            secrets: Arc::new(secrets),
+        }
+    }
+}
+
+/// `hostvars`: the variables of the inventory and `--set` of each host, made when they are asked for.
+struct Hosts {
+    shared: Shared,
+    facts: Facts,
+    made: Mutex<BTreeMap<String, Scope>>,
+}
+
+impl HostScopes for Hosts {
+    fn names(&self) -> Vec<String> {
+        self.shared.inventory.hosts().map(|host| host.name().to_owned()).collect()
+    }
+
+    fn scope(&self, host: &str) -> Option<Scope> {
+        self.shared.inventory.host(host)?;
+        let lock = || self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(scope) = lock().get(host) {
+            return Some(scope.clone());
+        }
+        let layers = host_layers(&self.shared.inventory, &self.shared.set, host);
+        let mut scope = Scope::new(&self.shared.engine);
+        add_winners(&mut scope, &self.shared, &layers);
+        // Not `hostvars` itself: it would hold itself.
+        add_magic(&mut scope, &self.shared, &self.facts, host);
+        lock().insert(host.to_owned(), scope.clone());
+        Some(scope)
+    }
+}
+
+/// The `hostvars` of a run. One for all hosts, so that what is rendered once is kept.
+pub(crate) fn hostvars(shared: &Shared, facts: &Facts) -> Arc<dyn HostScopes> {
+    Arc::new(Hosts { shared: shared.clone(), facts: facts.clone(), made: Mutex::default() })
+}
+
+/// The variable that stands for a candidate. Nothing is known of an encrypted value.
+fn variable(candidate: &Candidate) -> Variable {
+    if is_encrypted(&candidate.node) {
+        return Variable::Unknown;
+    }
+    Variable::template(candidate.node.clone())
+}
+
+fn add_winners(scope: &mut Scope, shared: &Shared, layers: &Layers) {
+    for (name, candidates) in layers {
+        let Some(winner) = candidates.last() else {
+            continue;
+        };
+        if winner.sensitive || shared.secrets.contains(name) {
+            scope.set_sensitive(name, variable(winner));
+        } else {
+            scope.set(name, variable(winner));
+        }
+    }
+}
+
+fn add_magic(scope: &mut Scope, shared: &Shared, facts: &Facts, host: &str) {
+    let span = Span::nowhere("converge");
+    let text = |text: &str| Node::new(text, span.clone());
+    let texts = |names: &[&str]| Node {
+        value: Value::List(names.iter().map(|name| text(name)).collect()),
+        span: span.clone(),
+        tag: None,
+    };
+    let short = host.split('.').next().unwrap_or(host);
+    scope
+        .set("inventory_hostname", Variable::data(text(host)))
+        .set("inventory_hostname_short", Variable::data(text(short)))
+        .set("group_names", Variable::data(texts(&shared.inventory.groups_of(host))))
+        .set("groups", Variable::Data(shared.groups.clone()))
+        .set("playbook_dir", Variable::data(text(&shared.playbook_dir)))
+        .set("facts", facts.variable(host));
+}
+
+/// The scope of a host outside any role.
+pub(crate) fn host_scope(shared: &Shared, facts: &Facts, hosts: &Arc<dyn HostScopes>, host: &str) -> Scope {
+    let layers = host_layers(&shared.inventory, &shared.set, host);
+    let mut scope = Scope::new(&shared.engine);
+    add_winners(&mut scope, shared, &layers);
+    add_magic(&mut scope, shared, facts, host);
+    scope.set("hostvars", Variable::Hosts(hosts.clone()));
+    scope
+}
+
+/// The scope of a role on a host, its inputs checked.
+pub(crate) struct RoleScope {
+    pub scope: Scope,
+    /// What is wrong with the inputs.
+    pub problems: Diagnostics,
+    /// The inputs that something is wrong with.
+    pub bad: BTreeSet<String>,
+    /// What the value of each input was made of.
+    pub reach: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// Makes the scope of a role: inputs are evaluated and checked, and have the type that they are declared with. An input
+/// with a problem is unknown, so that what uses it does not complain again.
+pub(crate) fn role_scope(
+    shared: &Shared,
+    facts: &Facts,
+    hosts: &Arc<dyn HostScopes>,
+    host: &str,
+    role: &Role,
+    layers: &Layers,
+    used: &Span,
+) -> RoleScope {
+    let mut scope = Scope::new(&shared.engine);
+    add_winners(&mut scope, shared, layers);
+    add_magic(&mut scope, shared, facts, host);
+    let span = Span::nowhere("converge");
+    scope
+        .set("hostvars", Variable::Hosts(hosts.clone()))
+        .set("role_name", Variable::data(Node::new(role.name.as_str(), span.clone())))
+        .set("role_path", Variable::data(Node::new(role.dir.as_str(), span)))
+        .set_files(role.dir.as_std_path());
+    let mut made =
+        RoleScope { scope, problems: Diagnostics::new(), bad: BTreeSet::new(), reach: BTreeMap::new() };
+    let mut values = Vec::new();
+    for input in role.inputs.values() {
+        let name = input.name.as_str();
+        match input_value(shared, host, role, input, layers, &made.scope, used) {
+            Ok(None) => {}
+            Ok(Some(found)) => {
+                let secret = found.sensitive || input.sensitive || shared.secrets.contains(name);
+                made.reach.insert(name.to_owned(), found.reached);
+                values.push((name, Variable::data(found.value), secret));
+            }
+            Err(more) => {
+                made.problems.extend(more);
+                made.bad.insert(name.to_owned());
+                values.push((name, Variable::Unknown, false));
+            }
+        }
+    }
+    for (name, variable, sensitive) in values {
+        if sensitive {
+            made.scope.set_sensitive(name, variable);
+        } else {
+            made.scope.set(name, variable);
+        }
+    }
+    made
+}
+
+/// The checked value of an input; `None` where no layer gives one or it waits for facts.
+fn input_value(
+    shared: &Shared,
+    host: &str,
+    role: &Role,
+    input: &Input,
+    layers: &Layers,
+    scope: &Scope,
+    used: &Span,
+) -> Result<Option<Evaluated<Node>>, Diagnostics> {
+    let name = input.name.as_str();
+    let Some(winner) = layers.get(name).and_then(|candidates| candidates.last()) else {
+        if !input.required {
+            return Ok(None);
+        }
+        let message = format!("the input `{name}` of the role `{}` has no value on {host}", role.name);
+        return Err(Diagnostic::error("missing-input", message)
+            .label(&input.span, "required")
+            .label(used, "the role is used here")
+            .help(format!("set `{name}` in the inventory, or in `vars` where the role is used"))
+            .into());
+    };
+    if is_encrypted(&winner.node) {
+        return Err(encrypted_value(name, &winner.node).into());
+    }
+    // What waits for facts is checked when they are there.
+    let Outcome::Known(mut found) = shared.engine.eval_value(&winner.node, scope)? else {
+        return Ok(None);
+    };
+    // A default of null stands for "no value"; a type belongs to the values of the layers above it.
+    if !(found.value.is_null() && input.default.as_ref().is_some_and(Node::is_null)) {
+        found.value = input.check(&found.value)?;
+    }
+    Ok(Some(found))
+}

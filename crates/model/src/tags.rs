@@ -72,7 +72,11 @@ mod tests {
             ("", "all", "always", true),
         ] {
             let filter = TagFilter { only: words(only), skip: words(skip) };
-            assert_eq!(filter.selects(&words(tags)), expected, "--tags '{only}' --skip-tags '{skip}' on '{tags}'");
+            assert_eq!(
+                filter.selects(&words(tags)),
+                expected,
+                "--tags '{only}' --skip-tags '{skip}' on '{tags}'"
+            );
         }
     }
 }

@@ -11,8 +11,8 @@ use crate::inventory::{self, Assignment, Inventory};
 use crate::play::{Play, RoleRef, variable_name};
 use crate::role::Role;
 
-/// Where a value comes from. The order of the variants is the order of the layers.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Layer {
     /// The default of a role's input.
     Default,
@@ -26,6 +26,20 @@ pub enum Layer {
     Role,
     /// `--set`.
     Set,
+}
+
+impl Layer {
+    /// The layer's place among the six: 0 is the lowest.
+    pub fn rank(&self) -> u8 {
+        match self {
+            Self::Default => 0,
+            Self::Group(_) => 1,
+            Self::Host => 2,
+            Self::Play => 3,
+            Self::Role => 4,
+            Self::Set => 5,
+        }
+    }
 }
 
 impl fmt::Display for Layer {
@@ -104,7 +118,9 @@ impl SetVars {
 pub fn parse_set(text: &str) -> Result<(String, String), Diagnostic> {
     let span = Span::nowhere(SET);
     let (name, value) = text.split_once('=').ok_or_else(|| {
-        Diagnostic::error("bad-set", format!("`{text}` is not NAME=VALUE")).at(&span).help("write --set NAME=VALUE")
+        Diagnostic::error("bad-set", format!("`{text}` is not NAME=VALUE"))
+            .at(&span)
+            .help("write --set NAME=VALUE")
     })?;
     let name = name.trim();
     variable_name(name).map_err(|problem| problem.at(&span))?;
@@ -188,13 +204,8 @@ fn add_set<'r>(layers: &mut Layers, set: &SetVars, input: impl Fn(&str) -> Optio
             (None, Some(text)) => Node::new(resolve_plain(text), node.span.clone()),
             _ => node.clone(),
         };
-        let candidate = Candidate {
-            layer: Layer::Set,
-            within: None,
-            key: node.span.clone(),
-            node,
-            sensitive: false,
-        };
+        let candidate =
+            Candidate { layer: Layer::Set, within: None, key: node.span.clone(), node, sensitive: false };
         layers.entry(name.clone()).or_default().push(candidate);
     }
 }

@@ -1,0 +1,414 @@
+//! What is declared for one host: roles, and their items one by one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Spanned, Value};
+use converge_template::{Outcome, Scope, Variable};
+use serde_json::Value as Json;
+
+use crate::item::{Item, Section};
+use crate::project::Inner;
+use crate::role::Role;
+use crate::scope::RoleScope;
+use crate::tags::TagFilter;
+use crate::vars::Layers;
+
+/// Results that items of a role registered on one host.
+#[derive(Clone, Default)]
+pub struct Registered(BTreeMap<(String, String), Json>);
+
+impl Registered {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The result of an item of a role; null for an item that was skipped.
+    pub fn set(&mut self, role: &str, name: &str, value: Json) {
+        self.0.insert((role.to_owned(), name.to_owned()), value);
+    }
+
+    /// The result, where there is one.
+    pub fn get(&self, role: &str, name: &str) -> Option<&Json> {
+        self.0.get(&(role.to_owned(), name.to_owned()))
+    }
+}
+
+/// All that is declared for one host, in the order of the playbook.
+pub struct HostPlan {
+    /// The host.
+    pub host: String,
+    /// Its roles, each once.
+    pub roles: Vec<RoleUse>,
+    /// What is wrong on this host: inputs that are missing or do not fit.
+    pub errors: Diagnostics,
+    /// Variables of the host outside any role, for connection variables.
+    pub scope: Scope,
+}
+
+impl HostPlan {
+    /// A role of this host.
+    pub fn role(&self, name: &str) -> Option<&RoleUse> {
+        self.roles.iter().find(|used| used.role.name == name)
+    }
+}
+
+/// A role on a host.
+pub struct RoleUse {
+    /// The host.
+    pub host: String,
+    /// The role.
+    pub role: Arc<Role>,
+    /// The play that puts it on the host, by its name or pattern.
+    pub play: String,
+    /// Where the play names the role.
+    pub span: Span,
+    /// Preconditions, in order.
+    pub checks: Vec<DeclaredItem>,
+    /// What the host should have, in order.
+    pub items: Vec<DeclaredItem>,
+    /// Postconditions, in order.
+    pub verify: Vec<DeclaredItem>,
+    /// Does any of it take part in this run?
+    pub selected: bool,
+    /// Do all of its items take part, each fully known? Only then may what is no longer declared be removed.
+    pub complete: bool,
+    /// The role's inputs have errors on this host; they are in [`HostPlan::errors`].
+    pub problems: Diagnostics,
+    pub(crate) when: Gate,
+    pub(crate) scope: Scope,
+    pub(crate) bad: BTreeSet<String>,
+    pub(crate) reach: BTreeMap<String, BTreeSet<String>>,
+    pub(crate) layers: Layers,
+    pub(crate) project: Arc<Inner>,
+}
+
+impl RoleUse {
+    /// The roles that come first.
+    pub fn requires(&self) -> &[Spanned<String>] {
+        &self.role.requires
+    }
+
+    /// All items: checks, resources, verifications.
+    pub fn all(&self) -> impl Iterator<Item = &DeclaredItem> {
+        self.checks.iter().chain(&self.items).chain(&self.verify)
+    }
+}
+
+/// The answer of a condition.
+#[derive(Clone, Debug)]
+pub(crate) enum Gate {
+    Yes,
+    No(String),
+    Unknown(BTreeSet<String>),
+    Wrong(Diagnostics),
+}
+
+/// One item on one host: of `for_each`, one element.
+#[derive(Clone)]
+pub struct DeclaredItem {
+    /// `role/name`, or `role/name[key]` for an element.
+    pub address: String,
+    /// The role.
+    pub role: String,
+    /// The item's name in its role.
+    pub name: String,
+    /// The kind.
+    pub kind: String,
+    /// The list that it stands in.
+    pub section: Section,
+    /// The whole item in the role's file.
+    pub span: Span,
+    /// Tags of the play, of the role's use and its own.
+    pub tags: Vec<String>,
+    /// Does it take part in this run (`--role`, `--tags`, `--skip-tags`)? What does not is still checked.
+    pub selected: bool,
+    /// The name that its result gets.
+    pub register: Option<String>,
+    /// Names of items of the same role that it restarts for or acts on; an element's name stands for all elements.
+    pub names: Vec<Spanned<String>>,
+    /// The item as written: parameters, conditions.
+    pub item: Arc<Item>,
+    pub(crate) each: Each,
+    /// Results registered by items before it.
+    pub(crate) sees: Arc<[String]>,
+}
+
+impl fmt::Debug for DeclaredItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeclaredItem")
+            .field("address", &self.address)
+            .field("kind", &self.kind)
+            .field("span", &self.span)
+            .field("selected", &self.selected)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DeclaredItem {
+    /// The parameters as written.
+    pub fn params(&self) -> &Node {
+        &self.item.params
+    }
+
+    /// The conditions as written.
+    pub fn when(&self) -> &[Node] {
+        &self.item.when
+    }
+
+    /// Its elements are not known yet: this stands for all of them.
+    pub fn is_unexpanded(&self) -> bool {
+        matches!(self.each, Each::Waits(_) | Each::Wrong(_))
+    }
+}
+
+/// The element of `for_each`.
+#[derive(Clone)]
+pub(crate) enum Each {
+    /// There is no `for_each`.
+    One,
+    /// This element.
+    Element { value: Node, sensitive: bool },
+    /// The list waits for these variables.
+    Waits(BTreeSet<String>),
+    /// The list cannot be made.
+    Wrong(Diagnostics),
+}
+
+/// What a role's use gives to each of its items.
+pub(crate) struct UseContext<'a> {
+    pub role: &'a Arc<Role>,
+    pub play: String,
+    pub span: &'a Span,
+    pub when: &'a [Node],
+    pub tags: Vec<String>,
+    pub layers: Layers,
+    pub role_selected: bool,
+}
+
+/// Declares the items of a role on a host.
+pub(crate) fn declare(
+    project: &Arc<Inner>,
+    host: &str,
+    context: UseContext<'_>,
+    made: RoleScope,
+    registered: &Registered,
+) -> RoleUse {
+    let UseContext { role, play, span, when, tags, layers, role_selected } = context;
+    let when = gate(project, when, &made.scope);
+    let mut used = RoleUse {
+        host: host.to_owned(),
+        role: role.clone(),
+        play,
+        span: span.clone(),
+        checks: Vec::new(),
+        items: Vec::new(),
+        verify: Vec::new(),
+        selected: false,
+        complete: true,
+        problems: made.problems,
+        when,
+        scope: made.scope,
+        bad: made.bad,
+        reach: made.reach,
+        layers,
+        project: project.clone(),
+    };
+    let mut sees: Arc<[String]> = Arc::from([]);
+    for item in role.items() {
+        let declared = expand(&used, item, &tags, &sees, registered, role_selected);
+        if let Some(register) = &item.register {
+            sees = sees.iter().cloned().chain([register.value.clone()]).collect();
+        }
+        match item.section {
+            Section::Check => used.checks.extend(declared),
+            Section::Resources => used.items.extend(declared),
+            Section::Verify => used.verify.extend(declared),
+        }
+    }
+    let selected = used.all().any(|item| item.selected);
+    used.selected = selected;
+    used.complete = used.items.iter().all(|item| item.selected && !item.is_unexpanded())
+        && role_selected
+        && !matches!(used.when, Gate::Unknown(_) | Gate::Wrong(_));
+    if selected {
+        // Preconditions guard whatever part of the role runs, and results are read-only and needed by others.
+        used.checks.iter_mut().for_each(|item| item.selected = true);
+        let reads = |item: &&mut DeclaredItem| item.register.is_some();
+        used.items.iter_mut().filter(reads).for_each(|item| item.selected = true);
+    }
+    used
+}
+
+/// One declared item, or one for each element.
+fn expand(
+    used: &RoleUse,
+    item: &Item,
+    tags: &[String],
+    sees: &Arc<[String]>,
+    registered: &Registered,
+    role_selected: bool,
+) -> Vec<DeclaredItem> {
+    let mut all_tags = tags.to_vec();
+    all_tags.extend(item.tags.iter().filter(|tag| !tags.contains(tag)).cloned());
+    let one = DeclaredItem {
+        address: format!("{}/{}", used.role.name, item.name.value),
+        role: used.role.name.clone(),
+        name: item.name.value.clone(),
+        kind: item.kind.value.clone(),
+        section: item.section,
+        span: item.span.clone(),
+        selected: role_selected && used.project.filter.selects(&all_tags),
+        tags: all_tags,
+        register: item.register.as_ref().map(|name| name.value.clone()),
+        names: item.names.clone(),
+        item: Arc::new(item.clone()),
+        each: Each::One,
+        sees: sees.clone(),
+    };
+    let Some(each) = &item.for_each else {
+        return vec![one];
+    };
+    if matches!(used.when, Gate::No(_)) {
+        // The role is not used: its lists need not make sense.
+        return vec![one];
+    }
+    let scope = used.item_scope(&one, registered);
+    let single = |each: Each| vec![DeclaredItem { each, ..one.clone() }];
+    match used.project.shared.engine.eval_value(each, &scope) {
+        Err(why) => single(Each::Wrong(why)),
+        Ok(Outcome::Unknown { names, .. }) => single(Each::Waits(names)),
+        Ok(Outcome::Known(list)) => match elements(&list.value, &each.span, list.sensitive) {
+            Err(why) => single(Each::Wrong(why.into())),
+            Ok(elements) => elements
+                .into_iter()
+                .map(|(key, value)| DeclaredItem {
+                    address: format!("{}[{key}]", one.address),
+                    each: Each::Element { value, sensitive: list.sensitive },
+                    ..one.clone()
+                })
+                .collect(),
+        },
+    }
+}
+
+/// The elements of a list or map with their keys: of a map its keys; of a list the text of each element, or one of its
+/// entries `name`, `key`, `id` or `path`, else its position. A secret list gives positions alone.
+fn elements(list: &Node, span: &Span, sensitive: bool) -> Result<Vec<(String, Node)>, Diagnostic> {
+    let mut found: Vec<(String, Node)> = Vec::new();
+    let mut add = |key: Option<String>, index: usize, value: Node| {
+        let key = key.filter(|key| {
+            !sensitive && !key.is_empty() && key.len() <= 80 && !key.contains(char::is_control)
+        });
+        let key = key.unwrap_or_else(|| index.to_string());
+        let taken = found.iter().any(|(other, _)| *other == key);
+        found.push((if taken { format!("{key}#{index}") } else { key }, value));
+    };
+    match &list.value {
+        Value::List(items) => {
+            for (index, item) in items.iter().enumerate() {
+                let named = ["name", "key", "id", "path"].iter().find_map(|key| item.get(key)?.scalar_text());
+                add(item.scalar_text().or(named), index, item.clone());
+            }
+        }
+        Value::Map(entries) => {
+            for (index, (key, value)) in entries.iter().enumerate() {
+                let entry = |name: &str, node: &Node| (Node::new(name, span.clone()), node.clone());
+                let item = Value::Map(vec![entry("key", key), entry("value", value)]);
+                add(key.scalar_text(), index, Node { value: item, span: value.span.clone(), tag: None });
+            }
+        }
+        _ => {
+            return Err(Diagnostic::error(
+                "wrong-type",
+                format!("`for_each` needs a list or a map, found {}", list.value.kind()),
+            )
+            .label(span, "this is its value")
+            .help("a list of one is written `[x]`"));
+        }
+    }
+    Ok(found)
+}
+
+/// Evaluates conditions that must all hold.
+pub(crate) fn gate(project: &Inner, conditions: &[Node], scope: &Scope) -> Gate {
+    let mut unknown = BTreeSet::new();
+    let mut wrong = Diagnostics::new();
+    for condition in conditions {
+        match project.shared.engine.eval_bool(condition, scope) {
+            Ok(Outcome::Known(answer)) if answer.value => {}
+            Ok(Outcome::Known(_)) => {
+                let text = condition.scalar_text().unwrap_or_default();
+                return Gate::No(format!("when: {}", text.split_whitespace().collect::<Vec<_>>().join(" ")));
+            }
+            Ok(Outcome::Unknown { names, .. }) => unknown.extend(names),
+            Err(why) => wrong.extend(why),
+        }
+        // A condition is a guard for those after it.
+        if !unknown.is_empty() || !wrong.is_empty() {
+            break;
+        }
+    }
+    if !wrong.is_empty() {
+        return Gate::Wrong(wrong);
+    }
+    if unknown.is_empty() { Gate::Yes } else { Gate::Unknown(unknown) }
+}
+
+impl RoleUse {
+    /// The role's scope with the results before an item, and its element.
+    pub(crate) fn item_scope(&self, item: &DeclaredItem, registered: &Registered) -> Scope {
+        let mut scope = self.scope.clone();
+        for name in item.sees.iter() {
+            let variable = match registered.get(&item.role, name) {
+                Some(json) => {
+                    Variable::data(Node::from_json(json, &Span::nowhere(format!("result `{name}`"))))
+                }
+                None => Variable::Unknown,
+            };
+            scope.set(name, variable);
+        }
+        if let Each::Element { value, sensitive } = &item.each {
+            let variable = Variable::data(value.clone());
+            if *sensitive {
+                scope.set_sensitive("item", variable);
+            } else {
+                scope.set("item", variable);
+            }
+        }
+        scope
+    }
+}
+
+/// What narrows a run.
+pub(crate) fn tag_filter(only: &[String], skip: &[String]) -> TagFilter {
+    let split = |tags: &[String]| -> Vec<String> {
+        let words = tags.iter().flat_map(|tag| tag.split(','));
+        words.map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
+    };
+    TagFilter { only: split(only), skip: split(skip) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn elements_have_stable_keys() {
+        let span = Span::nowhere("t");
+        let keys = |json: Json, sensitive: bool| -> Vec<String> {
+            let list = Node::from_json(&json, &span);
+            elements(&list, &span, sensitive).unwrap().into_iter().map(|(key, _)| key).collect()
+        };
+        assert_eq!(keys(json!(["a", 2, "a"]), false), ["a", "2", "a#2"]);
+        assert_eq!(keys(json!([{"name": "x"}, {"path": "/y"}, {"z": 1}]), false), ["x", "/y", "2"]);
+        assert_eq!(keys(json!({"k": 1, "l": {"a": 1}}), false), ["k", "l"]);
+        assert_eq!(keys(json!(["secret", "other"]), true), ["0", "1"]);
+        assert!(elements(&Node::from_json(&json!("a"), &span), &span, false).is_err());
+        let (_, item) = elements(&Node::from_json(&json!({"k": 1}), &span), &span, false).unwrap().remove(0);
+        assert_eq!(item.to_json(), json!({"key": "k", "value": 1}));
+    }
+}

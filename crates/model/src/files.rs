@@ -1,0 +1,127 @@
+//! Files of a role: templates and sources. Each is read once in a run.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use converge_syntax::{Diagnostic, Source, Span};
+
+use crate::catalog::Load;
+use crate::fields::nearest;
+use crate::role::Role;
+
+/// The largest file of a role that is sent to hosts.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// What was read so far.
+#[derive(Default)]
+pub(crate) struct Files {
+    templates: Mutex<HashMap<Utf8PathBuf, Result<Arc<Source>, String>>>,
+    sources: Mutex<HashMap<Utf8PathBuf, Result<Arc<str>, String>>>,
+}
+
+impl Load {
+    /// The folder of the role.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Template => "templates",
+            Self::Source => "files",
+        }
+    }
+}
+
+/// The path of a file of a role.
+///
+/// # Errors
+/// It leads out of the role's folder, or there is no such file; the help names the nearest one.
+pub(crate) fn locate(role: &Role, load: Load, written: &str, span: &Span) -> Result<Utf8PathBuf, Diagnostic> {
+    let folder = load.folder();
+    let path = Utf8Path::new(written);
+    if written.is_empty() || !path.components().all(|part| matches!(part, Utf8Component::Normal(_))) {
+        return Err(Diagnostic::error(
+            "bad-path",
+            format!("`{written}` is no path below `{folder}/` of the role"),
+        )
+        .label(span, "must stay in the role's folder")
+        .help(format!("put the file into {}/{folder}/ and write its name", role.dir)));
+    }
+    let full = role.dir.join(folder).join(path);
+    if full.is_file() {
+        return Ok(full);
+    }
+    let known = listing(&role.dir.join(folder), 3);
+    let stripped = written.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/'));
+    let help = match stripped.filter(|rest| known.iter().any(|name| name == rest)) {
+        Some(rest) => format!("write `{rest}`: it is searched in `{folder}/`"),
+        None if known.is_empty() => format!("write the file {full}"),
+        None => nearest(written, known.iter().map(String::as_str)),
+    };
+    let message = format!("the role `{}` has no file `{folder}/{written}`", role.name);
+    Err(Diagnostic::error("no-file", message).label(span, "not found").help(help))
+}
+
+/// The files below a folder, by path from it, sorted.
+fn listing(folder: &Utf8Path, depth: usize) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in folder.read_dir_utf8().into_iter().flatten().flatten() {
+        let name = entry.file_name().to_owned();
+        if entry.path().is_file() {
+            names.push(name);
+        } else if depth > 0 && entry.path().is_dir() {
+            names.extend(listing(entry.path(), depth - 1).into_iter().map(|inner| format!("{name}/{inner}")));
+        }
+    }
+    names.sort();
+    names
+}
+
+impl Files {
+    /// The text of a template.
+    pub(crate) fn template(&self, path: &Utf8Path, span: &Span) -> Result<Arc<Source>, Diagnostic> {
+        let mut known = self.templates.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = || {
+            check_size(path)?;
+            Source::read(path.as_std_path()).map_err(|error| error.to_string())
+        };
+        known.entry(path.to_owned()).or_insert_with(read).clone().map_err(|why| unreadable(path, &why, span))
+    }
+
+    /// The bytes of a source in hexadecimal.
+    pub(crate) fn source(&self, path: &Utf8Path, span: &Span) -> Result<Arc<str>, Diagnostic> {
+        let mut known = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = || {
+            check_size(path)?;
+            let bytes = fs_err::read(path).map_err(|error| error.to_string())?;
+            Ok(hex(&bytes).into())
+        };
+        known.entry(path.to_owned()).or_insert_with(read).clone().map_err(|why| unreadable(path, &why, span))
+    }
+}
+
+fn check_size(path: &Utf8Path) -> Result<(), String> {
+    let size = fs_err::metadata(path).map_err(|error| error.to_string())?.len();
+    if size > MAX_BYTES {
+        return Err(format!("it is larger than {} MiB", MAX_BYTES >> 20));
+    }
+    Ok(())
+}
+
+fn unreadable(path: &Utf8Path, why: &str, span: &Span) -> Diagnostic {
+    Diagnostic::error("unreadable", format!("cannot read {path}: {why}")).label(span, "named here")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| DIGITS.get(usize::from(value)).map_or('0', |digit| char::from(*digit));
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_become_lower_case_hexadecimal() {
+        assert_eq!(hex(&[0, 255, 7, 0x1f]), "00ff071f");
+    }
+}

@@ -1,0 +1,492 @@
+//! Loading a project: everything is read, then everything is checked, and all complaints are told at once.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use converge_syntax::{Diagnostic, Diagnostics, Span};
+use indexmap::IndexMap;
+
+use crate::catalog::KindCatalog;
+use crate::declare::{Registered, tag_filter};
+use crate::fields::{is_template, nearest};
+use crate::files::{Files, locate};
+use crate::inventory::{Inventory, InventorySource};
+use crate::play::{Play, Playbook, RoleRef};
+use crate::project::{HostErrors, Inner, LoadOptions, Needs, Project, Used, folder_of};
+use crate::resolve::Resolution;
+use crate::role::{Role, RolePath};
+use crate::scope::{Facts, Shared};
+use crate::vars::{Layers, SET, SetVars, role_layers};
+
+const DEFAULT_PLAYBOOK: &str = "playbooks/site.yaml";
+
+pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
+    let mut diags = Diagnostics::new();
+    let ((inventory, mut warnings), playbook_path) = inventory_and_path(options)?;
+    let Some(playbook) = Playbook::load(&playbook_path, &mut diags) else {
+        return Err(diags);
+    };
+    let set = SetVars::read(&options.set, &mut diags);
+    let (roles, broken) = load_roles(&playbook, &options.catalog, &mut diags);
+    required_roles(&playbook, &roles, &mut diags);
+    for role in roles.values() {
+        role_files(role, &options.catalog, &mut diags);
+    }
+    role_params(&playbook, &roles, &broken, &mut diags);
+    asked_roles(options, &playbook, &mut diags);
+    // A variable of any host is known, so hosts outside the plays count too.
+    set_is_known(&set, &inventory, &playbook, &roles, &broken, &mut diags);
+    locked_files(&inventory, &mut diags);
+
+    let secrets = roles.values().flat_map(|role| role.inputs.values());
+    let secrets = secrets.filter(|input| input.sensitive).map(|input| input.name.clone()).collect();
+    let mut errors = HostErrors::new();
+    let hosts = uses(&playbook, &inventory, &set, &roles, &mut errors, &mut diags, &mut warnings);
+    let selected = limited(options, &inventory, &hosts, &mut diags, &mut warnings);
+    let playbook_dir = folder_of(&playbook_path);
+    let playbook_dir = playbook_dir.canonicalize_utf8().unwrap_or_else(|_| playbook_dir.to_owned());
+    let mut inner = Inner {
+        shared: Shared::new(inventory, set, playbook_dir.as_str(), secrets),
+        catalog: options.catalog.clone(),
+        playbook,
+        roles,
+        filter: tag_filter(&options.tags, &options.skip_tags),
+        only_roles: options.roles.clone(),
+        hosts,
+        selected,
+        warnings: Diagnostics::new(),
+        errors: HostErrors::new(),
+        needs: BTreeMap::new(),
+        files: Files::default(),
+    };
+    // A role with errors of its own would bring follow-up complaints about every host.
+    for used in inner.hosts.values_mut() {
+        used.retain(|used| !broken.contains(&used.role.name));
+    }
+    let inner = Arc::new(inner);
+    let needs = check_hosts(&inner, &mut errors);
+    unused_tags(&inner, &mut warnings);
+    if diags.has_errors() {
+        for more in errors.into_values() {
+            diags.extend(more);
+        }
+        return Err(unique(diags));
+    }
+    warnings.extend(diags);
+    let warnings = unique(warnings);
+    match Arc::try_unwrap(inner) {
+        Ok(inner) => Ok(Project(Arc::new(Inner { warnings, errors, needs, ..inner }))),
+        // The threads of the check have ended; nothing else holds it.
+        Err(_) => Err(Diagnostic::error("internal", "the project is still in use").into()),
+    }
+}
+
+/// Each complaint once, in the order in which they were found.
+fn unique(diags: Diagnostics) -> Diagnostics {
+    let mut seen = HashSet::new();
+    diags.into_iter().filter(|diagnostic| seen.insert(diagnostic.to_string())).collect()
+}
+
+type Loaded = (Inventory, Diagnostics);
+
+/// The inventory, and the path of the playbook that it belongs to.
+fn inventory_and_path(options: &LoadOptions) -> Result<(Loaded, Utf8PathBuf), Diagnostics> {
+    if let Some(path) = &options.playbook {
+        return Ok((Inventory::load(&options.inventories, Some(folder_of(path)))?, path.clone()));
+    }
+    // Variables beside the playbook are read only when it is known which one that is.
+    let (inventory, _) = Inventory::load(&options.inventories, None)?;
+    let path = playbook_path(options, &inventory)?;
+    Ok((Inventory::load(&options.inventories, Some(folder_of(&path)))?, path))
+}
+
+fn playbook_path(options: &LoadOptions, inventory: &Inventory) -> Result<Utf8PathBuf, Diagnostics> {
+    let folders: Vec<Utf8PathBuf> =
+        options.inventories.iter().filter_map(InventorySource::directory).collect();
+    let roots = folders.iter().map(|folder| match folder.parent() {
+        Some(parent) if parent.as_str().is_empty() => Utf8PathBuf::from("."),
+        Some(parent) if folder.as_str() != "." => parent.to_owned(),
+        _ => folder.join(".."),
+    });
+    let named = inventory
+        .hosts()
+        .find_map(|host| inventory.merged_vars(host.name()).swap_remove("converge_playbook"));
+    let (wanted, span, bases): (String, Option<Span>, Vec<Utf8PathBuf>) = match named {
+        Some(candidate) => {
+            let Some(text) = candidate.node.as_str().filter(|text| !is_template(text)) else {
+                return Err(Diagnostic::error("wrong-type", "`converge_playbook` must be a plain path")
+                    .at(candidate.node.head_span())
+                    .into());
+            };
+            let bases = folders.iter().cloned().chain(roots).chain([Utf8PathBuf::from(".")]).collect();
+            (text.to_owned(), Some(candidate.node.span.clone()), bases)
+        }
+        None => {
+            (DEFAULT_PLAYBOOK.to_owned(), None, [Utf8PathBuf::from(".")].into_iter().chain(roots).collect())
+        }
+    };
+    let mut tried: Vec<Utf8PathBuf> = Vec::new();
+    for base in bases {
+        let path = if base.as_str() == "." { Utf8PathBuf::from(&wanted) } else { base.join(&wanted) };
+        if path.is_file() {
+            return Ok(path);
+        }
+        if !tried.contains(&path) {
+            tried.push(path);
+        }
+    }
+    let places: Vec<String> = tried.iter().map(|path| format!("`{path}`")).collect();
+    let mut diagnostic = Diagnostic::error("no-playbook", "there is no playbook")
+        .help(format!("name one with --playbook FILE; looked for {}", places.join(", ")));
+    if let Some(span) = span {
+        diagnostic = diagnostic.label(&span, "named here");
+    }
+    Err(diagnostic.into())
+}
+
+/// The roles that the playbook names, and the names of those with errors.
+fn load_roles(
+    playbook: &Playbook,
+    catalog: &KindCatalog,
+    diags: &mut Diagnostics,
+) -> (IndexMap<String, Arc<Role>>, BTreeSet<String>) {
+    let path: RolePath = Playbook::role_path(&playbook.path);
+    let mut roles = IndexMap::new();
+    let mut broken = BTreeSet::new();
+    for used in playbook.plays.iter().flat_map(|play| &play.roles) {
+        let name = used.role.value.as_str();
+        if roles.contains_key(name) {
+            continue;
+        }
+        let dir = match path.find(&used.role) {
+            Ok(dir) => dir,
+            Err(problem) => {
+                diags.push(problem);
+                broken.insert(name.to_owned());
+                continue;
+            }
+        };
+        let mut found = Diagnostics::new();
+        let role = Role::load(name, &dir, catalog, &mut found);
+        if found.has_errors() || role.is_none() {
+            broken.insert(name.to_owned());
+        }
+        diags.extend(found);
+        if let Some(role) = role {
+            roles.insert(name.to_owned(), Arc::new(role));
+        }
+    }
+    (roles, broken)
+}
+
+/// A required role must be somewhere in the playbook.
+fn required_roles(playbook: &Playbook, roles: &IndexMap<String, Arc<Role>>, diags: &mut Diagnostics) {
+    let used: BTreeSet<&str> =
+        playbook.plays.iter().flat_map(|play| &play.roles).map(|used| used.role.value.as_str()).collect();
+    let path = Playbook::role_path(&playbook.path);
+    for role in roles.values() {
+        for required in role.requires.iter().filter(|required| !used.contains(required.value.as_str())) {
+            match path.find(required) {
+                Err(problem) => diags.push(problem),
+                Ok(_) => {
+                    let name = &required.value;
+                    let at = playbook
+                        .plays
+                        .iter()
+                        .flat_map(|play| &play.roles)
+                        .find(|r| r.role.value == role.name);
+                    let mut diagnostic = Diagnostic::error(
+                        "missing-role",
+                        format!("the role `{}` requires `{name}`, which is in no play", role.name),
+                    )
+                    .label(&required.span, "required here");
+                    if let Some(at) = at {
+                        diagnostic = diagnostic.label(&at.role.span, format!("`{}` is used here", role.name));
+                    }
+                    diags.push(diagnostic.help(format!("add `{name}` to the `roles` of a play")));
+                }
+            }
+        }
+    }
+}
+
+/// Files that are named without a template must be there.
+fn role_files(role: &Role, catalog: &KindCatalog, diags: &mut Diagnostics) {
+    for item in role.items() {
+        let Some(spec) = catalog.get(&item.kind.value) else {
+            continue;
+        };
+        for (name, load) in spec.loads() {
+            let Some(value) = item.params.get(name) else {
+                continue;
+            };
+            if let Some(text) = value.as_str().filter(|text| !is_template(text))
+                && let Err(problem) = locate(role, load, text, &value.span)
+            {
+                diags.push(problem);
+            }
+        }
+    }
+}
+
+/// Values at the use of a role must be inputs of it.
+fn role_params(
+    playbook: &Playbook,
+    roles: &IndexMap<String, Arc<Role>>,
+    broken: &BTreeSet<String>,
+    diags: &mut Diagnostics,
+) {
+    for used in playbook.plays.iter().flat_map(|play| &play.roles) {
+        let Some(role) = roles.get(&used.role.value).filter(|role| !broken.contains(&role.name)) else {
+            continue;
+        };
+        for var in used.vars.iter().filter(|var| !role.inputs.contains_key(&var.name)) {
+            let help = if role.inputs.is_empty() {
+                format!("the role `{}` has no inputs", role.name)
+            } else {
+                nearest(&var.name, role.inputs.keys().map(String::as_str))
+            };
+            diags.push(
+                Diagnostic::error(
+                    "unknown-input",
+                    format!("the role `{}` has no input `{}`", role.name, var.name),
+                )
+                .label(&var.key, "not known there")
+                .help(help),
+            );
+        }
+    }
+}
+
+fn asked_roles(options: &LoadOptions, playbook: &Playbook, diags: &mut Diagnostics) {
+    let names: BTreeSet<&str> =
+        playbook.plays.iter().flat_map(|play| &play.roles).map(|used| used.role.value.as_str()).collect();
+    for asked in options.roles.iter().filter(|asked| !names.contains(asked.as_str())) {
+        diags.push(
+            Diagnostic::error("unknown-role", format!("no play of {} has the role `{asked}`", playbook.path))
+                .at(&Span::nowhere("--role"))
+                .help(nearest(asked, names.iter().copied())),
+        );
+    }
+}
+
+/// A misspelt `--set` would otherwise change nothing, in silence.
+fn set_is_known(
+    set: &SetVars,
+    inventory: &Inventory,
+    playbook: &Playbook,
+    roles: &IndexMap<String, Arc<Role>>,
+    broken: &BTreeSet<String>,
+    diags: &mut Diagnostics,
+) {
+    if set.names().next().is_none() || !broken.is_empty() {
+        return;
+    }
+    let mut known: BTreeSet<String> = roles.values().flat_map(|role| role.inputs.keys().cloned()).collect();
+    known.extend(playbook.plays.iter().flat_map(|play| &play.vars).map(|var| var.name.clone()));
+    known.extend(inventory.hosts().flat_map(|host| inventory.host_vars(host.name())).map(|found| found.name));
+    for name in set.names().filter(|name| !known.contains(*name)) {
+        diags.push(
+            Diagnostic::error("unknown-input", format!("nothing has the variable `{name}`"))
+                .at(&Span::nowhere(SET))
+                .help(nearest(name, known.iter().map(String::as_str))),
+        );
+    }
+}
+
+/// A vars file that cannot be read may set anything: what is planned without it would be wrong.
+fn locked_files(inventory: &Inventory, diags: &mut Diagnostics) {
+    let mut seen: Vec<Span> = Vec::new();
+    for locked in inventory.hosts().flat_map(|host| inventory.locked_files(host.name())) {
+        if !seen.contains(&locked.span) {
+            diags.push(
+                Diagnostic::error("vault", "this file is encrypted, and Vault support is not there yet")
+                    .label(&locked.span, "encrypted")
+                    .help("keep a plain file for now, or give its values with --set"),
+            );
+            seen.push(locked.span);
+        }
+    }
+}
+
+/// The hosts of the plays and the roles of each. A role that a host has twice is one, where both uses agree.
+fn uses(
+    playbook: &Playbook,
+    inventory: &Inventory,
+    set: &SetVars,
+    roles: &IndexMap<String, Arc<Role>>,
+    errors: &mut HostErrors,
+    diags: &mut Diagnostics,
+    warnings: &mut Diagnostics,
+) -> IndexMap<String, Vec<Used>> {
+    let mut hosts: IndexMap<String, Vec<Used>> = IndexMap::new();
+    for play in &playbook.plays {
+        let selection = match inventory.select(&play.hosts) {
+            Ok(selection) => selection,
+            Err(more) => {
+                diags.extend(more);
+                continue;
+            }
+        };
+        warnings.extend(selection.warnings);
+        for host in selection.hosts {
+            let mine = hosts.entry(host.clone()).or_default();
+            for (index, used) in play.roles.iter().enumerate() {
+                let Some(role) = roles.get(&used.role.value) else {
+                    continue;
+                };
+                let mut tags = play.tags.clone();
+                tags.extend(used.tags.iter().filter(|tag| !play.tags.contains(tag)).cloned());
+                let Some(before) = mine.iter_mut().find(|other| other.role.name == role.name) else {
+                    mine.push(Used { play: play.index, index, role: role.clone(), tags });
+                    continue;
+                };
+                let earlier =
+                    playbook.plays.get(before.play).and_then(|p| Some((p, p.roles.get(before.index)?)));
+                let Some(earlier) = earlier else {
+                    continue;
+                };
+                match differ(inventory, set, &host, role, earlier, (play, used)) {
+                    None => {
+                        let new: Vec<String> =
+                            tags.into_iter().filter(|tag| !before.tags.contains(tag)).collect();
+                        before.tags.extend(new);
+                    }
+                    Some(what) => errors.entry(host.clone()).or_default().push(
+                        Diagnostic::error(
+                            "two-uses",
+                            format!("{host} has the role `{}` twice, with different {what}", role.name),
+                        )
+                        .label(&used.role.span, "again here")
+                        .label(&earlier.1.role.span, "first here")
+                        .help("use the role once; what repeats in it goes into a list input with `for_each`"),
+                    ),
+                }
+            }
+        }
+    }
+    hosts
+}
+
+/// What differs between two uses of a role on one host.
+fn differ(
+    inventory: &Inventory,
+    set: &SetVars,
+    host: &str,
+    role: &Role,
+    (play, used): (&Play, &RoleRef),
+    (other_play, other): (&Play, &RoleRef),
+) -> Option<String> {
+    let winner =
+        |layers: &Layers, name: &str| layers.get(name).and_then(|all| all.last()).map(|c| c.node.clone());
+    let first = role_layers(inventory, set, host, play, used, role);
+    let second = role_layers(inventory, set, host, other_play, other, role);
+    let names = first.keys().chain(second.keys());
+    let mut different: Vec<&str> =
+        names.map(String::as_str).filter(|name| winner(&first, name) != winner(&second, name)).collect();
+    different.sort_unstable();
+    different.dedup();
+    if !different.is_empty() {
+        return Some(format!(
+            "values of {}",
+            different.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ")
+        ));
+    }
+    (used.when != other.when).then(|| "conditions".to_owned())
+}
+
+/// The hosts that `--limit` leaves.
+fn limited(
+    options: &LoadOptions,
+    inventory: &Inventory,
+    hosts: &IndexMap<String, Vec<Used>>,
+    diags: &mut Diagnostics,
+    warnings: &mut Diagnostics,
+) -> Vec<String> {
+    let Some(limit) = &options.limit else {
+        return hosts.keys().cloned().collect();
+    };
+    let Some(selection) = diags.take(inventory.select_limit(limit, Utf8Path::new("."))) else {
+        return Vec::new();
+    };
+    warnings.extend(selection.warnings);
+    let selected: Vec<String> = hosts.keys().filter(|host| selection.hosts.contains(host)).cloned().collect();
+    if selected.is_empty() && !selection.hosts.is_empty() {
+        warnings.push(
+            Diagnostic::warning("no-hosts", "no play has a host of the limit")
+                .at(&Span::nowhere("--limit"))
+                .help(format!(
+                    "hosts of the plays: {}",
+                    hosts.keys().cloned().collect::<Vec<_>>().join(", ")
+                )),
+        );
+    }
+    selected
+}
+
+/// Resolves everything on every host with nothing known of the hosts: what is wrong now is wrong before any contact.
+fn check_hosts(inner: &Arc<Inner>, errors: &mut HostErrors) -> BTreeMap<String, Needs> {
+    let hosts: Vec<&String> = inner.hosts.keys().collect();
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+    let share = hosts.len().div_ceil(workers).max(8);
+    let mut needs = BTreeMap::new();
+    std::thread::scope(|threads| {
+        let work = |part: &[&String]| -> Vec<(String, Needs, Diagnostics)> {
+            part.iter().map(|host| check_host(inner, host)).collect()
+        };
+        let running: Vec<_> = hosts.chunks(share).map(|part| threads.spawn(move || work(part))).collect();
+        for (host, need, found) in running.into_iter().filter_map(|thread| thread.join().ok()).flatten() {
+            if !found.is_empty() {
+                errors.entry(host.clone()).or_default().extend(found);
+            }
+            needs.insert(host, need);
+        }
+    });
+    needs
+}
+
+fn check_host(inner: &Arc<Inner>, host: &str) -> (String, Needs, Diagnostics) {
+    let registered = Registered::new();
+    let plan = inner.clone().host_plan(host, &Facts::none(), &registered);
+    let mut found = plan.errors.clone();
+    let mut needs = Needs::default();
+    for used in &plan.roles {
+        for item in used.all() {
+            match used.resolve(item, &registered) {
+                Resolution::Invalid(more) => found.extend(more),
+                Resolution::Unknown { names } if item.selected => {
+                    let names = if names.contains("facts") { names } else { used.static_reach(item, names) };
+                    needs.facts |= names.contains("facts");
+                    let others = names
+                        .iter()
+                        .filter_map(|name| name.strip_prefix("hostvars.")?.strip_suffix(".facts"));
+                    needs.facts_of.extend(others.map(str::to_owned));
+                }
+                _ => {}
+            }
+        }
+    }
+    (host.to_owned(), needs, unique(found))
+}
+
+/// A tag that nothing has would silently do nothing.
+fn unused_tags(inner: &Inner, warnings: &mut Diagnostics) {
+    let mut known: BTreeSet<&str> = ["all", "always", "never", "tagged", "untagged"].into();
+    for play in &inner.playbook.plays {
+        known.extend(play.tags.iter().map(String::as_str));
+        known.extend(play.roles.iter().flat_map(|used| &used.tags).map(String::as_str));
+    }
+    known.extend(
+        inner.roles.values().flat_map(|role| role.items()).flat_map(|item| &item.tags).map(String::as_str),
+    );
+    for (flag, tags) in [("--tags", &inner.filter.only), ("--skip-tags", &inner.filter.skip)] {
+        for tag in tags.iter().filter(|tag| !known.contains(tag.as_str())) {
+            warnings.push(
+                Diagnostic::warning("unknown-tag", format!("nothing has the tag `{tag}`"))
+                    .at(&Span::nowhere(flag))
+                    .help(nearest(tag, known.iter().copied())),
+            );
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Inventory, playbook and roles together: what is declared, for which hosts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use converge_syntax::{Diagnostics, Node, Span, Spanned};
+use indexmap::IndexMap;
+
+use crate::catalog::KindCatalog;
+use crate::declare::{HostPlan, Registered, UseContext, declare};
+use crate::files::Files;
+use crate::inventory::{Inventory, InventorySource};
+use crate::play::{Play, Playbook, RoleRef};
+use crate::role::Role;
+use crate::scope::{Facts, Shared, host_scope, hostvars, role_scope};
+use crate::tags::TagFilter;
+use crate::vars::{VarReport, role_layers};
+
+/// What to load, and what the run is narrowed to.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// Inventories, in the order of the command line.
+    pub inventories: Vec<InventorySource>,
+    /// `--playbook`; else the inventory's `converge_playbook`, else `playbooks/site.yaml`.
+    pub playbook: Option<Utf8PathBuf>,
+    /// `--set`: names and values as text.
+    pub set: Vec<(String, String)>,
+    /// `--limit`.
+    pub limit: Option<String>,
+    /// `--role`; empty for all.
+    pub roles: Vec<String>,
+    /// `--tags`; empty for all.
+    pub tags: Vec<String>,
+    /// `--skip-tags`.
+    pub skip_tags: Vec<String>,
+    /// The kinds there are.
+    pub catalog: KindCatalog,
+}
+
+/// An edge between roles: `from` requires `to`, which comes first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoleEdge {
+    /// The role that requires.
+    pub from: String,
+    /// The role that is required.
+    pub to: String,
+    /// Where `requires` names it.
+    pub span: Span,
+}
+
+/// What must be asked of hosts before a host's declarations are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Its own facts.
+    pub facts: bool,
+    /// Facts of other hosts.
+    pub facts_of: BTreeSet<String>,
+}
+
+/// Errors that belong to single hosts, by host name.
+pub type HostErrors = BTreeMap<String, Diagnostics>;
+
+/// A loaded project. Cheap to clone.
+#[derive(Clone)]
+pub struct Project(pub(crate) Arc<Inner>);
+
+/// The use of a role on a host: indices into the playbook.
+#[derive(Clone, Debug)]
+pub(crate) struct Used {
+    pub play: usize,
+    pub index: usize,
+    pub role: Arc<Role>,
+    /// Tags of the play and of every use that was merged into this one.
+    pub tags: Vec<String>,
+}
+
+pub(crate) struct Inner {
+    pub shared: Shared,
+    pub catalog: KindCatalog,
+    pub playbook: Playbook,
+    pub roles: IndexMap<String, Arc<Role>>,
+    pub filter: TagFilter,
+    pub only_roles: Vec<String>,
+    /// Hosts of all plays in play order, with their roles.
+    pub hosts: IndexMap<String, Vec<Used>>,
+    /// The hosts that `--limit` leaves, in play order.
+    pub selected: Vec<String>,
+    pub warnings: Diagnostics,
+    pub errors: HostErrors,
+    pub needs: BTreeMap<String, Needs>,
+    pub files: Files,
+}
+
+impl Project {
+    /// Reads and checks everything that can be checked before a host is contacted.
+    ///
+    /// # Errors
+    /// Every complaint about the files. Errors of single hosts (an undefined variable, an input of the wrong type) are
+    /// kept in [`Project::host_errors`] where the files as such are right, and are among these where they are not.
+    pub fn load(options: &LoadOptions) -> Result<Self, Diagnostics> {
+        crate::load::load(options)
+    }
+
+    /// The hosts of this run, in the order of the plays.
+    pub fn hosts(&self) -> &[String] {
+        &self.0.selected
+    }
+
+    /// The hosts of all plays, those outside `--limit` too, in the order of the plays.
+    pub fn all_hosts(&self) -> impl Iterator<Item = &str> {
+        self.0.hosts.keys().map(String::as_str)
+    }
+
+    /// Errors of single hosts, found without contact to any; those outside `--limit` too.
+    pub fn host_errors(&self) -> &HostErrors {
+        &self.0.errors
+    }
+
+    /// Things that are odd, and do not stop the run.
+    pub fn warnings(&self) -> &Diagnostics {
+        &self.0.warnings
+    }
+
+    /// The inventory.
+    pub fn inventory(&self) -> &Inventory {
+        &self.0.shared.inventory
+    }
+
+    /// The playbook.
+    pub fn playbook(&self) -> &Playbook {
+        &self.0.playbook
+    }
+
+    /// The kinds that it was checked against.
+    pub fn catalog(&self) -> &KindCatalog {
+        &self.0.catalog
+    }
+
+    /// The roles of the playbook, in the order in which it first names them.
+    pub fn roles(&self) -> impl Iterator<Item = &Arc<Role>> {
+        self.0.roles.values()
+    }
+
+    /// The edges between the roles of the playbook.
+    pub fn role_edges(&self) -> Vec<RoleEdge> {
+        edges(self.0.roles.values().map(AsRef::as_ref))
+    }
+
+    /// The roles of a host, in play order, those that `--role` leaves out too.
+    pub fn roles_of(&self, host: &str) -> Vec<&str> {
+        self.0.hosts.get(host).into_iter().flatten().map(|used| used.role.name.as_str()).collect()
+    }
+
+    /// The hosts that a role runs on, in play order, those outside `--limit` too.
+    pub fn hosts_of_role(&self, role: &str) -> Vec<&str> {
+        let has = |used: &Vec<Used>| used.iter().any(|used| used.role.name == role);
+        self.0.hosts.iter().filter(|(_, used)| has(used)).map(|(host, _)| host.as_str()).collect()
+    }
+
+    /// What must be asked of hosts before this one's declarations are known.
+    pub fn needs(&self, host: &str) -> Needs {
+        self.0.needs.get(host).cloned().unwrap_or_default()
+    }
+
+    /// Does anything that runs on the host read its facts?
+    pub fn needs_facts(&self, host: &str) -> bool {
+        self.0.needs.get(host).is_some_and(|needs| needs.facts)
+    }
+
+    /// A variable of a host outside any role, evaluated: `ansible_host` and the like.
+    ///
+    /// # Errors
+    /// The value cannot be rendered, or is encrypted.
+    pub fn host_var(&self, host: &str, name: &str) -> Result<Option<Node>, Diagnostics> {
+        crate::report::host_var(&self.0, host, name)
+    }
+
+    /// Every candidate of one variable, or of all variables, of a host, with who wins where. A name that has none gives
+    /// no report.
+    pub fn vars(&self, host: &str, name: Option<&str>) -> Vec<VarReport> {
+        crate::report::vars(&self.0, host, name)
+    }
+
+    /// What is declared for a host, with what is known so far. A host of no play has no roles.
+    pub fn host_plan(&self, host: &str, facts: &Facts, registered: &Registered) -> HostPlan {
+        self.0.clone().host_plan(host, facts, registered)
+    }
+}
+
+impl Inner {
+    pub(crate) fn host_plan(self: Arc<Self>, host: &str, facts: &Facts, registered: &Registered) -> HostPlan {
+        let hosts = hostvars(&self.shared, facts);
+        let mut errors = Diagnostics::new();
+        let mut roles = Vec::new();
+        for used in self.hosts.get(host).into_iter().flatten() {
+            let Some((play, role_ref)) = self.play_use(used) else {
+                continue;
+            };
+            let role = &used.role;
+            let layers = role_layers(&self.shared.inventory, &self.shared.set, host, play, role_ref, role);
+            let made = role_scope(&self.shared, facts, &hosts, host, role, &layers, &role_ref.role.span);
+            errors.extend(made.problems.clone());
+            let context = UseContext {
+                role,
+                play: play.title(),
+                span: &role_ref.role.span,
+                when: &role_ref.when,
+                tags: used.tags.clone(),
+                layers,
+                role_selected: self.only_roles.is_empty() || self.only_roles.contains(&role.name),
+            };
+            roles.push(declare(&self, host, context, made, registered));
+        }
+        let scope = host_scope(&self.shared, facts, &hosts, host);
+        HostPlan { host: host.to_owned(), roles, errors, scope }
+    }
+
+    pub(crate) fn play_use(&self, used: &Used) -> Option<(&Play, &RoleRef)> {
+        let play = self.playbook.plays.get(used.play)?;
+        Some((play, play.roles.get(used.index)?))
+    }
+}
+
+/// The edges of these roles.
+pub(crate) fn edges<'r>(roles: impl Iterator<Item = &'r Role>) -> Vec<RoleEdge> {
+    let edge = |role: &Role, required: &Spanned<String>| RoleEdge {
+        from: role.name.clone(),
+        to: required.value.clone(),
+        span: required.span.clone(),
+    };
+    roles
+        .flat_map(|role| role.requires.iter().map(|required| edge(role, required)).collect::<Vec<_>>())
+        .collect()
+}
+
+/// The folder of a path; `.` for a bare name.
+pub(crate) fn folder_of(path: &Utf8Path) -> &Utf8Path {
+    path.parent().filter(|dir| !dir.as_str().is_empty()).unwrap_or_else(|| Utf8Path::new("."))
+}

@@ -1,0 +1,319 @@
+//! From a declared item to the parameters that its kind reads.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use converge_syntax::{Diagnostic, Diagnostics, Node, Span};
+use converge_template::{Evaluated, Outcome, Scope};
+use serde_json::{Value as Json, json};
+
+use crate::catalog::Load;
+use crate::declare::{DeclaredItem, Each, Gate, Registered, RoleUse, gate};
+use crate::files::locate;
+use crate::inventory::{encrypted_value, is_encrypted};
+use crate::schema;
+
+/// What an item comes to on a host.
+#[derive(Debug)]
+pub enum Resolution {
+    /// It is known completely.
+    Ready(Box<Ready>),
+    /// A condition does not hold.
+    Skipped {
+        /// Which: `when: gpu_count > 0`.
+        why: String,
+    },
+    /// It waits for variables that nothing knows yet.
+    Unknown {
+        /// Those variables: `facts`, `hostvars.HOST.facts`, names of results.
+        names: BTreeSet<String>,
+    },
+    /// It cannot be right on this host.
+    Invalid(Diagnostics),
+}
+
+/// The parameters of an item on a host.
+pub struct Ready {
+    /// As the kind reads them; files are loaded.
+    pub params: Json,
+    /// Where they stand.
+    pub spans: ParamSpans,
+    /// Marked as secret, or a secret was in reach.
+    pub sensitive: bool,
+    /// The user that commands run as, where one is given.
+    pub become_user: Option<String>,
+    /// Inputs of the role that the parameters depend on.
+    pub inputs_used: BTreeSet<String>,
+    /// Every variable that the parameters depend on.
+    pub reached: BTreeSet<String>,
+}
+
+impl fmt::Debug for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let params: &dyn fmt::Debug = if self.sensitive { &"(sensitive)" } else { &self.params };
+        f.debug_struct("Ready")
+            .field("params", params)
+            .field("sensitive", &self.sensitive)
+            .field("become_user", &self.become_user)
+            .field("inputs_used", &self.inputs_used)
+            .finish_non_exhaustive()
+    }
+}
+
+/// From a JSON pointer into the parameters to the place in the role's file.
+#[derive(Clone)]
+pub struct ParamSpans {
+    written: Node,
+    kind: Span,
+}
+
+impl ParamSpans {
+    /// Where the kind's name stands.
+    pub fn kind(&self) -> &Span {
+        &self.kind
+    }
+
+    /// The place of a value: of the value itself, or of the nearest one around it that stands in the file.
+    pub fn value(&self, pointer: &str) -> Span {
+        let mut pointer = pointer;
+        loop {
+            if let Some(node) = self.written.pointer(pointer) {
+                return if pointer.is_empty() { self.kind.clone() } else { node.span.clone() };
+            }
+            match pointer.rsplit_once('/') {
+                Some((outer, _)) => pointer = outer,
+                None => return self.kind.clone(),
+            }
+        }
+    }
+
+    /// The place of the key of a value; the value's own place where it has no key.
+    pub fn key(&self, pointer: &str) -> Span {
+        let key = pointer.rsplit_once('/').and_then(|(outer, name)| {
+            let name = name.replace("~1", "/").replace("~0", "~");
+            self.written.pointer(outer)?.key_span(&name).cloned()
+        });
+        key.unwrap_or_else(|| self.value(pointer))
+    }
+}
+
+impl RoleUse {
+    /// What an item of this role comes to, with the results that are there.
+    pub fn resolve(&self, item: &DeclaredItem, registered: &Registered) -> Resolution {
+        match &self.when {
+            Gate::No(why) => return Resolution::Skipped { why: why.clone() },
+            Gate::Wrong(why) => return Resolution::Invalid(why.clone()),
+            Gate::Unknown(names) => return self.waits(names.clone()),
+            Gate::Yes => {}
+        }
+        match &item.each {
+            Each::Wrong(why) => return Resolution::Invalid(why.clone()),
+            Each::Waits(names) => return self.waits(names.clone()),
+            Each::One | Each::Element { .. } => {}
+        }
+        let scope = self.item_scope(item, registered);
+        match gate(&self.project, &item.item.when, &scope) {
+            Gate::No(why) => return Resolution::Skipped { why },
+            Gate::Wrong(why) => return Resolution::Invalid(why),
+            Gate::Unknown(names) => return self.waits(names),
+            Gate::Yes => {}
+        }
+        self.parameters(item, &scope).unwrap_or_else(Resolution::Invalid)
+    }
+
+    /// What waits for an input with an error, or for an encrypted value, is in error itself.
+    fn waits(&self, names: BTreeSet<String>) -> Resolution {
+        if names.iter().any(|name| self.bad.contains(name)) {
+            return Resolution::Invalid(self.problems.clone());
+        }
+        let locked: Diagnostics = names.iter().filter_map(|name| self.encrypted(name)).collect();
+        if locked.is_empty() { Resolution::Unknown { names } } else { Resolution::Invalid(locked) }
+    }
+
+    fn encrypted(&self, name: &str) -> Option<Diagnostic> {
+        let node = match name.strip_prefix("hostvars.") {
+            // Host names may hold dots; variables do not.
+            Some(rest) => {
+                let (host, variable) = rest.rsplit_once('.')?;
+                self.project.shared.inventory.merged_vars(host).swap_remove(variable)?.node
+            }
+            None => self.layers.get(name)?.last()?.node.clone(),
+        };
+        is_encrypted(&node).then(|| encrypted_value(name, &node))
+    }
+
+    fn parameters(&self, item: &DeclaredItem, scope: &Scope) -> Result<Resolution, Diagnostics> {
+        let engine = &self.project.shared.engine;
+        let mut diags = Diagnostics::new();
+        let mut unknown = BTreeSet::new();
+        let mut seen = Seen { reached: BTreeSet::new(), sensitive: item.item.sensitive };
+        let mut known = |outcome: Outcome<Node>, unknown: &mut BTreeSet<String>| match outcome {
+            Outcome::Known(found) => Some(seen.take(found)),
+            Outcome::Unknown { names, .. } => {
+                unknown.extend(names);
+                None
+            }
+        };
+        let params =
+            diags.take(engine.eval_value(&item.item.params, scope)).and_then(|p| known(p, &mut unknown));
+        let user = item.item.become_user.as_ref().and_then(|user| diags.take(engine.eval_value(user, scope)));
+        let user = user.and_then(|user| known(user, &mut unknown));
+        let become_user = user.and_then(|user| match user.as_str() {
+            Some(name) if !name.is_empty() => Some(name.to_owned()),
+            _ => {
+                diags.push(crate::fields::wrong_type(&user, "`become_user`", "the name of a user"));
+                None
+            }
+        });
+        let Some(params) = params else {
+            return if diags.is_empty() { Ok(self.waits(unknown)) } else { Err(diags) };
+        };
+        let spec = self.project.catalog.get(&item.kind);
+        let kind = Node::new(item.kind.as_str(), item.item.kind.span.clone());
+        if let Some(spec) = spec {
+            diags.extend(schema::check(spec, &format!("`{}`", item.kind), &params, &kind));
+        }
+        let mut json = params.to_json();
+        for (name, load) in spec.map(|spec| spec.loads()).unwrap_or_default() {
+            let Some((value, written)) = params.get(name).and_then(|value| Some((value, value.as_str()?)))
+            else {
+                continue;
+            };
+            match self.load(load, written, &value.span, scope) {
+                Ok(Outcome::Known(found)) => {
+                    let found = seen.take(found);
+                    if let Some(slot) = json.get_mut(name) {
+                        *slot = found;
+                    }
+                }
+                Ok(Outcome::Unknown { names, .. }) => unknown.extend(names),
+                Err(more) => diags.extend(more),
+            }
+        }
+        if !diags.is_empty() {
+            return Err(diags);
+        }
+        if !unknown.is_empty() {
+            return Ok(self.waits(unknown));
+        }
+        let reached = self.with_reach(seen.reached);
+        Ok(Resolution::Ready(Box::new(Ready {
+            params: json,
+            spans: ParamSpans { written: item.item.params.clone(), kind: item.item.kind.span.clone() },
+            sensitive: seen.sensitive,
+            become_user,
+            inputs_used: reached
+                .iter()
+                .filter(|name| self.role.inputs.contains_key(*name))
+                .cloned()
+                .collect(),
+            reached,
+        })))
+    }
+
+    /// What an item may read once the results that it waits for are there: every name that its parameters, conditions
+    /// and template file refer to, through variables too.
+    pub(crate) fn static_reach(&self, item: &DeclaredItem, names: BTreeSet<String>) -> BTreeSet<String> {
+        let engine = &self.project.shared.engine;
+        let mut open: Vec<String> = names.into_iter().collect();
+        open.extend(engine.references(&item.item.params));
+        open.extend(item.item.when.iter().flat_map(|condition| engine.condition_references(condition)));
+        open.extend(item.item.for_each.iter().flat_map(|each| engine.references(each)));
+        let spec = self.project.catalog.get(&item.kind);
+        for (name, load) in spec.map(|spec| spec.loads()).unwrap_or_default() {
+            let Some(value) = item.item.params.get(name) else {
+                continue;
+            };
+            let source = value
+                .as_str()
+                .filter(|_| load == Load::Template)
+                .and_then(|text| locate(&self.role, load, text, &value.span).ok())
+                .and_then(|path| self.project.files.template(&path, &value.span).ok());
+            open.extend(source.iter().flat_map(|source| engine.file_references(source)));
+        }
+        let mut all = BTreeSet::new();
+        while let Some(name) = open.pop() {
+            if !all.insert(name.clone()) {
+                continue;
+            }
+            if let Some(winner) = self.layers.get(&name).and_then(|candidates| candidates.last()) {
+                open.extend(engine.references(&winner.node));
+            }
+        }
+        all
+    }
+
+    /// A file of the role as the kind reads it.
+    fn load(
+        &self,
+        load: Load,
+        written: &str,
+        span: &Span,
+        scope: &Scope,
+    ) -> Result<Outcome<Json>, Diagnostics> {
+        let path = locate(&self.role, load, written, span)?;
+        match load {
+            Load::Source => {
+                let hex = self.project.files.source(&path, span)?;
+                let value = json!({"path": written, "hex": &*hex});
+                Ok(Outcome::Known(Evaluated { value, reached: BTreeSet::new(), sensitive: false }))
+            }
+            Load::Template => {
+                let source = self.project.files.template(&path, span)?;
+                let rendered = self.project.shared.engine.render_file(&source, scope)?;
+                Ok(rendered.map(|text| json!({"path": written, "text": text})))
+            }
+        }
+    }
+
+    /// What was reached, with what the inputs among it were made of.
+    fn with_reach(&self, names: BTreeSet<String>) -> BTreeSet<String> {
+        let mut all = names.clone();
+        let mut open: Vec<String> = names.into_iter().collect();
+        while let Some(name) = open.pop() {
+            for more in self.reach.get(&name).into_iter().flatten() {
+                if all.insert(more.clone()) {
+                    open.push(more.clone());
+                }
+            }
+        }
+        all
+    }
+}
+
+/// What the evaluations of one item met.
+struct Seen {
+    reached: BTreeSet<String>,
+    sensitive: bool,
+}
+
+impl Seen {
+    fn take<T>(&mut self, found: Evaluated<T>) -> T {
+        self.reached.extend(found.reached);
+        self.sensitive |= found.sensitive;
+        found.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use converge_syntax::{Dialect, Source, parse_yaml};
+
+    #[test]
+    fn pointers_lead_to_the_nearest_place() {
+        let source = Source::new("r.yaml", "file:\n  path: /a\n  names: \"{{ list }}\"\n  a/b: [1, 2]\n");
+        let root = parse_yaml(source, Dialect::Ansible).unwrap().remove(0);
+        let (kind, written) = root.entry("file").unwrap();
+        let spans = ParamSpans { written: written.clone(), kind: kind.span.clone() };
+        assert_eq!(spans.value("/path").to_string(), "r.yaml:2:9");
+        assert_eq!(spans.key("/path").to_string(), "r.yaml:2:3");
+        assert_eq!(spans.value("/names/3").to_string(), "r.yaml:3:10");
+        assert_eq!(spans.key("/names/3").to_string(), "r.yaml:3:10");
+        assert_eq!(spans.key("/a~1b").to_string(), "r.yaml:4:3");
+        assert_eq!(spans.value("/a~1b/1").to_string(), "r.yaml:4:12");
+        for missing in ["", "/nope", "nope"] {
+            assert_eq!(spans.value(missing).to_string(), "r.yaml:1:1", "{missing}");
+        }
+    }
+}
