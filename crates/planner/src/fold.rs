@@ -44,13 +44,16 @@ pub enum Resolved {
     Invalid(Problem),
 }
 
+/// Registered values by role and name.
+pub type Outputs = BTreeMap<(String, String), serde_json::Value>;
+
 /// Where the items of one host come from: a project, or a saved plan.
 pub trait Source {
     /// All items of the host, in an order in which every role comes after those that it requires.
     fn items(&self) -> &[Declared];
     /// Evaluates item `index`. `outputs` holds the registered values so far; a registered name that is missing there
     /// is unknown.
-    fn resolve(&self, index: usize, outputs: &BTreeMap<String, serde_json::Value>) -> Resolved;
+    fn resolve(&self, index: usize, outputs: &Outputs) -> Resolved;
     /// Whether role `a` surely comes before role `b`.
     fn ordered(&self, a: &str, b: &str) -> bool;
 }
@@ -67,7 +70,7 @@ pub struct Folded {
     /// Two owners of one thing: an error of the whole run.
     pub conflicts: Vec<Conflict>,
     /// Values of `register`.
-    pub outputs: BTreeMap<String, serde_json::Value>,
+    pub outputs: Outputs,
 }
 
 /// What has happened earlier in the same run, by the items' addresses. Such items are not planned again.
@@ -222,7 +225,7 @@ impl Pass<'_> {
         item.notes = wanted.notes.clone();
         item.settings = wanted.settings.clone();
         if let (Some(name), Some(output)) = (&declared.register, &wanted.output) {
-            self.out.outputs.insert(name.clone(), output.clone());
+            self.out.outputs.insert((declared.role.clone(), name.clone()), output.clone());
         }
         self.take(item, wanted, claims)
     }

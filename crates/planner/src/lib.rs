@@ -12,7 +12,7 @@ mod plan;
 mod virtual_host;
 
 pub use conflict::Conflict;
-pub use fold::{Declared, Folded, History, Resolved, Source, fold};
+pub use fold::{Declared, Folded, History, Outputs, Resolved, Source, fold};
 pub use graph::{Cycle, RoleEdge, RoleGraph};
 pub use knowledge::Knowledge;
 pub use plan::{HostPlan, Item, Outcome, PlannedChange, Problem, Summary};

@@ -1,11 +1,10 @@
 //! The fold over the virtual host, with kinds small enough to see through.
 
 use converge_objects::{CommandState, PackageState, PathState};
-use converge_planner::{Declared, Folded, History, Knowledge, Outcome, Problem, Resolved, Source, fold};
+use converge_planner::{Declared, Folded, History, Knowledge, Outcome, Outputs, Problem, Resolved, Source, fold};
 use converge_resource::{
     Answer, Claim, Content, DynResource, ObjectId, Observed, ParamError, Probe, State, Stop, View, Wanted,
 };
-use std::collections::BTreeMap;
 
 const FOO: &str = "/etc/foo";
 
@@ -144,9 +143,9 @@ impl Source for Items {
     fn items(&self) -> &[Declared] {
         &self.declared
     }
-    fn resolve(&self, index: usize, outputs: &BTreeMap<String, serde_json::Value>) -> Resolved {
+    fn resolve(&self, index: usize, outputs: &Outputs) -> Resolved {
         match &self.kinds[index] {
-            Kind::Needs(name) if !outputs.contains_key(*name) => Resolved::Unknown(vec![(*name).to_owned()]),
+            Kind::Needs(name) if !outputs.contains_key(&("r".to_owned(), (*name).to_owned())) => Resolved::Unknown(vec![(*name).to_owned()]),
             Kind::Needs(_) => Resolved::Skipped("its `when` is false".to_owned()),
             Kind::Wrong => Resolved::Invalid(Problem::new("wrong")),
             kind => Resolved::Ready {
@@ -275,7 +274,7 @@ fn an_unknown_output_defers_what_uses_it_and_nothing_else() {
     assert!(matches!(outcome(&after, 1), Outcome::Deferred { .. }));
     assert!(matches!(outcome(&after, 2), Outcome::Deferred { .. }));
     let before = planned(&[("r", Kind::Ask("q")), ("r", Kind::Needs("answer"))], host(&[]));
-    assert_eq!(before.outputs["answer"], "said");
+    assert_eq!(before.outputs[&("r".to_owned(), "answer".to_owned())], "said");
     assert!(matches!(outcome(&before, 1), Outcome::Skipped(_)));
 }
 
