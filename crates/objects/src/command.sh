@@ -20,6 +20,7 @@ cv_command_words() {
 # behind does not hold it. No USER: the session's own privilege.
 cv_as() {
   cd / || return 1
+  umask 022
   if [ -z "$1" ] || [ "$1" = "${CV_ME%%:*}" ]; then
     sh -c "$2" </dev/null 9>&-
   elif [ "$(id -u)" -ne 0 ]; then

@@ -1,6 +1,7 @@
 //! Plan files, snapshots, journal, blobs: versioned and content-addressed.
 
 mod document;
+pub mod host;
 mod seal;
 
 pub use document::{DocumentError, read_document, write_document};

@@ -1,0 +1,103 @@
+//! The records of a host: how they are written there, and how they are read here.
+//!
+//! They lie in [`ROOT`] on the host itself. All writing is done by shell functions ([`library`]) that the session has
+//! read once; this module builds the calls and reads what they print. `undo.sh` beside the records holds the same
+//! functions and needs no `converge`.
+
+mod item;
+mod record;
+
+pub use item::{ItemRun, ItemSpec, Piece, Reading, Row, WindowRow, adopt_script};
+pub use record::{RecordError, RunRecord, SavedChange, SavedOutcome, parse_records};
+
+use converge_resource::{Content, Digest, encode_field, quote};
+
+/// Where the records lie on a host.
+pub const ROOT: &str = "/var/lib/converge";
+
+/// Status of [`open_script`] when another run holds the host; it prints who.
+pub const LOCKED: i32 = 75;
+
+/// Status of [`open_script`] when the host cannot take records (no root, a foreign format, a full disk); it prints why.
+pub const UNFIT: i32 = 76;
+
+/// All shell functions of objects and records: the prelude of a session.
+pub fn library() -> String {
+    format!("{}\n{}", converge_objects::shell_library(), include_str!("runtime.sh"))
+}
+
+/// The text of `undo.sh`: constant for one version of this program.
+pub fn undo_text() -> String {
+    format!(
+        "#!/bin/sh\n# Restores what a run of converge changed on this machine, without converge: sh undo.sh --help\n{}\n{}",
+        library(),
+        include_str!("undo.sh")
+    )
+}
+
+/// Who begins a run, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunMeta {
+    /// The run's ID: a UUID of version 7, so that IDs sort by time.
+    pub id: String,
+    /// When it began: `2026-11-21T04:05:06Z`.
+    pub time: String,
+    /// Who runs it: `alice@admin1`.
+    pub operator: String,
+    /// Inventory and playbook as the operator named them.
+    pub inventory: String,
+    /// As for the inventory.
+    pub playbook: String,
+    /// The runs that this one rolls back.
+    pub rolls_back: Vec<String>,
+}
+
+/// Takes the host's lock and begins a run. It must be evaluated in the session's own shell (a prelude), which holds
+/// the lock until [`close_script`]. Statuses: 0, [`LOCKED`], [`UNFIT`]; what it prints is for people.
+pub fn open_script(meta: &RunMeta) -> String {
+    let mut text = vec![
+        format!("time\t{}", meta.time),
+        format!("operator\t{}", encode_field(&meta.operator)),
+        format!("inventory\t{}", encode_field(&meta.inventory)),
+        format!("playbook\t{}", encode_field(&meta.playbook)),
+    ];
+    text.extend(meta.rolls_back.iter().map(|id| format!("undoes\t{id}")));
+    format!("cv_run_open {} {}", quote(&meta.id), quote(&text.join("\n")))
+}
+
+/// Ends the run, drops what is too old, gives the lock back: in the session's own shell too. `result` is one word;
+/// `finished` makes it a good run.
+pub fn close_script(run: &str, result: &str) -> String {
+    format!("CV_RUN={}; cv_run_close {}", quote(run), quote(result))
+}
+
+/// Puts `undo.sh` beside the records, unless it is there. An item of the first stretch, after [`open_script`].
+pub fn undo_piece() -> (Piece, Content) {
+    let content = Content::new(undo_text().into_bytes());
+    let script = format!("cv_undo_install {}", content.digest());
+    let piece = Piece { script, stdin: Some(content.digest().clone()), timeout: 60 };
+    (piece, content)
+}
+
+/// The host goes on with a stretch after [`Reading::LookAgain`].
+pub fn resume_script(run: &str) -> String {
+    format!("CV_RUN={}; cv_resume", quote(run))
+}
+
+/// While this file exists the host starts no further item of the run.
+pub fn stop_file(run: &str) -> String {
+    format!("{ROOT}/runs/{run}/stop")
+}
+
+/// Where saved content of this digest lies.
+pub fn blob_path(digest: &Digest) -> String {
+    format!("{ROOT}/blobs/{digest}")
+}
+
+/// Prints all runs; read it with [`parse_records`]. It changes nothing.
+pub fn list_script() -> String {
+    "cv_runs".to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! The runs that a host has recorded.
+
+use converge_resource::{ObjectId, State, decode_field};
+use std::collections::BTreeMap;
+
+/// One run on one host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunRecord {
+    /// Its ID; IDs sort by time.
+    pub id: String,
+    /// When it began, as the controller wrote it: `2026-11-21T04:05:06Z`.
+    pub time: String,
+    /// Who ran it.
+    pub operator: String,
+    /// The inventory, as the operator named it.
+    pub inventory: String,
+    /// The playbook, as the operator named it.
+    pub playbook: String,
+    /// The runs that it rolled back.
+    pub rolls_back: Vec<String>,
+    /// The run that rolled this one back, and was not rolled back itself.
+    pub rolled_back_by: Option<String>,
+    /// What it changed, in order.
+    pub changes: Vec<SavedChange>,
+    /// False when it was cut off: what it left open is unknown.
+    pub finished: bool,
+}
+
+/// One change of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedChange {
+    /// Its number in the run.
+    pub seq: u32,
+    /// What was changed.
+    pub object: ObjectId,
+    /// The state before.
+    pub before: State,
+    /// The state that the run left; while it is unknown, the planned one.
+    pub after: State,
+    /// The address of the item.
+    pub item: String,
+    /// True when the item was declared sensitive.
+    pub sensitive: bool,
+    /// Why the state before was not kept, when it was not.
+    pub unsaved: Option<String>,
+    /// How it ended.
+    pub outcome: SavedOutcome,
+}
+
+/// How a change ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SavedOutcome {
+    /// As planned.
+    Done,
+    /// Otherwise than planned.
+    Off,
+    /// A step failed; `after` is what it left.
+    Failed,
+    /// Foreign code moved the object.
+    Moved,
+    /// The run was cut off in the middle: it may or may not have happened.
+    Unknown,
+}
+
+impl SavedChange {
+    /// False only when the object is known to be as it was.
+    pub fn may_have_happened(&self) -> bool {
+        self.outcome == SavedOutcome::Unknown || self.before != self.after
+    }
+}
+
+/// Records that cannot be read.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("the records on the host are not understood: {0}")]
+pub struct RecordError(pub String);
+
+/// The format of the records.
+const FORMAT: &str = "1";
+
+/// Reads the output of [`super::list_script`]: all runs, oldest first.
+///
+/// # Errors
+/// Another format, or lines that no converge writes.
+pub fn parse_records(output: &str) -> Result<Vec<RunRecord>, RecordError> {
+    let mut runs: Vec<Reader> = Vec::new();
+    // A line without its end was cut off while it was written (power, full disk): it counts as not written.
+    for (n, line) in output.split_inclusive('\n').filter_map(|l| l.strip_suffix('\n')).enumerate() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        match (fields.as_slice(), runs.last_mut()) {
+            (["converge", FORMAT], _) => {}
+            (["converge", other], _) => {
+                return Err(RecordError(format!("they have format {other}, this converge reads {FORMAT}")));
+            }
+            (["run", id], _) => runs.push(Reader::new(id)),
+            (_, None) => return Err(RecordError(format!("line {}: {}", n + 1, clip(line)))),
+            (fields, Some(run)) => {
+                run.take(fields).ok_or_else(|| RecordError(format!("line {}: {}", n + 1, clip(line))))?;
+            }
+        }
+    }
+    let mut records: Vec<RunRecord> = runs.into_iter().map(|r| r.record).collect();
+    records.sort_by(|a, b| a.id.cmp(&b.id));
+    for at in 0..records.len() {
+        let by = undone_by(&records, at);
+        if let Some(record) = records.get_mut(at) {
+            record.rolled_back_by = by;
+        }
+    }
+    Ok(records)
+}
+
+/// The run that undid the one at this place and still counts. Only later runs can undo, so this ends.
+fn undone_by(records: &[RunRecord], at: usize) -> Option<String> {
+    let id = &records.get(at)?.id;
+    (at + 1..records.len())
+        .filter(|later| records.get(*later).is_some_and(|r| r.rolls_back.contains(id)))
+        .find(|later| undone_by(records, *later).is_none())
+        .and_then(|later| records.get(later).map(|r| r.id.clone()))
+}
+
+struct Reader {
+    record: RunRecord,
+    places: BTreeMap<u32, usize>,
+}
+
+impl Reader {
+    fn new(id: &str) -> Self {
+        Self { record: RunRecord { id: id.to_owned(), ..RunRecord::default() }, places: BTreeMap::new() }
+    }
+
+    /// One line of meta or journal; `None` when it is of no known form. Fields that a later version adds at the end of
+    /// a line, and meta lines of another name, are passed over.
+    fn take(&mut self, fields: &[&str]) -> Option<()> {
+        match fields {
+            ["time", time, ..] => (*time).clone_into(&mut self.record.time),
+            ["operator", who, ..] => self.record.operator = decode_field(who)?,
+            ["inventory", name, ..] => self.record.inventory = decode_field(name)?,
+            ["playbook", name, ..] => self.record.playbook = decode_field(name)?,
+            ["undoes", id, ..] => self.record.rolls_back.push((*id).to_owned()),
+            ["close", ..] => self.record.finished = true,
+            [what @ ("begin" | "moved"), seq, kind, key, before, after, item, flags, ..] => {
+                let seq = seq.parse().ok()?;
+                self.places.insert(seq, self.record.changes.len());
+                self.record.changes.push(SavedChange {
+                    seq,
+                    object: ObjectId::new(kind, decode_field(key)?),
+                    before: State::from_line(before),
+                    after: State::from_line(after),
+                    item: decode_field(item)?,
+                    sensitive: flags.split(',').any(|f| f == "sensitive"),
+                    unsaved: None,
+                    outcome: if *what == "moved" { SavedOutcome::Moved } else { SavedOutcome::Unknown },
+                });
+            }
+            ["done", seq, line, ..] => self.end(seq, SavedOutcome::Done, line)?,
+            ["off", seq, line, ..] => self.end(seq, SavedOutcome::Off, line)?,
+            ["failed", seq, _, line, ..] => self.end(seq, SavedOutcome::Failed, line)?,
+            ["unsaved", seq, why, ..] => self.change(seq)?.unsaved = Some(decode_field(why)?),
+            [_, _, ..] => {}
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn change(&mut self, seq: &str) -> Option<&mut SavedChange> {
+        let place = self.places.get(&seq.parse().ok()?)?;
+        self.record.changes.get_mut(*place)
+    }
+
+    fn end(&mut self, seq: &str, outcome: SavedOutcome, line: &str) -> Option<()> {
+        let change = self.change(seq)?;
+        if line.starts_with('!') {
+            // The host could not look: whether it happened is not known.
+            return Some(());
+        }
+        change.outcome = outcome;
+        change.after = State::from_line(line);
+        Some(())
+    }
+}
+
+fn clip(line: &str) -> String {
+    line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(100).collect()
+}

@@ -1,0 +1,389 @@
+# --- the records on the host ---
+#
+# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved}, blobs/SHA256, debs, started, ran, undo.sh
+# Journal and meta are lines of fields separated by tabs; texts are encoded words.
+
+CV_FORMAT=1
+
+cv_run_dir() { printf '%s/runs/%s\n' "$CV_ROOT" "$CV_RUN"; }
+
+# cv_run_open ID META: takes the lock and begins a run. To be called in the session's own shell, which then holds the
+# lock (descriptor 9); its children inherit it. Status 75: another run holds it. Status 76: the host is not fit.
+cv_run_open() {
+  CV_RUN=$1
+  cv_run_fit || return 76
+  exec 9>>"$CV_ROOT/lock"
+  flock -n 9 || {
+    exec 9>&-
+    cv_run_holder
+    return 75
+  }
+  cv_run_begin "$2" || {
+    exec 9>&-
+    return 76
+  }
+}
+
+cv_run_fit() (
+  umask 077
+  command -v flock >/dev/null 2>&1 || {
+    cv_say 'this host has no flock (package util-linux), without which two runs could meet'
+    return 1
+  }
+  for dir in "$CV_ROOT" "$CV_ROOT/runs" "$CV_ROOT/blobs"; do
+    if [ ! -d "$dir" ] && ! mkdir -p "$dir" 2>/dev/null; then
+      cv_say "cannot make $dir: changing this machine needs root (become: true, or run converge as root)"
+      return 1
+    fi
+  done
+  if [ ! -O "$CV_ROOT" ] || [ ! -w "$CV_ROOT" ]; then
+    cv_say "$CV_ROOT belongs to someone else: changing this machine needs root (become: true, or run converge as root)"
+    return 1
+  fi
+  chmod 700 "$CV_ROOT" || return 1
+  if [ -e "$CV_ROOT/version" ]; then
+    version=
+    read -r version <"$CV_ROOT/version"
+    [ "$version" = "$CV_FORMAT" ] || {
+      cv_say "$CV_ROOT has records of format '$version', this converge writes format $CV_FORMAT: use the converge that wrote them"
+      return 1
+    }
+  else
+    cv_write_record "$CV_ROOT/version" "$CV_FORMAT" || return 1
+  fi
+  : >>"$CV_ROOT/lock"
+)
+
+cv_run_holder() (
+  cv_h_run= cv_h_who= cv_h_since=
+  IFS=$CV_TAB read -r cv_h_run cv_h_who cv_h_since <"$CV_ROOT/lock"
+  cv_dec_to "${cv_h_who:-somebody}"
+  cv_say "locked by run ${cv_h_run:-?} of $CV_DEC since ${cv_h_since:-?}: it is still at work, or a step of it is"
+)
+
+cv_run_begin() (
+  umask 077
+  dir=$(cv_run_dir)
+  mkdir -p "$dir" || return 1
+  rm -f "$dir/stop" "$dir/moved"
+  who=$(printf '%s\n' "$1" | sed -n "s/^operator$CV_TAB//p")
+  since=$(printf '%s\n' "$1" | sed -n "s/^time$CV_TAB//p")
+  printf '%s\t%s\t%s\n' "$CV_RUN" "${who:-\\}" "${since:-?}" >"$CV_ROOT/lock"
+  if [ ! -e "$dir/meta" ]; then
+    printf 'version\t%s\nid\t%s\n%s\nopened\t%s\n' "$CV_FORMAT" "$CV_RUN" "$1" "$(date +%s)" >"$dir/meta" || {
+      cv_say "cannot write the records of this run to $CV_ROOT: is the disk full?"
+      return 1
+    }
+  fi
+  [ ! -e "$CV_POLICY" ] || cv_policy_clean
+  return 0
+)
+
+# cv_run_close RESULT: ends the run, drops what is too old, gives the lock back. In the session's own shell.
+cv_run_close() {
+  cv_run_end "$1"
+  cv_x_status=$?
+  : >"$CV_ROOT/lock"
+  exec 9>&-
+  return $cv_x_status
+}
+
+cv_run_end() (
+  umask 077
+  dir=$(cv_run_dir)
+  rm -rf "$dir/stop" "$dir/moved" "$dir/stage"
+  if ! grep -q "^begin$CV_TAB" "$dir/journal" 2>/dev/null; then
+    # A run that changed nothing here leaves nothing.
+    rm -rf "$dir"
+    return 0
+  fi
+  printf 'close\t%s\t%s\n' "$1" "$(date +%s)" >>"$dir/journal" || return 1
+  cv_retain
+)
+
+# Keeps 10 runs, 30 days, 1 GiB; the present run and the newest good one always.
+cv_retain() (
+  cd "$CV_ROOT/runs" || return 1
+  good=
+  old=" $(find . -name meta -mtime +"${CV_KEEP_DAYS:-30}" | tr '\n' ' ')"
+  for run in *; do
+    if grep -q "^close${CV_TAB}finished" "$run/journal" 2>/dev/null && ! grep -q "^failed$CV_TAB" "$run/journal"; then good=$run; fi
+  done
+  set -- *
+  for run; do
+    case "$# $old" in *" ./$run/meta "*) drop=yes ;; *) drop= ;; esac
+    [ $# -le "${CV_KEEP_RUNS:-10}" ] || drop=yes
+    if [ -n "$drop" ] && [ "$run" != "$good" ] && [ "$run" != "$CV_RUN" ]; then rm -rf "./$run"; fi
+    shift
+  done
+  cv_drop_unnamed
+  for run in *; do
+    size=$(du -sk "$CV_ROOT" | cut -f1)
+    [ "$size" -gt "${CV_KEEP_KB:-1048576}" ] || break
+    if [ "$run" != "$good" ] && [ "$run" != "$CV_RUN" ]; then
+      rm -rf "./$run"
+      cv_drop_unnamed
+    fi
+  done
+)
+
+# Drops content that no journal names.
+cv_drop_unnamed() (
+  names=$(cat "$CV_ROOT"/runs/*/journal 2>/dev/null | grep -o '[0-9a-f]\{64\}' | sort -u)
+  for blob in "$CV_ROOT/blobs"/*; do
+    case "$CV_NL$names$CV_NL" in *"$CV_NL${blob##*/}$CV_NL"*) ;; *) rm -f "$blob" ;; esac
+  done
+  rm -f "$CV_ROOT/blobs"/.*.new
+  [ -d "$CV_ROOT/debs" ] || return 0
+  for deb in "$CV_ROOT/debs"/*.deb; do
+    name=${deb##*/}
+    version=${name#*_}
+    version=$(printf %s "${version%_*}" | sed 's/%3a/:/g')
+    cat "$CV_ROOT"/runs/*/journal 2>/dev/null | grep -qF "${CV_TAB}package$CV_TAB${name%%_*}${CV_TAB}present $version " || rm -f "$deb"
+  done
+)
+
+# cv_tell WORD...: one line for the controller.
+cv_tell() {
+  printf 'cv:%s' "${CV_TOKEN:-}"
+  for cv_t_word; do printf '\t%s' "$cv_t_word"; done
+  printf '\n'
+}
+
+# cv_rows_now ROWS: the present line of each row (SEQ KIND KEY ...), as SEQ LINE; the objects of one kind are looked at
+# together. An object that cannot be read has the line `! REASON`.
+cv_rows_now() (
+  set -f
+  rows=$1 kinds=
+  IFS=$CV_NL
+  for row in $rows; do
+    kind=${row#*"$CV_TAB"}
+    kind=${kind%%"$CV_TAB"*}
+    case "$CV_NL$kinds" in *"$CV_NL$kind$CV_NL"*) ;; *) kinds=$kinds$kind$CV_NL ;; esac
+  done
+  for kind in $kinds; do
+    set --
+    seqs=
+    for row in $rows; do
+      case $row in
+      *"$CV_TAB$kind$CV_TAB"*)
+        rest=${row#*"$CV_TAB"}
+        [ "${rest%%"$CV_TAB"*}" = "$kind" ] || continue
+        rest=${rest#*"$CV_TAB"}
+        cv_dec_to "${rest%%"$CV_TAB"*}"
+        set -- "$@" "$CV_DEC"
+        seqs=$seqs${row%%"$CV_TAB"*}$CV_NL
+        ;;
+      esac
+    done
+    unset IFS
+    answer=$("cv_see_$kind" "$@" </dev/null)
+    IFS=$CV_NL
+    for line in $answer; do
+      case $line in '! '*) ;; *) line=${line#* } ;; esac
+      printf '%s\t%s\n' "${seqs%%"$CV_NL"*}" "$line"
+      seqs=${seqs#*"$CV_NL"}
+    done
+    for seq in $seqs; do printf '%s\t! no-answer\n' "$seq"; done
+  done
+)
+
+# cv_row ROW: its fields in row_seq, row_kind, row_key (encoded), row_before, row_after.
+cv_row() {
+  row_seq=${1%%"$CV_TAB"*}
+  row_rest=${1#*"$CV_TAB"}
+  row_kind=${row_rest%%"$CV_TAB"*}
+  row_rest=${row_rest#*"$CV_TAB"}
+  row_key=${row_rest%%"$CV_TAB"*}
+  row_rest=${row_rest#*"$CV_TAB"}
+  row_before=${row_rest%%"$CV_TAB"*}
+  row_after=${row_rest#*"$CV_TAB"}
+}
+
+# cv_now_of SEQ TABLE: the line of that row in the output of cv_rows_now, in CV_NOW.
+cv_now_of() {
+  CV_NOW="$CV_NL$2$CV_NL"
+  CV_NOW=${CV_NOW#*"$CV_NL$1$CV_TAB"}
+  CV_NOW=${CV_NOW%%"$CV_NL"*}
+}
+
+# cv_same KIND KEY FOUND WANTED: whether the one stands for the other.
+cv_same() {
+  [ "$3" = "$4" ] && return 0
+  command -v "cv_same_$1" >/dev/null 2>&1 && "cv_same_$1" "$2" "$3" "$4"
+}
+
+# cv_item_begin: before an item's steps. Reads CV_RUN, CV_TOKEN, CV_ITEM (encoded address), CV_FLAGS, CV_ROWS (rows
+# SEQ KIND KEY BEFORE AFTER) and CV_WINDOW (rows SEQ KIND KEY EXPECTED EXPECTED). Checks every row against the host,
+# saves what the changes replace, and writes the journal, all before the first change. It ends the item's shell with
+# 70 when an object is not as planned, 71 when it cannot save, 74 when an earlier item moved what was planned on.
+cv_item_begin() {
+  cv_i_dir=$(cv_run_dir)
+  if [ -e "$cv_i_dir/moved" ]; then exit 74; fi
+  set -f
+  IFS=$CV_NL
+  cv_i_before=$(cv_rows_now "$CV_ROWS$CV_WINDOW")
+  cv_i_bad=
+  for cv_i_row in $CV_ROWS; do
+    cv_row "$cv_i_row"
+    cv_now_of "$row_seq" "$cv_i_before"
+    [ "$CV_NOW" = "$row_before" ] || {
+      cv_i_bad=yes
+      cv_tell refused "$row_seq" "$CV_NOW"
+    }
+  done
+  [ -z "$cv_i_bad" ] || exit 70
+  cv_i_text=
+  for cv_i_row in $CV_ROWS $CV_WINDOW; do
+    cv_row "$cv_i_row"
+    cv_now_of "$row_seq" "$cv_i_before"
+    case $CV_NOW in absent | '! '*) cv_i_status=0 ;;
+    *)
+      cv_i_why=$(
+        unset IFS
+        set +f
+        CV_SAVED=$cv_i_dir/saved CV_AFTER=$row_after
+        cv_dec_to "$row_key"
+        "cv_save_$row_kind" "$CV_DEC" "$CV_NOW" 2>&1 </dev/null
+      )
+      cv_i_status=$?
+      ;;
+    esac
+    case "$CV_NL$CV_WINDOW" in
+    *"$CV_NL$cv_i_row$CV_NL"*) continue ;;
+    esac
+    cv_i_text="${cv_i_text}begin$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$row_before$CV_TAB$row_after$CV_TAB$CV_ITEM$CV_TAB${CV_FLAGS:--}$CV_NL"
+    case $cv_i_status in
+    0) ;;
+    3)
+      cv_enc_to "$cv_i_why"
+      cv_i_text="${cv_i_text}unsaved$CV_TAB$row_seq$CV_TAB$CV_ENC$CV_NL"
+      cv_tell unsaved "$row_seq" "$CV_ENC"
+      ;;
+    *)
+      cv_enc_to "$cv_i_why"
+      cv_tell unsaveable "$row_seq" "$CV_ENC"
+      exit 71
+      ;;
+    esac
+  done
+  cv_journal "$cv_i_text" sync || {
+    cv_enc_to "the journal in $CV_ROOT cannot be written: is the disk full?"
+    cv_tell unsaveable - "$CV_ENC"
+    exit 71
+  }
+  unset IFS
+  set +f
+}
+
+# cv_journal TEXT [sync]
+cv_journal() {
+  (
+    umask 077
+    printf %s "$1" >>"$cv_i_dir/journal"
+  ) || return 1
+  [ -z "${2:-}" ] || sync "$cv_i_dir/journal" 2>/dev/null || sync
+}
+
+# cv_item_window NOW: tells what foreign code moved, and has the rest of the stretch look again.
+cv_item_window() {
+  for cv_i_row in $CV_WINDOW; do
+    cv_row "$cv_i_row"
+    cv_now_of "$row_seq" "$cv_i_before"
+    cv_i_was=$CV_NOW
+    cv_now_of "$row_seq" "$1"
+    cv_tell window "$row_kind" "$row_key" "$cv_i_was" "$CV_NOW"
+    if [ "$cv_i_was" != "$CV_NOW" ]; then
+      cv_journal "moved$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$cv_i_was$CV_TAB$CV_NOW$CV_TAB$CV_ITEM$CV_TAB${CV_FLAGS:--}$CV_NL"
+    fi
+    [ "$CV_NOW" = "$row_after" ] || : >"$cv_i_dir/moved"
+  done
+}
+
+# cv_item_failed STEP STATUS: a step of the item failed.
+cv_item_failed() {
+  set -f
+  IFS=$CV_NL
+  cv_i_now=$(cv_rows_now "$CV_ROWS$CV_WINDOW")
+  cv_i_text=
+  for cv_i_row in $CV_ROWS; do
+    cv_row "$cv_i_row"
+    cv_now_of "$row_seq" "$cv_i_now"
+    cv_tell now "$row_seq" "$CV_NOW"
+    cv_i_text="${cv_i_text}failed$CV_TAB$row_seq$CV_TAB$2$CV_TAB$CV_NOW$CV_NL"
+  done
+  cv_journal "$cv_i_text"
+  cv_item_window "$cv_i_now"
+  cv_tell step "$1" "$2"
+  # A step that ends with 70 has refused before it changed anything.
+  [ "$2" -ne 70 ] || exit 70
+  exit 72
+}
+
+# cv_item_end: after the steps. Status 73 when an object is not as planned.
+cv_item_end() {
+  set -f
+  IFS=$CV_NL
+  cv_i_now=$(cv_rows_now "$CV_ROWS$CV_WINDOW")
+  cv_i_text= cv_i_bad=0
+  for cv_i_row in $CV_ROWS; do
+    cv_row "$cv_i_row"
+    cv_now_of "$row_seq" "$cv_i_now"
+    if cv_same "$row_kind" "$row_key" "$CV_NOW" "$row_after"; then
+      cv_tell now "$row_seq" "$CV_NOW"
+      cv_i_text="${cv_i_text}done$CV_TAB$row_seq$CV_TAB$CV_NOW$CV_NL"
+    else
+      cv_tell off "$row_seq" "$CV_NOW"
+      cv_i_text="${cv_i_text}off$CV_TAB$row_seq$CV_TAB$CV_NOW$CV_NL"
+      cv_i_bad=73
+    fi
+  done
+  cv_journal "$cv_i_text" || cv_i_bad=71
+  cv_item_window "$cv_i_now"
+  return $cv_i_bad
+}
+
+# cv_stage SHA256 <CONTENT: keeps content for a later piece of the same item.
+cv_stage() (
+  umask 077
+  dir=$(cv_run_dir)/stage
+  mkdir -p "$dir" && cat >"$dir/$1"
+)
+
+# cv_resume: the controller has looked again.
+cv_resume() { rm -f "$(cv_run_dir)/moved"; }
+
+# cv_undo_install SHA256 <TEXT: puts undo.sh beside the records, unless that very text is there.
+cv_undo_install() (
+  umask 077
+  if [ -f "$CV_ROOT/undo.sh" ] && [ "$(sha256sum <"$CV_ROOT/undo.sh" | cut -c1-64)" = "$1" ]; then
+    cat >/dev/null
+    return 0
+  fi
+  cat >"$CV_ROOT/undo.sh.new" && [ "$(sha256sum <"$CV_ROOT/undo.sh.new" | cut -c1-64)" = "$1" ] &&
+    mv -f "$CV_ROOT/undo.sh.new" "$CV_ROOT/undo.sh"
+)
+
+# cv_runs: all runs, oldest first: a line `run ID`, then its meta, then its journal.
+cv_runs() (
+  printf 'converge\t%s\n' "$CV_FORMAT"
+  [ -e "$CV_ROOT" ] || return 0
+  if [ ! -r "$CV_ROOT" ] || [ ! -x "$CV_ROOT" ]; then
+    cv_say "$CV_ROOT cannot be read: root is needed (become: true)"
+    return 1
+  fi
+  if [ -e "$CV_ROOT/version" ]; then
+    version=
+    read -r version <"$CV_ROOT/version"
+    [ "$version" = "$CV_FORMAT" ] || {
+      cv_say "$CV_ROOT has records of format '$version', this converge reads format $CV_FORMAT"
+      return 1
+    }
+  fi
+  for run in "$CV_ROOT/runs"/*; do
+    [ -e "$run/meta" ] || continue
+    printf 'run\t%s\n' "${run##*/}"
+    cat "$run/meta"
+    [ ! -e "$run/journal" ] || cat "$run/journal"
+  done
+)
