@@ -1,7 +1,8 @@
 """Asks the real Ansible many times and starts it once.
 
-Reads from stdin {"cwd": DIR, "calls": [[program, argument, ...], ...]}, where the program is `ansible-inventory` or
-`ansible`, and writes [{"out": text, "err": text, "failed": bool}, ...] to stdout.
+Reads from stdin {"cwd": DIR, "cases": [[[program, argument, ...], ...], ...]}, where the program is `ansible-inventory`
+or `ansible` and the calls of a case name the same inventory, and writes [[{"out": text, "err": text, "failed": bool},
+...], ...] to stdout.
 """
 
 import contextlib
@@ -69,15 +70,35 @@ def call(arguments):
     return {"out": out.getvalue(), "err": err.getvalue(), "failed": failed}
 
 
-def start(arguments, path):
-    """Runs a call in a child process: Ansible keeps state that a second call in one process would see."""
+def start(calls, path):
+    """Runs the calls of a case in a child process: Ansible keeps state that another inventory would see.
+
+    The inventory is read once, by the first call.
+    """
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            answer = call(arguments)
+            from ansible import context
+            from ansible.cli import CLI
+            from ansible.utils.context_objects import CLIArgs
+
+            def set_options(options):
+                context.CLIARGS = CLIArgs.from_options(options)
+
+            # As it is, the options of the first call stay for good.
+            context._init_global_context = set_options
+            read, seen = CLI._play_prereqs, []
+
+            def read_once(cli):
+                if not seen:
+                    seen.append(read(cli))
+                return seen[0]
+
+            CLI._play_prereqs = read_once
+            answers = [call(arguments) for arguments in calls]
             with open(path, "w", encoding="utf-8") as file:
-                json.dump(answer, file)
+                json.dump(answers, file)
             status = 0
         finally:
             os._exit(status)
@@ -94,20 +115,20 @@ def main():
     ansible.inventory.group.set = OrderedSet
     folder = tempfile.mkdtemp(dir=os.environ["HOME"])
     running, failed = set(), 0
-    for index, arguments in enumerate(task["calls"]):
+    for index, calls in enumerate(task["cases"]):
         while len(running) >= (os.cpu_count() or 1):
             child, status = os.wait()
             running.discard(child)
             failed += status != 0
-        running.add(start(arguments, f"{folder}/{index}"))
+        running.add(start(calls, f"{folder}/{index}"))
     while running:
         child, status = os.wait()
         running.discard(child)
         failed += status != 0
     if failed:
-        sys.exit(f"{failed} calls gave no answer")
+        sys.exit(f"{failed} cases gave no answer")
     answers = []
-    for index in range(len(task["calls"])):
+    for index in range(len(task["cases"])):
         with open(f"{folder}/{index}", encoding="utf-8") as file:
             answers.append(json.load(file))
     json.dump(answers, sys.stdout)
