@@ -1,6 +1,6 @@
 //! What the tests need besides cargo, installed where it is missing.
 
-use crate::process::{Result, cargo, run, shown};
+use crate::process::{Result, cargo, run};
 use converge_lab::{default_cache_dir, ensure_packages};
 use fs_err as fs;
 use std::path::PathBuf;
@@ -53,11 +53,11 @@ pub fn cargo_deny() -> Result<PathBuf> {
         return Ok(program);
     }
     let build = cache()?.join("tools/build");
-    let mut install =
-        cargo(&["install", "cargo-deny", "--quiet", "--locked", "--version", CARGO_DENY, "--root"]);
-    install.arg(&root).env("CARGO_TARGET_DIR", &build).env_remove("RUSTFLAGS");
-    println!("{} (once, minutes)", shown(&install));
-    install.stdout(Stdio::null());
+    let plain = cargo(&["install", "cargo-deny", "--quiet", "--locked", "--version", CARGO_DENY, "--root"]);
+    let mut install = Command::new("nice");
+    install.args(["-n", "15"]).arg(plain.get_program()).args(plain.get_args()).arg(&root);
+    install.env("CARGO_TARGET_DIR", &build).env_remove("RUSTFLAGS").stdout(Stdio::null());
+    println!("cargo install cargo-deny {CARGO_DENY} (once, minutes, beside the other checks)");
     run(&mut install)?;
     fs::remove_dir_all(build)?;
     Ok(program)

@@ -11,6 +11,7 @@ use fs_err as fs;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -330,9 +331,12 @@ impl Lab {
     pub fn down(mut self) -> Result<()> {
         (self.say)(&format!("taking {} down", self.name));
         self.stop_delay()?;
-        let (state, cgroup2) = (self.inner.state.clone(), self.inner.cgroup2.clone());
+        let state = self.inner.state.clone();
+        if self.guard.is_none() {
+            return clean(&state, &self.inner.cgroup2);
+        }
         self.release()?;
-        clean(&state, &cgroup2)
+        gone(&state)
     }
 
     fn release(&mut self) -> Result<()> {
@@ -383,27 +387,38 @@ pub fn make_cache(cache: &Path) -> Result<()> {
         .map(drop)
 }
 
-/// Takes the lab's lock. It is held by this process and by its guard, so that nobody starts while the guard still cleans.
+/// Takes the lab's lock. It is held by this process and by its guard, so that nobody starts while the guard still cleans; the
+/// guard deletes the file last.
 fn lock(cache: &Path, name: &str) -> Result<fs::File> {
     let path = cache.join(format!("{name}.lock"));
-    let mut file = fs::OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path)?;
     let deadline = Instant::now() + CLEANING;
     loop {
+        let mut file =
+            fs::OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path)?;
         match file.file().try_lock() {
-            Ok(()) => break,
+            // A file that was deleted meanwhile locks nothing.
+            Ok(()) if is_at(&file, &path) => {
+                file.set_len(0)?;
+                writeln!(file, "{}", std::process::id())?;
+                return Ok(file);
+            }
+            Ok(()) | Err(std::fs::TryLockError::WouldBlock) => {}
             Err(std::fs::TryLockError::Error(error)) => return Err(error.into()),
-            Err(std::fs::TryLockError::WouldBlock) => {}
         }
-        let owner = fs::read_to_string(&path)?.trim().to_owned();
+        let owner = fs::read_to_string(&path).unwrap_or_default().trim().to_owned();
         let alive = !owner.is_empty() && Path::new("/proc").join(&owner).exists();
         if alive || Instant::now() > deadline {
             return Err(LabError::Busy { name: name.to_owned(), owner });
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    file.set_len(0)?;
-    writeln!(file, "{}", std::process::id())?;
-    Ok(file)
+}
+
+fn is_at(file: &fs::File, path: &Path) -> bool {
+    let same = |there: std::fs::Metadata| {
+        file.metadata().is_ok_and(|own| own.ino() == there.ino() && own.dev() == there.dev())
+    };
+    fs::metadata(path).is_ok_and(same)
 }
 
 /// Starts the process that takes the lab down when this one is done or dead.

@@ -32,4 +32,5 @@ done
 grep -q " $state/" /proc/self/mountinfo || rm -rf --one-file-system "$state"
 # The bridge is the lab's claim on its number: it goes last.
 ip link del "clab$number"
+[ "${4:-}" != guard ] || rm -f "$state.lock"
 exit 0

@@ -1,0 +1,165 @@
+//! The lab keeps its promises: what the other tests stand on.
+
+use converge_lab::{Host, Lab, LabOptions};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Set in the process that opens a lab and then dies.
+const DIES: &str = "CONVERGE_TEST_LAB_DIES";
+
+fn name(what: &str) -> String {
+    format!("t-{what}-{}", std::process::id())
+}
+
+fn exec(host: &Host, script: &str) -> String {
+    let output = host.exec(script).unwrap();
+    assert!(output.success(), "{script}: {output:?}");
+    output.stdout.trim().to_owned()
+}
+
+/// Everything on this machine that names the lab.
+fn traces(state: &Path, address: &str) -> Vec<String> {
+    let run = |program: &str, args: &[&str]| -> String {
+        let mut sudo = Command::new("sudo");
+        let mut plain = Command::new(program);
+        let root =
+            std::fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0);
+        let command = if root { plain.args(args) } else { sudo.args(["-n", "--", program]).args(args) };
+        String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
+    };
+    let subnet = address.rsplit_once('.').unwrap().0.to_owned();
+    let number = subnet.split('.').nth(1).unwrap().to_owned();
+    let mut found: Vec<String> = Vec::new();
+    let mut look = |what: &str, text: &str, words: &[&str]| {
+        found.extend(
+            text.lines()
+                .filter(|line| words.iter().any(|word| line.contains(word)))
+                .map(|line| format!("{what}: {line}")),
+        );
+    };
+    look("link", &run("ip", &["-o", "link"]), &[&format!("clab{number}"), &format!("vb-c{number}-")]);
+    look("rule", &run("iptables", &["-w", "-S"]), &[&subnet, &format!("clab{number}")]);
+    look("nat", &run("iptables", &["-w", "-t", "nat", "-S"]), &[&subnet, &format!("clab{number}")]);
+    look("mount", &std::fs::read_to_string("/proc/self/mountinfo").unwrap(), &[&state.display().to_string()]);
+    look("process", &run("ps", &["-eo", "args"]), &[&state.display().to_string()]);
+    let groups =
+        run("find", &["/sys/fs/cgroup", "-maxdepth", "2", "-name", &format!("converge-lab-{number}")]);
+    look("cgroup", &groups, &["converge-lab"]);
+    if state.exists() {
+        found.push(format!("directory: {}", state.display()));
+    }
+    found
+}
+
+#[test]
+fn a_host_does_what_it_is_told() {
+    let lab = Lab::open(LabOptions::new(name("lab"))).unwrap();
+    let hosts = lab.start_hosts(&["h1", "db"]).unwrap();
+    let [host, other] = hosts.as_slice() else { panic!("two hosts") };
+    assert_eq!(exec(host, "hostname"), "h1");
+    assert_eq!(exec(other, "ps -o comm= -p 1"), "systemd");
+
+    // Logins: root, sudo without and with a password.
+    let ssh = |user: &str, script: &str| {
+        let output = lab.ssh_command(user, other).arg(script).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{user}: {script}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(ssh("root", "id -un").trim(), "root");
+    assert_eq!(ssh("deploy", "sudo -n id -un").trim(), "root");
+    assert_eq!(ssh("operator", "! sudo -n true 2>/dev/null && echo asks").trim(), "asks");
+    let sudo = format!("echo {} | sudo -S -p '' id -un", converge_lab::OPERATOR_PASSWORD);
+    assert_eq!(ssh("operator", &sudo).trim(), "root");
+
+    // A prefetched package needs no network.
+    exec(host, "apt-get install -y -qq --no-download tree >/dev/null 2>&1 && tree --version");
+
+    // A power cut keeps the disk, a reset throws it away.
+    exec(host, "echo kept > /root/mark && sync");
+    host.kill().unwrap();
+    assert!(!host.is_up() && !host.greets());
+    assert!(host.exec("true").is_err());
+    host.start().unwrap();
+    assert_eq!(exec(host, "cat /root/mark"), "kept");
+    host.reboot().unwrap();
+    assert_eq!(exec(host, "cat /root/mark"), "kept");
+    host.reset().unwrap();
+    exec(host, "test ! -e /root/mark && test ! -e /usr/bin/tree");
+    host.stop().unwrap();
+    host.start().unwrap();
+
+    // Three sorts of silence, each ended again; the other host is not touched.
+    host.cut().unwrap();
+    assert!(!host.greets() && other.greets());
+    host.heal().unwrap();
+    host.wait_until_ready().unwrap();
+    host.mute().unwrap();
+    assert!(!host.greets() && other.greets());
+    host.unmute().unwrap();
+    host.wait_until_ready().unwrap();
+    host.pause().unwrap();
+    assert!(!host.greets() && other.greets());
+    host.resume().unwrap();
+    host.wait_until_ready().unwrap();
+
+    // A round trip takes at least the time that was added, also for a host that boots later.
+    lab.rtt(20).unwrap();
+    host.reset().unwrap();
+    for host in [host, other] {
+        let fastest = (0..3).map(|_| connect(host)).min().unwrap();
+        assert!(fastest >= Duration::from_millis(20), "{fastest:?}");
+    }
+    lab.rtt(0).unwrap();
+    host.wait_until_ready().unwrap();
+
+    let (state, address) = (lab.state_dir().to_owned(), host.address().to_string());
+    assert!(!traces(&state, &address).is_empty());
+    lab.down().unwrap();
+    assert_eq!(traces(&state, &address), Vec::<String>::new());
+}
+
+fn connect(host: &Host) -> Duration {
+    let start = Instant::now();
+    TcpStream::connect((host.address(), 22)).unwrap();
+    start.elapsed()
+}
+
+#[test]
+fn nothing_is_left_when_the_owner_dies() {
+    if let Ok(name) = std::env::var(DIES) {
+        let lab = Lab::open(LabOptions::new(name)).unwrap();
+        let hosts = lab.up(1).unwrap();
+        println!("HOST {} {}", lab.state_dir().display(), hosts[0].address());
+        // Power cut of the process itself: no destructor runs.
+        Command::new("kill").args(["-9", &std::process::id().to_string()]).status().unwrap();
+    }
+    let name = name("dies");
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "nothing_is_left_when_the_owner_dies", "--nocapture"]).env(DIES, &name);
+    let output = child.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line =
+        text.lines().find_map(|line| line.split_once("HOST ")).unwrap_or_else(|| panic!("{output:?}")).1;
+    let (state, address) = line.split_once(' ').unwrap();
+    let state = PathBuf::from(state);
+    // The next owner of the name waits until the guard of the dead one has cleaned up.
+    let lab = Lab::open(LabOptions::new(&name)).unwrap();
+    let others = traces(&state, address);
+    assert!(others.iter().all(|line| !line.starts_with("process:") || line.contains("guard")), "{others:?}");
+    assert!(lab.hosts().is_empty());
+    lab.down().unwrap();
+    assert_eq!(traces(&state, address), Vec::<String>::new());
+}
+
+#[test]
+fn a_lab_has_one_owner() {
+    let lab = Lab::open(LabOptions::new(name("one"))).unwrap();
+    let error = Lab::open(LabOptions::new(name("one"))).map(drop).unwrap_err().to_string();
+    assert!(error.contains("in use"), "{error}");
+    // Another lab beside it gets another subnet.
+    let second = Lab::open(LabOptions::new(name("two"))).unwrap();
+    let [first, second] = [lab, second].map(|lab| lab.up(1).unwrap()[0].address());
+    assert_ne!(first, second);
+}
