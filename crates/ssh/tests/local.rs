@@ -3,9 +3,8 @@
 mod common;
 
 use bytes::Bytes;
-use common::{local, options, shells, with};
+use common::{local, shells};
 use converge_ssh::*;
-use std::time::Duration;
 
 fn text(result: &ItemResult) -> String {
     String::from_utf8_lossy(&result.output).into_owned()

@@ -257,16 +257,20 @@ impl Actor {
             }
         };
         tracing::debug!(%error, "shell ended");
-        for batch in &self.batches {
-            batch.say(Err(error.clone()));
-        }
+        self.give_up(&error);
         // Whatever is sent from now on learns the same.
-        drop(self.to_host);
-        // The writer may have ended by itself.
-        self.stop_writing.send(()).ok();
         while let Some(work) = queue.recv().await {
             work.batch.say(Err(error.clone()));
         }
+    }
+
+    /// Tells all batches, and lets go of the channel and the connection.
+    fn give_up(self, error: &ShellError) {
+        for batch in &self.batches {
+            batch.say(Err(error.clone()));
+        }
+        // The writer may have ended by itself.
+        self.stop_writing.send(()).ok();
     }
 
     fn take(&mut self, work: Queued) {

@@ -1,6 +1,8 @@
 //! What the tests share: shells to try, a real sshd on a loopback port.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub mod sshd;
+
 use converge_ssh::{Become, Options, Session, Shell, Target};
 use std::process::Command;
 
