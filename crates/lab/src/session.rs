@@ -441,6 +441,11 @@ fn clean(state: &Path, cgroup2: &Path) -> Result<()> {
     let number = net.map_or(0, |net| net.number).to_string();
     let mut teardown = command::root("sh");
     command::checked(teardown.args(["-c", TEARDOWN, "converge-lab", &number]).arg(cgroup2).arg(state))?;
+    gone(state)
+}
+
+/// Checks that a lab left nothing that would hold its name.
+fn gone(state: &Path) -> Result<()> {
     if state.exists() || Net::find(&state.to_string_lossy()).is_some() {
         return Err(LabError::Stuck {
             what: format!("taking down what lies in {}", state.display()),
