@@ -3,37 +3,30 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use minijinja::value::{Kwargs, Rest};
+use minijinja::value::{Rest, ValueOrKwargs};
 use minijinja::{Environment, Error, Value};
 
-use crate::filters::invalid;
+use crate::filters::{arguments, invalid};
 use crate::frame;
 
 /// Largest file that `lookup('file', …)` reads.
 const MAX_BYTES: u64 = 16 << 20;
 
 pub(crate) fn install(env: &mut Environment<'static>) {
-    env.add_function("lookup", |name: String, terms: Rest<Value>| {
-        let values = look_up(&name, terms.0)?;
+    env.add_function("lookup", |name: String, terms: Rest<ValueOrKwargs>| {
+        let values = look_up(&name, terms)?;
         // One term gives its value, several are joined, as in Ansible.
         Ok::<_, Error>(match values.as_slice() {
             [one] => one.clone(),
             many => Value::from(many.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")),
         })
     });
-    env.add_function("query", |name: String, terms: Rest<Value>| look_up(&name, terms.0));
+    env.add_function("query", |name: String, terms: Rest<ValueOrKwargs>| look_up(&name, terms));
 }
 
-fn look_up(name: &str, terms: Vec<Value>) -> Result<Vec<Value>, Error> {
-    let mut options = Kwargs::from_iter(std::iter::empty::<(String, Value)>());
-    let mut names = Vec::new();
-    for term in terms {
-        if term.is_kwargs() {
-            options = Kwargs::try_from(term)?;
-        } else {
-            names.push(term.to_string());
-        }
-    }
+fn look_up(name: &str, terms: Rest<ValueOrKwargs>) -> Result<Vec<Value>, Error> {
+    let (terms, options) = arguments(terms)?;
+    let names: Vec<String> = terms.iter().map(ToString::to_string).collect();
     let short = name.strip_prefix("ansible.builtin.").unwrap_or(name);
     let values = match short {
         "env" => {

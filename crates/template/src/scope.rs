@@ -180,10 +180,8 @@ impl Scope {
             return looked.clone();
         }
         let looked = self.from_base(name).unwrap_or_else(|| Arc::new(self.evaluate(name)));
-        // The answer inside a circle depends on where the circle was entered.
-        if looked.notes.fatal.is_none() {
-            lock().insert(name.to_owned(), looked.clone());
-        }
+        // Failures too: minijinja looks every name up once more when it describes an error.
+        lock().insert(name.to_owned(), looked.clone());
         looked
     }
 

@@ -1,9 +1,9 @@
 //! Lists and maps: `combine`, `dict2items`, `items2dict`, `flatten`, set operations.
 
-use minijinja::value::{Kwargs, Rest, ValueKind};
+use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, Value};
 
-use super::invalid;
+use super::{arguments, invalid};
 
 pub(super) fn install(env: &mut Environment<'static>) {
     env.add_filter("combine", combine);
@@ -57,13 +57,11 @@ fn filtered(a: &Value, b: &Value, keep: bool) -> Result<Vec<Value>, Error> {
 }
 
 /// Later maps win; `recursive` goes into maps, `list_merge` says what becomes of lists.
-fn combine(base: Value, more: Rest<Value>) -> Result<Value, Error> {
+fn combine(base: Value, more: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    let (more, kwargs) = arguments(more)?;
     let mut maps = vec![base];
-    let mut kwargs = Kwargs::from_iter(std::iter::empty::<(String, Value)>());
-    for value in more.0 {
-        if value.is_kwargs() {
-            kwargs = Kwargs::try_from(value)?;
-        } else if value.kind() == ValueKind::Seq {
+    for value in more {
+        if value.kind() == ValueKind::Seq {
             maps.extend(items(&value)?);
         } else {
             maps.push(value);

@@ -11,7 +11,8 @@ mod types;
 mod version;
 mod yaml;
 
-use minijinja::{Environment, Error, ErrorKind};
+use minijinja::value::{Kwargs, Rest, StringInput, ValueOrKwargs};
+use minijinja::{Environment, Error, ErrorKind, State, Value};
 
 /// Every filter there is, for suggestions.
 pub(crate) const FILTERS: &[&str] = &[
@@ -149,6 +150,30 @@ pub(crate) fn install(env: &mut Environment<'static>) {
     text::install(env);
     paths::install(env);
     tests::install(env);
+}
+
+/// An error that names the variable, where a value is undefined.
+pub(crate) fn defined(state: &State<'_, '_>, value: &Value) -> Result<(), Error> {
+    if value.is_undefined() {
+        // Only minijinja itself can say where an undefined value came from; this asks it.
+        StringInput::new(state, value)?;
+        return Err(Error::from(ErrorKind::UndefinedError));
+    }
+    Ok(())
+}
+
+/// Arguments taken apart into positional ones and keywords.
+pub(crate) fn arguments(values: Rest<ValueOrKwargs>) -> Result<(Vec<Value>, Kwargs), Error> {
+    let mut options = Kwargs::from_iter(std::iter::empty::<(String, Value)>());
+    let mut positional = Vec::new();
+    for value in values.into_values() {
+        if value.is_kwargs() {
+            options = Kwargs::try_from(value)?;
+        } else {
+            positional.push(value);
+        }
+    }
+    Ok((positional, options))
 }
 
 /// An error about what a filter was given.

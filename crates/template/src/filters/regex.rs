@@ -1,10 +1,10 @@
 //! Python's regular expressions on the `regex` crate: no look-around and no back-references in patterns.
 
-use minijinja::value::{Kwargs, Rest};
+use minijinja::value::{Kwargs, Rest, ValueOrKwargs};
 use minijinja::{Environment, Error, Value};
 use regex::{Captures, Regex, RegexBuilder};
 
-use super::invalid;
+use super::{arguments, invalid};
 
 pub(super) fn install(env: &mut Environment<'static>) {
     env.add_filter("regex_replace", regex_replace);
@@ -100,14 +100,10 @@ fn expand(replacement: &str, captures: &Captures<'_>) -> String {
     out
 }
 
-fn regex_search(text: String, pattern: String, groups: Rest<Value>) -> Result<Value, Error> {
+fn regex_search(text: String, pattern: String, groups: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     let mut wanted = Vec::new();
-    let mut options = Kwargs::from_iter(std::iter::empty::<(String, Value)>());
-    for value in groups.0 {
-        if value.is_kwargs() {
-            options = Kwargs::try_from(value)?;
-            continue;
-        }
+    let (groups, options) = arguments(groups)?;
+    for value in groups {
         let name = value.to_string();
         let group = match name.strip_prefix("\\g<").and_then(|rest| rest.strip_suffix('>')) {
             Some(group) => group.to_owned(),

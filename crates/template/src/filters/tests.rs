@@ -1,61 +1,59 @@
 //! Tests (`x is …`) of Ansible that Jinja has not.
 
-use minijinja::value::{Kwargs, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, Value};
+use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
+use minijinja::{Environment, Error, State, Value};
 
 use super::regex::{compile, flags};
-use super::{invalid, version};
+use super::{arguments, defined, invalid, version};
 
 pub(super) fn install(env: &mut Environment<'static>) {
-    env.add_test("match", |text: Value, pattern: String, options: Kwargs| {
-        matches(&text, &format!("^(?:{pattern})"), options)
+    env.add_test("match", |state: &State<'_, '_>, text: Value, pattern: String, options: Kwargs| {
+        // The start of the text, whatever its lines are.
+        matches(state, &text, &format!("\\A(?:{pattern})"), options)
     });
-    env.add_test("search", |text: Value, pattern: String, options: Kwargs| matches(&text, &pattern, options));
+    env.add_test("search", |state: &State<'_, '_>, text: Value, pattern: String, options: Kwargs| {
+        matches(state, &text, &pattern, options)
+    });
     env.add_test("regex", regex);
     env.add_test("version", is_version);
     env.add_test("subset", |a: Value, b: Value| subset(&a, &b));
     env.add_test("superset", |a: Value, b: Value| subset(&b, &a));
     env.add_test("contains", |list: Value, item: Value| contains(&list, &item));
-    env.add_test("truthy", |value: Value, options: Kwargs| truthy(&value, &options));
-    env.add_test("falsy", |value: Value, options: Kwargs| truthy(&value, &options).map(|truthy| !truthy));
+    env.add_test("truthy", truthy);
+    env.add_test("falsy", |state: &State<'_, '_>, value: Value, options: Kwargs| {
+        truthy(state, value, options).map(|truthy| !truthy)
+    });
 }
 
-fn matches(value: &Value, pattern: &str, options: Kwargs) -> Result<bool, Error> {
-    if value.is_undefined() {
-        return Err(Error::from(ErrorKind::UndefinedError));
-    }
+fn matches(state: &State<'_, '_>, value: &Value, pattern: &str, options: Kwargs) -> Result<bool, Error> {
+    defined(state, value)?;
     let (ignore_case, multi_line) = flags(&options)?;
     options.assert_all_used()?;
-    // `^` of a match is the start of the text, whatever the lines are.
-    let pattern = pattern
-        .strip_prefix('^')
-        .filter(|_| multi_line)
-        .map_or(pattern.to_owned(), |rest| format!("\\A{rest}"));
-    Ok(compile(&pattern, ignore_case, multi_line)?.is_match(&value.to_string()))
+    Ok(compile(pattern, ignore_case, multi_line)?.is_match(&value.to_string()))
 }
 
-fn regex(text: Value, pattern: String, options: Kwargs) -> Result<bool, Error> {
+fn regex(state: &State<'_, '_>, text: Value, pattern: String, options: Kwargs) -> Result<bool, Error> {
     let kind = options.get::<Option<String>>("match_type")?.unwrap_or_else(|| "search".to_owned());
     let pattern = match kind.as_str() {
         "search" => pattern,
-        "match" => format!("^(?:{pattern})"),
-        "fullmatch" => format!("^(?:{pattern})$"),
+        "match" => format!("\\A(?:{pattern})"),
+        "fullmatch" => format!("\\A(?:{pattern})\\z"),
         _ => return Err(invalid(format!("regex: there is no match_type `{kind}`"))),
     };
-    matches(&text, &pattern, options)
+    matches(state, &text, &pattern, options)
 }
 
 fn is_version(
+    state: &State<'_, '_>,
     left: Value,
     right: Value,
-    operator: Option<String>,
-    _strict: Option<bool>,
-    options: Kwargs,
+    more: Rest<ValueOrKwargs>,
 ) -> Result<bool, Error> {
-    if left.is_undefined() || right.is_undefined() {
-        return Err(Error::from(ErrorKind::UndefinedError));
-    }
-    let operator = options.get::<Option<String>>("operator")?.or(operator).unwrap_or_else(|| "==".to_owned());
+    defined(state, &left)?;
+    defined(state, &right)?;
+    let (more, options) = arguments(more)?;
+    let given = more.first().map(ToString::to_string);
+    let operator = options.get::<Option<String>>("operator")?.or(given).unwrap_or_else(|| "==".to_owned());
     let kind = options.get::<Option<String>>("version_type")?.unwrap_or_else(|| "loose".to_owned());
     options.get::<Option<bool>>("strict")?;
     options.assert_all_used()?;
@@ -89,12 +87,10 @@ fn contains(list: &Value, item: &Value) -> Result<bool, Error> {
     Ok(false)
 }
 
-fn truthy(value: &Value, options: &Kwargs) -> Result<bool, Error> {
+fn truthy(state: &State<'_, '_>, value: Value, options: Kwargs) -> Result<bool, Error> {
     let convert = options.get::<Option<bool>>("convert_bool")?.unwrap_or(false);
     options.assert_all_used()?;
-    if value.is_undefined() {
-        return Err(Error::from(ErrorKind::UndefinedError));
-    }
+    defined(state, &value)?;
     if convert && value.kind() == ValueKind::String {
         match value.to_string().to_lowercase().as_str() {
             "y" | "yes" | "on" | "1" | "true" | "t" => return Ok(true),

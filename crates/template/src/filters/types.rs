@@ -1,9 +1,9 @@
 //! Conversions and choices: `bool`, `int`, `float`, `mandatory`, `ternary`, `type_debug`, `human_to_bytes`.
 
 use minijinja::value::{Kwargs, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, Value};
+use minijinja::{Environment, Error, State, Value};
 
-use super::invalid;
+use super::{defined, invalid};
 
 pub(super) fn install(env: &mut Environment<'static>) {
     env.add_filter("bool", to_bool);
@@ -16,9 +16,9 @@ pub(super) fn install(env: &mut Environment<'static>) {
 }
 
 /// Ansible's words for true; everything else is false, null stays null.
-fn to_bool(value: Value) -> Result<Value, Error> {
+fn to_bool(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
+    defined(state, &value)?;
     Ok(match value.kind() {
-        ValueKind::Undefined => return Err(Error::from(ErrorKind::UndefinedError)),
         ValueKind::None => Value::from(()),
         ValueKind::Bool => value,
         ValueKind::Number => Value::from(value == Value::from(1)),
@@ -30,7 +30,14 @@ fn to_bool(value: Value) -> Result<Value, Error> {
 }
 
 /// Python's `int()`; what is no number becomes the default.
-fn to_int(value: Value, default: Option<Value>, base: Option<u32>, kwargs: Kwargs) -> Result<Value, Error> {
+fn to_int(
+    state: &State<'_, '_>,
+    value: Value,
+    default: Option<Value>,
+    base: Option<u32>,
+    kwargs: Kwargs,
+) -> Result<Value, Error> {
+    defined(state, &value)?;
     let default = kwargs.get::<Option<Value>>("default")?.or(default).unwrap_or_else(|| Value::from(0));
     let base = kwargs.get::<Option<u32>>("base")?.or(base).unwrap_or(10);
     kwargs.assert_all_used()?;
@@ -38,7 +45,6 @@ fn to_int(value: Value, default: Option<Value>, base: Option<u32>, kwargs: Kwarg
         return Err(invalid("int: the base must be from 2 to 36"));
     }
     Ok(match value.kind() {
-        ValueKind::Undefined => return Err(Error::from(ErrorKind::UndefinedError)),
         ValueKind::Bool => Value::from(i64::from(value.is_true())),
         ValueKind::Number if value.is_integer() => value,
         ValueKind::Number => {
@@ -74,27 +80,37 @@ fn to_int(value: Value, default: Option<Value>, base: Option<u32>, kwargs: Kwarg
 }
 
 /// Python's `float()`; what is no number becomes the default.
-fn to_float(value: Value, default: Option<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+fn to_float(
+    state: &State<'_, '_>,
+    value: Value,
+    default: Option<Value>,
+    kwargs: Kwargs,
+) -> Result<Value, Error> {
+    defined(state, &value)?;
     let default = kwargs.get::<Option<Value>>("default")?.or(default).unwrap_or_else(|| Value::from(0.0));
     kwargs.assert_all_used()?;
     Ok(match value.kind() {
-        ValueKind::Undefined => return Err(Error::from(ErrorKind::UndefinedError)),
         ValueKind::Bool => Value::from(f64::from(u8::from(value.is_true()))),
         ValueKind::Number => f64::try_from(value).map_or(default, Value::from),
         _ => value.to_string().trim().replace('_', "").parse::<f64>().map_or(default, Value::from),
     })
 }
 
-fn mandatory(value: Value, message: Option<String>, kwargs: Kwargs) -> Result<Value, Error> {
+fn mandatory(
+    state: &State<'_, '_>,
+    value: Value,
+    message: Option<String>,
+    kwargs: Kwargs,
+) -> Result<Value, Error> {
     let message = kwargs.get::<Option<String>>("msg")?.or(message);
     kwargs.assert_all_used()?;
     if !value.is_undefined() {
         return Ok(value);
     }
-    Err(match message {
-        Some(message) => invalid(message),
-        None => Error::from(ErrorKind::UndefinedError),
-    })
+    match message {
+        Some(message) => Err(invalid(message)),
+        None => defined(state, &value).map(|()| value),
+    }
 }
 
 fn ternary(value: Value, yes: Value, no: Value, none: Option<Value>) -> Value {
