@@ -53,6 +53,7 @@ impl Demo {
     fn show(&mut self) -> Result<()> {
         self.converge("Look: the plan is exact, and nothing is changed yet", &["plan", INVENTORY], 2)?;
         self.converge("Converge", &["apply", INVENTORY, "--yes"], 0)?;
+        self.look()?;
         self.converge("Again: a second run changes nothing", &["apply", INVENTORY, "--yes"], 0)?;
         self.spoil()?;
         self.converge("The drift is found", &["plan", INVENTORY], 2)?;
@@ -80,6 +81,20 @@ impl Demo {
         }
         println!("   (exit code {expected}, {took:.1} s)");
         self.done.push(format!("{:60} {took:5.1} s, exit code {expected}", shown(&command)));
+        Ok(())
+    }
+
+    /// What the web servers say.
+    fn look(&mut self) -> Result<()> {
+        println!();
+        for name in ["h1", "h2"] {
+            let host = self.lab.host(name).ok_or("the lab lacks a web server")?;
+            let page = host.exec("curl -fsS http://127.0.0.1/")?;
+            if !page.success() {
+                return Err(format!("the web server of {name} does not answer: {}", page.stderr).into());
+            }
+            println!("$ ssh {name} curl -s http://127.0.0.1/\n{}", page.stdout.trim_end());
+        }
         Ok(())
     }
 
