@@ -1,1 +1,19 @@
-//! The kinds that a user writes: one file each.
+//! The kinds that a user writes: one file each under `kinds/`, one line each in [`KINDS`].
+//!
+//! A kind maps what is seen to what is wanted and does nothing else: no I/O, no shell text but read-only probes.
+
+mod attrs;
+mod body;
+mod edit;
+#[cfg(test)]
+mod fake;
+mod kinds;
+mod lines;
+mod look;
+mod names;
+mod reference;
+mod registry;
+mod restart;
+
+pub use reference::reference_page;
+pub use registry::{KINDS, kind};

@@ -1,0 +1,169 @@
+//! Mode, owner and group of a path, as a user writes them.
+
+use crate::look::{Account, Asks, account_name};
+use converge_resource::{Claim, ObjectId, ParamError, Stop, View};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+
+/// Permission bits: a string of octal digits, `"0644"`.
+///
+/// YAML 1.1 reads an unquoted `0644` as the number 420. A number is taken when it can only be such a literal; one
+/// that could as well be a forgotten zero (`644`) is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mode(pub u32);
+
+/// Owner may read, and nobody may do more than the one before: what modes of files look like.
+fn usual(mode: u32) -> bool {
+    let (owner, group, other) = ((mode >> 6) & 7, (mode >> 3) & 7, mode & 7);
+    mode <= 0o7777 && owner & 4 != 0 && group & !owner == 0 && other & !group == 0
+}
+
+impl Mode {
+    fn from_text(text: &str) -> Option<Self> {
+        let digits = (3..=5).contains(&text.len()) && text.bytes().all(|b| (b'0'..=b'7').contains(&b));
+        u32::from_str_radix(text, 8).ok().filter(|m| digits && *m <= 0o7777).map(Self)
+    }
+
+    fn from_number(number: u64) -> Result<Self, String> {
+        let forgotten_zero = Self::from_text(&number.to_string()).is_some_and(|m| usual(m.0));
+        match u32::try_from(number).ok().filter(|m| usual(*m) && !forgotten_zero) {
+            Some(mode) => Ok(Self(mode)),
+            None if forgotten_zero => {
+                Err(format!("the mode {number} is a decimal number: write \"0{number}\""))
+            }
+            None => Err(format!("the mode {number} is a number: write octal digits in quotes, as \"0644\"")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Mode {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl Visitor<'_> for Read {
+            type Value = Mode;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a mode in octal digits and quotes, as \"0644\"")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Mode, E> {
+                Mode::from_text(text).ok_or_else(|| {
+                    E::custom(format!("`{text}` is not a mode: write octal digits, as \"0644\""))
+                })
+            }
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Mode, E> {
+                Mode::from_number(number).map_err(E::custom)
+            }
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Mode, E> {
+                let number =
+                    u64::try_from(number).map_err(|_| E::custom(format!("{number} is not a mode")))?;
+                self.visit_u64(number)
+            }
+        }
+        d.deserialize_any(Read)
+    }
+}
+
+impl JsonSchema for Mode {
+    fn schema_name() -> Cow<'static, str> {
+        "Mode".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": ["string", "integer"], "pattern": "^[0-7]{3,5}$"})
+    }
+}
+
+/// What an item says about a path's attributes.
+pub struct Attrs<'a> {
+    pub mode: Option<Mode>,
+    pub owner: Option<&'a str>,
+    pub group: Option<&'a str>,
+}
+
+/// Mode, owner, group of a path that is there.
+pub type Present<'a> = (u32, &'a str, &'a str);
+
+impl Attrs<'_> {
+    pub fn claims(&self, id: &ObjectId) -> Vec<Claim> {
+        let mode = self.mode.map(|m| Claim::shared(id.clone(), "mode", format!("{:o}", m.0)));
+        let owner = self.owner.map(|o| Claim::shared(id.clone(), "owner", o));
+        let group = self.group.map(|g| Claim::shared(id.clone(), "group", g));
+        [mode, owner, group].into_iter().flatten().collect()
+    }
+
+    pub fn validate(&self, errors: &mut Vec<ParamError>) {
+        for (pointer, name) in [("/owner", self.owner), ("/group", self.group)] {
+            if let Some(name) = name {
+                check_account(pointer, name, errors);
+            }
+        }
+    }
+
+    /// The attributes that the path is to have. What is not said is kept; a new path is root's.
+    /// `None` when something was asked.
+    pub fn settle(
+        &self,
+        seen: &dyn View,
+        present: Option<Present<'_>>,
+        new_mode: u32,
+        asks: &mut Asks,
+    ) -> Result<Option<(u32, String, String)>, Stop> {
+        let (mode, owner, group) = present.unwrap_or((new_mode, "root", "root"));
+        let mut name = |account, pointer, wanted: Option<&str>, now: &str| match wanted {
+            // An owner that is already so needs no look: this keeps a second run at one round trip.
+            Some(wanted) if present.is_none() || wanted != now => {
+                asks.take(account_name(seen, account, pointer, wanted))
+            }
+            _ => Ok(Some(now.to_owned())),
+        };
+        let owner = name(Account::User, "/owner", self.owner, owner)?;
+        let group = name(Account::Group, "/group", self.group, group)?;
+        Ok(owner.zip(group).map(|(o, g)| (self.mode.map_or(mode, |m| m.0), o, g)))
+    }
+}
+
+/// Refuses what can be no name of a user or group.
+pub fn check_account(pointer: &str, name: &str, errors: &mut Vec<ParamError>) {
+    let good = |b: u8| b.is_ascii_alphanumeric() || b"_-.$@\\".contains(&b);
+    if name.is_empty() || name.starts_with('-') || !name.bytes().all(good) {
+        let help = "use letters, digits, `_`, `-` and `.`, as in `www-data`";
+        errors.push(ParamError::new(pointer, format!("`{name}` is not the name of a user or group"), help));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(value: serde_json::Value) -> Result<u32, String> {
+        serde_json::from_value::<Mode>(value).map(|m| m.0).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn octal_digits_are_modes() {
+        for (text, mode) in [("0644", 0o644), ("644", 0o644), ("1777", 0o1777), ("02755", 0o2755), ("000", 0)]
+        {
+            assert_eq!(read(json!(text)), Ok(mode));
+        }
+        for bad in ["0888", "u=rw", "64", "77777", "", "+644"] {
+            assert!(read(json!(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_unquoted_literal_is_taken_only_when_it_is_one() {
+        for mode in [0o644, 0o755, 0o600, 0o640, 0o440, 0o400, 0o700, 0o664, 0o775, 0o750, 0o1777] {
+            assert_eq!(read(json!(mode)), Ok(mode), "{mode:o}");
+        }
+        for slip in [644, 755, 600, 640, 700, 775, 750, 777, 1777, 400] {
+            let error = read(json!(slip)).unwrap_err();
+            assert!(error.contains(&format!("\"0{slip}\"")), "{error}");
+        }
+        assert!(read(json!(-1)).is_err());
+        assert!(read(json!(99999)).is_err());
+    }
+}

@@ -1,0 +1,87 @@
+//! Edits of a part of a text file: the frame that `line`, `block` and `sysctl` share.
+
+use crate::attrs::Attrs;
+use crate::body::file_state;
+use crate::look::{Asks, need_parent, path, path_id};
+use converge_objects::PathState;
+use converge_resource::{Content, Stop, View, Wanted};
+
+/// An edit of one file.
+pub struct Edit<'a> {
+    pub path: &'a str,
+    /// Makes the file when it is not there.
+    pub create: bool,
+    /// An absent file is as wanted (the edit only takes away).
+    pub removes: bool,
+    pub attrs: Attrs<'a>,
+    /// JSON pointer of the parameter that is at fault when the edit would change its own result.
+    pub culprit: &'a str,
+}
+
+impl Edit<'_> {
+    /// The file with the edit made. `change` maps the whole text; what it makes of its own result must be the same.
+    pub fn plan(
+        &self,
+        seen: &dyn View,
+        change: &dyn Fn(&str) -> Result<String, Stop>,
+    ) -> Result<Wanted, Stop> {
+        let target = self.path;
+        let (text, present) = match path(seen, target)? {
+            PathState::File { digest, mode, owner, group, .. } => {
+                let content = seen.content(&path_id(target).key, &digest)?;
+                let Some(text) = content.text().map(str::to_owned) else {
+                    return Err(Stop::Failed(format!(
+                        "{target} is not UTF-8 text, so its lines cannot be edited"
+                    )));
+                };
+                (text, Some((mode, owner, group)))
+            }
+            PathState::Absent => {
+                if let Some(wait) = seen.may_appear(&path_id(target)) {
+                    return Err(Stop::Deferred(wait));
+                }
+                if self.removes {
+                    return Ok(Wanted::one(path_id(target), PathState::Absent));
+                }
+                if !self.create {
+                    return Err(Stop::invalid_help(
+                        "/path",
+                        format!("{target} does not exist"),
+                        "correct the path, or add `create: true`",
+                    ));
+                }
+                (String::new(), None)
+            }
+            PathState::Link { target: to } => {
+                return Err(Stop::invalid_help(
+                    "/path",
+                    format!("{target} is a symbolic link to {to}"),
+                    "name the file that the link leads to",
+                ));
+            }
+            PathState::Dir { .. } => return Err(Stop::invalid("/path", format!("{target} is a directory"))),
+            PathState::Other { what } => return Err(Stop::invalid("/path", format!("{target} is a {what}"))),
+        };
+        let mut asks = Asks::default();
+        if present.is_none() {
+            asks.take(need_parent(seen, "/path", target))?;
+        }
+        let as_present = present.as_ref().map(|(m, o, g)| (*m, o.as_str(), g.as_str()));
+        let attrs = self.attrs.settle(seen, as_present, 0o644, &mut asks)?;
+        asks.finish()?;
+        let new = change(&text)?;
+        if change(&new)? != new {
+            return Err(Stop::invalid_help(
+                self.culprit,
+                format!(
+                    "the edit of {target} would change its own result, so every run would change the file again"
+                ),
+                "let the regular expression match the new line too, and no line that the edit leaves as it is",
+            ));
+        }
+        let content = Content::new(new.into_bytes());
+        // `settle` answers whenever nothing is asked.
+        let attrs = attrs.ok_or_else(|| Stop::Failed(format!("{target}: its owner is not known")))?;
+        Ok(Wanted::one(path_id(target), file_state(&content, attrs)).with(content))
+    }
+}

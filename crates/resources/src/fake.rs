@@ -1,0 +1,171 @@
+//! A virtual host for tests: what was seen, by hand.
+
+use converge_objects::{GroupState, PathState, UserState};
+use converge_resource::{
+    Content, Digest, Named, ObjectId, Observed, Probe, RunAnswer, State, Stop, View, Wait, Wanted,
+    parse_params,
+};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone, Default)]
+pub struct FakeView {
+    states: BTreeMap<ObjectId, Observed>,
+    contents: BTreeMap<Digest, Content>,
+    answers: BTreeMap<Probe, RunAnswer>,
+    may: BTreeSet<ObjectId>,
+    pending: bool,
+    named: BTreeMap<String, Named>,
+    strict: bool,
+}
+
+fn wait() -> Wait {
+    Wait { item: "role/earlier".into(), reason: "an earlier item may bring it".into() }
+}
+
+impl FakeView {
+    /// A host with `/` only; what is not said is absent.
+    pub fn new() -> Self {
+        Self::default().dir("/").dir("/etc")
+    }
+    /// A host that must be asked for everything that is not said.
+    pub fn strict() -> Self {
+        Self { strict: true, ..Self::new() }
+    }
+    pub fn has(mut self, id: ObjectId, state: impl Into<State>) -> Self {
+        self.states.insert(id, Observed { state: state.into(), moment: None });
+        self
+    }
+    pub fn at(mut self, id: ObjectId, moment: i64) -> Self {
+        self.states.get_mut(&id).unwrap().moment = Some(moment);
+        self
+    }
+    pub fn dir(self, path: &str) -> Self {
+        self.has(
+            ObjectId::new("path", path),
+            PathState::Dir { mode: 0o755, owner: "root".into(), group: "root".into() },
+        )
+    }
+    pub fn link(self, path: &str, target: &str) -> Self {
+        self.has(ObjectId::new("path", path), PathState::Link { target: target.into() })
+    }
+    pub fn file(mut self, path: &str, mode: u32, bytes: impl AsRef<[u8]>) -> Self {
+        let content = Content::new(bytes.as_ref());
+        let state = crate::body::file_state(&content, (mode, "root".into(), "root".into()));
+        self.contents.insert(content.digest().clone(), content);
+        self.has(ObjectId::new("path", path), state)
+    }
+    pub fn user(self, name: &str, uid: u32) -> Self {
+        let state = UserState::User {
+            uid: Some(uid),
+            group: name.into(),
+            gecos: String::new(),
+            home: format!("/home/{name}"),
+            shell: "/bin/sh".into(),
+            locked: true,
+            groups: BTreeSet::new(),
+        };
+        self.has(ObjectId::new("user", name), state)
+    }
+    pub fn group(self, name: &str, gid: u32) -> Self {
+        self.has(ObjectId::new("group", name), GroupState::Group { gid: Some(gid) })
+    }
+    pub fn answer(mut self, probe: &Probe, status: i32, stdout: &str) -> Self {
+        self.answers
+            .insert(probe.clone(), RunAnswer { status, stdout: stdout.into(), stderr: String::new() });
+        self
+    }
+    pub fn complains(mut self, probe: &Probe, status: i32, stderr: &str) -> Self {
+        self.answers
+            .insert(probe.clone(), RunAnswer { status, stdout: String::new(), stderr: stderr.into() });
+        self
+    }
+    pub fn may(mut self, id: ObjectId) -> Self {
+        self.may.insert(id);
+        self
+    }
+    pub fn pending(mut self) -> Self {
+        self.pending = true;
+        self
+    }
+    pub fn named(mut self, name: &str, digest: &str, changed: bool, newest: Option<i64>) -> Self {
+        self.named.insert(name.into(), Named { digest: digest.into(), changed, newest });
+        self
+    }
+    /// The host after these targets.
+    pub fn after(mut self, wanted: &Wanted) -> Self {
+        for content in &wanted.contents {
+            self.contents.insert(content.digest().clone(), content.clone());
+        }
+        for (id, state) in wanted.targets.iter().chain(&wanted.adopt) {
+            self.states.insert(id.clone(), Observed { state: state.clone(), moment: None });
+            self.may.remove(id);
+        }
+        self
+    }
+    /// The state of an object, absent when it was never said.
+    pub fn line(&self, id: &ObjectId) -> String {
+        self.states.get(id).map_or("absent".into(), |o| o.state.line().to_owned())
+    }
+    /// The text of a file.
+    pub fn text(&self, path: &str) -> String {
+        let state = self.states[&ObjectId::new("path", path)].state.clone();
+        match PathState::try_from(state).unwrap() {
+            PathState::File { digest, .. } => {
+                String::from_utf8(self.contents[&digest].bytes().to_vec()).unwrap()
+            }
+            other => panic!("{path} is {other:?}"),
+        }
+    }
+}
+
+impl View for FakeView {
+    fn observed(&self, object: &ObjectId) -> Result<Observed, Stop> {
+        match self.states.get(object) {
+            Some(seen) => Ok(seen.clone()),
+            None if self.strict => Err(Stop::Ask(vec![Probe::Object(object.clone())])),
+            None => Ok(Observed { state: State::absent(), moment: None }),
+        }
+    }
+    fn content(&self, path: &str, digest: &Digest) -> Result<Content, Stop> {
+        self.contents.get(digest).cloned().ok_or_else(|| Stop::Ask(vec![Probe::Content(path.into())]))
+    }
+    fn run(&self, probe: &Probe) -> Result<RunAnswer, Stop> {
+        self.answers.get(probe).cloned().ok_or_else(|| Stop::Ask(vec![probe.clone()]))
+    }
+    fn may_appear(&self, object: &ObjectId) -> Option<Wait> {
+        self.may.contains(object).then(wait)
+    }
+    fn pending(&self) -> Option<Wait> {
+        self.pending.then(wait)
+    }
+    fn named(&self, name: &str) -> Result<Named, Stop> {
+        self.named.get(name).cloned().ok_or_else(|| Stop::invalid("", format!("no `{name}`")))
+    }
+}
+
+/// Reads parameters that are known to be right.
+pub fn read<R: converge_resource::Resource>(params: Value) -> R {
+    let kind: R = parse_params(&params).unwrap_or_else(|e| panic!("{e:?}"));
+    assert_eq!(kind.validate(), [], "{params}");
+    kind
+}
+
+/// The pointers of what is wrong with the parameters.
+pub fn wrong<R: converge_resource::Resource>(params: Value) -> Vec<String> {
+    match parse_params::<R>(&params) {
+        Ok(kind) => kind.validate().into_iter().map(|e| e.pointer).collect(),
+        Err(error) => vec![format!("parse {}", error.pointer)],
+    }
+}
+
+/// Plans, lays the result over the host, and plans again: the second plan must want no change.
+pub fn settle<R: converge_resource::Resource>(kind: &R, view: FakeView) -> FakeView {
+    let wanted = kind.plan(&view).unwrap_or_else(|e| panic!("{e:?}"));
+    let after = view.after(&wanted);
+    let again = kind.plan(&after).unwrap_or_else(|e| panic!("second plan: {e:?}"));
+    for (id, state) in again.targets.iter().chain(&again.adopt) {
+        assert_eq!(after.line(id), state.line(), "the second plan changes {id}");
+    }
+    after
+}

@@ -1,0 +1,235 @@
+//! `command`
+
+use crate::attrs::check_account;
+use crate::look::{check_path, path, path_id};
+use crate::restart::Basis;
+use converge_objects::{Command as Key, CommandState, Guard, PathState};
+use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wanted};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A shell script that runs only until its guard holds.
+///
+/// Exactly one guard is needed: `creates`, `unless` or `on_change`. It runs with `/bin/sh` in `/`, without input. After it
+/// `creates` and `unless` are looked at again: a command that ends well and leaves its guard unfulfilled has failed.
+/// Without `undo` the plan marks it as irreversible. A plan does not run it; `unless` is run by every plan, so it must
+/// only read. Behind an earlier change of the same run, `unless` is decided when its turn comes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Command {
+    /// The script.
+    run: String,
+    /// Guard: run until this path exists. Later items know that it may then be there.
+    creates: Option<String>,
+    /// Guard: run until this read-only script ends with status 0.
+    unless: Option<String>,
+    /// Guard: run when one of these earlier resources of this role is no longer what it last ran for; where it never
+    /// ran, it runs.
+    on_change: Option<Vec<String>>,
+    /// The script that undoes it, for a rollback.
+    undo: Option<String>,
+    /// Run the scripts as this user.
+    user: Option<String>,
+    /// Seconds after which the run counts as failed, at most 3600.
+    timeout: Option<u64>,
+}
+
+impl Command {
+    /// The guard; `creates` and `unless` win over one another only in parameters that `validate` refuses.
+    fn guard(&self) -> Guard {
+        match (&self.creates, &self.unless) {
+            (Some(path), _) => Guard::Creates(path_id(path).key),
+            (None, Some(script)) => Guard::Unless(script.clone()),
+            (None, None) => Guard::OnChange(self.on_change.clone().unwrap_or_default().join(", ")),
+        }
+    }
+
+    /// The script with its deadline. `timeout` of coreutils and busybox alike; status 124 when it passed.
+    fn script(&self) -> String {
+        match self.timeout {
+            Some(seconds) => format!("timeout {seconds} sh -c {}", converge_resource::quote(&self.run)),
+            None => self.run.clone(),
+        }
+    }
+
+    fn id(&self) -> ObjectId {
+        let key =
+            Key { guard: self.guard(), run: self.script(), undo: self.undo.clone(), user: self.user.clone() };
+        ObjectId::new("command", key.key())
+    }
+
+    fn state(&self, seen: &dyn View) -> Result<CommandState, Stop> {
+        crate::look::state(seen, &self.id())
+    }
+}
+
+impl Resource for Command {
+    const KIND: &'static str = "command";
+    const EXAMPLE: &'static str = "\
+- name: a key of its own
+  command:
+    run: ssh-keygen -q -t ed25519 -N '' -f /etc/agent/key
+    creates: /etc/agent/key
+    undo: rm -f /etc/agent/key /etc/agent/key.pub
+";
+
+    fn validate(&self) -> Vec<ParamError> {
+        let mut errors = Vec::new();
+        if let Some(path) = &self.creates {
+            check_path("/creates", path, &mut errors);
+        }
+        if let Some(user) = &self.user {
+            check_account("/user", user, &mut errors);
+        }
+        let mut wrong = |p: &str, m: &str, h: &str| errors.push(ParamError::new(p, m, h));
+        let given: Vec<&str> = [
+            self.creates.as_ref().map(|_| "/creates"),
+            self.unless.as_ref().map(|_| "/unless"),
+            self.on_change.as_ref().map(|_| "/on_change"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        match given.as_slice() {
+            [] => wrong(
+                "",
+                "nothing says when the command has been done",
+                "add `creates: PATH`, `unless: SCRIPT` or `on_change: [NAMES]`",
+            ),
+            [_] => {}
+            [_, second, ..] => wrong(
+                second,
+                "there is more than one guard",
+                "keep one of `creates`, `unless` and `on_change`",
+            ),
+        }
+        if self.on_change.as_ref().is_some_and(Vec::is_empty) {
+            wrong("/on_change", "no resource is named", "name an earlier resource of this role");
+        }
+        for (pointer, text) in
+            [("/run", Some(&self.run)), ("/unless", self.unless.as_ref()), ("/undo", self.undo.as_ref())]
+        {
+            if text.is_some_and(|t| t.trim().is_empty()) {
+                wrong(pointer, "the script is empty", "write what is to run");
+            }
+            if text.is_some_and(|t| t.contains('\0')) {
+                wrong(pointer, "the script has a NUL in it", "take it out");
+            }
+        }
+        if self.timeout.is_some_and(|t| t == 0 || t > 3600) {
+            wrong("/timeout", "the deadline is out of range", "write 1 to 3600 seconds");
+        }
+        errors
+    }
+
+    /// The path of `creates` is claimed with the facet `may-create`, which conflicts with nothing: while the command is
+    /// pending, the planner lets [`View::may_appear`] say so of this path.
+    fn claims(&self) -> Vec<Claim> {
+        let mut claims = vec![Claim::exclusive(self.id(), "state")];
+        if let Some(path) = &self.creates {
+            claims.push(Claim::edit(path_id(path), "may-create"));
+        }
+        claims
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.on_change.clone().unwrap_or_default()
+    }
+
+    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        match self.guard() {
+            Guard::Creates(target) => {
+                let now = self.state(seen)?;
+                match path(seen, &target)? {
+                    PathState::Absent => match seen.may_appear(&path_id(&target)) {
+                        Some(wait) => Err(Stop::Deferred(wait)),
+                        None => Ok(Wanted::one(self.id(), CommandState::Done)),
+                    },
+                    // It is there, or an earlier item of this run makes it: the command has nothing to do.
+                    _ => Ok(Wanted::one(self.id(), now)),
+                }
+            }
+            Guard::Unless(_) => match seen.pending() {
+                // The guard may read what an earlier item changes.
+                Some(wait) => Err(Stop::Deferred(wait)),
+                None => {
+                    self.state(seen)?;
+                    Ok(Wanted::one(self.id(), CommandState::Done))
+                }
+            },
+            Guard::OnChange(_) => {
+                self.state(seen)?;
+                let names = self.on_change.as_deref().unwrap_or_default();
+                let digest = Basis::read(seen, names, None)?.map(|b| b.digest);
+                Ok(Wanted::one(self.id(), CommandState::Ran { digest }))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeView, read, settle, wrong};
+    use serde_json::json;
+
+    fn line(kind: &Command, view: &FakeView) -> String {
+        view.line(&kind.id())
+    }
+
+    fn view(kind: &Command, state: CommandState) -> FakeView {
+        FakeView::new().has(kind.id(), state)
+    }
+
+    #[test]
+    fn creates_reads_the_virtual_host() {
+        let kind = read::<Command>(json!({"run": "make", "creates": "/etc/made"}));
+        let pending = view(&kind, CommandState::Pending);
+        assert_eq!(line(&kind, &settle(&kind, pending.clone())), "done");
+        // An earlier item of the run makes the path: nothing is left to do.
+        assert_eq!(line(&kind, &settle(&kind, pending.clone().file("/etc/made", 0o644, ""))), "pending");
+        assert!(matches!(kind.plan(&pending.may(path_id("/etc/made"))), Err(Stop::Deferred(_))));
+        let done = view(&kind, CommandState::Done).file("/etc/made", 0o644, "");
+        assert_eq!(line(&kind, &settle(&kind, done)), "done");
+    }
+
+    #[test]
+    fn unless_is_not_trusted_behind_an_earlier_change() {
+        let kind = read::<Command>(json!({"run": "a", "unless": "b"}));
+        assert_eq!(line(&kind, &settle(&kind, view(&kind, CommandState::Pending))), "done");
+        assert_eq!(line(&kind, &settle(&kind, view(&kind, CommandState::Done))), "done");
+        assert!(matches!(kind.plan(&view(&kind, CommandState::Done).pending()), Err(Stop::Deferred(_))));
+    }
+
+    #[test]
+    fn on_change_is_durable() {
+        let kind = read::<Command>(json!({"run": "update-grub", "on_change": ["defaults"]}));
+        let first = view(&kind, CommandState::Ran { digest: None }).named("defaults", "d1", false, None);
+        let ran = settle(&kind, first);
+        assert_ne!(line(&kind, &ran), "ran -");
+        let changed = ran.clone().named("defaults", "d2", true, None);
+        assert_ne!(line(&kind, &settle(&kind, changed)), line(&kind, &ran));
+    }
+
+    #[test]
+    fn the_key_holds_all_of_it() {
+        let kind =
+            read::<Command>(json!({"run": "a b", "creates": "/x", "undo": "c", "user": "u", "timeout": 9}));
+        let key = Key::from_key(&kind.id().key).unwrap();
+        assert_eq!(key.guard, Guard::Creates("/x".into()));
+        assert_eq!(
+            (key.run.as_str(), key.undo.as_deref(), key.user.as_deref()),
+            ("timeout 9 sh -c 'a b'", Some("c"), Some("u"))
+        );
+        assert_eq!(kind.claims()[1], Claim::edit(path_id("/x"), "may-create"));
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        assert_eq!(wrong::<Command>(json!({"run": "a"})), [""]);
+        assert_eq!(wrong::<Command>(json!({"run": "a", "creates": "/x", "unless": "b"})), ["/unless"]);
+        assert_eq!(wrong::<Command>(json!({"run": " ", "creates": "x"})), ["/creates", "/run"]);
+        assert_eq!(wrong::<Command>(json!({"run": "a", "on_change": []})), ["/on_change"]);
+        assert_eq!(wrong::<Command>(json!({"run": "a", "creates": "/x", "timeout": 0})), ["/timeout"]);
+    }
+}

@@ -1,0 +1,189 @@
+//! `directory`
+
+use crate::attrs::{Attrs, Mode};
+use crate::look::{Asks, ancestors, check_path, need_parent, path, path_id};
+use converge_objects::PathState;
+use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A directory.
+///
+/// Mode, owner and group are changed only where they are given; a new directory is root's with mode 0755. What is in
+/// the directory is left alone.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Directory {
+    /// The absolute path.
+    path: String,
+    /// Make the directories above it too, root's with mode 0755, where they are missing.
+    #[serde(default)]
+    parents: bool,
+    /// Octal digits in quotes, as `"0750"`. A new directory has 0755 without it.
+    mode: Option<Mode>,
+    /// The owner's name.
+    owner: Option<String>,
+    /// The group's name.
+    group: Option<String>,
+}
+
+impl Directory {
+    fn attrs(&self) -> Attrs<'_> {
+        Attrs { mode: self.mode, owner: self.owner.as_deref(), group: self.group.as_deref() }
+    }
+}
+
+impl Resource for Directory {
+    const KIND: &'static str = "directory";
+    const EXAMPLE: &'static str = "\
+- name: configuration of the agent
+  directory: {path: /etc/agent/conf.d, parents: true, mode: \"0750\", group: adm}
+";
+
+    fn validate(&self) -> Vec<ParamError> {
+        let mut errors = Vec::new();
+        check_path("/path", &self.path, &mut errors);
+        self.attrs().validate(&mut errors);
+        errors
+    }
+
+    /// With `parents`, every directory above it is claimed as well: all of them are looked at in the first round.
+    fn claims(&self) -> Vec<Claim> {
+        let above = if self.parents { ancestors(&self.path) } else { Vec::new() };
+        let mut claims: Vec<Claim> =
+            above.iter().map(|p| Claim::shared(path_id(p), "presence", "directory")).collect();
+        let id = path_id(&self.path);
+        claims.push(Claim::shared(id.clone(), "presence", "directory"));
+        claims.extend(self.attrs().claims(&id));
+        claims
+    }
+
+    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        let mut asks = Asks::default();
+        let mut targets = Vec::new();
+        let present = match path(seen, &self.path)? {
+            PathState::Dir { mode, owner, group } => Some((mode, owner, group)),
+            PathState::Absent => None,
+            PathState::Link { target } => {
+                return Err(Stop::invalid_help(
+                    "/path",
+                    format!("{} is a symbolic link to {target}", self.path),
+                    "name the directory that the link leads to, or remove the link with an `absent` item before",
+                ));
+            }
+            PathState::File { .. } | PathState::Other { .. } => {
+                return Err(Stop::invalid_help(
+                    "/path",
+                    format!("{} is there and is not a directory", self.path),
+                    "correct the path, or remove what is there with an `absent` item before",
+                ));
+            }
+        };
+        if self.parents {
+            for above in ancestors(&self.path) {
+                match asks.take(path(seen, &above))? {
+                    Some(PathState::Absent) => {
+                        let (owner, group) = ("root".to_owned(), "root".to_owned());
+                        targets.push((path_id(&above), PathState::Dir { mode: 0o755, owner, group }.into()));
+                    }
+                    Some(dir @ PathState::Dir { .. }) => targets.push((path_id(&above), dir.into())),
+                    // What lies below a link is looked at through it.
+                    Some(PathState::Link { .. }) | None => {}
+                    Some(PathState::File { .. } | PathState::Other { .. }) => {
+                        return Err(Stop::invalid("/path", format!("{above} is not a directory")));
+                    }
+                }
+            }
+        } else if present.is_none() {
+            asks.take(need_parent(seen, "/path", &self.path))?;
+        }
+        let as_present = present.as_ref().map(|(m, o, g)| (*m, o.as_str(), g.as_str()));
+        let attrs = self.attrs().settle(seen, as_present, 0o755, &mut asks)?;
+        asks.finish()?;
+        if let Some((mode, owner, group)) = attrs {
+            targets.push((path_id(&self.path), PathState::Dir { mode, owner, group }.into()));
+        }
+        Ok(Wanted { targets, ..Wanted::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeView, read, settle, wrong};
+    use crate::look::account_probe;
+    use converge_resource::{ObjectId, Probe};
+    use serde_json::json;
+
+    fn line(view: &FakeView, path: &str) -> String {
+        view.line(&ObjectId::new("path", path))
+    }
+
+    #[test]
+    fn a_new_directory_has_the_usual_attributes() {
+        let after = settle(&read::<Directory>(json!({"path": "/etc/x/"})), FakeView::new());
+        assert_eq!(line(&after, "/etc/x"), "dir 755 root root");
+    }
+
+    #[test]
+    fn what_is_not_said_is_kept() {
+        let kind = read::<Directory>(json!({"path": "/etc/x", "mode": "02750"}));
+        let dir = PathState::Dir { mode: 0o700, owner: "www-data".into(), group: "adm".into() };
+        let after = settle(&kind, FakeView::new().has(path_id("/etc/x"), dir));
+        assert_eq!(line(&after, "/etc/x"), "dir 2750 www-data adm");
+    }
+
+    #[test]
+    fn parents_are_targets_of_their_own() {
+        let kind = read::<Directory>(json!({"path": "/srv/a/b", "parents": true, "mode": "0700"}));
+        let wanted = kind.plan(&FakeView::new()).unwrap();
+        let lines: Vec<String> = wanted.targets.iter().map(|(id, s)| format!("{id} {s}")).collect();
+        let expected = [
+            "path:/srv dir 755 root root",
+            "path:/srv/a dir 755 root root",
+            "path:/srv/a/b dir 700 root root",
+        ];
+        assert_eq!(lines, expected);
+        settle(&kind, FakeView::new());
+        let file = FakeView::new().file("/srv", 0o644, "");
+        assert!(matches!(kind.plan(&file), Err(Stop::Invalid { .. })));
+    }
+
+    #[test]
+    fn a_missing_parent_is_named() {
+        let kind = read::<Directory>(json!({"path": "/srv/a/b"}));
+        let stop = kind.plan(&FakeView::new()).unwrap_err();
+        let Stop::Invalid { message, help, .. } = stop else { panic!("{stop:?}") };
+        assert!(message.contains("/srv/a does not exist"), "{message}");
+        assert!(help.unwrap().contains("parents: true"));
+        settle(&kind, FakeView::new().may(path_id("/srv/a")));
+    }
+
+    #[test]
+    fn another_thing_is_never_replaced() {
+        let kind = read::<Directory>(json!({"path": "/etc/x"}));
+        for view in [FakeView::new().file("/etc/x", 0o644, ""), FakeView::new().link("/etc/x", "/srv")] {
+            assert!(matches!(kind.plan(&view), Err(Stop::Invalid { .. })));
+        }
+    }
+
+    #[test]
+    fn owner_and_parent_are_asked_in_one_round() {
+        let kind = read::<Directory>(json!({"path": "/srv/x", "owner": "alice", "group": "12"}));
+        let view = FakeView::strict().has(path_id("/srv/x"), PathState::Absent);
+        let Err(Stop::Ask(probes)) = kind.plan(&view) else { panic!() };
+        let numeric = account_probe(crate::look::Account::Group, "12");
+        let expected =
+            [Probe::Object(path_id("/srv")), Probe::Object(ObjectId::new("user", "alice")), numeric.clone()];
+        assert_eq!(probes, expected);
+        let after = settle(&kind, FakeView::new().dir("/srv").user("alice", 1000).answer(&numeric, 2, ""));
+        assert_eq!(line(&after, "/srv/x"), "dir 755 alice 12");
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        assert_eq!(wrong::<Directory>(json!({"path": "x", "owner": "a b"})), ["/path", "/owner"]);
+        assert_eq!(wrong::<Directory>(json!({"path": "/x", "mode": 755})), ["parse /mode"]);
+        assert_eq!(wrong::<Directory>(json!({"path": "/x", "mod": "0755"})), ["parse /mod"]);
+    }
+}

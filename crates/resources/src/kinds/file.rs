@@ -1,0 +1,229 @@
+//! `file`
+
+use crate::attrs::{Attrs, Mode};
+use crate::body::{Body, check_validate, file_state, validate_setting};
+use crate::look::{Asks, check_path, need_parent, path, path_id};
+use converge_objects::PathState;
+use converge_resource::{Claim, ParamError, Resource, Source, Stop, Template, View, Wanted};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A regular file: its whole content, or only its attributes.
+///
+/// With `content`, `template` or `source` the file has exactly these bytes; a symbolic link in its place is replaced.
+/// Without any of them the file must be there, and only the mode, owner and group that are given are changed.
+/// What is not given is kept; a new file is root's with mode 0644.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// The absolute path.
+    path: String,
+    /// The content, as text.
+    content: Option<String>,
+    /// A template under the role's `templates/`, rendered with the variables of the host.
+    template: Option<Template>,
+    /// A file under the role's `files/`, copied byte by byte.
+    source: Option<Source>,
+    /// Octal digits in quotes, as `"0644"`. A new file has 0644 without it.
+    mode: Option<Mode>,
+    /// The owner's name.
+    owner: Option<String>,
+    /// The group's name.
+    group: Option<String>,
+    /// A command that checks the new content before it replaces the old: `%s` is the candidate file. It must end
+    /// with status 0. It runs without a shell's variables of yours, as `visudo -cf %s`.
+    validate: Option<String>,
+}
+
+impl File {
+    fn attrs(&self) -> Attrs<'_> {
+        Attrs { mode: self.mode, owner: self.owner.as_deref(), group: self.group.as_deref() }
+    }
+
+    fn body(&self) -> Body<'_> {
+        Body {
+            content: self.content.as_ref(),
+            template: self.template.as_ref(),
+            source: self.source.as_ref(),
+        }
+    }
+}
+
+impl Resource for File {
+    const KIND: &'static str = "file";
+    const EXAMPLE: &'static str = "\
+- name: who may become root
+  file:
+    path: /etc/sudoers.d/ops
+    content: |
+      %ops ALL=(ALL) ALL
+    mode: \"0440\"
+    validate: visudo -cf %s
+";
+
+    fn validate(&self) -> Vec<ParamError> {
+        let mut errors = Vec::new();
+        check_path("/path", &self.path, &mut errors);
+        self.attrs().validate(&mut errors);
+        self.body().validate(&mut errors);
+        check_validate(self.validate.as_ref(), &mut errors);
+        if self.body().get().is_none() {
+            if self.validate.is_some() {
+                let help = "give `content`, `template` or `source`, or leave `validate` out";
+                errors.push(ParamError::new("/validate", "there is no content to check", help));
+            } else if self.mode.is_none() && self.owner.is_none() && self.group.is_none() {
+                let help = "give `content`, `template` or `source`, or `mode`, `owner` or `group`";
+                errors.push(ParamError::new("", "nothing is said about the file", help));
+            }
+        }
+        errors
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let id = path_id(&self.path);
+        let mut claims = vec![Claim::shared(id.clone(), "presence", "file")];
+        if self.body().get().is_some() {
+            claims.push(Claim::exclusive(id.clone(), "content"));
+        }
+        claims.extend(self.attrs().claims(&id));
+        claims
+    }
+
+    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        let id = path_id(&self.path);
+        let body = self.body().get();
+        let present = match (path(seen, &self.path)?, &body) {
+            (PathState::File { digest, size, mode, owner, group }, _) => {
+                Some((digest, size, mode, owner, group))
+            }
+            (PathState::Absent | PathState::Link { .. }, Some(_)) => None,
+            (PathState::Absent, None) => {
+                return Err(match seen.may_appear(&id) {
+                    Some(wait) => Stop::Deferred(wait),
+                    None => Stop::invalid_help(
+                        "/path",
+                        format!("{} does not exist", self.path),
+                        "correct the path, or give its `content`, `template` or `source`",
+                    ),
+                });
+            }
+            (PathState::Link { target }, None) => {
+                return Err(Stop::invalid_help(
+                    "/path",
+                    format!("{} is a symbolic link to {target}", self.path),
+                    "name the file that the link leads to",
+                ));
+            }
+            (PathState::Dir { .. }, _) => {
+                return Err(Stop::invalid_help(
+                    "/path",
+                    format!("{} is a directory", self.path),
+                    "use the kind `directory`, or remove it with an `absent` item before",
+                ));
+            }
+            (PathState::Other { what }, _) => {
+                return Err(Stop::invalid("/path", format!("{} is a {what}", self.path)));
+            }
+        };
+        let mut asks = Asks::default();
+        if present.is_none() {
+            asks.take(need_parent(seen, "/path", &self.path))?;
+        }
+        let as_present = present.as_ref().map(|(_, _, m, o, g)| (*m, o.as_str(), g.as_str()));
+        let attrs = self.attrs().settle(seen, as_present, 0o644, &mut asks)?;
+        asks.finish()?;
+        let Some(attrs) = attrs else {
+            return Err(Stop::Failed(format!("{}: its owner is not known", self.path)));
+        };
+        let mut wanted = match (body, present) {
+            (Some(content), _) => Wanted::one(id, file_state(&content, attrs)).with(content),
+            (None, Some((digest, size, ..))) => {
+                let (mode, owner, group) = attrs;
+                Wanted::one(id, PathState::File { digest, size, mode, owner, group })
+            }
+            // Sorted out above: without content the file is there.
+            (None, None) => return Err(Stop::invalid("/path", format!("{} does not exist", self.path))),
+        };
+        wanted.settings = validate_setting(self.validate.as_ref());
+        Ok(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeView, read, settle, wrong};
+    use crate::look::user_id;
+    use serde_json::json;
+
+    #[test]
+    fn new_content_keeps_the_attributes() {
+        let kind = read::<File>(json!({"path": "/etc/x", "content": "new\n"}));
+        let after = settle(&kind, FakeView::new().file("/etc/x", 0o600, "old\n"));
+        assert_eq!(after.text("/etc/x"), "new\n");
+        assert!(after.line(&path_id("/etc/x")).starts_with("file 600 root root 4 "));
+        let after = settle(&kind, FakeView::new());
+        assert!(after.line(&path_id("/etc/x")).starts_with("file 644 root root 4 "));
+    }
+
+    #[test]
+    fn templates_and_sources_are_content() {
+        let rendered = json!({"path": "/etc/x", "template": Template::loaded("x.j2", "a\n")});
+        assert_eq!(settle(&read::<File>(rendered), FakeView::new()).text("/etc/x"), "a\n");
+        let copied = read::<File>(json!({"path": "/etc/x", "source": Source::loaded("x", &[0, 255])}));
+        let wanted = copied.plan(&FakeView::new()).unwrap();
+        assert_eq!(wanted.contents[0].bytes(), [0, 255]);
+    }
+
+    #[test]
+    fn attributes_alone_need_the_file() {
+        let kind = read::<File>(json!({"path": "/etc/x", "mode": "0600"}));
+        let after = settle(&kind, FakeView::new().file("/etc/x", 0o644, "kept"));
+        assert_eq!(after.text("/etc/x"), "kept");
+        assert!(after.line(&path_id("/etc/x")).starts_with("file 600 "));
+        assert!(matches!(kind.plan(&FakeView::new()), Err(Stop::Invalid { .. })));
+        let later = FakeView::new().may(path_id("/etc/x"));
+        assert!(matches!(kind.plan(&later), Err(Stop::Deferred(_))));
+    }
+
+    #[test]
+    fn whole_content_is_predicted_where_a_package_may_bring_the_file() {
+        let kind = read::<File>(json!({"path": "/etc/app/x", "content": "a", "owner": "app"}));
+        let view = FakeView::new().may(path_id("/etc/app/x")).may(path_id("/etc/app")).may(user_id("app"));
+        let after = settle(&kind, view);
+        assert!(after.line(&path_id("/etc/app/x")).starts_with("file 644 app root 1 "));
+    }
+
+    #[test]
+    fn a_second_run_asks_nothing_more() {
+        let kind =
+            read::<File>(json!({"path": "/srv/deep/x", "content": "a", "owner": "root", "mode": "0644"}));
+        let view = FakeView::strict().file("/srv/deep/x", 0o644, "a");
+        assert!(kind.plan(&view).is_ok());
+    }
+
+    #[test]
+    fn a_link_is_replaced_only_by_content() {
+        let view = FakeView::new().link("/etc/x", "/run/x");
+        settle(&read::<File>(json!({"path": "/etc/x", "content": "a"})), view.clone());
+        let attributes = read::<File>(json!({"path": "/etc/x", "mode": "0600"}));
+        assert!(matches!(attributes.plan(&view), Err(Stop::Invalid { .. })));
+        let dir = read::<File>(json!({"path": "/etc", "content": "a"}));
+        assert!(matches!(dir.plan(&view), Err(Stop::Invalid { .. })));
+    }
+
+    #[test]
+    fn the_check_travels_with_the_item() {
+        let kind = read::<File>(json!({"path": "/etc/x", "content": "a", "validate": "visudo -cf %s"}));
+        let wanted = kind.plan(&FakeView::new()).unwrap();
+        assert_eq!(wanted.settings, [("CV_VALIDATE".to_owned(), "visudo -cf %s".to_owned())]);
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        assert_eq!(wrong::<File>(json!({"path": "/x"})), [""]);
+        assert_eq!(wrong::<File>(json!({"path": "/x", "content": "a", "validate": "true"})), ["/validate"]);
+        let both = json!({"path": "/x", "content": "a", "source": Source::loaded("a", b"")});
+        assert_eq!(wrong::<File>(both), ["/source"]);
+    }
+}

@@ -1,0 +1,289 @@
+//! `service`
+
+use crate::look::{path, path_id, unit, unit_id};
+use crate::restart::{Basis, Running, Unit, Wish, check_unit_name, full_name};
+use converge_objects::{PathState, UnitState};
+use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A systemd unit that is there, or that an earlier item brings: whether it runs, and whether it starts at boot.
+///
+/// `restart_on` restarts it when a named resource changes. That is durable, not a notification: the host records what
+/// the unit was last started with, so an interrupted run never loses a restart. With no record yet, it is restarted if this
+/// run changes a named resource or a named file is newer than the unit's start; else the present files are adopted.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// The unit: `ssh`, which is `ssh.service`, or with its suffix `apt-daily.timer`.
+    name: String,
+    /// Whether it runs now.
+    state: Option<Running>,
+    /// Whether it starts at boot.
+    enabled: Option<bool>,
+    /// Whether it is barred from starting at all. To lift it, say `enabled` too.
+    masked: Option<bool>,
+    /// The names of earlier resources of this role: when one of them is no longer what the unit was started with,
+    /// it is restarted.
+    #[serde(default)]
+    restart_on: Vec<String>,
+}
+
+impl Service {
+    fn wish(&self) -> Wish {
+        Wish { running: self.state, enabled: self.enabled, masked: self.masked }
+    }
+}
+
+/// Where an earlier item may have written this unit's file; for `a@b.service` also the template `a@.service`.
+fn unit_files(unit: &str) -> Vec<String> {
+    let mut names = vec![unit.to_owned()];
+    if let (Some((stem, _)), Some((_, suffix))) = (unit.split_once('@'), unit.rsplit_once('.')) {
+        names.push(format!("{stem}@.{suffix}"));
+    }
+    names
+        .iter()
+        .flat_map(|n| ["/etc/systemd/system", "/usr/local/lib/systemd/system"].map(|d| format!("{d}/{n}")))
+        .collect()
+}
+
+/// Claims on a unit's facets.
+pub fn unit_claims(name: &str, wish: &Wish) -> Vec<Claim> {
+    let id = unit_id(name);
+    let running = wish.running.map(|r| ("active", format!("{r:?}")));
+    let enabled = wish.enabled.map(|e| ("enabled", e.to_string()));
+    let masked = wish.masked.map(|m| ("masked", m.to_string()));
+    let mut claims: Vec<Claim> = [running, enabled, masked]
+        .into_iter()
+        .flatten()
+        .map(|(facet, value)| Claim::shared(id.clone(), facet, value))
+        .collect();
+    if claims.is_empty() {
+        claims.push(Claim::edit(id, "active"));
+    }
+    claims
+}
+
+impl Resource for Service {
+    const KIND: &'static str = "service";
+    const EXAMPLE: &'static str = "\
+- name: ssh runs with its configuration
+  service: {name: ssh, state: started, enabled: true, restart_on: [no login with a password]}
+";
+
+    fn validate(&self) -> Vec<ParamError> {
+        let mut errors = Vec::new();
+        check_unit_name(&self.name, &mut errors);
+        let mut wrong = |p: &str, m: &str, h: &str| errors.push(ParamError::new(p, m, h));
+        if self.masked == Some(true) && self.enabled == Some(true) {
+            wrong("/enabled", "a masked unit cannot be enabled", "leave `masked` or `enabled` out");
+        }
+        if self.masked == Some(true) && self.state == Some(Running::Started) {
+            wrong("/state", "a masked unit cannot be started", "leave `masked` out, or say `state: stopped`");
+        }
+        if self.state == Some(Running::Stopped) && !self.restart_on.is_empty() {
+            wrong(
+                "/restart_on",
+                "a stopped unit is not restarted",
+                "leave `restart_on` or `state: stopped` out",
+            );
+        }
+        if self.state.is_none()
+            && self.enabled.is_none()
+            && self.masked.is_none()
+            && self.restart_on.is_empty()
+        {
+            wrong("", "nothing is said about the unit", "give `state`, `enabled`, `masked` or `restart_on`");
+        }
+        errors
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        unit_claims(&full_name(&self.name), &self.wish())
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.restart_on.clone()
+    }
+
+    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        let name = full_name(&self.name);
+        let basis = Basis::read(seen, &self.restart_on, None)?;
+        let since = seen.observed(&unit_id(&name))?.moment;
+        match unit(seen, &name)? {
+            UnitState::Unit { enabled, active, started } => {
+                let now = Unit {
+                    name: &name,
+                    enabled: &enabled,
+                    active: &active,
+                    started: started.as_deref(),
+                    since,
+                };
+                self.wish().settle(&now, basis.as_ref())
+            }
+            UnitState::Absent => self.not_there(seen, &name, basis.as_ref()),
+        }
+    }
+}
+
+impl Service {
+    fn not_there(&self, seen: &dyn View, name: &str, basis: Option<&Basis>) -> Result<Wanted, Stop> {
+        let mut brought = false;
+        for file in unit_files(name) {
+            brought |= matches!(path(seen, &file)?, PathState::File { .. } | PathState::Link { .. });
+            brought |= seen.may_appear(&path_id(&file)).is_some_and(|w| !w.item.is_empty());
+        }
+        let wait = seen.may_appear(&unit_id(name));
+        if !brought && wait.is_none() {
+            // What is not there does not run and does not start at boot.
+            let wants_it = self.state == Some(Running::Started) || self.enabled == Some(true);
+            if !wants_it && self.masked != Some(true) && self.restart_on.is_empty() {
+                return Ok(Wanted::one(unit_id(name), UnitState::Absent));
+            }
+            return Err(Stop::invalid_help(
+                "/name",
+                format!("systemd on this host knows no unit {name}"),
+                "correct the name, or bring the unit with a `package` or `unit` item before this one",
+            ));
+        }
+        // What the package or the file says of itself is known only once it is there; what the item says is.
+        let enabled = if self.masked == Some(true) { Some(false) } else { self.enabled };
+        let running = if self.masked == Some(true) { Some(Running::Stopped) } else { self.state };
+        match (running, enabled, wait.or_else(|| seen.pending())) {
+            (Some(_), Some(enabled), _) => {
+                let enabled = if enabled { "enabled" } else { "disabled" };
+                let now = Unit { name, enabled, active: "inactive", started: None, since: None };
+                self.wish().settle(&now, basis)
+            }
+            (_, _, Some(wait)) => Err(Stop::Deferred(wait)),
+            (_, _, None) => Err(Stop::Failed(format!(
+                "the file of {name} is there, but systemd has not read it: run `systemctl daemon-reload` on the host"
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeView, read, settle, wrong};
+    use serde_json::json;
+
+    fn has(view: FakeView, line: &str) -> FakeView {
+        view.has(unit_id("ssh.service"), converge_resource::State::from_line(line))
+    }
+
+    fn line(view: &FakeView) -> String {
+        view.line(&unit_id("ssh.service"))
+    }
+
+    fn settled(params: serde_json::Value, before: &str) -> String {
+        line(&settle(&read::<Service>(params), has(FakeView::new(), before)))
+    }
+
+    #[test]
+    fn running_and_enabled() {
+        let on = json!({"name": "ssh", "state": "started", "enabled": true});
+        assert_eq!(settled(on.clone(), "unit disabled inactive -"), "unit enabled active -");
+        assert_eq!(settled(on.clone(), "unit enabled failed -"), "unit enabled active -");
+        assert_eq!(settled(on.clone(), "unit static active -"), "unit static active -");
+        assert_eq!(settled(on.clone(), "unit enabled-runtime active -"), "unit enabled active -");
+        let off = json!({"name": "ssh.service", "state": "stopped", "enabled": false});
+        assert_eq!(settled(off.clone(), "unit enabled active -"), "unit disabled inactive -");
+        assert_eq!(settled(off.clone(), "unit enabled failed -"), "unit disabled failed -");
+        assert_eq!(
+            settled(json!({"name": "ssh", "masked": true}), "unit enabled active -"),
+            "unit masked active -"
+        );
+    }
+
+    #[test]
+    fn a_mask_is_lifted_only_when_it_is_said() {
+        let view = has(FakeView::new(), "unit masked inactive -");
+        let on = read::<Service>(json!({"name": "ssh", "enabled": true}));
+        assert!(matches!(on.plan(&view), Err(Stop::Invalid { .. })));
+        let start = read::<Service>(json!({"name": "ssh", "state": "started"}));
+        assert!(matches!(start.plan(&view), Err(Stop::Invalid { .. })));
+        let half = read::<Service>(json!({"name": "ssh", "masked": false}));
+        assert!(matches!(half.plan(&view), Err(Stop::Invalid { .. })));
+        let whole = json!({"name": "ssh", "masked": false, "enabled": true, "state": "started"});
+        assert_eq!(settled(whole, "unit masked inactive -"), "unit enabled active -");
+    }
+
+    #[test]
+    fn a_unit_that_an_earlier_item_brings_is_predicted() {
+        let kind = read::<Service>(
+            json!({"name": "ssh", "state": "started", "enabled": true, "restart_on": ["conf"]}),
+        );
+        let view = FakeView::new().named("conf", "d1", true, None);
+        let packaged = view.clone().may(unit_id("ssh.service"));
+        assert!(line(&settle(&kind, packaged)).starts_with("unit enabled active "));
+        let written = view.clone().file("/etc/systemd/system/ssh.service", 0o644, "[Service]\n");
+        assert!(line(&settle(&kind, written)).starts_with("unit enabled active "));
+        assert!(matches!(kind.plan(&view), Err(Stop::Invalid { pointer, .. }) if pointer == "/name"));
+        let vague = read::<Service>(json!({"name": "ssh", "state": "started"}));
+        let masked = read::<Service>(json!({"name": "ssh", "masked": true}));
+        assert_eq!(
+            line(&settle(&masked, FakeView::new().may(unit_id("ssh.service")))),
+            "unit masked inactive -"
+        );
+        assert!(matches!(masked.plan(&FakeView::new()), Err(Stop::Invalid { .. })));
+        assert!(matches!(vague.plan(&FakeView::new().may(unit_id("ssh.service"))), Err(Stop::Deferred(_))));
+    }
+
+    #[test]
+    fn what_is_not_there_does_not_run() {
+        let kind = read::<Service>(json!({"name": "ssh", "state": "stopped", "enabled": false}));
+        assert_eq!(line(&settle(&kind, FakeView::new())), "absent");
+    }
+
+    #[test]
+    fn a_restart_is_durable() {
+        let kind = read::<Service>(json!({"name": "ssh", "restart_on": ["conf"]}));
+        let view = FakeView::new().named("conf", "d1", false, Some(100));
+        let id = unit_id("ssh.service");
+        // No record, the file is older than the start: adopted, no change.
+        let adopting = has(view.clone(), "unit enabled active -").at(id.clone(), 200);
+        let wanted = kind.plan(&adopting).unwrap();
+        assert_eq!(wanted.targets[0].1.line(), "unit enabled active -");
+        assert_eq!(wanted.adopt.len(), 1);
+        assert!(wanted.notes[0].starts_with("adopt: ssh.service"));
+        let recorded = settle(&kind, adopting);
+        // No record, the file is newer, or the start is unknown: restarted.
+        for newer in
+            [has(view.clone(), "unit enabled active -").at(id, 50), has(view, "unit enabled active -")]
+        {
+            let wanted = kind.plan(&newer).unwrap();
+            assert_eq!(wanted.adopt, []);
+            assert_eq!(wanted.targets[0].1.line(), line(&recorded));
+        }
+        // A record of something else: restarted, in whichever run.
+        let wanted = kind.plan(&recorded.clone().named("conf", "d2", false, Some(1))).unwrap();
+        assert_ne!(wanted.targets[0].1.line(), line(&recorded));
+        // A unit that does not run is not started by it.
+        let idle = has(recorded, "unit enabled inactive -");
+        assert_eq!(line(&settle(&kind, idle)), "unit enabled inactive -");
+    }
+
+    #[test]
+    fn a_change_of_this_run_restarts() {
+        let kind = read::<Service>(json!({"name": "ssh", "state": "started", "restart_on": ["conf"]}));
+        let view = has(FakeView::new().named("conf", "d", true, None), "unit enabled active -");
+        let wanted = kind.plan(&view).unwrap();
+        assert_eq!(wanted.adopt, []);
+        assert_ne!(wanted.targets[0].1.line(), "unit enabled active -");
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        assert_eq!(wrong::<Service>(json!({"name": "ssh"})), [""]);
+        assert_eq!(wrong::<Service>(json!({"name": "a b", "enabled": true})), ["/name"]);
+        assert_eq!(wrong::<Service>(json!({"name": "a", "masked": true, "enabled": true})), ["/enabled"]);
+        assert_eq!(wrong::<Service>(json!({"name": "a", "masked": true, "state": "started"})), ["/state"]);
+        assert_eq!(
+            wrong::<Service>(json!({"name": "a", "state": "stopped", "restart_on": ["x"]})),
+            ["/restart_on"]
+        );
+        assert_eq!(wrong::<Service>(json!({"name": "a", "state": "restarted"})), ["parse /state"]);
+    }
+}
