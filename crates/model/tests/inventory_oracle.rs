@@ -296,9 +296,10 @@ fn every_inventory_is_read_as_ansible_reads_it() {
             std::env::var("CI").is_err(),
             "CONVERGE_ANSIBLE_VENV is not set: Ansible must be there to compare with"
         );
-        println!(
-            "\n*** SKIPPED: CONVERGE_ANSIBLE_VENV is not set, nothing was compared with the real Ansible ***\n"
-        );
+        // Not through `println!`: the test harness would keep it to itself.
+        let skipped =
+            "SKIPPED: CONVERGE_ANSIBLE_VENV is not set, no inventory was compared with the real Ansible";
+        writeln!(std::io::stderr(), "\n*** {skipped} ***\n").unwrap();
         return;
     };
     let home = tempfile::tempdir().unwrap();
@@ -347,7 +348,6 @@ fn every_inventory_is_read_as_ansible_reads_it() {
         questions.len(),
         differences.join("\n\n")
     );
-    println!("{} answers of {} inventories are equal to Ansible's", questions.len(), cases.len());
 }
 
 /// The lines around the first one that differs.

@@ -83,8 +83,7 @@ fn scalar(node: &Node) -> Scalar {
 
 /// What libyaml takes for printable: neither tabs nor anything beyond the basic plane.
 fn is_printable(c: char) -> bool {
-    matches!(c, '\n' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
-        && c != '\u{feff}'
+    matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}') && c != '\u{feff}'
 }
 
 fn is_break(c: char) -> bool {
