@@ -34,7 +34,7 @@ fn look_up(name: &str, terms: Rest<ValueOrKwargs>) -> Result<Vec<Value>, Error> 
             names.iter().map(|name| Ok(environment(name, &default))).collect::<Result<_, Error>>()?
         }
         "file" => {
-            let strip = |name: &str| Ok::<_, Error>(options.get::<Option<bool>>(name)?);
+            let strip = |name: &str| options.get::<Option<bool>>(name);
             let (right, left) = (strip("rstrip")?.unwrap_or(true), strip("lstrip")?.unwrap_or(false));
             names.iter().map(|name| file(name, right, left)).collect::<Result<_, Error>>()?
         }

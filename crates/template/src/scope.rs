@@ -179,14 +179,14 @@ impl Scope {
         if let Some(looked) = lock().get(name) {
             return looked.clone();
         }
-        let looked = self.from_base(name).unwrap_or_else(|| Arc::new(self.evaluate(name)));
+        let looked = self.in_base(name).unwrap_or_else(|| Arc::new(self.evaluate(name)));
         // Failures too: minijinja looks every name up once more when it describes an error.
         lock().insert(name.to_owned(), looked.clone());
         looked
     }
 
     /// What the base scope has rendered already, where nothing that it reached is changed here.
-    fn from_base(&self, name: &str) -> Option<Arc<Looked>> {
+    fn in_base(&self, name: &str) -> Option<Arc<Looked>> {
         let (base, changed) = self.0.base.as_ref()?;
         if changed.contains(name) {
             return None;
@@ -194,7 +194,7 @@ impl Scope {
         let known = base.0.cache.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         // What an undefined variable lacks may have been added here.
         known
-            .or_else(|| base.from_base(name))
+            .or_else(|| base.in_base(name))
             .filter(|known| known.undefined.is_none() && known.notes.undefined.is_empty())
             .filter(|known| known.notes.reached.is_disjoint(changed))
             .filter(|_| base.0.files == self.0.files)

@@ -1,4 +1,5 @@
 //! Rendering nodes in scopes: native values, laziness, reach, unknowns, and errors that point.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
