@@ -258,6 +258,10 @@ fn questions(case: &Case, root: &Utf8Path) -> Vec<Question> {
     if !case.without.contains(&Output::GraphVars) {
         ask("ansible-inventory", &["--graph", "--vars"], inventory.print_graph("all", &vars).unwrap());
     }
+    for group in inventory.groups().skip(2).take(2) {
+        let answer = inventory.print_graph(group.name(), &plain).unwrap();
+        ask("ansible-inventory", &["--graph", group.name()], answer);
+    }
     for host in case.hosts {
         let answer = inventory.print_host(host, &plain).unwrap_or_else(|| panic!("no host {host}"));
         ask("ansible-inventory", &["--host", host], answer);
@@ -278,6 +282,12 @@ fn questions(case: &Case, root: &Utf8Path) -> Vec<Question> {
             answer.push_str(&format!("\n    {host}"));
         }
         ask("ansible", &more, answer);
+    }
+    // Last, since the driver keeps the inventory and Ansible keeps the limit.
+    for limit in case.hosts.iter().take(1) {
+        let hosts = inventory.select_limit(limit, Utf8Path::new(".")).unwrap().hosts;
+        let options = OutputOptions { limit: Some(hosts.into_iter().collect()), ..OutputOptions::default() };
+        ask("ansible-inventory", &["--list", "--limit", limit], inventory.print_list(&options));
     }
     questions
 }
