@@ -390,9 +390,9 @@ impl<'de> Deserializer<'de> for &'de Node {
         visitor: V,
     ) -> Result<V::Value, DeError> {
         let access = match &self.value {
-            Value::String(_) => Choice { name: self, content: None },
+            Value::String(_) => Choice { variants, name: self, content: None },
             Value::Map(entries) => match entries.as_slice() {
-                [(name, content)] => Choice { name, content: Some(content) },
+                [(name, content)] => Choice { variants, name, content: Some(content) },
                 _ => {
                     let message = format!("expected exactly one of {}", list_of(variants));
                     return Err(DeError::new(WRONG_TYPE, message).or_span(self.head_span()));
@@ -582,6 +582,7 @@ impl<'de> Deserializer<'de> for Key<'de> {
 }
 
 struct Choice<'de> {
+    variants: &'static [&'static str],
     name: &'de Node,
     content: Option<&'de Node>,
 }
@@ -593,7 +594,14 @@ impl<'de> EnumAccess<'de> for Choice<'de> {
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), DeError> {
         let text = self.name.scalar_text().unwrap_or_default();
         let name: StrDeserializer<'_, DeError> = text.as_str().into_deserializer();
-        let value = seed.deserialize(name).map_err(|error| error.or_span(&self.name.span))?;
+        let value = seed.deserialize(name).map_err(|mut error| {
+            // A rendered value may be a secret: it is not repeated.
+            if error.0.diagnostic.code == "unknown-value" && !self.name.span.text().contains(&text) {
+                error.0.diagnostic.message = "unknown value".to_owned();
+                error.0.diagnostic.help = Some(format!("known here: {}", list_of(self.variants)));
+            }
+            error.or_span(&self.name.span)
+        })?;
         Ok((value, self))
     }
 }

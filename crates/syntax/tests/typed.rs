@@ -135,12 +135,16 @@ fn errors_point_at_the_node_at_fault() {
 
 #[test]
 fn a_rendered_value_is_not_repeated_in_a_message() {
-    let mut root = node("path: '{{ password }}'\nmode: '{{ password }}'\n");
-    if let converge_syntax::Value::Map(entries) = &mut root.value {
-        entries[1].1.value = "hunter2".into();
+    for (key, words) in
+        [("mode", "found a string\n  --> role.yaml:2:7"), ("state", "unknown value\n  --> role.yaml:2:8")]
+    {
+        let mut root = node(&format!("path: a\n{key}: '{{{{ password }}}}'\n"));
+        if let converge_syntax::Value::Map(entries) = &mut root.value {
+            entries[1].1.value = "hunter2".into();
+        }
+        let found = from_node::<File>(&root).unwrap_err().to_string();
+        assert!(found.contains(words) && !found.contains("hunter2"), "{found}");
     }
-    let found = from_node::<File>(&root).unwrap_err().to_string();
-    assert!(found.contains("found a string\n  --> role.yaml:2:7") && !found.contains("hunter2"), "{found}");
 }
 
 #[test]

@@ -111,6 +111,12 @@ pub(crate) fn explain(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
         ErrorKind::TemplateNotFound => {
             Diagnostic::error("template-include", format!("templates cannot be included: {detail}")).at(&span)
         }
+        // What a filter says may hold the value that it was given.
+        _ if frame::note(|notes| notes.sensitive) == Some(true) => Diagnostic::error(
+            "template",
+            "the expression fails; the reason is not shown, since it reads a secret",
+        )
+        .at(&span),
         kind => {
             let mut message = if detail.is_empty() { kind.to_string() } else { detail.to_owned() };
             if let Some(cause) = std::error::Error::source(error) {

@@ -110,6 +110,12 @@ fn sensitive_variables_taint_what_reaches_them() {
     assert!(sensitive("'{{ dsn | length }}'"));
     assert!(sensitive("{a: '{{ open }}', b: '{{ password | hash }}'}"));
     assert!(!sensitive("'{{ open }}'"));
+    for text in
+        ["'{{ password | human_to_bytes }}'", "\"{{ dsn is version('1', '<', version_type='semver') }}\""]
+    {
+        let error = complaint(&engine, &scope, text);
+        assert!(error.contains("reads a secret") && !error.contains("hunter2"), "{error}");
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn dump(value: &Value, kwargs: &Kwargs, indent: usize, flow_leaves: bool) -> Res
     let style = Style {
         indent: kwargs.get::<Option<usize>>("indent")?.unwrap_or(indent).clamp(1, 16),
         sort: kwargs.get::<Option<bool>>("sort_keys")?.unwrap_or(true),
-        flow_leaves: !kwargs.get::<Option<bool>>("default_flow_style")?.map_or(!flow_leaves, |flow| !flow),
+        flow_leaves: kwargs.get::<Option<bool>>("default_flow_style")?.unwrap_or(flow_leaves),
     };
     // Lines are never folded, which is what a large width asks for.
     kwargs.get::<Option<i64>>("width")?;
@@ -195,12 +195,7 @@ fn quoted(text: &str) -> String {
         || text.starts_with("...")
         || text == "="
         || text == "<<";
-    if starts_badly
-        || breaks
-        || resolve_plain(text) != Data::from(text)
-        || !matches!(resolve_plain(text), Data::String(_))
-        || looks_like_date(text)
-    {
+    if starts_badly || breaks || resolve_plain(text) != Data::from(text) || looks_like_date(text) {
         return format!("'{}'", text.replace('\'', "''"));
     }
     text.to_owned()
