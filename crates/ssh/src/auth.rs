@@ -57,11 +57,10 @@ pub(crate) async fn login(
     let files = login.key_files(options);
     // A named file that can be used is meant; the agent's many keys would use up the server's patience (MaxAuthTries) before it.
     let named = !target.key_files.is_empty();
-    let done = if named {
-        login.with_files(&files).await? || login.with_agent(options, &files).await?
-    } else {
-        login.with_agent(options, &files).await? || login.with_files(&files).await?
-    };
+    let first =
+        if named { login.with_files(&files).await? } else { login.with_agent(options, &files).await? };
+    let done = first
+        || if named { login.with_agent(options, &files).await? } else { login.with_files(&files).await? };
     if done || login.with_password().await? {
         return Ok(());
     }
@@ -75,9 +74,9 @@ pub(crate) async fn login(
         host: target.name.clone(),
         address: target.address.clone(),
         user: login.user,
-        tried: login.tried,
-        offered: login.offered,
-        notes: login.notes,
+        tried: login.tried.into(),
+        offered: login.offered.into(),
+        notes: login.notes.into(),
     })
 }
 
@@ -94,9 +93,9 @@ impl Login<'_> {
             host: self.target.name.clone(),
             address: self.target.address.clone(),
             user: self.user.clone(),
-            tried: self.tried.clone(),
-            offered: self.offered.clone(),
-            notes,
+            tried: self.tried.clone().into(),
+            offered: self.offered.clone().into(),
+            notes: notes.into(),
         }
     }
 
@@ -109,7 +108,7 @@ impl Login<'_> {
             let in_home = |name| home.map(|home| home.join(".ssh").join(name));
             DEFAULT_KEYS.iter().filter_map(in_home).filter(|path| path.exists()).collect()
         };
-        paths.into_iter().map(|path| KeyFile::read(path)).collect()
+        paths.into_iter().map(KeyFile::read).collect()
     }
 
     async fn with_agent(&mut self, options: &Options, files: &[KeyFile]) -> Result<bool, ConnectError> {
@@ -132,20 +131,19 @@ impl Login<'_> {
         if identities.is_empty() {
             self.notes.push(format!("The ssh-agent at {socket} holds no key"));
         }
-        let wanted = |key: &PublicKey| {
-            !self.target.identities_only
-                || files
-                    .iter()
-                    .any(|file| file.public.as_ref().is_some_and(|own| own.key_data() == key.key_data()))
+        let named = |key: &PublicKey| {
+            files.iter().any(|file| file.public.as_ref().is_some_and(|own| own.key_data() == key.key_data()))
         };
-        let keys: Vec<(PublicKey, String)> = identities
+        let mut keys: Vec<(PublicKey, String)> = identities
             .into_iter()
             .filter_map(|identity| match identity {
                 AgentIdentity::PublicKey { key, comment } => Some((key, comment)),
                 AgentIdentity::Certificate { .. } => None,
             })
-            .filter(|(key, _)| wanted(key))
+            .filter(|(key, _)| !self.target.identities_only || named(key))
             .collect();
+        // Those that belong to a key file first: a server listens to a few keys only.
+        keys.sort_by_key(|(key, _)| !named(key));
         for (key, comment) in keys {
             if !self.first_time(&key) {
                 continue;

@@ -8,21 +8,25 @@ use russh::client::{self, Handle};
 use russh::keys::PublicKeyOrCertificate;
 use russh::{Preferred, cipher, compression, kex};
 use std::borrow::Cow;
+use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
 /// Bytes that a channel may send before we have taken them: enough for 1 Gbit/s at 60 ms.
 const WINDOW: u32 = 8 << 20;
 
-/// curve25519 first: the hybrid exchange costs both sides more time, and what is said here today is stale when a quantum computer
-/// reads it; servers that insist on it get it.
+/// What current OpenSSH prefers, without the slow group exchanges of old servers. The hybrid costs well below a millisecond more than
+/// curve25519 alone, and no further round trip.
 const KEX: &[kex::Name] = &[
+    kex::MLKEM768X25519_SHA256,
     kex::CURVE25519,
     kex::CURVE25519_PRE_RFC_8731,
-    kex::MLKEM768X25519_SHA256,
     kex::DH_GEX_SHA256,
     kex::DH_G16_SHA512,
     kex::DH_G14_SHA256,
@@ -43,6 +47,40 @@ const CIPHERS: &[cipher::Name] = &[
 /// A connection on which somebody is logged in.
 pub(crate) struct Connection {
     pub handle: Handle<Handler>,
+}
+
+/// A TCP stream that acknowledges at once. sshd leaves Nagle's algorithm on: after its unasked announcement of host keys, its next
+/// small answer waits for our acknowledgement, which Linux would delay by 40 ms. The option wears off, so it is set after each read.
+struct Prompt(TcpStream);
+
+impl AsyncRead for Prompt {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let result = Pin::new(&mut self.0).poll_read(cx, buf);
+        #[cfg(target_os = "linux")]
+        if result.is_ready() {
+            // Without it everything is as right, only slower.
+            self.0.set_quickack(true).ok();
+        }
+        result
+    }
+}
+
+impl AsyncWrite for Prompt {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
 }
 
 /// Decides on the host key; everything else of the protocol is left to russh, and what the server opens by itself is refused.
@@ -119,7 +157,7 @@ pub(crate) async fn connect(target: &Target, options: &Options) -> Result<Connec
     Ok(Connection { handle })
 }
 
-async fn dial(target: &Target, limit: &Limit<'_>) -> Result<TcpStream, ConnectError> {
+async fn dial(target: &Target, limit: &Limit<'_>) -> Result<Prompt, ConnectError> {
     let dns = |reason: String| ConnectError::Dns {
         host: target.name.clone(),
         address: target.address.clone(),
@@ -136,8 +174,8 @@ async fn dial(target: &Target, limit: &Limit<'_>) -> Result<TcpStream, ConnectEr
         match tokio::time::timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
                 // Without it the handshake is as right, only slower.
-                drop(stream.set_nodelay(true));
-                return Ok(stream);
+                stream.set_nodelay(true).ok();
+                return Ok(Prompt(stream));
             }
             Ok(Err(error)) => reason = Some(error.to_string()),
             Err(_) => {}

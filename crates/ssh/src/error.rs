@@ -18,6 +18,19 @@ impl std::fmt::Display for Place {
     }
 }
 
+/// A host key that a host showed, and the name it was looked up by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownKey {
+    /// Name looked up: `host` or `[host]:port`.
+    pub lookup: String,
+    /// Key type.
+    pub algorithm: String,
+    /// `SHA256:…`.
+    pub fingerprint: String,
+    /// The known_hosts line that would accept it.
+    pub line: String,
+}
+
 /// Why there is no session with a host.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
@@ -72,59 +85,43 @@ pub enum ConnectError {
         /// Login user.
         user: String,
         /// Methods and keys that were tried, in order.
-        tried: Vec<String>,
+        tried: Box<[String]>,
         /// Methods that the server still offers.
-        offered: Vec<String>,
+        offered: Box<[String]>,
         /// Keys that could not be tried, and why; what to do.
-        notes: Vec<String>,
+        notes: Box<[String]>,
     },
     /// No known_hosts file knows the host.
-    #[error("{host}: the host key of {lookup} is not known. It shows {algorithm} {fingerprint}{}. Compare this with the host's own (`ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` on its console), then add this line to {file}:\n{line}", others(.known))]
+    #[error("{host}: the host key of {} is not known. It shows {} {}{}. Compare this with the host's own (`ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` on its console), then add this line to {file}:\n{}", .key.lookup, .key.algorithm, .key.fingerprint, others(.known), .key.line)]
     UnknownHostKey {
         /// Host as shown.
         host: String,
-        /// Name that was looked up.
-        lookup: String,
-        /// Key type.
-        algorithm: String,
-        /// `SHA256:…`.
-        fingerprint: String,
-        /// The line to add.
-        line: String,
+        /// The key and the line to add.
+        key: Box<ShownKey>,
         /// The file to add it to.
         file: String,
         /// Where keys of another type of this host are recorded.
         known: Vec<Place>,
     },
     /// Another key of the same type is on record.
-    #[error("{host}: THE HOST KEY OF {lookup} HAS CHANGED. It shows {algorithm} {fingerprint}; another key is recorded at {}. Either the host was reinstalled, or someone stands in between. If you know that it was reinstalled, remove that line and add:\n{line}", list(.recorded))]
+    #[error("{host}: THE HOST KEY OF {} HAS CHANGED. It shows {} {}; another key is recorded at {}. Either the host was reinstalled, or someone stands in between. If you know that it was reinstalled, remove that line and add:\n{}", .key.lookup, .key.algorithm, .key.fingerprint, list(.recorded), .key.line)]
     ChangedHostKey {
         /// Host as shown.
         host: String,
-        /// Name that was looked up.
-        lookup: String,
-        /// Key type.
-        algorithm: String,
-        /// Fingerprint of the key shown.
-        fingerprint: String,
+        /// The key that the host shows.
+        key: Box<ShownKey>,
         /// Where the old keys are recorded.
         recorded: Vec<Place>,
-        /// The line that would accept the new key.
-        line: String,
     },
     /// The key is marked `@revoked`.
     #[error(
-        "{host}: the host key of {lookup}, {algorithm} {fingerprint}, is revoked at {at}; this key must not be trusted. Give the host a new key"
+        "{host}: the host key of {}, {} {}, is revoked at {at}; this key must not be trusted. Give the host a new key", .key.lookup, .key.algorithm, .key.fingerprint
     )]
     RevokedHostKey {
         /// Host as shown.
         host: String,
-        /// Name that was looked up.
-        lookup: String,
-        /// Key type.
-        algorithm: String,
-        /// Fingerprint of the key shown.
-        fingerprint: String,
+        /// The key that the host shows.
+        key: Box<ShownKey>,
         /// The `@revoked` line.
         at: Place,
     },

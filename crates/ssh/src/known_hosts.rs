@@ -1,7 +1,7 @@
 //! Our own strict reading of known_hosts: hashes, patterns, markers, several files.
 
 use crate::auth::expand;
-use crate::error::{ConnectError, Place};
+use crate::error::{ConnectError, Place, ShownKey};
 use crate::target::{Options, Target};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -190,36 +190,28 @@ impl HostKeyVerdict {
     /// The error that this verdict means; `None` for a known key.
     pub(crate) fn into_error(self, host: &str, known: &KnownHosts) -> Option<ConnectError> {
         let host = host.to_owned();
-        let fingerprint = |key: &PublicKey| key.fingerprint(HashAlg::Sha256).to_string();
-        let line = |lookup: &str, key: &PublicKey| {
-            format!("{lookup} {}", key.to_openssh().unwrap_or_default().trim())
+        let shown = |lookup: String, key: &PublicKey| {
+            Box::new(ShownKey {
+                algorithm: key.algorithm().to_string(),
+                fingerprint: key.fingerprint(HashAlg::Sha256).to_string(),
+                line: format!("{lookup} {}", key.to_openssh().unwrap_or_default().trim()),
+                lookup,
+            })
         };
         Some(match self {
             Self::Known => return None,
             Self::Unknown { lookup, key, others } => ConnectError::UnknownHostKey {
                 host,
-                algorithm: key.algorithm().to_string(),
-                fingerprint: fingerprint(&key),
-                line: line(&lookup, &key),
+                key: shown(lookup, &key),
                 file: known.first.clone(),
                 known: others,
-                lookup,
             },
-            Self::Changed { lookup, key, recorded } => ConnectError::ChangedHostKey {
-                host,
-                algorithm: key.algorithm().to_string(),
-                fingerprint: fingerprint(&key),
-                line: line(&lookup, &key),
-                recorded,
-                lookup,
-            },
-            Self::Revoked { lookup, key, at } => ConnectError::RevokedHostKey {
-                host,
-                algorithm: key.algorithm().to_string(),
-                fingerprint: fingerprint(&key),
-                at,
-                lookup,
-            },
+            Self::Changed { lookup, key, recorded } => {
+                ConnectError::ChangedHostKey { host, key: shown(lookup, &key), recorded }
+            }
+            Self::Revoked { lookup, key, at } => {
+                ConnectError::RevokedHostKey { host, key: shown(lookup, &key), at }
+            }
         })
     }
 }

@@ -17,7 +17,7 @@ mod shell;
 mod target;
 
 pub use batch::{Batch, Because, Event, Item, ItemResult, Outcome, Status, Stderr};
-pub use error::{ConnectError, Place, ShellError};
+pub use error::{ConnectError, Place, ShellError, ShownKey};
 pub use known_hosts::{HostKeyVerdict, KnownHosts};
 pub use quote::quote;
 pub use session::Session;

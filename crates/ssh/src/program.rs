@@ -1,10 +1,12 @@
 //! The loop that runs on the host: one line of POSIX shell for dash, bash and busybox ash.
-//!
-//! It is given to the login user's shell inside single quotes, whatever that shell is (csh, fish too). So it holds no single quote,
-//! no backslash, no exclamation mark and no newline; a test checks that.
 
 use crate::quote::quote;
 use crate::target::Become;
+
+/// What is on the command line: a greeting, then the loop as the first line of input. The loop itself does not stand there, because sudo
+/// logs command lines. It is given to the login user's shell inside single quotes, whatever that shell is (csh, fish too), so it holds no
+/// single quote, no backslash, no exclamation mark and no newline; a test checks that.
+const BOOT: &str = "echo \"$1$2 $$\"; IFS= read -r p && eval \"$p\"";
 
 /// What the loop does, function by function:
 ///
@@ -45,7 +47,6 @@ const LOOP: &[&str] = &[
     "_cv_r=$?; test $_cv_r = 0 && _cv_ok=\"$_cv_ok$1 \";",
     "_cv_time; test $2 = m || _cv_f \"E $1\" >&2; _cv_f \"E $1 $_cv_r $_cv_u\"; };",
     "_cv_tool=; _cv_try head -c 3 && _cv_tool=head || { _cv_try dd bs=3 count=1 iflag=fullblock && _cv_tool=dd; };",
-    "echo \"$1$2 $$\" || exit 1;",
     "while IFS=\" \" read -r _cv_k _cv_p _cv_q <&3; do case $_cv_k in",
     "N) _cv_a=$_cv_p; _cv_b=$_cv_q;;",
     "B) _cv_ok=\" \"; _cv_stop=; eval \"$(_cv_take \"$_cv_p\")\"; _cv_m; set +eufx; _cv_f D;;",
@@ -69,6 +70,11 @@ impl Nonce {
     pub(crate) fn whole(&self) -> Vec<u8> {
         [self.a.as_bytes(), self.b.as_bytes()].concat()
     }
+}
+
+/// What the host reads first: the loop, as one line, and a line with the nonce.
+pub(crate) fn first_lines(nonce: &Nonce) -> String {
+    format!("{}\nN {} {}\n", LOOP.join(" "), nonce.a, nonce.b)
 }
 
 /// How a shell is started, and the marks by which its answers are known.
@@ -104,7 +110,7 @@ impl Start {
             }
         }
         words.extend(shell.iter().cloned());
-        words.extend(["-c".to_owned(), LOOP.join(" "), "sh".to_owned(), hello.a.clone(), hello.b.clone()]);
+        words.extend(["-c".to_owned(), BOOT.to_owned(), "sh".to_owned(), hello.a.clone(), hello.b.clone()]);
         Self { words, hello: hello.whole(), prompt }
     }
 
@@ -144,11 +150,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loop_can_stand_in_single_quotes_of_any_shell() {
-        let text = LOOP.join(" ");
+    fn the_command_line_can_stand_in_single_quotes_of_any_shell_and_the_loop_is_one_line() {
         for bad in ['\'', '\\', '!', '\n'] {
-            assert!(!text.contains(bad), "{bad:?} in the loop");
+            assert!(!BOOT.contains(bad), "{bad:?} in the command line");
         }
+        assert!(!first_lines(&Nonce::new()).trim_end().split_once('\n').unwrap().1.contains('\n'));
     }
 
     #[test]

@@ -198,7 +198,7 @@ async fn fake(script: &str, limits: Options) -> (Vec<ItemResult>, ShellError) {
 
 /// Greets, reads the nonce into `$m`, and leaves the rest to `$1`.
 fn fluent(rest: &str) -> String {
-    format!("echo \"$4$5 1\"; read -r k a b; m=$a$b; {rest}")
+    format!("echo \"$4$5 1\"; read -r loop; read -r k a b; m=$a$b; {rest}")
 }
 
 #[tokio::test]

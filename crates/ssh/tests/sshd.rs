@@ -58,7 +58,7 @@ async fn a_refused_login_names_what_was_tried() {
     let ConnectError::RefusedLogin { tried, offered, notes, .. } = &error else { panic!("{error}") };
     assert_eq!(tried.len(), 1);
     assert!(tried[0].starts_with("ssh-ed25519 SHA256:") && tried[0].ends_with("stranger"), "{tried:?}");
-    assert_eq!(offered, &["publickey"]);
+    assert_eq!(**offered, ["publickey"]);
     assert!(notes[0].contains("passphrase") && notes[0].contains("ssh-add"), "{notes:?}");
     assert!(notes[1].contains("no-such-key") && notes[1].contains("cannot be read"), "{notes:?}");
 
@@ -124,9 +124,8 @@ async fn an_unknown_host_key_is_refused_with_the_line_that_would_accept_it() {
     let known = host.path("other_known_hosts");
     let target = Target { known_hosts: vec![known.clone().try_into().unwrap()], ..host.target("ed25519") };
     let error = refused(&target, &options(host.dir.path())).await;
-    let ConnectError::UnknownHostKey { line, file, algorithm, fingerprint, .. } = &error else {
-        panic!("{error}")
-    };
+    let ConnectError::UnknownHostKey { key, file, .. } = &error else { panic!("{error}") };
+    let ShownKey { line, algorithm, fingerprint, .. } = &**key;
     assert_eq!(algorithm, "ssh-ed25519");
     assert_eq!(*file, known.to_str().unwrap());
     assert_eq!(format!("{line}\n"), host.known_line("host_ed25519"));

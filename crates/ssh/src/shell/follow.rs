@@ -4,7 +4,7 @@ use crate::batch::{Batch, Because, Event, Status, Stderr};
 use crate::demux::{Framer, Piece};
 use crate::error::ShellError;
 use crate::pipes::{Raw, Reader, Writer};
-use crate::program::{Nonce, Start, kill_script};
+use crate::program::{Nonce, Start, first_lines, kill_script};
 use crate::session::Session;
 use crate::target::{Become, Options};
 use bytes::Bytes;
@@ -230,7 +230,7 @@ impl Actor {
             running: None,
             err_item: None,
         };
-        actor.send(Bytes::from(format!("N {} {}\n", nonce.a, nonce.b)));
+        actor.send(Bytes::from(first_lines(&nonce)));
         actor
     }
 
@@ -578,8 +578,8 @@ impl Actor {
         match &self.become_ {
             Become::Sudo { user, .. } => {
                 let user = user.clone();
-                let asks = ["a password is required", "authentication is required", "must have a tty"];
-                if self.start.prompt.is_none() && asks.iter().take(2).any(|text| said.contains(text)) {
+                let asks = ["a password is required", "authentication is required"];
+                if self.start.prompt.is_none() && asks.iter().any(|text| said.contains(text)) {
                     ShellError::PasswordNeeded { user }
                 } else if self.password_sent && said.contains("incorrect password") {
                     ShellError::WrongPassword { user }
