@@ -265,7 +265,10 @@ impl Input {
                 let literal = node.span.text().trim();
                 let scalar = !matches!(node.value, Value::Null | Value::List(_) | Value::Map(_));
                 let quotable = ty.is_text() && scalar && !literal.is_empty() && !literal.contains('\n');
-                let help = quotable.then(|| format!("write it in quotes: \"{literal}\""));
+                let help = quotable.then(|| match is_template(literal) {
+                    true => "convert it: {{ … | string }}".to_owned(),
+                    false => format!("write it in quotes: \"{literal}\""),
+                });
                 diags.push(wrong_type(node, what, &ty.describe()).help_if(help));
             }
         }

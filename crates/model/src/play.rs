@@ -5,7 +5,7 @@ use std::sync::Arc;
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span, Spanned, Value};
 
-use crate::fields::{check_map, conditions, flag, is_identifier, nearest, string, tags, wrong_type};
+use crate::fields::{check_map, conditions, flag, is_identifier, string, tags, wrong_type};
 use crate::inventory::Assignment;
 use crate::role::{RolePath, single_document};
 use crate::scope::MAGIC;
@@ -298,7 +298,7 @@ pub(crate) fn variable_name(name: &str) -> Result<(), Diagnostic> {
             "bad-name",
             format!("`{name}` is set by converge and cannot be set here"),
         )
-        .help(nearest("", MAGIC)));
+        .help("choose another name"));
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use crate::catalog::KindCatalog;
 use crate::declare::{HostPlan, Registered, UseContext, declare};
 use crate::files::Files;
-use crate::inventory::{Inventory, InventorySource};
+use crate::inventory::{Connection, Inventory, InventorySource};
 use crate::play::{Play, Playbook, RoleRef};
 use crate::role::Role;
 use crate::scope::{Facts, Shared, host_scope, hostvars, role_scope};
@@ -174,6 +174,14 @@ impl Project {
     /// The value cannot be rendered, or is encrypted.
     pub fn host_var(&self, host: &str, name: &str) -> Result<Option<Node>, Diagnostics> {
         crate::report::host_var(&self.0, host, name)
+    }
+
+    /// How a host is reached, from the variables of the inventory and `--set`. The second value holds warnings.
+    ///
+    /// # Errors
+    /// Connection variables with wrong values, all of them.
+    pub fn connection(&self, host: &str) -> Result<(Connection, Diagnostics), Diagnostics> {
+        crate::report::connection(&self.0, host)
     }
 
     /// Every candidate of one variable, or of all variables, of a host, with who wins where. A name that has none gives

@@ -1,31 +1,63 @@
 //! `converge vars`: every candidate of a variable, and who wins where.
 
-use std::sync::Arc;
-
-use converge_syntax::{Diagnostics, Node, Span};
+use converge_syntax::{Diagnostic, Diagnostics, Node, Span};
 use converge_template::{Outcome, Scope};
 use indexmap::IndexMap;
 
-use crate::inventory::encrypted_value;
+use crate::inventory::{Connection, encrypted_value, is_encrypted};
 use crate::project::Inner;
 use crate::scope::{Facts, host_scope, hostvars, role_scope};
 use crate::vars::{Candidate, Layers, VarReport, Winner, host_layers, role_layers};
 
-/// A variable of a host outside any role.
-pub(crate) fn host_var(project: &Arc<Inner>, host: &str, name: &str) -> Result<Option<Node>, Diagnostics> {
-    let layers = host_layers(&project.shared.inventory, &project.shared.set, host);
-    let Some(winner) = layers.get(name).and_then(|candidates| candidates.last()) else {
-        return Ok(None);
-    };
-    if crate::inventory::is_encrypted(&winner.node) {
-        return Err(encrypted_value(name, &winner.node).into());
-    }
-    let facts = Facts::none();
-    let scope = host_scope(&project.shared, &facts, &hostvars(&project.shared, &facts), host);
-    Ok(project.shared.engine.eval_value(&winner.node, &scope)?.known())
+/// Reads variables of a host outside any role: as written by name, and rendered.
+struct HostReader<'p> {
+    project: &'p Inner,
+    layers: Layers,
+    scope: Scope,
 }
 
-pub(crate) fn vars(project: &Arc<Inner>, host: &str, name: Option<&str>) -> Vec<VarReport> {
+impl<'p> HostReader<'p> {
+    fn new(project: &'p Inner, host: &str) -> Self {
+        let facts = Facts::none();
+        let shared = &project.shared;
+        let scope = host_scope(shared, &facts, &hostvars(shared, &facts), host);
+        Self { project, layers: host_layers(&shared.inventory, &shared.set, host), scope }
+    }
+
+    fn written(&self, name: &str) -> Option<Node> {
+        Some(self.layers.get(name)?.last()?.node.clone())
+    }
+
+    fn render(&self, node: &Node) -> Result<Node, Diagnostics> {
+        match self.project.shared.engine.eval_value(node, &self.scope)? {
+            Outcome::Known(found) => Ok(found.value),
+            Outcome::Unknown { names, .. } => {
+                let names: Vec<String> = names.into_iter().collect();
+                let message =
+                    format!("this must be known before the host is reached, and reads {}", names.join(", "));
+                Err(Diagnostic::error("unknown-value", message).at(&node.span).into())
+            }
+        }
+    }
+}
+
+/// A variable of a host outside any role.
+pub(crate) fn host_var(project: &Inner, host: &str, name: &str) -> Result<Option<Node>, Diagnostics> {
+    let reader = HostReader::new(project, host);
+    match reader.written(name) {
+        None => Ok(None),
+        Some(node) if is_encrypted(&node) => Err(encrypted_value(name, &node).into()),
+        Some(node) => reader.render(&node).map(Some),
+    }
+}
+
+/// How a host is reached.
+pub(crate) fn connection(project: &Inner, host: &str) -> Result<(Connection, Diagnostics), Diagnostics> {
+    let reader = HostReader::new(project, host);
+    Connection::resolve(host, |name| reader.written(name), |node| reader.render(node))
+}
+
+pub(crate) fn vars(project: &Inner, host: &str, name: Option<&str>) -> Vec<VarReport> {
     let facts = Facts::none();
     let shared = &project.shared;
     let hosts = hostvars(shared, &facts);
@@ -114,7 +146,7 @@ fn shown(
     candidate: &Candidate,
     scope: &Scope,
 ) -> (Option<Node>, Option<String>) {
-    if crate::inventory::is_encrypted(&candidate.node) {
+    if is_encrypted(&candidate.node) {
         return (None, Some("encrypted".to_owned()));
     }
     // The scope has the checked value of an input; asking it by name also keeps what it was made of.

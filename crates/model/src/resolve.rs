@@ -131,13 +131,13 @@ impl RoleUse {
     }
 
     fn encrypted(&self, name: &str) -> Option<Diagnostic> {
-        let node = match name.strip_prefix("hostvars.") {
+        let (name, node) = match name.strip_prefix("hostvars.") {
             // Host names may hold dots; variables do not.
             Some(rest) => {
                 let (host, variable) = rest.rsplit_once('.')?;
-                self.project.shared.inventory.merged_vars(host).swap_remove(variable)?.node
+                (variable, self.project.shared.inventory.merged_vars(host).swap_remove(variable)?.node)
             }
-            None => self.layers.get(name)?.last()?.node.clone(),
+            None => (name, self.layers.get(name)?.last()?.node.clone()),
         };
         is_encrypted(&node).then(|| encrypted_value(name, &node))
     }

@@ -139,7 +139,8 @@ fn inputs(node: &Node, diags: &mut Diagnostics) -> IndexMap<String, Input> {
     };
     for (key, value) in entries {
         let Some(name) = key.as_str() else {
-            diags.push(wrong_type(key, "the name of an input", "a string"));
+            let quoted = format!("write it in quotes, \"{}\", or choose another name", key.span.text());
+            diags.push(wrong_type(key, "the name of an input", "a string").help(quoted));
             continue;
         };
         if !is_identifier(name) {

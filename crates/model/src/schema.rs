@@ -78,6 +78,11 @@ impl Checker<'_> {
         let quotable = types.contains(&"string") && !literal.is_empty() && !literal.contains('\n');
         let diagnostic = wrong_type(node, what, &expected);
         match &node.value {
+            Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_)
+                if quotable && is_template(literal) =>
+            {
+                diagnostic.help("convert it: {{ … | string }}")
+            }
             Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_) if quotable => {
                 diagnostic.help(format!("write it in quotes: \"{literal}\""))
             }
@@ -287,14 +292,14 @@ fn number(node: &Node, schema: &Json, what: &str, found: &mut Vec<Diagnostic>) {
     let Some(value) = node.as_f64() else {
         return;
     };
-    for (key, wrong) in [("minimum", "less"), ("maximum", "more")] {
+    for (key, wrong, word) in [("minimum", "less", "least"), ("maximum", "more", "most")] {
         let Some(limit) = schema.get(key).and_then(Json::as_f64) else {
             continue;
         };
         if (wrong == "less" && value < limit) || (wrong == "more" && value > limit) {
-            let code = "bad-value";
             found.push(
-                Diagnostic::error(code, format!("{what} is {wrong} than {limit}")).label(&node.span, key),
+                Diagnostic::error("bad-value", format!("{what} is {wrong} than {limit}"))
+                    .label(&node.span, format!("at {word} {limit}")),
             );
         }
     }
@@ -372,7 +377,7 @@ mod tests {
                 "{path: /a, names: x, count: -1}",
                 all(&[
                     "error[wrong-type]: `names` must be a list, found the string `x`\n  --> r.yaml:1:19: expected a list\n  help: a list has a line `- item` for each item",
-                    "error[bad-value]: `count` is less than 0\n  --> r.yaml:1:29: minimum",
+                    "error[bad-value]: `count` is less than 0\n  --> r.yaml:1:29: at least 0",
                 ]),
             ),
             (

@@ -1,0 +1,5 @@
+//! Whole projects in temporary folders: what is wrong with them, and what they declare.
+
+mod common;
+mod project;
+mod roles;

@@ -1,0 +1,512 @@
+//! Variables, declarations and resolutions of whole projects.
+
+use crate::common::{World, item, plan, ready, resolve};
+use converge_model::{Facts, Registered, Resolution};
+use serde_json::json;
+
+/// A role that writes what it sees into files.
+const LAYERS: &str = r#"
+inputs:
+  a: {type: int, default: 1}
+  b: {type: int, default: 1}
+  c: {type: int, default: 1}
+  d: {type: int, default: 1}
+  e: {type: int, default: 1}
+  f: {type: int, default: 1}
+  sum: {type: str, default: "{{ a }}{{ b }}{{ c }}{{ d }}{{ e }}{{ f }}"}
+resources:
+  - name: sum
+    file: {path: /sum, content: "{{ sum }}"}
+"#;
+
+fn layers() -> World {
+    let mut world = World::new();
+    world.write("roles/r/role.yaml", LAYERS);
+    world.write(
+        "playbooks/site.yaml",
+        "- hosts: gpu\n  vars: {d: 4, e: 4, f: 4}\n  roles: [{role: r, vars: {e: 5, f: 5}}]\n",
+    );
+    world.write("inventories/group_vars/all.yaml", "b: 0\nc: 0\n");
+    world.write("inventories/group_vars/gpu.yaml", "b: 2\nc: 2\nd: 2\ne: 2\nf: 2\n");
+    world.write("inventories/host_vars/h1.yaml", "c: 3\nd: 3\ne: 3\nf: 3\n");
+    world.options.set = vec![("f".into(), "6".into())];
+    world
+}
+
+#[test]
+fn six_layers_low_to_high() {
+    let project = layers().load();
+    let text = |host: &str| ready(&plan(&project, host), "r/sum").params["content"].clone();
+    assert_eq!(text("h1"), json!("123456"));
+    assert_eq!(text("h2"), json!("122456"));
+}
+
+#[test]
+fn vars_shows_every_candidate_and_the_winners() {
+    let world = layers();
+    let project = world.load();
+    let reports = project.vars("h1", Some("f"));
+    let [report] = reports.as_slice() else { panic!("{reports:?}") };
+    let shown: Vec<String> = report
+        .candidates
+        .iter()
+        .map(|candidate| {
+            let key = candidate.key.to_string().replace(&format!("{}/", world.path("")), "");
+            let key = key.replace(world.path("").as_str(), "");
+            format!("{} {} {:?}", candidate.layer, key, candidate.node)
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "role default roles/r/role.yaml:8:3 1",
+            "group gpu inventories/group_vars/gpu.yaml:5:1 2",
+            "host inventories/host_vars/h1.yaml:4:1 3",
+            "play playbooks/site.yaml:2:22 4",
+            "role vars playbooks/site.yaml:3:34 5",
+            "--set --set 6",
+        ]
+    );
+    let winners: Vec<_> = report
+        .winners
+        .iter()
+        .map(|w| (w.role.clone(), w.candidate, w.value.as_ref().map(|v| v.to_json())))
+        .collect();
+    assert_eq!(winners, [(None, 5, Some(json!(6)))]);
+    // Outside the role, the host's value wins; in it, the value at its use.
+    let report = project.vars("h1", Some("e")).remove(0);
+    let winners: Vec<_> = report.winners.iter().map(|w| (w.role.as_deref(), w.candidate)).collect();
+    assert_eq!(winners, [(None, 2), (Some("r"), 4)]);
+    assert_eq!(project.vars("h1", None).len(), 7);
+    assert!(project.vars("h1", Some("nope")).is_empty());
+}
+
+#[test]
+fn magic_variables_and_other_hosts() {
+    let world = World::new();
+    world.write("inventories/host_vars/h2.yaml", "port: '{{ base + 1 }}'\nbase: 7\n");
+    world.role(
+        r#"
+inputs: {lines: {type: list, items: str, default: ["{{ inventory_hostname_short }}"]}}
+resources:
+  - name: x
+    file:
+      path: /x
+      content: "{{ inventory_hostname }} {{ groups.gpu | join(',') }} {{ group_names }} {{ role_name }} {{ hostvars.h2.port }} {{ lines }}"
+  - name: y
+    file: {path: /y, content: "{{ playbook_dir }} {{ role_path }}"}
+"#,
+    );
+    let project = world.load();
+    let plan = plan(&project, "h1");
+    assert_eq!(ready(&plan, "r/x").params["content"], json!("h1 h1,h2 ['gpu'] r 8 ['h1']"));
+    let dirs = ready(&plan, "r/y").params["content"].as_str().unwrap().to_owned();
+    assert!(dirs.contains("/playbooks ") && dirs.ends_with("/roles/r"), "{dirs}");
+    assert!(ready(&plan, "r/x").reached.contains("hostvars.h2.port"));
+}
+
+#[test]
+fn values_keep_their_types_and_inputs_are_checked_per_host() {
+    let mut world = World::new();
+    world.role(
+        r#"
+inputs:
+  version: {type: str, default: "1.0"}
+  count: {type: int, default: 1, max: 8}
+  mode: {choices: [a, b], default: a}
+resources:
+  - name: p
+    package: {name: ["x={{ version }}"], hold: "{{ count > 1 }}"}
+"#,
+    );
+    world.options.set = vec![("version".into(), "1.30".into()), ("count".into(), "3".into())];
+    let project = world.load();
+    assert_eq!(ready(&plan(&project, "h3"), "r/p").params, json!({"name": ["x=1.30"], "hold": true}));
+
+    world.options.set = vec![("count".into(), "many".into())];
+    world.write("inventories/host_vars/h2.yaml", "version: 1.30\nmode: c\n");
+    let project = world.try_load().unwrap();
+    let errors = project.host_errors();
+    assert_eq!(errors.keys().collect::<Vec<_>>(), ["h1", "h2", "h3"]);
+    assert_eq!(
+        world.text(&errors["h2"]),
+        "error[wrong-type]: the input `version` must be a string, found the number `1.3`\n  --> inventories/host_vars/h2.yaml:1:10: expected a string\n  help: write it in quotes: \"1.30\"\nerror[wrong-type]: the input `count` must be an integer, found a string\n  --> --set: expected an integer\nerror[bad-value]: the input `mode` cannot be the string `c`\n  --> inventories/host_vars/h2.yaml:2:7: not one of the choices\n  help: one of: a, b"
+    );
+
+    world.options.set = vec![("conut".into(), "1".into())];
+    assert!(
+        world
+            .complaints()
+            .contains("nothing has the variable `conut`\n  --> --set\n  help: did you mean `count`?")
+    );
+}
+
+#[test]
+fn an_undefined_variable_is_an_error_of_its_hosts_alone() {
+    let world = World::new();
+    world.role(
+        "inputs: {must: {type: str, required: true}}\nresources:\n  - name: x\n    file: {path: /x, content: \"{{ size }}!\"}\n  - name: y\n    file: {path: /y, content: \"{{ must }}\"}\n    when: size > 1\n",
+    );
+    world.write("inventories/group_vars/gpu.yaml", "size: 3\nmust: x\n");
+    let project = world.try_load().unwrap();
+    let errors = project.host_errors();
+    assert_eq!(errors.keys().collect::<Vec<_>>(), ["h3"]);
+    let text = world.text(&errors["h3"]);
+    assert!(
+        text.contains(
+            "the input `must` of the role `r` has no value on h3\n  --> roles/r/role.yaml:1:10: required"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("roles/r/role.yaml:4:") && text.contains("`size`"), "{text}");
+    assert!(text.contains("roles/r/role.yaml:7:"), "the condition is reported too: {text}");
+    assert_eq!(text.matches("error[").count(), 3, "{text}");
+    let good = plan(&project, "h1");
+    assert_eq!(ready(&good, "r/x").params["content"], json!("3!"));
+    assert!(matches!(resolve(&plan(&project, "h3"), "r/x", &Registered::new()), Resolution::Invalid(_)));
+}
+
+#[test]
+fn files_are_loaded_and_their_errors_point_into_them() {
+    let world = World::new();
+    world.role(
+        r#"
+inputs: {gpus: {type: int, default: 2}}
+resources:
+  - name: t
+    file: {path: /t, template: a.conf.j2, mode: "0644"}
+  - name: s
+    file: {path: /s, source: "{{ inventory_hostname }}.bin"}
+    when: inventory_hostname == 'h1'
+"#,
+    );
+    world.write(
+        "roles/r/templates/a.conf.j2",
+        "# made for {{ inventory_hostname }}\n{% for i in range(gpus) %}\ngpu{{ i }}\n{% endfor %}\nend\n",
+    );
+    world.write("roles/r/files/h1.bin", "\u{1}ok");
+    let project = world.load();
+    let first = plan(&project, "h1");
+    let template = ready(&first, "r/t");
+    assert_eq!(
+        template.params["template"],
+        json!({"path": "a.conf.j2", "text": "# made for h1\ngpu0\ngpu1\nend\n"})
+    );
+    assert_eq!(template.inputs_used.iter().collect::<Vec<_>>(), ["gpus"]);
+    assert!(template.spans.value("/template/text").to_string().ends_with("role.yaml:5:32"));
+    assert_eq!(ready(&first, "r/s").params["source"], json!({"path": "h1.bin", "hex": "016f6b"}));
+    let Resolution::Skipped { why } = resolve(&plan(&project, "h2"), "r/s", &Registered::new()) else {
+        panic!()
+    };
+    assert_eq!(why, "when: inventory_hostname == 'h1'");
+
+    world.write("roles/r/templates/a.conf.j2", "x\n{{ gone }}\n");
+    let complaint = world.complaints();
+    assert!(complaint.contains("roles/r/templates/a.conf.j2:2:4"), "{complaint}");
+    std::fs::rename(world.path("roles/r/templates/a.conf.j2"), world.path("roles/r/templates/b.conf.j2"))
+        .unwrap();
+    assert_eq!(
+        world.complaints(),
+        "error[no-file]: the role `r` has no file `templates/a.conf.j2`\n  --> roles/r/role.yaml:5:32: not found\n  help: did you mean `b.conf.j2`?"
+    );
+}
+
+#[test]
+fn elements_of_for_each_are_items_of_their_own() {
+    let world = World::new();
+    world.role(
+        r#"
+inputs:
+  users: {type: list, default: [{name: ann, id: 1}, {name: bob, id: 2}]}
+  map: {type: map, default: {x: 1, y: 2}}
+resources:
+  - name: user
+    file: {path: "/home/{{ item.name }}", content: "{{ item.id | string }}"}
+    for_each: "{{ users }}"
+    when: item.id > 1
+  - name: entry
+    file: {path: "/{{ item.key }}", content: "{{ item.value }} of it"}
+    for_each: "{{ map }}"
+  - name: none
+    package: {name: "{{ item }}"}
+    for_each: []
+  - name: wrong
+    package: {name: x}
+    for_each: "{{ users[0].name }}"
+"#,
+    );
+    let project = world.try_load().unwrap();
+    let plan = plan(&project, "h1");
+    let addresses: Vec<&str> = plan.roles[0].items.iter().map(|item| item.address.as_str()).collect();
+    assert_eq!(addresses, ["r/user[ann]", "r/user[bob]", "r/entry[x]", "r/entry[y]", "r/wrong"]);
+    assert!(matches!(resolve(&plan, "r/user[ann]", &Registered::new()), Resolution::Skipped { .. }));
+    assert_eq!(ready(&plan, "r/user[bob]").params, json!({"path": "/home/bob", "content": "2"}));
+    assert_eq!(ready(&plan, "r/entry[y]").params["path"], json!("/y"));
+    let text = world.text(&project.host_errors()["h1"]);
+    assert!(
+        text.contains("`for_each` needs a list or a map, found a string\n  --> roles/r/role.yaml:18:15"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_waits_says_for_what() {
+    let world = World::new();
+    world.role(
+        r#"
+inputs: {family: {type: str, default: "{{ facts.os }}"}}
+check:
+  - query: {run: nvidia-smi}
+    register: smi
+resources:
+  - name: by fact
+    file: {path: /a, content: "{{ family }}"}
+  - name: by result
+    file: {path: /b, content: "{{ smi.stdout }} {{ family }}"}
+    when: smi.rc == 0
+  - name: each
+    package: {name: "{{ item }}"}
+    for_each: "{{ facts.wanted }}"
+  - name: neighbour
+    file: {path: /c, content: "{{ hostvars.h3.facts.os }}"}
+    when: inventory_hostname == 'h2'
+  - name: plain
+    file: {path: /d, content: "{{ facts.os if false else 'd' }}"}
+"#,
+    );
+    let project = world.load();
+    assert!(project.needs_facts("h1"));
+    assert!(project.needs("h1").facts_of.is_empty());
+    assert_eq!(project.needs("h2").facts_of.iter().collect::<Vec<_>>(), ["h3"]);
+    let before = plan(&project, "h1");
+    let waits = |address: &str| match resolve(&before, address, &Registered::new()) {
+        Resolution::Unknown { names } => names.into_iter().collect::<Vec<_>>().join(" "),
+        other => panic!("{address}: {other:?}"),
+    };
+    assert_eq!(waits("r/by fact"), "facts");
+    assert_eq!(waits("r/by result"), "smi");
+    assert_eq!(waits("r/each"), "facts");
+    assert!(item(&before, "r/each").is_unexpanded() && !before.roles[0].complete);
+    ready(&before, "r/plain");
+
+    let facts = Facts::new([("h1".to_owned(), json!({"os": "debian", "wanted": ["jq", "tree"]}))]);
+    let mut registered = Registered::new();
+    registered.set("r", "smi", json!({"rc": 0, "stdout": "{{ 7 }}"}));
+    let after = project.host_plan("h1", &facts, &registered);
+    assert_eq!(ready(&after, "r/each[tree]").params["name"], json!("tree"));
+    assert!(after.roles[0].complete);
+    let Resolution::Ready(found) = resolve(&after, "r/by result", &registered) else { panic!() };
+    assert_eq!(found.params["content"], json!("{{ 7 }} debian"), "what a host says is no template");
+}
+
+#[test]
+fn no_facts_are_asked_where_nothing_reads_them() {
+    let mut world = World::new();
+    world.role(
+        r#"
+resources:
+  - name: a
+    file: {path: /a, content: "{{ facts.os }}"}
+    tags: slow
+  - name: b
+    file: {path: /b, content: x}
+  - name: c
+    file: {path: /c, content: "{{ facts.os }}"}
+    when: inventory_hostname == 'h3'
+"#,
+    );
+    world.options.skip_tags = vec!["slow".into()];
+    let project = world.load();
+    let needs: Vec<bool> = ["h1", "h2", "h3"].map(|host| project.needs_facts(host)).into();
+    assert_eq!(needs, [false, false, true]);
+}
+
+#[test]
+fn secrets_stay_secret() {
+    let world = World::new();
+    world.role(
+        r#"
+inputs:
+  token: {type: str, default: hunter2-abc, sensitive: true, pattern: "[a-z0-9-]+"}
+  url: {type: str, default: "https://x/{{ token | upper }}"}
+resources:
+  - name: direct
+    file: {path: /a, content: "{{ token }}"}
+  - name: through
+    file: {path: /b, content: "{{ url }}"}
+  - name: by hand
+    file: {path: /c, content: c}
+    sensitive: true
+  - name: open
+    file: {path: /d, content: d}
+  - name: each
+    file: {path: /e, content: "{{ item }}"}
+    for_each: ["{{ token }}"]
+  - name: other host
+    file: {path: /f, content: "{{ hostvars.h2.token }}"}
+    when: inventory_hostname == 'h1'
+"#,
+    );
+    world.write("inventories/group_vars/all.yaml", "token: hunter2-def\n");
+    let project = world.load();
+    let plan = plan(&project, "h1");
+    let sensitive = |address: &str| ready(&plan, address).sensitive;
+    for address in ["r/direct", "r/through", "r/by hand", "r/each[0]", "r/other host"] {
+        assert!(sensitive(address), "{address}");
+    }
+    assert!(!sensitive("r/open"));
+    let direct = ready(&plan, "r/direct");
+    assert_eq!(direct.params["content"], json!("hunter2-def"));
+    let reports = project.vars("h1", None);
+    let debug = format!("{direct:?} {:?} {reports:?}", plan.roles[0].items);
+    assert!(!debug.contains("hunter2"), "{debug}");
+    for report in &reports {
+        assert!(
+            report.winners.iter().all(|w| w.value.is_none() && w.why.as_deref() == Some("sensitive")),
+            "{report:?}"
+        );
+    }
+
+    world.write("inventories/group_vars/all.yaml", "token: hunter2 DEF\n");
+    let complaint = world.complaints();
+    assert!(complaint.contains("it is set at inventories/group_vars/all.yaml:1:8"), "{complaint}");
+    assert!(!complaint.contains("hunter2"), "{complaint}");
+}
+
+#[test]
+fn roles_tags_and_limit_narrow_what_takes_part() {
+    let mut world = World::new();
+    world.write(
+        "roles/a/role.yaml",
+        "check: [{assert: {that: true}}]\nresources:\n  - {name: x, package: {name: x}, tags: fast}\n  - {name: q, query: {run: q}, register: q}\n  - {name: y, package: {name: y}}\n  - {name: z, package: {name: z}, tags: never}\n",
+    );
+    world.write("roles/b/role.yaml", "requires: [a]\nresources: [{name: x, package: {name: x}}]\n");
+    world.write("playbooks/site.yaml", "- hosts: all\n  roles: [a, {role: b, tags: [bee]}]\n");
+    let selected = |world: &World| {
+        let project = world.load();
+        let plan = plan(&project, "h1");
+        let items: Vec<&str> = plan
+            .roles
+            .iter()
+            .flat_map(|r| r.all())
+            .filter(|i| i.selected)
+            .map(|i| i.address.as_str())
+            .collect();
+        let complete: Vec<bool> = plan.roles.iter().map(|used| used.complete).collect();
+        (items.join(" "), complete, project.hosts().join(" "))
+    };
+    assert_eq!(
+        selected(&world),
+        ("a/assert true a/x a/q a/y b/x".into(), vec![false, true], "h1 h2 h3".into())
+    );
+    world.options.tags = vec!["fast,bee".into()];
+    assert_eq!(selected(&world).0, "a/assert true a/x a/q b/x");
+    world.options.tags = vec![];
+    world.options.roles = vec!["b".into()];
+    world.options.limit = Some("gpu:!h1".into());
+    assert_eq!(selected(&world), ("b/x".into(), vec![false, true], "h2".into()));
+    world.options.roles = vec!["bb".into()];
+    world.options.limit = Some("h9".into());
+    world.options.tags = vec!["fsat".into()];
+    let complaint = world.complaints();
+    assert!(complaint.contains("has the role `bb`\n  --> --role\n  help: one of: a, b"), "{complaint}");
+    assert!(complaint.contains("h9") && complaint.contains("--limit"), "{complaint}");
+    world.options.roles = vec![];
+    world.options.limit = None;
+    assert_eq!(
+        world.load().warnings().to_string(),
+        "warning[unknown-tag]: nothing has the tag `fsat`\n  --> --tags\n  help: did you mean `fast`?"
+    );
+}
+
+#[test]
+fn a_role_that_a_host_has_twice_is_one_where_the_uses_agree() {
+    let world = World::new();
+    world.write(
+        "roles/r/role.yaml",
+        "inputs: {n: {type: int, default: 1}}\nresources: [{name: x, package: {name: x}}]\n",
+    );
+    world.write(
+        "playbooks/site.yaml",
+        "- hosts: all\n  roles: [{role: r, tags: [one]}]\n- hosts: h1\n  tags: [two]\n  roles: [{role: r, when: 1 > 0}, {role: r, vars: {n: 1}}]\n",
+    );
+    let complaint = world.complaints();
+    assert!(complaint.contains("h1 has the role `r` twice, with different conditions"), "{complaint}");
+    world.write("playbooks/site.yaml", "- hosts: all\n  roles: [{role: r, tags: [one]}]\n- hosts: h1\n  tags: [two]\n  roles: [{role: r, vars: {n: 1}}]\n");
+    let project = world.load();
+    assert_eq!(project.roles_of("h1"), ["r"]);
+    assert_eq!(plan(&project, "h1").roles[0].items[0].tags, ["one", "two"]);
+    assert_eq!(plan(&project, "h2").roles[0].items[0].tags, ["one"]);
+}
+
+#[test]
+fn a_condition_on_a_role_skips_all_of_it() {
+    let world = World::new();
+    world.write(
+        "roles/r/role.yaml",
+        "resources:\n  - {name: x, package: {name: \"{{ item }}\"}, for_each: \"{{ gone }}\"}\n",
+    );
+    world.write(
+        "playbooks/site.yaml",
+        "- hosts: all\n  roles: [{role: r, when: \"'gpu' in group_names and inventory_hostname != 'h1'\"}]\n",
+    );
+    world.write("inventories/host_vars/h2.yaml", "gone: [a]\n");
+    let project = world.load();
+    let Resolution::Skipped { why } = resolve(&plan(&project, "h1"), "r/x", &Registered::new()) else {
+        panic!()
+    };
+    assert_eq!(why, "when: 'gpu' in group_names and inventory_hostname != 'h1'");
+    assert_eq!(ready(&plan(&project, "h2"), "r/x[a]").params["name"], json!("a"));
+}
+
+#[test]
+fn types_are_checked_again_after_templates() {
+    let world = World::new();
+    world.role(
+        "inputs: {n: {type: int, default: 3}}\nresources:\n  - name: x\n    command: {run: x, timeout: \"{{ n - 5 }}\"}\n  - name: y\n    file: {path: \"{{ n }}\", content: x}\n    become_user: \"{{ n }}\"\n",
+    );
+    let text = world.text(&world.try_load().unwrap().host_errors()["h1"]);
+    assert!(text.contains("`timeout` is less than 0\n  --> roles/r/role.yaml:4:32: at least 0"), "{text}");
+    assert!(text.contains("`path` must be a string, found an integer\n  --> roles/r/role.yaml:6:18: expected a string\n  help: convert it: {{ … | string }}"), "{text}");
+    assert!(text.contains("`become_user` must be the name of a user, found an integer"), "{text}");
+}
+
+#[test]
+fn encrypted_values_are_refused_where_they_are_used() {
+    let world = World::new();
+    world.role(
+        "inputs: {n: {type: str, default: a}}\nresources:\n  - name: x\n    file: {path: /x, content: \"{{ n }}\"}\n  - name: y\n    file: {path: /y, content: \"{{ hostvars.h3.other }}\"}\n    when: inventory_hostname == 'h2'\n",
+    );
+    let vault = "!vault |\n  $ANSIBLE_VAULT;1.1;AES256\n  3061\n";
+    world.write("inventories/host_vars/h1.yaml", &format!("n: {vault}"));
+    world.write("inventories/host_vars/h3.yaml", &format!("other: {vault}"));
+    let project = world.try_load().unwrap();
+    let errors = project.host_errors();
+    assert_eq!(errors.keys().collect::<Vec<_>>(), ["h1", "h2"]);
+    assert!(world.text(&errors["h1"]).contains("`n` is encrypted"), "{}", world.text(&errors["h1"]));
+    assert!(world.text(&errors["h2"]).contains("--set other=VALUE"), "{}", world.text(&errors["h2"]));
+    assert!(world.text(&errors["h2"]).contains("host_vars/h3.yaml:2:"), "{}", world.text(&errors["h2"]));
+}
+
+#[test]
+fn how_hosts_are_reached_may_be_templated() {
+    let world = World::new();
+    world.role("resources: []\n");
+    world.write(
+        "inventories/group_vars/all.yaml",
+        "ansible_host: '10.0.0.{{ number }}'\nansible_user: root\nnumber: 3\n",
+    );
+    world.write("inventories/host_vars/h2.yaml", "number: '{{ facts.x }}'\n");
+    let project = world.load();
+    let (connection, _) = project.connection("h1").unwrap();
+    assert_eq!((connection.address.as_str(), connection.user.as_deref()), ("10.0.0.3", Some("root")));
+    assert_eq!(project.host_var("h1", "ansible_host").unwrap().unwrap().as_str(), Some("10.0.0.3"));
+    assert!(project.host_var("h1", "nope").unwrap().is_none());
+    assert!(
+        project
+            .connection("h2")
+            .unwrap_err()
+            .to_string()
+            .contains("before the host is reached, and reads facts")
+    );
+}
