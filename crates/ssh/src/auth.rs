@@ -150,6 +150,7 @@ impl Login<'_> {
             }
             self.tried.push(format!("{} {comment} from the agent", describe(&key)));
             let hash = self.rsa_hash(&key.algorithm()).await;
+            let blob = key.to_bytes();
             match self.handle.authenticate_publickey_with(self.user.clone(), key, hash, &mut agent).await {
                 Ok(result) => {
                     if self.accepted(&result) {
@@ -157,7 +158,11 @@ impl Login<'_> {
                     }
                 }
                 Err(russh::AgentAuthError::Key(error)) => {
-                    self.notes.push(format!("The agent did not sign with {comment} ({error})"))
+                    self.notes.push(format!("The agent did not sign with {comment} ({error})"));
+                    // The file of the same key may still do.
+                    if let Ok(blob) = blob {
+                        self.seen.remove(&blob);
+                    }
                 }
                 Err(error) => return Err(self.lost(&error)),
             }

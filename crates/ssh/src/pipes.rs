@@ -7,6 +7,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::{Instant, timeout_at};
+
+/// How long a program's last words may come after its end.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// What comes from the program.
 #[derive(Debug)]
@@ -46,7 +50,12 @@ impl Writer {
 
 /// The program's output.
 pub(crate) enum Reader {
-    Ssh { half: ChannelReadHalf, _slot: OwnedSemaphorePermit },
+    Ssh {
+        half: ChannelReadHalf,
+        /// How the program ended, and until when its last words are waited for: sshd may tell the end before them.
+        ended: Option<(String, Instant)>,
+        _slot: OwnedSemaphorePermit,
+    },
     Local(mpsc::Receiver<Raw>),
 }
 
@@ -55,23 +64,26 @@ impl Reader {
     pub(crate) async fn next(&mut self) -> Option<Raw> {
         match self {
             Self::Local(receiver) => receiver.recv().await,
-            Self::Ssh { half, .. } => loop {
-                return Some(match half.wait().await? {
-                    ChannelMsg::Data { data } => Raw::Out(data),
-                    ChannelMsg::ExtendedData { data, ext: 1 } => Raw::Err(data),
-                    ChannelMsg::ExitStatus { exit_status } => {
-                        Raw::Ended(format!("the shell ended with status {exit_status}"))
+            Self::Ssh { half, ended, .. } => loop {
+                let message = match ended {
+                    None => half.wait().await,
+                    // Background processes may hold the channel open; then the time decides.
+                    Some((_, until)) => timeout_at(*until, half.wait()).await.unwrap_or_default(),
+                };
+                let how = match message {
+                    None | Some(ChannelMsg::Close) => return ended.take().map(|(how, _)| Raw::Ended(how)),
+                    Some(ChannelMsg::Data { data }) => return Some(Raw::Out(data)),
+                    Some(ChannelMsg::ExtendedData { data, ext: 1 }) => return Some(Raw::Err(data)),
+                    Some(ChannelMsg::ExitStatus { exit_status }) => {
+                        format!("the shell ended with status {exit_status}")
                     }
-                    ChannelMsg::ExitSignal { signal_name, .. } => {
-                        Raw::Ended(format!("the shell was ended by signal {signal_name:?}"))
+                    Some(ChannelMsg::ExitSignal { signal_name, .. }) => {
+                        format!("the shell was ended by signal {signal_name:?}")
                     }
-                    ChannelMsg::Failure => Raw::Ended(
-                        "sshd refused to run a command (a forced command or a restricted account?)"
-                            .to_owned(),
-                    ),
-                    ChannelMsg::Close => return None,
-                    _ => continue,
-                });
+                    Some(ChannelMsg::Failure) => "sshd refused to run a command".to_owned(),
+                    Some(_) => continue,
+                };
+                *ended = Some((how, Instant::now() + LAST_WORDS));
             },
         }
     }

@@ -179,4 +179,41 @@ mod tests {
         let hello = String::from_utf8(start.hello.clone()).unwrap();
         assert!(!start.command_line().contains(&hello));
     }
+
+    /// What `sh` says to this input, which then ends.
+    fn said(input: &str) -> String {
+        use std::io::Write;
+        use std::process::{Command, Stdio};
+        let start = Start::new(&["sh".to_owned()], &Become::None);
+        let (program, arguments) = start.words.split_first().unwrap();
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    }
+
+    #[test]
+    fn a_batch_cut_short_by_a_lost_connection_runs_nothing() {
+        use crate::batch::{Batch, Item};
+        let batch = Batch {
+            prelude: Some("echo the prelude ran".to_owned()),
+            items: (1..4).map(|id| Item::new(id, format!("echo item {id} ran"))).collect(),
+            ..Batch::default()
+        };
+        let text = String::from_utf8(batch.encode().unwrap().concat()).unwrap();
+        let input = |text: &str| format!("{}{text}", first_lines(&Nonce::new()));
+        let whole = said(&input(&text));
+        assert_eq!(whole.matches(" ran").count(), 4, "{whole}");
+        let header = text.find('\n').unwrap();
+        // The last two bytes are the closing brace and its newline.
+        for cut in (header + 1..text.len() - 2).step_by(7) {
+            let part = said(&input(&text[..cut]));
+            assert!(!part.contains(" ran"), "cut at {cut}: {part}");
+        }
+    }
 }

@@ -104,8 +104,9 @@ impl Session {
             error => closed(error),
         })?;
         let (half, writer) = channel.split();
-        writer.exec(false, start.command_line()).await.map_err(closed)?;
-        Ok((Writer::Ssh(writer), Reader::Ssh { half, _slot: slot }))
+        // The answer is not waited for; a refusal comes to the reader.
+        writer.exec(true, start.command_line()).await.map_err(closed)?;
+        Ok((Writer::Ssh(writer), Reader::Ssh { half, ended: None, _slot: slot }))
     }
 
     /// The connection is gone; a local session never is.

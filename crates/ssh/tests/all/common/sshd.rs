@@ -54,34 +54,49 @@ pub fn sshd(extra: &str) -> Option<Sshd> {
     if is_root() {
         std::fs::create_dir_all("/run/sshd").unwrap();
     }
+    // Somebody else may take the port before sshd does; then the next one is tried.
     for _ in 0..5 {
-        // Somebody else may take the port before sshd does; then the next one is tried.
         let port = free_port();
         let config = format!(
-            "{extra}\nPort {port}\nListenAddress 127.0.0.1\nHostKey {}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nUsePAM no\n\
-             StrictModes no\nPermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nLogLevel VERBOSE\n",
+            "{extra}\nPort {port}\nListenAddress 127.0.0.1\nHostKey {}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\n\
+             UsePAM no\nStrictModes no\nPermitRootLogin yes\nPasswordAuthentication no\n\
+             KbdInteractiveAuthentication no\nLogLevel VERBOSE\n",
             path("host_ed25519"),
             path("host_rsa"),
             path("authorized_keys"),
         );
         std::fs::write(path("sshd_config"), config).unwrap();
         let log = std::fs::File::create(path("log")).unwrap();
-        let child = Command::new(program)
+        let mut child = Command::new(program)
             .args(["-D", "-e", "-f", &path("sshd_config")])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
             .unwrap();
-        let mut sshd = Sshd { child, dir, port };
-        if sshd.listens() {
-            return Some(sshd);
+        if listens(&mut child, port) {
+            return Some(Sshd { child, dir, port });
         }
-        let log = std::fs::read_to_string(sshd.path("log")).unwrap_or_default();
+        child.kill().ok();
+        child.wait().unwrap();
+        let log = std::fs::read_to_string(path("log")).unwrap_or_default();
         assert!(log.contains("Bind to port"), "sshd did not start: {log}");
-        return self::sshd(extra);
     }
-    None
+    panic!("no free port for sshd");
+}
+
+fn listens(child: &mut Child, port: u16) -> bool {
+    let until = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < until {
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return true;
+        }
+        if child.try_wait().unwrap().is_some() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
 }
 
 pub fn free_port() -> u16 {
@@ -98,20 +113,6 @@ pub fn user() -> String {
 }
 
 impl Sshd {
-    fn listens(&mut self) -> bool {
-        let until = Instant::now() + Duration::from_secs(10);
-        while Instant::now() < until {
-            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
-                return true;
-            }
-            if self.child.try_wait().unwrap().is_some() {
-                return false;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        false
-    }
-
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

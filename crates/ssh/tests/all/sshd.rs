@@ -1,8 +1,6 @@
 //! Sessions with a real sshd, and with things that are none.
 
-mod common;
-
-use common::sshd::{Sshd, free_port, keygen, options, sshd};
+use crate::common::sshd::{Sshd, free_port, keygen, options, sshd};
 use converge_ssh::*;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -25,7 +23,7 @@ async fn echo(session: &Session) -> String {
 }
 
 fn hello() -> String {
-    format!("hello\n{}\n", common::sshd::user())
+    format!("hello\n{}\n", crate::common::sshd::user())
 }
 
 #[tokio::test]
@@ -43,7 +41,7 @@ async fn key_files_of_every_type_log_in() {
     std::fs::copy(host.path("ed25519"), home.join(".ssh/id_ed25519")).unwrap();
     std::fs::write(home.join(".ssh/known_hosts"), host.known_line("host_ed25519")).unwrap();
     let target = Target { key_files: Vec::new(), known_hosts: Vec::new(), ..host.target("ed25519") };
-    let options = Options { home: Some(home.try_into().unwrap()), ..common::options() };
+    let options = Options { home: Some(home.try_into().unwrap()), ..crate::common::options() };
     assert_eq!(echo(&Session::connect(&target, &options).await.unwrap()).await, hello());
 }
 

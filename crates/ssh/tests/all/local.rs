@@ -1,9 +1,7 @@
 //! The framed shell over a child process, in dash, bash and busybox ash.
 
-mod common;
-
+use crate::common::{local, shells};
 use bytes::Bytes;
-use common::{local, shells};
 use converge_ssh::*;
 
 fn text(result: &ItemResult) -> String {

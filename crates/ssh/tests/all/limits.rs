@@ -1,9 +1,7 @@
 //! Limits: time, size, stopping, and hosts that do not keep to the rules.
 
-mod common;
-
+use crate::common::{local, options, shells, with};
 use bytes::Bytes;
-use common::{local, options, shells, with};
 use converge_ssh::*;
 use std::time::{Duration, Instant};
 

@@ -1,0 +1,10 @@
+//! The executor against real shells and a real sshd.
+
+#[cfg(test)]
+mod common;
+#[cfg(test)]
+mod limits;
+#[cfg(test)]
+mod local;
+#[cfg(test)]
+mod sshd;
