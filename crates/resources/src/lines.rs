@@ -15,6 +15,29 @@ pub enum Insert {
     Before(Regex),
 }
 
+impl Insert {
+    /// Before which line the new text goes.
+    pub fn index(&self, lines: &[String], first_match: bool) -> usize {
+        let matching = |r: &Regex| {
+            let found = positions(lines, |l| search(r, l).is_some());
+            if first_match { found.first().copied() } else { found.last().copied() }
+        };
+        match self {
+            Self::Begin => 0,
+            Self::End => lines.len(),
+            Self::After(r) => matching(r).map_or(lines.len(), |i| i + 1),
+            Self::Before(r) => matching(r).unwrap_or(lines.len()),
+        }
+    }
+}
+
+/// Ends the line before this one with a newline, or new text would be glued to it.
+pub fn end_line_before(lines: &mut [String], at: usize) {
+    if let Some(before) = at.checked_sub(1).and_then(|i| lines.get_mut(i)) {
+        *before = with_newline(before);
+    }
+}
+
 /// One wanted line.
 #[derive(Clone, Debug)]
 pub struct LineEdit<'a> {
@@ -62,19 +85,8 @@ impl LineEdit<'_> {
         if self.backrefs {
             return text.to_owned();
         }
-        let pick = |found: Vec<usize>| if self.first_match { found.first() } else { found.last() }.copied();
-        let at = match &self.insert {
-            Insert::Begin => 0,
-            Insert::End => lines.len(),
-            Insert::After(r) => {
-                pick(positions(&lines, |l| search(r, l).is_some())).map_or(lines.len(), |i| i + 1)
-            }
-            Insert::Before(r) => pick(positions(&lines, |l| search(r, l).is_some())).unwrap_or(lines.len()),
-        };
-        // A last line without a newline is ended first, or the new line would be glued to it.
-        if let Some(before) = at.checked_sub(1).and_then(|i| lines.get_mut(i)) {
-            *before = if before.ends_with('\r') { before.clone() + "\n" } else { with_newline(before) };
-        }
+        let at = self.insert.index(&lines, self.first_match);
+        end_line_before(&mut lines, at);
         lines.insert(at.min(lines.len()), new);
         lines.concat()
     }

@@ -5,15 +5,28 @@ use converge_resource::KindInfo;
 
 /// All kinds that a user can write, by name.
 pub const KINDS: &[KindInfo] = &[
+    KindInfo::of::<kinds::absent::Absent>(),
+    KindInfo::of::<kinds::assert::Assert>(),
+    KindInfo::of::<kinds::block::Block>(),
     KindInfo::of::<kinds::command::Command>(),
     KindInfo::of::<kinds::directory::Directory>(),
     KindInfo::of::<kinds::file::File>(),
+    KindInfo::of::<kinds::group::Group>(),
     KindInfo::of::<kinds::line::Line>(),
+    KindInfo::of::<kinds::link::Link>(),
     KindInfo::of::<kinds::package::Package>(),
+    KindInfo::of::<kinds::query::Query>(),
     KindInfo::of::<kinds::service::Service>(),
+    KindInfo::of::<kinds::sysctl::Sysctl>(),
+    KindInfo::of::<kinds::unit::Unit>(),
+    KindInfo::of::<kinds::user::User>(),
 ];
 
 /// The kind of this name.
 pub fn kind(name: &str) -> Option<&'static KindInfo> {
     KINDS.iter().find(|k| k.kind == name)
 }
+
+#[cfg(test)]
+#[path = "registry_tests.rs"]
+mod tests;

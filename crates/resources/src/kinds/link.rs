@@ -1,0 +1,110 @@
+//! `link`
+
+use crate::look::{check_path, need_parent, path, path_id};
+use converge_objects::PathState;
+use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A symbolic link.
+///
+/// What it leads to need not exist. A link that leads elsewhere is changed; a file is replaced only with `force`, a
+/// directory never.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// The absolute path of the link.
+    path: String,
+    /// What the link holds: an absolute path, or one that is relative to the link's directory.
+    target: String,
+    /// Replace a regular file that is in its place.
+    #[serde(default)]
+    force: bool,
+}
+
+impl Resource for Link {
+    const KIND: &'static str = "link";
+    const EXAMPLE: &'static str = "\
+- name: local time
+  link: {path: /etc/localtime, target: /usr/share/zoneinfo/Europe/Berlin, force: true}
+";
+
+    fn validate(&self) -> Vec<ParamError> {
+        let mut errors = Vec::new();
+        check_path("/path", &self.path, &mut errors);
+        if self.target.is_empty() || self.target.chars().any(char::is_control) {
+            errors.push(ParamError::new(
+                "/target",
+                "the target is empty or has a control character",
+                "write a path",
+            ));
+        }
+        errors
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let id = path_id(&self.path);
+        vec![Claim::shared(id.clone(), "presence", "link"), Claim::shared(id, "target", &self.target)]
+    }
+
+    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        match path(seen, &self.path)? {
+            PathState::Absent => need_parent(seen, "/path", &self.path)?,
+            PathState::Link { .. } => {}
+            PathState::File { .. } if self.force => {}
+            PathState::File { .. } => {
+                return Err(Stop::invalid_help(
+                    "/path",
+                    format!("{} is a regular file", self.path),
+                    "correct the path, or add `force: true` to replace the file",
+                ));
+            }
+            PathState::Dir { .. } => {
+                return Err(Stop::invalid_help(
+                    "/path",
+                    format!("{} is a directory", self.path),
+                    "correct the path, or remove the directory with an `absent` item before",
+                ));
+            }
+            PathState::Other { what } => {
+                return Err(Stop::invalid("/path", format!("{} is a {what}", self.path)));
+            }
+        }
+        Ok(Wanted::one(path_id(&self.path), PathState::Link { target: self.target.clone() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeView, read, settle, wrong};
+    use serde_json::json;
+
+    #[test]
+    fn a_link_is_made_or_changed() {
+        let kind = read::<Link>(json!({"path": "/etc/x", "target": "../run/a b"}));
+        for view in [FakeView::new(), FakeView::new().link("/etc/x", "/old")] {
+            assert_eq!(
+                settle(&kind, view).line(&path_id("/etc/x")),
+                r"link \0056\0056\0057\0162\0165\0156\0057\0141\0040\0142"
+            );
+        }
+        let deep = read::<Link>(json!({"path": "/srv/x", "target": "/a"}));
+        assert!(matches!(deep.plan(&FakeView::new()), Err(Stop::Invalid { .. })));
+    }
+
+    #[test]
+    fn a_file_is_replaced_only_with_force() {
+        let view = FakeView::new().file("/etc/x", 0o644, "a");
+        let kind = read::<Link>(json!({"path": "/etc/x", "target": "/a"}));
+        assert!(matches!(kind.plan(&view), Err(Stop::Invalid { .. })));
+        let forced = read::<Link>(json!({"path": "/etc/x", "target": "/a", "force": true}));
+        assert_eq!(settle(&forced, view).line(&path_id("/etc/x")), "link /a");
+        assert!(matches!(forced.plan(&FakeView::new().dir("/etc/x")), Err(Stop::Invalid { .. })));
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        assert_eq!(wrong::<Link>(json!({"path": "x", "target": ""})), ["/path", "/target"]);
+    }
+}

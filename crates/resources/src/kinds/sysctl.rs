@@ -1,0 +1,242 @@
+//! `sysctl`
+
+use crate::attrs::Attrs;
+use crate::body::file_state;
+use crate::edit::Edit;
+use crate::lines::{Insert, LineEdit};
+use crate::look::{Asks, check_path, need_parent, path, path_id, sysctl, sysctl_id};
+use converge_objects::{PathState, SysctlState};
+use converge_resource::{Claim, Content, ParamError, Resource, Stop, View, Wanted};
+use regex::Regex;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+
+/// A kernel parameter: its value now, and a file in `/etc/sysctl.d` that sets it at boot.
+///
+/// The file is `99-converge-NAME.conf`, or the one that `file` names, of which other lines are left alone. A parameter
+/// that the kernel does not have is refused, unless an earlier item may load its module.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sysctl {
+    /// The dotted name: `net.ipv4.ip_forward`. A slash stands for a dot inside a part.
+    name: String,
+    /// The value: a number, or text as the kernel prints it.
+    value: Value,
+    /// The file that sets it at boot.
+    file: Option<String>,
+}
+
+/// Text or a number.
+#[derive(Debug)]
+struct Value(String);
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl Visitor<'_> for Read {
+            type Value = Value;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number, or text")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
+                Ok(Value(text.to_owned()))
+            }
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Value, E> {
+                Ok(Value(number.to_string()))
+            }
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Value, E> {
+                Ok(Value(number.to_string()))
+            }
+        }
+        d.deserialize_any(Read)
+    }
+}
+
+impl JsonSchema for Value {
+    fn schema_name() -> Cow<'static, str> {
+        "SysctlValue".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": ["string", "integer"]})
+    }
+}
+
+impl Sysctl {
+    /// The value in the kernel's own spacing.
+    fn text(&self) -> String {
+        self.value.0.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn line(&self) -> String {
+        format!("{} = {}", self.name, self.text())
+    }
+
+    fn own_file(&self) -> String {
+        format!("/etc/sysctl.d/99-converge-{}.conf", self.name.replace('/', "-"))
+    }
+
+    /// The file as it is to be.
+    fn at_boot(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        let attrs = Attrs { mode: None, owner: None, group: None };
+        if let Some(file) = &self.file {
+            let pattern = Regex::new(&format!(r"^\s*-?\s*{}\s*=", regex::escape(&self.name)))
+                .map_err(|e| Stop::invalid("/name", e.to_string()))?;
+            let edit = Edit { path: file, create: true, removes: false, attrs, culprit: "/file" };
+            let line = self.line();
+            let wish = LineEdit {
+                line: &line,
+                regexp: Some(&pattern),
+                insert: Insert::End,
+                backrefs: false,
+                first_match: false,
+            };
+            return edit.plan(seen, &|text| Ok(wish.present(text)));
+        }
+        let file = self.own_file();
+        let present = match path(seen, &file)? {
+            PathState::File { mode, owner, group, .. } => (mode, owner, group),
+            PathState::Absent | PathState::Link { .. } => {
+                need_parent(seen, "/name", &file)?;
+                (0o644, "root".to_owned(), "root".to_owned())
+            }
+            PathState::Dir { .. } | PathState::Other { .. } => {
+                return Err(Stop::invalid("/name", format!("{file} is there and is not a file")));
+            }
+        };
+        let content = Content::new(format!("{}\n", self.line()).into_bytes());
+        Ok(Wanted::one(path_id(&file), file_state(&content, present)).with(content))
+    }
+}
+
+impl Resource for Sysctl {
+    const KIND: &'static str = "sysctl";
+    const EXAMPLE: &'static str = "\
+- name: packets are forwarded
+  sysctl: {name: net.ipv4.ip_forward, value: 1}
+";
+
+    fn validate(&self) -> Vec<ParamError> {
+        let mut errors = Vec::new();
+        let good = |b: u8| b.is_ascii_alphanumeric() || b"._-/@:".contains(&b);
+        let parts = self.name.split(['.', '/']).all(|p| !p.is_empty());
+        if !self.name.bytes().all(good) || !parts {
+            let help = "write it with dots, as `net.ipv4.ip_forward`";
+            errors.push(ParamError::new(
+                "/name",
+                format!("`{}` is not the name of a kernel parameter", self.name),
+                help,
+            ));
+        }
+        if self.text().is_empty() || self.value.0.contains(['\n', '\0']) {
+            errors.push(ParamError::new(
+                "/value",
+                "the value is empty or has a line break",
+                "write one line",
+            ));
+        }
+        if let Some(file) = &self.file {
+            check_path("/file", file, &mut errors);
+        }
+        errors
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let file = match &self.file {
+            Some(file) => Claim::edit(path_id(file), "content"),
+            None => Claim::exclusive(path_id(&self.own_file()), "content"),
+        };
+        vec![file, Claim::shared(sysctl_id(&self.name), "value", self.text())]
+    }
+
+    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        let mut asks = Asks::default();
+        let now = asks.take(sysctl(seen, &self.name))?;
+        if now == Some(SysctlState::Absent) {
+            // A module may bring it: an earlier command may load one.
+            let wait = seen.may_appear(&sysctl_id(&self.name)).or_else(|| seen.pending());
+            return Err(match wait {
+                Some(mut wait) => {
+                    wait.reason = format!("the kernel has no {} now; {}", self.name, wait.reason);
+                    Stop::Deferred(wait)
+                }
+                None => Stop::invalid_help(
+                    "/name",
+                    format!("this kernel has no parameter {}", self.name),
+                    "correct the name, or load its module with a `command` item before this one",
+                ),
+            });
+        }
+        let file = asks.take(self.at_boot(seen))?;
+        asks.finish()?;
+        let mut wanted = file.unwrap_or_default();
+        wanted.targets.push((sysctl_id(&self.name), SysctlState::value(&self.value.0).into()));
+        Ok(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeView, read, settle, wrong};
+    use serde_json::json;
+
+    fn view(value: &str) -> FakeView {
+        FakeView::new().dir("/etc/sysctl.d").has(sysctl_id("net.ipv4.ip_forward"), SysctlState::value(value))
+    }
+
+    #[test]
+    fn now_and_at_boot() {
+        let kind = read::<Sysctl>(json!({"name": "net.ipv4.ip_forward", "value": 1}));
+        let after = settle(&kind, view("0"));
+        assert_eq!(after.line(&sysctl_id("net.ipv4.ip_forward")), "value 1");
+        assert_eq!(
+            after.text("/etc/sysctl.d/99-converge-net.ipv4.ip_forward.conf"),
+            "net.ipv4.ip_forward = 1\n"
+        );
+    }
+
+    #[test]
+    fn blanks_are_the_kernels() {
+        let kind = read::<Sysctl>(json!({"name": "net.ipv4.ip_forward", "value": " 4096\t87380   6 "}));
+        let after = settle(&kind, view("4096 87380 6"));
+        assert!(
+            after.text("/etc/sysctl.d/99-converge-net.ipv4.ip_forward.conf").ends_with("= 4096 87380 6\n")
+        );
+    }
+
+    #[test]
+    fn a_named_file_keeps_its_other_lines() {
+        let kind = read::<Sysctl>(
+            json!({"name": "net.ipv4.ip_forward", "value": 1, "file": "/etc/sysctl.d/k.conf"}),
+        );
+        let some = view("0").file("/etc/sysctl.d/k.conf", 0o600, "a = 2\nnet.ipv4.ip_forward=0\nb = 3\n");
+        assert_eq!(
+            settle(&kind, some).text("/etc/sysctl.d/k.conf"),
+            "a = 2\nnet.ipv4.ip_forward = 1\nb = 3\n"
+        );
+        assert_eq!(settle(&kind, view("1")).text("/etc/sysctl.d/k.conf"), "net.ipv4.ip_forward = 1\n");
+    }
+
+    #[test]
+    fn a_parameter_that_is_not_there() {
+        let kind = read::<Sysctl>(json!({"name": "net.bridge.x", "value": 1}));
+        assert!(
+            matches!(kind.plan(&FakeView::new()), Err(Stop::Invalid { pointer, .. }) if pointer == "/name")
+        );
+        assert!(matches!(kind.plan(&FakeView::new().pending()), Err(Stop::Deferred(_))));
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        assert_eq!(
+            wrong::<Sysctl>(json!({"name": "a..b", "value": "", "file": "x"})),
+            ["/name", "/value", "/file"]
+        );
+        assert_eq!(wrong::<Sysctl>(json!({"name": "a.b", "value": true})), ["parse /value"]);
+    }
+}

@@ -1,0 +1,289 @@
+//! `unit`
+
+use crate::body::{Body, file_state};
+use crate::kinds::service::unit_claims;
+use crate::look::{need_parent, path, path_id, unit, unit_id};
+use crate::restart::{self, Basis, Running, Wish, check_unit_name, full_name};
+use converge_objects::{PathState, UnitState};
+use converge_resource::{Claim, Content, ParamError, Resource, Source, State, Stop, Template, View, Wanted};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A systemd unit of our own: its file in `/etc/systemd/system`, whether it runs and whether it starts at boot.
+///
+/// systemd reads the file again where that is needed. While the unit runs, a change of its file restarts it, and so does a
+/// change of what `restart_on` names; both are durable, as with `service`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Unit {
+    /// The unit: `agent`, which is `agent.service`, or with its suffix `backup.timer`. A template such as
+    /// `agent@.service` is only written; its instances are `service` items.
+    name: String,
+    /// The unit file, as text.
+    content: Option<String>,
+    /// A template under the role's `templates/` that gives the unit file.
+    template: Option<Template>,
+    /// A file under the role's `files/` that is the unit file.
+    source: Option<Source>,
+    /// Whether it runs now.
+    state: Option<Running>,
+    /// Whether it starts at boot. The file needs an `[Install]` section for it.
+    enabled: Option<bool>,
+    /// The names of earlier resources of this role: when one of them is no longer what the unit was started with,
+    /// it is restarted.
+    #[serde(default)]
+    restart_on: Vec<String>,
+}
+
+/// Whether the file says when to start the unit at boot.
+fn installs(content: &Content) -> bool {
+    let text = String::from_utf8_lossy(content.bytes());
+    let mut inside = false;
+    text.lines().map(str::trim).any(|line| {
+        if line.starts_with('[') {
+            inside = line == "[Install]";
+        }
+        let key =
+            line.split_once('=').filter(|(_, value)| !value.trim().is_empty()).map(|(key, _)| key.trim());
+        inside && matches!(key, Some("WantedBy" | "RequiredBy" | "UpheldBy" | "Alias" | "Also"))
+    })
+}
+
+impl Unit {
+    fn body(&self) -> Body<'_> {
+        Body {
+            content: self.content.as_ref(),
+            template: self.template.as_ref(),
+            source: self.source.as_ref(),
+        }
+    }
+
+    fn full(&self) -> String {
+        full_name(&self.name)
+    }
+
+    fn file(&self) -> String {
+        format!("/etc/systemd/system/{}", self.full())
+    }
+
+    fn wish(&self) -> Wish {
+        Wish { running: self.state, enabled: self.enabled, masked: None }
+    }
+
+    fn is_template(&self) -> bool {
+        self.full().contains("@.")
+    }
+}
+
+impl Resource for Unit {
+    const KIND: &'static str = "unit";
+    const EXAMPLE: &'static str = "\
+- name: the agent runs
+  unit:
+    name: agent
+    content: |
+      [Service]
+      ExecStart=/usr/local/bin/agent --config /etc/agent.conf
+      [Install]
+      WantedBy=multi-user.target
+    state: started
+    enabled: true
+    restart_on: [configuration of the agent]
+";
+
+    fn validate(&self) -> Vec<ParamError> {
+        let mut errors = Vec::new();
+        check_unit_name(&self.name, &mut errors);
+        self.body().validate(&mut errors);
+        let content = self.body().get();
+        let mut wrong = |p: &str, m: &str, h: &str| errors.push(ParamError::new(p, m, h));
+        match &content {
+            None => wrong(
+                "",
+                "there is no unit file",
+                "give `content`, `template` or `source`; for a unit that is there use `service`",
+            ),
+            Some(content) if self.enabled == Some(true) && !installs(content) => {
+                wrong(
+                    "/enabled",
+                    "the unit file does not say when to start it at boot",
+                    "add `[Install]` with `WantedBy=multi-user.target` to it",
+                );
+            }
+            Some(_) => {}
+        }
+        if self.is_template()
+            && (self.state.is_some() || self.enabled.is_some() || !self.restart_on.is_empty())
+        {
+            wrong(
+                "/name",
+                "a template is no unit that can run",
+                "say `state` and `enabled` of its instances, with `service` items",
+            );
+        }
+        if self.state == Some(Running::Stopped) && !self.restart_on.is_empty() {
+            wrong(
+                "/restart_on",
+                "a stopped unit is not restarted",
+                "leave `restart_on` or `state: stopped` out",
+            );
+        }
+        errors
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let id = path_id(&self.file());
+        let mut claims = vec![Claim::shared(id.clone(), "presence", "file"), Claim::exclusive(id, "content")];
+        if !self.is_template() {
+            claims.extend(unit_claims(&self.full(), &self.wish()));
+        }
+        claims
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.restart_on.clone()
+    }
+
+    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        let (name, file) = (self.full(), self.file());
+        let Some(content) = self.body().get() else {
+            return Err(Stop::invalid("", "there is no unit file"));
+        };
+        let id = path_id(&file);
+        let before = seen.observed(&id)?;
+        let (attrs, ours) = match path(seen, &file)? {
+            PathState::File { mode, owner, group, .. } => ((mode, owner, group), true),
+            // A link, of a mask or to a file elsewhere, gives way to the file.
+            PathState::Absent | PathState::Link { .. } => {
+                need_parent(seen, "/name", &file)?;
+                ((0o644, "root".to_owned(), "root".to_owned()), false)
+            }
+            PathState::Dir { .. } | PathState::Other { .. } => {
+                return Err(Stop::invalid("/name", format!("{file} is there and is not a file")));
+            }
+        };
+        let to: State = file_state(&content, attrs).into();
+        let own = (format!("{id}\t{to}"), before.state != to, before.moment);
+        let mut wanted = Wanted::one(id, to).with(content.clone());
+        if self.is_template() {
+            return Ok(wanted);
+        }
+        let basis = Basis::read(seen, &self.restart_on, Some(own))?;
+        let since = seen.observed(&unit_id(&name))?.moment;
+        let from_file = if installs(&content) { "disabled" } else { "static" };
+        let (enabled, active, started) = match unit(seen, &name)? {
+            UnitState::Absent => (from_file.to_owned(), "inactive".to_owned(), None),
+            UnitState::Unit { enabled, active, started } => {
+                // Without a file of ours it was masked or transient, which ends with the file.
+                let ended = !ours && matches!(enabled.as_str(), "masked" | "masked-runtime" | "transient");
+                (if ended { from_file.to_owned() } else { enabled }, active, started)
+            }
+        };
+        let now = restart::Unit {
+            name: &name,
+            enabled: &enabled,
+            active: &active,
+            started: started.as_deref(),
+            since,
+        };
+        let settled = self.wish().settle(&now, basis.as_ref())?;
+        wanted.targets.extend(settled.targets);
+        wanted.adopt = settled.adopt;
+        wanted.notes = settled.notes;
+        Ok(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeView, read, settle, wrong};
+    use serde_json::{Value, json};
+
+    const FILE: &str = "[Service]\nExecStart=/bin/a\n[Install]\nWantedBy=multi-user.target\n";
+
+    fn host() -> FakeView {
+        FakeView::new().dir("/etc/systemd").dir("/etc/systemd/system")
+    }
+
+    fn params(more: Value) -> Value {
+        let mut all = json!({"name": "a", "content": FILE});
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        all
+    }
+
+    fn line(view: &FakeView) -> String {
+        view.line(&unit_id("a.service"))
+    }
+
+    #[test]
+    fn a_new_unit_is_predicted_whole() {
+        let kind = read::<Unit>(params(json!({"state": "started", "enabled": true})));
+        let order: Vec<String> =
+            kind.plan(&host()).unwrap().targets.iter().map(|(id, _)| id.to_string()).collect();
+        assert_eq!(order, ["path:/etc/systemd/system/a.service", "unit:a.service"]);
+        let after = settle(&kind, host());
+        assert_eq!(after.text("/etc/systemd/system/a.service"), FILE);
+        assert!(line(&after).starts_with("unit enabled active "), "{}", line(&after));
+        assert_eq!(line(&settle(&read::<Unit>(params(json!({}))), host())), "unit disabled inactive -");
+        let quiet = json!({"name": "a", "content": "[Service]\nExecStart=/bin/a\n"});
+        assert_eq!(line(&settle(&read::<Unit>(quiet), host())), "unit static inactive -");
+    }
+
+    #[test]
+    fn its_own_file_restarts_it() {
+        let kind = read::<Unit>(params(json!({"state": "started"})));
+        let after = settle(&kind, host());
+        let other = read::<Unit>(
+            json!({"name": "a", "state": "started", "content": "[Service]\nExecStart=/bin/b\n"}),
+        );
+        assert_ne!(line(&settle(&other, after.clone())), line(&after));
+        let named = read::<Unit>(params(json!({"state": "started", "restart_on": ["conf"]})));
+        let first = settle(&named, after.named("conf", "d1", false, None));
+        let again = settle(&named, first.clone().named("conf", "d2", false, None));
+        assert_ne!(line(&first), line(&again));
+    }
+
+    #[test]
+    fn a_running_unit_without_a_record_is_adopted_or_restarted() {
+        let kind = read::<Unit>(params(json!({"state": "started"})));
+        let running = |since| {
+            host()
+                .file("/etc/systemd/system/a.service", 0o644, FILE)
+                .at(path_id("/etc/systemd/system/a.service"), 100)
+                .has(unit_id("a.service"), State::from_line("unit enabled active -"))
+                .at(unit_id("a.service"), since)
+        };
+        let wanted = kind.plan(&running(100)).unwrap();
+        assert_eq!((wanted.adopt.len(), wanted.targets[1].1.line()), (1, "unit enabled active -"));
+        assert_eq!(kind.plan(&running(99)).unwrap().adopt, []);
+    }
+
+    #[test]
+    fn a_mask_gives_way_to_the_file() {
+        let view = host()
+            .link("/etc/systemd/system/a.service", "/dev/null")
+            .has(unit_id("a.service"), State::from_line("unit masked inactive -"));
+        let kind = read::<Unit>(params(json!({"state": "started", "enabled": true})));
+        assert!(line(&settle(&kind, view)).starts_with("unit enabled active "));
+    }
+
+    #[test]
+    fn a_template_is_only_written() {
+        let kind = read::<Unit>(json!({"name": "a@.service", "content": FILE}));
+        assert_eq!(settle(&kind, host()).text("/etc/systemd/system/a@.service"), FILE);
+        assert_eq!(kind.claims().len(), 2);
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        assert_eq!(wrong::<Unit>(json!({"name": "a"})), [""]);
+        let never =
+            json!({"name": "a", "content": "[Install]\nWantedBy=\n[Service]\nAlso=x\n", "enabled": true});
+        assert_eq!(wrong::<Unit>(never), ["/enabled"]);
+        assert_eq!(
+            wrong::<Unit>(json!({"name": "a@.service", "content": FILE, "state": "started"})),
+            ["/name"]
+        );
+    }
+}

@@ -1,0 +1,310 @@
+//! `user`
+
+use crate::attrs::check_account;
+use crate::kinds::group::system_setting;
+use crate::kinds::line::Presence;
+use crate::look::{
+    Account, Asks, account_name, check_path, group, group_id, need_parent, path, path_id, user, user_id,
+};
+use converge_objects::{GroupState, PathState, UserState};
+use converge_resource::{Claim, ObjectId, ParamError, Resource, State, Stop, View, Wanted};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+
+/// A local user.
+///
+/// What is not given is kept. A new user has a group of the same name, a home directory below `/home` and no password,
+/// so that only keys open it. Without `uid` the host chooses the number of a new user: the plan shows it as open.
+/// Nothing is copied from `/etc/skel`; an absent user's group and home directory stay: remove them with `group` and
+/// `absent` items.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct User {
+    /// The login name.
+    name: String,
+    /// The number.
+    uid: Option<u32>,
+    /// The primary group. A new user without it gets the group of its own name, which is made where it is missing.
+    group: Option<String>,
+    /// The other groups, all of them; with `append` those that must be among them.
+    groups: Option<Vec<String>>,
+    /// Keep other groups that the user belongs to.
+    #[serde(default)]
+    append: bool,
+    /// The home directory. That of an existing user is not moved.
+    home: Option<String>,
+    /// The login shell. A new user has `/bin/sh` without it, one of the system `/usr/sbin/nologin`.
+    shell: Option<String>,
+    /// The full name, or what the user is for.
+    comment: Option<String>,
+    /// Make the home directory with mode 0700 where it is missing. Without it: yes, unless `system`.
+    create_home: Option<bool>,
+    /// Choose the number of a new user among those of the system.
+    #[serde(default)]
+    system: bool,
+    /// Whether its password is locked. Keys work all the same.
+    locked: Option<bool>,
+    /// Whether the user is there.
+    #[serde(default)]
+    state: Presence,
+}
+
+impl User {
+    fn makes_home(&self) -> bool {
+        self.state == Presence::Present && self.create_home.unwrap_or(!self.system)
+    }
+
+    fn usual_home(&self) -> String {
+        self.home.clone().unwrap_or_else(|| format!("/home/{}", self.name))
+    }
+
+    fn fresh(&self) -> UserState {
+        let shell = if self.system { "/usr/sbin/nologin" } else { "/bin/sh" };
+        UserState::User {
+            uid: None,
+            group: self.name.clone(),
+            gecos: String::new(),
+            home: self.usual_home(),
+            shell: shell.to_owned(),
+            locked: true,
+            groups: BTreeSet::new(),
+        }
+    }
+
+    /// The user's own group, when it is the primary one.
+    fn own_group(&self, seen: &dyn View, primary: &str) -> Result<Vec<(ObjectId, State)>, Stop> {
+        if self.group.is_some() || primary != self.name {
+            return Ok(Vec::new());
+        }
+        let to = match group(seen, &self.name)? {
+            GroupState::Absent => GroupState::Group { gid: None },
+            there => there,
+        };
+        Ok(vec![(group_id(&self.name), to.into())])
+    }
+
+    /// The home directory, where it is ours to make.
+    fn home(&self, seen: &dyn View, home: &str, primary: &str) -> Result<Vec<(ObjectId, State)>, Stop> {
+        if !self.makes_home() || home != self.usual_home() {
+            return Ok(Vec::new());
+        }
+        let to = match path(seen, home)? {
+            PathState::Absent => {
+                need_parent(seen, "/home", home)?;
+                PathState::Dir { mode: 0o700, owner: self.name.clone(), group: primary.to_owned() }
+            }
+            there => there,
+        };
+        Ok(vec![(path_id(home), to.into())])
+    }
+}
+
+impl Resource for User {
+    const KIND: &'static str = "user";
+    const EXAMPLE: &'static str = "\
+- name: the operator
+  user: {name: ops, uid: 4100, groups: [adm, sudo], append: true, shell: /bin/bash}
+";
+
+    fn validate(&self) -> Vec<ParamError> {
+        let mut errors = Vec::new();
+        check_account("/name", &self.name, &mut errors);
+        if let Some(group) = &self.group {
+            check_account("/group", group, &mut errors);
+        }
+        for (i, group) in self.groups.iter().flatten().enumerate() {
+            check_account(&format!("/groups/{i}"), group, &mut errors);
+        }
+        if let Some(home) = &self.home {
+            check_path("/home", home, &mut errors);
+        }
+        if let Some(shell) = &self.shell {
+            check_path("/shell", shell, &mut errors);
+        }
+        let mut wrong = |p: &str, m: &str, h: &str| errors.push(ParamError::new(p, m, h));
+        for (pointer, text) in [("/comment", &self.comment), ("/home", &self.home), ("/shell", &self.shell)] {
+            if text.as_ref().is_some_and(|t| t.contains([':', '\n'])) {
+                wrong(
+                    pointer,
+                    "a colon or a line break stands in it",
+                    "take it out: /etc/passwd cannot hold it",
+                );
+            }
+        }
+        if self.append && self.groups.is_none() {
+            wrong("/append", "`append` needs `groups`", "name the groups, or leave `append` out");
+        }
+        if self.state == Presence::Absent && self.name == "root" {
+            wrong("/name", "root is a part of every system", "name another user");
+        }
+        errors
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let id = user_id(&self.name);
+        if self.state == Presence::Absent {
+            return vec![Claim::shared(id, "presence", "absent")];
+        }
+        let mut claims = vec![Claim::shared(id.clone(), "presence", "present")];
+        let facets = [
+            ("uid", self.uid.map(|n| n.to_string())),
+            ("group", self.group.clone()),
+            ("home", self.home.clone()),
+            ("shell", self.shell.clone()),
+            ("comment", self.comment.clone()),
+            ("locked", self.locked.map(|l| l.to_string())),
+        ];
+        for (facet, value) in facets {
+            claims.extend(value.map(|v| Claim::shared(id.clone(), facet, v)));
+        }
+        if let Some(groups) = &self.groups {
+            let mut all = groups.clone();
+            all.sort();
+            let whole = Claim::shared(id.clone(), "groups", all.join(","));
+            claims.push(if self.append { Claim::edit(id, "groups") } else { whole });
+        }
+        if self.group.is_none() {
+            claims.push(Claim::shared(group_id(&self.name), "presence", "present"));
+        }
+        if self.makes_home() {
+            claims.push(Claim::shared(path_id(&self.usual_home()), "presence", "directory"));
+        }
+        claims
+    }
+
+    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        let id = user_id(&self.name);
+        let now = user(seen, &self.name)?;
+        if self.state == Presence::Absent {
+            if let (UserState::Absent, Some(wait)) = (&now, seen.may_appear(&id)) {
+                return Err(Stop::Deferred(wait));
+            }
+            return Ok(Wanted::one(id, UserState::Absent));
+        }
+        let new = now == UserState::Absent;
+        let UserState::User { uid, group: primary, gecos, home, shell, locked, groups } =
+            (if new { self.fresh() } else { now })
+        else {
+            return Err(Stop::Failed(format!("{id}: no state of a user")));
+        };
+        if new && self.locked == Some(false) {
+            return Err(Stop::invalid_help(
+                "/locked",
+                format!("{} is new and has no password, so it is locked", self.name),
+                "leave `locked` out; keys work all the same",
+            ));
+        }
+        let mut asks = Asks::default();
+        // A group that the user belongs to already needs no look.
+        if let Some(wanted) = self.group.as_ref().filter(|g| new || **g != primary) {
+            asks.take(account_name(seen, Account::Group, "/group", wanted))?;
+        }
+        for (i, wanted) in self.groups.iter().flatten().enumerate() {
+            if !groups.contains(wanted) {
+                asks.take(account_name(seen, Account::Group, &format!("/groups/{i}"), wanted))?;
+            }
+        }
+        let primary = self.group.clone().unwrap_or(primary);
+        let home = self.home.clone().unwrap_or(home);
+        let own = asks.take(self.own_group(seen, &primary))?;
+        let directory = asks.take(self.home(seen, &home, &primary))?;
+        asks.finish()?;
+        let listed: BTreeSet<String> = self.groups.iter().flatten().cloned().collect();
+        let groups = match (&self.groups, self.append) {
+            (None, _) => groups,
+            (Some(_), false) => listed,
+            (Some(_), true) => groups.union(&listed).cloned().collect(),
+        };
+        let to = UserState::User {
+            uid: self.uid.or(uid),
+            group: primary,
+            gecos: self.comment.clone().unwrap_or(gecos),
+            home,
+            shell: self.shell.clone().unwrap_or(shell),
+            locked: self.locked.unwrap_or(locked),
+            groups,
+        };
+        let mut targets = own.unwrap_or_default();
+        targets.push((id, to.into()));
+        targets.extend(directory.unwrap_or_default());
+        Ok(Wanted { targets, settings: system_setting(self.system), ..Wanted::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeView, read, settle, wrong};
+    use serde_json::json;
+
+    fn line(view: &FakeView) -> String {
+        view.line(&user_id("ops"))
+    }
+
+    #[test]
+    fn a_new_user_with_its_group_and_home() {
+        let kind = read::<User>(json!({"name": "ops"}));
+        let view = FakeView::new().dir("/home");
+        let order: Vec<String> =
+            kind.plan(&view).unwrap().targets.iter().map(|(id, _)| id.to_string()).collect();
+        assert_eq!(order, ["group:ops", "user:ops", "path:/home/ops"]);
+        let after = settle(&kind, view);
+        assert_eq!(line(&after), r"user ~ ops \ /home/ops /bin/sh locked");
+        assert_eq!(after.line(&group_id("ops")), "group ~");
+        assert_eq!(after.line(&path_id("/home/ops")), "dir 700 ops ops");
+    }
+
+    #[test]
+    fn a_system_user_has_no_home() {
+        let kind = read::<User>(
+            json!({"name": "ops", "system": true, "uid": 42, "group": "adm", "home": "/var/lib/ops"}),
+        );
+        let view = FakeView::new().group("adm", 4);
+        assert_eq!(kind.plan(&view).unwrap().settings, [("CV_USER_SYSTEM".to_owned(), "yes".to_owned())]);
+        let after = settle(&kind, view);
+        assert_eq!(line(&after), r"user 42 adm \ /var/lib/ops /usr/sbin/nologin locked");
+    }
+
+    #[test]
+    fn what_is_not_said_is_kept() {
+        let view = FakeView::strict().user("ops", 7).group("ops", 7).dir("/home/ops").group("adm", 4);
+        let kind =
+            read::<User>(json!({"name": "ops", "shell": "/bin/bash", "groups": ["adm"], "append": true}));
+        let after = settle(&kind, view);
+        assert_eq!(line(&after), r"user 7 ops \ /home/ops /bin/bash locked adm");
+        let whole = read::<User>(json!({"name": "ops", "groups": []}));
+        assert_eq!(line(&settle(&whole, after)), r"user 7 ops \ /home/ops /bin/bash locked");
+    }
+
+    #[test]
+    fn an_unknown_group_is_pointed_at() {
+        let kind = read::<User>(json!({"name": "ops", "groups": ["adm", "nix"], "create_home": false}));
+        let question = crate::look::account_probe(Account::Group, "nix");
+        let view = FakeView::new().group("adm", 4).complains(&question, 2, "");
+        assert!(matches!(kind.plan(&view), Err(Stop::Invalid { pointer, .. }) if pointer == "/groups/1"));
+        assert!(kind.plan(&view.may(group_id("nix"))).is_ok());
+    }
+
+    #[test]
+    fn an_absent_user() {
+        let kind = read::<User>(json!({"name": "ops", "state": "absent"}));
+        assert_eq!(line(&settle(&kind, FakeView::new().user("ops", 7))), "absent");
+        assert!(matches!(kind.plan(&FakeView::new().may(user_id("ops"))), Err(Stop::Deferred(_))));
+    }
+
+    #[test]
+    fn a_new_user_cannot_be_unlocked() {
+        let kind = read::<User>(json!({"name": "ops", "locked": false}));
+        assert!(
+            matches!(kind.plan(&FakeView::new()), Err(Stop::Invalid { pointer, .. }) if pointer == "/locked")
+        );
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        let bad = json!({"name": "a b", "home": "x", "comment": "a:b", "append": true});
+        assert_eq!(wrong::<User>(bad), ["/name", "/home", "/comment", "/append"]);
+        assert_eq!(wrong::<User>(json!({"name": "root", "state": "absent"})), ["/name"]);
+    }
+}
