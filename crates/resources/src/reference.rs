@@ -115,4 +115,23 @@ mod tests {
         assert!(reference_page("package").unwrap().contains("*string or list of strings, required*"));
         assert!(reference_page("lines").is_none());
     }
+
+    /// With `CONVERGE_WRITE_DOCS=1` in the environment it writes them.
+    #[test]
+    fn the_pages_in_docs_are_those_of_the_code() {
+        let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/kinds");
+        for info in crate::KINDS {
+            let (file, page) = (dir.join(format!("{}.md", info.kind)), reference_page(info.kind).unwrap());
+            if std::env::var_os("CONVERGE_WRITE_DOCS").is_some() {
+                std::fs::create_dir_all(&dir).unwrap();
+                std::fs::write(&file, &page).unwrap();
+            }
+            let on_disk = std::fs::read_to_string(&file).unwrap_or_default();
+            assert!(on_disk == page, "{} is old: run the tests with CONVERGE_WRITE_DOCS=1", file.display());
+        }
+        let pages = std::fs::read_dir(&dir).unwrap().filter_map(Result::ok);
+        let left: Vec<_> =
+            pages.filter(|p| kind(p.path().file_stem().unwrap().to_str().unwrap()).is_none()).collect();
+        assert!(left.is_empty(), "pages of no kind: {left:?}");
+    }
 }

@@ -198,3 +198,69 @@ pub fn check_unit_name(name: &str, errors: &mut Vec<converge_resource::ParamErro
         ));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn unit_state() -> impl Strategy<Value = (&'static str, &'static str, Option<String>, Option<i64>)> {
+        let enabled = prop_oneof![
+            Just("enabled"),
+            Just("disabled"),
+            Just("static"),
+            Just("masked"),
+            Just("alias"),
+            Just("enabled-runtime"),
+            Just("")
+        ];
+        let active = prop_oneof![Just("active"), Just("inactive"), Just("failed")];
+        let started = prop_oneof![Just(None), Just(Some("old".to_owned())), Just(Some("new".to_owned()))];
+        (enabled, active, started, proptest::option::of(0i64..3))
+    }
+
+    fn wish() -> impl Strategy<Value = Wish> {
+        let running = prop_oneof![Just(None), Just(Some(Running::Started)), Just(Some(Running::Stopped))];
+        (running, proptest::option::of(any::<bool>()), proptest::option::of(any::<bool>()))
+            .prop_map(|(running, enabled, masked)| Wish { running, enabled, masked })
+    }
+
+    fn read(wanted: &Wanted) -> (String, String, Option<String>) {
+        let (_, state) = wanted.adopt.first().or(wanted.targets.first()).unwrap().clone();
+        match UnitState::try_from(state).unwrap() {
+            UnitState::Unit { enabled, active, started } => (enabled, active, started),
+            UnitState::Absent => panic!("a unit does not go away"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_second_run_changes_nothing(
+            (enabled, active, started, since) in unit_state(),
+            wish in wish(),
+            changed: bool,
+            newest in proptest::option::of(0i64..3),
+            depends: bool,
+        ) {
+            let basis = depends.then(|| Basis { digest: "new".into(), changed, newest });
+            let now = Unit { name: "a.service", enabled, active, started: started.as_deref(), since };
+            if let Ok(first) = wish.settle(&now, basis.as_ref()) {
+                let (e, a, s) = read(&first);
+                let then = Unit { name: "a.service", enabled: &e, active: &a, started: s.as_deref(), since };
+                let second = wish.settle(&then, basis.as_ref()).unwrap();
+                prop_assert_eq!(read(&second), (e, a.clone(), s.clone()));
+                prop_assert!(second.adopt.is_empty());
+                if depends && a == "active" {
+                    prop_assert_eq!(s.as_deref(), Some("new"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_get_their_suffix() {
+        assert_eq!(full_name("ssh"), "ssh.service");
+        assert_eq!(full_name("a.timer"), "a.timer");
+        assert_eq!(full_name("wg-quick@wg0"), "wg-quick@wg0.service");
+    }
+}

@@ -154,6 +154,7 @@ mod tests {
     use super::*;
     use crate::fake::{FakeView, read, settle, wrong};
     use crate::look::user_id;
+    use proptest::prelude::*;
     use serde_json::json;
 
     #[test]
@@ -225,5 +226,31 @@ mod tests {
         assert_eq!(wrong::<File>(json!({"path": "/x", "content": "a", "validate": "true"})), ["/validate"]);
         let both = json!({"path": "/x", "content": "a", "source": Source::loaded("a", b"")});
         assert_eq!(wrong::<File>(both), ["/source"]);
+    }
+
+    proptest! {
+        #[test]
+        fn there_and_back(
+            old in proptest::option::of((proptest::collection::vec(any::<u8>(), 0..20), 0u32..0o10000)),
+            new in "\\PC{0,20}",
+            mode in proptest::option::of(0u32..0o10000),
+        ) {
+            let id = path_id("/etc/x");
+            let before = match &old {
+                Some((bytes, mode)) => FakeView::new().file("/etc/x", *mode, bytes),
+                None => FakeView::new(),
+            };
+            let mut params = json!({"path": "/etc/x", "content": new});
+            if let Some(mode) = mode {
+                params["mode"] = json!(format!("{mode:04o}"));
+            }
+            let after = settle(&read::<File>(params), before.clone());
+            prop_assert_eq!(after.text("/etc/x"), new);
+            // Backward: what was there, given as a source, with the mode that it had.
+            if let Some((bytes, mode)) = old {
+                let back = json!({"path": "/etc/x", "source": Source::loaded("x", &bytes), "mode": format!("{mode:04o}")});
+                prop_assert_eq!(settle(&read::<File>(back), after).line(&id), before.line(&id));
+            }
+        }
     }
 }

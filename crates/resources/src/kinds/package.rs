@@ -78,24 +78,27 @@ impl Transaction {
     }
 }
 
-/// The read-only question what apt would do. `option` is `install`, `remove` or `purge`.
-fn simulation(option: &str, requests: &[String]) -> Probe {
-    let words = requests.iter().map(|r| quote(r)).collect::<Vec<_>>().join(" ");
-    let mut script = format!("cv_simulate_package {option} {words} || exit $?\n");
-    if option == "remove" {
-        // dpkg forgets a removed package at once unless it has configuration files or a postrm script.
-        script.push_str(&format!(
-            "for p in {words}; do\n  if [ -n \"$(dpkg-query -W -f '${{Conffiles}}' \"$p\" 2>/dev/null)\" ] || \
-             [ -n \"$(dpkg-query -c \"$p\" postrm 2>/dev/null)\" ]; then echo \"leaves $p\"; fi\ndone\n"
-        ));
-    }
-    if option.starts_with("install") {
+/// The read-only question what apt would do, asked as the package object's steps will ask it.
+fn simulation(options: &str, requests: &[String], removed: &[String]) -> Probe {
+    let words = |list: &[String]| list.iter().map(|r| quote(r)).collect::<Vec<_>>().join(" ");
+    let mut script = format!("cv_simulate_package {INSTALL} {options}{} || exit $?\n", words(requests));
+    if removed.is_empty() {
         script = format!(
             "set -- /var/lib/apt/lists/*_Packages*\n[ -e \"$1\" ] || {{ echo 'no package lists' >&2; exit 72; }}\n{script}"
         );
+    } else {
+        // dpkg forgets a removed package at once unless it has configuration files or a postrm script.
+        script.push_str(&format!(
+            "for p in {}; do\n  if [ -n \"$(dpkg-query -W -f '${{Conffiles}}' \"$p\" 2>/dev/null)\" ] || \
+             [ -n \"$(dpkg-query -c \"$p\" postrm 2>/dev/null)\" ]; then echo \"leaves $p\"; fi\ndone\n",
+            words(removed)
+        ));
     }
     Probe::run(script)
 }
+
+const INSTALL: &str = "install --allow-downgrades";
+const HELD: &str = "--allow-change-held-packages ";
 
 /// `curl=1.0` as name and version.
 fn split(spec: &str) -> (&str, Option<&str>) {
@@ -121,8 +124,8 @@ impl Package {
             .collect()
     }
 
-    fn simulate(&self, seen: &dyn View, option: &str, requests: &[String]) -> Result<Transaction, Stop> {
-        let answer = seen.run(&simulation(option, requests))?;
+    fn simulate(&self, seen: &dyn View, question: &Probe) -> Result<Transaction, Stop> {
+        let answer = seen.run(question)?;
         if answer.status == 0 {
             return Ok(Transaction::parse(&answer.stdout));
         }
@@ -170,6 +173,13 @@ impl Package {
                  in items before",
             );
         }
+        if said.contains("Held packages were changed") {
+            return Stop::invalid_help(
+                "/name",
+                format!("apt would change held packages:\n{said}"),
+                "declare the hold of the package (`hold: true`, or `hold: false` to release it)",
+            );
+        }
         if said.contains("dpkg was interrupted") {
             return Stop::Failed(format!("{said}\nMend it on the host with `dpkg --configure -a`."));
         }
@@ -183,8 +193,8 @@ impl Package {
             .filter(|(name, ..)| matches!(states.get(name), Some(PackageState::Present { .. })))
             .map(|(name, ..)| name.to_owned())
             .collect();
-        let option = if self.purge { "purge" } else { "remove" };
-        let done = if goes.is_empty() { Transaction::default() } else { self.simulate(seen, option, &goes)? };
+        let done =
+            if goes.is_empty() { Transaction::default() } else { self.simulate(seen, &self.removal(&goes))? };
         self.check_removals(seen, &done, &goes)?;
         let mut targets = Vec::new();
         for (name, _, pointer) in self.specs() {
@@ -207,6 +217,14 @@ impl Package {
             targets.push((package_id(name), to.into()));
         }
         Ok(Wanted { targets, ..Wanted::default() })
+    }
+
+    /// What apt would do to take these away.
+    fn removal(&self, names: &[String]) -> Probe {
+        let requests: Vec<String> = names.iter().map(|n| format!("{n}-")).collect();
+        let purge = if self.purge { "--purge " } else { "" };
+        let held = if self.hold.is_some() { HELD } else { "" };
+        simulation(&format!("{held}{purge}"), &requests, names)
     }
 
     /// Refuses that a package goes which nobody asked to go.
@@ -244,14 +262,11 @@ impl Package {
                 requests.push(version.map_or_else(|| name.to_owned(), |v| format!("{name}={v}")));
             }
         }
-        let mut option = "install --allow-downgrades".to_owned();
-        if self.hold.is_some() {
-            option.push_str(" --allow-change-held-packages");
-        }
+        let options = if self.hold.is_some() { HELD } else { "" };
         let done = if requests.is_empty() {
             Transaction::default()
         } else {
-            self.simulate(seen, &option, &requests)?
+            self.simulate(seen, &simulation(options, &requests, &[]))?
         };
         self.check_removals(seen, &done, &[])?;
         let named: BTreeSet<&str> = states.keys().copied().collect();

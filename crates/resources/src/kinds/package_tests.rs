@@ -2,8 +2,6 @@ use super::*;
 use crate::fake::{FakeView, read, settle, wrong};
 use serde_json::json;
 
-const INSTALL: &str = "install --allow-downgrades";
-
 fn present(version: &str) -> PackageState {
     PackageState::Present { version: version.into(), auto: false, hold: false }
 }
@@ -12,8 +10,12 @@ fn held(version: &str) -> PackageState {
     PackageState::Present { version: version.into(), auto: false, hold: true }
 }
 
-fn sim(option: &str, requests: &[&str]) -> Probe {
-    simulation(option, &requests.iter().map(|r| (*r).to_owned()).collect::<Vec<_>>())
+fn sim(options: &str, requests: &[&str]) -> Probe {
+    simulation(options, &owned(requests), &[])
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|w| (*w).to_owned()).collect()
 }
 
 fn line(view: &FakeView, name: &str) -> String {
@@ -41,7 +43,7 @@ fn the_whole_transaction_is_planned() {
             package_id("libcurl4"),
             PackageState::Present { version: "7.80".into(), auto: true, hold: false },
         )
-        .answer(&sim(INSTALL, &["jq"]), 0, out);
+        .answer(&sim("", &["jq"]), 0, out);
     let wanted = kind.plan(&view).unwrap();
     let lines: Vec<String> = wanted.targets.iter().map(|(id, s)| format!("{} {s}", id.key)).collect();
     let expected = [
@@ -61,7 +63,7 @@ fn at_most_three_rounds_are_asked() {
     let view = FakeView::strict();
     assert_eq!(kind.plan(&view), Err(Stop::Ask(vec![Probe::Object(package_id("jq"))])));
     let view = view.has(package_id("jq"), PackageState::Absent);
-    let question = sim(INSTALL, &["jq"]);
+    let question = sim("", &["jq"]);
     assert_eq!(kind.plan(&view), Err(Stop::Ask(vec![question.clone()])));
     let view = view.answer(&question, 0, "inst libjq1 1\ninst jq 1\n");
     assert_eq!(kind.plan(&view), Err(Stop::Ask(vec![Probe::Object(package_id("libjq1"))])));
@@ -72,7 +74,7 @@ fn at_most_three_rounds_are_asked() {
 fn exact_versions_up_and_down() {
     let kind = read::<Package>(json!({"name": "jq", "version": "1.5"}));
     let view = FakeView::new().has(package_id("jq"), present("1.6")).answer(
-        &sim(INSTALL, &["jq=1.5"]),
+        &sim("", &["jq=1.5"]),
         0,
         "inst jq 1.5\nconf jq\n",
     );
@@ -83,10 +85,10 @@ fn exact_versions_up_and_down() {
 fn latest_asks_every_time() {
     let kind = read::<Package>(json!({"name": "jq", "state": "latest"}));
     let view = FakeView::new().has(package_id("jq"), present("1.6"));
-    assert_eq!(kind.plan(&view), Err(Stop::Ask(vec![sim(INSTALL, &["jq"])])));
-    let same = view.clone().answer(&sim(INSTALL, &["jq"]), 0, "");
+    assert_eq!(kind.plan(&view), Err(Stop::Ask(vec![sim("", &["jq"])])));
+    let same = view.clone().answer(&sim("", &["jq"]), 0, "");
     assert_eq!(line(&settle(&kind, same), "jq"), "present 1.6 manual -");
-    let newer = view.answer(&sim(INSTALL, &["jq"]), 0, "inst jq 1.7\n");
+    let newer = view.answer(&sim("", &["jq"]), 0, "inst jq 1.7\n");
     assert_eq!(kind.plan(&newer).unwrap().targets[0].1.line(), "present 1.7 manual -");
 }
 
@@ -94,7 +96,7 @@ fn latest_asks_every_time() {
 fn nothing_goes_that_nobody_asked_to_go() {
     let kind = read::<Package>(json!({"name": "exim4"}));
     let view = FakeView::new().has(package_id("postfix"), present("3")).answer(
-        &sim(INSTALL, &["exim4"]),
+        &sim("", &["exim4"]),
         0,
         "remv postfix\ninst exim4 4.96\n",
     );
@@ -110,8 +112,8 @@ fn held_packages_change_only_when_it_is_declared() {
     let answer = "inst jq 1.7\ninst libjq1 1.7\n";
     let view = FakeView::new()
         .has(package_id("jq"), held("1.6"))
-        .answer(&sim(INSTALL, &["jq=1.7"]), 0, answer)
-        .answer(&sim("install --allow-downgrades --allow-change-held-packages", &["jq=1.7"]), 0, answer);
+        .answer(&sim("", &["jq=1.7"]), 0, answer)
+        .answer(&sim(HELD, &["jq=1.7"]), 0, answer);
     let kind = read::<Package>(json!({"name": "jq=1.7"}));
     assert!(
         matches!(kind.plan(&view), Err(Stop::Invalid { message, .. }) if message.contains("held at 1.6"))
@@ -137,7 +139,7 @@ fn removal_says_what_is_left() {
     let view = FakeView::new()
         .has(package_id("chrony"), present("4.3"))
         .has(package_id("jq"), present("1.6"))
-        .answer(&sim("remove", &["chrony", "jq"]), 0, "remv chrony\nremv jq\nleaves chrony\n");
+        .answer(&kind.removal(&owned(&["chrony", "jq"])), 0, "remv chrony\nremv jq\nleaves chrony\n");
     let after = settle(&kind, view.clone());
     assert_eq!(
         [line(&after, "chrony"), line(&after, "jq"), line(&after, "gone")],
@@ -149,12 +151,22 @@ fn removal_says_what_is_left() {
 }
 
 #[test]
+fn the_question_is_the_one_that_the_apply_asks() {
+    let kind = read::<Package>(json!({"name": "jq", "state": "absent", "purge": true}));
+    let Probe::Run { script, .. } = kind.removal(&owned(&["jq"])) else { panic!() };
+    assert!(
+        script.starts_with("cv_simulate_package install --allow-downgrades --purge jq- || exit $?\n"),
+        "{script}"
+    );
+}
+
+#[test]
 fn dependents_are_not_dragged_along() {
     let kind = read::<Package>(json!({"name": "libjq1", "state": "absent"}));
     let view = FakeView::new()
         .has(package_id("jq"), present("1.6"))
         .has(package_id("libjq1"), present("1.6"))
-        .answer(&sim("remove", &["libjq1"]), 0, "remv jq\nremv libjq1\n");
+        .answer(&kind.removal(&owned(&["libjq1"])), 0, "remv jq\nremv libjq1\n");
     assert!(
         matches!(kind.plan(&view), Err(Stop::Invalid { message, .. }) if message.contains("also remove jq"))
     );
@@ -163,14 +175,13 @@ fn dependents_are_not_dragged_along() {
 #[test]
 fn an_unknown_name_is_pointed_at() {
     let kind = read::<Package>(json!({"name": ["jq", "crul"]}));
-    let question = sim(INSTALL, &["jq", "crul"]);
+    let question = sim("", &["jq", "crul"]);
     let view = FakeView::new().complains(&question, 100, "E: Unable to locate package crul\n");
     let Err(Stop::Invalid { pointer, message, .. }) = kind.plan(&view) else { panic!() };
     assert_eq!((pointer.as_str(), message.as_str()), ("/name/1", "apt offers no crul on this host"));
     assert!(matches!(kind.plan(&view.pending()), Err(Stop::Deferred(_))));
     let pinned = read::<Package>(json!({"name": "jq=9"}));
-    let view =
-        FakeView::new().complains(&sim(INSTALL, &["jq=9"]), 100, "E: Version '9' for 'jq' was not found\n");
+    let view = FakeView::new().complains(&sim("", &["jq=9"]), 100, "E: Version '9' for 'jq' was not found\n");
     assert!(
         matches!(pinned.plan(&view), Err(Stop::Invalid { message, .. }) if message.contains("jq at version 9"))
     );
@@ -179,7 +190,7 @@ fn an_unknown_name_is_pointed_at() {
 #[test]
 fn a_host_without_lists_says_so() {
     let kind = read::<Package>(json!({"name": "jq"}));
-    let view = FakeView::new().complains(&sim(INSTALL, &["jq"]), 72, "no package lists\n");
+    let view = FakeView::new().complains(&sim("", &["jq"]), 72, "no package lists\n");
     assert!(matches!(kind.plan(&view), Err(Stop::Invalid { message, .. }) if message.contains("no lists")));
     assert!(matches!(kind.plan(&view.pending()), Err(Stop::Deferred(_))));
 }
@@ -187,7 +198,7 @@ fn a_host_without_lists_says_so() {
 #[test]
 fn a_virtual_package_is_not_a_name() {
     let kind = read::<Package>(json!({"name": "awk"}));
-    let view = FakeView::new().answer(&sim(INSTALL, &["awk"]), 0, "inst mawk 1.3\n");
+    let view = FakeView::new().answer(&sim("", &["awk"]), 0, "inst mawk 1.3\n");
     let Err(Stop::Invalid { help, .. }) = kind.plan(&view) else { panic!() };
     assert!(help.unwrap().contains("mawk"));
 }

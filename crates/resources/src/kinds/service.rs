@@ -1,6 +1,6 @@
 //! `service`
 
-use crate::look::{path, path_id, unit, unit_id};
+use crate::look::{Asks, path, path_id, unit, unit_id};
 use crate::restart::{Basis, Running, Unit, Wish, check_unit_name, full_name};
 use converge_objects::{PathState, UnitState};
 use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
@@ -128,11 +128,14 @@ impl Resource for Service {
 
 impl Service {
     fn not_there(&self, seen: &dyn View, name: &str, basis: Option<&Basis>) -> Result<Wanted, Stop> {
+        let mut asks = Asks::default();
         let mut brought = false;
         for file in unit_files(name) {
-            brought |= matches!(path(seen, &file)?, PathState::File { .. } | PathState::Link { .. });
-            brought |= seen.may_appear(&path_id(&file)).is_some_and(|w| !w.item.is_empty());
+            let there = asks.take(path(seen, &file))?;
+            brought |= matches!(there, Some(PathState::File { .. } | PathState::Link { .. }));
+            brought |= seen.may_appear(&path_id(&file)).is_some();
         }
+        asks.finish()?;
         let wait = seen.may_appear(&unit_id(name));
         if !brought && wait.is_none() {
             // What is not there does not run and does not start at boot.
@@ -229,6 +232,16 @@ mod tests {
         );
         assert!(matches!(masked.plan(&FakeView::new()), Err(Stop::Invalid { .. })));
         assert!(matches!(vague.plan(&FakeView::new().may(unit_id("ssh.service"))), Err(Stop::Deferred(_))));
+    }
+
+    #[test]
+    fn one_round_asks_for_all_files_of_an_absent_unit() {
+        let kind = read::<Service>(json!({"name": "wg@a", "state": "started", "enabled": true}));
+        let view = FakeView::strict().has(unit_id("wg@a.service"), UnitState::Absent);
+        let Err(Stop::Ask(probes)) = kind.plan(&view) else { panic!() };
+        assert_eq!(probes.len(), 4, "{probes:?}");
+        let written = FakeView::new().file("/etc/systemd/system/wg@.service", 0o644, "[Service]\n");
+        settle(&kind, written);
     }
 
     #[test]
