@@ -141,10 +141,16 @@ impl Resource for Command {
             Guard::Creates(target) => {
                 let now = self.state(seen)?;
                 match path(seen, &target)? {
-                    PathState::Absent => match seen.may_appear(&path_id(&target)) {
-                        Some(wait) => Err(Stop::Deferred(wait)),
-                        None => Ok(Wanted::one(self.id(), CommandState::Done)),
-                    },
+                    // An earlier item may bring the path: the step looks again and then runs nothing, so the
+                    // state after it is known either way.
+                    PathState::Absent => Ok(Wanted {
+                        notes: seen
+                            .may_appear(&path_id(&target))
+                            .map(|wait| format!("runs unless {target} is there by then: {}", wait.reason))
+                            .into_iter()
+                            .collect(),
+                        ..Wanted::one(self.id(), CommandState::Done)
+                    }),
                     // It is there, or an earlier item of this run makes it: the command has nothing to do.
                     _ => Ok(Wanted::one(self.id(), now)),
                 }
@@ -188,7 +194,8 @@ mod tests {
         assert_eq!(line(&kind, &settle(&kind, pending.clone())), "done");
         // An earlier item of the run makes the path: nothing is left to do.
         assert_eq!(line(&kind, &settle(&kind, pending.clone().file("/etc/made", 0o644, ""))), "pending");
-        assert!(matches!(kind.plan(&pending.may(path_id("/etc/made"))), Err(Stop::Deferred(_))));
+        let later = kind.plan(&pending.may(path_id("/etc/made"))).unwrap();
+        assert_eq!((later.targets[0].1.line(), later.notes.len()), ("done", 1));
         let done = view(&kind, CommandState::Done).file("/etc/made", 0o644, "");
         assert_eq!(line(&kind, &settle(&kind, done)), "done");
     }
