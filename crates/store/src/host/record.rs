@@ -18,6 +18,8 @@ pub struct RunRecord {
     pub playbook: String,
     /// The runs that it rolled back.
     pub rolls_back: Vec<String>,
+    /// The run that `undo.sh` meant to undo; it is among `rolls_back` too when nothing was left alone.
+    pub attempts: Option<String>,
     /// The run that rolled this one back, and was not rolled back itself.
     pub rolled_back_by: Option<String>,
     /// What it changed, in order.
@@ -137,6 +139,7 @@ impl Reader {
             ["inventory", name, ..] => self.record.inventory = decode_field(name)?,
             ["playbook", name, ..] => self.record.playbook = decode_field(name)?,
             ["undoes", id, ..] => self.record.rolls_back.push((*id).to_owned()),
+            ["attempts", id, ..] => self.record.attempts = Some((*id).to_owned()),
             ["close", ..] => self.record.finished = true,
             [what @ ("begin" | "moved"), seq, kind, key, before, after, item, flags, ..] => {
                 let seq = seq.parse().ok()?;

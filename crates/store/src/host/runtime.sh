@@ -66,6 +66,9 @@ cv_run_begin() (
   dir=$(cv_run_dir)
   mkdir -p "$dir" || return 1
   rm -f "$dir/stop" "$dir/moved"
+  if [ -e "$dir/journal" ]; then
+    cv_journal_of "$CV_RUN" >"$dir/journal.new" && mv -f "$dir/journal.new" "$dir/journal" || return 1
+  fi
   who=$(printf '%s\n' "$1" | sed -n "s/^operator$CV_TAB//p")
   since=$(printf '%s\n' "$1" | sed -n "s/^time$CV_TAB//p")
   printf '%s\t%s\t%s\n' "$CV_RUN" "${who:-\\}" "${since:-?}" >"$CV_ROOT/lock"
@@ -384,6 +387,11 @@ cv_runs() (
     [ -e "$run/meta" ] || continue
     printf 'run\t%s\n' "${run##*/}"
     cat "$run/meta"
-    [ ! -e "$run/journal" ] || cat "$run/journal"
+    cv_journal_of "${run##*/}"
   done
 )
+
+# cv_journal_of RUN: its journal, without a last line that was cut off while it was written.
+cv_journal_of() {
+  [ ! -e "$CV_ROOT/runs/$1/journal" ] || { cat "$CV_ROOT/runs/$1/journal" && echo .; } | sed '$d'
+}

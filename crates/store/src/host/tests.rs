@@ -1,1 +1,535 @@
+use super::*;
+use converge_objects::{Command as Cmd, CommandState, Guard, PathState, object};
+use converge_resource::{Change, ObjectId, State, Step};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 
+/// A machine: a directory for its records, one for its files, and the shell that it has.
+struct Host {
+    dir: tempfile::TempDir,
+    argv: Vec<PathBuf>,
+    path: Option<PathBuf>,
+}
+
+/// `sh`, bash, busybox ash with the tools of this machine, and busybox alone.
+fn hosts() -> Vec<Host> {
+    ["sh", "bash", "ash", "busybox"]
+        .into_iter()
+        .map(|name| {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::create_dir(dir.path().join("files")).unwrap();
+            std::fs::write(dir.path().join("library"), library()).unwrap();
+            let applets = dir.path().join("applets");
+            std::fs::create_dir(&applets).unwrap();
+            let made = Command::new("busybox").arg("--install").arg("-s").arg(&applets).status();
+            assert!(
+                made.is_ok_and(|s| s.success()),
+                "these tests need busybox: install the package `busybox`"
+            );
+            // Debian's busybox has no flock; every host needs one.
+            let flock = ["/usr/bin/flock", "/bin/flock"].into_iter().find(|f| Path::new(f).exists());
+            if !applets.join("flock").exists() {
+                symlink(flock.expect("these tests need flock (util-linux)"), applets.join("flock")).unwrap();
+            }
+            let ash = applets.join("ash");
+            match name {
+                "ash" => Host { dir, argv: vec![ash], path: None },
+                "busybox" => Host { dir, argv: vec![ash], path: Some(applets) },
+                other => Host { dir, argv: vec![PathBuf::from(other)], path: None },
+            }
+        })
+        .collect()
+}
+
+impl Host {
+    fn root(&self) -> PathBuf {
+        self.dir.path().join("records")
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join("files").join(name)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.argv[0]);
+        command
+            .args(&self.argv[1..])
+            .env("CV_ROOT", self.root())
+            .env("CV_MIN_FREE", "0")
+            .stdin(Stdio::null());
+        command.env("CV_POLICY", self.dir.path().join("no-policy"));
+        if let Some(path) = &self.path {
+            command.env("PATH", path);
+        }
+        command
+    }
+
+    fn sh(&self, script: &str) -> Output {
+        let text = format!(". '{}'\n{script}", self.dir.path().join("library").display());
+        self.command().arg("-c").arg(text).output().unwrap()
+    }
+
+    /// Opens a run, does this in the session's shell, closes it.
+    fn run(&self, id: &str, rolls_back: &[&str], body: &str) -> Output {
+        let meta = RunMeta {
+            id: id.to_owned(),
+            time: "2026-11-21T04:05:06Z".to_owned(),
+            operator: "al ice@admin".to_owned(),
+            rolls_back: rolls_back.iter().map(|s| (*s).to_owned()).collect(),
+            ..RunMeta::default()
+        };
+        self.sh(&format!("{} || exit $?\n{body}\n{}", open_script(&meta), close_script(id, "finished")))
+    }
+
+    /// The item as the session's loop would run it; `contents` are the bytes that it may read.
+    fn item(&self, spec: &ItemSpec, contents: &[&[u8]]) -> String {
+        let mut script = String::new();
+        for piece in spec.pieces() {
+            let input = match &piece.stdin {
+                None => PathBuf::from("/dev/null"),
+                Some(digest) => {
+                    let file = self.dir.path().join(digest.as_str());
+                    let bytes = contents.iter().find(|c| Digest::of(c) == *digest);
+                    std::fs::write(&file, bytes.copied().unwrap_or_default()).unwrap();
+                    file
+                }
+            };
+            script.push_str(&format!("(\n{}) <'{}'\necho \"status $?\"\n", piece.script, input.display()));
+        }
+        script
+    }
+
+    /// One item in a run of its own.
+    fn one(&self, id: &str, spec: &mut ItemSpec, contents: &[&[u8]]) -> ItemRun {
+        spec.run = id.to_owned();
+        let output = self.run(id, &[], &self.item(spec, contents));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        let status = text.lines().filter_map(|l| l.strip_prefix("status ")).next_back().unwrap();
+        spec.read(status.parse().unwrap(), &output.stdout)
+    }
+
+    fn records(&self) -> Vec<RunRecord> {
+        let output = self.sh(&list_script());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        parse_records(&String::from_utf8_lossy(&output.stdout)).unwrap()
+    }
+
+    fn undo(&self, args: &[&str]) -> (Option<i32>, String) {
+        let script = self.dir.path().join("undo.sh");
+        std::fs::write(&script, undo_text()).unwrap();
+        let output = self.command().arg(&script).args(args).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+    }
+
+    fn line(&self, path: &Path) -> State {
+        let output = self.sh(&format!("cv_line_path {}", quote(path.to_str().unwrap())));
+        State::from_line(&String::from_utf8_lossy(&output.stdout))
+    }
+
+    /// The line of a file that is owned as this process makes it.
+    fn file_line(&self, bytes: &[u8], mode: u32) -> State {
+        let probe = self.dir.path().join("probe");
+        std::fs::write(&probe, bytes).unwrap();
+        std::fs::set_permissions(&probe, std::fs::Permissions::from_mode(mode)).unwrap();
+        let line = self.line(&probe);
+        std::fs::remove_file(&probe).unwrap();
+        line
+    }
+
+    fn change(&self, path: &Path, to: State) -> Change {
+        let object = ObjectId::new("path", path.to_str().unwrap());
+        Change { object, from: self.line(path), to }
+    }
+}
+
+/// An item over these changes of one kind.
+fn spec(changes: Vec<Change>) -> ItemSpec {
+    let kind = object(&changes[0].object.kind).unwrap();
+    ItemSpec {
+        token: "t0k".to_owned(),
+        address: "role/an item".to_owned(),
+        steps: kind.steps(&changes.iter().collect::<Vec<_>>()).unwrap(),
+        rows: changes.into_iter().zip(1..).map(|(change, seq)| Row { seq, change }).collect(),
+        ..ItemSpec::default()
+    }
+}
+
+#[test]
+fn an_item_saves_changes_looks_and_is_recorded() {
+    for host in hosts() {
+        let path = host.file("it's a file");
+        std::fs::write(&path, "old").unwrap();
+        let change = host.change(&path, host.file_line(b"new", 0o640));
+        let mut item = ItemSpec { sensitive: true, ..spec(vec![change.clone()]) };
+        let run = host.one("r1", &mut item, &[b"new"]);
+        assert_eq!(run.reading, Reading::Done);
+        assert_eq!(run.after, [(change.object.clone(), change.to.clone())]);
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        let blob = host.root().join("blobs").join(Digest::of(b"old").as_str());
+        assert_eq!(std::fs::read(blob).unwrap(), b"old");
+        assert_eq!(std::fs::metadata(host.root()).unwrap().mode() & 0o777, 0o700);
+        let records = host.records();
+        assert_eq!(records.len(), 1);
+        assert!(records[0].finished);
+        assert_eq!(records[0].operator, "al ice@admin");
+        let saved = &records[0].changes[0];
+        assert_eq!((&saved.object, &saved.before, &saved.after), (&change.object, &change.from, &change.to));
+        assert_eq!((saved.item.as_str(), saved.sensitive), ("role/an item", true));
+        assert_eq!(saved.outcome, SavedOutcome::Done);
+    }
+}
+
+#[test]
+fn a_moved_object_is_refused_and_nothing_of_the_item_is_done() {
+    for host in hosts() {
+        let (a, b) = (host.file("a"), host.file("b"));
+        let changes =
+            vec![host.change(&a, host.file_line(b"1", 0o600)), host.change(&b, host.file_line(b"2", 0o600))];
+        std::fs::write(&b, "someone else").unwrap();
+        let run = host.one("r1", &mut spec(changes.clone()), &[b"1", b"2"]);
+        assert_eq!(run.reading, Reading::Refused(vec![(changes[1].object.clone(), host.line(&b))]));
+        assert!(!a.exists());
+        assert_eq!(host.records(), []);
+    }
+}
+
+#[test]
+fn several_contents_reach_their_own_steps() {
+    for host in hosts() {
+        let (a, b, c) = (host.file("a"), host.file("b"), host.file("c"));
+        let line = |bytes: &[u8]| host.file_line(bytes, 0o600);
+        let changes =
+            vec![host.change(&a, line(b"1")), host.change(&b, line(b"2")), host.change(&c, line(b"1"))];
+        let run = host.one("r1", &mut spec(changes), &[b"1", b"2"]);
+        assert_eq!(run.reading, Reading::Done, "{}", run.output);
+        assert_eq!([a, b, c].map(|p| std::fs::read(p).unwrap()), [b"1", b"2", b"1"]);
+        assert!(!host.root().join("runs/r1/stage").exists());
+    }
+}
+
+#[test]
+fn what_cannot_be_saved_is_not_changed() {
+    for host in hosts() {
+        let path = host.file("a");
+        std::fs::write(&path, "old").unwrap();
+        let change = host.change(&path, host.file_line(b"new", 0o600));
+        let full = ("CV_MIN_FREE".to_owned(), "101".to_owned());
+        let mut item = ItemSpec { settings: vec![full], ..spec(vec![change.clone()]) };
+        let run = host.one("r1", &mut item, &[b"new"]);
+        assert!(matches!(&run.reading, Reading::NotSaved(why) if why.contains("101 %")), "{run:?}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        let large = ("CV_SAVE_LIMIT".to_owned(), "2".to_owned());
+        let mut item = ItemSpec { settings: vec![large], ..spec(vec![change]) };
+        let run = host.one("r2", &mut item, &[b"new"]);
+        assert_eq!(run.reading, Reading::Done);
+        assert_eq!(run.unsaved.len(), 1);
+        assert!(host.records()[0].changes[0].unsaved.as_ref().unwrap().contains("above the limit"));
+        let (status, said) = host.undo(&[]);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains("cannot be undone"), "{said}");
+    }
+}
+
+#[test]
+fn failures_say_which_step_and_what_is_left() {
+    for host in hosts() {
+        let path = host.file("a");
+        let change = host.change(&path, host.file_line(b"new", 0o600));
+        let failing =
+            Step::new("fail", format!("echo half >{}; echo oh no; exit 3", quote(path.to_str().unwrap())));
+        let mut item = ItemSpec { steps: vec![failing], ..spec(vec![change.clone()]) };
+        let run = host.one("r1", &mut item, &[]);
+        assert_eq!((&run.reading, run.step), (&Reading::Failed, Some(1)));
+        assert!(run.output.contains("oh no"));
+        assert_eq!(run.after, [(change.object.clone(), host.line(&path))]);
+        let other = Step::new("off", format!("printf other >{}", quote(path.to_str().unwrap())));
+        let change = host.change(&path, host.file_line(b"new", 0o600));
+        let run = host.one("r2", &mut ItemSpec { steps: vec![other], ..spec(vec![change.clone()]) }, &[]);
+        assert_eq!(run.reading, Reading::Off(vec![(change.object.clone(), host.line(&path))]));
+        let forged = Step::new("lie", "printf 'cv:other\\tnow\\t1\\tabsent\\n'; exit 70");
+        let change = host.change(&path, host.file_line(b"new", 0o600));
+        let run = host.one("r3", &mut ItemSpec { steps: vec![forged], ..spec(vec![change]) }, &[]);
+        assert_eq!(run.reading, Reading::Refused(Vec::new()));
+        assert!(run.output.contains("cv:other"));
+        let outcomes: Vec<_> = host.records().iter().map(|r| r.changes[0].outcome).collect();
+        assert_eq!(outcomes, [SavedOutcome::Failed, SavedOutcome::Off, SavedOutcome::Failed]);
+        assert!(!host.records()[2].changes[0].may_have_happened());
+    }
+}
+
+#[test]
+fn what_foreign_code_moves_is_told_saved_and_stops_the_stretch() {
+    for host in hosts() {
+        let (mark, conf) = (host.file("mark"), host.file("conf"));
+        std::fs::write(&conf, "before").unwrap();
+        let command = Cmd {
+            guard: Guard::Creates(mark.to_str().unwrap().to_owned()),
+            run: format!("echo after >'{}'; : >'{}'", conf.display(), mark.display()),
+            undo: Some(format!("rm '{}'", mark.display())),
+            user: None,
+        };
+        let object = ObjectId::new("command", command.key());
+        let change = Change { object, from: CommandState::Pending.into(), to: CommandState::Done.into() };
+        let watched = ObjectId::new("path", conf.to_str().unwrap());
+        let before = host.line(&conf);
+        let window = vec![WindowRow { seq: 9, object: watched.clone(), expected: before.clone() }];
+        let mut first = ItemSpec { run: "r1".to_owned(), window, ..spec(vec![change]) };
+        first.token = "first".to_owned();
+        let second_change = host.change(&host.file("x"), host.file_line(b"x", 0o600));
+        let mut second = ItemSpec { run: "r1".to_owned(), ..spec(vec![second_change]) };
+        second.rows[0].seq = 10;
+        let body = format!(
+            "{}{}{}\n{}",
+            host.item(&first, &[]),
+            host.item(&second, &[b"x"]),
+            resume_script("r1"),
+            host.item(&second, &[b"x"])
+        );
+        let output = host.run("r1", &[], &body);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let ends: Vec<&str> = text.lines().filter(|l| l.starts_with("status ")).collect();
+        assert_eq!(ends, ["status 0", "status 74", "status 0"], "{text}");
+        let run = first.read(0, &output.stdout);
+        assert_eq!(run.window[&watched], (before.clone(), host.line(&conf)));
+        let record = &host.records()[0];
+        assert_eq!(record.changes[1].outcome, SavedOutcome::Moved);
+        let (status, said) = host.undo(&[]);
+        assert_eq!(status, Some(0), "{said}");
+        assert_eq!((host.line(&conf), mark.exists()), (before, false), "{said}");
+    }
+}
+
+#[test]
+fn one_run_at_a_time_and_the_lock_says_whose() {
+    for host in hosts() {
+        let meta =
+            |id: &str| RunMeta { id: id.to_owned(), operator: "bob b".to_owned(), ..RunMeta::default() };
+        // The holder says `ready`, then waits for the end of its input.
+        let library = host.dir.path().join("library");
+        let holder =
+            format!(". '{}'\n{}\necho ready\nread -r _", library.display(), open_script(&meta("r1")));
+        let mut holder_shell = host.command();
+        holder_shell.arg("-c").arg(holder).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = holder_shell.spawn().unwrap();
+        let mut said = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut said)
+            .unwrap();
+        assert_eq!(said, "ready\n");
+        let second = host.sh(&open_script(&meta("r2")));
+        assert_eq!(second.status.code(), Some(LOCKED));
+        let said = String::from_utf8_lossy(&second.stderr).into_owned();
+        assert!(said.contains("locked by run r1 of bob b"), "{said}");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(host.sh(&open_script(&meta("r2"))).status.success());
+        std::fs::write(host.root().join("version"), "99\n").unwrap();
+        let newer = host.sh(&open_script(&meta("r3")));
+        assert_eq!(newer.status.code(), Some(UNFIT));
+        assert!(String::from_utf8_lossy(&newer.stderr).contains("format '99'"));
+        assert_eq!(host.sh(&list_script()).status.code(), Some(1));
+    }
+}
+
+#[test]
+fn undo_leaves_alone_what_others_and_later_runs_changed() {
+    for host in hosts() {
+        let (a, b) = (host.file("a"), host.file("b"));
+        let to = |p: &PathBuf, bytes: &[u8]| host.change(p, host.file_line(bytes, 0o600));
+        host.one("001", &mut spec(vec![to(&a, b"1"), to(&b, b"1")]), &[b"1"]);
+        host.one("002", &mut spec(vec![to(&a, b"2")]), &[b"2"]);
+        let (status, said) = host.undo(&["001"]);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains("the later run 002 changed it too"), "{said}");
+        assert!(!b.exists() && a.exists(), "{said}");
+        std::fs::write(&a, "mine").unwrap();
+        let (status, said) = host.undo(&[]);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains("LEFT ALONE") && said.contains("someone else"), "{said}");
+        assert_eq!(std::fs::read(&a).unwrap(), b"mine");
+        assert!(host.undo(&["--list"]).1.contains("002  1 changes"));
+        let (status, said) = host.undo(&["--force", "002"]);
+        assert_eq!(status, Some(0), "{said}");
+        assert_eq!(std::fs::read(&a).unwrap(), b"1");
+        let (status, said) = host.undo(&[]);
+        assert_eq!(status, Some(0), "{said}");
+        assert!(!a.exists() && !b.exists(), "{said}");
+        assert!(host.undo(&[]).1.contains("no run to undo"));
+        let records = host.records();
+        assert!(records.iter().filter(|r| r.id.len() == 3).all(|r| r.rolled_back_by.is_some()));
+        assert!(records.iter().filter(|r| !r.id.len() == 3).all(|r| r.attempts.is_some()));
+        assert_eq!(host.undo(&["nothing"]).0, Some(64));
+        assert_eq!(host.undo(&["--bogus"]).0, Some(64));
+    }
+}
+
+#[test]
+fn old_runs_and_content_that_nothing_names_are_dropped() {
+    for host in hosts() {
+        let path = host.file("a");
+        for n in 0..13 {
+            let change = host.change(&path, host.file_line(format!("{n}").as_bytes(), 0o600));
+            host.one(&format!("r{n:02}"), &mut spec(vec![change]), &[format!("{n}").as_bytes()]);
+        }
+        let ids: Vec<String> = host.records().into_iter().map(|r| r.id).collect();
+        assert_eq!(ids.len(), 10);
+        assert_eq!(ids[0], "r03");
+        let blobs = std::fs::read_dir(host.root().join("blobs")).unwrap().count();
+        assert_eq!(blobs, 10, "each of ten runs saved one former content");
+        let empty = host.run("r99", &[], "true");
+        assert!(empty.status.success());
+        assert_eq!(host.records().len(), 10, "a run without changes is not recorded");
+    }
+}
+
+#[test]
+fn undo_sh_is_installed_once_and_whole() {
+    for host in hosts() {
+        let (piece, content) = undo_piece();
+        let text = host.dir.path().join("text");
+        std::fs::write(&text, content.bytes()).unwrap();
+        let install = format!("({}) <'{}'", piece.script, text.display());
+        let output = host.run("r1", &[], &format!("{install}\n{install}"));
+        assert!(output.status.success());
+        assert_eq!(std::fs::read(host.root().join("undo.sh")).unwrap(), content.bytes());
+        std::fs::write(&text, b"cut off").unwrap();
+        assert!(host.sh(&format!("rm \"$CV_ROOT/undo.sh\"; {install}")).status.code() != Some(0));
+        assert!(!host.root().join("undo.sh").exists());
+    }
+}
+
+#[test]
+fn a_run_that_was_cut_off_is_unknown_and_can_be_undone() {
+    for host in hosts() {
+        let path = host.file("a");
+        let mut item = spec(vec![host.change(&path, host.file_line(b"new", 0o600))]);
+        item.run = "r1".to_owned();
+        item.steps[0].script.push_str("\nkill -9 $$");
+        let meta = RunMeta { id: "r1".to_owned(), ..RunMeta::default() };
+        let output = host.sh(&format!("{}\n{}", open_script(&meta), host.item(&item, &[b"new"])));
+        assert!(!output.status.success());
+        let journal = host.root().join("runs/r1/journal");
+        let mut text = std::fs::read_to_string(&journal).unwrap();
+        // Give the orphaned rest of the item's shell no say: only what was on disk at the kill counts.
+        text.truncate(text.find('\n').unwrap() + 1);
+        std::fs::write(&journal, format!("{text}done\t1\tfile 6")).unwrap();
+        let records = host.records();
+        assert!(!records[0].finished);
+        assert_eq!(records[0].changes[0].outcome, SavedOutcome::Unknown);
+        assert!(path.exists());
+        let (status, said) = host.undo(&[]);
+        assert_eq!(status, Some(0), "{said}");
+        assert!(!path.exists(), "{said}");
+    }
+}
+
+#[test]
+fn records_of_other_programs_are_refused() {
+    assert!(parse_records("converge\t2\n").unwrap_err().0.contains("format 2"));
+    assert!(parse_records("converge\t1\nbegin\t1\n").is_err());
+    assert!(parse_records("converge\t1\nrun\tx\nbegin\tone\tpath\t/a\tabsent\tabsent\ti\t-\n").is_err());
+    assert!(parse_records("converge\t1\nrun\tx\ndone\t7\tabsent\n").is_err());
+    assert_eq!(parse_records("converge\t1\n").unwrap(), []);
+}
+
+#[test]
+fn a_rollback_that_was_rolled_back_counts_no_more() {
+    let run = |id: &str, undoes: &str| format!("run\t{id}\nundoes\t{undoes}\n");
+    let text = format!("converge\t1\nrun\ta\n{}{}", run("b", "a"), run("c", "b"));
+    let records = parse_records(&text).unwrap();
+    let by: Vec<_> = records.iter().map(|r| r.rolled_back_by.as_deref()).collect();
+    assert_eq!(by, [None, Some("c"), None]);
+}
+
+#[derive(Clone, Debug)]
+enum Shape {
+    Absent,
+    File(Vec<u8>, u32),
+    Dir(u32),
+    Link(String),
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    prop_oneof![
+        Just(Shape::Absent),
+        (proptest::collection::vec(any::<u8>(), 0..40), prop_oneof![Just(0o600), Just(0o4755)])
+            .prop_map(|(bytes, mode)| Shape::File(bytes, mode)),
+        Just(Shape::Dir(0o1777)),
+        "[ -~☃]{1,9}".prop_map(Shape::Link),
+    ]
+}
+
+fn build(shape: &Shape, path: &Path) {
+    let set = |mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    match shape {
+        Shape::Absent => {}
+        Shape::File(bytes, mode) => {
+            std::fs::write(path, bytes).unwrap();
+            set(*mode);
+        }
+        Shape::Dir(mode) => {
+            std::fs::create_dir(path).unwrap();
+            set(*mode);
+        }
+        Shape::Link(target) => symlink(target, path).unwrap(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 5, ..ProptestConfig::default() })]
+
+    #[test]
+    fn forward_then_undo_restores_every_path(
+        tree in proptest::collection::btree_map("[a-z '\"é]{1,6}", proptest::collection::vec(shape(), 2..4), 1..4)
+    ) {
+        for host in hosts() {
+            let rounds = tree.values().map(Vec::len).max().unwrap_or(0);
+            let mut lines: BTreeMap<&String, Vec<State>> = BTreeMap::new();
+            for (name, shapes) in &tree {
+                for shape in shapes {
+                    // Each wanted line is taken from a real path beside the tree.
+                    let model = host.dir.path().join("model");
+                    build(shape, &model);
+                    lines.entry(name).or_default().push(host.line(&model));
+                    if model.is_symlink() || model.is_file() { std::fs::remove_file(&model).unwrap(); }
+                    if model.is_dir() { std::fs::remove_dir(&model).unwrap(); }
+                }
+                build(&shapes[0], &host.file(name));
+            }
+            let contents: Vec<&[u8]> = tree.values().flatten().filter_map(|s| match s {
+                Shape::File(bytes, _) => Some(bytes.as_slice()),
+                _ => None,
+            }).collect();
+            // One run of several items, each over all paths; the second edit of a path sees the first one's result.
+            let mut body = String::new();
+            let mut seq = 0;
+            for round in 1..rounds {
+                let changes: Vec<Change> = lines.iter().filter_map(|(name, lines)| {
+                    let (from, to) = (lines.get(round - 1)?, lines.get(round)?);
+                    let object = ObjectId::new("path", host.file(name).to_str().unwrap());
+                    (from != to).then(|| Change { object, from: from.clone(), to: to.clone() })
+                }).collect();
+                if changes.is_empty() { continue; }
+                let mut item = ItemSpec { run: "r1".to_owned(), ..spec(changes) };
+                for row in &mut item.rows { seq += 1; row.seq = seq; }
+                body.push_str(&host.item(&item, &contents));
+            }
+            let output = host.run("r1", &[], &body);
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            prop_assert!(said.lines().filter(|l| l.starts_with("status")).all(|l| l == "status 0"), "{said}");
+            for (name, lines) in &lines {
+                prop_assert_eq!(&host.line(&host.file(name)), lines.last().unwrap());
+            }
+            let (status, said) = host.undo(&[]);
+            prop_assert_eq!(status, Some(0), "{}", said);
+            for (name, lines) in &lines {
+                prop_assert_eq!(&host.line(&host.file(name)), &lines[0], "{}", said);
+                prop_assert!(PathState::try_from(lines[0].clone()).is_ok());
+            }
+        }
+    }
+}

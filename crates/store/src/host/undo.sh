@@ -13,13 +13,13 @@ END
 # cv_undo_rows RUN: the changes of a run, newest first: SEQ KIND KEY BEFORE AFTER ITEM LAST UNSAVED.
 # LAST is the line that the run left, `?` when it did not come to say so.
 cv_undo_rows() {
-  awk -F '\t' -v OFS='\t' '
+  cv_journal_of "$1" | awk -F '\t' -v OFS='\t' '
     $1 == "begin" { n++; at[$2] = n; row[n] = $2 OFS $3 OFS $4 OFS $5 OFS $6 OFS $7; last[n] = "?"; lost[n] = "-" }
     $1 == "moved" { n++; at[$2] = n; row[n] = $2 OFS $3 OFS $4 OFS $5 OFS $6 OFS $7; last[n] = $6; lost[n] = "-" }
     $1 == "done" || $1 == "off" { last[at[$2]] = $3 }
     $1 == "failed" { last[at[$2]] = $4 }
     $1 == "unsaved" { lost[at[$2]] = $3 }
-    END { for (i = n; i > 0; i--) print row[i], last[i], lost[i] }' "$CV_ROOT/runs/$1/journal"
+    END { for (i = n; i > 0; i--) print row[i], last[i], lost[i] }'
 }
 
 # cv_undone RUN: whether a later run has undone it.
@@ -28,7 +28,8 @@ cv_undone() { grep -qsx "undoes$CV_TAB$1" "$CV_ROOT"/runs/*/meta; }
 cv_undo_candidates() {
   for cv_u_run in "$CV_ROOT/runs"/*; do
     [ -e "$cv_u_run/journal" ] || continue
-    grep -q "^undoes$CV_TAB" "$cv_u_run/meta" && continue
+    # A run that undid, or tried to, is undone only by name.
+    grep -q "^undoes$CV_TAB\|^attempts$CV_TAB" "$cv_u_run/meta" && continue
     grep -q "^begin$CV_TAB" "$cv_u_run/journal" || continue
     cv_undone "${cv_u_run##*/}" || printf '%s\n' "${cv_u_run##*/}"
   done
@@ -45,6 +46,13 @@ cv_undo_list() {
 cv_undo_name() {
   cv_dec_to "$2"
   CV_SHOWN="$1:$CV_DEC"
+  if [ "$1" = command ]; then
+    # Its key holds whole scripts, encoded: the guard tells it well enough.
+    CV_SHOWN=${CV_DEC#* }
+    cv_u_guard=${CV_DEC%% *}
+    cv_dec_to "${CV_SHOWN%% *}"
+    CV_SHOWN="command:$cv_u_guard $CV_DEC"
+  fi
 }
 
 # cv_undo_id: an ID that sorts after those of earlier runs (UUID version 7).
@@ -125,8 +133,8 @@ cv_undo_group() {
   cv_u_status=$?
   set -f
   IFS=$CV_NL
-  for cv_u_row in $CV_ROWS; do
-    cv_row "$cv_u_row"
+  for cv_u_each in $CV_ROWS; do
+    cv_row "$cv_u_each"
     cv_undo_name "$row_kind" "$row_key"
     if [ $cv_u_status -eq 0 ]; then
       printf 'restored       %s\n' "$CV_SHOWN"
@@ -185,14 +193,14 @@ cv_undo_main() {
   for cv_u_run in "$CV_ROOT/runs"/*; do
     cv_u_run=${cv_u_run##*/}
     if [ -n "$cv_u_past" ] && [ -e "$CV_ROOT/runs/$cv_u_run/journal" ] && ! cv_undone "$cv_u_run" &&
-      ! grep -q "^undoes$CV_TAB" "$CV_ROOT/runs/$cv_u_run/meta"; then
+      ! grep -q "^undoes$CV_TAB\|^attempts$CV_TAB" "$CV_ROOT/runs/$cv_u_run/meta"; then
       later="$later $cv_u_run"
     fi
     [ "$cv_u_run" != "$target" ] || cv_u_past=yes
   done
   cv_enc_to "$(id -un)@$(uname -n)"
   # The run that undoes says so only when all went well: else it can be tried again.
-  cv_run_open "$(cv_undo_id)" "time$CV_TAB$(date -u +%Y-%m-%dT%H:%M:%SZ)${CV_NL}operator$CV_TAB$CV_ENC${CV_NL}purpose${CV_TAB}undo.sh" || return $?
+  cv_run_open "$(cv_undo_id)" "time$CV_TAB$(date -u +%Y-%m-%dT%H:%M:%SZ)${CV_NL}operator$CV_TAB$CV_ENC${CV_NL}attempts$CV_TAB$target" || return $?
   CV_FROM_RUN=$target CV_TOKEN=undo CV_FLAGS=- CV_WINDOW= CV_ROWS= CV_ITEM=undo.sh cv_u_item= cv_u_seq=0
   printf 'undoing run %s as run %s\n' "$target" "$CV_RUN"
   cv_u_rows=$(cv_undo_rows "$target")
