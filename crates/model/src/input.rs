@@ -326,10 +326,7 @@ fn read_type(node: &Node, name: &str, at: &Span, diags: &mut Diagnostics) -> Opt
             );
             return None;
         }
-        (Some(declared), _) => match type_name(declared, diags) {
-            Some(ty) => ty,
-            None => return None,
-        },
+        (Some(declared), _) => type_name(declared, diags)?,
     };
     let items = node.get("items").and_then(|items| {
         let inner = match items.as_map() {

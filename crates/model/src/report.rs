@@ -154,7 +154,7 @@ fn shown(
     let found = if scope.has(name) && crate::fields::is_identifier(name) {
         project.shared.engine.eval_value(&ask, scope)
     } else {
-        project.shared.engine.eval_value(&candidate.node, &scope)
+        project.shared.engine.eval_value(&candidate.node, scope)
     };
     match found {
         Ok(Outcome::Known(found)) if found.sensitive || candidate.sensitive => {

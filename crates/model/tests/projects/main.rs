@@ -1,5 +1,6 @@
 //! Whole projects in temporary folders: what is wrong with them, and what they declare.
 
 mod common;
+mod kinds;
 mod project;
 mod roles;
