@@ -1,1 +1,28 @@
-//! The diff renderer: plans, diffs, progress and graphs to terminal, JSON, DOT and Mermaid.
+//! The diff renderer: what a plan, an apply and the other commands say, for people and as JSON.
+//!
+//! Renderers turn data into [`Text`], which is drawn as the [`Look`] wants it. Nothing here talks to a host.
+
+mod change;
+mod diff;
+mod events;
+mod graph;
+mod json;
+mod names;
+mod packages;
+mod plan;
+mod progress;
+mod report;
+mod runs;
+#[cfg(test)]
+mod samples;
+mod text;
+mod vars;
+
+pub use graph::{graph_dot, graph_mermaid, graph_text};
+pub use json::{apply_json, plan_json, snapshots_json, vars_json, verify_json};
+pub use plan::plan;
+pub use progress::Progress;
+pub use report::applied;
+pub use runs::{snapshots, verified};
+pub use text::{Line, Look, Text, Tone};
+pub use vars::vars;

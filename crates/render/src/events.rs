@@ -1,0 +1,204 @@
+//! The events of a run as lines.
+
+use crate::plan::{count, resolved};
+use crate::text::{Line, Look, Text, Tone, columns};
+use converge_engine::{Event, ItemResult};
+use std::time::Duration;
+
+/// Lines of output that a failed item shows, unless verbose.
+const TAIL: usize = 12;
+
+/// `0.2 s`, `74 s`, `12 min 4 s`
+pub(crate) fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..=9 => format!("{:.1} s", time.as_secs_f64()),
+        10..=119 => format!("{seconds} s"),
+        _ => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
+}
+
+/// The lines of one event; host names are filled up to `column`. Empty for events that are only counted.
+pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
+    let mut text = Text::new();
+    let start = |host: &str| {
+        let gap = column.saturating_sub(columns(host)) + 2;
+        Line::at(0).say(Tone::Strong, host).plain(" ".repeat(gap))
+    };
+    match event {
+        Event::Connected { host, took } if look.verbose => {
+            text.push(start(host).faint(format!("connected in {}", span(*took))));
+        }
+        Event::Observed { host, round, probes } if look.verbose => {
+            text.push(start(host).faint(format!("round {round}: {} answered", count(*probes, "question"))));
+        }
+        Event::ApplyStarted { host, items } if look.verbose => {
+            text.push(start(host).faint(format!("begins: {}", count(*items, "item"))));
+        }
+        Event::ItemStarted { host, address, .. } if look.verbose => {
+            text.push(start(host).faint(format!("begins: {address}")));
+        }
+        Event::ItemOutput { host, text: output, .. } if look.verbose => {
+            for part in output.trim_end().split('\n') {
+                text.push(start(host).faint(format!("| {}", part.trim_end_matches('\r'))));
+            }
+        }
+        Event::Lost { host, message } => {
+            text.push(start(host).say(Tone::Bad, "✗ out of the run"));
+            text.prose(column + 4, Tone::Plain, "", message);
+        }
+        Event::Waiting { host, role, on } => {
+            text.push(start(host).faint(format!("· before role {role}: waits for {on}")));
+        }
+        Event::Resolved { host, item, contents } => text.append(resolved(host, item, contents, look)),
+        Event::ItemFinished { host, address, result, took, .. } => {
+            push_finished(&mut text, start(host), address, result, *took, column, look);
+        }
+        Event::Verified { host, differences } => {
+            for difference in differences {
+                text.push(
+                    start(host)
+                        .say(Tone::Bad, "✗ not as planned: ")
+                        .plain(difference.as_str())
+                        .fold(column + 4),
+                );
+            }
+        }
+        Event::Stopping => {
+            text.push(
+                Line::at(0)
+                    .say(
+                        Tone::Warn,
+                        "stopping: what is in flight ends, nothing new starts; Ctrl-C again leaves at once",
+                    )
+                    .fold(0),
+            );
+        }
+        _ => {}
+    }
+    text
+}
+
+/// The sign, the word and the tone of a result.
+pub(crate) fn verdict(result: &ItemResult) -> (&'static str, &'static str, Tone) {
+    match result {
+        ItemResult::Changed => ("✓", "changed", Tone::Good),
+        ItemResult::Unchanged => ("=", "as declared", Tone::Good),
+        ItemResult::Failed { .. } => ("✗", "failed", Tone::Bad),
+        ItemResult::Refused { .. } => ("✗", "refused", Tone::Bad),
+        ItemResult::Skipped { .. } => ("-", "skipped", Tone::Warn),
+        ItemResult::Stopped => ("-", "not begun", Tone::Warn),
+        ItemResult::Unknown { .. } => ("?", "unknown", Tone::Bad),
+    }
+}
+
+fn push_finished(
+    text: &mut Text,
+    start: Line,
+    address: &str,
+    result: &ItemResult,
+    took: Duration,
+    column: usize,
+    look: &Look,
+) {
+    let (sign, word, tone) = verdict(result);
+    let mut line = start.say(tone, format!("{sign} {word}")).plain(format!("  {address}")).fold(column + 4);
+    if let ItemResult::Skipped { because } = result {
+        line = line.faint(format!("  because of {because}"));
+    } else if !took.is_zero() && *result != ItemResult::Stopped {
+        line = line.faint(format!("  {}", span(took)));
+    }
+    text.push(line);
+    match result {
+        ItemResult::Failed { message, output } => {
+            text.prose(column + 4, Tone::Plain, "", message);
+            push_output(text, output, column + 4, look);
+        }
+        ItemResult::Refused { message } | ItemResult::Unknown { message } => {
+            text.prose(column + 4, Tone::Plain, "", message);
+        }
+        _ => {}
+    }
+}
+
+/// The end of what a failed item said.
+fn push_output(text: &mut Text, output: &str, indent: usize, look: &Look) {
+    let output = output.trim_end();
+    if output.is_empty() {
+        return;
+    }
+    let all: Vec<&str> = output.split('\n').collect();
+    let hidden = if look.verbose { 0 } else { all.len().saturating_sub(TAIL) };
+    if hidden > 0 {
+        text.push(Line::at(indent).faint(format!("| … {} before (-v shows all)", count(hidden, "line"))));
+    }
+    for line in all.iter().skip(hidden) {
+        text.push(Line::at(indent).faint("| ").plain(line.trim_end_matches('\r')));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    fn finished(result: ItemResult) -> Event {
+        Event::ItemFinished {
+            host: "web1".into(),
+            id: 1,
+            address: "nginx/configuration".into(),
+            result,
+            took: Duration::from_millis(230),
+        }
+    }
+
+    fn drawn(event: &Event, look: &Look) -> String {
+        lines(event, 6, look).draw(look)
+    }
+
+    #[test]
+    fn items_end_in_one_line_or_with_a_reason() {
+        let output: String = (1..=20).map(|n| format!("line {n}\n")).collect();
+        let results = [
+            ItemResult::Changed,
+            ItemResult::Unchanged,
+            ItemResult::Failed { message: "ended with status 1".into(), output },
+            ItemResult::Refused { message: "path:/etc/x has moved".into() },
+            ItemResult::Skipped { because: "nginx/web server".into() },
+            ItemResult::Stopped,
+            ItemResult::Unknown { message: "the link was lost".into() },
+        ];
+        let all: String = results.map(|r| drawn(&finished(r), &Look::PLAIN)).concat();
+        insta::assert_snapshot!(all);
+    }
+
+    #[test]
+    fn chatter_is_only_for_verbose() {
+        let verbose = Look { verbose: true, ..Look::PLAIN };
+        let events = [
+            Event::Connected { host: "web1".into(), took: Duration::from_millis(120) },
+            Event::Observed { host: "web1".into(), round: 1, probes: 34 },
+            Event::ApplyStarted { host: "web1".into(), items: 2 },
+            Event::ItemStarted { host: "web1".into(), id: 1, address: "a/b".into() },
+            Event::ItemOutput { host: "web1".into(), id: 1, text: "one\ntwo\u{1b}[2J\n".into() },
+        ];
+        let quiet: String = events.iter().map(|e| drawn(e, &Look::PLAIN)).collect();
+        assert_eq!(quiet, "");
+        let loud: String = events.iter().map(|e| drawn(e, &verbose)).collect();
+        insta::assert_snapshot!(loud);
+    }
+
+    #[test]
+    fn a_resolved_item_shows_its_diff() {
+        let plan = samples::rich("web1");
+        let item = Box::new(plan.items[0].clone());
+        let event = Event::Resolved { host: "web1".into(), item, contents: plan.contents };
+        insta::assert_snapshot!(drawn(&event, &Look::PLAIN));
+    }
+
+    #[test]
+    fn spans_of_time_are_short() {
+        let shown = [50, 9_400, 61_000, 3_725_000].map(|ms| span(Duration::from_millis(ms)));
+        assert_eq!(shown, ["0.1 s", "9.4 s", "61 s", "62 min 5 s"]);
+    }
+}

@@ -1,0 +1,331 @@
+//! The documents of `--output json`. Each names its format and version; fields may be added within one version.
+//!
+//! They are built by hand, so that nothing of a sensitive item gets in by being added to a type elsewhere.
+
+use crate::change::{ContentChange, Sign, attributes, content, title};
+use crate::diff::unified;
+use crate::report::Counts;
+use converge_engine::{
+    ApplyReport, FleetPlan, HostResult, HostSnapshots, HostVerify, ItemResult, LostHost, Purpose,
+};
+use converge_model::VarReport;
+use converge_planner::{HostPlan, Item, Outcome, PlannedChange, Summary};
+use converge_resource::{Content, Digest, ObjectId, Reversibility};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// The version of every document.
+const VERSION: u32 = 1;
+
+/// A plan.
+pub fn plan_json(fleet: &FleetPlan) -> Value {
+    let purpose = match &fleet.purpose {
+        Purpose::Converge => json!({"kind": "converge"}),
+        Purpose::Rollback(runs) => {
+            let runs: Vec<Value> = runs.iter().map(|(h, r)| json!({"host": h, "run": r})).collect();
+            json!({"kind": "rollback", "before": runs})
+        }
+    };
+    let hosts: Vec<Value> = fleet
+        .hosts
+        .iter()
+        .map(|entry| match &entry.result {
+            HostResult::Planned(plan) => host(plan),
+            HostResult::Lost(l) => json!({"host": entry.host, "result": "lost", "lost": lost(l)}),
+        })
+        .collect();
+    json!({
+        "format": "converge-plan",
+        "version": VERSION,
+        "id": fleet.id,
+        "created": fleet.created,
+        "purpose": purpose,
+        "exit_code": fleet.exit_code(),
+        "hosts": hosts,
+        "warnings": fleet.warnings,
+    })
+}
+
+fn lost(lost: &LostHost) -> Value {
+    json!({"message": lost.message, "help": lost.help, "unreachable": lost.unreachable})
+}
+
+fn summary(s: Summary) -> Value {
+    json!({
+        "unchanged": s.unchanged,
+        "changed": s.changed,
+        "deferred": s.deferred,
+        "skipped": s.skipped,
+        "failed": s.failed,
+        "refused": s.refused,
+    })
+}
+
+fn host(plan: &HostPlan) -> Value {
+    let items: Vec<Value> = plan.items.iter().map(|i| item(i, &plan.contents)).collect();
+    json!({"host": plan.host, "result": "planned", "summary": summary(plan.summary()), "items": items})
+}
+
+fn item(item: &Item, contents: &BTreeMap<Digest, Content>) -> Value {
+    let mut out = head(item);
+    let mut set = |key: &str, value: Value| {
+        out.insert(key.to_owned(), value);
+    };
+    match &item.outcome {
+        Outcome::Unchanged => set("result", "unchanged".into()),
+        Outcome::Adopt(_) => set("result", "adopt".into()),
+        Outcome::Changed(changes) => {
+            set("result", "change".into());
+            set("changes", changes.iter().map(|c| change(c, item.sensitive, contents)).collect());
+        }
+        Outcome::Deferred { wait, objects } => {
+            set("result", "deferred".into());
+            set("waits_for", json!({"item": wait.item, "reason": wait.reason}));
+            set("may_change", objects.iter().map(|o| object(o, item.sensitive)).collect());
+        }
+        Outcome::Skipped(why) => {
+            set("result", "skipped".into());
+            set("reason", why.as_str().into());
+        }
+        Outcome::Refused(why) => {
+            set("result", "refused".into());
+            set("reason", why.as_str().into());
+        }
+        Outcome::Failed(p) => {
+            set("result", "failed".into());
+            set("problem", json!({"message": p.message, "help": p.help, "parameter": p.pointer, "at": p.at}));
+        }
+    }
+    set("notes", json!(item.notes));
+    Value::Object(out)
+}
+
+fn head(item: &Item) -> Map<String, Value> {
+    let mut out = Map::new();
+    for (key, value) in [
+        ("id", json!(item.id)),
+        ("address", json!(item.address)),
+        ("name", json!(item.name)),
+        ("role", json!(item.role)),
+        ("kind", json!(item.kind)),
+        ("origin", json!(item.origin)),
+        ("sensitive", json!(item.sensitive)),
+    ] {
+        out.insert(key.to_owned(), value);
+    }
+    out
+}
+
+/// A command's key holds its text, which may hold a secret.
+fn object(object: &ObjectId, sensitive: bool) -> Value {
+    let hidden = sensitive && object.kind == "command";
+    json!({"kind": object.kind, "key": if hidden { None } else { Some(&object.key) }})
+}
+
+fn change(planned: &PlannedChange, sensitive: bool, contents: &BTreeMap<Digest, Content>) -> Value {
+    let change = &planned.change;
+    let attributes: Vec<Value> = attributes(change, sensitive)
+        .into_iter()
+        .map(|a| json!({"name": a.name, "before": a.before, "after": a.after}))
+        .collect();
+    let side = |s: Option<(u64, Digest)>| s.map(|(size, d)| json!({"size": size, "sha256": d.as_str()}));
+    let content = content(change, sensitive, contents).map(|c| match c {
+        ContentChange::Sensitive => json!({"sensitive": true}),
+        ContentChange::Text { old, new } => {
+            json!({"diff": unified(&old.unwrap_or_default(), &new.unwrap_or_default())})
+        }
+        ContentChange::Opaque { old, new } => json!({"before": side(old), "after": side(new)}),
+    });
+    let irreversible = match &planned.reversibility {
+        Reversibility::Reversible => None,
+        Reversibility::Irreversible(why) => Some(why),
+    };
+    json!({
+        "object": object(&change.object, sensitive),
+        "action": Sign::of(change).word(),
+        "title": title(change, sensitive),
+        "attributes": attributes,
+        "content": content,
+        "reversible": irreversible.is_none(),
+        "irreversible_because": irreversible,
+        "opaque": planned.opaque,
+    })
+}
+
+/// What an apply did.
+pub fn apply_json(report: &ApplyReport) -> Value {
+    let hosts: Vec<Value> = report
+        .hosts
+        .iter()
+        .map(|host| {
+            let c = Counts::of(host.items.iter().map(|(_, r)| r));
+            json!({
+                "host": host.host,
+                "summary": {
+                    "changed": c.changed,
+                    "unchanged": c.unchanged,
+                    "failed": c.failed,
+                    "refused": c.refused,
+                    "skipped": c.skipped,
+                    "not_begun": c.stopped,
+                    "unknown": c.unknown,
+                },
+                "items": host.items.iter().map(|(i, r)| applied(i, r)).collect::<Vec<_>>(),
+                "lost": host.lost.as_ref().map(lost),
+                "differences": host.differences,
+                "seconds": host.took.as_secs_f64(),
+            })
+        })
+        .collect();
+    json!({
+        "format": "converge-apply",
+        "version": VERSION,
+        "run": report.run,
+        "exit_code": report.exit_code(),
+        "seconds": report.took.as_secs_f64(),
+        "hosts": hosts,
+    })
+}
+
+fn applied(item: &Item, result: &ItemResult) -> Value {
+    let mut out = head(item);
+    let mut set = |key: &str, value: Value| {
+        out.insert(key.to_owned(), value);
+    };
+    match result {
+        ItemResult::Changed => set("result", "changed".into()),
+        ItemResult::Unchanged => set("result", "unchanged".into()),
+        ItemResult::Failed { message, output } => {
+            set("result", "failed".into());
+            set("message", message.as_str().into());
+            if !item.sensitive {
+                set("output", output.as_str().into());
+            }
+        }
+        ItemResult::Refused { message } => {
+            set("result", "refused".into());
+            set("message", message.as_str().into());
+        }
+        ItemResult::Skipped { because } => {
+            set("result", "skipped".into());
+            set("because", because.as_str().into());
+        }
+        ItemResult::Stopped => set("result", "not_begun".into()),
+        ItemResult::Unknown { message } => {
+            set("result", "unknown".into());
+            set("message", message.as_str().into());
+        }
+    }
+    Value::Object(out)
+}
+
+/// What can be rolled back to.
+pub fn snapshots_json(all: &[HostSnapshots]) -> Value {
+    let hosts: Vec<Value> = all
+        .iter()
+        .map(|host| {
+            let runs: Vec<Value> = host
+                .runs
+                .iter()
+                .map(|s| {
+                    json!({
+                        "run": s.run,
+                        "time": s.time,
+                        "operator": s.operator,
+                        "purpose": s.purpose,
+                        "changes": s.changes,
+                        "finished": s.finished,
+                        "rolled_back_by": s.rolled_back_by,
+                    })
+                })
+                .collect();
+            json!({"host": host.host, "runs": runs, "lost": host.lost.as_ref().map(lost)})
+        })
+        .collect();
+    json!({"format": "converge-snapshots", "version": VERSION, "hosts": hosts})
+}
+
+/// What the live checks found.
+pub fn verify_json(all: &[HostVerify]) -> Value {
+    let hosts: Vec<Value> = all
+        .iter()
+        .map(|host| {
+            let checks: Vec<Value> = host
+                .checks
+                .iter()
+                .map(|(address, why)| json!({"address": address, "holds": why.is_none(), "message": why}))
+                .collect();
+            json!({"host": host.host, "checks": checks, "lost": host.lost.as_ref().map(lost)})
+        })
+        .collect();
+    json!({"format": "converge-verify", "version": VERSION, "hosts": hosts})
+}
+
+/// Where the values of a host's variables come from.
+pub fn vars_json(host: &str, reports: &[VarReport]) -> Value {
+    let vars: Vec<Value> = reports
+        .iter()
+        .map(|report| {
+            let candidates: Vec<Value> = report
+                .candidates
+                .iter()
+                .map(|c| {
+                    json!({
+                        "layer": c.layer.to_string(),
+                        "within": c.within,
+                        "at": c.key.to_string(),
+                        "sensitive": c.sensitive,
+                        "value": if c.sensitive { Value::Null } else { c.node.to_json() },
+                    })
+                })
+                .collect();
+            let winners: Vec<Value> = report
+                .winners
+                .iter()
+                .map(|w| {
+                    let secret = report.candidates.get(w.candidate).is_none_or(|c| c.sensitive);
+                    let value = w.value.as_ref().filter(|_| !secret).map(converge_syntax::Node::to_json);
+                    json!({"role": w.role, "candidate": w.candidate, "value": value, "why_not": w.why})
+                })
+                .collect();
+            json!({"name": report.name, "candidates": candidates, "winners": winners})
+        })
+        .collect();
+    json!({"format": "converge-vars", "version": VERSION, "host": host, "vars": vars})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{fleet, lost, rich};
+
+    #[test]
+    fn a_plan_as_a_document() {
+        let mut fleet = fleet(vec![rich("web1")]);
+        fleet.hosts.push(lost("db1", true));
+        insta::assert_snapshot!(serde_json::to_string_pretty(&plan_json(&fleet)).unwrap());
+    }
+
+    #[test]
+    fn nothing_of_a_secret_is_in_a_document() {
+        let mut plan = rich("web1");
+        for item in &mut plan.items {
+            item.sensitive = true;
+        }
+        let text = plan_json(&fleet(vec![plan])).to_string();
+        for secret in ["hunter2", "daemon-reload", "converged", "LimitNOFILE", "/old.png"] {
+            assert!(!text.contains(secret), "{secret}: {text}");
+        }
+        let digest = Digest::of(b"hunter2\n");
+        assert!(!text.contains(digest.as_str()));
+    }
+
+    #[test]
+    fn output_of_a_sensitive_item_is_left_out() {
+        let mut item = rich("web1").items.remove(0);
+        item.sensitive = true;
+        let result = ItemResult::Failed { message: "status 1".into(), output: "hunter2".into() };
+        let text = applied(&item, &result).to_string();
+        assert!(text.contains("status 1") && !text.contains("hunter2"));
+    }
+}

@@ -1,0 +1,368 @@
+//! A plan for people.
+
+use crate::change::{Sign, body, title};
+use crate::names::fold_names;
+use crate::packages::transaction;
+use crate::text::{Line, Look, Text, Tone};
+use converge_engine::{FleetPlan, HostResult, LostHost, Purpose};
+use converge_planner::{HostPlan, Item, Outcome, PlannedChange, Summary};
+use converge_resource::{Content, Digest};
+use std::collections::BTreeMap;
+
+const ROLE: usize = 2;
+const ITEM: usize = 4;
+const BODY: usize = 8;
+
+/// The whole plan: hosts with the same plan together, a summary at the end.
+pub fn plan(fleet: &FleetPlan, look: &Look) -> Text {
+    let mut text = Text::new();
+    push_purpose(&mut text, &fleet.purpose);
+    for warning in &fleet.warnings {
+        text.prose(0, Tone::Warn, "warning: ", warning);
+    }
+    let mut groups: Vec<(Text, Vec<&HostPlan>)> = Vec::new();
+    for plan in fleet.planned() {
+        let drawn = host_body(plan, look);
+        match groups.iter_mut().find(|(t, p)| *t == drawn && p.iter().all(|p| p.summary() == plan.summary()))
+        {
+            Some((_, hosts)) => hosts.push(plan),
+            None => groups.push((drawn, vec![plan])),
+        }
+    }
+    // What needs no reading comes first and shortest.
+    groups.sort_by_key(|(drawn, _)| !drawn.is_empty());
+    for (drawn, hosts) in groups {
+        text.gap();
+        let names: Vec<&str> = hosts.iter().map(|h| h.host.as_str()).collect();
+        let summary = hosts.first().map(|h| h.summary()).unwrap_or_default();
+        text.push(host_header(&names, summary));
+        text.append(drawn);
+    }
+    push_lost(&mut text, fleet);
+    text.gap();
+    text.push(total(fleet));
+    text
+}
+
+/// One resolved item of a host during an apply: as in the plan, below the host's name.
+pub(crate) fn resolved(host: &str, item: &Item, contents: &BTreeMap<Digest, Content>, look: &Look) -> Text {
+    let mut text = Text::new();
+    let mut drawn = item_text(item, contents, look);
+    if drawn.is_empty() {
+        drawn.push(Line::at(ITEM).faint(format!("= {} · as declared", item.address)));
+    }
+    text.push(Line::at(0).say(Tone::Strong, host).faint(" · known now"));
+    text.append(drawn);
+    text
+}
+
+fn push_purpose(text: &mut Text, purpose: &Purpose) {
+    let Purpose::Rollback(runs) = purpose else { return };
+    let mut by_run: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (host, run) in runs {
+        match by_run.iter_mut().find(|(r, _)| r == run) {
+            Some((_, hosts)) => hosts.push(host),
+            None => by_run.push((run, vec![host])),
+        }
+    }
+    if by_run.is_empty() {
+        text.push(Line::at(0).say(Tone::Strong, "Rollback").plain(": no host has a run to roll back"));
+    }
+    for (run, hosts) in by_run {
+        let line = Line::at(0)
+            .say(Tone::Strong, "Rollback")
+            .plain(" to the state before run ")
+            .say(Tone::Strong, run);
+        text.push(line.faint(format!(" on {}", fold_names(&hosts))).fold(2));
+    }
+}
+
+fn host_header(names: &[&str], summary: Summary) -> Line {
+    let mut line = Line::at(0).say(Tone::Strong, fold_names(names)).faint(" · ").fold(2);
+    if names.len() > 1 {
+        line = line.faint(format!("{} hosts, each: ", names.len()));
+    }
+    push_counts(line, summary, &[])
+}
+
+fn push_counts(mut line: Line, s: Summary, lost: &[String]) -> Line {
+    let pending = s.changed + s.deferred + s.failed + s.refused;
+    let mut parts: Vec<(Tone, String)> = Vec::new();
+    if s.changed > 0 {
+        parts.push((Tone::Change, format!("{} to change", s.changed)));
+    }
+    if s.deferred > 0 {
+        parts.push((Tone::Change, format!("{} deferred", s.deferred)));
+    }
+    if s.failed > 0 {
+        parts.push((Tone::Bad, format!("{} wrong", s.failed)));
+    }
+    if s.refused > 0 {
+        parts.push((Tone::Bad, format!("{} refused", s.refused)));
+    }
+    if pending == 0 && s.unchanged + s.skipped > 0 {
+        parts.push((Tone::Good, "nothing to change".to_owned()));
+    }
+    if s.unchanged > 0 {
+        parts.push((Tone::Plain, format!("{} as declared", s.unchanged)));
+    }
+    if s.skipped > 0 {
+        parts.push((Tone::Faint, format!("{} not for this host", s.skipped)));
+    }
+    parts.extend(lost.iter().map(|l| (Tone::Bad, l.clone())));
+    if parts.is_empty() {
+        parts.push((Tone::Good, "nothing to do".to_owned()));
+    }
+    for (i, (tone, part)) in parts.into_iter().enumerate() {
+        line = line.plain(if i > 0 { ", " } else { "" }).say(tone, part);
+    }
+    line
+}
+
+fn total(fleet: &FleetPlan) -> Line {
+    let mut sum = Summary::default();
+    for s in fleet.planned().map(HostPlan::summary) {
+        sum.unchanged += s.unchanged;
+        sum.changed += s.changed;
+        sum.deferred += s.deferred;
+        sum.skipped += s.skipped;
+        sum.failed += s.failed;
+        sum.refused += s.refused;
+    }
+    let lost = |unreachable: bool| {
+        let is = |r: &HostResult| matches!(r, HostResult::Lost(l) if l.unreachable == unreachable);
+        fleet.hosts.iter().filter(|h| is(&h.result)).count()
+    };
+    let hosts = count(fleet.hosts.len(), "host");
+    let line = Line::at(0).say(Tone::Strong, format!("{hosts}: ")).fold(2);
+    let parts = [(lost(true), "unreachable"), (lost(false), "refused")];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, word)| format!("{} {word}", count(*n, "host")))
+        .collect();
+    push_counts(line, sum, &parts)
+}
+
+/// `1 host`, `3 hosts`
+pub(crate) fn count(n: usize, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+fn push_lost(text: &mut Text, fleet: &FleetPlan) {
+    let mut groups: Vec<(&LostHost, Vec<&str>)> = Vec::new();
+    for host in &fleet.hosts {
+        if let HostResult::Lost(lost) = &host.result {
+            match groups.iter_mut().find(|(l, _)| *l == lost) {
+                Some((_, hosts)) => hosts.push(&host.host),
+                None => groups.push((lost, vec![&host.host])),
+            }
+        }
+    }
+    for (lost, hosts) in groups {
+        text.gap();
+        text.append(lost_host(&fold_names(&hosts), lost));
+    }
+}
+
+/// A host that is out of the run: why, and what to do.
+pub(crate) fn lost_host(names: &str, lost: &LostHost) -> Text {
+    let mut text = Text::new();
+    let word = if lost.unreachable { "unreachable" } else { "refused" };
+    text.push(Line::at(0).say(Tone::Strong, names).faint(" · ").say(Tone::Bad, word).fold(2));
+    text.append(lost_why(lost, 2));
+    text
+}
+
+/// Why a host is out of the run, and what to do.
+pub(crate) fn lost_why(lost: &LostHost, indent: usize) -> Text {
+    let mut text = Text::new();
+    text.prose(indent, Tone::Plain, "", &lost.message);
+    if let Some(help) = &lost.help {
+        text.prose(indent, Tone::Plain, "help: ", help);
+    }
+    text
+}
+
+/// All items of a host that are to be shown, by role. Empty when nothing is.
+fn host_body(plan: &HostPlan, look: &Look) -> Text {
+    let mut roles: Vec<(&str, Text)> = Vec::new();
+    for item in &plan.items {
+        let drawn = item_text(item, &plan.contents, look);
+        if drawn.is_empty() {
+            continue;
+        }
+        match roles.iter_mut().find(|(r, _)| *r == item.role) {
+            Some((_, text)) => text.append(drawn),
+            None => roles.push((&item.role, drawn)),
+        }
+    }
+    let mut text = Text::new();
+    for (role, drawn) in roles {
+        text.push(Line::at(ROLE).say(Tone::Place, role));
+        text.append(drawn);
+    }
+    text
+}
+
+/// Its name as the user wrote it, with the key of `for_each`.
+fn label(item: &Item) -> &str {
+    item.address.strip_prefix(&item.role).and_then(|r| r.strip_prefix('/')).unwrap_or(&item.name)
+}
+
+fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look: &Look) -> Text {
+    let mut text = Text::new();
+    let head =
+        |sign: &str, tone: Tone| Line::at(ITEM).say(tone, format!("{sign} ")).say(Tone::Strong, label(item));
+    match &item.outcome {
+        Outcome::Unchanged if look.verbose => {
+            text.push(head("=", Tone::Good).faint(format!(" · {} as declared", item.kind)));
+        }
+        Outcome::Skipped(why) if look.verbose => {
+            text.push(head("·", Tone::Faint).faint(format!(" · not for this host: {why}")).fold(6));
+        }
+        Outcome::Unchanged | Outcome::Skipped(_) => return text,
+        Outcome::Adopt(_) => {
+            text.push(head("=", Tone::Good).faint(" · adopt: as declared, only a record is written").fold(6));
+        }
+        Outcome::Changed(changes) => push_changed(&mut text, item, changes, contents, look),
+        Outcome::Deferred { wait, objects } => {
+            text.push(head("?", Tone::Change).faint(format!(" · {} deferred", item.kind)));
+            let lead = if wait.item.is_empty() {
+                "waits: ".to_owned()
+            } else {
+                format!("waits for {}: ", wait.item)
+            };
+            text.prose(BODY, Tone::Plain, &lead, &wait.reason);
+            if !objects.is_empty() && !item.sensitive {
+                let names: Vec<String> = objects
+                    .iter()
+                    .filter(|o| o.kind != "command")
+                    .map(|o| format!("{} {}", o.kind, o.key))
+                    .collect();
+                text.push(Line::at(BODY).faint(format!("may change {}", names.join(", "))).fold(BODY + 2));
+            }
+        }
+        Outcome::Refused(why) => {
+            text.push(head("✗", Tone::Bad).faint(format!(" · {} ", item.kind)).say(Tone::Bad, "is refused"));
+            text.prose(BODY, Tone::Plain, "", why);
+        }
+        Outcome::Failed(problem) => {
+            text.push(
+                head("✗", Tone::Bad).faint(format!(" · {} ", item.kind)).say(Tone::Bad, "is wrong here"),
+            );
+            text.prose(BODY, Tone::Plain, "", &problem.message);
+            let at = problem.at.as_deref().unwrap_or(&item.origin);
+            let pointer = problem.pointer.trim_start_matches('/').replace('/', ".");
+            let what = if pointer.is_empty() { String::new() } else { format!(" ({pointer})") };
+            text.push(Line::at(BODY).faint(format!("at {at}{what}")));
+            if let Some(help) = &problem.help {
+                text.prose(BODY, Tone::Plain, "help: ", help);
+            }
+        }
+    }
+    if look.verbose && !matches!(item.outcome, Outcome::Failed(_)) {
+        text.push(Line::at(BODY).faint(format!("at {}", item.origin)));
+    }
+    for note in &item.notes {
+        text.prose(BODY, Tone::Faint, "note: ", note);
+    }
+    text
+}
+
+fn push_changed(
+    text: &mut Text,
+    item: &Item,
+    changes: &[PlannedChange],
+    contents: &BTreeMap<Digest, Content>,
+    look: &Look,
+) {
+    let sign = Sign::of_all(changes.iter().map(|c| &c.change));
+    let head = Line::at(ITEM).say(sign.tone(), format!("{} ", sign.mark())).say(Tone::Strong, label(item));
+    let (packages, others): (Vec<&PlannedChange>, Vec<&PlannedChange>) =
+        changes.iter().partition(|c| c.change.object.kind == "package");
+    let alone = others.len() == 1 && packages.is_empty();
+    match others.first() {
+        Some(one) if alone => {
+            text.push(head.faint(" · ").plain(title(&one.change, item.sensitive)).fold(BODY));
+            text.append(body(one, item.sensitive, contents, BODY, look));
+        }
+        _ => {
+            text.push(head.faint(format!(" · {}", item.kind)));
+            text.append(transaction(&packages, BODY));
+            for one in &others {
+                let sign = Sign::of(&one.change);
+                let line = Line::at(BODY).say(sign.tone(), format!("{} ", sign.mark()));
+                text.push(line.plain(title(&one.change, item.sensitive)).fold(BODY + 2));
+                text.append(body(one, item.sensitive, contents, BODY + 4, look));
+            }
+        }
+    }
+    if changes.iter().any(|c| c.opaque) {
+        text.push(
+            Line::at(BODY)
+                .faint("runs foreign code: later items are checked against what it leaves")
+                .fold(BODY + 2),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{fleet, idle, lost, rich, small};
+
+    fn plain(fleet: &FleetPlan) -> String {
+        plan(fleet, &Look::PLAIN).draw(&Look::PLAIN)
+    }
+
+    #[test]
+    fn one_of_everything() {
+        insta::assert_snapshot!(plain(&fleet(vec![rich("web1")])));
+    }
+
+    #[test]
+    fn one_of_everything_coloured_and_narrow() {
+        let look = Look { color: true, width: Some(64), verbose: false };
+        insta::assert_snapshot!(plan(&fleet(vec![rich("web1")]), &look).draw(&look));
+    }
+
+    #[test]
+    fn equal_hosts_are_folded() {
+        let mut plans: Vec<HostPlan> = (1..=20).map(|n| small(&format!("gpu{n:02}"))).collect();
+        plans.extend([idle("db1"), idle("db2")]);
+        let mut fleet = fleet(plans);
+        fleet.hosts.extend([lost("gpu21", true), lost("gpu22", true), lost("bad", false)]);
+        fleet.warnings.push("the pattern `gup*` matches no host".into());
+        insta::assert_snapshot!(plain(&fleet));
+    }
+
+    #[test]
+    fn verbose_shows_what_stays() {
+        let look = Look { verbose: true, ..Look::PLAIN };
+        let drawn = plan(&fleet(vec![small("a")]), &look).draw(&look);
+        assert!(
+            drawn.contains("    = time zone · link as declared\n        at roles/motd/role.yaml:13\n"),
+            "{drawn}"
+        );
+        assert!(!plain(&fleet(vec![small("a")])).contains("time zone"));
+    }
+
+    #[test]
+    fn a_rollback_says_to_where() {
+        let mut fleet = fleet(vec![small("a"), small("b")]);
+        fleet.purpose = Purpose::Rollback(vec![("a".into(), "run-1".into()), ("b".into(), "run-1".into())]);
+        assert!(
+            plain(&fleet)
+                .starts_with("Rollback to the state before run run-1 on a, b\n\na, b · 2 hosts, each: ")
+        );
+    }
+
+    #[test]
+    fn nothing_of_a_secret_is_shown() {
+        let drawn = plain(&fleet(vec![rich("web1")]));
+        assert!(drawn.contains("content is sensitive: changes"), "{drawn}");
+        let digest = Digest::of(b"hunter2\n");
+        assert!(!drawn.contains("hunter2") && !drawn.contains(digest.short()), "{drawn}");
+    }
+}

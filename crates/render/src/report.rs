@@ -1,0 +1,202 @@
+//! What an apply did, in the end.
+
+use crate::events::{span, verdict};
+use crate::names::fold_names;
+use crate::plan::{count, lost_why};
+use crate::text::{Line, Text, Tone};
+use converge_engine::{ApplyReport, HostApply, ItemResult};
+use converge_planner::Item;
+
+/// How many items of a report ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub changed: usize,
+    pub unchanged: usize,
+    pub failed: usize,
+    pub refused: usize,
+    pub skipped: usize,
+    pub stopped: usize,
+    pub unknown: usize,
+}
+
+impl Counts {
+    pub(crate) fn of<'a>(results: impl Iterator<Item = &'a ItemResult>) -> Self {
+        let mut c = Self::default();
+        for result in results {
+            match result {
+                ItemResult::Changed => c.changed += 1,
+                ItemResult::Unchanged => c.unchanged += 1,
+                ItemResult::Failed { .. } => c.failed += 1,
+                ItemResult::Refused { .. } => c.refused += 1,
+                ItemResult::Skipped { .. } => c.skipped += 1,
+                ItemResult::Stopped => c.stopped += 1,
+                ItemResult::Unknown { .. } => c.unknown += 1,
+            }
+        }
+        c
+    }
+
+    fn say(self, mut line: Line) -> Line {
+        let parts = [
+            (self.changed, "changed", Tone::Good),
+            (self.unchanged, "as declared already", Tone::Plain),
+            (self.failed, "failed", Tone::Bad),
+            (self.refused, "refused", Tone::Bad),
+            (self.unknown, "unknown", Tone::Bad),
+            (self.skipped, "skipped", Tone::Warn),
+            (self.stopped, "not begun", Tone::Warn),
+        ];
+        let parts: Vec<(Tone, String)> = parts
+            .iter()
+            .filter(|(n, ..)| *n > 0)
+            .map(|(n, word, tone)| (*tone, format!("{n} {word}")))
+            .collect();
+        if parts.is_empty() {
+            return line.plain("nothing was done");
+        }
+        for (i, (tone, part)) in parts.into_iter().enumerate() {
+            line = line.plain(if i > 0 { ", " } else { "" }).say(tone, part);
+        }
+        line
+    }
+}
+
+fn results(host: &HostApply) -> impl Iterator<Item = &ItemResult> {
+    host.items.iter().map(|(_, r)| r)
+}
+
+/// The summary of an apply. `rollback` is the command that puts everything back.
+pub fn applied(report: &ApplyReport, rollback: &str) -> Text {
+    let mut text = Text::new();
+    let mut groups: Vec<(Text, Counts, Vec<&str>)> = Vec::new();
+    for host in &report.hosts {
+        let counts = Counts::of(results(host));
+        let body = host_body(host);
+        match groups.iter_mut().find(|(b, c, _)| *b == body && *c == counts) {
+            Some((.., hosts)) => hosts.push(&host.host),
+            None => groups.push((body, counts, vec![&host.host])),
+        }
+    }
+    for (body, counts, hosts) in groups {
+        let mut line = Line::at(0).say(Tone::Strong, fold_names(&hosts)).faint(" · ").fold(2);
+        if hosts.len() > 1 {
+            line = line.faint(format!("{} hosts, each: ", hosts.len()));
+        }
+        text.push(counts.say(line));
+        text.append(body);
+    }
+    text.gap();
+    let all = Counts::of(report.hosts.iter().flat_map(results));
+    let line = Line::at(0).say(Tone::Strong, format!("{}: ", count(report.hosts.len(), "host")));
+    let mut line = all.say(line).fold(2);
+    let lost = report.hosts.iter().filter(|h| h.lost.is_some()).count();
+    if lost > 0 {
+        line = line.plain(", ").say(Tone::Bad, format!("{lost} out of the run"));
+    }
+    text.push(line.faint(format!(" · run {} · {}", report.run, span(report.took))));
+    if all.stopped > 0 || all.failed > 0 || all.skipped > 0 {
+        text.push(Line::at(0).faint("The next run takes up what is left.").fold(0));
+    }
+    if all.changed > 0 || all.unknown > 0 {
+        text.push(Line::at(0).faint("To put it back: ").plain(rollback).fold(2));
+    }
+    text
+}
+
+/// What went wrong on a host, what was skipped because of it, what is not as planned.
+fn host_body(host: &HostApply) -> Text {
+    let mut text = Text::new();
+    let mut skipped: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (item, result) in &host.items {
+        match result {
+            ItemResult::Failed { message, .. }
+            | ItemResult::Refused { message }
+            | ItemResult::Unknown { message } => {
+                push_problem(&mut text, item, result, message);
+            }
+            ItemResult::Skipped { because } => match skipped.iter_mut().find(|(b, _)| b == because) {
+                Some((_, items)) => items.push(&item.address),
+                None => skipped.push((because, vec![&item.address])),
+            },
+            _ => {}
+        }
+    }
+    for (because, items) in skipped {
+        let line = Line::at(4)
+            .say(Tone::Warn, "- ")
+            .plain(format!("{} skipped because of {because}: ", items.len()));
+        text.push(line.faint(items.join(", ")).fold(6));
+    }
+    for difference in &host.differences {
+        text.prose(4, Tone::Bad, "✗ not as planned: ", difference);
+    }
+    if let Some(lost) = &host.lost {
+        let word = if lost.unreachable { "✗ unreachable" } else { "✗ refused" };
+        text.push(Line::at(4).say(Tone::Bad, word));
+        text.append(lost_why(lost, 6));
+    }
+    text
+}
+
+fn push_problem(text: &mut Text, item: &Item, result: &ItemResult, message: &str) {
+    let (sign, word, tone) = verdict(result);
+    let line = Line::at(4).say(tone, format!("{sign} {word} ")).say(Tone::Strong, item.address.as_str());
+    text.push(line.faint(format!(" · {}", item.origin)).fold(6));
+    text.prose(6, Tone::Plain, "", message);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::rich;
+    use crate::text::Look;
+    use converge_engine::LostHost;
+    use std::time::Duration;
+
+    pub(crate) fn report() -> ApplyReport {
+        let items = rich("x").items;
+        let ended = |results: Vec<ItemResult>| items.iter().cloned().zip(results).collect::<Vec<_>>();
+        let host = |name: &str, results: Vec<ItemResult>| HostApply {
+            host: name.into(),
+            items: ended(results),
+            lost: None,
+            differences: vec![],
+            took: Duration::from_secs(3),
+        };
+        let good = vec![ItemResult::Changed, ItemResult::Changed, ItemResult::Unchanged];
+        let mut bad = host(
+            "db1",
+            vec![
+                ItemResult::Changed,
+                ItemResult::Failed {
+                    message: "mkdir ended with status 1".into(),
+                    output: "no space\n".into(),
+                },
+                ItemResult::Refused { message: "path:/etc/localtime has moved since the plan".into() },
+                ItemResult::Skipped { because: "motd/state directory".into() },
+                ItemResult::Skipped { because: "motd/state directory".into() },
+                ItemResult::Stopped,
+            ],
+        );
+        bad.differences.push("nginx/limits: path:/etc/x is not as planned".into());
+        let mut gone = host("db2", vec![ItemResult::Unknown { message: "the link was lost".into() }]);
+        gone.lost = Some(LostHost { message: "the link was lost".into(), help: None, unreachable: true });
+        ApplyReport {
+            run: "01935a2e".into(),
+            hosts: vec![
+                host("web1", good.clone()),
+                host("web2", good.clone()),
+                host("web3", good),
+                bad,
+                gone,
+            ],
+            took: Duration::from_millis(12_300),
+        }
+    }
+
+    #[test]
+    fn a_run_with_all_sorts_of_ends() {
+        let text = applied(&report(), "converge rollback inventories/prod.yaml");
+        insta::assert_snapshot!(text.draw(&Look::PLAIN));
+    }
+}

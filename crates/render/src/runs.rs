@@ -1,0 +1,163 @@
+//! What can be rolled back to, and what live checks found.
+
+use crate::names::fold_names;
+use crate::plan::{count, lost_host};
+use crate::text::{Line, Text, Tone};
+use converge_engine::{HostSnapshots, HostVerify, Snapshot};
+
+/// The snapshots, run by run, newest first, with the hosts of each.
+pub fn snapshots(all: &[HostSnapshots]) -> Text {
+    let mut text = Text::new();
+    let mut runs: Vec<(&Snapshot, Vec<(&str, &Snapshot)>)> = Vec::new();
+    for host in all {
+        for snapshot in &host.runs {
+            match runs.iter_mut().find(|(s, _)| s.run == snapshot.run) {
+                Some((_, hosts)) => hosts.push((&host.host, snapshot)),
+                None => runs.push((snapshot, vec![(&host.host, snapshot)])),
+            }
+        }
+    }
+    runs.sort_by(|(a, _), (b, _)| b.time.cmp(&a.time).then_with(|| b.run.cmp(&a.run)));
+    for (snapshot, hosts) in &runs {
+        text.gap();
+        let line = Line::at(0).say(Tone::Strong, snapshot.run.as_str()).plain(format!("  {}", snapshot.time));
+        text.push(line.faint(format!("  {} · {}", snapshot.purpose, snapshot.operator)).fold(2));
+        let mut same: Vec<(String, Vec<&str>)> = Vec::new();
+        for (host, s) in hosts {
+            let told = told(s);
+            match same.iter_mut().find(|(t, _)| *t == told) {
+                Some((_, names)) => names.push(host),
+                None => same.push((told, vec![host])),
+            }
+        }
+        for (told, names) in same {
+            text.push(Line::at(2).plain(fold_names(&names)).faint(" · ").plain(told).fold(4));
+        }
+    }
+    let none: Vec<&str> =
+        all.iter().filter(|h| h.runs.is_empty() && h.lost.is_none()).map(|h| h.host.as_str()).collect();
+    if !none.is_empty() {
+        text.gap();
+        text.push(Line::at(0).plain(fold_names(&none)).faint(" · no snapshot").fold(2));
+    }
+    for host in all {
+        if let Some(lost) = &host.lost {
+            text.gap();
+            text.append(lost_host(&host.host, lost));
+        }
+    }
+    text
+}
+
+fn told(snapshot: &Snapshot) -> String {
+    let mut told = count(snapshot.changes, "change");
+    if !snapshot.finished {
+        told.push_str(", did not end by itself");
+    }
+    if let Some(by) = &snapshot.rolled_back_by {
+        told.push_str(&format!(", rolled back by {by}"));
+    }
+    told
+}
+
+/// The live checks, host by host; hosts with the same results together.
+pub fn verified(all: &[HostVerify], verbose: bool) -> Text {
+    let mut text = Text::new();
+    let mut groups: Vec<(&HostVerify, Vec<&str>)> = Vec::new();
+    for host in all {
+        match groups.iter_mut().find(|(h, _)| h.checks == host.checks && h.lost == host.lost) {
+            Some((_, names)) => names.push(&host.host),
+            None => groups.push((host, vec![&host.host])),
+        }
+    }
+    for (host, names) in groups {
+        let names = fold_names(&names);
+        if let Some(lost) = &host.lost {
+            text.append(lost_host(&names, lost));
+            continue;
+        }
+        let bad = host.checks.iter().filter(|(_, why)| why.is_some()).count();
+        let good = host.checks.len() - bad;
+        let mut line = Line::at(0).say(Tone::Strong, names).faint(" · ").fold(2);
+        line = match (good, bad) {
+            (0, 0) => line.plain("no checks"),
+            (good, 0) => line.say(
+                Tone::Good,
+                format!("{} {}", count(good, "check"), if good == 1 { "holds" } else { "hold" }),
+            ),
+            (good, bad) => line.say(Tone::Bad, format!("{bad} of {} failed", count(good + bad, "check"))),
+        };
+        text.push(line);
+        for (address, why) in &host.checks {
+            match why {
+                Some(why) => {
+                    text.push(Line::at(4).say(Tone::Bad, "✗ ").say(Tone::Strong, address.as_str()));
+                    text.prose(6, Tone::Plain, "", why);
+                }
+                None if verbose => text.push(Line::at(4).say(Tone::Good, "✓ ").plain(address.as_str())),
+                None => {}
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::Look;
+    use converge_engine::LostHost;
+
+    fn snapshot(run: &str, time: &str) -> Snapshot {
+        Snapshot {
+            run: run.into(),
+            time: time.into(),
+            operator: "ada@desk".into(),
+            purpose: "converge".into(),
+            changes: 12,
+            finished: true,
+            rolled_back_by: None,
+        }
+    }
+
+    #[test]
+    fn snapshots_are_listed_by_run() {
+        let old = snapshot("r1", "2026-11-20T08:00:00Z");
+        let mut back = snapshot("r2", "2026-11-21T08:00:00Z");
+        back.rolled_back_by = Some("r3".into());
+        let mut cut = back.clone();
+        cut.finished = false;
+        cut.changes = 1;
+        let host = |name: &str, runs: Vec<Snapshot>| HostSnapshots { host: name.into(), runs, lost: None };
+        let mut all = vec![
+            host("web1", vec![back.clone(), old.clone()]),
+            host("web2", vec![back.clone(), old.clone()]),
+            host("web3", vec![back, old]),
+            host("db1", vec![cut]),
+            host("db2", vec![]),
+        ];
+        all.push(HostSnapshots {
+            host: "db3".into(),
+            runs: vec![],
+            lost: Some(LostHost { message: "no answer".into(), help: None, unreachable: true }),
+        });
+        insta::assert_snapshot!(snapshots(&all).draw(&Look::PLAIN));
+    }
+
+    #[test]
+    fn failed_checks_say_why() {
+        let host = |name: &str, checks: Vec<(String, Option<String>)>| HostVerify {
+            host: name.into(),
+            checks,
+            lost: None,
+        };
+        let good = vec![("nginx/answers".to_owned(), None)];
+        let bad = vec![
+            ("nginx/answers".to_owned(), None),
+            ("nginx/port".to_owned(), Some("nothing listens on 80".to_owned())),
+        ];
+        let all = [host("a", good.clone()), host("b", good), host("c", bad), host("d", vec![])];
+        insta::assert_snapshot!(verified(&all, false).draw(&Look::PLAIN));
+        assert!(verified(&all, true).draw(&Look::PLAIN).contains("    ✓ nginx/answers\n"));
+    }
+}

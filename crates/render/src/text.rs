@@ -1,0 +1,325 @@
+//! Text as lines of toned words, drawn with or without colour, folded to a width.
+//!
+//! Everything that a renderer shows goes through [`Text::draw`]: what a host or a file said can therefore never send a control
+//! sequence to the terminal.
+
+use owo_colors::Style;
+use std::fmt::Write as _;
+
+/// How text is to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Colours and underlines, as ANSI escapes.
+    pub color: bool,
+    /// Columns after which prose is folded; `None` never folds (pipes).
+    pub width: Option<usize>,
+    /// Show what is usually only counted.
+    pub verbose: bool,
+}
+
+impl Look {
+    /// For pipes and files: no colour, no folding.
+    pub const PLAIN: Self = Self { color: false, width: None, verbose: false };
+}
+
+/// What a piece of text means; its colour follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tone {
+    /// Nothing special.
+    Plain,
+    /// A name to find again.
+    Strong,
+    /// Less important.
+    Faint,
+    /// New.
+    Add,
+    /// The new words of a changed line.
+    AddWord,
+    /// Gone.
+    Remove,
+    /// The old words of a changed line.
+    RemoveWord,
+    /// Changed.
+    Change,
+    /// Wants attention.
+    Warn,
+    /// Wrong.
+    Bad,
+    /// In order.
+    Good,
+    /// Where in a file: hunk headers.
+    Place,
+}
+
+impl Tone {
+    fn style(self) -> Option<Style> {
+        let style = Style::new();
+        Some(match self {
+            Self::Plain => return None,
+            Self::Strong => style.bold(),
+            Self::Faint => style.dimmed(),
+            Self::Add | Self::Good => style.green(),
+            Self::AddWord => style.green().bold().underline(),
+            Self::Remove => style.red(),
+            Self::RemoveWord => style.red().bold().underline(),
+            Self::Change | Self::Warn => style.yellow(),
+            Self::Bad => style.red().bold(),
+            Self::Place => style.cyan(),
+        })
+    }
+}
+
+/// One line: an indent and toned words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Line {
+    indent: usize,
+    /// Columns of the continuation lines when the line may be folded.
+    hang: Option<usize>,
+    spans: Vec<(Tone, String)>,
+}
+
+impl Default for Tone {
+    fn default() -> Self {
+        Self::Plain
+    }
+}
+
+impl Line {
+    /// An empty line that begins at this column.
+    pub fn at(indent: usize) -> Self {
+        Self { indent, ..Self::default() }
+    }
+
+    /// Adds text.
+    #[must_use]
+    pub fn say(mut self, tone: Tone, text: impl Into<String>) -> Self {
+        let text = text.into();
+        if !text.is_empty() {
+            self.spans.push((tone, text));
+        }
+        self
+    }
+
+    /// Adds text in the plain tone.
+    #[must_use]
+    pub fn plain(self, text: impl Into<String>) -> Self {
+        self.say(Tone::Plain, text)
+    }
+
+    /// Adds faint text.
+    #[must_use]
+    pub fn faint(self, text: impl Into<String>) -> Self {
+        self.say(Tone::Faint, text)
+    }
+
+    /// Lets the line be folded at blanks; the rest goes on at this column.
+    #[must_use]
+    pub fn fold(mut self, hang: usize) -> Self {
+        self.hang = Some(hang);
+        self
+    }
+
+    /// Columns without the indent.
+    pub fn width(&self) -> usize {
+        self.spans.iter().map(|(_, t)| columns(t)).sum()
+    }
+}
+
+/// Lines, one below the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Text {
+    lines: Vec<Line>,
+}
+
+impl Text {
+    /// No line yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a line.
+    pub fn push(&mut self, line: Line) {
+        self.lines.push(line);
+    }
+
+    /// Adds an empty line, unless the text is empty or ends with one.
+    pub fn gap(&mut self) {
+        if self.lines.last().is_some_and(|l| !l.spans.is_empty()) {
+            self.lines.push(Line::default());
+        }
+    }
+
+    /// Adds all lines of another text.
+    pub fn append(&mut self, other: Self) {
+        self.lines.extend(other.lines);
+    }
+
+    /// Adds text of one tone that may hold line ends: `lead` before its first line, the others below it.
+    pub fn prose(&mut self, indent: usize, tone: Tone, lead: &str, text: &str) {
+        // Below a long lead there would be no room.
+        let hang = indent + if columns(lead) > 14 { 2 } else { columns(lead) };
+        for (i, part) in text.trim_end().split('\n').enumerate() {
+            let part = part.trim_end_matches('\r');
+            let line = if i == 0 { Line::at(indent).say(tone, lead) } else { Line::at(hang) };
+            self.push(line.say(tone, part).fold(hang));
+        }
+    }
+
+    /// True without any line.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// The text as the look wants it; every line ends with a newline.
+    pub fn draw(&self, look: &Look) -> String {
+        let mut out = String::new();
+        for line in &self.lines {
+            draw_line(&mut out, line, look);
+        }
+        out
+    }
+}
+
+fn draw_line(out: &mut String, line: &Line, look: &Look) {
+    let limit = match (line.hang, look.width) {
+        (Some(_), Some(width)) => width.max(40),
+        _ => usize::MAX,
+    };
+    let hang = line.hang.unwrap_or(0);
+    if line.spans.is_empty() {
+        out.push('\n');
+        return;
+    }
+    push_blanks(out, line.indent);
+    let mut column = line.indent;
+    for (tone, text) in &line.spans {
+        let text = visible(text);
+        // What is painted at once, up to a fold. Blanks are held back until a word follows: they vanish at a fold.
+        let mut run = String::new();
+        let mut held = "";
+        for word in words(&text) {
+            let width = columns(word);
+            if limit == usize::MAX {
+                run.push_str(word);
+            } else if word.starts_with(' ') {
+                held = word;
+            } else if column + held.len() + width > limit && column > hang {
+                paint(out, *tone, &run, look.color);
+                run.clear();
+                out.push('\n');
+                push_blanks(out, hang);
+                run.push_str(word);
+                column = hang + width;
+                held = "";
+            } else {
+                run.push_str(held);
+                run.push_str(word);
+                column += held.len() + width;
+                held = "";
+            }
+        }
+        run.push_str(held);
+        column += held.len();
+        paint(out, *tone, &run, look.color);
+    }
+    out.push('\n');
+}
+
+fn push_blanks(out: &mut String, count: usize) {
+    out.extend(std::iter::repeat_n(' ', count));
+}
+
+/// Cuts into words and the blanks between them.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let blank = first == ' ';
+        let end = rest.find(|c| (c == ' ') != blank).unwrap_or(rest.len());
+        let (word, tail) = rest.split_at_checked(end)?;
+        rest = tail;
+        Some(word)
+    })
+}
+
+fn paint(out: &mut String, tone: Tone, text: &str, color: bool) {
+    match tone.style().filter(|_| color && !text.is_empty()) {
+        // Writing to a string cannot fail.
+        Some(style) => {
+            let _infallible = write!(out, "{}{text}{}", style.prefix_formatter(), style.suffix_formatter());
+        }
+        None => out.push_str(text),
+    }
+}
+
+/// Makes control characters and characters that turn the reading direction visible.
+pub(crate) fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\t' => out.push(c),
+            '\u{0}'..='\u{1f}' => out.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}')),
+            '\u{7f}' => out.push('\u{2421}'),
+            '\u{80}'..='\u{9f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' => {
+                let _infallible = write!(out, "\\u{{{:x}}}", u32::from(c));
+            }
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// Columns that a terminal needs. Wide characters count as two.
+pub(crate) fn columns(text: &str) -> usize {
+    text.chars()
+        .map(|c| match u32::from(c) {
+            0x300..=0x36f => 0,
+            0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f => 2,
+            0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x1f300..=0x1faff | 0x20000..=0x3fffd => 2,
+            _ => 1,
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NARROW: Look = Look { color: false, width: Some(40), verbose: false };
+
+    #[test]
+    fn prose_is_folded_under_itself() {
+        let mut text = Text::new();
+        text.prose(
+            4,
+            Tone::Plain,
+            "help: ",
+            "write the path of the file as an absolute path\nor leave it out",
+        );
+        assert_eq!(
+            text.draw(&NARROW),
+            "    help: write the path of the file as\n          an absolute path\n          or leave it out\n"
+        );
+        assert_eq!(text.draw(&Look::PLAIN).lines().count(), 2);
+    }
+
+    #[test]
+    fn a_host_cannot_write_to_the_terminal() {
+        let mut text = Text::new();
+        text.push(Line::at(0).plain("a\u{1b}[2Jb\rc\u{9b}d\u{202e}e\u{7f}"));
+        let colored = Look { color: true, ..Look::PLAIN };
+        assert_eq!(text.draw(&colored), "a\u{241b}[2Jb\u{240d}c\\u{9b}d\\u{202e}e\u{2421}\n");
+    }
+
+    #[test]
+    fn colour_is_only_where_it_is_wanted() {
+        let line = Line::at(2).say(Tone::Add, "+").plain(" x");
+        let text = Text { lines: vec![line] };
+        assert_eq!(text.draw(&Look::PLAIN), "  + x\n");
+        assert_eq!(text.draw(&Look { color: true, ..Look::PLAIN }), "  \u{1b}[32m+\u{1b}[0m x\n");
+    }
+}
