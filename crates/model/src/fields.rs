@@ -1,11 +1,7 @@
 //! Reading maps by hand, so that one pass reports every key that is wrong.
 
 use converge_syntax::{Diagnostic, Diagnostics, Node, Spanned, Value, did_you_mean};
-
-/// Is any template syntax in this text?
-pub(crate) fn is_template(text: &str) -> bool {
-    text.contains("{{") || text.contains("{%") || text.contains("{#")
-}
+pub(crate) use converge_template::is_template;
 
 /// Is any template syntax in this value, keys included?
 pub(crate) fn has_template(node: &Node) -> bool {

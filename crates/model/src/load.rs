@@ -1,7 +1,7 @@
 //! Loading a project: everything is read, then everything is checked, and all complaints are told at once.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_syntax::{Diagnostic, Diagnostics, Span};
@@ -59,6 +59,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
         errors: HostErrors::new(),
         needs: BTreeMap::new(),
         files: Files::default(),
+        hostvars: Mutex::default(),
     };
     // A role with errors of its own would bring follow-up complaints about every host.
     for used in inner.hosts.values_mut() {
@@ -430,10 +431,13 @@ fn check_hosts(inner: &Arc<Inner>, errors: &mut HostErrors) -> BTreeMap<String, 
     let hosts: Vec<&String> = inner.hosts.keys().collect();
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(8);
     let share = hosts.len().div_ceil(workers).max(8);
+    // One for all hosts, which then share `hostvars`.
+    let facts = Facts::none();
+    let facts = &facts;
     let mut needs = BTreeMap::new();
     std::thread::scope(|threads| {
         let work = |part: &[&String]| -> Vec<(String, Needs, Diagnostics)> {
-            part.iter().map(|host| check_host(inner, host)).collect()
+            part.iter().map(|host| check_host(inner, host, facts)).collect()
         };
         let running: Vec<_> = hosts.chunks(share).map(|part| threads.spawn(move || work(part))).collect();
         for (host, need, found) in running.into_iter().filter_map(|thread| thread.join().ok()).flatten() {
@@ -446,9 +450,9 @@ fn check_hosts(inner: &Arc<Inner>, errors: &mut HostErrors) -> BTreeMap<String, 
     needs
 }
 
-fn check_host(inner: &Arc<Inner>, host: &str) -> (String, Needs, Diagnostics) {
+fn check_host(inner: &Arc<Inner>, host: &str, facts: &Facts) -> (String, Needs, Diagnostics) {
     let registered = Registered::new();
-    let plan = inner.clone().host_plan(host, &Facts::none(), &registered);
+    let plan = inner.clone().host_plan(host, facts, &registered);
     let mut found = plan.errors.clone();
     let mut needs = Needs::default();
     for used in &plan.roles {

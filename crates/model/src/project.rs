@@ -1,10 +1,11 @@
 //! Inventory, playbook and roles together: what is declared, for which hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_syntax::{Diagnostics, Node, Span, Spanned};
+use converge_template::HostScopes;
 use indexmap::IndexMap;
 
 use crate::catalog::KindCatalog;
@@ -90,6 +91,8 @@ pub(crate) struct Inner {
     pub errors: HostErrors,
     pub needs: BTreeMap<String, Needs>,
     pub files: Files,
+    /// The `hostvars` that belong to the facts of the last call: all hosts share what is rendered in it.
+    pub hostvars: Mutex<Option<(Facts, Arc<dyn HostScopes>)>>,
 }
 
 impl Project {
@@ -198,7 +201,7 @@ impl Project {
 
 impl Inner {
     pub(crate) fn host_plan(self: Arc<Self>, host: &str, facts: &Facts, registered: &Registered) -> HostPlan {
-        let hosts = hostvars(&self.shared, facts);
+        let hosts = self.hostvars(facts);
         let mut errors = Diagnostics::new();
         let mut roles = Vec::new();
         for used in self.hosts.get(host).into_iter().flatten() {
@@ -222,6 +225,18 @@ impl Inner {
         }
         let scope = host_scope(&self.shared, facts, &hosts, host);
         HostPlan { host: host.to_owned(), roles, errors, scope }
+    }
+
+    fn hostvars(&self, facts: &Facts) -> Arc<dyn HostScopes> {
+        let mut last = self.hostvars.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((known, hosts)) if known.is_same_as(facts) => hosts.clone(),
+            _ => {
+                let hosts = hostvars(&self.shared, facts);
+                *last = Some((facts.clone(), hosts.clone()));
+                hosts
+            }
+        }
     }
 
     pub(crate) fn play_use(&self, used: &Used) -> Option<(&Play, &RoleRef)> {

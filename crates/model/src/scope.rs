@@ -45,6 +45,11 @@ impl Facts {
         Self(Arc::new(facts.into_iter().map(node).collect()))
     }
 
+    /// Is this the same collection, not only an equal one?
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Was this host asked?
     pub fn has(&self, host: &str) -> bool {
         self.0.contains_key(host)

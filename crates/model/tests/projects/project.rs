@@ -510,3 +510,19 @@ fn how_hosts_are_reached_may_be_templated() {
             .contains("before the host is reached, and reads facts")
     );
 }
+
+/// Every host looks at every other one: what is rendered for one must serve all.
+#[test]
+fn a_large_fleet_loads() {
+    let world = World::new();
+    let hosts: String = (0..200).map(|n| format!("    n{n}: {{ansible_host: 10.0.0.{n}}}\n")).collect();
+    world.write("inventories/lab.yaml", &format!("all:\n  hosts:\n{hosts}"));
+    world.write("inventories/group_vars/all.yaml", "address: '{{ ansible_host }}:{{ port }}'\nport: 1\n");
+    world.role(
+        "resources:\n  - name: names\n    file:\n      path: /n\n      content: \"{% for h in groups.all %}{{ hostvars[h].address }}\\n{% endfor %}\"\n",
+    );
+    let project = world.load();
+    let text = ready(&plan(&project, "n199"), "r/names").params["content"].as_str().unwrap().to_owned();
+    assert_eq!(text.lines().count(), 200);
+    assert!(text.ends_with("10.0.0.199:1\n"), "{text}");
+}
