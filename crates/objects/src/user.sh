@@ -15,7 +15,7 @@ cv_see_user() (
   for line in $(printf '%s\n' "$@" | awk -F : -v etc="$CV_ETC" -v shadow="$shadow" '
     BEGIN {
       while ((getline < (etc "/group")) > 0) {
-        gname[$3] = ($3 in gname) ? gname[$3] : $1
+        if (!($3 in gname)) gname[$3] = $1
         n = split($4, m, ",")
         for (i = 1; i <= n; i++) if (m[i] != "") groups[m[i]] = groups[m[i]] "\t" $1
       }
