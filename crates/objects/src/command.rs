@@ -165,3 +165,91 @@ fn facets(state: &CommandState) -> BTreeMap<&'static str, String> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::shells;
+    use proptest::prelude::*;
+
+    fn command(guard: Guard, run: &str, undo: Option<&str>) -> Command {
+        Command { guard, run: run.to_owned(), undo: undo.map(str::to_owned), user: None }
+    }
+
+    proptest! {
+        #[test]
+        fn keys_come_back(arg in "\\PC+", run in "\\PC+", undo in "\\PC*") {
+            let undo = Some(undo).filter(|u| !u.is_empty());
+            let whole = Command { guard: Guard::Unless(arg), run, undo, user: Some("bob".to_owned()) };
+            let back = Command::from_key(&whole.key());
+            prop_assert_eq!(back.map(|c| c.key()), Some(whole.key()));
+        }
+    }
+
+    #[test]
+    fn a_command_runs_until_its_guard_holds_and_its_undo_takes_it_back() {
+        let tools = tempfile::tempdir().unwrap();
+        for shell in shells(tools.path()) {
+            let (root, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let mark = dir.path().join("it's done");
+            let text = mark.to_str().unwrap();
+            let quoted = quote(text);
+            let (run, undo) = (format!("echo ran; : > {quoted}\n"), format!("rm {quoted}"));
+            let guards = [Guard::Creates(text.to_owned()), Guard::Unless(format!("test -e {quoted}"))];
+            for guard in guards {
+                let key = command(guard, &run, Some(&undo)).key();
+                let see = || CommandState::try_from(shell.see::<Command>(root.path(), &key).state).unwrap();
+                assert_eq!(see(), CommandState::Pending, "{}", shell.name);
+                let forward = Command::steps(&[(&key, CommandState::Pending, CommandState::Done)]);
+                assert_eq!(shell.good(root.path(), &forward[0].script, &[], b""), "ran\n");
+                assert_eq!(see(), CommandState::Done);
+                assert_eq!(shell.good(root.path(), &forward[0].script, &[], b""), "", "it ran twice");
+                shell.good(root.path(), "cv_restore_command \"$1\" pending", &[&key], b"");
+                assert_eq!(see(), CommandState::Pending);
+            }
+            let useless = command(Guard::Creates(text.to_owned()), "true", None);
+            let steps = Command::steps(&[(&useless.key(), CommandState::Pending, CommandState::Done)]);
+            let output = shell.run(root.path(), &steps[0].script, &[], b"");
+            assert!(!output.status.success());
+            assert!(String::from_utf8_lossy(&output.stderr).contains("still says that it is pending"));
+            let failing = command(Guard::Creates(text.to_owned()), "echo no; exit 7", None);
+            let steps = Command::steps(&[(&failing.key(), CommandState::Pending, CommandState::Done)]);
+            let output = shell.run(root.path(), &steps[0].script, &[], b"");
+            assert!(String::from_utf8_lossy(&output.stderr).contains("status 7"), "{}", shell.name);
+        }
+    }
+
+    #[test]
+    fn on_change_remembers_what_it_ran_for() {
+        let tools = tempfile::tempdir().unwrap();
+        for shell in shells(tools.path()) {
+            let root = tempfile::tempdir().unwrap();
+            let key = command(Guard::OnChange("role/item".to_owned()), "echo ran", Some("echo back")).key();
+            let never = CommandState::Ran { digest: None };
+            let ran = |d: &str| CommandState::Ran { digest: Some(d.to_owned()) };
+            let see = || CommandState::try_from(shell.see::<Command>(root.path(), &key).state).unwrap();
+            let step = |from: &CommandState, to: &CommandState| {
+                Command::steps(&[(&key, from.clone(), to.clone())]).remove(0).script
+            };
+            assert_eq!(see(), never);
+            assert_eq!(shell.good(root.path(), &step(&never, &ran("a")), &[], b""), "ran\n");
+            assert_eq!(see(), ran("a"));
+            assert_eq!(shell.good(root.path(), &step(&ran("a"), &ran("b")), &[], b""), "ran\n");
+            shell.good(root.path(), "cv_adopt_command \"$1\" 'ran c'", &[&key], b"");
+            assert_eq!(see(), ran("c"));
+            assert_eq!(shell.good(root.path(), &step(&ran("c"), &never), &[], b""), "back\n");
+            assert_eq!(see(), never);
+        }
+    }
+
+    #[test]
+    fn without_an_undo_it_is_irreversible() {
+        let guard = || Guard::Creates("/x".to_owned());
+        let judge =
+            |c: Command| Command::reversibility(&c.key(), &CommandState::Pending, &CommandState::Done);
+        assert_eq!(judge(command(guard(), "x", Some("y"))), Reversibility::Reversible);
+        assert!(matches!(judge(command(guard(), "x", None)), Reversibility::Irreversible(_)));
+        let long = format!("first\n{}", "x".repeat(100));
+        assert_eq!(title(&command(guard(), &long, None).key(), &CommandState::Done), "run: first …");
+    }
+}

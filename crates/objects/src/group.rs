@@ -101,3 +101,23 @@ fn facets(state: &GroupState) -> BTreeMap<&'static str, String> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_lines_and_lines_are_states() {
+        for (state, line) in [
+            (GroupState::Absent, "absent"),
+            (GroupState::Group { gid: Some(50) }, "group 50"),
+            (GroupState::Group { gid: None }, "group ~"),
+        ] {
+            assert_eq!(State::from(state.clone()).line(), line);
+            assert_eq!(GroupState::try_from(State::from_line(line)), Ok(state));
+        }
+        assert!(GroupState::try_from(State::from_line("group many")).is_err());
+        let steps = Group::steps(&[("crew", GroupState::Absent, GroupState::Group { gid: Some(50) })]);
+        assert_eq!(steps[0].script, "cv_apply_group crew 'group 50'");
+    }
+}

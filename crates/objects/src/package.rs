@@ -197,3 +197,114 @@ pub fn parse_simulation(output: &str) -> Result<Vec<AptAction>, AnswerError> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::shells;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn present(version: &str, auto: bool, hold: bool) -> PackageState {
+        PackageState::Present { version: version.to_owned(), auto, hold }
+    }
+
+    #[test]
+    fn states_are_lines_and_lines_are_states() {
+        let broken = PackageState::Broken { status: "half-configured".to_owned() };
+        let config = PackageState::Config { version: "1:2~rc-1".to_owned() };
+        for (state, line) in [
+            (PackageState::Absent, "absent"),
+            (config, "config 1:2~rc-1"),
+            (present("1.2+b1", true, true), "present 1.2+b1 auto hold"),
+            (present("1", false, false), "present 1 manual -"),
+            (broken, "broken half-configured"),
+        ] {
+            assert_eq!(State::from(state.clone()).line(), line);
+            assert_eq!(PackageState::try_from(State::from_line(line)), Ok(state));
+        }
+        assert!(PackageState::try_from(State::from_line("present 1 manual")).is_err());
+        assert!(PackageState::try_from(State::from_line("present 1 manual no")).is_err());
+    }
+
+    #[test]
+    fn all_packages_of_an_item_are_one_transaction() {
+        let steps = Package::steps(&[
+            ("curl", PackageState::Absent, present("8-1", false, false)),
+            ("libcurl4:i386", PackageState::Absent, present("8-1", true, false)),
+            ("wget", present("1", false, false), PackageState::Absent),
+        ]);
+        assert_eq!(steps.len(), 1);
+        assert_eq!(steps[0].title, "install curl libcurl4:i386, remove wget");
+        let words = "curl 'present 8-1 manual -' libcurl4:i386 'present 8-1 auto -' wget absent";
+        assert_eq!(steps[0].script, format!("cv_apply_packages {words}"));
+        assert_eq!(Package::steps(&[]), []);
+    }
+
+    #[test]
+    fn marks_are_no_foreign_code_and_versions_are() {
+        assert!(!Package::opaque(&present("1", true, false), &present("1", false, true)));
+        assert!(Package::opaque(&present("1", false, false), &present("2", false, false)));
+        assert!(Package::opaque(&present("1", false, false), &PackageState::Absent));
+        let shown = Package::attributes(&present("1", true, false), &present("1", false, false));
+        assert_eq!(shown.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["mark"]);
+    }
+
+    #[test]
+    fn a_simulation_is_read() {
+        let install = AptAction::Install { name: "a".to_owned(), version: "1:2-3".to_owned() };
+        let remove = AptAction::Remove { name: "b:i386".to_owned() };
+        let configure = AptAction::Configure { name: "a".to_owned() };
+        assert_eq!(
+            parse_simulation("inst a 1:2-3\nremv b:i386\nconf a\n"),
+            Ok(vec![install, remove, configure])
+        );
+        assert!(parse_simulation("inst a\n").is_err());
+    }
+
+    /// A dpkg-query that knows a few packages, as dpkg prints them.
+    const QUERY: &str = "#!/bin/sh\nprintf '%s\\t%s\\t%s\\t%s\\t%s\\t%s\\n' \\
+dpkg amd64 install ok installed 1.21 \\
+curl amd64 install ok installed 7.88-1 \\
+libc6 amd64 hold ok installed 2.36-9 \\
+libc6 i386 install ok installed 2.36-9 \\
+tzdata all install ok installed 2024a \\
+oldconf amd64 deinstall ok config-files 1:0.1 \\
+half amd64 install ok half-configured 3 \\
+reinst amd64 install reinstreq installed 3 \\
+virtual '' unknown ok not-installed ''\nexit 1\n";
+
+    #[test]
+    fn dpkg_is_read_in_every_shell() {
+        let dir = tempfile::tempdir().unwrap();
+        let tools = dir.path().join("tools");
+        std::fs::create_dir(&tools).unwrap();
+        std::fs::write(tools.join("dpkg-query"), QUERY).unwrap();
+        std::fs::set_permissions(tools.join("dpkg-query"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let marks = "Package: tzdata\nArchitecture: amd64\nAuto-Installed: 1\n\nPackage: libc6\nArchitecture: i386\n\
+                     Auto-Installed: 1\n\nPackage: curl\nArchitecture: amd64\nAuto-Installed: 0\n";
+        std::fs::write(dir.path().join("extended_states"), marks).unwrap();
+        let keys = ["curl", "libc6", "libc6:i386", "tzdata", "oldconf", "half", "reinst", "virtual", "gone"];
+        let wanted = [
+            "present 7.88-1 manual -",
+            "present 2.36-9 manual hold",
+            "present 2.36-9 auto -",
+            "present 2024a auto -",
+            "config 1:0.1",
+            "broken half-configured",
+            "broken reinstreq",
+            "absent",
+            "absent",
+        ];
+        for shell in shells(dir.path()) {
+            let script = format!(
+                "PATH='{}':$PATH; CV_APT_AUTO='{}'; cv_see_package \"$@\"",
+                tools.display(),
+                dir.path().join("extended_states").display()
+            );
+            let seen = Package::parse(&keys, &shell.good(dir.path(), &script, &keys, b""));
+            for (key, line) in keys.iter().zip(wanted) {
+                assert_eq!(seen[*key].as_ref().unwrap().state.line(), line, "{}: {key}", shell.name);
+            }
+        }
+    }
+}

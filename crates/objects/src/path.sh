@@ -1,15 +1,9 @@
 # --- path ---
 
 # hex type and bits, octal mode, uid, gid, size, mtime, owner, group, name. No name of a user holds a colon.
-cv_path_stat() {
-  if [ $# -le 100 ]; then
-    stat -c '%f:%a:%u:%g:%s:%Y:%U:%G:%n' -- "$@"
-  else
-    printf '%s\0' "$@" | xargs -0 stat -c '%f:%a:%u:%g:%s:%Y:%U:%G:%n' --
-  fi
-}
+CV_STAT='%f:%a:%u:%g:%s:%Y:%U:%G:%n'
 
-# The names of the regular files among the lines of cv_path_stat, each with a NUL.
+# The names of the regular files among the lines of stat, each with a NUL.
 cv_path_regular() {
   cv_p_ifs=$IFS
   set -f
@@ -21,9 +15,24 @@ cv_path_regular() {
   set +f
 }
 
-cv_see_path() (
+cv_see_path() (cv_path_look "$@")
+
+# The same for a caller that is a subshell already: a fork costs half a millisecond, and every item looks twice.
+cv_path_look() {
   [ $# -gt 0 ] || return 0
-  stats=$(cv_path_stat "$@" 2>/dev/null)
+  if [ $# -eq 1 ]; then
+    stats=$(stat -c "$CV_STAT" -- "$1" 2>&1) || case $stats in
+    *': No such file or directory' | *': Not a directory')
+      echo '- absent'
+      return 0
+      ;;
+    *) stats= ;;
+    esac
+  elif [ $# -le 100 ]; then
+    stats=$(stat -c "$CV_STAT" -- "$@" 2>/dev/null)
+  else
+    stats=$(printf '%s\0' "$@" | xargs -0 stat -c "$CV_STAT" -- 2>/dev/null)
+  fi
   case "$CV_NL$stats" in
   *"${CV_NL}8"???:*)
     if [ $# -eq 1 ]; then
@@ -46,7 +55,7 @@ cv_see_path() (
   absent=yes
   if [ $have -lt $# ]; then
     reasons=0
-    for line in $(cv_path_stat "$@" 2>&1 >/dev/null); do
+    for line in $(printf '%s\0' "$@" | xargs -0 stat -c %f -- 2>&1 >/dev/null); do
       reasons=$((reasons + 1))
       case $line in
       *': No such file or directory' | *': Not a directory') ;;
@@ -78,7 +87,9 @@ cv_see_path() (
     cv_path_missing "$1"
     shift
   done
-)
+  unset IFS
+  set +f
+}
 
 # A path that stat said nothing of. Reads `absent` of cv_see_path.
 cv_path_missing() {
@@ -141,40 +152,43 @@ cv_path_answer() {
   esac
 }
 
-cv_line_path() { cv_line_of "$(cv_see_path "$1")"; }
+cv_line_path() { cv_line_of "$(cv_path_look "$1")"; }
 
 # Status 3: not kept on purpose, because it is too large.
 cv_save_path() {
   case $2 in
-  'file '*) cv_blob_save "$1" "${2##* }" ;;
+  'file '*)
+    cv_p_size=${2% *}
+    cv_blob_save "$1" "${2##* }" "${cv_p_size##* }"
+    ;;
   esac
 }
 
 cv_restore_path() { cv_apply_path "$1" "$2" </dev/null; }
 
-# cv_blob_save FILE SHA256: keeps a file's content under its digest.
+# cv_blob_save FILE SHA256 SIZE: keeps a file's content under its digest. Status 3: it is too large to be kept.
 cv_blob_save() (
   umask 077
-  [ ! -f "$CV_ROOT/blobs/$2" ] || return 0
-  size=$(stat -c %s -- "$1") || return 1
+  file=$1 digest=$2 size=$3
+  [ ! -f "$CV_ROOT/blobs/$digest" ] || return 0
   [ "$size" -le "${CV_SAVE_LIMIT:-104857600}" ] || {
-    cv_say "$1: $size bytes are above the limit of what is saved"
+    cv_say "$file: $size bytes are above the limit of what is saved"
     return 3
   }
-  mkdir -p "$CV_ROOT/blobs" || return 1
-  set -- "$1" "$2" $(df -Pk "$CV_ROOT/blobs" | sed -n '$p' | tr -s ' ')
-  # $4 blocks, $6 free
-  [ "$((${6:-0} - size / 1024))" -ge "$((${4:-0} / 100 * ${CV_MIN_FREE:-10}))" ] || {
-    cv_say "saving $1 ($size bytes) would leave less than ${CV_MIN_FREE:-10} % of the file system of $CV_ROOT free"
+  [ -d "$CV_ROOT/blobs" ] || mkdir -p "$CV_ROOT/blobs" || return 1
+  # The heading has seven words; then come device, blocks, used, free.
+  set -- $(df -Pk "$CV_ROOT/blobs")
+  [ "$((${11:-0} - size / 1024))" -ge "$((${9:-0} / 100 * ${CV_MIN_FREE:-10}))" ] || {
+    cv_say "saving $file ($size bytes) would leave less than ${CV_MIN_FREE:-10} % of the file system of $CV_ROOT free"
     return 1
   }
-  new=$CV_ROOT/blobs/.$2.new
-  if dd bs=65536 conv=fsync <"$1" >"$new" 2>/dev/null &&
-    [ "$(sha256sum <"$new" | cut -c1-64)" = "$2" ] && mv -f "$new" "$CV_ROOT/blobs/$2"; then
+  new=$CV_ROOT/blobs/.$digest.new
+  if dd bs=65536 conv=fsync <"$file" >"$new" 2>/dev/null && got=$(sha256sum <"$new") &&
+    [ "${got%% *}" = "$digest" ] && mv -f "$new" "$CV_ROOT/blobs/$digest"; then
     return 0
   fi
   rm -f "$new"
-  cv_say "$1: cannot save its content (no room, or it is changing)"
+  cv_say "$file: cannot save its content (no room, or it is changing)"
   return 1
 )
 
@@ -213,7 +227,8 @@ cv_apply_path() {
 # cv_path_own TARGET OWNER GROUP MODE: the target is a path of ours or /proc/self/fd/8.
 cv_path_own() {
   if [ "$2:$3" != "$CV_ME" ] || [ ! -O "$1" ] || [ ! -G "$1" ]; then chown "$2:$3" "$1" || return 1; fi
-  chmod "$4" "$1"
+  # With fewer than five digits GNU chmod would keep the setgid bit of a directory.
+  chmod "0000$4" "$1"
 }
 
 # cv_path_parent PATH: the directory that holds it must be there.
@@ -273,9 +288,9 @@ cv_put_path() (
     return 1
   }
   if [ -n "${5:-}" ]; then
-    got=$(sha256sum <"$CV_NEW" | cut -c1-64)
-    [ "$got" = "$5" ] || {
-      cv_say "$1: the content came through damaged: SHA-256 $got instead of $5"
+    got=$(sha256sum <"$CV_NEW")
+    [ "${got%% *}" = "$5" ] || {
+      cv_say "$1: the content came through damaged: SHA-256 ${got%% *} instead of $5"
       return 1
     }
   fi

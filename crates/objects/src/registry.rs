@@ -32,3 +32,33 @@ pub fn shell_library() -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::shells;
+
+    #[test]
+    fn every_object_is_listed_and_defines_its_functions_in_every_shell() {
+        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap();
+        let mut kinds: Vec<String> = files
+            .map(|f| f.unwrap().path())
+            .filter(|p| p.extension().is_some_and(|e| e == "sh") && p.with_extension("rs").exists())
+            .map(|p| p.file_stem().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        kinds.sort();
+        let mut listed: Vec<&str> = objects().iter().map(|o| o.kind()).collect();
+        listed.sort_unstable();
+        assert_eq!(listed, kinds);
+        let dir = tempfile::tempdir().unwrap();
+        for shell in shells(dir.path()) {
+            for kind in &kinds {
+                let script =
+                    "for f in see line save restore; do command -v cv_${f}_$1 >/dev/null || echo $f; done";
+                assert_eq!(shell.good(dir.path(), script, &[kind], b""), "", "{}: {kind}", shell.name);
+            }
+            assert_eq!(shell.good(dir.path(), ":", &[], b""), "", "the library says or does something");
+        }
+        assert!(object("nothing").is_none());
+    }
+}

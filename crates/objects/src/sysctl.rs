@@ -98,3 +98,49 @@ fn facets(state: &SysctlState) -> BTreeMap<&'static str, String> {
         SysctlState::Value(value) => BTreeMap::from([("value", value.clone())]),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::shells;
+
+    #[test]
+    fn the_running_kernel_is_read_in_every_shell() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = [
+            "kernel.ostype",
+            "kernel.pid_max",
+            "net.ipv4.tcp_rmem",
+            "no.such.key",
+            "kernel",
+            "../../etc.passwd",
+        ];
+        let file = |path: &str| std::fs::read_to_string(path).unwrap();
+        for shell in shells(dir.path()) {
+            let seen = Sysctl::parse(&keys, &shell.good(dir.path(), "cv_see_sysctl \"$@\"", &keys, b""));
+            let state = |key: &str| seen[key].clone().unwrap().state;
+            for (key, path) in
+                [("kernel.ostype", "/proc/sys/kernel/ostype"), ("kernel.pid_max", "/proc/sys/kernel/pid_max")]
+            {
+                assert_eq!(state(key), State::from(SysctlState::value(&file(path))), "{}", shell.name);
+            }
+            assert!(state("no.such.key").is_absent());
+            assert!(seen["kernel"].as_ref().unwrap_err().0.contains("group of kernel parameters"));
+            // A key cannot lead out of /proc/sys.
+            assert!(!matches!(&seen["../../etc.passwd"], Ok(o) if !o.state.is_absent()));
+            let path = shell.good(dir.path(), "cv_sysctl_path net.ipv4.conf.eth0/7.rp_filter", &[], b"");
+            assert_eq!(path.trim_end(), "/proc/sys/net/ipv4/conf/eth0.7/rp_filter");
+        }
+    }
+
+    #[test]
+    fn values_are_compared_without_their_blanks() {
+        assert_eq!(
+            SysctlState::value(" 4096\t131072  6291456\n"),
+            SysctlState::Value("4096 131072 6291456".to_owned())
+        );
+        let line = State::from(SysctlState::value("1 2"));
+        assert_eq!(SysctlState::try_from(line), Ok(SysctlState::Value("1 2".to_owned())));
+        assert!(SysctlState::try_from(State::from_line("value 1 2")).is_err());
+    }
+}

@@ -151,3 +151,103 @@ fn facets(state: &UnitState) -> BTreeMap<&'static str, String> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::shells;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn unit(enabled: &str, active: &str, started: Option<&str>) -> UnitState {
+        let started = started.map(str::to_owned);
+        UnitState::Unit { enabled: enabled.to_owned(), active: active.to_owned(), started }
+    }
+
+    #[test]
+    fn states_are_lines_and_lines_are_states() {
+        for (state, line) in [
+            (UnitState::Absent, "absent"),
+            (unit("enabled", "active", Some("ab")), "unit enabled active ab"),
+            (unit("", "inactive", None), "unit \\ inactive -"),
+        ] {
+            assert_eq!(State::from(state.clone()).line(), line);
+            assert_eq!(UnitState::try_from(State::from_line(line)), Ok(state));
+        }
+        assert!(UnitState::try_from(State::from_line("unit enabled active")).is_err());
+    }
+
+    #[test]
+    fn a_step_says_what_it_does_and_whether_it_runs_foreign_code() {
+        let off = unit("disabled", "inactive", None);
+        let on = unit("enabled", "active", Some("a"));
+        let again = unit("enabled", "active", Some("b"));
+        for (from, to, title, opaque) in [
+            (&off, &on, "enable and start x.service", true),
+            (&on, &again, "restart x.service", true),
+            (&on, &off, "disable and stop x.service", true),
+            (&off, &unit("masked", "inactive", None), "mask x.service", false),
+            (&on, &unit("enabled", "active", None), "settle x.service", false),
+        ] {
+            let steps = Unit::steps(&[("x.service", from.clone(), to.clone())]);
+            assert_eq!(steps[0].title, title);
+            assert_eq!(Unit::opaque(from, to), opaque, "{title}");
+        }
+    }
+
+    const SYSTEMCTL: &str = "#!/bin/sh
+for last; do :; done
+printf '%s\\n' Type=simple RemainAfterExit=no Result=success LoadState=loaded ActiveState=active \\
+  UnitFileState=enabled ActiveEnterTimestamp=@1700000000 '' \\
+  LoadState=not-found ActiveState=inactive UnitFileState= ActiveEnterTimestamp= '' \\
+  Type=oneshot RemainAfterExit=no Result=success LoadState=loaded ActiveState=inactive \\
+  UnitFileState=static ActiveEnterTimestamp= '' \\
+  LoadState=masked ActiveState=inactive UnitFileState=masked
+";
+
+    #[test]
+    fn systemctl_is_read_in_every_shell() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("systemctl"), SYSTEMCTL).unwrap();
+        let set = |mode| {
+            std::fs::set_permissions(dir.path().join("systemctl"), std::fs::Permissions::from_mode(mode))
+        };
+        set(0o755).unwrap();
+        std::fs::create_dir(dir.path().join("started")).unwrap();
+        let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap();
+        std::fs::write(dir.path().join("started/once.service.boot"), boot).unwrap();
+        std::fs::write(dir.path().join("started/a.service"), "d1\n").unwrap();
+        let keys = ["a.service", "no.service", "once.service", "m.service"];
+        for shell in shells(dir.path()) {
+            let here = dir.path().display();
+            let script = format!("PATH='{here}':$PATH; CV_SYSTEMD='{here}'; cv_see_unit \"$@\"");
+            let seen = Unit::parse(&keys, &shell.good(dir.path(), &script, &keys, b""));
+            let line = |key: &str| seen[key].clone().unwrap();
+            assert_eq!(line("a.service").state.line(), "unit enabled active d1");
+            assert_eq!(line("a.service").moment, Some(1_700_000_000));
+            assert!(line("no.service").state.is_absent());
+            // It ran in this boot, and we started it.
+            assert_eq!(line("once.service").state.line(), "unit static active -");
+            assert_eq!(line("m.service").state.line(), "unit masked inactive -");
+            let none = shell.good(dir.path(), "CV_SYSTEMD=/nonexistent; cv_see_unit a.service", &[], b"");
+            let reason = Unit::parse(&["a.service"], &none)["a.service"].clone().unwrap_err();
+            assert_eq!(reason.0, "this host does not run systemd");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_reached_exactly_is_accepted_as_near_as_it_can_be() {
+        let dir = tempfile::tempdir().unwrap();
+        for shell in shells(dir.path()) {
+            for (found, wanted, same) in [
+                ("unit disabled inactive -", "absent", true),
+                ("unit disabled active -", "absent", false),
+                ("unit enabled inactive a", "unit enabled failed a", true),
+                ("unit enabled inactive a", "unit disabled failed a", false),
+                ("unit enabled inactive a", "unit enabled active a", false),
+            ] {
+                let output = shell.run(dir.path(), "cv_same_unit x \"$1\" \"$2\"", &[found, wanted], b"");
+                assert_eq!(output.status.success(), same, "{}: {found} for {wanted}", shell.name);
+            }
+        }
+    }
+}

@@ -137,3 +137,77 @@ fn facets(state: &UserState) -> BTreeMap<&'static str, String> {
         ]),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::shells;
+
+    fn bob() -> UserState {
+        UserState::User {
+            uid: Some(1000),
+            group: "crew".to_owned(),
+            gecos: "Bob B".to_owned(),
+            home: "/home/bob".to_owned(),
+            shell: "/bin/sh".to_owned(),
+            locked: false,
+            groups: ["adm", "sudo"].into_iter().map(str::to_owned).collect(),
+        }
+    }
+
+    #[test]
+    fn states_are_lines_and_lines_are_states() {
+        let line = State::from(bob());
+        assert_eq!(UserState::try_from(line.clone()), Ok(bob()));
+        assert!(line.line().starts_with("user 1000 crew \\0102"));
+        for bad in
+            ["user 1 g c h s locked b a", "user x g c h s locked", "user 1 g c h s maybe", "user 1 g c h s"]
+        {
+            assert!(UserState::try_from(State::from_line(bad)).is_err(), "{bad}");
+        }
+        let open = UserState::try_from(State::from_line("user ~ g \\ /h /s locked")).unwrap();
+        assert!(matches!(open, UserState::User { uid: None, .. }));
+    }
+
+    #[test]
+    fn accounts_are_read_in_every_shell() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        write(
+            "passwd",
+            "root:x:0:0:root:/root:/bin/bash\nbob:x:1000:50:Bob B:/home/bob:/bin/sh\n\
+             odd:!:7:99:::\nnoshadow:x:8:0::/:/bin/sh\nopen::9:0::/:/bin/sh\n",
+        );
+        write("group", "root:x:0:\ncrew:x:50:\nsudo:x:27:bob,root\nadm:x:4:bob\n");
+        write("shadow", "root:*:1:::::\nbob:$6$x:1:::::\n");
+        let keys = ["bob", "root", "odd", "noshadow", "open", "gone"];
+        for shell in shells(dir.path()) {
+            let script = format!("CV_ETC='{}'; cv_see_user \"$@\"", dir.path().display());
+            let seen = User::parse(&keys, &shell.good(dir.path(), &script, &keys, b""));
+            let line = |key: &str| seen[key].clone().unwrap().state;
+            assert_eq!(line("bob"), State::from(bob()), "{}", shell.name);
+            assert_eq!(line("root").line(), "user 0 root root /root /bin/bash locked sudo");
+            assert_eq!(line("odd").line(), "user 7 99 \\ \\ \\ locked");
+            assert_eq!(line("noshadow").line(), "user 8 root \\ / /bin/sh locked");
+            assert_eq!(line("open").line(), "user 9 root \\ / /bin/sh unlocked");
+            assert!(line("gone").is_absent());
+            let script = format!("CV_ETC='{}'; cv_see_group crew none", dir.path().display());
+            assert_eq!(shell.good(dir.path(), &script, &[], b""), "- group 50\n- absent\n");
+        }
+    }
+
+    #[test]
+    fn a_uid_left_open_is_the_hosts_choice_and_nothing_else_is() {
+        let dir = tempfile::tempdir().unwrap();
+        for shell in shells(dir.path()) {
+            for (found, wanted, same) in [
+                ("user 1001 g \\ /h /s locked a", "user ~ g \\ /h /s locked a", true),
+                ("user 1001 g \\ /h /s locked", "user ~ g \\ /h /s locked a", false),
+                ("absent", "user ~ g \\ /h /s locked", false),
+            ] {
+                let output = shell.run(dir.path(), "cv_same_user x \"$1\" \"$2\"", &[found, wanted], b"");
+                assert_eq!(output.status.success(), same, "{}: {found}", shell.name);
+            }
+        }
+    }
+}

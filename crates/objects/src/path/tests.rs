@@ -305,6 +305,21 @@ proptest! {
 }
 
 #[test]
+fn the_setgid_bit_of_a_directory_goes_when_it_is_not_wanted() {
+    each(|shell, root, dir| {
+        let (owner, group) = who(dir);
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o2755)).unwrap();
+        shell.good(root, "cv_mkdir_path \"$1\" 0 \"$2\" \"$3\"", &[key(&dir.join("d")), &owner, &group], b"");
+        assert_eq!(
+            std::fs::metadata(dir.join("d")).unwrap().permissions().mode() & 0o7777,
+            0,
+            "{}",
+            shell.name
+        );
+    });
+}
+
+#[test]
 fn lines_that_are_no_states_are_refused() {
     for line in ["", "file", "file 999 a b 1 x", "dir 17777 a b", "file 644 a b 1 abc", "other", "absent x"] {
         assert!(PathState::try_from(State::from_line(line)).is_err(), "{line}");

@@ -91,7 +91,7 @@ impl ItemSpec {
             let input = match &step.stdin {
                 None => " </dev/null".to_owned(),
                 Some(_) if direct => String::new(),
-                Some(digest) => format!(" <\"$(cv_run_dir)/stage/{digest}\""),
+                Some(digest) => format!(" <\"$CV_DIR/stage/{digest}\""),
             };
             let _infallible = writeln!(script, "(\n{}\n){input} || cv_item_failed {} $?", step.script, n + 1);
         }

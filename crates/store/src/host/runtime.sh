@@ -5,7 +5,8 @@
 
 CV_FORMAT=1
 
-cv_run_dir() { printf '%s/runs/%s\n' "$CV_ROOT" "$CV_RUN"; }
+# The directory of the present run, in CV_DIR.
+cv_run_dir() { CV_DIR=$CV_ROOT/runs/$CV_RUN; }
 
 # cv_run_open ID META: takes the lock and begins a run. To be called in the session's own shell, which then holds the
 # lock (descriptor 9); its children inherit it. Status 75: another run holds it. Status 76: the host is not fit.
@@ -63,7 +64,8 @@ cv_run_holder() (
 
 cv_run_begin() (
   umask 077
-  dir=$(cv_run_dir)
+  cv_run_dir
+  dir=$CV_DIR
   mkdir -p "$dir" || return 1
   rm -f "$dir/stop" "$dir/moved"
   if [ -e "$dir/journal" ]; then
@@ -93,7 +95,8 @@ cv_run_close() {
 
 cv_run_end() (
   umask 077
-  dir=$(cv_run_dir)
+  cv_run_dir
+  dir=$CV_DIR
   rm -rf "$dir/stop" "$dir/moved" "$dir/stage"
   if ! grep -q "^begin$CV_TAB" "$dir/journal" 2>/dev/null; then
     # A run that changed nothing here leaves nothing.
@@ -154,8 +157,8 @@ cv_tell() {
 }
 
 # cv_rows_now ROWS: the present line of each row (SEQ KIND KEY ...), as SEQ LINE; the objects of one kind are looked at
-# together. An object that cannot be read has the line `! REASON`.
-cv_rows_now() (
+# together. An object that cannot be read has the line `! REASON`. The caller is a subshell.
+cv_rows_now() {
   set -f
   rows=$1 kinds=
   IFS=$CV_NL
@@ -180,7 +183,10 @@ cv_rows_now() (
       esac
     done
     unset IFS
-    answer=$("cv_see_$kind" "$@" </dev/null)
+    case $kind in
+    path) answer=$(cv_path_look "$@") ;;
+    *) answer=$("cv_see_$kind" "$@" </dev/null) ;;
+    esac
     IFS=$CV_NL
     for line in $answer; do
       case $line in '! '*) ;; *) line=${line#* } ;; esac
@@ -189,7 +195,7 @@ cv_rows_now() (
     done
     for seq in $seqs; do printf '%s\t! no-answer\n' "$seq"; done
   done
-)
+}
 
 # cv_row ROW: its fields in row_seq, row_kind, row_key (encoded), row_before, row_after.
 cv_row() {
@@ -221,8 +227,8 @@ cv_same() {
 # saves what the changes replace, and writes the journal, all before the first change. It ends the item's shell with
 # 70 when an object is not as planned, 71 when it cannot save, 74 when an earlier item moved what was planned on.
 cv_item_begin() {
-  cv_i_dir=$(cv_run_dir)
-  if [ -e "$cv_i_dir/moved" ]; then exit 74; fi
+  cv_run_dir
+  if [ -e "$CV_DIR/moved" ]; then exit 74; fi
   set -f
   IFS=$CV_NL
   cv_i_before=$(cv_rows_now "$CV_ROWS$CV_WINDOW")
@@ -245,7 +251,7 @@ cv_item_begin() {
       cv_i_why=$(
         unset IFS
         set +f
-        CV_SAVED=$cv_i_dir/saved CV_AFTER=$row_after
+        CV_SAVED=$CV_DIR/saved CV_AFTER=$row_after
         cv_dec_to "$row_key"
         "cv_save_$row_kind" "$CV_DEC" "$CV_NOW" 2>&1 </dev/null
       )
@@ -281,11 +287,8 @@ cv_item_begin() {
 
 # cv_journal TEXT [sync]
 cv_journal() {
-  (
-    umask 077
-    printf %s "$1" >>"$cv_i_dir/journal"
-  ) || return 1
-  [ -z "${2:-}" ] || sync "$cv_i_dir/journal" 2>/dev/null || sync
+  printf %s "$1" >>"$CV_DIR/journal" || return 1
+  [ -z "${2:-}" ] || sync "$CV_DIR/journal" 2>/dev/null || sync
 }
 
 # cv_item_window NOW: tells what foreign code moved, and has the rest of the stretch look again.
@@ -299,7 +302,7 @@ cv_item_window() {
     if [ "$cv_i_was" != "$CV_NOW" ]; then
       cv_journal "moved$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$cv_i_was$CV_TAB$CV_NOW$CV_TAB$CV_ITEM$CV_TAB${CV_FLAGS:--}$CV_NL"
     fi
-    [ "$CV_NOW" = "$row_after" ] || : >"$cv_i_dir/moved"
+    [ "$CV_NOW" = "$row_after" ] || : >"$CV_DIR/moved"
   done
 }
 
@@ -349,12 +352,16 @@ cv_item_end() {
 # cv_stage SHA256 <CONTENT: keeps content for a later piece of the same item.
 cv_stage() (
   umask 077
-  dir=$(cv_run_dir)/stage
+  cv_run_dir
+  dir=$CV_DIR/stage
   mkdir -p "$dir" && cat >"$dir/$1"
 )
 
 # cv_resume: the controller has looked again.
-cv_resume() { rm -f "$(cv_run_dir)/moved"; }
+cv_resume() {
+  cv_run_dir
+  rm -f "$CV_DIR/moved"
+}
 
 # cv_undo_install SHA256 <TEXT: puts undo.sh beside the records, unless that very text is there.
 cv_undo_install() (

@@ -231,7 +231,7 @@ cv_undo_main() {
   done
   cv_undo_group
   if [ -n "$reload" ] && [ -d "$CV_SYSTEMD" ]; then systemctl daemon-reload; fi
-  [ -n "$failed" ] || printf 'undoes\t%s\n' "$target" >>"$(cv_run_dir)/meta"
+  [ -n "$failed" ] || printf 'undoes\t%s\n' "$target" >>"$CV_ROOT/runs/$CV_RUN/meta"
   cv_run_close finished
   echo 'objects in a Kubernetes cluster are outside of this: converge rollback restores them'
   [ -z "$failed" ]
