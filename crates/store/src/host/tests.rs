@@ -362,6 +362,9 @@ fn undo_leaves_alone_what_others_and_later_runs_changed() {
         let records = host.records();
         assert!(records.iter().filter(|r| r.id.len() == 3).all(|r| r.rolled_back_by.is_some()));
         assert!(records.iter().filter(|r| !r.id.len() == 3).all(|r| r.attempts.is_some()));
+        // However fast they follow each other, the IDs of runs sort in their order.
+        let attempts: Vec<_> = records.iter().filter_map(|r| r.attempts.as_deref()).collect();
+        assert_eq!(attempts, ["001", "002", "001"]);
         assert_eq!(host.undo(&["nothing"]).0, Some(64));
         assert_eq!(host.undo(&["--bogus"]).0, Some(64));
     }

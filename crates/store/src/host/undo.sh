@@ -55,11 +55,21 @@ cv_undo_name() {
   fi
 }
 
-# cv_undo_id: an ID that sorts after those of earlier runs (UUID version 7).
+# cv_undo_id: an ID (UUID version 7) that sorts after those of all runs here, whatever the clocks say.
 cv_undo_id() {
-  cv_u_ms=$(printf '%012x' $(($(date +%s) * 1000)))
+  cv_u_seconds=$(date +%s) cv_u_stride=1
   read -r cv_u_random </proc/sys/kernel/random/uuid
-  printf '%s-%s-7%s\n' "$(printf %s "$cv_u_ms" | cut -c1-8)" "$(printf %s "$cv_u_ms" | cut -c9-12)" "$(printf %s "$cv_u_random" | cut -c16-)"
+  cv_u_random=$(printf %s "$cv_u_random" | cut -c16-)
+  cv_u_newest=$(ls "$CV_ROOT/runs" | sort | tail -n 1)
+  while :; do
+    cv_u_ms=$(printf '%012x' $((cv_u_seconds * 1000)))
+    cv_u_id=$(printf %s "$cv_u_ms" | cut -c1-8)-$(printf %s "$cv_u_ms" | cut -c9-12)-7$cv_u_random
+    # A name that no time reaches (not made by converge) is not waited for.
+    case $cv_u_newest in [1-9a-zA-Z]*) break ;; esac
+    [ "$(printf '%s\n%s\n' "$cv_u_newest" "$cv_u_id" | sort | tail -n 1)" != "$cv_u_id" ] || break
+    cv_u_seconds=$((cv_u_seconds + cv_u_stride)) cv_u_stride=$((cv_u_stride * 2))
+  done
+  printf '%s\n' "$cv_u_id"
 }
 
 # cv_undo_judge ROW: what is to be done with it, in judged: restore, same, or the reason why not. Its present line is in
