@@ -1,3 +1,68 @@
-//! The `converge` binary.
+//! The `converge` binary: one command, one file below `command/`.
 
-fn main() {}
+mod args;
+mod command;
+mod console;
+mod default_command;
+mod failure;
+mod project;
+mod prompt;
+mod session;
+
+use args::{Cli, Command};
+use clap::{CommandFactory, FromArgMatches};
+use console::Console;
+use failure::{Failure, code};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let definition = args::definition();
+    let arguments = default_command::with_default_command(std::env::args_os().collect(), &definition);
+    let parsed = definition.try_get_matches_from(arguments).and_then(|m| Cli::from_arg_matches(&m));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A reader that has gone away (`converge --help | head`) is no error.
+            let _gone = error.print();
+            return ExitCode::from(if error.use_stderr() { code::USAGE } else { code::DONE });
+        }
+    };
+    let console = Console::new(&cli.global);
+    trace(cli.global.verbose);
+    let outcome = run(cli.command, &console);
+    ExitCode::from(outcome.unwrap_or_else(|failure| failure.report(&console)))
+}
+
+fn run(command: Command, console: &Console) -> Result<u8, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::failed(format!("cannot start: {e}")))?;
+    let code = match command {
+        Command::Apply(a) => runtime.block_on(command::apply::run(a, console)),
+        Command::Plan(a) => runtime.block_on(command::plan::run(a, console)),
+        Command::Drift(a) => runtime.block_on(command::drift::run(a, console)),
+        Command::Rollback(a) => runtime.block_on(command::rollback::run(a, console)),
+        Command::Snapshots(a) => runtime.block_on(command::snapshots::run(a, console)),
+        Command::Verify(a) => runtime.block_on(command::verify::run(a, console)),
+        Command::Inventory(a) => command::inventory::run(a, console),
+        Command::Vars(a) => command::vars::run(a, console),
+        Command::Graph(a) => command::graph::run(a, console),
+        Command::Explain(a) => command::explain::run(a, console),
+        Command::Completions(a) => command::completions::run(a, console, Cli::command()),
+        Command::Docs(a) => command::docs::run(a, console),
+    };
+    // A host that no longer answers must not hold up the end.
+    runtime.shutdown_background();
+    code
+}
+
+/// The log, for people who look for a fault: `CONVERGE_LOG=debug`, or `-vv`.
+fn trace(verbose: u8) {
+    let wanted = std::env::var("CONVERGE_LOG").ok().filter(|l| !l.is_empty());
+    let wanted = wanted.or_else(|| (verbose > 1).then(|| "debug,russh=info".to_owned()));
+    if let Some(wanted) = wanted {
+        let filter = tracing_subscriber::EnvFilter::new(wanted);
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    }
+}

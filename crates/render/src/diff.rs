@@ -123,7 +123,7 @@ mod tests {
     fn changed_words_are_underlined_with_colour() {
         let look = Look { color: true, ..Look::PLAIN };
         let drawn = hunks("x 1\n", "x 2\n", 0, &look).draw(&look);
-        assert!(drawn.contains("\u{1b}[32mx\u{1b}[0m\u{1b}[32m \u{1b}[0m\u{1b}[32;1;4m2"), "{drawn:?}");
+        assert!(drawn.contains("\u{1b}[32mx \u{1b}[0m\u{1b}[32;1;4m2"), "{drawn:?}");
         assert!(!drawn.contains('^'));
     }
 

@@ -61,10 +61,15 @@ impl Progress {
     /// Shows one event.
     pub fn event(&mut self, event: &Event) {
         let text = lines(event, self.column, &self.look);
+        self.advance(event);
+        self.print(&text);
+    }
+
+    /// Moves the live lines on, without a line for the event.
+    pub fn advance(&mut self, event: &Event) {
         if let Some(live) = &mut self.live {
             live.event(event);
         }
-        self.print(&text);
     }
 
     /// Writes text above the live lines.

@@ -1,0 +1,335 @@
+//! What a user types.
+
+use camino::Utf8PathBuf;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use serde::{Deserialize, Serialize};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0   nothing to do, or done
+  1   failed
+  2   changes are pending (plan, drift, verify)
+  3   a host was unreachable
+  4   refused: not confirmed, a stale plan, a lock, a changed host key
+  64  wrong usage or bad input";
+
+/// Converge hosts to what a playbook declares.
+///
+/// It looks at every host over SSH, shows exactly what would change, asks, changes it, and can put everything back. Nothing is
+/// installed on the hosts.
+///
+/// `converge INVENTORY` is short for `converge apply INVENTORY`.
+#[derive(Debug, Parser)]
+#[command(name = "converge", version, after_help = EXIT_CODES, arg_required_else_help = true)]
+pub struct Cli {
+    /// For all commands.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Flags of all commands.
+#[derive(Clone, Debug, Args)]
+pub struct Global {
+    /// Show more: unchanged items, whole files, the output of steps; twice for a log
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// How to write results
+    #[arg(long, global = true, value_enum, default_value_t = Output::Human, value_name = "FORM")]
+    pub output: Output,
+    /// No colour (also: the variable NO_COLOR, or a pipe)
+    #[arg(long, global = true)]
+    pub no_color: bool,
+}
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// Text for people
+    Human,
+    /// One JSON document on standard output, with its format and version in it
+    Json,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Plan, show, ask, converge (the default command)
+    ///
+    /// With a file that `plan --out` wrote, applies that plan: whatever is not as the plan saw it is refused by name, and nothing
+    /// is overwritten. A file that is named like a command is written `./plan`.
+    Apply(Apply),
+    /// Show what would change; change nothing
+    ///
+    /// Ends with 2 when changes are pending.
+    Plan(Plan),
+    /// Find out whether anything differs from what is declared; for cron and CI
+    ///
+    /// Like `plan`, without the option to keep the plan. Ends with 2 when something differs.
+    Drift(Drift),
+    /// Put back what a run changed
+    ///
+    /// Goes back to the state before the newest run that changed a host and has not been rolled back, or to the one before the run
+    /// of --to. It plans first, like any change; what someone else has changed since is reported and not overwritten.
+    Rollback(Rollback),
+    /// List what can be rolled back to, run by run
+    Snapshots(Reading),
+    /// Run the live checks of the roles, and nothing else
+    ///
+    /// Ends with 2 when a check does not hold.
+    Verify(Reading),
+    /// Print the inventory as `ansible-inventory` does
+    Inventory(InventoryArgs),
+    /// Show every candidate for the value of a variable, with its place, and who wins
+    Vars(Vars),
+    /// Draw which role comes after which
+    Graph(Graph),
+    /// Print the reference page of a kind of resource; without a name, list the kinds
+    Explain(Explain),
+    /// Print a completion script for a shell
+    Completions(Completions),
+    /// Write the generated reference pages
+    #[command(hide = true)]
+    Docs(Docs),
+}
+
+/// Which hosts and which part of the playbook.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Select {
+    /// More inventories: a file, a folder, or host names with commas (`h1,h2,`). May be given several times
+    #[arg(short, long = "inventory", value_name = "INVENTORY")]
+    pub inventories: Vec<String>,
+    /// The playbook [default: the inventory's variable converge_playbook, else playbooks/site.yaml]
+    #[arg(long, value_name = "FILE")]
+    pub playbook: Option<Utf8PathBuf>,
+    /// Only these hosts, in Ansible's pattern language: `web:&prod:!web3`
+    #[arg(long, value_name = "PATTERN")]
+    pub limit: Option<String>,
+    /// Only this role. May be given several times
+    #[arg(long = "role", value_name = "NAME")]
+    pub roles: Vec<String>,
+    /// Only items with one of these tags
+    #[arg(long, value_delimiter = ',', value_name = "TAG,…")]
+    pub tags: Vec<String>,
+    /// Not the items with one of these tags
+    #[arg(long, value_delimiter = ',', value_name = "TAG,…")]
+    pub skip_tags: Vec<String>,
+    /// Set a variable, above all other places. May be given several times
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// How to work with the hosts.
+#[derive(Clone, Debug, Args)]
+pub struct Reach {
+    /// How many hosts are worked on at once
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub forks: u16,
+    /// Ask for the password for sudo
+    #[arg(short = 'K', long, conflicts_with = "become_password_file")]
+    pub ask_become_pass: bool,
+    /// Read the password for sudo from the first line of this file
+    #[arg(long, value_name = "FILE")]
+    pub become_password_file: Option<Utf8PathBuf>,
+}
+
+/// `converge apply`
+#[derive(Debug, Args)]
+pub struct Apply {
+    /// The inventory, or a plan that `plan --out` wrote
+    #[arg(value_name = "INVENTORY|PLAN")]
+    pub target: Option<String>,
+    #[command(flatten)]
+    pub select: Select,
+    #[command(flatten)]
+    pub reach: Reach,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Stop before the first deferred item
+    #[arg(long)]
+    pub no_deferred: bool,
+}
+
+/// `converge plan`
+#[derive(Debug, Args)]
+pub struct Plan {
+    /// The inventory
+    #[arg(value_name = "INVENTORY")]
+    pub target: Option<String>,
+    #[command(flatten)]
+    pub select: Select,
+    #[command(flatten)]
+    pub reach: Reach,
+    /// Keep the plan in this file, for `converge apply FILE`
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<Utf8PathBuf>,
+}
+
+/// `converge drift`
+#[derive(Debug, Args)]
+pub struct Drift {
+    /// The inventory
+    #[arg(value_name = "INVENTORY")]
+    pub target: Option<String>,
+    #[command(flatten)]
+    pub select: Select,
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// `converge rollback`
+#[derive(Debug, Args)]
+pub struct Rollback {
+    /// The inventory
+    #[arg(value_name = "INVENTORY")]
+    pub target: Option<String>,
+    /// More inventories. May be given several times
+    #[arg(short, long = "inventory", value_name = "INVENTORY")]
+    pub inventories: Vec<String>,
+    /// The playbook [default: as for apply]
+    #[arg(long, value_name = "FILE")]
+    pub playbook: Option<Utf8PathBuf>,
+    /// To the state before this run (see `converge snapshots`) [default: the newest that is not rolled back]
+    #[arg(long, value_name = "RUN")]
+    pub to: Option<String>,
+    /// Only these hosts
+    #[arg(long, value_name = "PATTERN")]
+    pub limit: Option<String>,
+    /// Only what this role changed. May be given several times
+    #[arg(long = "role", value_name = "NAME")]
+    pub roles: Vec<String>,
+    /// Set a variable, as for the run that is put back
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    #[command(flatten)]
+    pub reach: Reach,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
+/// `converge snapshots` and `converge verify`
+#[derive(Debug, Args)]
+pub struct Reading {
+    /// The inventory
+    #[arg(value_name = "INVENTORY")]
+    pub target: Option<String>,
+    #[command(flatten)]
+    pub select: Select,
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// `converge inventory`
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true))]
+pub struct InventoryArgs {
+    /// The inventory
+    #[arg(value_name = "INVENTORY")]
+    pub target: Option<String>,
+    /// More inventories. May be given several times
+    #[arg(short, long = "inventory", value_name = "INVENTORY")]
+    pub inventories: Vec<String>,
+    /// All groups and hosts with their variables
+    #[arg(long, group = "what")]
+    pub list: bool,
+    /// The tree of groups, from this group
+    #[arg(long, group = "what", value_name = "GROUP", num_args = 0..=1, require_equals = true, default_missing_value = "all")]
+    pub graph: Option<String>,
+    /// The variables of one host
+    #[arg(long, group = "what", value_name = "HOST")]
+    pub host: Option<String>,
+    /// YAML instead of JSON
+    #[arg(long)]
+    pub yaml: bool,
+    /// Variables of groups at their groups, instead of merged into every host
+    #[arg(long)]
+    pub export: bool,
+    /// Variables in the graph
+    #[arg(long)]
+    pub vars: bool,
+    /// Only these hosts
+    #[arg(long, value_name = "PATTERN")]
+    pub limit: Option<String>,
+    /// The folder whose group_vars and host_vars count too
+    #[arg(long, value_name = "DIR")]
+    pub playbook_dir: Option<Utf8PathBuf>,
+}
+
+/// `converge vars`
+#[derive(Debug, Args)]
+pub struct Vars {
+    /// The host
+    pub host: String,
+    /// The variable [default: all]
+    pub name: Option<String>,
+    #[command(flatten)]
+    pub select: Select,
+}
+
+/// `converge graph`
+#[derive(Debug, Args)]
+pub struct Graph {
+    /// The inventory
+    #[arg(value_name = "INVENTORY")]
+    pub target: Option<String>,
+    #[command(flatten)]
+    pub select: Select,
+    /// How to draw it
+    #[arg(long, value_enum, default_value_t = GraphFormat::Text, value_name = "FORM")]
+    pub format: GraphFormat,
+}
+
+/// How a graph is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GraphFormat {
+    /// The roles in order
+    Text,
+    /// For Graphviz
+    Dot,
+    /// For Mermaid
+    Mermaid,
+}
+
+/// `converge explain`
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// The kind, as it is written in a role: `file`
+    pub kind: Option<String>,
+}
+
+/// `converge completions`
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell
+    pub shell: Shell,
+}
+
+/// `converge docs`
+#[derive(Debug, Args)]
+pub struct Docs {
+    /// The folder to write to
+    #[arg(long, value_name = "DIR")]
+    pub out: Utf8PathBuf,
+    /// Write nothing; fail when a page differs
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// The command line as clap knows it.
+pub fn definition() -> clap::Command {
+    Cli::command()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_definition_is_sound() {
+        super::definition().debug_assert();
+    }
+}

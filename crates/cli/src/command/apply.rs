@@ -1,0 +1,149 @@
+//! `converge apply`: plan, show, ask, converge.
+
+use super::plan::{Arguments, inventory_names};
+use crate::args::{Apply, Select};
+use crate::console::Console;
+use crate::failure::{Failure, code};
+use crate::project;
+use crate::prompt;
+use crate::session::Session;
+use camino::Utf8Path;
+use converge_engine::saved::{self, SavedPlan};
+use converge_engine::{FleetPlan, LostHost};
+use converge_planner::Outcome;
+use converge_render as render;
+use std::io::Read;
+
+pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
+    let Some((saved, select)) = saved_plan(&args, console)? else {
+        let project = project::load(args.target.as_deref(), &args.select, console)?;
+        let names = inventory_names(args.target.as_deref(), &args.select);
+        let mut session = Session::open(project, &args.reach, names.clone(), args.no_deferred, console)?;
+        let plan = session.plan().await?;
+        return carry_out(session, plan, args.yes, &back(&names, &args.select), console).await;
+    };
+    let project = project::load(None, &select, console)?;
+    let names = inventory_names(None, &select);
+    let mut session = Session::open(project, &args.reach, names.clone(), args.no_deferred, console)?;
+    let fresh = session.plan().await?;
+    let plan = saved.bind(fresh).map_err(|e| Failure::refused(e.to_string(), "make the plan again"))?;
+    carry_out(session, plan, args.yes, &back(&names, &select), console).await
+}
+
+/// The saved plan, when the target is one, and what it was made with.
+fn saved_plan(args: &Apply, console: &Console) -> Result<Option<(SavedPlan, Select)>, Failure> {
+    let Some(path) = args.target.as_deref().filter(|t| is_plan_file(t)) else { return Ok(None) };
+    if args.select != Select::default() {
+        let help = "leave them out, or plan again with them";
+        return Err(Failure::usage("a saved plan holds its own choice of hosts, roles and variables", help));
+    }
+    let bad = |e: String| Failure::usage(e, "make the plan again: converge plan INVENTORY --out FILE");
+    let saved = saved::load(Utf8Path::new(path)).map_err(|e| bad(e.to_string()))?;
+    let arguments: Arguments =
+        serde_json::from_value(saved.arguments.clone()).map_err(|e| bad(format!("{path}: {e}")))?;
+    if !console.json {
+        console.remark(
+            render::Tone::Faint,
+            "",
+            &format!("The plan of {}, bound to what it saw:\n", saved.created()),
+        );
+    }
+    let select = project::from_folder(&arguments.folder, arguments.target.as_deref(), &arguments.select);
+    Ok(Some((saved, select)))
+}
+
+/// A file of ours names its format at its start; an inventory does not.
+fn is_plan_file(target: &str) -> bool {
+    let mut start = Vec::new();
+    let read = fs_err::File::open(target).and_then(|f| f.take(4096).read_to_end(&mut start));
+    let text = String::from_utf8_lossy(&start);
+    read.is_ok() && text.trim_start().starts_with('{') && text.contains("\"converge-plan\"")
+}
+
+/// The command that puts a run back.
+fn back(inventory: &str, select: &Select) -> String {
+    let mut words = vec!["converge rollback".to_owned()];
+    // The first inventory is an argument, the others are flags.
+    words.extend(
+        inventory.split(' ').enumerate().map(|(n, i)| if n == 0 { i.to_owned() } else { format!("-i {i}") }),
+    );
+    words.extend(select.playbook.iter().map(|p| format!("--playbook {p}")));
+    words.extend(select.limit.iter().map(|l| format!("--limit '{l}'")));
+    words.join(" ")
+}
+
+/// Shows a plan, asks, applies it, and says what became of it.
+pub async fn carry_out(
+    mut session: Session,
+    plan: FleetPlan,
+    yes: bool,
+    rollback: &str,
+    console: &Console,
+) -> Result<u8, Failure> {
+    let work = plan.planned().flat_map(|p| &p.items).filter(|i| i.is_pending()).count();
+    let adopts = plan.planned().flat_map(|p| &p.items).any(|i| matches!(i.outcome, Outcome::Adopt(_)));
+    if !console.json {
+        console.print(&render::plan(&plan, &console.look));
+    }
+    if work == 0 && !adopts {
+        let code = without_work(&plan);
+        if console.json {
+            console.print_json(&render::plan_json(&plan));
+        }
+        session.close().await;
+        return Ok(code);
+    }
+    if work > 0 && !yes {
+        ask(&plan, console)?;
+    }
+    let planned = without_work(&plan);
+    let report = session.apply(plan).await;
+    session.close().await;
+    if console.json {
+        console.print_json(&render::apply_json(&report));
+    } else {
+        console.write("\n");
+        console.print(&render::applied(&report, rollback));
+    }
+    // What the plan could not do is not done because the rest went well.
+    Ok(if report.exit_code() == code::DONE { planned } else { report.exit_code() })
+}
+
+/// The exit code of a plan, as far as it does not say that changes are pending.
+fn without_work(plan: &FleetPlan) -> u8 {
+    let refused = plan.planned().flat_map(|p| &p.items).any(|i| matches!(i.outcome, Outcome::Refused(_)));
+    match plan.exit_code() {
+        code::DONE | code::PENDING if refused => code::REFUSED,
+        code::PENDING => code::DONE,
+        other => other,
+    }
+}
+
+fn ask(plan: &FleetPlan, console: &Console) -> Result<(), Failure> {
+    if console.json || !prompt::somebody_is_there() {
+        return Err(Failure::refused(
+            "nobody can be asked whether to apply these changes; nothing was changed",
+            "write --yes to apply without being asked",
+        ));
+    }
+    let hosts = plan.planned().filter(|p| p.items.iter().any(converge_planner::Item::is_pending)).count();
+    let lost: Vec<&LostHost> = plan
+        .hosts
+        .iter()
+        .filter_map(|h| match &h.result {
+            converge_engine::HostResult::Lost(lost) => Some(lost),
+            converge_engine::HostResult::Planned(_) => None,
+        })
+        .collect();
+    let rest = if lost.is_empty() { String::new() } else { format!(", without the {} left out", lost.len()) };
+    let noun = if hosts == 1 { "host" } else { "hosts" };
+    if prompt::confirm(&format!("\nApply these changes to {hosts} {noun}{rest}?")) {
+        console.write("\n");
+        return Ok(());
+    }
+    Err(Failure::Message {
+        code: code::REFUSED,
+        message: "not confirmed; nothing was changed".to_owned(),
+        help: None,
+    })
+}

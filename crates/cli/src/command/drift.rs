@@ -1,0 +1,12 @@
+//! `converge drift`: whether anything differs.
+
+use super::plan;
+use crate::args::Drift;
+use crate::console::Console;
+use crate::failure::Failure;
+
+pub async fn run(args: Drift, console: &Console) -> Result<u8, Failure> {
+    let found = plan::make(args.target.as_deref(), &args.select, &args.reach, console).await?;
+    plan::show(&found, console);
+    Ok(found.exit_code())
+}

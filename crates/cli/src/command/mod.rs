@@ -1,0 +1,14 @@
+//! One command, one file.
+
+pub mod apply;
+pub mod completions;
+pub mod docs;
+pub mod drift;
+pub mod explain;
+pub mod graph;
+pub mod inventory;
+pub mod plan;
+pub mod rollback;
+pub mod snapshots;
+pub mod vars;
+pub mod verify;

@@ -1,0 +1,71 @@
+//! `converge plan`: what would change.
+
+use crate::args::{Plan, Reach, Select};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::project;
+use crate::session::Session;
+use camino::Utf8PathBuf;
+use converge_engine::{FleetPlan, saved};
+use converge_render as render;
+use serde::{Deserialize, Serialize};
+
+/// What a saved plan keeps of the command line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arguments {
+    /// Where the command was typed: paths are relative to it.
+    pub folder: Utf8PathBuf,
+    /// The inventory.
+    pub target: Option<String>,
+    /// The rest.
+    pub select: Select,
+}
+
+pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
+    let plan = make(args.target.as_deref(), &args.select, &args.reach, console).await?;
+    show(&plan, console);
+    if let Some(path) = &args.out {
+        let folder = std::env::current_dir().ok().and_then(|d| Utf8PathBuf::from_path_buf(d).ok());
+        let folder = folder.ok_or_else(|| Failure::failed("the current folder's name is not UTF-8"))?;
+        let arguments = Arguments { folder, target: args.target, select: args.select };
+        let arguments = serde_json::to_value(arguments).map_err(|e| Failure::failed(e.to_string()))?;
+        saved::save(&plan, arguments, path)
+            .map_err(|e| Failure::failed(format!("the plan could not be kept: {e}")))?;
+        console.remark(
+            render::Tone::Faint,
+            "",
+            &format!("\nKept in {path}. To apply it: converge apply {path}"),
+        );
+    }
+    Ok(plan.exit_code())
+}
+
+/// Loads the project and plans.
+pub async fn make(
+    target: Option<&str>,
+    select: &Select,
+    reach: &Reach,
+    console: &Console,
+) -> Result<FleetPlan, Failure> {
+    let project = project::load(target, select, console)?;
+    let mut session = Session::open(project, reach, inventory_names(target, select), false, console)?;
+    let plan = session.plan().await?;
+    session.close().await;
+    Ok(plan)
+}
+
+/// The inventories as they were typed, for the records of runs.
+pub fn inventory_names(target: Option<&str>, select: &Select) -> String {
+    let all: Vec<&str> = target.into_iter().chain(select.inventories.iter().map(String::as_str)).collect();
+    all.join(" ")
+}
+
+/// Prints a plan in the form that is asked for.
+pub fn show(plan: &FleetPlan, console: &Console) {
+    if console.json {
+        console.print_json(&render::plan_json(plan));
+    } else {
+        console.print(&render::plan(plan, &console.look));
+    }
+}

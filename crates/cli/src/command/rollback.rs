@@ -1,0 +1,26 @@
+//! `converge rollback`: put back what a run changed.
+
+use super::apply::carry_out;
+use super::plan::inventory_names;
+use crate::args::{Rollback, Select};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::project;
+use crate::session::Session;
+
+pub async fn run(args: Rollback, console: &Console) -> Result<u8, Failure> {
+    // Roles narrow what is put back, not what is loaded: a role may be gone from the playbook since.
+    let select = Select {
+        inventories: args.inventories,
+        playbook: args.playbook,
+        limit: args.limit,
+        set: args.set,
+        ..Select::default()
+    };
+    let project = project::load(args.target.as_deref(), &select, console)?;
+    let names = inventory_names(args.target.as_deref(), &select);
+    let mut session = Session::open(project, &args.reach, names.clone(), false, console)?;
+    let plan = session.plan_rollback(args.to.as_deref(), &args.roles).await?;
+    let back = format!("converge rollback {names} --to {}", plan.id);
+    carry_out(session, plan, args.yes, &back, console).await
+}

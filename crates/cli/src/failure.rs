@@ -1,0 +1,77 @@
+//! Why a command ends without doing its work, and the exit codes.
+
+use crate::console::Console;
+use converge_render::Tone;
+use converge_syntax::Diagnostics;
+
+/// Exit codes.
+pub mod code {
+    /// Nothing to do, or done.
+    pub const DONE: u8 = 0;
+    /// Failed.
+    pub const FAILED: u8 = 1;
+    /// Changes are pending.
+    pub const PENDING: u8 = 2;
+    /// A host was unreachable.
+    pub const UNREACHABLE: u8 = 3;
+    /// Refused.
+    pub const REFUSED: u8 = 4;
+    /// Wrong usage or bad input.
+    pub const USAGE: u8 = 64;
+}
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub enum Failure {
+    /// Complaints about files.
+    Input(Diagnostics),
+    /// A message with its exit code.
+    Message {
+        /// One of [`code`].
+        code: u8,
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        help: Option<String>,
+    },
+}
+
+impl Failure {
+    /// Wrong usage: what, and what to write instead.
+    pub fn usage(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::Message { code: code::USAGE, message: message.into(), help: Some(help.into()) }
+    }
+
+    /// Refused: why, and what to do.
+    pub fn refused(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::Message { code: code::REFUSED, message: message.into(), help: Some(help.into()) }
+    }
+
+    /// The work failed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::Message { code: code::FAILED, message: message.into(), help: None }
+    }
+
+    /// Says it, and gives the exit code.
+    pub fn report(&self, console: &Console) -> u8 {
+        match self {
+            Self::Input(diagnostics) => {
+                console.complain(diagnostics);
+                code::USAGE
+            }
+            Self::Message { code, message, help } => {
+                console.remark(Tone::Bad, "error: ", message);
+                if let Some(help) = help {
+                    console.remark(Tone::Plain, "  help: ", help);
+                }
+                *code
+            }
+        }
+    }
+}
+
+impl From<Diagnostics> for Failure {
+    fn from(diagnostics: Diagnostics) -> Self {
+        Self::Input(diagnostics)
+    }
+}

@@ -1,0 +1,81 @@
+//! From arguments to a loaded project.
+
+use crate::args::Select;
+use crate::console::Console;
+use crate::failure::Failure;
+use camino::Utf8Path;
+use converge_model::inventory::InventorySource;
+use converge_model::{KindCatalog, LoadOptions, Project, parse_set};
+use converge_syntax::Diagnostics;
+
+/// All kinds that a user can write.
+pub fn catalog() -> KindCatalog {
+    let mut catalog = KindCatalog::new();
+    for kind in converge_resources::KINDS {
+        catalog.add(kind.kind, (kind.schema)(), kind.read_only);
+    }
+    catalog
+}
+
+/// The inventories of the command line: the plain argument first.
+pub fn sources(target: Option<&str>, more: &[String]) -> Result<Vec<InventorySource>, Failure> {
+    let sources: Vec<InventorySource> = target
+        .into_iter()
+        .chain(more.iter().map(String::as_str))
+        .map(InventorySource::from_argument)
+        .collect();
+    if sources.is_empty() {
+        let help = "name a file, a folder or hosts: `inventories/prod.yaml`, or `-i h1,h2,`";
+        return Err(Failure::usage("no inventory is given", help));
+    }
+    Ok(sources)
+}
+
+/// Reads inventory, playbook and roles, and says what is odd.
+pub fn load(target: Option<&str>, select: &Select, console: &Console) -> Result<Project, Failure> {
+    let mut complaints = Diagnostics::new();
+    let set = select
+        .set
+        .iter()
+        .filter_map(|text| complaints.take(parse_set(text).map_err(Diagnostics::from)))
+        .collect();
+    let options = LoadOptions {
+        inventories: sources(target, &select.inventories)?,
+        playbook: select.playbook.clone(),
+        set,
+        limit: select.limit.clone(),
+        roles: select.roles.clone(),
+        tags: select.tags.clone(),
+        skip_tags: select.skip_tags.clone(),
+        catalog: catalog(),
+    };
+    match Project::load(&options) {
+        Ok(project) if !complaints.has_errors() => {
+            if !project.warnings().is_empty() {
+                console.complain(project.warnings());
+            }
+            Ok(project)
+        }
+        Ok(_) => Err(complaints.into()),
+        Err(more) => {
+            complaints.extend(more);
+            Err(complaints.into())
+        }
+    }
+}
+
+/// The arguments with paths that mean the same from another folder.
+pub fn from_folder(folder: &Utf8Path, target: Option<&str>, select: &Select) -> Select {
+    let mut all = select.clone();
+    let target = target.map(str::to_owned);
+    all.inventories = target
+        .into_iter()
+        .chain(std::mem::take(&mut all.inventories))
+        .map(|text| match InventorySource::from_argument(&text) {
+            InventorySource::Path(path) => folder.join(path).into_string(),
+            InventorySource::HostList(list) => list,
+        })
+        .collect();
+    all.playbook = all.playbook.map(|p| folder.join(p));
+    all
+}

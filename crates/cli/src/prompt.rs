@@ -1,0 +1,80 @@
+//! Questions to the person at the terminal.
+
+use crate::args::Reach;
+use crate::failure::Failure;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use secrecy::SecretString;
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal, Write};
+
+/// Whether somebody can be asked.
+pub fn somebody_is_there() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks a question; only `y` and `yes` mean yes.
+pub fn confirm(question: &str) -> bool {
+    let mut err = std::io::stderr();
+    let _gone = write!(err, "{question} [y/N] ").and_then(|()| err.flush());
+    let mut answer = String::new();
+    match std::io::stdin().lock().read_line(&mut answer) {
+        Ok(n) if n > 0 => {}
+        // The end of the input (Ctrl-D) leaves the cursor behind the question.
+        _ => {
+            let _gone = writeln!(err);
+        }
+    }
+    matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+}
+
+/// The password for sudo, as the flags say.
+pub fn become_password(reach: &Reach) -> Result<Option<SecretString>, Failure> {
+    if let Some(path) = &reach.become_password_file {
+        let text = fs_err::read_to_string(path)
+            .map_err(|e| Failure::usage(e.to_string(), "name a file that can be read"))?;
+        let first = text.lines().next().unwrap_or_default();
+        if first.is_empty() {
+            return Err(Failure::usage(
+                format!("{path}: the first line is empty"),
+                "write the password there",
+            ));
+        }
+        return Ok(Some(first.to_owned().into()));
+    }
+    if !reach.ask_become_pass {
+        return Ok(None);
+    }
+    read_hidden("Password for sudo: ").map(Some).map_err(|e| {
+        Failure::refused(
+            format!("there is no terminal to ask for a password at ({e})"),
+            "use --become-password-file FILE",
+        )
+    })
+}
+
+/// Turns the echo on again, however the reading ends.
+struct Quiet<'a> {
+    terminal: &'a File,
+    before: Termios,
+}
+
+impl Drop for Quiet<'_> {
+    fn drop(&mut self) {
+        // Nothing can be done about a terminal that is gone.
+        let _gone = tcsetattr(self.terminal, OptionalActions::Flush, &self.before);
+    }
+}
+
+fn read_hidden(question: &str) -> std::io::Result<SecretString> {
+    let mut terminal = fs_err::OpenOptions::new().read(true).write(true).open("/dev/tty")?.into_parts().0;
+    terminal.write_all(question.as_bytes())?;
+    let before = tcgetattr(&terminal)?;
+    let mut silent = before.clone();
+    silent.local_modes.remove(LocalModes::ECHO);
+    silent.local_modes.insert(LocalModes::ECHONL);
+    let quiet = Quiet { terminal: &terminal, before };
+    tcsetattr(quiet.terminal, OptionalActions::Flush, &silent)?;
+    let mut line = String::new();
+    BufReader::new(quiet.terminal).read_line(&mut line)?;
+    Ok(line.trim_end_matches(['\n', '\r']).to_owned().into())
+}

@@ -1,0 +1,165 @@
+//! The engine at work, its events shown as they come, and what Ctrl-C does.
+
+use crate::args::Reach;
+use crate::console::Console;
+use crate::failure::{Failure, code};
+use crate::prompt;
+use converge_engine::{ApplyReport, Engine, Event, EventSink, FleetPlan, Options, StopSwitch};
+use converge_model::Project;
+use converge_render::{Look, Progress};
+use converge_syntax::Diagnostics;
+use std::io::Write;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// An engine with the eyes on it.
+pub struct Session {
+    engine: Engine,
+    events: UnboundedReceiver<Event>,
+    progress: Progress,
+    /// Ctrl-C, and a polite kill.
+    signals: [Signal; 2],
+}
+
+impl Session {
+    /// An engine for this project. Nothing is contacted yet.
+    pub fn open(
+        project: Project,
+        reach: &Reach,
+        inventory: String,
+        no_deferred: bool,
+        console: &Console,
+    ) -> Result<Self, Failure> {
+        let hosts = project.hosts().to_vec();
+        let options = Options {
+            forks: usize::from(reach.forks),
+            become_password: prompt::become_password(reach)?,
+            no_deferred,
+            operator: operator(),
+            inventory,
+            ..Options::default()
+        };
+        let (sender, events) = unbounded_channel();
+        let engine = Engine::new(project, options, EventSink::to(sender))?;
+        let progress = progress(&hosts, console);
+        let watch =
+            |kind| signal(kind).map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")));
+        let signals = [watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?];
+        Ok(Self { engine, events, progress, signals })
+    }
+
+    /// Does something that changes nothing, and shows how far it is.
+    pub async fn look<'s, F, T>(&'s mut self, work: F) -> Result<T, Failure>
+    where
+        F: AsyncFnOnce(&'s Engine) -> T,
+    {
+        let Self { engine, events, progress, signals } = self;
+        let work = work(engine);
+        tokio::pin!(work);
+        let outcome = loop {
+            tokio::select! {
+                biased;
+                () = interrupted(signals) => break Err(()),
+                Some(event) = events.recv() => seen(progress, &event),
+                outcome = &mut work => break Ok(outcome),
+            }
+        };
+        while let Ok(event) = events.try_recv() {
+            seen(progress, &event);
+        }
+        progress.end();
+        outcome.map_err(|()| Failure::Message {
+            code: code::FAILED,
+            message: "interrupted; nothing was changed".to_owned(),
+            help: None,
+        })
+    }
+
+    /// Plans, and gives up on complaints.
+    pub async fn plan(&mut self) -> Result<FleetPlan, Failure> {
+        Ok(self.look(async |engine: &Engine| engine.plan().await).await??)
+    }
+
+    /// Plans the way back.
+    pub async fn plan_rollback(&mut self, to: Option<&str>, roles: &[String]) -> Result<FleetPlan, Failure> {
+        let plan: Result<FleetPlan, Diagnostics> =
+            self.look(async |engine: &Engine| engine.plan_rollback(to, roles).await).await?;
+        Ok(plan?)
+    }
+
+    /// Applies. The first Ctrl-C lets what is in flight end, the second leaves at once.
+    pub async fn apply(&mut self, plan: FleetPlan) -> ApplyReport {
+        let Self { engine, events, progress, signals } = self;
+        let stop = StopSwitch::new();
+        let work = engine.apply(plan, stop.clone());
+        tokio::pin!(work);
+        let report = loop {
+            tokio::select! {
+                biased;
+                () = interrupted(signals) => {
+                    if stop.is_stopped() {
+                        progress.end();
+                        std::process::exit(i32::from(code::FAILED));
+                    }
+                    stop.stop();
+                    progress.event(&Event::Stopping);
+                }
+                Some(event) = events.recv() => told(progress, &event),
+                report = &mut work => break report,
+            }
+        };
+        while let Ok(event) = events.try_recv() {
+            told(progress, &event);
+        }
+        progress.end();
+        report
+    }
+
+    /// Ends all sessions.
+    pub async fn close(self) {
+        self.engine.close().await;
+    }
+}
+
+async fn interrupted(signals: &mut [Signal; 2]) {
+    let [first, second] = signals;
+    tokio::select! {
+        _ = first.recv() => {}
+        _ = second.recv() => {}
+    }
+}
+
+/// While looking, a lost host is no line of its own: the plan says it.
+fn seen(progress: &mut Progress, event: &Event) {
+    if let Event::Lost { .. } = event {
+        progress.advance(event);
+    } else {
+        progress.event(event);
+    }
+}
+
+/// The engine does not stop by itself: what it says about it was said already.
+fn told(progress: &mut Progress, event: &Event) {
+    if !matches!(event, Event::Stopping) {
+        progress.event(event);
+    }
+}
+
+/// Lines go to standard output, or beside the JSON document to standard error; live lines only where somebody looks.
+fn progress(hosts: &[String], console: &Console) -> Progress {
+    let live = console.look.width.is_some() && console.error_look.width.is_some();
+    let (look, out): (Look, Box<dyn Write + Send>) = if console.json {
+        (console.error_look, Box::new(std::io::stderr()))
+    } else {
+        (console.look, Box::new(std::io::stdout()))
+    };
+    Progress::new(look, hosts, live, out)
+}
+
+/// `user@machine`, for the records of runs.
+fn operator() -> String {
+    let user =
+        ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(|n| std::env::var(n).ok().filter(|v| !v.is_empty()));
+    let user = user.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
+    format!("{user}@{}", rustix::system::uname().nodename().to_string_lossy())
+}
