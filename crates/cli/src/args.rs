@@ -22,6 +22,7 @@ Exit codes:
 /// `converge INVENTORY` is short for `converge apply INVENTORY`.
 #[derive(Debug, Parser)]
 #[command(name = "converge", version, after_help = EXIT_CODES, arg_required_else_help = true)]
+#[command(override_usage = "converge [OPTIONS] INVENTORY\n       converge [OPTIONS] COMMAND")]
 pub struct Cli {
     /// For all commands.
     #[command(flatten)]
@@ -35,13 +36,13 @@ pub struct Cli {
 #[derive(Clone, Debug, Args)]
 pub struct Global {
     /// Show more: unchanged items, whole files, the output of steps; twice for a log
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(help_heading = "Everywhere", short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// How to write results
-    #[arg(long, global = true, value_enum, default_value_t = Output::Human, value_name = "FORM")]
+    #[arg(help_heading = "Everywhere", long, global = true, value_enum, default_value_t = Output::Human, value_name = "FORM")]
     pub output: Output,
     /// No colour (also: the variable NO_COLOR, or a pipe)
-    #[arg(long, global = true)]
+    #[arg(help_heading = "Everywhere", long, global = true)]
     pub no_color: bool,
 }
 
@@ -101,25 +102,25 @@ pub enum Command {
 #[serde(deny_unknown_fields)]
 pub struct Select {
     /// More inventories: a file, a folder, or host names with commas (`h1,h2,`). May be given several times
-    #[arg(short, long = "inventory", value_name = "INVENTORY")]
+    #[arg(help_heading = "What to work on", short, long = "inventory", value_name = "INVENTORY")]
     pub inventories: Vec<String>,
     /// The playbook [default: the inventory's variable converge_playbook, else playbooks/site.yaml]
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "What to work on", long, value_name = "FILE")]
     pub playbook: Option<Utf8PathBuf>,
     /// Only these hosts, in Ansible's pattern language: `web:&prod:!web3`
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(help_heading = "What to work on", long, value_name = "PATTERN")]
     pub limit: Option<String>,
     /// Only this role. May be given several times
-    #[arg(long = "role", value_name = "NAME")]
+    #[arg(help_heading = "What to work on", long = "role", value_name = "NAME")]
     pub roles: Vec<String>,
     /// Only items with one of these tags
-    #[arg(long, value_delimiter = ',', value_name = "TAG,…")]
+    #[arg(help_heading = "What to work on", long, value_delimiter = ',', value_name = "TAG,…")]
     pub tags: Vec<String>,
     /// Not the items with one of these tags
-    #[arg(long, value_delimiter = ',', value_name = "TAG,…")]
+    #[arg(help_heading = "What to work on", long, value_delimiter = ',', value_name = "TAG,…")]
     pub skip_tags: Vec<String>,
     /// Set a variable, above all other places. May be given several times
-    #[arg(long = "set", value_name = "NAME=VALUE")]
+    #[arg(help_heading = "What to work on", long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
 }
 
@@ -127,13 +128,18 @@ pub struct Select {
 #[derive(Clone, Debug, Args)]
 pub struct Reach {
     /// How many hosts are worked on at once
-    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(help_heading = "How to reach the hosts", long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub forks: u16,
     /// Ask for the password for sudo
-    #[arg(short = 'K', long, conflicts_with = "become_password_file")]
+    #[arg(
+        help_heading = "How to reach the hosts",
+        short = 'K',
+        long,
+        conflicts_with = "become_password_file"
+    )]
     pub ask_become_pass: bool,
     /// Read the password for sudo from the first line of this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "How to reach the hosts", long, value_name = "FILE")]
     pub become_password_file: Option<Utf8PathBuf>,
 }
 

@@ -158,8 +158,19 @@ fn progress(hosts: &[String], console: &Console) -> Progress {
 
 /// `user@machine`, for the records of runs.
 fn operator() -> String {
-    let user =
-        ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(|n| std::env::var(n).ok().filter(|v| !v.is_empty()));
-    let user = user.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
+    let uid = rustix::process::getuid().as_raw();
+    let set = |name: &&str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    let name = ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(set);
+    let user = name.or_else(|| login_name(uid)).unwrap_or_else(|| format!("uid-{uid}"));
     format!("{user}@{}", rustix::system::uname().nodename().to_string_lossy())
+}
+
+/// The name of a local user; cron and containers often set no variable.
+fn login_name(uid: u32) -> Option<String> {
+    let passwd = fs_err::read_to_string("/etc/passwd").ok()?;
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    })
 }

@@ -8,11 +8,12 @@ use std::time::Duration;
 /// Lines of output that a failed item shows, unless verbose.
 const TAIL: usize = 12;
 
-/// `0.2 s`, `74 s`, `12 min 4 s`
+/// `30 ms`, `1.2 s`, `74 s`, `12 min 4 s`
 pub(crate) fn span(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
-        0..=9 => format!("{:.1} s", time.as_secs_f64()),
+        0 => format!("{} ms", time.as_millis()),
+        1..=9 => format!("{:.1} s", time.as_secs_f64()),
         10..=119 => format!("{seconds} s"),
         _ => format!("{} min {} s", seconds / 60, seconds % 60),
     }
@@ -112,7 +113,7 @@ fn push_finished(
     match result {
         ItemResult::Failed { message, output } => {
             text.prose(column + 4, Tone::Plain, "", message);
-            push_output(text, output, column + 4, look);
+            push_output(text, output, message, column + 4, look);
         }
         ItemResult::Refused { message } | ItemResult::Unknown { message } => {
             text.prose(column + 4, Tone::Plain, "", message);
@@ -122,8 +123,10 @@ fn push_finished(
 }
 
 /// The end of what a failed item said.
-fn push_output(text: &mut Text, output: &str, indent: usize, look: &Look) {
+fn push_output(text: &mut Text, output: &str, message: &str, indent: usize, look: &Look) {
+    // What the message says already is not said again.
     let output = output.trim_end();
+    let output = output.strip_suffix(message.trim_end()).unwrap_or(output).trim_end();
     if output.is_empty() {
         return;
     }
@@ -199,6 +202,6 @@ mod tests {
     #[test]
     fn spans_of_time_are_short() {
         let shown = [50, 9_400, 61_000, 3_725_000].map(|ms| span(Duration::from_millis(ms)));
-        assert_eq!(shown, ["0.1 s", "9.4 s", "61 s", "62 min 5 s"]);
+        assert_eq!(shown, ["50 ms", "9.4 s", "61 s", "62 min 5 s"]);
     }
 }

@@ -234,12 +234,12 @@ fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look: &Look) -> 
                 format!("waits for {}: ", wait.item)
             };
             text.prose(BODY, Tone::Plain, &lead, &wait.reason);
-            if !objects.is_empty() && !item.sensitive {
-                let names: Vec<String> = objects
-                    .iter()
-                    .filter(|o| o.kind != "command")
-                    .map(|o| format!("{} {}", o.kind, o.key))
-                    .collect();
+            let names: Vec<String> = objects
+                .iter()
+                .filter(|o| o.kind != "command")
+                .map(|o| format!("{} {}", o.kind, o.key))
+                .collect();
+            if !names.is_empty() {
                 text.push(Line::at(BODY).faint(format!("may change {}", names.join(", "))).fold(BODY + 2));
             }
         }
@@ -248,20 +248,21 @@ fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look: &Look) -> 
             text.prose(BODY, Tone::Plain, "", why);
         }
         Outcome::Failed(problem) => {
-            text.push(
-                head("✗", Tone::Bad).faint(format!(" · {} ", item.kind)).say(Tone::Bad, "is wrong here"),
-            );
+            let verdict = if item.kind == "rollback" { "cannot be done" } else { "is wrong here" };
+            text.push(head("✗", Tone::Bad).faint(format!(" · {} ", item.kind)).say(Tone::Bad, verdict));
             text.prose(BODY, Tone::Plain, "", &problem.message);
             let at = problem.at.as_deref().unwrap_or(&item.origin);
             let pointer = problem.pointer.trim_start_matches('/').replace('/', ".");
             let what = if pointer.is_empty() { String::new() } else { format!(" ({pointer})") };
-            text.push(Line::at(BODY).faint(format!("at {at}{what}")));
+            if !at.is_empty() {
+                text.push(Line::at(BODY).faint(format!("at {at}{what}")));
+            }
             if let Some(help) = &problem.help {
                 text.prose(BODY, Tone::Plain, "help: ", help);
             }
         }
     }
-    if look.verbose && !matches!(item.outcome, Outcome::Failed(_)) {
+    if look.verbose && !item.origin.is_empty() && !matches!(item.outcome, Outcome::Failed(_)) {
         text.push(Line::at(BODY).faint(format!("at {}", item.origin)));
     }
     for note in &item.notes {

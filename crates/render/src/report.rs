@@ -141,7 +141,8 @@ fn host_body(host: &HostApply) -> Text {
 fn push_problem(text: &mut Text, item: &Item, result: &ItemResult, message: &str) {
     let (sign, word, tone) = verdict(result);
     let line = Line::at(4).say(tone, format!("{sign} {word} ")).say(Tone::Strong, item.address.as_str());
-    text.push(line.faint(format!(" · {}", item.origin)).fold(6));
+    let origin = if item.origin.is_empty() { String::new() } else { format!(" · {}", item.origin) };
+    text.push(line.faint(origin).fold(6));
     text.prose(6, Tone::Plain, "", message);
 }
 

@@ -12,6 +12,7 @@ use converge_engine::saved::{self, SavedPlan};
 use converge_engine::{FleetPlan, LostHost};
 use converge_planner::Outcome;
 use converge_render as render;
+use converge_resource::quote;
 use std::io::Read;
 
 pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
@@ -67,8 +68,8 @@ fn back(inventory: &str, select: &Select) -> String {
     words.extend(
         inventory.split(' ').enumerate().map(|(n, i)| if n == 0 { i.to_owned() } else { format!("-i {i}") }),
     );
-    words.extend(select.playbook.iter().map(|p| format!("--playbook {p}")));
-    words.extend(select.limit.iter().map(|l| format!("--limit '{l}'")));
+    words.extend(select.playbook.iter().map(|p| format!("--playbook {}", quote(p.as_str()))));
+    words.extend(select.limit.iter().map(|l| format!("--limit {}", quote(l))));
     words.join(" ")
 }
 

@@ -6,7 +6,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 
 pub async fn run(args: Drift, console: &Console) -> Result<u8, Failure> {
-    let found = plan::make(args.target.as_deref(), &args.select, &args.reach, console).await?;
+    let (found, _) = plan::make(args.target.as_deref(), &args.select, &args.reach, console).await?;
     plan::show(&found, console);
     Ok(found.exit_code())
 }

@@ -23,12 +23,14 @@ pub struct Arguments {
 }
 
 pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
-    let plan = make(args.target.as_deref(), &args.select, &args.reach, console).await?;
+    let (plan, playbook) = make(args.target.as_deref(), &args.select, &args.reach, console).await?;
     show(&plan, console);
     if let Some(path) = &args.out {
         let folder = std::env::current_dir().ok().and_then(|d| Utf8PathBuf::from_path_buf(d).ok());
         let folder = folder.ok_or_else(|| Failure::failed("the current folder's name is not UTF-8"))?;
-        let arguments = Arguments { folder, target: args.target, select: args.select };
+        // Which playbook is the default one depends on the folder.
+        let select = Select { playbook: Some(playbook), ..args.select };
+        let arguments = Arguments { folder, target: args.target, select };
         let arguments = serde_json::to_value(arguments).map_err(|e| Failure::failed(e.to_string()))?;
         saved::save(&plan, arguments, path)
             .map_err(|e| Failure::failed(format!("the plan could not be kept: {e}")))?;
@@ -41,18 +43,19 @@ pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
     Ok(plan.exit_code())
 }
 
-/// Loads the project and plans.
+/// Loads the project and plans. The second value is the path of its playbook.
 pub async fn make(
     target: Option<&str>,
     select: &Select,
     reach: &Reach,
     console: &Console,
-) -> Result<FleetPlan, Failure> {
+) -> Result<(FleetPlan, Utf8PathBuf), Failure> {
     let project = project::load(target, select, console)?;
+    let playbook = project.playbook().path.clone();
     let mut session = Session::open(project, reach, inventory_names(target, select), false, console)?;
     let plan = session.plan().await?;
     session.close().await;
-    Ok(plan)
+    Ok((plan, playbook))
 }
 
 /// The inventories as they were typed, for the records of runs.
