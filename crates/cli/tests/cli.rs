@@ -1,4 +1,5 @@
 //! The binary from outside: usage, bad input, and the commands that need no host. A local host stands for the engine.
+#![expect(clippy::unwrap_used, reason = "a helper of a test may fail as the test does")]
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -31,6 +31,8 @@ struct Live {
     bars: BTreeMap<String, HostBar>,
     more: Option<ProgressBar>,
     column: usize,
+    /// Columns of the terminal.
+    width: usize,
 }
 
 struct HostBar {
@@ -54,6 +56,7 @@ impl Progress {
             bars: BTreeMap::new(),
             more: None,
             column,
+            width: look.width.unwrap_or(80),
         });
         Self { look, out, column, live, heard: true }
     }
@@ -143,8 +146,9 @@ impl Live {
             }
             Event::Waiting { host, role, on } => {
                 let message = format!("waits before role {role} for {on}");
+                let room = self.room();
                 if let Some(bar) = self.bars.get(host).and_then(|b| b.bar.as_ref()) {
-                    bar.set_message(visible(&message));
+                    bar.set_message(fitted(&message, room));
                 }
             }
             Event::Verified { host, .. } => self.drop_bar(host),
@@ -158,9 +162,9 @@ impl Live {
             return;
         }
         let bar = self.look_bar.get_or_insert_with(|| {
-            let bar = self.screen.add(
-                ProgressBar::new_spinner().with_style(style("{spinner:.dim} {wide_msg} {elapsed:.dim}")),
-            );
+            let bar = self
+                .screen
+                .add(ProgressBar::new_spinner().with_style(style("{spinner:.dim} {msg} {elapsed:.dim}")));
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
@@ -168,7 +172,8 @@ impl Live {
         if self.looking.len() > names.len() {
             names.push("…");
         }
-        bar.set_message(visible(&format!("looking  {}/{}  {}", self.over, self.total, names.join(", "))));
+        let message = format!("looking  {}/{}  {}", self.over, self.total, names.join(", "));
+        bar.set_message(fitted(&message, self.width.saturating_sub(14)));
     }
 
     fn end_looking(&mut self) {
@@ -179,10 +184,11 @@ impl Live {
 
     fn show(&mut self, host: &str) {
         let drawn = self.bars.values().filter(|b| b.bar.is_some()).count();
+        let room = self.room();
         let Some(entry) = self.bars.get_mut(host) else { return };
         if entry.bar.is_none() && drawn < LIVE_LINES {
             let bar = ProgressBar::new_spinner()
-                .with_style(style("{spinner:.dim} {prefix:.bold}  {wide_msg} {elapsed:.dim}"))
+                .with_style(style("{spinner:.dim} {prefix:.bold}  {msg} {elapsed:.dim}"))
                 .with_prefix(format!("{:<width$}", visible(host), width = self.column));
             let bar = self.screen.add(bar);
             bar.enable_steady_tick(Duration::from_millis(120));
@@ -195,9 +201,14 @@ impl Live {
             now => now.join(", "),
         };
         if let Some(bar) = &entry.bar {
-            bar.set_message(visible(&format!("{}/{}  {message}", entry.over, entry.total)));
+            bar.set_message(fitted(&format!("{}/{}  {message}", entry.over, entry.total), room));
         }
         self.show_more();
+    }
+
+    /// Columns for what a host does now.
+    fn room(&self) -> usize {
+        self.width.saturating_sub(self.column + 18)
     }
 
     /// One line for the hosts that have none of their own.
@@ -237,6 +248,17 @@ impl Live {
         // A screen that is gone cannot be cleared, and need not be.
         let _gone = self.screen.clear();
     }
+}
+
+/// Cut so that the line, with its time and an echoed `^C`, stays on one row.
+fn fitted(message: &str, room: usize) -> String {
+    let message = visible(message);
+    if columns(&message) <= room {
+        return message;
+    }
+    let mut cut: String = message.chars().take(room.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
 }
 
 fn style(template: &str) -> ProgressStyle {
@@ -319,6 +341,12 @@ mod tests {
         after.iter().for_each(|e| progress.event(e));
         let live = progress.live.as_ref().unwrap();
         assert!(live.bars.is_empty() && live.more.is_none());
+    }
+
+    #[test]
+    fn live_lines_stay_on_one_row() {
+        assert_eq!(fitted("a\u{1b}bc", 4), "a\u{241b}bc");
+        assert_eq!(fitted("abcdef", 4), "abc…");
     }
 
     #[test]

@@ -23,9 +23,10 @@ impl Look {
 }
 
 /// What a piece of text means; its colour follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Tone {
     /// Nothing special.
+    #[default]
     Plain,
     /// A name to find again.
     Strong,
@@ -67,6 +68,15 @@ impl Tone {
             Self::Place => style.cyan(),
         })
     }
+}
+
+/// One line: an indent and toned words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Line {
+    indent: usize,
+    /// Columns of the continuation lines when the line may be folded.
+    hang: Option<usize>,
+    spans: Vec<(Tone, String)>,
 }
 
 /// One line: an indent and toned words.
