@@ -79,21 +79,6 @@ pub struct Line {
     spans: Vec<(Tone, String)>,
 }
 
-/// One line: an indent and toned words.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Line {
-    indent: usize,
-    /// Columns of the continuation lines when the line may be folded.
-    hang: Option<usize>,
-    spans: Vec<(Tone, String)>,
-}
-
-impl Default for Tone {
-    fn default() -> Self {
-        Self::Plain
-    }
-}
-
 impl Line {
     /// An empty line that begins at this column.
     pub fn at(indent: usize) -> Self {
