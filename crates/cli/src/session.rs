@@ -90,6 +90,7 @@ impl Session {
     /// Applies. The first Ctrl-C lets what is in flight end, the second leaves at once.
     pub async fn apply(&mut self, plan: FleetPlan) -> ApplyReport {
         let Self { engine, events, progress, signals } = self;
+        let echo = prompt::hide_interrupts();
         let stop = StopSwitch::new();
         let work = engine.apply(plan, stop.clone());
         tokio::pin!(work);
@@ -99,6 +100,9 @@ impl Session {
                 () = interrupted(signals) => {
                     if stop.is_stopped() {
                         progress.end();
+                        drop(echo);
+                        let what = "left at once; the next run looks at what was in flight";
+                        let _gone = writeln!(std::io::stderr(), "{what}");
                         std::process::exit(i32::from(code::FAILED));
                     }
                     stop.stop();

@@ -8,14 +8,14 @@ use std::time::Duration;
 /// Lines of output that a failed item shows, unless verbose.
 const TAIL: usize = 12;
 
-/// `30 ms`, `1.2 s`, `74 s`, `12 min 4 s`
+/// `30ms`, `1.2s`, `74s`, `12m 4s`: without blanks a fold cannot part number and unit
 pub(crate) fn span(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
-        0 => format!("{} ms", time.as_millis()),
-        1..=9 => format!("{:.1} s", time.as_secs_f64()),
-        10..=119 => format!("{seconds} s"),
-        _ => format!("{} min {} s", seconds / 60, seconds % 60),
+        0 => format!("{}ms", time.as_millis()),
+        1..=9 => format!("{:.1}s", time.as_secs_f64()),
+        10..=119 => format!("{seconds}s"),
+        _ => format!("{}m {}s", seconds / 60, seconds % 60),
     }
 }
 
@@ -202,6 +202,6 @@ mod tests {
     #[test]
     fn spans_of_time_are_short() {
         let shown = [50, 9_400, 61_000, 3_725_000].map(|ms| span(Duration::from_millis(ms)));
-        assert_eq!(shown, ["50 ms", "9.4 s", "61 s", "62 min 5 s"]);
+        assert_eq!(shown, ["50ms", "9.4s", "61s", "62m 5s"]);
     }
 }

@@ -326,7 +326,7 @@ mod tests {
         run(2).iter().for_each(|e| progress.event(e));
         progress.end();
         let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
-        assert_eq!(text, "h0  ✓ changed  r/a  1.0 s\nh1  ✓ changed  r/a  1.0 s\n");
+        assert_eq!(text, "h0  ✓ changed  r/a  1.0s\nh1  ✓ changed  r/a  1.0s\n");
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl Counts {
         c
     }
 
-    fn say(self, mut line: Line) -> Line {
+    fn say(self, mut line: Line, nothing: &str) -> Line {
         let parts = [
             (self.changed, "changed", Tone::Good),
             (self.unchanged, "as declared already", Tone::Plain),
@@ -52,7 +52,7 @@ impl Counts {
             .map(|(n, word, tone)| (*tone, format!("{n} {word}")))
             .collect();
         if parts.is_empty() {
-            return line.plain("nothing was done");
+            return line.plain(nothing);
         }
         for (i, (tone, part)) in parts.into_iter().enumerate() {
             line = line.plain(if i > 0 { ", " } else { "" }).say(tone, part);
@@ -82,13 +82,14 @@ pub fn applied(report: &ApplyReport, rollback: &str) -> Text {
         if hosts.len() > 1 {
             line = line.faint(format!("{} hosts, each: ", hosts.len()));
         }
-        text.push(counts.say(line));
+        let nothing = if body.is_empty() { "nothing to change" } else { "nothing was done" };
+        text.push(counts.say(line, nothing));
         text.append(body);
     }
     text.gap();
     let all = Counts::of(report.hosts.iter().flat_map(results));
     let line = Line::at(0).say(Tone::Strong, format!("{}: ", count(report.hosts.len(), "host")));
-    let mut line = all.say(line).fold(2);
+    let mut line = all.say(line, "nothing was done").fold(2);
     let lost = report.hosts.iter().filter(|h| h.lost.is_some()).count();
     if lost > 0 {
         line = line.plain(", ").say(Tone::Bad, format!("{lost} out of the run"));
