@@ -186,6 +186,7 @@ mod tests {
         ApplyReport {
             run: "01935a2e".into(),
             hosts: vec![
+                host("web0", vec![]),
                 host("web1", good.clone()),
                 host("web2", good.clone()),
                 host("web3", good),
