@@ -1,9 +1,26 @@
 //! Observe, plan, apply, verify, snapshot, roll back; one stream of events.
 
+mod apply;
+mod connect;
+mod engine;
 mod event;
+mod facts;
+mod gate;
+mod lane;
+mod observe;
+mod options;
+mod project;
 mod report;
+mod rollback;
+mod runs;
+pub mod saved;
+mod towards;
+mod verify;
+mod work;
 
+pub use engine::Engine;
 pub use event::{Event, EventSink, ItemResult};
+pub use options::{Options, StopSwitch};
 pub use report::{
     ApplyReport, FleetPlan, HostApply, HostEntry, HostResult, HostSnapshots, HostVerify, LostHost, Purpose,
     Snapshot,

@@ -1,0 +1,360 @@
+//! The engine: one project, its hosts, and the sessions that stay open from the plan to the apply.
+
+use crate::observe::observe;
+use crate::project::{HostSource, Part, one_line, role_graph, shown};
+use crate::{Event, EventSink, FleetPlan, HostEntry, HostResult, LostHost, Options, Purpose};
+use converge_model::inventory::Connection;
+use converge_model::{Facts, Project};
+use converge_planner::{Folded, History, HostPlan, Knowledge, Outcome, RoleGraph, fold};
+use converge_ssh::{Batch, Item, Session, Shell, ShellError};
+use converge_syntax::{Diagnostics, Span};
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+/// Rounds of questions to one host for one plan: facts, three for resources, one for diffs.
+const ROUNDS: usize = 6;
+
+/// An open session with a host, at the privilege at which its items run.
+pub(crate) struct Link {
+    pub host: String,
+    pub shell: Shell,
+    session: Session,
+    become_: converge_ssh::Become,
+    /// What the host said about itself, once it was asked.
+    pub facts: Mutex<Option<serde_json::Value>>,
+}
+
+impl Link {
+    /// The host dropped out.
+    pub fn lost(&self, error: &ShellError) -> LostHost {
+        let refused = matches!(
+            error,
+            ShellError::PasswordNeeded { .. }
+                | ShellError::WrongPassword { .. }
+                | ShellError::BecomeFailed { .. }
+        );
+        tracing::debug!(host = self.host, %error, "lost");
+        LostHost {
+            message: format!("{}: {error}", self.host),
+            help: None,
+            unreachable: !refused || self.session.is_closed(),
+        }
+    }
+
+    /// Makes the loop on the host skip what has not begun.
+    pub async fn raise_stop(&self, stop_file: &str) {
+        let script = format!(": > {}", converge_resource::quote(stop_file));
+        match self.session.shell(&self.become_).await {
+            Ok(shell) => {
+                let batch = Batch::of(vec![Item::new(1, script)]);
+                if let Err(error) = shell.run_to_end(&batch).await {
+                    tracing::warn!(host = self.host, %error, "the stop was not heard");
+                }
+            }
+            Err(error) => tracing::warn!(host = self.host, %error, "the stop was not heard"),
+        }
+    }
+
+    pub fn known_facts(&self) -> Option<serde_json::Value> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn learn_facts(&self, facts: serde_json::Value) {
+        *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = Some(facts);
+    }
+}
+
+/// Looks, plans, applies, verifies, rolls back.
+pub struct Engine {
+    project: Project,
+    graph: RoleGraph<Span>,
+    options: Options,
+    events: EventSink,
+    links: tokio::sync::Mutex<BTreeMap<String, Arc<Link>>>,
+    forks: Semaphore,
+}
+
+/// Runs futures side by side on this task and keeps their order.
+pub(crate) async fn side_by_side<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    let mut pending: Vec<_> = futures.into_iter().map(|f| (Box::pin(f), None)).collect();
+    std::future::poll_fn(|context| {
+        let mut waiting = false;
+        for (future, output) in &mut pending {
+            if output.is_none() {
+                match future.as_mut().poll(context) {
+                    std::task::Poll::Ready(value) => *output = Some(value),
+                    std::task::Poll::Pending => waiting = true,
+                }
+            }
+        }
+        if waiting { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
+    })
+    .await;
+    pending.into_iter().filter_map(|(_, output)| output).collect()
+}
+
+impl Engine {
+    /// An engine for this project. Nothing is contacted yet.
+    ///
+    /// # Errors
+    /// Roles that require each other in a circle.
+    pub fn new(project: Project, options: Options, events: EventSink) -> Result<Self, Diagnostics> {
+        let forks = Semaphore::new(options.forks.max(1));
+        let graph = role_graph(&project)?;
+        Ok(Self { project, graph, options, events, links: tokio::sync::Mutex::default(), forks })
+    }
+
+    /// The graph of the project's roles.
+    pub fn graph(&self) -> &RoleGraph<Span> {
+        &self.graph
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn events(&self) -> &EventSink {
+        &self.events
+    }
+
+    /// The hosts of this run, in inventory order.
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        self.project.hosts().to_vec()
+    }
+
+    /// Looks at every host and plans. Changes nothing anywhere.
+    ///
+    /// # Errors
+    /// What is wrong with the project, found without any host: nothing was contacted then.
+    pub async fn plan(&self) -> Result<FleetPlan, Diagnostics> {
+        self.check_without_hosts()?;
+        let hosts = self.hosts();
+        let plans = hosts.iter().map(|host| self.plan_one(host)).collect();
+        let entries = side_by_side(plans).await;
+        Ok(FleetPlan {
+            id: uuid::Uuid::now_v7().to_string(),
+            purpose: Purpose::Converge,
+            created: now(),
+            hosts: entries,
+            warnings: self.project.warnings().iter().map(|w| w.message.clone()).collect(),
+        })
+    }
+
+    /// Two owners of one thing, wrong parameters: all that shows without a host, on all hosts.
+    fn check_without_hosts(&self) -> Result<(), Diagnostics> {
+        let mut found = Diagnostics::default();
+        let hosts = self.hosts();
+        let mut spoiled = 0;
+        for host in &hosts {
+            let source = HostSource::new(&self.project, &self.graph, host, &Facts::none(), Part::Whole);
+            let folded = fold(host, &source, &Knowledge::default(), &History::default());
+            let mut own = Diagnostics::default();
+            for conflict in &folded.conflicts {
+                source.explain_conflict(conflict, &mut own);
+            }
+            source.take_complaints(&mut own);
+            spoiled += usize::from(own.has_errors());
+            for complaint in own.0 {
+                // Every host of a group has the same complaint about the same place.
+                if !found.iter().any(|f| f.message == complaint.message && f.span() == complaint.span()) {
+                    found.push(complaint);
+                }
+            }
+        }
+        // What is wrong on some hosts only is their matter: the others go on.
+        if found.has_errors() && spoiled == hosts.len() { Err(found) } else { Ok(()) }
+    }
+
+    async fn plan_one(&self, host: &str) -> HostEntry {
+        let _permit = self.forks.acquire().await;
+        let begun = Instant::now();
+        let result = match self.link(host).await {
+            Err(lost) => Err(lost),
+            Ok(link) => self.plan_part(&link, Part::Converge, &History::default(), self.options.diffs).await,
+        };
+        let result = match result {
+            Ok(folded) => {
+                self.events.send(Event::Planned { host: host.to_owned(), summary: folded.plan.summary() });
+                HostResult::Planned(folded.plan)
+            }
+            Err(lost) => {
+                self.events.send(Event::Lost { host: host.to_owned(), message: lost.message.clone() });
+                HostResult::Lost(lost)
+            }
+        };
+        HostEntry { host: host.to_owned(), result, took: begun.elapsed() }
+    }
+
+    /// Plans a part of the project on one host, asking it as often as it takes.
+    pub(crate) async fn plan_part(
+        &self,
+        link: &Link,
+        part: Part,
+        history: &History,
+        diffs: bool,
+    ) -> Result<Folded, LostHost> {
+        let mut known = Knowledge::default();
+        let mut asked_for_diffs = !diffs;
+        let needs = self.project.needs(&link.host);
+        for other in &needs.facts_of {
+            self.facts_of(other).await?;
+        }
+        for round in 1..=ROUNDS {
+            let facts = self.facts().await;
+            let source = HostSource::new(&self.project, &self.graph, &link.host, &facts, part);
+            let mut folded = fold(&link.host, &source, &known, history);
+            let want_facts = needs.facts && link.known_facts().is_none();
+            let mut asks = std::mem::take(&mut folded.asks);
+            if asks.is_empty() && !want_facts {
+                if asked_for_diffs || folded.diff_asks.is_empty() {
+                    source.locate(&mut folded.plan, &folded.outputs);
+                    return Ok(folded);
+                }
+                asked_for_diffs = true;
+                asks = std::mem::take(&mut folded.diff_asks);
+            }
+            if round == ROUNDS {
+                let more = asks.iter().next().map(shown).unwrap_or_default();
+                let message =
+                    format!("{}: after {ROUNDS} rounds there is still more to ask: {more}", link.host);
+                return Err(LostHost { message, help: None, unreachable: false });
+            }
+            let answered = observe(&link.shell, None, &asks, want_facts, &mut known)
+                .await
+                .map_err(|error| link.lost(&error))?;
+            if let Some(facts) = answered.facts {
+                link.learn_facts(facts);
+            }
+            let host = link.host.clone();
+            self.events.send(Event::Observed { host, round, probes: asks.len() });
+        }
+        Err(LostHost { message: format!("{}: no plan", link.host), help: None, unreachable: false })
+    }
+
+    /// What all hosts asked so far said about themselves.
+    async fn facts(&self) -> Facts {
+        let links = self.links.lock().await;
+        Facts::new(links.values().filter_map(|link| Some((link.host.clone(), link.known_facts()?))))
+    }
+
+    /// Asks another host for its facts, if it was not asked yet.
+    async fn facts_of(&self, host: &str) -> Result<(), LostHost> {
+        let link = self.link(host).await?;
+        if link.known_facts().is_none() {
+            let mut known = Knowledge::default();
+            let round = observe(&link.shell, None, &BTreeSet::new(), true, &mut known).await;
+            if let Some(facts) = round.map_err(|error| link.lost(&error))?.facts {
+                link.learn_facts(facts);
+            }
+        }
+        Ok(())
+    }
+
+    /// Plans anew in the middle of an apply.
+    pub(crate) async fn plan_again(&self, link: &Link, history: &History) -> Result<Folded, LostHost> {
+        self.plan_part(link, Part::Converge, history, self.options.diffs).await
+    }
+
+    /// What is not as declared after an apply: address and what differs. Leaves out `known` failures.
+    pub(crate) async fn plan_after(
+        &self,
+        link: &Link,
+        known: &BTreeSet<String>,
+    ) -> Result<Vec<(String, String)>, LostHost> {
+        // What failed is known to be unlike; it must not make others wait for it.
+        let history = History { over: known.clone(), ..History::default() };
+        let plan = self.plan_part(link, Part::Whole, &history, false).await?.plan;
+        Ok(differences(&plan))
+    }
+
+    /// The session with a host, opened when it is first used.
+    pub(crate) async fn link(&self, host: &str) -> Result<Arc<Link>, LostHost> {
+        if let Some(link) = self.links.lock().await.get(host) {
+            return Ok(Arc::clone(link));
+        }
+        let refused = |message: String, help: Option<String>| LostHost { message, help, unreachable: false };
+        let way = self.connection(host).map_err(|e| refused(format!("{host}: {}", one_line(&e)), None))?;
+        let (target, become_) = crate::connect::target(host, &way, &self.options)
+            .map_err(|why| refused(format!("{host}: {why}"), None))?;
+        self.events.send(Event::Connecting { host: host.to_owned() });
+        let begun = Instant::now();
+        let session =
+            Session::connect(&target, &converge_ssh::Options::default()).await.map_err(|e| LostHost {
+                message: e.to_string(),
+                help: None,
+                unreachable: e.is_unreachable()
+                    || matches!(e, converge_ssh::ConnectError::RefusedLogin { .. }),
+            })?;
+        let lost =
+            |e: ShellError| LostHost { message: format!("{host}: {e}"), help: None, unreachable: true };
+        let shell = session.shell(&become_).await.map_err(lost)?;
+        // Nothing waits for this answer: the first questions follow in the same packet.
+        let prelude = Batch { prelude: Some(converge_store::host::library()), ..Batch::default() };
+        let _answers = shell.run(&prelude).map_err(lost)?;
+        self.events.send(Event::Connected { host: host.to_owned(), took: begun.elapsed() });
+        let link = Arc::new(Link { host: host.to_owned(), shell, session, become_, facts: Mutex::new(None) });
+        self.links.lock().await.insert(host.to_owned(), Arc::clone(&link));
+        Ok(link)
+    }
+
+    /// Which role requires which.
+    pub(crate) fn requires(&self) -> BTreeMap<String, Vec<String>> {
+        let names = self.graph.order().iter();
+        names.map(|r| (r.clone(), self.graph.requires(r).into_iter().map(str::to_owned).collect())).collect()
+    }
+
+    fn connection(&self, host: &str) -> Result<Connection, Diagnostics> {
+        let complaints = std::cell::RefCell::new(Diagnostics::new());
+        let lookup = |name: &str| match self.project.host_var(host, name) {
+            Ok(node) => node,
+            Err(found) => {
+                complaints.borrow_mut().extend(found.0);
+                None
+            }
+        };
+        let (connection, _warnings) = Connection::resolve(host, lookup, |node| Ok(node.clone()))?;
+        complaints.into_inner().or_value(connection)
+    }
+
+    pub(crate) fn playbook(&self) -> String {
+        self.project.playbook().path.to_string()
+    }
+
+    /// Ends all sessions.
+    pub async fn close(self) {
+        let links = std::mem::take(&mut *self.links.lock().await);
+        let closing = links.into_values().filter_map(Arc::into_inner).map(|link| {
+            // A host that no longer answers must not hold up the end.
+            tokio::time::timeout(Duration::from_secs(2), link.shell.close())
+        });
+        side_by_side(closing.collect()).await;
+    }
+}
+
+/// The present moment, RFC 3339 UTC.
+pub(crate) fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// What a plan made after the apply still wants.
+pub(crate) fn differences(plan: &HostPlan) -> Vec<(String, String)> {
+    plan.items
+        .iter()
+        .filter_map(|item| {
+            let why = match &item.outcome {
+                Outcome::Changed(changes) => {
+                    let objects: Vec<String> = changes.iter().map(|c| c.change.object.to_string()).collect();
+                    format!("{} is not as planned", objects.join(", "))
+                }
+                Outcome::Deferred { wait, .. } => format!("is still deferred: {}", wait.reason),
+                Outcome::Failed(problem) => problem.message.clone(),
+                Outcome::Refused(why) => why.clone(),
+                Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Skipped(_) => return None,
+            };
+            Some((item.address.clone(), why))
+        })
+        .collect()
+}

@@ -1,0 +1,469 @@
+//! One host's way through an apply: which items come next, and whether a fresh look still allows them. Pure.
+
+use crate::ItemResult;
+use converge_planner::{History, HostPlan, Item, Outcome, Problem};
+use converge_resource::{Content, Digest, ObjectId, State};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The items of one host that are not over yet, and what became of the others.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    pub host: String,
+    remaining: Vec<Item>,
+    finished: Vec<(Item, ItemResult)>,
+    /// The address of every item by its number in the latest plan: what `needs` names.
+    addresses: BTreeMap<u32, String>,
+    bad: BTreeSet<String>,
+    history: History,
+    /// What every item claims, by its number in the latest plan.
+    claims: BTreeMap<u32, Vec<ObjectId>>,
+    /// Every claimed object as planned or accepted so far.
+    base: BTreeMap<ObjectId, State>,
+    /// Objects that moved inside a window of foreign code: their new state was accepted.
+    accepted: BTreeSet<ObjectId>,
+    contents: BTreeMap<Digest, Content>,
+    look_again: bool,
+    fruitless: u32,
+}
+
+/// What a lane is to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Send these items, by index from the front: so many.
+    Send(usize),
+    /// Look at the host again and plan the rest anew.
+    Replan,
+    /// The first item's role waits for roles on other hosts.
+    Wait(String),
+    /// All is over.
+    Done,
+}
+
+impl Lane {
+    pub fn new(plan: HostPlan) -> Self {
+        let mut lane = Self {
+            host: plan.host,
+            base: plan.base.into_iter().collect(),
+            contents: plan.contents,
+            addresses: plan.items.iter().map(|i| (i.id, i.address.clone())).collect(),
+            claims: plan.items.iter().map(|i| (i.id, i.claims.clone())).collect(),
+            ..Self::default()
+        };
+        for item in plan.items {
+            lane.admit(item);
+        }
+        lane
+    }
+
+    fn admit(&mut self, item: Item) {
+        match &item.outcome {
+            Outcome::Changed(_) | Outcome::Deferred { .. } | Outcome::Adopt(_) => self.remaining.push(item),
+            Outcome::Failed(problem) => {
+                let message = problem.message.clone();
+                self.end(item, ItemResult::Failed { message, output: String::new() });
+            }
+            Outcome::Refused(why) => {
+                let message = why.clone();
+                self.end(item, ItemResult::Refused { message });
+            }
+            Outcome::Unchanged | Outcome::Skipped(_) => {}
+        }
+    }
+
+    pub fn remaining(&self) -> &[Item] {
+        &self.remaining
+    }
+
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    pub fn contents(&self) -> &BTreeMap<Digest, Content> {
+        &self.contents
+    }
+
+    /// The objects that items after this one claim, with the state that they should be in just now.
+    pub fn claimed_after(&self, id: u32) -> Vec<(ObjectId, State)> {
+        let later: BTreeSet<&ObjectId> =
+            self.claims.range(id.saturating_add(1)..).flat_map(|(_, objects)| objects).collect();
+        later.into_iter().filter_map(|o| self.base.get(o).map(|state| (o.clone(), state.clone()))).collect()
+    }
+
+    pub fn finished(&self) -> &[(Item, ItemResult)] {
+        &self.finished
+    }
+
+    pub fn into_finished(self) -> Vec<(Item, ItemResult)> {
+        let mut finished = self.finished;
+        finished.sort_by_key(|(item, _)| item.id);
+        finished
+    }
+
+    /// Whether any item of this role is still to come, and whether one has failed.
+    pub fn role_state(&self, role: &str) -> (bool, bool) {
+        let open = self.remaining.iter().any(|i| i.role == role);
+        let failed = self.finished.iter().any(|(i, r)| i.role == role && r.is_bad());
+        (open, failed)
+    }
+
+    /// Decides what comes next. `gate` tells whether a role may begin on this host: `Ok(false)` is "not yet", `Err` is
+    /// "never", with the reason.
+    pub fn next(&mut self, no_deferred: bool, gate: &dyn Fn(&str) -> Result<bool, String>) -> Next {
+        self.skip_what_cannot_be(gate);
+        if no_deferred && let Some(at) = self.remaining.iter().position(is_deferred) {
+            for item in self.remaining.split_off(at) {
+                self.end(item, ItemResult::Skipped { because: "--no-deferred stops here".to_owned() });
+            }
+        }
+        let Some(first) = self.remaining.first() else { return Next::Done };
+        if self.look_again || is_deferred(first) {
+            return Next::Replan;
+        }
+        let ready = |item: &Item| !is_deferred(item) && gate(&item.role) == Ok(true);
+        match self.remaining.iter().position(|item| !ready(item)) {
+            Some(0) => Next::Wait(first.role.clone()),
+            Some(n) => Next::Send(n),
+            None => Next::Send(self.remaining.len()),
+        }
+    }
+
+    fn skip_what_cannot_be(&mut self, gate: &dyn Fn(&str) -> Result<bool, String>) {
+        let mut at = 0;
+        while let Some(item) = self.remaining.get(at) {
+            let mut needs = item.needs.iter().filter_map(|n| self.addresses.get(n));
+            let need = needs.find(|a| self.bad.contains(*a)).map(|a| format!("`{a}`"));
+            let because = need.or_else(|| gate(&item.role).err());
+            match because {
+                Some(because) => {
+                    let item = self.remaining.remove(at);
+                    self.end(item, ItemResult::Skipped { because });
+                }
+                None => at += 1,
+            }
+        }
+    }
+
+    /// Records how an item ended.
+    pub fn finish(&mut self, id: u32, result: ItemResult, after: &[(ObjectId, State)]) -> Option<Item> {
+        let at = self.remaining.iter().position(|i| i.id == id)?;
+        let item = self.remaining.remove(at);
+        for (object, state) in after {
+            self.base.insert(object.clone(), state.clone());
+        }
+        self.end(item.clone(), result);
+        Some(item)
+    }
+
+    fn end(&mut self, item: Item, result: ItemResult) {
+        self.fruitless = 0;
+        let address = item.address.clone();
+        if result == ItemResult::Changed && !matches!(item.outcome, Outcome::Adopt(_)) {
+            self.history.changed.insert(address);
+        } else {
+            if result.is_bad() {
+                self.bad.insert(address.clone());
+            }
+            self.history.over.insert(address);
+        }
+        if !matches!(item.outcome, Outcome::Adopt(_)) || result.is_bad() {
+            self.finished.push((item, result));
+        }
+    }
+
+    /// Everything that is left ends so.
+    pub fn end_all(&mut self, result: &ItemResult) {
+        for item in std::mem::take(&mut self.remaining) {
+            self.end(item, result.clone());
+        }
+    }
+
+    /// Foreign code ran: `before` and `after` are what the host showed around it. What moved is accepted when it
+    /// was as planned before.
+    pub fn window(&mut self, before: &BTreeMap<ObjectId, State>, after: &BTreeMap<ObjectId, State>) {
+        for (object, now) in after {
+            let as_planned = before.get(object).is_some_and(|b| self.base.get(object) == Some(b));
+            if before.get(object) != Some(now) {
+                self.look_again = true;
+                if as_planned {
+                    self.base.insert(object.clone(), now.clone());
+                    self.accepted.insert(object.clone());
+                }
+            }
+        }
+    }
+
+    /// The host asks for a fresh look before it goes on.
+    pub fn ask_to_look_again(&mut self) {
+        self.look_again = true;
+    }
+
+    /// Takes a plan made on a fresh look for what is left. Returns the items that were deferred or planned against
+    /// another base, and are known now.
+    pub fn rebind(&mut self, fresh: HostPlan) -> Vec<Item> {
+        self.look_again = false;
+        self.fruitless += 1;
+        let stuck = self.fruitless > 2;
+        for (object, state) in fresh.base {
+            self.base.entry(object).or_insert(state);
+        }
+        self.contents.extend(fresh.contents);
+        self.claims = fresh.items.iter().map(|i| (i.id, i.claims.clone())).collect();
+        self.addresses = fresh.items.iter().map(|i| (i.id, i.address.clone())).collect();
+        let mut old: BTreeMap<String, Item> =
+            std::mem::take(&mut self.remaining).into_iter().map(|i| (i.address.clone(), i)).collect();
+        let mut resolved = Vec::new();
+        for (position, new) in fresh.items.into_iter().enumerate() {
+            if self.history.changed.contains(&new.address) || self.history.over.contains(&new.address) {
+                continue;
+            }
+            let first = position == 0 || self.remaining.is_empty();
+            match old.remove(&new.address) {
+                Some(before) => match self.allowed(&before, &new) {
+                    Err(message) => self.end(before, ItemResult::Refused { message }),
+                    Ok(()) => self.take(before, new, first && stuck, &mut resolved),
+                },
+                // An element of a `for_each` over what was not known.
+                None if new.is_pending() && old.contains_key(element_of(&new.address)) => {
+                    resolved.push(new.clone());
+                    self.remaining.push(new);
+                }
+                // It was as declared, and foreign code of this run has moved it, or made it apply.
+                None if new.is_pending() && self.is_accepted(&new) => {
+                    resolved.push(new.clone());
+                    self.remaining.push(new);
+                }
+                None => {}
+            }
+        }
+        // What is left are lists of `for_each` whose elements stand for them now.
+        for (_, item) in old {
+            self.end(item, ItemResult::Unchanged);
+        }
+        resolved
+    }
+
+    fn take(&mut self, before: Item, new: Item, stuck: bool, resolved: &mut Vec<Item>) {
+        match &new.outcome {
+            Outcome::Unchanged | Outcome::Skipped(_) => self.end(new, ItemResult::Unchanged),
+            Outcome::Failed(Problem { message, .. }) => {
+                let message = message.clone();
+                self.end(new, ItemResult::Failed { message, output: String::new() });
+            }
+            Outcome::Refused(message) => {
+                let message = message.clone();
+                self.end(new, ItemResult::Refused { message });
+            }
+            Outcome::Deferred { wait, .. } if self.remaining.is_empty() || stuck => {
+                // Everything before it is over, so nothing can make it known any more.
+                let message = format!("it still cannot be known: {}", wait.reason);
+                self.end(new, ItemResult::Failed { message, output: String::new() });
+            }
+            Outcome::Deferred { .. } | Outcome::Adopt(_) => self.remaining.push(new),
+            Outcome::Changed(_) => {
+                if new.outcome != before.outcome {
+                    resolved.push(new.clone());
+                }
+                self.remaining.push(new);
+            }
+        }
+    }
+
+    fn is_accepted(&self, item: &Item) -> bool {
+        item.changes().iter().any(|c| self.accepted.contains(&c.change.object))
+    }
+
+    /// Whether a fresh plan of an item stays inside what was shown and agreed to.
+    fn allowed(&self, before: &Item, new: &Item) -> Result<(), String> {
+        let moved = |object: &ObjectId| self.accepted.contains(object);
+        match (&before.outcome, &new.outcome) {
+            (Outcome::Changed(old), Outcome::Changed(fresh)) => {
+                for planned in fresh {
+                    let object = &planned.change.object;
+                    match old.iter().find(|c| c.change.object == *object) {
+                        _ if moved(object) => {}
+                        Some(was) if was.change.from == planned.change.from => {}
+                        Some(was) => {
+                            return Err(format!(
+                                "{object} was planned as `{}` and is `{}` now",
+                                was.change.from, planned.change.from
+                            ));
+                        }
+                        None => return Err(format!("{object} would be changed too; it was not in the plan")),
+                    }
+                }
+                Ok(())
+            }
+            (Outcome::Changed(old), Outcome::Unchanged) => {
+                match old.iter().find(|c| !moved(&c.change.object)) {
+                    Some(was) => Err(format!(
+                        "{} was planned as `{}` and someone else has changed it",
+                        was.change.object, was.change.from
+                    )),
+                    None => Ok(()),
+                }
+            }
+            (Outcome::Deferred { objects, .. }, Outcome::Changed(fresh)) if !objects.is_empty() => {
+                match fresh
+                    .iter()
+                    .find(|c| c.change.object.kind != "package" && !objects.contains(&c.change.object))
+                {
+                    Some(c) => {
+                        Err(format!("it would touch {}, which the plan did not name", c.change.object))
+                    }
+                    None => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `role/name[key]` → `role/name`
+fn element_of(address: &str) -> &str {
+    address.split_once('[').map_or(address, |(list, _)| list)
+}
+
+fn is_deferred(item: &Item) -> bool {
+    matches!(item.outcome, Outcome::Deferred { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use converge_planner::PlannedChange;
+    use converge_resource::{Change, Reversibility, Wait};
+
+    fn object(key: &str) -> ObjectId {
+        ObjectId::new("path", key)
+    }
+
+    fn changed(key: &str, from: &str, to: &str) -> Outcome {
+        Outcome::Changed(vec![PlannedChange {
+            change: Change { object: object(key), from: State::from_line(from), to: State::from_line(to) },
+            reversibility: Reversibility::Reversible,
+            opaque: false,
+        }])
+    }
+
+    fn deferred(key: &str) -> Outcome {
+        Outcome::Deferred {
+            wait: Wait { item: String::new(), reason: "why".to_owned() },
+            objects: vec![object(key)],
+        }
+    }
+
+    fn item(id: u32, role: &str, needs: &[u32], outcome: Outcome) -> Item {
+        Item {
+            id,
+            address: format!("{role}/{id}"),
+            name: id.to_string(),
+            role: role.to_owned(),
+            kind: "file".to_owned(),
+            origin: String::new(),
+            needs: needs.to_vec(),
+            claims: Vec::new(),
+            outcome,
+            notes: Vec::new(),
+            sensitive: false,
+            settings: Vec::new(),
+            params: None,
+        }
+    }
+
+    fn lane(items: Vec<Item>) -> Lane {
+        Lane::new(HostPlan { host: "h".to_owned(), items, ..HostPlan::default() })
+    }
+
+    fn open(_: &str) -> Result<bool, String> {
+        Ok(true)
+    }
+
+    fn fresh(items: Vec<Item>) -> HostPlan {
+        HostPlan { host: "h".to_owned(), items, ..HostPlan::default() }
+    }
+
+    fn results(lane: Lane) -> Vec<(u32, ItemResult)> {
+        lane.into_finished().into_iter().map(|(i, r)| (i.id, r)).collect()
+    }
+
+    #[test]
+    fn a_failure_stops_only_what_depends_on_it() {
+        let mut l = lane(vec![
+            item(1, "a", &[], changed("/1", "x", "y")),
+            item(2, "a", &[1], changed("/2", "x", "y")),
+            item(3, "b", &[], changed("/3", "x", "y")),
+        ]);
+        assert_eq!(l.next(false, &open), Next::Send(3));
+        l.finish(1, ItemResult::Failed { message: "no".to_owned(), output: String::new() }, &[]);
+        assert_eq!(l.next(false, &open), Next::Send(1));
+        l.finish(3, ItemResult::Changed, &[]);
+        assert_eq!(l.next(false, &open), Next::Done);
+        let got = results(l);
+        assert_eq!(got[1], (2, ItemResult::Skipped { because: "`a/1`".to_owned() }));
+        assert_eq!(got[2], (3, ItemResult::Changed));
+    }
+
+    #[test]
+    fn a_stretch_ends_before_a_deferred_item_and_before_a_closed_gate() {
+        let mut l = lane(vec![
+            item(1, "a", &[], changed("/1", "x", "y")),
+            item(2, "a", &[1], deferred("/2")),
+            item(3, "b", &[], changed("/3", "x", "y")),
+        ]);
+        assert_eq!(l.next(false, &open), Next::Send(1));
+        l.finish(1, ItemResult::Changed, &[]);
+        assert_eq!(l.next(false, &open), Next::Replan);
+        let known = l.rebind(fresh(vec![
+            item(1, "a", &[], Outcome::Unchanged),
+            item(2, "a", &[], changed("/2", "absent", "y")),
+            item(3, "b", &[], changed("/3", "x", "y")),
+        ]));
+        assert_eq!(known.len(), 1);
+        let closed_b = |role: &str| Ok(role != "b");
+        assert_eq!(l.next(false, &closed_b), Next::Send(1));
+        l.finish(2, ItemResult::Changed, &[]);
+        assert_eq!(l.next(false, &closed_b), Next::Wait("b".to_owned()));
+        let never = |role: &str| if role == "b" { Err("role c failed on h2".to_owned()) } else { Ok(true) };
+        assert_eq!(l.next(false, &never), Next::Done);
+    }
+
+    #[test]
+    fn what_moved_outside_a_window_is_refused_and_inside_is_accepted() {
+        for (base, planned_before, accepted) in [("x", "x", true), ("x", "other", false)] {
+            let mut l = Lane::new(HostPlan {
+                host: "h".to_owned(),
+                items: vec![
+                    item(1, "a", &[], changed("/pkg", "absent", "y")),
+                    item(2, "a", &[1], changed("/2", "x", "y")),
+                ],
+                base: vec![(object("/2"), State::from_line(base))],
+                contents: BTreeMap::new(),
+            });
+            let seen = |s: &str| BTreeMap::from([(object("/2"), State::from_line(s))]);
+            l.window(&seen(planned_before), &seen("moved"));
+            l.finish(1, ItemResult::Changed, &[]);
+            assert_eq!(l.next(false, &open), Next::Replan);
+            l.rebind(fresh(vec![item(2, "a", &[1], changed("/2", "moved", "y2"))]));
+            if accepted {
+                assert_eq!(l.next(false, &open), Next::Send(1));
+            } else {
+                assert_eq!(l.next(false, &open), Next::Done);
+                assert!(matches!(results(l)[1].1, ItemResult::Refused { .. }));
+            }
+        }
+    }
+
+    #[test]
+    fn a_deferred_item_keeps_to_its_objects_and_does_not_wait_for_ever() {
+        let mut l = lane(vec![item(1, "a", &[], deferred("/1"))]);
+        assert_eq!(l.next(false, &open), Next::Replan);
+        l.rebind(fresh(vec![item(1, "a", &[], changed("/other", "absent", "y"))]));
+        assert!(matches!(results(l)[0].1, ItemResult::Refused { .. }));
+        let mut l = lane(vec![item(1, "a", &[], deferred("/1"))]);
+        l.rebind(fresh(vec![item(1, "a", &[], deferred("/1"))]));
+        assert!(matches!(results(l)[0].1, ItemResult::Failed { .. }));
+        let mut l = lane(vec![item(1, "a", &[], deferred("/1"))]);
+        assert_eq!(l.next(true, &open), Next::Done);
+        assert!(matches!(results(l)[0].1, ItemResult::Skipped { .. }));
+    }
+}

@@ -1,0 +1,198 @@
+//! Questions to a host: many probes, one batch, one round trip.
+
+use converge_planner::Knowledge;
+use converge_resource::{Answer, AnswerError, Content, Probe, RunAnswer, quote};
+use converge_ssh::{Batch, Item, ItemResult, Outcome, Shell, ShellError, Status, Stderr};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Exit status of the content probe for "no regular file" and "too large".
+const NO_CONTENT: i32 = 44;
+
+/// The item number of the facts.
+const FACTS: u32 = 0;
+
+/// Bytes of a script's output that are kept.
+const TEXT_LIMIT: usize = 1 << 20;
+
+enum Asked {
+    Facts,
+    Objects { kind: String, keys: Vec<String> },
+    One(Probe),
+}
+
+/// What a round brought.
+pub(crate) struct Round {
+    /// The gathered facts, when they were asked for.
+    pub facts: Option<serde_json::Value>,
+}
+
+/// Asks a host all of this at once and puts the answers into `known`.
+pub(crate) async fn observe(
+    shell: &Shell,
+    prelude: Option<String>,
+    probes: &BTreeSet<Probe>,
+    facts: bool,
+    known: &mut Knowledge,
+) -> Result<Round, ShellError> {
+    let (items, asked) = questions(probes, facts);
+    let batch = Batch { prelude, stop_file: None, items };
+    let (results, error) = shell.run_to_end(&batch).await?;
+    if let Some(error) = error {
+        return Err(error);
+    }
+    let mut round = Round { facts: None };
+    for result in results {
+        match asked.get(&result.id) {
+            Some(Asked::Facts) => {
+                round.facts = Some(crate::facts::parse(&String::from_utf8_lossy(&result.output)));
+            }
+            Some(Asked::Objects { kind, keys }) => learn_objects(kind, keys, &result, known),
+            Some(Asked::One(probe)) => known.learn(probe.clone(), answer(probe, &result)),
+            None => {}
+        }
+    }
+    Ok(round)
+}
+
+/// Merges probes of one sort into one item each.
+fn questions(probes: &BTreeSet<Probe>, facts: bool) -> (Vec<Item>, BTreeMap<u32, Asked>) {
+    let mut items = Vec::new();
+    let mut asked = BTreeMap::new();
+    if facts {
+        items.push(probe_item(FACTS, crate::facts::SCRIPT.to_owned(), 60));
+        asked.insert(FACTS, Asked::Facts);
+    }
+    let mut objects: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut next = FACTS + 1;
+    for probe in probes {
+        match probe {
+            Probe::Object(id) => objects.entry(&id.kind).or_default().push(id.key.clone()),
+            Probe::Content(path) => {
+                items.push(probe_item(next, content_script(path), 60));
+                asked.insert(next, Asked::One(probe.clone()));
+                next += 1;
+            }
+            Probe::Run { script, user, timeout } => {
+                let script = match user {
+                    Some(user) => format!("runuser -u {} -- sh -c {}", quote(user), quote(script)),
+                    None => script.clone(),
+                };
+                items.push(probe_item(next, script, *timeout));
+                asked.insert(next, Asked::One(probe.clone()));
+                next += 1;
+            }
+        }
+    }
+    for (kind, keys) in objects {
+        items.push(probe_item(next, see_script(kind, &keys), 60));
+        asked.insert(next, Asked::Objects { kind: kind.to_owned(), keys });
+        next += 1;
+    }
+    (items, asked)
+}
+
+/// The command that shows the state of all these objects of one kind.
+pub(crate) fn see_script(kind: &str, keys: &[String]) -> String {
+    let mut script = format!("cv_see_{kind}");
+    for key in keys {
+        script.push(' ');
+        script.push_str(&quote(key));
+    }
+    script
+}
+
+fn probe_item(id: u32, script: String, seconds: u64) -> Item {
+    Item { stderr: Stderr::Separate, timeout: Some(Duration::from_secs(seconds)), ..Item::new(id, script) }
+}
+
+fn content_script(path: &str) -> String {
+    let path = quote(path);
+    format!(
+        "[ -f {path} ] || exit {NO_CONTENT}; [ \"$(wc -c < {path})\" -le {} ] || exit {NO_CONTENT}; cat -- {path}",
+        Probe::CONTENT_LIMIT
+    )
+}
+
+fn failure(result: &ItemResult) -> String {
+    let said = text(&result.stderr);
+    let said = said.trim();
+    match result.outcome {
+        Outcome::Finished { status: Status::Exited(n), .. } if said.is_empty() => {
+            format!("ended with status {n}")
+        }
+        Outcome::Finished { status: Status::Exited(_), .. } => said.to_owned(),
+        Outcome::Finished { status: Status::TimedOut, .. } => "took too long and was ended".to_owned(),
+        Outcome::Skipped(_) | Outcome::Lost | Outcome::Unknown => "was not answered".to_owned(),
+    }
+}
+
+/// Parses the answer of `cv_see_KIND`.
+pub(crate) fn parse_objects(
+    kind: &str,
+    keys: &[String],
+    output: &[u8],
+) -> BTreeMap<String, Result<converge_resource::Observed, AnswerError>> {
+    let refs: Vec<&str> = keys.iter().map(String::as_str).collect();
+    match converge_objects::object(kind) {
+        Some(object) => object.parse(&refs, &String::from_utf8_lossy(output)),
+        None => BTreeMap::new(),
+    }
+}
+
+fn learn_objects(kind: &str, keys: &[String], result: &ItemResult, known: &mut Knowledge) {
+    let mut parsed = match result.outcome {
+        Outcome::Finished { status: Status::Exited(_), .. } if !result.cut => {
+            parse_objects(kind, keys, &result.output)
+        }
+        _ => BTreeMap::new(),
+    };
+    for key in keys {
+        let answer = match parsed.remove(key) {
+            Some(Ok(observed)) => Answer::Object(observed),
+            Some(Err(error)) => Answer::Failed(error.to_string()),
+            None => Answer::Failed(failure(result)),
+        };
+        known.learn(Probe::Object(converge_resource::ObjectId::new(kind, key.clone())), answer);
+    }
+}
+
+fn answer(probe: &Probe, result: &ItemResult) -> Answer {
+    let Outcome::Finished { status: Status::Exited(status), .. } = result.outcome else {
+        return Answer::Failed(failure(result));
+    };
+    match probe {
+        Probe::Content(_) if status == 0 && !result.cut => {
+            Answer::Content(Some(Content::new(result.output.clone())))
+        }
+        Probe::Content(_) if status == NO_CONTENT || result.cut => Answer::Content(None),
+        Probe::Content(_) | Probe::Object(_) => Answer::Failed(failure(result)),
+        Probe::Run { .. } => {
+            Answer::Run(RunAnswer { status, stdout: text(&result.output), stderr: text(&result.stderr) })
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.get(..TEXT_LIMIT).unwrap_or(bytes)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use converge_resource::ObjectId;
+
+    #[test]
+    fn questions_of_one_sort_are_one_item() {
+        let mut probes: BTreeSet<Probe> =
+            ["/a", "/b c"].iter().map(|p| Probe::Object(ObjectId::new("path", *p))).collect();
+        probes.insert(Probe::Object(ObjectId::new("unit", "ssh.service")));
+        probes.insert(Probe::Content("/a".to_owned()));
+        probes.insert(Probe::run("true"));
+        let (items, asked) = questions(&probes, true);
+        assert_eq!(items.len(), 5);
+        assert_eq!(asked.len(), 5);
+        assert!(items.iter().any(|i| i.script == "cv_see_path /a '/b c'"));
+        assert!(items.iter().all(|i| i.stderr == Stderr::Separate));
+    }
+}

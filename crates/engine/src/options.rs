@@ -1,0 +1,72 @@
+//! How a run is to be made.
+
+use secrecy::SecretString;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Notify;
+
+/// What holds for all hosts of a run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many hosts are worked on at once.
+    pub forks: usize,
+    /// The password for sudo, when the inventory names none.
+    pub become_password: Option<SecretString>,
+    /// Stop before the first deferred item.
+    pub no_deferred: bool,
+    /// Who runs it, `user@machine`: recorded with snapshots.
+    pub operator: String,
+    /// The inventories as the operator named them: recorded with snapshots.
+    pub inventory: String,
+    /// Read old contents that only a diff needs.
+    pub diffs: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            forks: 20,
+            become_password: None,
+            no_deferred: false,
+            operator: "unknown".to_owned(),
+            inventory: String::new(),
+            diffs: true,
+        }
+    }
+}
+
+/// Asks a run to end after what is in flight. Clones share the switch.
+#[derive(Clone, Debug, Default)]
+pub struct StopSwitch(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    stopped: AtomicBool,
+    notify: Notify,
+}
+
+impl StopSwitch {
+    /// A switch that is not thrown.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Throws it, for good.
+    pub fn stop(&self) {
+        self.0.stopped.store(true, Ordering::SeqCst);
+        self.0.notify.notify_waiters();
+    }
+
+    /// Whether it is thrown.
+    pub fn is_stopped(&self) -> bool {
+        self.0.stopped.load(Ordering::SeqCst)
+    }
+
+    /// Returns once it is thrown.
+    pub async fn stopped(&self) {
+        let notified = self.0.notify.notified();
+        if !self.is_stopped() {
+            notified.await;
+        }
+    }
+}

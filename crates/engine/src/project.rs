@@ -1,0 +1,292 @@
+//! From the project's declarations to the planner's: the items of one host in order, resolved when they are asked for.
+
+use converge_model::{DeclaredItem, Facts, HostPlan as Declared, Project, Registered, Resolution, RoleUse};
+use converge_planner::{
+    Conflict, Declared as Item, HostPlan, Outcome, Outputs, Problem, Resolved, RoleEdge, RoleGraph, Source,
+};
+use converge_resource::Probe;
+use converge_syntax::{Diagnostic, Diagnostics, Span};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// Which items of the roles take part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Preconditions and resources.
+    Converge,
+    /// Postconditions only.
+    Verify,
+    /// All of it.
+    Whole,
+}
+
+/// The items of one host.
+pub(crate) struct HostSource<'a> {
+    declared: Declared,
+    items: Vec<Item>,
+    /// For each item, where it lies in `declared`: role, section, index.
+    places: Vec<(usize, Section, usize)>,
+    graph: &'a RoleGraph<Span>,
+    /// Complaints whose spans a `Problem` cannot hold, by item.
+    complaints: RefCell<BTreeMap<usize, Diagnostics>>,
+}
+
+#[derive(Clone, Copy)]
+enum Section {
+    Checks,
+    Resources,
+    Verify,
+}
+
+impl Section {
+    fn of(self, role: &RoleUse) -> &[DeclaredItem] {
+        match self {
+            Self::Checks => &role.checks,
+            Self::Resources => &role.items,
+            Self::Verify => &role.verify,
+        }
+    }
+}
+
+/// The graph of the project's roles.
+pub(crate) fn role_graph(project: &Project) -> Result<RoleGraph<Span>, Diagnostics> {
+    let roles: Vec<String> = project.roles().map(|r| r.name.clone()).collect();
+    let edges = project.role_edges().into_iter().map(|e| RoleEdge { from: e.from, to: e.to, span: e.span });
+    RoleGraph::new(&roles, edges.collect()).map_err(|cycles| {
+        let mut found = Diagnostics::new();
+        for cycle in cycles {
+            let mut complaint = Diagnostic::error(
+                "role-cycle",
+                format!("roles require each other in a circle: {}", cycle.path()),
+            )
+            .help("remove one of these edges");
+            for edge in &cycle.edges {
+                complaint = complaint.label(&edge.span, format!("`{}` requires `{}`", edge.from, edge.to));
+            }
+            found.push(complaint);
+        }
+        found
+    })
+}
+
+/// All complaints in one line, for a place that has room for one.
+pub(crate) fn one_line(found: &Diagnostics) -> String {
+    let lines: Vec<String> = found
+        .iter()
+        .map(|d| match d.span() {
+            Some(span) => format!("{span}: {}", d.message),
+            None => d.message.clone(),
+        })
+        .collect();
+    lines.join("; ")
+}
+
+/// A question, for people.
+pub(crate) fn shown(probe: &Probe) -> String {
+    match probe {
+        Probe::Object(object) => object.to_string(),
+        Probe::Content(path) => format!("the content of {path}"),
+        Probe::Run { script, .. } => format!("`{}`", script.lines().next().unwrap_or_default()),
+    }
+}
+
+impl<'a> HostSource<'a> {
+    pub fn new(project: &Project, graph: &'a RoleGraph<Span>, host: &str, facts: &Facts, part: Part) -> Self {
+        let declared = project.host_plan(host, facts, &Registered::new());
+        let mut source =
+            Self { declared, items: Vec::new(), places: Vec::new(), graph, complaints: RefCell::default() };
+        source.list(part);
+        source
+    }
+
+    fn list(&mut self, part: Part) {
+        let order = self.graph.order();
+        let rank = |role: &RoleUse| order.iter().position(|r| *r == role.role.name);
+        let mut roles: Vec<(usize, &RoleUse)> = self.declared.roles.iter().enumerate().collect();
+        roles.sort_by_key(|(_, role)| rank(role));
+        let sections: &[Section] = match part {
+            Part::Converge => &[Section::Checks, Section::Resources],
+            Part::Verify => &[Section::Verify],
+            Part::Whole => &[Section::Checks, Section::Resources, Section::Verify],
+        };
+        let mut items = Vec::new();
+        let mut places = Vec::new();
+        for (at, role) in roles {
+            for section in sections {
+                for (index, item) in section.of(role).iter().enumerate().filter(|(_, i)| i.selected) {
+                    places.push((at, *section, index));
+                    items.push(Item {
+                        address: item.address.clone(),
+                        name: item.name.clone(),
+                        role: item.role.clone(),
+                        kind: item.kind.clone(),
+                        origin: origin(&item.span),
+                        register: item.register.clone(),
+                    });
+                }
+            }
+        }
+        self.items = items;
+        self.places = places;
+    }
+
+    fn at(&self, index: usize) -> Option<(&RoleUse, &DeclaredItem)> {
+        let (role, section, item) = self.places.get(index)?;
+        let role = self.declared.roles.get(*role)?;
+        Some((role, section.of(role).get(*item)?))
+    }
+
+    /// The resource of an item whose parameters are known.
+    fn ready(&self, index: usize, item: &DeclaredItem, mut ready: Box<converge_model::Ready>) -> Resolved {
+        let Some(kind) = converge_resources::kind(&item.kind) else {
+            return Resolved::Invalid(Problem::new(format!("there is no kind `{}`", item.kind)));
+        };
+        if let Some(user) = ready.become_user.take() {
+            let takes_user = (kind.schema)().pointer("/properties/user").is_some();
+            if !takes_user {
+                let message = format!("`become_user` means nothing for `{}`", item.kind);
+                return self.invalid(
+                    index,
+                    &ready,
+                    "",
+                    message,
+                    Some(
+                        "only commands and queries run as a user; \
+                    files have `owner`"
+                            .to_owned(),
+                    ),
+                );
+            }
+            if let Some(params) = ready.params.as_object_mut() {
+                params.entry("user").or_insert(user.into());
+            }
+        }
+        let resource = match (kind.parse)(&ready.params) {
+            Ok(resource) => resource,
+            Err(e) => return self.invalid(index, &ready, &e.pointer, e.message, e.help),
+        };
+        let wrong = resource.validate();
+        if let Some(first) = wrong.first() {
+            let resolved =
+                self.invalid(index, &ready, &first.pointer, first.message.clone(), first.help.clone());
+            for more in wrong.iter().skip(1) {
+                self.invalid(index, &ready, &more.pointer, more.message.clone(), more.help.clone());
+            }
+            return resolved;
+        }
+        Resolved::Ready { resource, params: ready.params, sensitive: ready.sensitive }
+    }
+
+    /// A wrong parameter, with its place.
+    fn invalid(
+        &self,
+        index: usize,
+        ready: &converge_model::Ready,
+        pointer: &str,
+        message: String,
+        help: Option<String>,
+    ) -> Resolved {
+        let message = if ready.sensitive {
+            "a parameter is wrong (its value is sensitive)".to_owned()
+        } else {
+            message
+        };
+        let span = if pointer.is_empty() { ready.spans.kind().clone() } else { ready.spans.value(pointer) };
+        let complaint =
+            Diagnostic::error("invalid-parameter", message.clone()).at(&span).help_if(help.clone());
+        self.complain(index, [complaint]);
+        Resolved::Invalid(Problem { message, help, pointer: pointer.to_owned(), at: Some(span.to_string()) })
+    }
+
+    fn complain(&self, index: usize, more: impl IntoIterator<Item = Diagnostic>) {
+        self.complaints.borrow_mut().entry(index).or_default().extend(more);
+    }
+
+    /// What is wrong with the declarations, whatever hosts say.
+    pub fn take_complaints(&self, found: &mut Diagnostics) {
+        for (_, complaints) in std::mem::take(&mut *self.complaints.borrow_mut()) {
+            found.extend(complaints);
+        }
+    }
+
+    /// Two owners of one thing.
+    pub fn explain_conflict(&self, conflict: &Conflict, found: &mut Diagnostics) {
+        let (Some((_, first)), Some((_, second))) = (self.at(conflict.items.0), self.at(conflict.items.1))
+        else {
+            return;
+        };
+        let message = format!(
+            "two items answer for the {} of {} {}: `{}` and `{}`",
+            conflict.facet, conflict.object.kind, conflict.object.key, first.address, second.address
+        );
+        found.push(
+            Diagnostic::error("two-owners", message)
+                .label(&second.span.first_line(), "this one")
+                .label(&first.span.first_line(), "and this one")
+                .help("keep one of them, or let one role require the other and edit what it made"),
+        );
+    }
+
+    /// Puts places into problems that kinds found on a host.
+    pub fn locate(&self, plan: &mut HostPlan, outputs: &Outputs) {
+        for item in &mut plan.items {
+            let Outcome::Failed(problem) = &mut item.outcome else { continue };
+            if problem.at.is_some() {
+                continue;
+            }
+            let index = usize::try_from(item.id).unwrap_or(usize::MAX);
+            let Some((role, declared)) = self.at(index) else { continue };
+            let span = match role.resolve(declared, &registered(outputs)) {
+                Resolution::Ready(ready) if !problem.pointer.is_empty() => {
+                    ready.spans.value(&problem.pointer)
+                }
+                _ => declared.span.clone(),
+            };
+            problem.at = Some(span.to_string());
+        }
+    }
+}
+
+fn origin(span: &Span) -> String {
+    span.to_string().rsplit_once(':').map(|(line, _)| line.to_owned()).unwrap_or_default()
+}
+
+fn registered(outputs: &Outputs) -> Registered {
+    let mut registered = Registered::new();
+    for ((role, name), value) in outputs {
+        registered.set(role, name, value.clone());
+    }
+    registered
+}
+
+impl Source for HostSource<'_> {
+    fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    fn resolve(&self, index: usize, outputs: &Outputs) -> Resolved {
+        let Some((role, item)) = self.at(index) else {
+            return Resolved::Invalid(Problem::new("the item is gone"));
+        };
+        match role.resolve(item, &registered(outputs)) {
+            Resolution::Skipped { why } => Resolved::Skipped(why),
+            Resolution::Unknown { names } => Resolved::Unknown(names.into_iter().collect()),
+            Resolution::Invalid(found) => {
+                let first = found.iter().next();
+                let problem = Problem {
+                    message: first.map_or_else(|| "it is wrong".to_owned(), |d| d.message.clone()),
+                    help: first.and_then(|d| d.help.clone()),
+                    pointer: String::new(),
+                    at: first.and_then(Diagnostic::span).map(ToString::to_string),
+                };
+                self.complain(index, found.0);
+                Resolved::Invalid(problem)
+            }
+            Resolution::Ready(ready) => self.ready(index, item, ready),
+        }
+    }
+
+    fn ordered(&self, a: &str, b: &str) -> bool {
+        self.graph.comes_before(a, b)
+    }
+}

@@ -1,0 +1,327 @@
+//! Rolling back: an ordinary plan towards the states that a run saved.
+
+use crate::engine::{Engine, Link, side_by_side};
+use crate::{Event, FleetPlan, HostEntry, HostResult, HostSnapshots, LostHost, Purpose, Snapshot};
+use converge_planner::{HostPlan, Item, Knowledge, Outcome, PlannedChange, Problem};
+use converge_resource::{Answer, Change, ObjectId, Probe, Reversibility, State};
+use converge_ssh::{Batch, Item as ShellItem, Stderr};
+use converge_store::host::{self, RunRecord};
+use converge_syntax::{Diagnostic, Diagnostics};
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// One object on its way back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Undo {
+    object: ObjectId,
+    /// What the runs left; anything else is someone else's.
+    left: State,
+    /// Where it was before them.
+    before: State,
+    /// The item that changed it last.
+    item: String,
+    sensitive: bool,
+    /// The run whose records hold the state before.
+    run: String,
+    /// Why it cannot be undone, when the run itself said so.
+    lost: Option<String>,
+}
+
+/// What the changes of these runs, oldest first, come to: newest first, one entry an object.
+fn compose(runs: &[&RunRecord]) -> Vec<Undo> {
+    let mut undos: Vec<Undo> = Vec::new();
+    let changes = runs.iter().flat_map(|r| r.changes.iter().map(|c| (r.id.as_str(), c)));
+    for (run, change) in changes.filter(|(_, c)| c.may_have_happened()) {
+        let earlier = undos.iter().position(|u| u.object == change.object).map(|at| undos.remove(at));
+        undos.push(Undo {
+            object: change.object.clone(),
+            left: change.after.clone(),
+            before: earlier.as_ref().map_or_else(|| change.before.clone(), |u| u.before.clone()),
+            item: change.item.clone(),
+            sensitive: change.sensitive || earlier.as_ref().is_some_and(|u| u.sensitive),
+            run: earlier.as_ref().map_or_else(|| run.to_owned(), |u| u.run.clone()),
+            lost: change.unsaved.clone().or_else(|| earlier.and_then(|u| u.lost)),
+        });
+    }
+    undos.reverse();
+    undos
+}
+
+/// The runs that a rollback undoes, oldest first: from the one named, or from the newest that is not rolled back.
+fn runs_to_undo<'a>(records: &'a [RunRecord], to: Option<&str>) -> Vec<&'a RunRecord> {
+    let mut runs: Vec<&RunRecord> = records.iter().collect();
+    runs.sort_by(|a, b| a.id.cmp(&b.id));
+    let undone: BTreeSet<&str> = runs.iter().flat_map(|r| r.rolls_back.iter().map(String::as_str)).collect();
+    let start = match to {
+        Some(id) => runs.iter().position(|r| r.id == id),
+        None => runs.iter().rposition(|r| {
+            r.rolls_back.is_empty()
+                && !undone.contains(r.id.as_str())
+                && r.changes.iter().any(|c| c.may_have_happened())
+        }),
+    };
+    start.map(|at| runs.split_off(at)).unwrap_or_default()
+}
+
+impl Engine {
+    /// The snapshots of every host, newest first.
+    pub async fn snapshots(&self) -> Vec<HostSnapshots> {
+        let hosts = self.hosts();
+        let reading = hosts.iter().map(|host| async move {
+            match self.records(host).await {
+                Err(lost) => HostSnapshots { host: host.clone(), runs: Vec::new(), lost: Some(lost) },
+                Ok((_, records)) => HostSnapshots { host: host.clone(), runs: list(&records), lost: None },
+            }
+        });
+        side_by_side(reading.collect()).await
+    }
+
+    /// Plans the way back: to the state before the run `to`, or before the newest run that is not rolled back yet. `roles` narrows
+    /// it to items of these roles.
+    ///
+    /// # Errors
+    /// A run that no host knows.
+    pub async fn plan_rollback(&self, to: Option<&str>, roles: &[String]) -> Result<FleetPlan, Diagnostics> {
+        let hosts = self.hosts();
+        let planning = hosts.iter().map(|host| self.plan_rollback_one(host, to, roles));
+        let outcomes = side_by_side(planning.collect()).await;
+        let known = outcomes.iter().any(|(_, undone)| !undone.is_empty());
+        let lost = outcomes.iter().any(|(entry, _)| matches!(entry.result, HostResult::Lost(_)));
+        if let (Some(id), false, false) = (to, known, lost) {
+            let message = format!("no host has a snapshot `{id}`");
+            let help = "`converge snapshots` lists what can be rolled back to";
+            let mut diagnostics = Diagnostics::default();
+            diagnostics.push(Diagnostic::error("unknown-snapshot", message).help(help));
+            return Err(diagnostics);
+        }
+        let undone = outcomes
+            .iter()
+            .flat_map(|(entry, runs)| runs.iter().map(|run| (entry.host.clone(), run.clone())))
+            .collect();
+        Ok(FleetPlan {
+            id: uuid::Uuid::now_v7().to_string(),
+            purpose: Purpose::Rollback(undone),
+            created: crate::engine::now(),
+            hosts: outcomes.into_iter().map(|(entry, _)| entry).collect(),
+            warnings: Vec::new(),
+        })
+    }
+
+    async fn plan_rollback_one(
+        &self,
+        host: &str,
+        to: Option<&str>,
+        roles: &[String],
+    ) -> (HostEntry, Vec<String>) {
+        let begun = Instant::now();
+        let planned = match self.records(host).await {
+            Err(lost) => Err(lost),
+            Ok((link, records)) => {
+                let runs = runs_to_undo(&records, to);
+                let mut undos = compose(&runs);
+                undos.retain(|u| roles.is_empty() || roles.iter().any(|r| role_of(&u.item) == r));
+                let ids = runs.iter().map(|r| r.id.clone()).collect();
+                self.plan_undos(&link, undos).await.map(|plan| (plan, ids))
+            }
+        };
+        let (result, ids) = match planned {
+            Ok((plan, ids)) => {
+                self.events().send(Event::Planned { host: host.to_owned(), summary: plan.summary() });
+                (HostResult::Planned(plan), ids)
+            }
+            Err(lost) => {
+                self.events().send(Event::Lost { host: host.to_owned(), message: lost.message.clone() });
+                (HostResult::Lost(lost), Vec::new())
+            }
+        };
+        (HostEntry { host: host.to_owned(), result, took: begun.elapsed() }, ids)
+    }
+
+    async fn records(&self, name: &str) -> Result<(std::sync::Arc<Link>, Vec<RunRecord>), LostHost> {
+        let link = self.link(name).await?;
+        let item = ShellItem { stderr: Stderr::Separate, ..ShellItem::new(1, host::list_script()) };
+        let (results, error) =
+            link.shell.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
+        if let Some(error) = error {
+            return Err(link.lost(&error));
+        }
+        let refused = |message: String| LostHost {
+            message: format!("{name}: {message}"),
+            help: None,
+            unreachable: false,
+        };
+        let result = results.into_iter().next().ok_or_else(|| refused("gave no answer".to_owned()))?;
+        if !result.success() {
+            return Err(refused(String::from_utf8_lossy(&result.stderr).trim().to_owned()));
+        }
+        let records = host::parse_records(&String::from_utf8_lossy(&result.output))
+            .map_err(|e| refused(e.to_string()))?;
+        Ok((link, records))
+    }
+
+    /// Looks at the objects and plans them back.
+    async fn plan_undos(&self, link: &Link, undos: Vec<Undo>) -> Result<HostPlan, LostHost> {
+        let mut known = Knowledge::default();
+        let objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
+        if !objects.is_empty() {
+            crate::observe::observe(&link.shell, None, &objects, false, &mut known)
+                .await
+                .map_err(|e| link.lost(&e))?;
+        }
+        let mut plan = HostPlan { host: link.host.clone(), ..HostPlan::default() };
+        let mut groups: Vec<(String, Vec<Undo>)> = Vec::new();
+        for undo in undos {
+            match groups.last_mut() {
+                Some((item, members)) if *item == undo.item && members.iter().all(|m| m.run == undo.run) => {
+                    members.push(undo);
+                }
+                _ => groups.push((undo.item.clone(), vec![undo])),
+            }
+        }
+        for (address, members) in groups {
+            let id = u32::try_from(plan.items.len()).unwrap_or(u32::MAX);
+            plan.items.push(undo_item(id, &address, members, &known));
+        }
+        plan.base = plan
+            .items
+            .iter()
+            .flat_map(|i| &i.claims)
+            .filter_map(|o| known.observed(o).ok().map(|seen| (o.clone(), seen.state)))
+            .collect();
+        if self.options().diffs {
+            self.contents_for_diffs(link, &mut plan, &mut known).await?;
+        }
+        Ok(plan)
+    }
+
+    /// Reads the present and the saved content of files for the diff.
+    async fn contents_for_diffs(
+        &self,
+        link: &Link,
+        plan: &mut HostPlan,
+        known: &mut Knowledge,
+    ) -> Result<(), LostHost> {
+        let mut probes = BTreeSet::new();
+        for planned in plan.items.iter().filter(|i| !i.sensitive).flat_map(Item::changes) {
+            let change = &planned.change;
+            let Some(object) = converge_objects::object(&change.object.kind) else { continue };
+            if change.object.kind != "path" {
+                continue;
+            }
+            let (from, to) = (object.content(&change.from), object.content(&change.to));
+            if from == to {
+                continue;
+            }
+            probes.extend(from.map(|_| Probe::Content(change.object.key.clone())));
+            probes.extend(to.map(|digest| Probe::Content(host::blob_path(&digest))));
+        }
+        if probes.is_empty() {
+            return Ok(());
+        }
+        crate::observe::observe(&link.shell, None, &probes, false, known).await.map_err(|e| link.lost(&e))?;
+        for probe in &probes {
+            if let Some(Answer::Content(Some(content))) = known.answer(probe) {
+                plan.contents.insert(content.digest().clone(), content.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn role_of(address: &str) -> &str {
+    address.split_once('/').map_or(address, |(role, _)| role)
+}
+
+/// One item of a rollback: all objects that one item of the run changed.
+fn undo_item(id: u32, address: &str, members: Vec<Undo>, known: &Knowledge) -> Item {
+    let mut changes = Vec::new();
+    let mut moved = Vec::new();
+    let mut lost = Vec::new();
+    let claims = members.iter().map(|u| u.object.clone()).collect();
+    let sensitive = members.iter().any(|u| u.sensitive);
+    let from_run = members.first().map(|u| u.run.clone()).unwrap_or_default();
+    for undo in members {
+        let now = match known.observed(&undo.object) {
+            Ok(seen) => seen.state,
+            Err(_) => {
+                moved.push(format!("{} cannot be looked at", undo.object));
+                continue;
+            }
+        };
+        if now == undo.before {
+            continue;
+        }
+        if now != undo.left {
+            moved.push(format!("{} was changed by someone else since: it is left as it is", undo.object));
+            continue;
+        }
+        let forward =
+            Change { object: undo.object.clone(), from: undo.before.clone(), to: undo.left.clone() };
+        let lost_now = match planned(forward).reversibility {
+            Reversibility::Irreversible(why) => Some(why),
+            Reversibility::Reversible => None,
+        };
+        if let Some(why) = undo.lost.or(lost_now) {
+            lost.push(format!("{}: {why}", undo.object));
+            continue;
+        }
+        changes.push(Change { object: undo.object, from: now, to: undo.before });
+    }
+    let mut notes = moved.clone();
+    notes.extend(lost.iter().map(|l| format!("cannot be undone: {l}")));
+    let outcome = if !changes.is_empty() {
+        Outcome::Changed(changes.into_iter().map(planned).collect())
+    } else if !moved.is_empty() {
+        Outcome::Refused(moved.join("; "))
+    } else if !lost.is_empty() {
+        Outcome::Failed(Problem::new(format!("cannot be undone: {}", lost.join("; "))))
+    } else {
+        Outcome::Unchanged
+    };
+    Item {
+        id,
+        address: address.to_owned(),
+        name: address.split_once('/').map_or(address, |(_, name)| name).to_owned(),
+        role: role_of(address).to_owned(),
+        kind: "rollback".to_owned(),
+        origin: String::new(),
+        needs: Vec::new(),
+        claims,
+        outcome,
+        notes,
+        sensitive,
+        // Accounts are restored from what that run has kept of them.
+        settings: vec![("CV_FROM_RUN".to_owned(), from_run)],
+        params: None,
+    }
+}
+
+fn planned(change: Change) -> PlannedChange {
+    let object = converge_objects::object(&change.object.kind);
+    PlannedChange {
+        // What a rollback replaces is saved like every change.
+        reversibility: object.map_or(Reversibility::Reversible, |o| o.reversibility(&change)),
+        opaque: object.is_none_or(|o| o.opaque(&change)),
+        change,
+    }
+}
+
+fn list(records: &[RunRecord]) -> Vec<Snapshot> {
+    let mut runs: Vec<&RunRecord> = records.iter().collect();
+    runs.sort_by(|a, b| b.id.cmp(&a.id));
+    runs.iter()
+        .map(|r| Snapshot {
+            run: r.id.clone(),
+            time: r.time.clone(),
+            operator: r.operator.clone(),
+            purpose: if r.rolls_back.is_empty() {
+                "converge".to_owned()
+            } else {
+                format!("rollback of {}", r.rolls_back.join(", "))
+            },
+            changes: r.changes.iter().filter(|c| c.may_have_happened()).count(),
+            finished: r.finished,
+            rolled_back_by: runs.iter().find(|o| o.rolls_back.contains(&r.id)).map(|o| o.id.clone()),
+        })
+        .collect()
+}

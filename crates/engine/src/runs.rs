@@ -1,0 +1,73 @@
+//! Beginning and ending a run on hosts: locks and records.
+
+use crate::engine::{Engine, Link, side_by_side};
+use crate::{LostHost, Purpose};
+use bytes::Bytes;
+use converge_planner::HostPlan;
+use converge_ssh::{Batch, Item, ShellError};
+use converge_store::host::{self, RunMeta};
+use std::sync::Arc;
+use std::time::Duration;
+
+impl Engine {
+    /// Takes the lock of every host that has work and begins the run there.
+    pub(crate) async fn open_runs(
+        &self,
+        plans: &[HostPlan],
+        run: &str,
+        purpose: &Purpose,
+    ) -> Vec<(String, Result<Arc<Link>, LostHost>)> {
+        let opening = plans.iter().map(|plan| async {
+            let rolls_back = match purpose {
+                Purpose::Converge => Vec::new(),
+                Purpose::Rollback(runs) => {
+                    runs.iter().filter(|(h, _)| *h == plan.host).map(|(_, id)| id.clone()).collect()
+                }
+            };
+            let meta = RunMeta {
+                id: run.to_owned(),
+                time: crate::engine::now(),
+                operator: self.options().operator.clone(),
+                inventory: self.options().inventory.clone(),
+                playbook: self.playbook(),
+                rolls_back,
+            };
+            (plan.host.clone(), self.open_run(&plan.host, &meta).await)
+        });
+        side_by_side(opening.collect()).await
+    }
+
+    async fn open_run(&self, name: &str, meta: &RunMeta) -> Result<Arc<Link>, LostHost> {
+        let link = self.link(name).await?;
+        let (piece, content) = host::undo_piece();
+        let install = Item {
+            payload: Some(Bytes::copy_from_slice(content.bytes())),
+            timeout: Some(Duration::from_secs(piece.timeout)),
+            ..Item::new(1, piece.script)
+        };
+        let batch = Batch { prelude: Some(host::open_script(meta)), stop_file: None, items: vec![install] };
+        let (results, error) = link.shell.run_to_end(&batch).await.map_err(|e| link.lost(&e))?;
+        match error {
+            // The lock is someone else's, or the host cannot take records: its own words say which.
+            Some(ShellError::Prelude { said, .. }) => {
+                Err(LostHost { message: format!("{name}: {}", said.trim()), help: None, unreachable: false })
+            }
+            Some(error) => Err(link.lost(&error)),
+            None if results.iter().all(converge_ssh::ItemResult::success) => Ok(link),
+            None => {
+                let said: Vec<String> =
+                    results.iter().map(|r| String::from_utf8_lossy(&r.output).trim().to_owned()).collect();
+                let message = format!("{name}: undo.sh cannot be written: {}", said.join("; "));
+                Err(LostHost { message, help: None, unreachable: false })
+            }
+        }
+    }
+
+    /// Ends the run on a host and gives its lock back. A host that no longer answers keeps an unfinished record.
+    pub(crate) async fn close_run(&self, link: &Link, run: &str, result: &str) {
+        let batch = Batch { prelude: Some(host::close_script(run, result)), ..Batch::default() };
+        if let Ok((_, Some(error))) | Err(error) = link.shell.run_to_end(&batch).await {
+            tracing::warn!(host = link.host, %error, "the run's record could not be ended");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! One item on its way to a host and back: what is sent, and what the host says about it.
+
+use crate::ItemResult;
+use crate::lane::Lane;
+use bytes::Bytes;
+use converge_planner::{Item, Outcome};
+use converge_resource::{Change, Digest, ObjectId, State};
+use converge_ssh::Status;
+use converge_store::host::{ItemSpec, Piece, Reading as HostReading, Row, WindowRow, adopt_script};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Lines of a failed item's output that are kept.
+const TAIL: usize = 40;
+
+/// An item that is being worked on.
+#[derive(Clone)]
+pub(crate) struct Work {
+    pub item: Item,
+    spec: Arc<ItemSpec>,
+    pieces: Arc<Vec<(Piece, Option<Bytes>)>>,
+}
+
+/// What the host said.
+pub(crate) struct Reading {
+    /// How it ended; `None` when it was not begun and the host must be looked at again.
+    pub result: Option<ItemResult>,
+    /// The objects' states after it.
+    pub after: Vec<(ObjectId, State)>,
+    /// Watched objects before and after foreign code.
+    pub window: Option<(BTreeMap<ObjectId, State>, BTreeMap<ObjectId, State>)>,
+}
+
+impl Work {
+    /// Prepares an item. `sequence` numbers the journal's rows.
+    pub fn new(item: &Item, lane: &Lane, run: &str, sequence: &mut u32) -> Result<Self, String> {
+        let mut number = || {
+            *sequence = sequence.saturating_add(1);
+            *sequence
+        };
+        let mut spec = ItemSpec {
+            run: run.to_owned(),
+            token: uuid::Uuid::now_v7().simple().to_string(),
+            address: item.address.clone(),
+            sensitive: item.sensitive,
+            settings: item.settings.clone(),
+            ..ItemSpec::default()
+        };
+        if let Outcome::Adopt(changes) = &item.outcome {
+            let script: Vec<String> = changes.iter().map(|c| adopt_script(&c.object, &c.to)).collect();
+            let piece = Piece { script: script.join(" && "), stdin: None, timeout: 60 };
+            return Ok(Self {
+                item: item.clone(),
+                spec: Arc::new(spec),
+                pieces: Arc::new(vec![(piece, None)]),
+            });
+        }
+        let changes: Vec<&Change> = item.changes().iter().map(|c| &c.change).collect();
+        spec.rows = changes.iter().map(|c| Row { seq: number(), change: (*c).clone() }).collect();
+        spec.steps = steps(&changes)?;
+        if item.changes().iter().any(|c| c.opaque) {
+            let watched = lane.claimed_after(item.id);
+            let own = |object: &ObjectId| changes.iter().any(|c| c.object == *object);
+            spec.window = watched
+                .into_iter()
+                .filter(|(object, _)| !own(object))
+                .map(|(object, expected)| WindowRow { seq: number(), object, expected })
+                .collect();
+        }
+        let content =
+            |digest: &Digest| lane.contents().get(digest).map(|c| Bytes::copy_from_slice(c.bytes()));
+        let pieces = spec.pieces();
+        let pieces = pieces.into_iter().map(|p| (p.clone(), p.stdin.as_ref().and_then(content))).collect();
+        Ok(Self { item: item.clone(), spec: Arc::new(spec), pieces: Arc::new(pieces) })
+    }
+
+    /// The shell's items; each needs the one before it.
+    pub fn items(&self, needs: Vec<u32>, next: &mut u32) -> Vec<converge_ssh::Item> {
+        let mut needs = needs;
+        let mut items = Vec::new();
+        for (piece, content) in self.pieces.iter() {
+            let item = converge_ssh::Item {
+                needs: std::mem::take(&mut needs),
+                payload: content.clone(),
+                timeout: Some(Duration::from_secs(piece.timeout)),
+                ..converge_ssh::Item::new(*next, piece.script.clone())
+            };
+            needs = vec![*next];
+            *next = next.saturating_add(1);
+            items.push(item);
+        }
+        items
+    }
+
+    /// Reads the end of the item.
+    pub fn read(&self, status: Status, output: &[u8]) -> Reading {
+        let Status::Exited(code) = status else {
+            let message = "it took too long and was ended on the host".to_owned();
+            return self.failed(message, &String::from_utf8_lossy(output));
+        };
+        let run = self.spec.read(code, output);
+        let what = |rows: &[(ObjectId, State)]| {
+            let said: Vec<String> = rows.iter().map(|(object, state)| self.moved(object, state)).collect();
+            said.join("; ")
+        };
+        let result = match &run.reading {
+            HostReading::Done => Some(ItemResult::Changed),
+            HostReading::LookAgain => None,
+            HostReading::Refused(rows) if rows.is_empty() => {
+                Some(ItemResult::Refused { message: tail(&run.output, 3).replace('\n', "; ") })
+            }
+            HostReading::Refused(rows) => Some(ItemResult::Refused { message: what(rows) }),
+            HostReading::NotSaved(why) => Some(ItemResult::Failed {
+                message: format!("the state before could not be saved, so nothing was changed: {why}"),
+                output: String::new(),
+            }),
+            HostReading::Failed => {
+                let last = run.output.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("no output");
+                Some(ItemResult::Failed { message: last.trim().to_owned(), output: tail(&run.output, TAIL) })
+            }
+            HostReading::Off(rows) => Some(ItemResult::Failed {
+                message: format!("every step succeeded, but it is not as planned: {}", what(rows)),
+                output: tail(&run.output, TAIL),
+            }),
+            HostReading::Broken(code) => Some(ItemResult::Failed {
+                message: format!("it ended with status {code}"),
+                output: tail(&run.output, TAIL),
+            }),
+        };
+        let window = (!run.window.is_empty()).then(|| {
+            let mut before = BTreeMap::new();
+            let mut after = BTreeMap::new();
+            for (object, (was, is)) in run.window {
+                before.insert(object.clone(), was);
+                after.insert(object, is);
+            }
+            (before, after)
+        });
+        Reading { result, after: run.after, window }
+    }
+
+    fn failed(&self, message: String, output: &str) -> Reading {
+        let output = tail(output, TAIL);
+        Reading { result: Some(ItemResult::Failed { message, output }), after: Vec::new(), window: None }
+    }
+
+    fn moved(&self, object: &ObjectId, found: &State) -> String {
+        let row = self.spec.rows.iter().find(|r| r.change.object == *object);
+        let planned = row.map_or("?", |r| r.change.from.line());
+        format!("{object} was planned as `{planned}` and is `{found}`")
+    }
+
+    /// The same result without what a sensitive item said.
+    pub fn hide(&self, result: ItemResult) -> ItemResult {
+        if !self.item.sensitive {
+            return result;
+        }
+        match result {
+            ItemResult::Failed { .. } => ItemResult::Failed {
+                message: "it failed (its output is sensitive and not shown)".to_owned(),
+                output: String::new(),
+            },
+            ItemResult::Refused { .. } => ItemResult::Refused {
+                message: "the host does not show what it was planned against (sensitive)".to_owned(),
+            },
+            other => other,
+        }
+    }
+}
+
+/// All steps of an item: its changes by kind of object, in the order in which the kinds first come.
+fn steps(changes: &[&Change]) -> Result<Vec<converge_resource::Step>, String> {
+    let mut kinds: Vec<&str> = Vec::new();
+    for change in changes {
+        if !kinds.contains(&change.object.kind.as_str()) {
+            kinds.push(&change.object.kind);
+        }
+    }
+    let mut steps = Vec::new();
+    for kind in kinds {
+        let object = converge_objects::object(kind).ok_or_else(|| format!("no object is called `{kind}`"))?;
+        let own: Vec<&Change> = changes.iter().filter(|c| c.object.kind == kind).copied().collect();
+        steps.extend(object.steps(&own).map_err(|e| e.to_string())?);
+    }
+    Ok(steps)
+}
+
+/// What of an item's output people see: all but the host's own marked lines.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let lines: Vec<&str> = text.lines().filter(|l| !l.starts_with("cv:")).collect();
+    lines.join("\n")
+}
+
+fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    let from = all.len().saturating_sub(lines);
+    all.get(from..).unwrap_or_default().join("\n")
+}
