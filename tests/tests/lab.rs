@@ -1,5 +1,7 @@
 //! The lab keeps its promises: what the other tests stand on.
 
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
 use converge_lab::{Host, Lab, LabOptions};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};

@@ -9,6 +9,7 @@ use crate::{ApplyReport, Event, FleetPlan, HostApply, HostResult, ItemResult, Lo
 use converge_planner::{HostPlan, Item, Outcome};
 use converge_ssh::{Batch, Because, ShellError, Status};
 use converge_store::host;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -286,8 +287,8 @@ impl<'a> HostRun<'a> {
         let host = self.lane.host.clone();
         match event {
             Said::Started(_) => {
-                if !running.contains_key(&item.id) {
-                    running.insert(item.id, Running::default());
+                if let Entry::Vacant(first) = running.entry(item.id) {
+                    first.insert(Running::default());
                     let address = item.address.clone();
                     self.engine.events().send(Event::ItemStarted { host, id: item.id, address });
                 }

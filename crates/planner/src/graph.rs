@@ -4,6 +4,7 @@ use petgraph::Direction;
 use petgraph::algo::{has_path_connecting, tarjan_scc};
 use petgraph::stable_graph::{NodeIndex, StableDiGraph};
 use petgraph::visit::{EdgeRef, IntoEdgeReferences};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// `from` requires `to`.
@@ -140,8 +141,8 @@ fn shortest_cycle<S: Clone>(graph: &StableDiGraph<String, S>, group: &[NodeIndex
                 last = Some(node);
                 break 'search;
             }
-            if !came_from.contains_key(&next) {
-                came_from.insert(next, node);
+            if let Entry::Vacant(unseen) = came_from.entry(next) {
+                unseen.insert(node);
                 queue.push_back(next);
             }
         }
