@@ -4,7 +4,7 @@ use crate::engine::{Engine, Link};
 use crate::gate::{Gates, RoleState};
 use crate::lane::{Lane, Next};
 use crate::towards::Towards;
-use crate::work::{self, Work};
+use crate::work::Work;
 use crate::{ApplyReport, Event, FleetPlan, HostApply, HostResult, ItemResult, LostHost, StopSwitch};
 use converge_planner::{HostPlan, Item, Outcome};
 use converge_ssh::{Batch, Because, ShellError, Status};
@@ -295,8 +295,7 @@ impl<'a> HostRun<'a> {
             }
             Said::Output { bytes, .. } => {
                 let said = running.entry(item.id).or_default();
-                said.output.extend_from_slice(&bytes);
-                let text = work::shown(&bytes);
+                let text = work.shown(said.complete_lines(&bytes));
                 if !item.sensitive && !text.is_empty() {
                     self.engine.events().send(Event::ItemOutput { host, id: item.id, text });
                 }
@@ -371,5 +370,19 @@ impl<'a> HostRun<'a> {
 #[derive(Debug, Default)]
 struct Running {
     output: Vec<u8>,
+    /// How much of it was shown.
+    told: usize,
     took: Duration,
+}
+
+impl Running {
+    /// Takes more output; gives back the lines that are whole now. A line of ours may come in parts.
+    fn complete_lines(&mut self, more: &[u8]) -> &[u8] {
+        self.output.extend_from_slice(more);
+        let new = self.output.get(self.told..).unwrap_or_default();
+        let whole = new.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        let from = self.told;
+        self.told += whole;
+        self.output.get(from..self.told).unwrap_or_default()
+    }
 }

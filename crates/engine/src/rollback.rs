@@ -5,9 +5,10 @@ use crate::{Event, FleetPlan, HostEntry, HostResult, HostSnapshots, LostHost, Pu
 use converge_planner::{HostPlan, Item, Knowledge, Outcome, PlannedChange, Problem};
 use converge_resource::{Answer, Change, ObjectId, Probe, Reversibility, State};
 use converge_ssh::{Batch, Item as ShellItem, Stderr};
-use converge_store::host::{self, RunRecord};
+use converge_store::host::{self, RunRecord, SavedChange};
 use converge_syntax::{Diagnostic, Diagnostics};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// One object on its way back.
@@ -47,20 +48,22 @@ fn compose(runs: &[&RunRecord]) -> Vec<Undo> {
     undos
 }
 
-/// The runs that a rollback undoes, oldest first: from the one named, or from the newest that is not rolled back.
-fn runs_to_undo<'a>(records: &'a [RunRecord], to: Option<&str>) -> Vec<&'a RunRecord> {
-    let mut runs: Vec<&RunRecord> = records.iter().collect();
+/// The newest run on a host that changed something and is neither a rollback nor rolled back.
+fn newest(records: &[RunRecord]) -> Option<&str> {
+    let candidates = records.iter().filter(|r| {
+        r.rolls_back.is_empty()
+            && r.attempts.is_none()
+            && r.rolled_back_by.is_none()
+            && r.changes.iter().any(SavedChange::may_have_happened)
+    });
+    candidates.map(|r| r.id.as_str()).max()
+}
+
+/// The runs of a host from this one on, oldest first: IDs sort by time.
+fn runs_from<'a>(records: &'a [RunRecord], start: &str) -> Vec<&'a RunRecord> {
+    let mut runs: Vec<&RunRecord> = records.iter().filter(|r| r.id.as_str() >= start).collect();
     runs.sort_by(|a, b| a.id.cmp(&b.id));
-    let undone: BTreeSet<&str> = runs.iter().flat_map(|r| r.rolls_back.iter().map(String::as_str)).collect();
-    let start = match to {
-        Some(id) => runs.iter().position(|r| r.id == id),
-        None => runs.iter().rposition(|r| {
-            r.rolls_back.is_empty()
-                && !undone.contains(r.id.as_str())
-                && r.changes.iter().any(|c| c.may_have_happened())
-        }),
-    };
-    start.map(|at| runs.split_off(at)).unwrap_or_default()
+    runs
 }
 
 impl Engine {
@@ -83,17 +86,22 @@ impl Engine {
     /// A run that no host knows.
     pub async fn plan_rollback(&self, to: Option<&str>, roles: &[String]) -> Result<FleetPlan, Diagnostics> {
         let hosts = self.hosts();
-        let planning = hosts.iter().map(|host| self.plan_rollback_one(host, to, roles));
+        let read = side_by_side(hosts.iter().map(|host| self.records(host)).collect()).await;
+        let known = || read.iter().filter_map(|r| r.as_ref().ok()).map(|(_, records)| records);
+        let start = match to {
+            None => known().filter_map(|records| newest(records)).max().map(str::to_owned),
+            Some(id) if known().flatten().any(|r| r.id == id) || read.iter().any(Result::is_err) => {
+                Some(id.to_owned())
+            }
+            Some(id) => {
+                let message = format!("no host has a snapshot `{id}`");
+                let help = "`converge snapshots` lists what can be rolled back to";
+                return Err(Diagnostic::error("unknown-snapshot", message).help(help).into());
+            }
+        };
+        let planning =
+            hosts.iter().zip(read).map(|(host, read)| self.plan_back(host, read, start.as_deref(), roles));
         let outcomes = side_by_side(planning.collect()).await;
-        let known = outcomes.iter().any(|(_, undone)| !undone.is_empty());
-        let lost = outcomes.iter().any(|(entry, _)| matches!(entry.result, HostResult::Lost(_)));
-        if let (Some(id), false, false) = (to, known, lost) {
-            let message = format!("no host has a snapshot `{id}`");
-            let help = "`converge snapshots` lists what can be rolled back to";
-            let mut diagnostics = Diagnostics::default();
-            diagnostics.push(Diagnostic::error("unknown-snapshot", message).help(help));
-            return Err(diagnostics);
-        }
         let undone = outcomes
             .iter()
             .flat_map(|(entry, runs)| runs.iter().map(|run| (entry.host.clone(), run.clone())))
@@ -107,20 +115,24 @@ impl Engine {
         })
     }
 
-    async fn plan_rollback_one(
+    /// Plans one host back to where it was before the run `start`. With it come the runs that this undoes.
+    async fn plan_back(
         &self,
         host: &str,
-        to: Option<&str>,
+        read: Result<(Arc<Link>, Vec<RunRecord>), LostHost>,
+        start: Option<&str>,
         roles: &[String],
     ) -> (HostEntry, Vec<String>) {
         let begun = Instant::now();
-        let planned = match self.records(host).await {
+        let planned = match read {
             Err(lost) => Err(lost),
             Ok((link, records)) => {
-                let runs = runs_to_undo(&records, to);
+                let runs = start.map(|start| runs_from(&records, start)).unwrap_or_default();
                 let mut undos = compose(&runs);
                 undos.retain(|u| roles.is_empty() || roles.iter().any(|r| role_of(&u.item) == r));
-                let ids = runs.iter().map(|r| r.id.clone()).collect();
+                // A part of a run that is taken back leaves the rest to be rolled back.
+                let ids =
+                    if roles.is_empty() { runs.iter().map(|r| r.id.clone()).collect() } else { Vec::new() };
                 self.plan_undos(&link, undos).await.map(|plan| (plan, ids))
             }
         };
@@ -137,7 +149,7 @@ impl Engine {
         (HostEntry { host: host.to_owned(), result, took: begun.elapsed() }, ids)
     }
 
-    async fn records(&self, name: &str) -> Result<(std::sync::Arc<Link>, Vec<RunRecord>), LostHost> {
+    async fn records(&self, name: &str) -> Result<(Arc<Link>, Vec<RunRecord>), LostHost> {
         let link = self.link(name).await?;
         let item = ShellItem { stderr: Stderr::Separate, ..ShellItem::new(1, host::list_script()) };
         let (results, error) =

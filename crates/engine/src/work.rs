@@ -151,6 +151,15 @@ impl Work {
         format!("{object} was planned as `{planned}` and is `{found}`")
     }
 
+    /// What people see of complete lines of output: all but what the host says to us.
+    pub fn shown(&self, lines: &[u8]) -> String {
+        let mark = format!("cv:{}\t", self.spec.token);
+        let text = String::from_utf8_lossy(lines);
+        let own = text.lines().map(|l| l.split_once(&mark).map_or(l, |(before, _)| before));
+        let own: Vec<&str> = own.filter(|l| !l.is_empty()).collect();
+        own.join("\n")
+    }
+
     /// The same result without what a sensitive item said.
     pub fn hide(&self, result: ItemResult) -> ItemResult {
         if !self.item.sensitive {
@@ -184,13 +193,6 @@ fn steps(changes: &[&Change]) -> Result<Vec<converge_resource::Step>, String> {
         steps.extend(object.steps(&own).map_err(|e| e.to_string())?);
     }
     Ok(steps)
-}
-
-/// What of an item's output people see: all but the host's own marked lines.
-pub(crate) fn shown(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let lines: Vec<&str> = text.lines().filter(|l| !l.starts_with("cv:")).collect();
-    lines.join("\n")
 }
 
 fn tail(text: &str, lines: usize) -> String {

@@ -192,7 +192,7 @@ impl View for VirtualHost<'_> {
         let mut newest = None;
         for object in &done.objects {
             let observed = self.observed(object)?;
-            lines.push_str(&format!("{object}\t{}\n", observed.state));
+            lines.push_str(&format!("{}:{}\t{}\n", object.kind, object.key, observed.state));
             newest = newest.max(observed.moment);
         }
         Ok(Named { digest: Digest::of(lines.as_bytes()).to_string(), changed: done.changed, newest })
