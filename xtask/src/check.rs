@@ -43,7 +43,9 @@ impl Report {
     }
 
     fn command(&mut self, command: &Command) {
-        self.step(&shown(command), || outcome(run_command(&mut limited(command, LIMIT))));
+        self.step(&shown(command), || {
+            outcome(run_command(&mut limited(command, LIMIT)).map_err(|_| "see above".into()))
+        });
     }
 
     /// The summary, and whether all is well.

@@ -13,8 +13,10 @@ pub type Result<T> = std::result::Result<T, Failure>;
 
 /// The top of the workspace.
 pub fn workspace() -> PathBuf {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.parent().unwrap_or(package).to_owned()
+    // What cargo says now, not at the build: checkouts may share a target directory.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let package = PathBuf::from(package);
+    package.parent().unwrap_or(&package).to_owned()
 }
 
 /// The cargo that runs this program, at the top of the workspace.
