@@ -1,6 +1,6 @@
 //! The planner: from what roles declare and what hosts show to an exact plan. No I/O.
 //!
-//! [`fold`] lays the resources of one host, in order, over a [virtual host](VirtualHost): every resource sees the
+//! [`fold()`] lays the resources of one host, in order, over a [virtual host](VirtualHost): every resource sees the
 //! results of all earlier ones. [`RoleGraph`] orders the roles.
 
 mod chains;

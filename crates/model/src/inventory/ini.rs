@@ -1,6 +1,6 @@
 //! The INI format of inventories: `[group]`, `[group:vars]`, `[group:children]`.
 //!
-//! Facts: `ansible/plugins/inventory/ini.py`. Values of host lines go through [`shlex`](super::shlex) and
+//! Facts: `ansible/plugins/inventory/ini.py`. Values of host lines go through [`super::shlex`] and
 //! [`literal`](super::literal), values of `:vars` sections through the latter alone.
 
 use std::collections::HashMap;
