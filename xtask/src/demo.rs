@@ -1,6 +1,6 @@
 //! The main job before your eyes, on three throw-away real hosts.
 
-use crate::process::{Result, cargo, run as run_command, shown, target_dir, workspace};
+use crate::process::{Result, cargo, output, run as run_command, shown, target_dir, workspace};
 use converge_lab::{Lab, LabOptions};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -58,18 +58,22 @@ impl Demo {
         self.spoil()?;
         self.converge("The drift is found", &["plan", INVENTORY], 2)?;
         self.converge("And mended", &["apply", INVENTORY, "--yes"], 0)?;
-        self.converge("What can be rolled back to", &["snapshots", INVENTORY], 0)?;
-        self.converge(
-            "Put back what the newest run changed: here the mending",
-            &["rollback", INVENTORY, "--yes"],
-            0,
-        )
+        let oldest = self.snapshots()?;
+        let back = ["rollback", INVENTORY, "--to", &oldest, "--yes"];
+        self.converge("Put everything back: to the state before the first run", &back, 0)?;
+        self.converge("The plan is the one of the beginning", &["plan", INVENTORY], 2)
+    }
+
+    fn binary() -> Command {
+        let mut command = Command::new(target_dir().join("debug/converge"));
+        command.current_dir(workspace());
+        command
     }
 
     /// Runs the real binary as a person would, and checks its exit code.
     fn converge(&mut self, what: &str, arguments: &[&str], expected: i32) -> Result<()> {
-        let mut command = Command::new(target_dir().join("debug/converge"));
-        command.current_dir(workspace()).args(arguments).stdin(Stdio::null());
+        let mut command = Self::binary();
+        command.args(arguments).stdin(Stdio::null());
         println!("\n== {what}\n$ {}", shown(&command));
         let start = Instant::now();
         let status = command.status()?;
@@ -82,6 +86,15 @@ impl Demo {
         println!("   (exit code {expected}, {took:.1} s)");
         self.done.push(format!("{:60} {took:5.1} s, exit code {expected}", shown(&command)));
         Ok(())
+    }
+
+    /// Shows what can be rolled back to; returns the ID of the oldest run, which is the last one shown.
+    fn snapshots(&mut self) -> Result<String> {
+        self.converge("What can be rolled back to", &["snapshots", INVENTORY], 0)?;
+        let text = output(Self::binary().args(["snapshots", INVENTORY]))?;
+        let runs = text.lines().filter(|line| !line.starts_with(' '));
+        let oldest = runs.filter_map(|line| line.split_whitespace().next()).next_back();
+        Ok(oldest.ok_or("no run can be rolled back to")?.to_owned())
     }
 
     /// What the web servers say.
