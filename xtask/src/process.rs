@@ -69,8 +69,11 @@ pub fn output(command: &mut Command) -> Result<String> {
     let output =
         command.stdin(Stdio::null()).output().map_err(|error| format!("{}: {error}", shown(command)))?;
     if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{}: {}\n{}", shown(command), output.status, text.trim()).into());
+        let text =
+            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+        let lines: Vec<&str> = text.trim().lines().collect();
+        let end = lines.get(lines.len().saturating_sub(40)..).unwrap_or_default().join("\n");
+        return Err(format!("{}: {}\n{end}", shown(command), output.status).into());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
