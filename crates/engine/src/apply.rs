@@ -57,7 +57,7 @@ impl Engine {
                 // All locks are taken before the first change, or none.
                 Ok(link) if refused => {
                     self.close_run(&link, &report.run, "refused").await;
-                    let message = "nothing was changed here: another host of this run could not be locked";
+                    let message = "nothing was changed here: the run could not begin on another host";
                     let lost = LostHost { message: message.to_owned(), help: None, unreachable: false };
                     report.hosts.push(out_of_it(name, lost));
                 }

@@ -188,7 +188,7 @@ impl ConnectError {
 pub enum ShellError {
     /// sudo wants a password and none was given.
     #[error(
-        "sudo on the host asks for a password of {user}; give it with -K, or let the login user run sudo without one"
+        "sudo on the host asks for a password for becoming {user}; give it with -K, or let the login user run sudo without one"
     )]
     PasswordNeeded {
         /// User to become.
