@@ -2,7 +2,8 @@
 
 use crate::attributes::differing;
 use converge_resource::{
-    AnswerError, AttributeChange, BadState, Digest, Object, Observed, Reversibility, State, Step, quote,
+    AnswerError, AttributeChange, BadState, Content, Digest, Object, ObjectId, Observed, Reversibility,
+    State, Step, quote,
 };
 use std::collections::BTreeMap;
 
@@ -133,6 +134,10 @@ impl Object for Path {
             PathState::File { digest, .. } => Some(digest.clone()),
             _ => None,
         }
+    }
+
+    fn brings(key: &str, content: &Content) -> Vec<(ObjectId, State)> {
+        crate::unit::brought_by_file(key, content).into_iter().collect()
     }
 }
 

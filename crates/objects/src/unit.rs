@@ -2,9 +2,44 @@
 
 use crate::attributes::differing;
 use converge_resource::{
-    AnswerError, AttributeChange, BadState, Digest, Object, Observed, Reversibility, State, Step, quote,
+    AnswerError, AttributeChange, BadState, Content, Digest, Object, ObjectId, Observed, Reversibility,
+    State, Step, quote,
 };
 use std::collections::BTreeMap;
+
+/// Where units of the administrator lie; a file directly in it is a unit.
+const UNIT_FOLDER: &str = "/etc/systemd/system/";
+
+/// The last parts of names that systemd reads as units.
+const SUFFIXES: &[&str] = &["service", "socket", "timer", "path", "mount", "target", "slice"];
+
+/// What `systemctl is-enabled` says of a unit with this file that nobody has enabled: `disabled` with an `[Install]` section
+/// that says when to start it, else `static`.
+pub fn enabled_by_file(content: &Content) -> &'static str {
+    let text = String::from_utf8_lossy(content.bytes());
+    let mut inside = false;
+    let installs = text.lines().map(str::trim).any(|line| {
+        if line.starts_with('[') {
+            inside = line == "[Install]";
+        }
+        let key =
+            line.split_once('=').filter(|(_, value)| !value.trim().is_empty()).map(|(key, _)| key.trim());
+        inside && matches!(key, Some("WantedBy" | "RequiredBy" | "UpheldBy" | "Alias" | "Also"))
+    });
+    if installs { "disabled" } else { "static" }
+}
+
+/// The unit that comes into being with this file, stopped and not enabled. A template (`a@.service`) is none.
+pub(crate) fn brought_by_file(path: &str, content: &Content) -> Option<(ObjectId, State)> {
+    let name = path.strip_prefix(UNIT_FOLDER).filter(|n| !n.contains('/') && !n.contains("@."))?;
+    let (_, suffix) = name.rsplit_once('.')?;
+    let state = UnitState::Unit {
+        enabled: enabled_by_file(content).to_owned(),
+        active: "inactive".to_owned(),
+        started: None,
+    };
+    SUFFIXES.contains(&suffix).then(|| (ObjectId::new(Unit::KIND, name), state.into()))
+}
 
 /// The state of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]

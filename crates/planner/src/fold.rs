@@ -238,19 +238,22 @@ impl Pass<'_> {
         let mut changes = Vec::new();
         let mut adopted = Vec::new();
         for (list, targets) in [(&mut changes, wanted.targets), (&mut adopted, wanted.adopt)] {
+            // An item's steps start when all its objects are still as the items before it left them.
+            let mut moves = Vec::new();
             for (object, to) in targets {
                 match self.virtual_host.observed(&object) {
                     Ok(seen) if seen.state == to => {}
-                    Ok(seen) => {
-                        if !self.closed.contains(&object) {
-                            list.push(Change { object: object.clone(), from: seen.state, to: to.clone() });
-                        }
-                        self.virtual_host.set(object, to);
-                    }
+                    Ok(seen) => moves.push(Change { object, from: seen.state, to }),
                     Err(Stop::Ask(probes)) => self.out.asks.extend(probes),
                     Err(Stop::Deferred(wait)) => return Outcome::Deferred { wait, objects: vec![object] },
                     Err(Stop::Failed(why)) => return Outcome::Failed(Problem::new(why)),
                     Err(Stop::Invalid { message, .. }) => return Outcome::Failed(Problem::new(message)),
+                }
+            }
+            for change in moves {
+                self.virtual_host.set(change.object.clone(), change.to.clone());
+                if !self.closed.contains(&change.object) {
+                    list.push(change);
                 }
             }
         }

@@ -61,7 +61,16 @@ impl<'a> VirtualHost<'a> {
     pub fn set(&mut self, object: ObjectId, state: State) {
         self.unknown.remove(&object);
         self.promised.remove(&object);
+        let kind = converge_objects::object(&object.kind);
+        let content = kind.and_then(|k| k.content(&state)).and_then(|d| self.contents.get(&d));
+        let brought =
+            kind.zip(content).map(|(k, content)| k.brings(&object.key, content)).unwrap_or_default();
         self.overlay.insert(object, state);
+        for (object, state) in brought {
+            if self.observed(&object).is_ok_and(|seen| seen.state.is_absent()) {
+                self.overlay.insert(object, state);
+            }
+        }
     }
 
     /// Makes new content known.

@@ -1,7 +1,9 @@
 //! The fold over the virtual host, with kinds small enough to see through.
 
 use converge_objects::{CommandState, PackageState, PathState};
-use converge_planner::{Declared, Folded, History, Knowledge, Outcome, Outputs, Problem, Resolved, Source, fold};
+use converge_planner::{
+    Declared, Folded, History, Knowledge, Outcome, Outputs, Problem, Resolved, Source, fold,
+};
 use converge_resource::{
     Answer, Claim, Content, DynResource, ObjectId, Observed, ParamError, Probe, State, Stop, View, Wanted,
 };
@@ -25,6 +27,8 @@ enum Kind {
     Ask(&'static str),
     /// Its parameters read a registered value.
     Needs(&'static str),
+    /// Starts the unit `a.service`.
+    Start,
     /// Its parameters are wrong here.
     Wrong,
 }
@@ -69,7 +73,7 @@ impl DynResource for Kind {
                 Claim::exclusive(ObjectId::new("command", format!("creates {p} x \\ \\")), "run"),
                 Claim::edit(path(p), "may-create"),
             ],
-            Self::Named(_) | Self::Ask(_) | Self::Needs(_) | Self::Wrong => Vec::new(),
+            Self::Named(_) | Self::Ask(_) | Self::Needs(_) | Self::Start | Self::Wrong => Vec::new(),
         }
     }
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
@@ -111,6 +115,10 @@ impl DynResource for Kind {
                 let answer = seen.run(&Probe::run(*script))?;
                 Ok(Wanted { output: Some(answer.stdout.into()), ..Wanted::default() })
             }
+            Self::Start => Ok(Wanted::one(
+                ObjectId::new("unit", "a.service"),
+                State::from_line("unit disabled active -"),
+            )),
             Self::Needs(_) | Self::Wrong => Err(Stop::Failed("never planned".to_owned())),
         }
     }
@@ -145,7 +153,9 @@ impl Source for Items {
     }
     fn resolve(&self, index: usize, outputs: &Outputs) -> Resolved {
         match &self.kinds[index] {
-            Kind::Needs(name) if !outputs.contains_key(&("r".to_owned(), (*name).to_owned())) => Resolved::Unknown(vec![(*name).to_owned()]),
+            Kind::Needs(name) if !outputs.contains_key(&("r".to_owned(), (*name).to_owned())) => {
+                Resolved::Unknown(vec![(*name).to_owned()])
+            }
             Kind::Needs(_) => Resolved::Skipped("its `when` is false".to_owned()),
             Kind::Wrong => Resolved::Invalid(Problem::new("wrong")),
             kind => Resolved::Ready {
@@ -314,4 +324,20 @@ fn what_is_over_is_not_planned_again_but_counts_as_changed() {
     let folded = fold("h", &items, &known, &history);
     assert_eq!(folded.plan.items[1].notes, ["changed: true"]);
     assert!(folded.plan.is_empty());
+}
+
+#[test]
+fn a_unit_comes_with_its_file() {
+    let unit = "/etc/systemd/system/a.service";
+    let mut known = host(&[]);
+    let object = ObjectId::new("unit", "a.service");
+    known.learn(
+        Probe::Object(object.clone()),
+        Answer::Object(Observed { state: State::absent(), moment: None }),
+    );
+    let folded =
+        planned(&[("r", Kind::Write(unit, "[Install]\nWantedBy=x.target\n")), ("r", Kind::Start)], known);
+    let change = &folded.plan.items[1].changes()[0].change;
+    assert_eq!(change.from.line(), "unit disabled inactive -");
+    assert_eq!(change.to.line(), "unit disabled active -");
 }

@@ -1,6 +1,6 @@
 //! The contract of an object.
 
-use crate::{Digest, ObjectId, Observed, State, Step};
+use crate::{Content, Digest, ObjectId, Observed, State, Step};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -79,6 +79,11 @@ pub trait Object: Send + Sync + 'static {
 
     /// The digest of the object's content, if it has one.
     fn content(state: &Self::State) -> Option<Digest>;
+
+    /// Other objects that come into being with this content, where they are not there yet: a unit with its file.
+    fn brings(_key: &str, _content: &Content) -> Vec<(ObjectId, State)> {
+        Vec::new()
+    }
 }
 
 /// [`Object`] without its types, as registries and executors use it.
@@ -102,6 +107,8 @@ pub trait DynObject: Send + Sync {
     fn attributes(&self, change: &Change) -> Vec<AttributeChange>;
     /// [`Object::content`].
     fn content(&self, state: &State) -> Option<Digest>;
+    /// [`Object::brings`].
+    fn brings(&self, key: &str, content: &Content) -> Vec<(ObjectId, State)>;
 }
 
 /// Makes a [`DynObject`] of an [`Object`].
@@ -162,5 +169,8 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn content(&self, state: &State) -> Option<Digest> {
         O::State::try_from(state.clone()).ok().and_then(|s| O::content(&s))
+    }
+    fn brings(&self, key: &str, content: &Content) -> Vec<(ObjectId, State)> {
+        O::brings(key, content)
     }
 }

@@ -23,6 +23,9 @@ pub struct Arguments {
 }
 
 pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
+    if args.out.is_some() {
+        refuse_secrets(args.target.as_deref(), &args.select, console)?;
+    }
     let (plan, playbook) = make(args.target.as_deref(), &args.select, &args.reach, console).await?;
     show(&plan, console);
     if let Some(path) = &args.out {
@@ -41,6 +44,20 @@ pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
         );
     }
     Ok(plan.exit_code())
+}
+
+/// A kept plan holds the arguments that it was made with, so a secret must not be among them.
+fn refuse_secrets(target: Option<&str>, select: &Select, console: &Console) -> Result<(), Failure> {
+    let project = project::load(target, select, console)?;
+    let names = select.set.iter().filter_map(|pair| pair.split_once('='));
+    let secret = names.map(|(name, _)| name).find(|name| project.roles().any(|role| role.is_sensitive(name)));
+    match secret {
+        None => Ok(()),
+        Some(name) => Err(Failure::usage(
+            format!("`{name}` is sensitive, and a plan that is kept would hold what `--set` gives"),
+            "put the value into a file of `host_vars/` or `group_vars/` and leave `--set` out",
+        )),
+    }
 }
 
 /// Loads the project and plans. The second value is the path of its playbook.

@@ -4,8 +4,9 @@ use crate::body::{Body, file_state};
 use crate::kinds::service::unit_claims;
 use crate::look::{need_parent, path, path_id, unit, unit_id};
 use crate::restart::{self, Basis, Running, Wish, check_unit_name, full_name};
+use converge_objects::unit::enabled_by_file;
 use converge_objects::{PathState, UnitState};
-use converge_resource::{Claim, Content, ParamError, Resource, Source, State, Stop, Template, View, Wanted};
+use converge_resource::{Claim, ParamError, Resource, Source, State, Stop, Template, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -33,20 +34,6 @@ pub struct Unit {
     /// it is restarted.
     #[serde(default)]
     restart_on: Vec<String>,
-}
-
-/// Whether the file says when to start the unit at boot.
-fn installs(content: &Content) -> bool {
-    let text = String::from_utf8_lossy(content.bytes());
-    let mut inside = false;
-    text.lines().map(str::trim).any(|line| {
-        if line.starts_with('[') {
-            inside = line == "[Install]";
-        }
-        let key =
-            line.split_once('=').filter(|(_, value)| !value.trim().is_empty()).map(|(key, _)| key.trim());
-        inside && matches!(key, Some("WantedBy" | "RequiredBy" | "UpheldBy" | "Alias" | "Also"))
-    })
 }
 
 impl Unit {
@@ -103,7 +90,7 @@ impl Resource for Unit {
                 "there is no unit file",
                 "give `content`, `template` or `source`; for a unit that is there use `service`",
             ),
-            Some(content) if self.enabled == Some(true) && !installs(content) => {
+            Some(content) if self.enabled == Some(true) && enabled_by_file(content) == "static" => {
                 wrong(
                     "/enabled",
                     "the unit file does not say when to start it at boot",
@@ -170,7 +157,7 @@ impl Resource for Unit {
         }
         let basis = Basis::read(seen, &self.restart_on, Some(own))?;
         let since = seen.observed(&unit_id(&name))?.moment;
-        let from_file = if installs(&content) { "disabled" } else { "static" };
+        let from_file = enabled_by_file(&content);
         let (enabled, active, started) = match unit(seen, &name)? {
             UnitState::Absent => (from_file.to_owned(), "inactive".to_owned(), None),
             UnitState::Unit { enabled, active, started } => {
