@@ -1,5 +1,7 @@
 //! The walls between the crates, held against `cargo metadata`.
 
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 use std::collections::{BTreeMap, BTreeSet};
 
