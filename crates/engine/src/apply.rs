@@ -151,7 +151,7 @@ impl<'a> HostRun<'a> {
         if let Some(lost) = &lost {
             let message = lost.message.clone();
             self.engine.events().send(Event::Lost { host: host.clone(), message });
-            self.lane.end_all(&ItemResult::Skipped { because: "the host was lost".to_owned() });
+            self.lane.end_all(&ItemResult::Skipped { because: "the loss of the host".to_owned() });
         }
         self.report();
         let mut differences = Vec::new();

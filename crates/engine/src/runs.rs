@@ -57,7 +57,8 @@ impl Engine {
             None => {
                 let said: Vec<String> =
                     results.iter().map(|r| String::from_utf8_lossy(&r.output).trim().to_owned()).collect();
-                let message = format!("{name}: /var/lib/converge/undo.sh cannot be written: {}", said.join("; "));
+                let message =
+                    format!("{name}: /var/lib/converge/undo.sh cannot be written: {}", said.join("; "));
                 Err(LostHost { message, help: None, unreachable: false })
             }
         }
