@@ -345,7 +345,7 @@ cv_link_path() (
     return 1
   fi
   cv_path_new "$1"
-  ln -s "$2" "$CV_NEW" || return 1
+  ln -s -- "$2" "$CV_NEW" || return 1
   cv_path_swap "$CV_NEW" "$1" || {
     rm -f "$CV_NEW"
     return 1

@@ -1,5 +1,7 @@
 //! The fold over the virtual host, with kinds small enough to see through.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong in a test ends it")]
+
 use converge_objects::{CommandState, PackageState, PathState};
 use converge_planner::{
     Declared, Folded, History, Knowledge, Outcome, Outputs, Problem, Resolved, Source, fold,
