@@ -13,7 +13,8 @@ use serde::Deserialize;
 /// A systemd unit of our own: its file in `/etc/systemd/system`, whether it runs and whether it starts at boot.
 ///
 /// systemd reads the file again where that is needed. While the unit runs, a change of its file restarts it, and so does a
-/// change of what `restart_on` names; both are durable, as with `service`.
+/// change of what `restart_on` names; both are durable, as with `service`. With none of `state`, `enabled` and `restart_on` it is
+/// the file alone, and a later `service` item says the rest.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Unit {
@@ -37,6 +38,11 @@ pub struct Unit {
 }
 
 impl Unit {
+    /// Whether it says nothing about the unit but what its file holds.
+    fn is_file_only(&self) -> bool {
+        self.enabled.is_none() && self.state.is_none() && self.restart_on.is_empty()
+    }
+
     fn body(&self) -> Body<'_> {
         Body {
             content: self.content.as_ref(),
@@ -121,7 +127,7 @@ impl Resource for Unit {
     fn claims(&self) -> Vec<Claim> {
         let id = path_id(&self.file());
         let mut claims = vec![Claim::shared(id.clone(), "presence", "file"), Claim::exclusive(id, "content")];
-        if !self.is_template() {
+        if !self.is_template() && !self.is_file_only() {
             claims.extend(unit_claims(&self.full(), &self.wish()));
         }
         claims
@@ -152,10 +158,12 @@ impl Resource for Unit {
         let to: State = file_state(&content, attrs).into();
         let own = (format!("{id}\t{to}"), before.state != to, before.moment);
         let mut wanted = Wanted::one(id, to).with(content.clone());
-        if self.is_template() {
+        if self.is_template() || self.is_file_only() {
             return Ok(wanted);
         }
-        let basis = Basis::read(seen, &self.restart_on, Some(own))?;
+        // Who says nothing about running leaves restarts, and their record, to a `service` item.
+        let restarts = self.state.is_some() || !self.restart_on.is_empty();
+        let basis = if restarts { Basis::read(seen, &self.restart_on, Some(own))? } else { None };
         let since = seen.observed(&unit_id(&name))?.moment;
         let from_file = enabled_by_file(&content);
         let (enabled, active, started) = match unit(seen, &name)? {
@@ -212,9 +220,16 @@ mod tests {
         let after = settle(&kind, host());
         assert_eq!(after.text("/etc/systemd/system/a.service"), FILE);
         assert!(line(&after).starts_with("unit enabled active "), "{}", line(&after));
-        assert_eq!(line(&settle(&read::<Unit>(params(json!({}))), host())), "unit disabled inactive -");
-        let quiet = json!({"name": "a", "content": "[Service]\nExecStart=/bin/a\n"});
+        let quiet = json!({"name": "a", "state": "stopped", "content": "[Service]\nExecStart=/bin/a\n"});
         assert_eq!(line(&settle(&read::<Unit>(quiet), host())), "unit static inactive -");
+    }
+
+    #[test]
+    fn without_a_word_about_running_it_is_its_file_alone() {
+        let kind = read::<Unit>(params(json!({})));
+        let targets = kind.plan(&host()).unwrap().targets;
+        assert_eq!(targets.len(), 1, "a `service` item may say the rest");
+        assert!(Resource::claims(&kind).iter().all(|c| c.object.kind == "path"));
     }
 
     #[test]
