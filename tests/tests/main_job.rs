@@ -146,9 +146,7 @@ fn plan_changes_nothing(world: &World) {
     let first = looks();
     world.hosts().iter().for_each(login);
     let second = looks();
-    let temporary = |h: &Host| {
-        exec(h, "ls -A /tmp /var/tmp")
-    };
+    let temporary = |h: &Host| exec(h, "ls -A /tmp /var/tmp");
     let temporary_before: Vec<String> = world.hosts().iter().map(temporary).collect();
     step("a plan changes nothing: plan");
     world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2);
@@ -216,6 +214,19 @@ fn saved_plan(world: &World) {
     exec(host, "sed -i '/by hand/d' /etc/shop/shop.conf");
 }
 
+/// Back to before the first run: what the role claims is as it was.
+fn roll_back(world: &World, bare: &[BTreeSet<String>]) {
+    let listed = world.converge(&["snapshots", "hosts.yaml", "--output", "json"]).unwrap().expect(0);
+    let listed = listed.json().unwrap();
+    let runs = listed["hosts"][0]["runs"].as_array().unwrap();
+    let first = runs.iter().filter_map(|r| r["run"].as_str()).min().unwrap();
+    world.converge(&["rollback", "hosts.yaml", "--to", first, "--yes"]).unwrap().expect(0);
+    for (host, bare) in world.hosts().iter().zip(bare) {
+        let left = apart(bare, &state(host));
+        assert!(left.is_empty(), "{}: {left:#?}", host.name());
+    }
+}
+
 #[test]
 fn the_main_job() {
     step("hosts");
@@ -232,5 +243,7 @@ fn the_main_job() {
     drift(&world);
     step("a saved plan");
     saved_plan(&world);
+    step("roll back");
+    roll_back(&world, &bare);
     step("done");
 }

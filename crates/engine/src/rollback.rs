@@ -45,6 +45,19 @@ fn compose(runs: &[&RunRecord]) -> Vec<Undo> {
         });
     }
     undos.reverse();
+    let gone: BTreeSet<String> = undos
+        .iter()
+        .filter(|u| u.object.kind == "path" && u.before.is_absent())
+        .map(|u| u.object.key.clone())
+        .collect();
+    for undo in undos.iter_mut().filter(|u| u.object.kind == "unit") {
+        // A unit that came with its file goes with it: stopped and not enabled is not where it ends.
+        if undo.before.line().ends_with(" inactive -")
+            && gone.contains(&format!("/etc/systemd/system/{}", undo.object.key))
+        {
+            undo.before = State::absent();
+        }
+    }
     undos
 }
 
