@@ -222,7 +222,7 @@ impl Engine {
                     format!("{}: after {ROUNDS} rounds there is still more to ask: {more}", link.host);
                 return Err(LostHost { message, help: None, unreachable: false });
             }
-            let answered = observe(&link.shell, None, &asks, want_facts, &mut known)
+            let answered = observe(&link.shell, &asks, want_facts, &mut known)
                 .await
                 .map_err(|error| link.lost(&error))?;
             if let Some(facts) = answered.facts {
@@ -245,7 +245,7 @@ impl Engine {
         let link = self.link(host).await?;
         if link.known_facts().is_none() {
             let mut known = Knowledge::default();
-            let round = observe(&link.shell, None, &BTreeSet::new(), true, &mut known).await;
+            let round = observe(&link.shell, &BTreeSet::new(), true, &mut known).await;
             if let Some(facts) = round.map_err(|error| link.lost(&error))?.facts {
                 link.learn_facts(facts);
             }

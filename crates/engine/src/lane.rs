@@ -23,7 +23,6 @@ pub(crate) struct Lane {
     accepted: BTreeSet<ObjectId>,
     contents: BTreeMap<Digest, Content>,
     look_again: bool,
-    fruitless: u32,
 }
 
 /// What a lane is to do next.
@@ -155,7 +154,6 @@ impl Lane {
     }
 
     fn end(&mut self, item: Item, result: ItemResult) {
-        self.fruitless = 0;
         let address = item.address.clone();
         if result == ItemResult::Changed && !matches!(item.outcome, Outcome::Adopt(_)) {
             self.history.changed.insert(address);
@@ -201,8 +199,6 @@ impl Lane {
     /// another base, and are known now.
     pub fn rebind(&mut self, fresh: HostPlan) -> Vec<Item> {
         self.look_again = false;
-        self.fruitless += 1;
-        let stuck = self.fruitless > 2;
         for (object, state) in fresh.base {
             self.base.entry(object).or_insert(state);
         }
@@ -212,15 +208,14 @@ impl Lane {
         let mut old: BTreeMap<String, Item> =
             std::mem::take(&mut self.remaining).into_iter().map(|i| (i.address.clone(), i)).collect();
         let mut resolved = Vec::new();
-        for (position, new) in fresh.items.into_iter().enumerate() {
+        for new in fresh.items {
             if self.history.changed.contains(&new.address) || self.history.over.contains(&new.address) {
                 continue;
             }
-            let first = position == 0 || self.remaining.is_empty();
             match old.remove(&new.address) {
                 Some(before) => match self.allowed(&before, &new) {
                     Err(message) => self.end(before, ItemResult::Refused { message }),
-                    Ok(()) => self.take(before, new, first && stuck, &mut resolved),
+                    Ok(()) => self.take(before, new, &mut resolved),
                 },
                 // An element of a `for_each` over what was not known.
                 None if new.is_pending() && old.contains_key(element_of(&new.address)) => {
@@ -242,7 +237,7 @@ impl Lane {
         resolved
     }
 
-    fn take(&mut self, before: Item, new: Item, stuck: bool, resolved: &mut Vec<Item>) {
+    fn take(&mut self, before: Item, new: Item, resolved: &mut Vec<Item>) {
         match &new.outcome {
             Outcome::Unchanged | Outcome::Skipped(_) => self.end(new, ItemResult::Unchanged),
             Outcome::Failed(Problem { message, .. }) => {
@@ -253,7 +248,7 @@ impl Lane {
                 let message = message.clone();
                 self.end(new, ItemResult::Refused { message });
             }
-            Outcome::Deferred { wait, .. } if self.remaining.is_empty() || stuck => {
+            Outcome::Deferred { wait, .. } if self.remaining.is_empty() => {
                 // Everything before it is over, so nothing can make it known any more.
                 let message = format!("it still cannot be known: {}", wait.reason);
                 self.end(new, ItemResult::Failed { message, output: String::new() });

@@ -30,13 +30,12 @@ pub(crate) struct Round {
 /// Asks a host all of this at once and puts the answers into `known`.
 pub(crate) async fn observe(
     shell: &Shell,
-    prelude: Option<String>,
     probes: &BTreeSet<Probe>,
     facts: bool,
     known: &mut Knowledge,
 ) -> Result<Round, ShellError> {
     let (items, asked) = questions(probes, facts);
-    let batch = Batch { prelude, stop_file: None, items };
+    let batch = Batch::of(items);
     let (results, error) = shell.run_to_end(&batch).await?;
     if let Some(error) = error {
         return Err(error);
