@@ -45,16 +45,17 @@ fn compose(runs: &[&RunRecord]) -> Vec<Undo> {
         });
     }
     undos.reverse();
-    let gone: BTreeSet<String> = undos
+    // What was there only through another object that goes, goes with it: a unit with its file.
+    let object = |id: &ObjectId| converge_objects::object(&id.kind);
+    let goes: BTreeSet<ObjectId> = undos
         .iter()
-        .filter(|u| u.object.kind == "path" && u.before.is_absent())
-        .map(|u| u.object.key.clone())
+        .filter(|u| u.before.is_absent())
+        .filter_map(|u| object(&u.object).map(|o| o.brings(&u.object.key, &u.before, None)))
+        .flatten()
+        .map(|(id, _)| id)
         .collect();
-    for undo in undos.iter_mut().filter(|u| u.object.kind == "unit") {
-        // A unit that came with its file goes with it: stopped and not enabled is not where it ends.
-        if undo.before.line().ends_with(" inactive -")
-            && gone.contains(&format!("/etc/systemd/system/{}", undo.object.key))
-        {
+    for undo in undos.iter_mut().filter(|u| goes.contains(&u.object)) {
+        if object(&undo.object).is_some_and(|o| o.bare(&undo.before)) {
             undo.before = State::absent();
         }
     }

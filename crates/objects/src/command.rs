@@ -1,11 +1,6 @@
 //! A command behind a guard. Its key holds all of it: `GUARD ARG RUN UNDO USER`, each word encoded.
 
-use crate::attributes::differing;
-use converge_resource::{
-    AnswerError, AttributeChange, BadState, Digest, Object, Observed, Reversibility, State, Step,
-    decode_field, encode_field, quote,
-};
-use std::collections::BTreeMap;
+use converge_resource::{Facets, Object, Reversibility, decode_field, encode_field, state_of_words};
 
 /// The state of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,49 +74,35 @@ impl Command {
     }
 }
 
-impl From<CommandState> for State {
-    fn from(state: CommandState) -> Self {
-        match state {
-            CommandState::Pending => Self::from_words(["pending"]),
-            CommandState::Done => Self::from_words(["done"]),
-            CommandState::Ran { digest } => Self::from_words(["ran", digest.as_deref().unwrap_or("-")]),
+impl CommandState {
+    fn words(&self) -> Vec<String> {
+        match self {
+            Self::Pending => vec!["pending".to_owned()],
+            Self::Done => vec!["done".to_owned()],
+            Self::Ran { digest } => vec!["ran".to_owned(), digest.clone().unwrap_or_else(|| "-".to_owned())],
+        }
+    }
+
+    fn read(words: &[&str]) -> Option<Self> {
+        match words {
+            ["pending"] => Some(Self::Pending),
+            ["done"] => Some(Self::Done),
+            ["ran", digest] => Some(Self::Ran { digest: (*digest != "-").then(|| (*digest).to_owned()) }),
+            _ => None,
         }
     }
 }
 
-impl TryFrom<State> for CommandState {
-    type Error = BadState;
-
-    fn try_from(state: State) -> Result<Self, BadState> {
-        let words = state.words()?;
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        match words.as_slice() {
-            ["pending"] => Ok(Self::Pending),
-            ["done"] => Ok(Self::Done),
-            ["ran", digest] => Ok(Self::Ran { digest: (*digest != "-").then(|| (*digest).to_owned()) }),
-            _ => Err(BadState(state.line().to_owned())),
-        }
-    }
-}
+state_of_words!(CommandState);
 
 impl Object for Command {
     const KIND: &'static str = "command";
     const SHELL: &'static str = include_str!("command.sh");
+    const SECONDS: u64 = 3600;
     type State = CommandState;
 
-    fn parse(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
-        crate::answer::parse::<CommandState>(keys, answer)
-    }
-
-    fn steps(changes: &[(&str, CommandState, CommandState)]) -> Vec<Step> {
-        changes
-            .iter()
-            .map(|(key, _, to)| {
-                let line = State::from(to.clone());
-                let script = format!("cv_apply_command {} {}", quote(key), quote(line.line()));
-                Step::new(title(key, to), script).within(3600)
-            })
-            .collect()
+    fn title(key: &str, _: &CommandState, to: &CommandState) -> String {
+        title(key, to)
     }
 
     fn reversibility(key: &str, _: &CommandState, _: &CommandState) -> Reversibility {
@@ -135,12 +116,15 @@ impl Object for Command {
         true
     }
 
-    fn attributes(from: &CommandState, to: &CommandState) -> Vec<AttributeChange> {
-        differing(&["state", "ran for"], &facets(from), &facets(to))
-    }
-
-    fn content(_: &CommandState) -> Option<Digest> {
-        None
+    fn facets(state: &CommandState) -> Facets {
+        match state {
+            CommandState::Pending => vec![("state", "to run".to_owned())],
+            CommandState::Done => vec![("state", "has run".to_owned())],
+            CommandState::Ran { digest: None } => vec![("ran for", "never".to_owned())],
+            CommandState::Ran { digest: Some(digest) } => {
+                vec![("ran for", digest.chars().take(12).collect())]
+            }
+        }
     }
 }
 
@@ -155,21 +139,11 @@ fn title(key: &str, to: &CommandState) -> String {
     if back { format!("undo: {short}{more}") } else { format!("run: {short}{more}") }
 }
 
-fn facets(state: &CommandState) -> BTreeMap<&'static str, String> {
-    match state {
-        CommandState::Pending => BTreeMap::from([("state", "to run".to_owned())]),
-        CommandState::Done => BTreeMap::from([("state", "has run".to_owned())]),
-        CommandState::Ran { digest: None } => BTreeMap::from([("ran for", "never".to_owned())]),
-        CommandState::Ran { digest: Some(digest) } => {
-            BTreeMap::from([("ran for", digest.chars().take(12).collect())])
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::shells;
+    use converge_resource::quote;
     use proptest::prelude::*;
 
     fn command(guard: Guard, run: &str, undo: Option<&str>) -> Command {

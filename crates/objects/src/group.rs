@@ -1,10 +1,6 @@
 //! A local group of `/etc/group`. Its key is the name. Members belong to the users: see the user object.
 
-use crate::attributes::differing;
-use converge_resource::{
-    AnswerError, AttributeChange, BadState, Digest, Object, Observed, Reversibility, State, Step, quote,
-};
-use std::collections::BTreeMap;
+use converge_resource::{Facets, Object, state_of_words};
 
 /// The state of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,33 +14,27 @@ pub enum GroupState {
     },
 }
 
-impl From<GroupState> for State {
-    fn from(state: GroupState) -> Self {
-        match state {
-            GroupState::Absent => Self::absent(),
-            GroupState::Group { gid } => {
-                Self::from_words(["group", &gid.map_or_else(|| "~".to_owned(), |n| n.to_string())])
+impl GroupState {
+    fn words(&self) -> Vec<String> {
+        match self {
+            Self::Absent => vec!["absent".to_owned()],
+            Self::Group { gid } => {
+                vec!["group".to_owned(), gid.map_or_else(|| "~".to_owned(), |n| n.to_string())]
             }
+        }
+    }
+
+    fn read(words: &[&str]) -> Option<Self> {
+        match words {
+            ["absent"] => Some(Self::Absent),
+            ["group", "~"] => Some(Self::Group { gid: None }),
+            ["group", gid] => Some(Self::Group { gid: Some(gid.parse().ok()?) }),
+            _ => None,
         }
     }
 }
 
-impl TryFrom<State> for GroupState {
-    type Error = BadState;
-
-    fn try_from(state: State) -> Result<Self, BadState> {
-        let words = state.words()?;
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        match words.as_slice() {
-            ["absent"] => Ok(Self::Absent),
-            ["group", "~"] => Ok(Self::Group { gid: None }),
-            ["group", gid] => {
-                Ok(Self::Group { gid: Some(gid.parse().map_err(|_| BadState(state.line().to_owned()))?) })
-            }
-            _ => Err(BadState(state.line().to_owned())),
-        }
-    }
-}
+state_of_words!(GroupState);
 
 /// The object.
 pub struct Group;
@@ -54,50 +44,21 @@ impl Object for Group {
     const SHELL: &'static str = include_str!("group.sh");
     type State = GroupState;
 
-    fn parse(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
-        crate::answer::parse::<GroupState>(keys, answer)
+    fn title(key: &str, from: &GroupState, to: &GroupState) -> String {
+        let verb = match (from, to) {
+            (_, GroupState::Absent) => "remove",
+            (GroupState::Absent, _) => "make",
+            _ => "renumber",
+        };
+        format!("{verb} the group {key}")
     }
 
-    fn steps(changes: &[(&str, GroupState, GroupState)]) -> Vec<Step> {
-        changes
-            .iter()
-            .map(|(key, from, to)| {
-                let line = State::from(to.clone());
-                let verb = match (from, to) {
-                    (_, GroupState::Absent) => "remove",
-                    (GroupState::Absent, _) => "make",
-                    _ => "renumber",
-                };
-                Step::new(
-                    format!("{verb} the group {key}"),
-                    format!("cv_apply_group {} {}", quote(key), quote(line.line())),
-                )
-            })
-            .collect()
-    }
-
-    fn reversibility(_: &str, _: &GroupState, _: &GroupState) -> Reversibility {
-        Reversibility::Reversible
-    }
-
-    fn opaque(_: &GroupState, _: &GroupState) -> bool {
-        false
-    }
-
-    fn attributes(from: &GroupState, to: &GroupState) -> Vec<AttributeChange> {
-        differing(&["gid"], &facets(from), &facets(to))
-    }
-
-    fn content(_: &GroupState) -> Option<Digest> {
-        None
-    }
-}
-
-fn facets(state: &GroupState) -> BTreeMap<&'static str, String> {
-    match state {
-        GroupState::Absent => BTreeMap::new(),
-        GroupState::Group { gid } => {
-            BTreeMap::from([("gid", gid.map_or_else(|| "(the host chooses)".to_owned(), |n| n.to_string()))])
+    fn facets(state: &GroupState) -> Facets {
+        match state {
+            GroupState::Absent => Vec::new(),
+            GroupState::Group { gid } => {
+                vec![("gid", gid.map_or_else(|| "(the host chooses)".to_owned(), |n| n.to_string()))]
+            }
         }
     }
 }
@@ -105,6 +66,7 @@ fn facets(state: &GroupState) -> BTreeMap<&'static str, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use converge_resource::State;
 
     #[test]
     fn states_are_lines_and_lines_are_states() {

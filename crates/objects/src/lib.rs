@@ -1,7 +1,5 @@
 //! What a machine has: one file an object, with its state, probe, parsing, steps, save and restore.
 
-mod answer;
-mod attributes;
 pub mod command;
 pub mod group;
 pub mod package;

@@ -1,10 +1,6 @@
 //! A package of dpkg and apt. Its key is the package's name, with `:ARCH` only for a foreign architecture.
 
-use crate::attributes::differing;
-use converge_resource::{
-    AnswerError, AttributeChange, BadState, Digest, Object, Observed, Reversibility, State, Step, quote,
-};
-use std::collections::BTreeMap;
+use converge_resource::{AnswerError, Facets, Object, Reversibility, State, Step, quote, state_of_words};
 
 /// The state of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,41 +28,36 @@ pub enum PackageState {
     },
 }
 
-impl From<PackageState> for State {
-    fn from(state: PackageState) -> Self {
-        match state {
-            PackageState::Absent => Self::absent(),
-            PackageState::Config { version } => Self::from_words(["config", &version]),
-            PackageState::Present { version, auto, hold } => Self::from_words([
-                "present",
-                &version,
-                if auto { "auto" } else { "manual" },
-                if hold { "hold" } else { "-" },
-            ]),
-            PackageState::Broken { status } => Self::from_words(["broken", &status]),
-        }
+impl PackageState {
+    fn words(&self) -> Vec<String> {
+        let words: &[&str] = match self {
+            Self::Absent => &["absent"],
+            Self::Config { version } => &["config", version],
+            Self::Present { version, auto, hold } => {
+                let mark = if *auto { "auto" } else { "manual" };
+                &["present", version, mark, if *hold { "hold" } else { "-" }]
+            }
+            Self::Broken { status } => &["broken", status],
+        };
+        words.iter().map(|w| (*w).to_owned()).collect()
     }
-}
 
-impl TryFrom<State> for PackageState {
-    type Error = BadState;
-
-    fn try_from(state: State) -> Result<Self, BadState> {
-        let words = state.words()?;
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        match words.as_slice() {
-            ["absent"] => Ok(Self::Absent),
-            ["config", version] => Ok(Self::Config { version: (*version).to_owned() }),
-            ["present", version, mark @ ("auto" | "manual"), hold @ ("hold" | "-")] => Ok(Self::Present {
+    fn read(words: &[&str]) -> Option<Self> {
+        match words {
+            ["absent"] => Some(Self::Absent),
+            ["config", version] => Some(Self::Config { version: (*version).to_owned() }),
+            ["present", version, mark @ ("auto" | "manual"), hold @ ("hold" | "-")] => Some(Self::Present {
                 version: (*version).to_owned(),
                 auto: *mark == "auto",
                 hold: *hold == "hold",
             }),
-            ["broken", status] => Ok(Self::Broken { status: (*status).to_owned() }),
-            _ => Err(BadState(state.line().to_owned())),
+            ["broken", status] => Some(Self::Broken { status: (*status).to_owned() }),
+            _ => None,
         }
     }
 }
+
+state_of_words!(PackageState);
 
 /// The object.
 pub struct Package;
@@ -76,8 +67,8 @@ impl Object for Package {
     const SHELL: &'static str = include_str!("package.sh");
     type State = PackageState;
 
-    fn parse(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
-        crate::answer::parse::<PackageState>(keys, answer)
+    fn title(key: &str, from: &PackageState, to: &PackageState) -> String {
+        title(&[(key, from.clone(), to.clone())])
     }
 
     /// One apt transaction for all.
@@ -115,12 +106,20 @@ impl Object for Package {
         )
     }
 
-    fn attributes(from: &PackageState, to: &PackageState) -> Vec<AttributeChange> {
-        differing(&["status", "version", "mark", "hold"], &facets(from), &facets(to))
-    }
-
-    fn content(_: &PackageState) -> Option<Digest> {
-        None
+    fn facets(state: &PackageState) -> Facets {
+        match state {
+            PackageState::Absent => Vec::new(),
+            PackageState::Config { version } => {
+                vec![("status", "configuration only".to_owned()), ("version", version.clone())]
+            }
+            PackageState::Present { version, auto, hold } => vec![
+                ("status", "installed".to_owned()),
+                ("version", version.clone()),
+                ("mark", if *auto { "auto" } else { "manual" }.to_owned()),
+                ("hold", if *hold { "held" } else { "no" }.to_owned()),
+            ],
+            PackageState::Broken { status } => vec![("status", status.clone())],
+        }
     }
 }
 
@@ -137,22 +136,6 @@ fn title(changes: &[(&str, PackageState, PackageState)]) -> String {
         (install, remove) if remove.is_empty() => format!("install {install}"),
         (install, remove) if install.is_empty() => format!("remove {remove}"),
         (install, remove) => format!("install {install}, remove {remove}"),
-    }
-}
-
-fn facets(state: &PackageState) -> BTreeMap<&'static str, String> {
-    match state {
-        PackageState::Absent => BTreeMap::new(),
-        PackageState::Config { version } => {
-            BTreeMap::from([("status", "configuration only".to_owned()), ("version", version.clone())])
-        }
-        PackageState::Present { version, auto, hold } => BTreeMap::from([
-            ("status", "installed".to_owned()),
-            ("version", version.clone()),
-            ("mark", if *auto { "auto" } else { "manual" }.to_owned()),
-            ("hold", if *hold { "held" } else { "no" }.to_owned()),
-        ]),
-        PackageState::Broken { status } => BTreeMap::from([("status", status.clone())]),
     }
 }
 

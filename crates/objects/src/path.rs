@@ -1,11 +1,8 @@
 //! A path: absent, a regular file, a directory, a symbolic link, or something else (a device, a socket).
 
-use crate::attributes::differing;
 use converge_resource::{
-    AnswerError, AttributeChange, BadState, Content, Digest, Object, ObjectId, Observed, Reversibility,
-    State, Step, quote,
+    Content, Digest, Facets, Object, ObjectId, Reversibility, State, Step, quote, state_of_words,
 };
-use std::collections::BTreeMap;
 
 /// The state of a path. Its key is an absolute path; the final component is never followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,53 +43,46 @@ pub enum PathState {
     },
 }
 
-impl From<PathState> for State {
-    fn from(state: PathState) -> Self {
-        match state {
-            PathState::Absent => Self::absent(),
-            PathState::File { digest, size, mode, owner, group } => Self::from_words([
-                "file",
-                &format!("{mode:o}"),
-                &owner,
-                &group,
-                &size.to_string(),
-                digest.as_str(),
-            ]),
-            PathState::Dir { mode, owner, group } => {
-                Self::from_words(["dir", &format!("{mode:o}"), &owner, &group])
+impl PathState {
+    fn words(&self) -> Vec<String> {
+        let rights =
+            |mode: &u32, owner: &String, group: &String| [format!("{mode:o}"), owner.clone(), group.clone()];
+        let (kind, rest) = match self {
+            Self::Absent => ("absent", Vec::new()),
+            Self::File { digest, size, mode, owner, group } => {
+                let mut rest = rights(mode, owner, group).to_vec();
+                rest.extend([size.to_string(), digest.to_string()]);
+                ("file", rest)
             }
-            PathState::Link { target } => Self::from_words(["link", &target]),
-            PathState::Other { what } => Self::from_words(["other", &what]),
-        }
+            Self::Dir { mode, owner, group } => ("dir", rights(mode, owner, group).to_vec()),
+            Self::Link { target } => ("link", vec![target.clone()]),
+            Self::Other { what } => ("other", vec![what.clone()]),
+        };
+        std::iter::once(kind.to_owned()).chain(rest).collect()
     }
-}
 
-impl TryFrom<State> for PathState {
-    type Error = BadState;
-
-    fn try_from(state: State) -> Result<Self, BadState> {
-        let bad = || BadState(state.line().to_owned());
-        let words = state.words()?;
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let octal = |text: &str| u32::from_str_radix(text, 8).ok().filter(|m| *m <= 0o7777).ok_or_else(bad);
-        match words.as_slice() {
-            ["absent"] => Ok(Self::Absent),
-            ["file", mode, owner, group, size, digest] => Ok(Self::File {
-                digest: Digest::from_hex(digest).ok_or_else(bad)?,
-                size: size.parse().map_err(|_| bad())?,
+    fn read(words: &[&str]) -> Option<Self> {
+        let octal = |text: &str| u32::from_str_radix(text, 8).ok().filter(|m| *m <= 0o7777);
+        match words {
+            ["absent"] => Some(Self::Absent),
+            ["file", mode, owner, group, size, digest] => Some(Self::File {
+                digest: Digest::from_hex(digest)?,
+                size: size.parse().ok()?,
                 mode: octal(mode)?,
                 owner: (*owner).to_owned(),
                 group: (*group).to_owned(),
             }),
             ["dir", mode, owner, group] => {
-                Ok(Self::Dir { mode: octal(mode)?, owner: (*owner).to_owned(), group: (*group).to_owned() })
+                Some(Self::Dir { mode: octal(mode)?, owner: (*owner).to_owned(), group: (*group).to_owned() })
             }
-            ["link", target] => Ok(Self::Link { target: (*target).to_owned() }),
-            ["other", what] => Ok(Self::Other { what: (*what).to_owned() }),
-            _ => Err(bad()),
+            ["link", target] => Some(Self::Link { target: (*target).to_owned() }),
+            ["other", what] => Some(Self::Other { what: (*what).to_owned() }),
+            _ => None,
         }
     }
 }
+
+state_of_words!(PathState);
 
 /// The object.
 pub struct Path;
@@ -102,12 +92,24 @@ impl Object for Path {
     const SHELL: &'static str = include_str!("path.sh");
     type State = PathState;
 
-    fn parse(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
-        crate::answer::parse::<PathState>(keys, answer)
+    fn title(key: &str, from: &PathState, to: &PathState) -> String {
+        match (from, to) {
+            (PathState::File { digest: a, .. }, PathState::File { digest: b, .. }) if a == b => {
+                format!("set owner and mode of {key}")
+            }
+            (_, PathState::File { .. }) => format!("write {key}"),
+            (_, PathState::Dir { .. }) => format!("make the directory {key}"),
+            (_, PathState::Link { .. }) => format!("link {key}"),
+            (_, PathState::Absent) => format!("remove {key}"),
+            (_, PathState::Other { .. }) => format!("leave {key}"),
+        }
     }
 
+    /// systemd reads its units again when one of their files has changed.
     fn steps(changes: &[(&str, PathState, PathState)]) -> Vec<Step> {
-        changes.iter().map(|(key, from, to)| step(key, from, to)).collect()
+        let reload = changes.iter().any(|(key, ..)| key.starts_with(crate::unit::UNIT_FOLDER));
+        let reload = reload.then(|| Step::new("systemctl daemon-reload", "cv_reload_units"));
+        changes.iter().map(|(key, from, to)| step(key, from, to)).chain(reload).collect()
     }
 
     fn reversibility(_: &str, from: &PathState, _: &PathState) -> Reversibility {
@@ -120,15 +122,6 @@ impl Object for Path {
         }
     }
 
-    fn opaque(_: &PathState, _: &PathState) -> bool {
-        false
-    }
-
-    fn attributes(from: &PathState, to: &PathState) -> Vec<AttributeChange> {
-        let (a, b) = (facets(from), facets(to));
-        differing(&["type", "mode", "owner", "group", "target"], &a, &b)
-    }
-
     fn content(state: &PathState) -> Option<Digest> {
         match state {
             PathState::File { digest, .. } => Some(digest.clone()),
@@ -136,8 +129,31 @@ impl Object for Path {
         }
     }
 
-    fn brings(key: &str, content: &Content) -> Vec<(ObjectId, State)> {
-        crate::unit::brought_by_file(key, content).into_iter().collect()
+    fn brings(key: &str, state: &PathState, content: Option<&Content>) -> Vec<(ObjectId, State)> {
+        match (state, content) {
+            (PathState::Absent, _) => crate::unit::gone_with_file(key).into_iter().collect(),
+            (PathState::File { .. }, Some(content)) => {
+                crate::unit::brought_by_file(key, content).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn facets(state: &PathState) -> Facets {
+        let (kind, rights) = match state {
+            PathState::Absent => return Vec::new(),
+            PathState::File { mode, owner, group, .. } => ("file", Some((mode, owner, group))),
+            PathState::Dir { mode, owner, group } => ("directory", Some((mode, owner, group))),
+            PathState::Link { target } => {
+                return vec![("type", "link".to_owned()), ("target", target.clone())];
+            }
+            PathState::Other { what } => (what.as_str(), None),
+        };
+        let mut out = vec![("type", kind.to_owned())];
+        if let Some((mode, owner, group)) = rights {
+            out.extend([("mode", format!("{mode:04o}")), ("owner", owner.clone()), ("group", group.clone())]);
+        }
+        out
     }
 }
 
@@ -146,46 +162,19 @@ pub const SAVE_LIMIT: u64 = 100 << 20;
 
 fn step(key: &str, from: &PathState, to: &PathState) -> Step {
     let line = State::from(to.clone());
+    let title = Path::title(key, from, to);
     let apply = format!("cv_apply_path {} {}", quote(key), quote(line.line()));
     match (from, to) {
         // The content stays: only owner and mode are set, and the file keeps its inode.
         (PathState::File { digest: a, .. }, PathState::File { digest: b, mode, owner, group, .. })
             if a == b =>
         {
-            Step::new(
-                format!("set owner and mode of {key}"),
-                format!("cv_own_path {} {mode:o} {} {}", quote(key), quote(owner), quote(group)),
-            )
+            let own = format!("cv_own_path {} {mode:o} {} {}", quote(key), quote(owner), quote(group));
+            Step::new(title, own)
         }
-        (_, PathState::File { digest, .. }) => {
-            Step::new(format!("write {key}"), apply).reading(digest.clone())
-        }
-        (_, PathState::Dir { .. }) => Step::new(format!("make the directory {key}"), apply),
-        (_, PathState::Link { .. }) => Step::new(format!("link {key}"), apply),
-        (_, PathState::Absent) => Step::new(format!("remove {key}"), apply),
-        (_, PathState::Other { .. }) => Step::new(format!("leave {key}"), apply),
+        (_, PathState::File { digest, .. }) => Step::new(title, apply).reading(digest.clone()),
+        _ => Step::new(title, apply),
     }
-}
-
-fn facets(state: &PathState) -> BTreeMap<&'static str, String> {
-    let mut out = BTreeMap::new();
-    let (kind, rights) = match state {
-        PathState::Absent => return out,
-        PathState::File { mode, owner, group, .. } => ("file", Some((mode, owner, group))),
-        PathState::Dir { mode, owner, group } => ("directory", Some((mode, owner, group))),
-        PathState::Link { target } => {
-            out.insert("target", target.clone());
-            ("link", None)
-        }
-        PathState::Other { what } => (what.as_str(), None),
-    };
-    out.insert("type", kind.to_owned());
-    if let Some((mode, owner, group)) = rights {
-        out.insert("mode", format!("{mode:04o}"));
-        out.insert("owner", owner.clone());
-        out.insert("group", group.clone());
-    }
-    out
 }
 
 #[cfg(test)]

@@ -224,6 +224,9 @@ cv_apply_path() {
   esac
 }
 
+# systemd reads its unit files again, where it runs.
+cv_reload_units() { [ ! -d "${CV_SYSTEMD:-/run/systemd/system}" ] || systemctl daemon-reload; }
+
 # cv_path_own TARGET OWNER GROUP MODE: the target is a path of ours or /proc/self/fd/8.
 cv_path_own() {
   if [ "$2:$3" != "$CV_ME" ] || [ ! -O "$1" ] || [ ! -G "$1" ]; then chown "$2:$3" "$1" || return 1; fi

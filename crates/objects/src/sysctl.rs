@@ -1,10 +1,6 @@
 //! A kernel parameter's running value. Its key is the dotted name: `net.ipv4.ip_forward`.
 
-use crate::attributes::differing;
-use converge_resource::{
-    AnswerError, AttributeChange, BadState, Digest, Object, Observed, Reversibility, State, Step, quote,
-};
-use std::collections::BTreeMap;
+use converge_resource::{Facets, Object, Reversibility, state_of_words};
 
 /// The state of a kernel parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,28 +18,24 @@ impl SysctlState {
     }
 }
 
-impl From<SysctlState> for State {
-    fn from(state: SysctlState) -> Self {
-        match state {
-            SysctlState::Absent => Self::absent(),
-            SysctlState::Value(text) => Self::from_words(["value", &text]),
+impl SysctlState {
+    fn words(&self) -> Vec<String> {
+        match self {
+            Self::Absent => vec!["absent".to_owned()],
+            Self::Value(text) => vec!["value".to_owned(), text.clone()],
+        }
+    }
+
+    fn read(words: &[&str]) -> Option<Self> {
+        match words {
+            ["absent"] => Some(Self::Absent),
+            ["value", text] => Some(Self::Value((*text).to_owned())),
+            _ => None,
         }
     }
 }
 
-impl TryFrom<State> for SysctlState {
-    type Error = BadState;
-
-    fn try_from(state: State) -> Result<Self, BadState> {
-        let words = state.words()?;
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        match words.as_slice() {
-            ["absent"] => Ok(Self::Absent),
-            ["value", text] => Ok(Self::Value((*text).to_owned())),
-            _ => Err(BadState(state.line().to_owned())),
-        }
-    }
-}
+state_of_words!(SysctlState);
 
 /// The object.
 pub struct Sysctl;
@@ -53,21 +45,8 @@ impl Object for Sysctl {
     const SHELL: &'static str = include_str!("sysctl.sh");
     type State = SysctlState;
 
-    fn parse(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
-        crate::answer::parse::<SysctlState>(keys, answer)
-    }
-
-    fn steps(changes: &[(&str, SysctlState, SysctlState)]) -> Vec<Step> {
-        changes
-            .iter()
-            .map(|(key, _, to)| {
-                let line = State::from(to.clone());
-                Step::new(
-                    format!("set {key}"),
-                    format!("cv_apply_sysctl {} {}", quote(key), quote(line.line())),
-                )
-            })
-            .collect()
+    fn title(key: &str, _: &SysctlState, _: &SysctlState) -> String {
+        format!("set {key}")
     }
 
     fn reversibility(key: &str, from: &SysctlState, _: &SysctlState) -> Reversibility {
@@ -79,23 +58,11 @@ impl Object for Sysctl {
         }
     }
 
-    fn opaque(_: &SysctlState, _: &SysctlState) -> bool {
-        false
-    }
-
-    fn attributes(from: &SysctlState, to: &SysctlState) -> Vec<AttributeChange> {
-        differing(&["value"], &facets(from), &facets(to))
-    }
-
-    fn content(_: &SysctlState) -> Option<Digest> {
-        None
-    }
-}
-
-fn facets(state: &SysctlState) -> BTreeMap<&'static str, String> {
-    match state {
-        SysctlState::Absent => BTreeMap::new(),
-        SysctlState::Value(value) => BTreeMap::from([("value", value.clone())]),
+    fn facets(state: &SysctlState) -> Facets {
+        match state {
+            SysctlState::Absent => Vec::new(),
+            SysctlState::Value(value) => vec![("value", value.clone())],
+        }
     }
 }
 
@@ -103,6 +70,7 @@ fn facets(state: &SysctlState) -> BTreeMap<&'static str, String> {
 mod tests {
     use super::*;
     use crate::testing::shells;
+    use converge_resource::State;
 
     #[test]
     fn the_running_kernel_is_read_in_every_shell() {

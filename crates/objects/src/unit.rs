@@ -1,14 +1,9 @@
 //! A systemd unit. Its key is the full name: `ssh.service`.
 
-use crate::attributes::differing;
-use converge_resource::{
-    AnswerError, AttributeChange, BadState, Content, Digest, Object, ObjectId, Observed, Reversibility,
-    State, Step, quote,
-};
-use std::collections::BTreeMap;
+use converge_resource::{Content, Facets, Object, ObjectId, State, state_of_words};
 
 /// Where units of the administrator lie; a file directly in it is a unit.
-const UNIT_FOLDER: &str = "/etc/systemd/system/";
+pub(crate) const UNIT_FOLDER: &str = "/etc/systemd/system/";
 
 /// The last parts of names that systemd reads as units.
 const SUFFIXES: &[&str] = &["service", "socket", "timer", "path", "mount", "target", "slice"];
@@ -29,16 +24,26 @@ pub fn enabled_by_file(content: &Content) -> &'static str {
     if installs { "disabled" } else { "static" }
 }
 
-/// The unit that comes into being with this file, stopped and not enabled. A template (`a@.service`) is none.
-pub(crate) fn brought_by_file(path: &str, content: &Content) -> Option<(ObjectId, State)> {
+/// The unit that this file makes. A template (`a@.service`) makes none.
+fn unit_of_file(path: &str) -> Option<ObjectId> {
     let name = path.strip_prefix(UNIT_FOLDER).filter(|n| !n.contains('/') && !n.contains("@."))?;
     let (_, suffix) = name.rsplit_once('.')?;
+    SUFFIXES.contains(&suffix).then(|| ObjectId::new(Unit::KIND, name))
+}
+
+/// The unit that comes into being with this file, stopped and not enabled.
+pub(crate) fn brought_by_file(path: &str, content: &Content) -> Option<(ObjectId, State)> {
     let state = UnitState::Unit {
         enabled: enabled_by_file(content).to_owned(),
         active: "inactive".to_owned(),
         started: None,
     };
-    SUFFIXES.contains(&suffix).then(|| (ObjectId::new(Unit::KIND, name), state.into()))
+    unit_of_file(path).map(|unit| (unit, state.into()))
+}
+
+/// The unit that goes with this file.
+pub(crate) fn gone_with_file(path: &str) -> Option<(ObjectId, State)> {
+    unit_of_file(path).map(|unit| (unit, State::absent()))
 }
 
 /// The state of a unit.
@@ -57,34 +62,31 @@ pub enum UnitState {
     },
 }
 
-impl From<UnitState> for State {
-    fn from(state: UnitState) -> Self {
-        match state {
-            UnitState::Absent => Self::absent(),
-            UnitState::Unit { enabled, active, started } => {
-                Self::from_words(["unit", &enabled, &active, started.as_deref().unwrap_or("-")])
+impl UnitState {
+    fn words(&self) -> Vec<String> {
+        match self {
+            Self::Absent => vec!["absent".to_owned()],
+            Self::Unit { enabled, active, started } => {
+                let started = started.as_deref().unwrap_or("-");
+                ["unit", enabled, active, started].map(str::to_owned).to_vec()
             }
         }
     }
-}
 
-impl TryFrom<State> for UnitState {
-    type Error = BadState;
-
-    fn try_from(state: State) -> Result<Self, BadState> {
-        let words = state.words()?;
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        match words.as_slice() {
-            ["absent"] => Ok(Self::Absent),
-            ["unit", enabled, active, started] => Ok(Self::Unit {
+    fn read(words: &[&str]) -> Option<Self> {
+        match words {
+            ["absent"] => Some(Self::Absent),
+            ["unit", enabled, active, started] => Some(Self::Unit {
                 enabled: (*enabled).to_owned(),
                 active: (*active).to_owned(),
                 started: (*started != "-").then(|| (*started).to_owned()),
             }),
-            _ => Err(BadState(state.line().to_owned())),
+            _ => None,
         }
     }
 }
+
+state_of_words!(UnitState);
 
 /// The object.
 pub struct Unit;
@@ -92,37 +94,34 @@ pub struct Unit;
 impl Object for Unit {
     const KIND: &'static str = "unit";
     const SHELL: &'static str = include_str!("unit.sh");
+    const SECONDS: u64 = 600;
     type State = UnitState;
 
-    fn parse(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
-        crate::answer::parse::<UnitState>(keys, answer)
-    }
-
-    fn steps(changes: &[(&str, UnitState, UnitState)]) -> Vec<Step> {
-        changes
-            .iter()
-            .map(|(key, from, to)| {
-                let line = State::from(to.clone());
-                let script = format!("cv_apply_unit {} {}", quote(key), quote(line.line()));
-                Step::new(title(key, from, to), script).within(600)
-            })
-            .collect()
-    }
-
-    fn reversibility(_: &str, _: &UnitState, _: &UnitState) -> Reversibility {
-        Reversibility::Reversible
+    fn title(key: &str, from: &UnitState, to: &UnitState) -> String {
+        title(key, from, to)
     }
 
     fn opaque(from: &UnitState, to: &UnitState) -> bool {
         starts(from, to) || stops(from, to)
     }
 
-    fn attributes(from: &UnitState, to: &UnitState) -> Vec<AttributeChange> {
-        differing(&["unit", "enabled", "active", "started with"], &facets(from), &facets(to))
+    fn facets(state: &UnitState) -> Facets {
+        match state {
+            UnitState::Absent => Vec::new(),
+            UnitState::Unit { enabled, active, started } => {
+                let record = started.iter().map(|digest| ("started with", digest.chars().take(12).collect()));
+                [("unit", "known".to_owned()), ("enabled", enabled.clone()), ("active", active.clone())]
+                    .into_iter()
+                    .chain(record)
+                    .collect()
+            }
+        }
     }
 
-    fn content(_: &UnitState) -> Option<Digest> {
-        None
+    /// Its file alone makes it so.
+    fn bare(state: &UnitState) -> bool {
+        matches!(state, UnitState::Unit { enabled, active, started: None }
+            if active == "inactive" && matches!(enabled.as_str(), "disabled" | "static" | "indirect" | ""))
     }
 }
 
@@ -168,23 +167,6 @@ fn title(key: &str, from: &UnitState, to: &UnitState) -> String {
         words.push("settle");
     }
     format!("{} {key}", words.join(" and "))
-}
-
-fn facets(state: &UnitState) -> BTreeMap<&'static str, String> {
-    match state {
-        UnitState::Absent => BTreeMap::new(),
-        UnitState::Unit { enabled, active, started } => {
-            let mut out = BTreeMap::from([
-                ("unit", "known".to_owned()),
-                ("enabled", enabled.clone()),
-                ("active", active.clone()),
-            ]);
-            if let Some(digest) = started {
-                out.insert("started with", digest.chars().take(12).collect());
-            }
-            out
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,11 +2,8 @@
 //!
 //! The home directory is no part of it: a kind that wants one claims it as a path of its own, after the user.
 
-use crate::attributes::differing;
-use converge_resource::{
-    AnswerError, AttributeChange, BadState, Digest, Object, Observed, Reversibility, State, Step, quote,
-};
-use std::collections::{BTreeMap, BTreeSet};
+use converge_resource::{Facets, Object, state_of_words};
+use std::collections::BTreeSet;
 
 /// The state of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,36 +29,29 @@ pub enum UserState {
     },
 }
 
-impl From<UserState> for State {
-    fn from(state: UserState) -> Self {
-        match state {
-            UserState::Absent => Self::absent(),
-            UserState::User { uid, group, gecos, home, shell, locked, groups } => {
+impl UserState {
+    fn words(&self) -> Vec<String> {
+        match self {
+            Self::Absent => vec!["absent".to_owned()],
+            Self::User { uid, group, gecos, home, shell, locked, groups } => {
                 let uid = uid.map_or_else(|| "~".to_owned(), |n| n.to_string());
-                let lock = if locked { "locked" } else { "unlocked" };
-                let fixed = ["user", &uid, &group, &gecos, &home, &shell, lock];
-                Self::from_words(fixed.into_iter().chain(groups.iter().map(String::as_str)))
+                let lock = if *locked { "locked" } else { "unlocked" };
+                let fixed = ["user", &uid, group, gecos, home, shell, lock];
+                fixed.into_iter().map(str::to_owned).chain(groups.iter().cloned()).collect()
             }
         }
     }
-}
 
-impl TryFrom<State> for UserState {
-    type Error = BadState;
-
-    fn try_from(state: State) -> Result<Self, BadState> {
-        let bad = || BadState(state.line().to_owned());
-        let words = state.words()?;
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        match words.as_slice() {
-            ["absent"] => Ok(Self::Absent),
+    fn read(words: &[&str]) -> Option<Self> {
+        match words {
+            ["absent"] => Some(Self::Absent),
             ["user", uid, group, gecos, home, shell, lock @ ("locked" | "unlocked"), groups @ ..] => {
                 let set: BTreeSet<String> = groups.iter().map(|g| (*g).to_owned()).collect();
                 if !set.iter().map(String::as_str).eq(groups.iter().copied()) {
-                    return Err(bad());
+                    return None;
                 }
-                Ok(Self::User {
-                    uid: if *uid == "~" { None } else { Some(uid.parse().map_err(|_| bad())?) },
+                Some(Self::User {
+                    uid: if *uid == "~" { None } else { Some(uid.parse().ok()?) },
                     group: (*group).to_owned(),
                     gecos: (*gecos).to_owned(),
                     home: (*home).to_owned(),
@@ -70,10 +60,12 @@ impl TryFrom<State> for UserState {
                     groups: set,
                 })
             }
-            _ => Err(bad()),
+            _ => None,
         }
     }
 }
+
+state_of_words!(UserState);
 
 /// The object.
 pub struct User;
@@ -83,58 +75,28 @@ impl Object for User {
     const SHELL: &'static str = include_str!("user.sh");
     type State = UserState;
 
-    fn parse(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
-        crate::answer::parse::<UserState>(keys, answer)
+    fn title(key: &str, from: &UserState, to: &UserState) -> String {
+        let verb = match (from, to) {
+            (_, UserState::Absent) => "remove",
+            (UserState::Absent, _) => "make",
+            _ => "change",
+        };
+        format!("{verb} the user {key}")
     }
 
-    fn steps(changes: &[(&str, UserState, UserState)]) -> Vec<Step> {
-        changes
-            .iter()
-            .map(|(key, from, to)| {
-                let line = State::from(to.clone());
-                let verb = match (from, to) {
-                    (_, UserState::Absent) => "remove",
-                    (UserState::Absent, _) => "make",
-                    _ => "change",
-                };
-                Step::new(
-                    format!("{verb} the user {key}"),
-                    format!("cv_apply_user {} {}", quote(key), quote(line.line())),
-                )
-            })
-            .collect()
-    }
-
-    fn reversibility(_: &str, _: &UserState, _: &UserState) -> Reversibility {
-        Reversibility::Reversible
-    }
-
-    fn opaque(_: &UserState, _: &UserState) -> bool {
-        false
-    }
-
-    fn attributes(from: &UserState, to: &UserState) -> Vec<AttributeChange> {
-        let names = ["uid", "group", "comment", "home", "shell", "password", "groups"];
-        differing(&names, &facets(from), &facets(to))
-    }
-
-    fn content(_: &UserState) -> Option<Digest> {
-        None
-    }
-}
-
-fn facets(state: &UserState) -> BTreeMap<&'static str, String> {
-    match state {
-        UserState::Absent => BTreeMap::new(),
-        UserState::User { uid, group, gecos, home, shell, locked, groups } => BTreeMap::from([
-            ("uid", uid.map_or_else(|| "(the host chooses)".to_owned(), |n| n.to_string())),
-            ("group", group.clone()),
-            ("comment", gecos.clone()),
-            ("home", home.clone()),
-            ("shell", shell.clone()),
-            ("password", if *locked { "locked" } else { "usable" }.to_owned()),
-            ("groups", groups.iter().map(String::as_str).collect::<Vec<_>>().join(" ")),
-        ]),
+    fn facets(state: &UserState) -> Facets {
+        match state {
+            UserState::Absent => Vec::new(),
+            UserState::User { uid, group, gecos, home, shell, locked, groups } => vec![
+                ("uid", uid.map_or_else(|| "(the host chooses)".to_owned(), |n| n.to_string())),
+                ("group", group.clone()),
+                ("comment", gecos.clone()),
+                ("home", home.clone()),
+                ("shell", shell.clone()),
+                ("password", if *locked { "locked" } else { "usable" }.to_owned()),
+                ("groups", groups.iter().map(String::as_str).collect::<Vec<_>>().join(" ")),
+            ],
+        }
     }
 }
 
@@ -142,6 +104,7 @@ fn facets(state: &UserState) -> BTreeMap<&'static str, String> {
 mod tests {
     use super::*;
     use crate::testing::shells;
+    use converge_resource::State;
 
     fn bob() -> UserState {
         UserState::User {

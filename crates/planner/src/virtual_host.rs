@@ -63,11 +63,12 @@ impl<'a> VirtualHost<'a> {
         self.promised.remove(&object);
         let kind = converge_objects::object(&object.kind);
         let content = kind.and_then(|k| k.content(&state)).and_then(|d| self.contents.get(&d));
-        let brought =
-            kind.zip(content).map(|(k, content)| k.brings(&object.key, content)).unwrap_or_default();
+        let brought = kind.map(|k| k.brings(&object.key, &state, content)).unwrap_or_default();
         self.overlay.insert(object, state);
         for (object, state) in brought {
-            if self.observed(&object).is_ok_and(|seen| seen.state.is_absent()) {
+            let Ok(seen) = self.observed(&object) else { continue };
+            let goes = || converge_objects::object(&object.kind).is_some_and(|k| k.bare(&seen.state));
+            if seen.state.is_absent() || (state.is_absent() && goes()) {
                 self.overlay.insert(object, state);
             }
         }

@@ -4,6 +4,7 @@
 //! that a user writes (`file`, `line`, `package`): see [`Resource`]. Objects know how to look, compare, change,
 //! save and restore; resources only map what is seen to what is wanted.
 
+mod answer;
 mod claim;
 mod content;
 mod loaded;
@@ -17,7 +18,7 @@ mod view;
 pub use claim::{Claim, ClaimMode};
 pub use content::{Content, Digest};
 pub use loaded::{LOAD_KEYWORD, Source, Template};
-pub use object::{AnswerError, AttributeChange, Change, DynObject, Erased, Object, Reversibility};
+pub use object::{AnswerError, AttributeChange, Change, DynObject, Erased, Facets, Object, Reversibility};
 pub use probe::{Answer, Probe, RunAnswer};
 pub use resource::{DynResource, KindInfo, ParamError, Resource, Stop, Wanted, parse_params};
 pub use state::{BadState, ObjectId, Observed, State, decode_field, encode_field};

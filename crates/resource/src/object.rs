@@ -1,6 +1,6 @@
 //! The contract of an object.
 
-use crate::{Content, Digest, ObjectId, Observed, State, Step};
+use crate::{Content, Digest, ObjectId, Observed, State, Step, quote};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -60,30 +60,106 @@ pub trait Object: Send + Sync + 'static {
     /// Its state, typed. `absent` has a value too.
     type State: Clone + Debug + PartialEq + TryFrom<State, Error = crate::BadState> + Into<State>;
 
+    /// Seconds that one of its steps may take.
+    const SECONDS: u64 = 120;
+
     /// Reads the answer of `cv_see_KIND` to these keys. Every key has an entry, or an error that says why not.
-    fn parse(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>>;
+    fn parse(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
+        crate::answer::parse::<Self::State>(keys, answer)
+    }
+
+    /// What the step from one state to the other does, for progress: `make the group crew`.
+    fn title(key: &str, from: &Self::State, to: &Self::State) -> String;
 
     /// The steps for all changes of this kind in one item, in order; several packages make one transaction.
-    /// They must be right from any accepted base, not only from `from`.
-    fn steps(changes: &[(&str, Self::State, Self::State)]) -> Vec<Step>;
+    /// They must be right from any accepted base, not only from `from`. By default `cv_apply_KIND KEY LINE` for each.
+    fn steps(changes: &[(&str, Self::State, Self::State)]) -> Vec<Step> {
+        changes
+            .iter()
+            .map(|(key, from, to)| {
+                let line: State = to.clone().into();
+                let script = format!("cv_apply_{} {} {}", Self::KIND, quote(key), quote(line.line()));
+                Step::new(Self::title(key, from, to), script).within(Self::SECONDS)
+            })
+            .collect()
+    }
 
     /// Whether the change can be undone.
-    fn reversibility(key: &str, from: &Self::State, to: &Self::State) -> Reversibility;
+    fn reversibility(_key: &str, _from: &Self::State, _to: &Self::State) -> Reversibility {
+        Reversibility::Reversible
+    }
 
     /// True when the steps run code that is not ours (maintainer scripts, a unit's own program, a command),
     /// which may change other objects.
-    fn opaque(from: &Self::State, to: &Self::State) -> bool;
+    fn opaque(_from: &Self::State, _to: &Self::State) -> bool {
+        false
+    }
 
-    /// The attributes that differ, for people. Content is left out: see [`Object::content`].
-    fn attributes(from: &Self::State, to: &Self::State) -> Vec<AttributeChange>;
+    /// The state for people, in the order in which they read it. Content is left out: see [`Object::content`].
+    fn facets(state: &Self::State) -> Facets;
+
+    /// The attributes that differ, for people.
+    fn attributes(from: &Self::State, to: &Self::State) -> Vec<AttributeChange> {
+        differing(&Self::facets(from), &Self::facets(to))
+    }
 
     /// The digest of the object's content, if it has one.
-    fn content(state: &Self::State) -> Option<Digest>;
+    fn content(_state: &Self::State) -> Option<Digest> {
+        None
+    }
 
-    /// Other objects that come into being with this content, where they are not there yet: a unit with its file.
-    fn brings(_key: &str, _content: &Content) -> Vec<(ObjectId, State)> {
+    /// Other objects that come into being with this state, or go with it where the state is absent: a unit with its
+    /// file. What comes is not there yet; what goes is [bare](Object::bare). `content` is the state's, where it is known.
+    fn brings(_key: &str, _state: &Self::State, _content: Option<&Content>) -> Vec<(ObjectId, State)> {
         Vec::new()
     }
+
+    /// True for a state that an object has through another one alone: a unit that has a file and nothing more.
+    fn bare(_state: &Self::State) -> bool {
+        false
+    }
+}
+
+/// Names and values of a state: `mode`, `owner`, `version` …
+pub type Facets = Vec<(&'static str, String)>;
+
+/// The facets that are not equal on both sides, in the order of the side that has more of them.
+fn differing(before: &Facets, after: &Facets) -> Vec<AttributeChange> {
+    let (more, less) = if after.len() >= before.len() { (after, before) } else { (before, after) };
+    let value = |facets: &Facets, name: &str| facets.iter().find(|(n, _)| *n == name).map(|(_, v)| v.clone());
+    let names = more.iter().chain(less.iter().filter(|(n, _)| value(more, n).is_none()));
+    names
+        .map(|(name, _)| AttributeChange {
+            name: (*name).to_owned(),
+            before: value(before, name),
+            after: value(after, name),
+        })
+        .filter(|change| change.before != change.after)
+        .collect()
+}
+
+/// Makes a type a state: `words` gives the plain words of its line (with `absent` for what is not there), and `read` takes
+/// them back, or gives `None` for words that are no state. Two inherent functions: `fn words(&self) -> Vec<String>` and
+/// `fn read(words: &[&str]) -> Option<Self>`.
+#[macro_export]
+macro_rules! state_of_words {
+    ($state:ty) => {
+        impl From<$state> for $crate::State {
+            fn from(state: $state) -> Self {
+                Self::from_words(state.words())
+            }
+        }
+
+        impl TryFrom<$crate::State> for $state {
+            type Error = $crate::BadState;
+
+            fn try_from(state: $crate::State) -> Result<Self, $crate::BadState> {
+                let words = state.words()?;
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                Self::read(&words).ok_or_else(|| $crate::BadState(state.line().to_owned()))
+            }
+        }
+    };
 }
 
 /// [`Object`] without its types, as registries and executors use it.
@@ -107,8 +183,10 @@ pub trait DynObject: Send + Sync {
     fn attributes(&self, change: &Change) -> Vec<AttributeChange>;
     /// [`Object::content`].
     fn content(&self, state: &State) -> Option<Digest>;
-    /// [`Object::brings`].
-    fn brings(&self, key: &str, content: &Content) -> Vec<(ObjectId, State)>;
+    /// [`Object::brings`]; a bad state brings nothing.
+    fn brings(&self, key: &str, state: &State, content: Option<&Content>) -> Vec<(ObjectId, State)>;
+    /// [`Object::bare`]; a bad state is not.
+    fn bare(&self, state: &State) -> bool;
 }
 
 /// Makes a [`DynObject`] of an [`Object`].
@@ -170,7 +248,10 @@ impl<O: Object> DynObject for Erased<O> {
     fn content(&self, state: &State) -> Option<Digest> {
         O::State::try_from(state.clone()).ok().and_then(|s| O::content(&s))
     }
-    fn brings(&self, key: &str, content: &Content) -> Vec<(ObjectId, State)> {
-        O::brings(key, content)
+    fn brings(&self, key: &str, state: &State, content: Option<&Content>) -> Vec<(ObjectId, State)> {
+        O::State::try_from(state.clone()).map_or_else(|_| Vec::new(), |s| O::brings(key, &s, content))
+    }
+    fn bare(&self, state: &State) -> bool {
+        O::State::try_from(state.clone()).is_ok_and(|s| O::bare(&s))
     }
 }

@@ -341,3 +341,27 @@ fn only_owner_and_mode_change_without_content() {
     let shown = Path::attributes(&file(0o600, "root"), &file(0o644, "bob"));
     assert_eq!(shown.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["mode", "owner"]);
 }
+
+#[test]
+fn a_unit_comes_and_goes_with_its_file() {
+    let content = Content::new(*b"[Service]\nExecStart=/bin/a\n");
+    let file = PathState::File {
+        digest: content.digest().clone(),
+        size: 27,
+        mode: 0o644,
+        owner: "root".into(),
+        group: "root".into(),
+    };
+    let unit = ObjectId::new("unit", "a.service");
+    let came = Path::brings("/etc/systemd/system/a.service", &file, Some(&content));
+    assert_eq!(came, [(unit.clone(), State::from_line("unit static inactive -"))]);
+    let bare = |line| crate::unit::Unit::bare(&State::from_line(line).try_into().unwrap());
+    assert!(
+        bare("unit static inactive -") && !bare("unit enabled active -") && !bare("unit static inactive d")
+    );
+    let gone = Path::brings("/etc/systemd/system/a.service", &PathState::Absent, None);
+    assert_eq!(gone, [(unit, State::absent())]);
+    assert_eq!(Path::brings("/etc/systemd/system/a.service.d/x.conf", &PathState::Absent, None), []);
+    let scripts = |key| Path::steps(&[(key, PathState::Absent, file.clone())]).len();
+    assert_eq!((scripts("/etc/systemd/system/a.service.d/x.conf"), scripts("/etc/x")), (2, 1));
+}

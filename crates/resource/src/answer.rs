@@ -2,7 +2,7 @@
 //!
 //! `MOMENT STATE…` (the moment is `-` where there is none) or `! REASON` with the reason as one encoded word.
 
-use converge_resource::{AnswerError, BadState, Observed, State, decode_field};
+use crate::{AnswerError, BadState, Observed, State, decode_field};
 use std::collections::BTreeMap;
 
 /// Reads an answer; `S` checks that each line is a state of the object.
@@ -46,14 +46,20 @@ fn clip(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PathState;
+
+    struct Known;
+
+    impl TryFrom<State> for Known {
+        type Error = BadState;
+        fn try_from(state: State) -> Result<Self, BadState> {
+            if state.line().starts_with("bogus") { Err(BadState(state.line().to_owned())) } else { Ok(Self) }
+        }
+    }
 
     #[test]
     fn answers_are_matched_by_order_and_each_fault_stays_with_its_key() {
-        let seen = parse::<PathState>(
-            &["/a", "/b", "/c", "/d"],
-            "17 dir 755 root root\n! \\0156\\0157\n- bogus 1 2\n",
-        );
+        let seen =
+            parse::<Known>(&["/a", "/b", "/c", "/d"], "17 dir 755 root root\n! \\0156\\0157\n- bogus 1 2\n");
         assert_eq!(seen["/a"].as_ref().unwrap().moment, Some(17));
         assert_eq!(seen["/b"], Err(AnswerError("no".to_owned())));
         assert!(seen["/c"].as_ref().unwrap_err().0.contains("bogus"));
@@ -62,7 +68,7 @@ mod tests {
 
     #[test]
     fn an_answer_with_too_many_lines_answers_nothing() {
-        let seen = parse::<PathState>(&["/a"], "- absent\n- absent\n");
+        let seen = parse::<Known>(&["/a"], "- absent\n- absent\n");
         assert!(seen["/a"].is_err());
     }
 }
