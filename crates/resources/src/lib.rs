@@ -14,6 +14,7 @@ mod names;
 mod reference;
 mod registry;
 mod restart;
+mod structured;
 
 pub use reference::reference_page;
 pub use registry::{KINDS, kind};

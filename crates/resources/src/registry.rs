@@ -17,6 +17,7 @@ pub const KINDS: &[KindInfo] = &[
     KindInfo::of::<kinds::package::Package>(),
     KindInfo::of::<kinds::query::Query>(),
     KindInfo::of::<kinds::service::Service>(),
+    KindInfo::of::<kinds::structured::Structured>(),
     KindInfo::of::<kinds::sysctl::Sysctl>(),
     KindInfo::of::<kinds::unit::Unit>(),
     KindInfo::of::<kinds::user::User>(),

@@ -12,6 +12,7 @@ pub mod link;
 pub mod package;
 pub mod query;
 pub mod service;
+pub mod structured;
 pub mod sysctl;
 pub mod unit;
 pub mod user;
