@@ -5,7 +5,7 @@ use crate::project::{HostSource, Part, one_line, role_graph, shown};
 use crate::{Event, EventSink, FleetPlan, HostEntry, HostResult, LostHost, Options, Purpose};
 use converge_model::inventory::Connection;
 use converge_model::{Facts, Project};
-use converge_planner::{Folded, History, HostPlan, Knowledge, Outcome, RoleGraph, fold};
+use converge_planner::{Folded, History, HostPlan, Knowledge, Outcome, Outputs, RoleGraph, fold};
 use converge_ssh::{Batch, Item, Session, Shell, ShellError};
 use converge_syntax::{Diagnostics, Span};
 use std::collections::{BTreeMap, BTreeSet};
@@ -149,7 +149,9 @@ impl Engine {
         let hosts = self.hosts();
         let mut spoiled = 0;
         for host in &hosts {
-            let source = HostSource::new(&self.project, &self.graph, host, &Facts::none(), Part::Whole);
+            let nothing = Outputs::new();
+            let source =
+                HostSource::new(&self.project, &self.graph, host, &Facts::none(), Part::Whole, &nothing);
             let folded = fold(host, &source, &Knowledge::default(), &History::default());
             let mut own = Diagnostics::default();
             for conflict in &folded.conflicts {
@@ -204,12 +206,21 @@ impl Engine {
         }
         for round in 1..=ROUNDS {
             let facts = self.facts().await;
-            let source = HostSource::new(&self.project, &self.graph, &link.host, &facts, part);
+            let mut source =
+                HostSource::new(&self.project, &self.graph, &link.host, &facts, part, &Outputs::new());
             let mut folded = fold(&link.host, &source, &known, history);
+            // A list may be made of what a query has answered. Each pass answers one more, so this ends.
+            let mut outputs = Outputs::new();
+            while source.has_open_lists() && folded.outputs.len() > outputs.len() {
+                outputs.clone_from(&folded.outputs);
+                source = HostSource::new(&self.project, &self.graph, &link.host, &facts, part, &outputs);
+                folded = fold(&link.host, &source, &known, history);
+            }
             let want_facts = needs.facts && link.known_facts().is_none();
             let mut asks = std::mem::take(&mut folded.asks);
             if asks.is_empty() && !want_facts {
                 if asked_for_diffs || folded.diff_asks.is_empty() {
+                    source.refuse_open_lists(&mut folded.plan);
                     source.locate(&mut folded.plan, &folded.outputs);
                     return Ok(folded);
                 }

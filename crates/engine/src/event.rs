@@ -118,8 +118,13 @@ pub enum Event {
 pub enum ItemResult {
     /// It was changed.
     Changed,
-    /// A deferred item turned out to be as declared.
+    /// It is as declared already.
     Unchanged,
+    /// Its condition does not hold on this host.
+    NotApplicable {
+        /// Which condition.
+        why: String,
+    },
     /// It failed: what was said.
     Failed {
         /// One line.
@@ -149,7 +154,7 @@ pub enum ItemResult {
 impl ItemResult {
     /// True for what makes a run a failed one.
     pub fn is_bad(&self) -> bool {
-        !matches!(self, Self::Changed | Self::Unchanged)
+        !matches!(self, Self::Changed | Self::Unchanged | Self::NotApplicable { .. })
     }
 }
 

@@ -11,6 +11,8 @@ pub(crate) struct Lane {
     pub host: String,
     remaining: Vec<Item>,
     finished: Vec<(Item, ItemResult)>,
+    /// Items without work, by address: foreign code may still give them some.
+    resting: BTreeMap<String, (Item, ItemResult)>,
     /// The address of every item by its number in the latest plan: what `needs` names.
     addresses: BTreeMap<u32, String>,
     bad: BTreeSet<String>,
@@ -65,8 +67,16 @@ impl Lane {
                 let message = why.clone();
                 self.end(item, ItemResult::Refused { message });
             }
-            Outcome::Unchanged | Outcome::Skipped(_) => {}
+            Outcome::Unchanged => self.rest(item, ItemResult::Unchanged),
+            Outcome::Skipped(why) => {
+                let why = why.clone();
+                self.rest(item, ItemResult::NotApplicable { why });
+            }
         }
+    }
+
+    fn rest(&mut self, item: Item, result: ItemResult) {
+        self.resting.insert(item.address.clone(), (item, result));
     }
 
     pub fn remaining(&self) -> &[Item] {
@@ -92,8 +102,10 @@ impl Lane {
         &self.finished
     }
 
+    /// Every item with how it ended, in the order of the plan.
     pub fn into_finished(self) -> Vec<(Item, ItemResult)> {
         let mut finished = self.finished;
+        finished.extend(self.resting.into_values());
         finished.sort_by_key(|(item, _)| item.id);
         finished
     }
@@ -114,10 +126,11 @@ impl Lane {
                 self.end(item, ItemResult::Skipped { because: "--no-deferred stops here".to_owned() });
             }
         }
-        let Some(first) = self.remaining.first() else { return Next::Done };
-        if self.look_again || is_deferred(first) {
+        // What moved may be claimed by items that had nothing to do so far.
+        if self.look_again || self.remaining.first().is_some_and(is_deferred) {
             return Next::Replan;
         }
+        let Some(first) = self.remaining.first() else { return Next::Done };
         let ready = |item: &Item| !is_deferred(item) && gate(&item.role) == Ok(true);
         match self.remaining.iter().position(|item| !ready(item)) {
             Some(0) => Next::Wait(first.role.clone()),
@@ -155,7 +168,10 @@ impl Lane {
 
     fn end(&mut self, item: Item, result: ItemResult) {
         let address = item.address.clone();
-        if result == ItemResult::Changed && !matches!(item.outcome, Outcome::Adopt(_)) {
+        self.resting.remove(&address);
+        let adopted = matches!(item.outcome, Outcome::Adopt(_)) && !result.is_bad();
+        let result = if adopted { ItemResult::Unchanged } else { result };
+        if result == ItemResult::Changed {
             self.history.changed.insert(address);
         } else {
             if result.is_bad() {
@@ -163,9 +179,7 @@ impl Lane {
             }
             self.history.over.insert(address);
         }
-        if !matches!(item.outcome, Outcome::Adopt(_)) || result.is_bad() {
-            self.finished.push((item, result));
-        }
+        self.finished.push((item, result));
     }
 
     /// Everything that is left ends so.
@@ -239,7 +253,11 @@ impl Lane {
 
     fn take(&mut self, before: Item, new: Item, resolved: &mut Vec<Item>) {
         match &new.outcome {
-            Outcome::Unchanged | Outcome::Skipped(_) => self.end(new, ItemResult::Unchanged),
+            Outcome::Unchanged => self.end(new, ItemResult::Unchanged),
+            Outcome::Skipped(why) => {
+                let why = why.clone();
+                self.end(new, ItemResult::NotApplicable { why });
+            }
             Outcome::Failed(Problem { message, .. }) => {
                 let message = message.clone();
                 self.end(new, ItemResult::Failed { message, output: String::new() });
@@ -314,7 +332,7 @@ impl Lane {
 }
 
 /// `role/name[key]` → `role/name`
-fn element_of(address: &str) -> &str {
+pub(crate) fn element_of(address: &str) -> &str {
     address.split_once('[').map_or(address, |(list, _)| list)
 }
 

@@ -1,10 +1,12 @@
 //! From the project's declarations to the planner's: the items of one host in order, resolved when they are asked for.
 
-use converge_model::{DeclaredItem, Facts, HostPlan as Declared, Project, Registered, Resolution, RoleUse};
+use converge_model::{
+    DeclaredItem, Facts, HostPlan as Declared, NOT_KNOWN, Project, Registered, Resolution, RoleUse,
+};
 use converge_planner::{
     Conflict, Declared as Item, HostPlan, Outcome, Outputs, Problem, Resolved, RoleEdge, RoleGraph, Source,
 };
-use converge_resource::Probe;
+use converge_resource::{Claim, Probe};
 use converge_syntax::{Diagnostic, Diagnostics, Span};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -91,8 +93,16 @@ pub(crate) fn shown(probe: &Probe) -> String {
 }
 
 impl<'a> HostSource<'a> {
-    pub fn new(project: &Project, graph: &'a RoleGraph<Span>, host: &str, facts: &Facts, part: Part) -> Self {
-        let declared = project.host_plan(host, facts, &Registered::new());
+    /// The items of a host with what is known of it. Lists of `for_each` over registered values are made of `outputs`.
+    pub fn new(
+        project: &Project,
+        graph: &'a RoleGraph<Span>,
+        host: &str,
+        facts: &Facts,
+        part: Part,
+        outputs: &Outputs,
+    ) -> Self {
+        let declared = project.host_plan(host, facts, &registered(outputs));
         let mut source =
             Self { declared, items: Vec::new(), places: Vec::new(), graph, complaints: RefCell::default() };
         source.list(part);
@@ -128,6 +138,30 @@ impl<'a> HostSource<'a> {
         }
         self.items = items;
         self.places = places;
+    }
+
+    /// Whether a list of `for_each` is not made yet.
+    pub fn has_open_lists(&self) -> bool {
+        (0..self.items.len()).any(|index| self.at(index).is_some_and(|(_, item)| item.is_unexpanded()))
+    }
+
+    /// A list that only the run itself will know makes no items that anyone could be shown: an error, not a surprise.
+    pub fn refuse_open_lists(&self, plan: &mut HostPlan) {
+        for item in &mut plan.items {
+            let index = usize::try_from(item.id).unwrap_or(usize::MAX);
+            let Some((_, declared)) = self.at(index).filter(|(_, d)| d.is_unexpanded()) else { continue };
+            let Outcome::Deferred { wait, .. } = &item.outcome else { continue };
+            let message =
+                format!("the list of its `for_each` must be known when the plan is made: {}", wait.reason);
+            item.outcome = Outcome::Failed(Problem {
+                message,
+                help: Some(
+                    "once that is there, the next run knows the list; or ask for it with `before_changes: true`".to_owned(),
+                ),
+                pointer: String::new(),
+                at: Some(declared.span.to_string()),
+            });
+        }
     }
 
     fn at(&self, index: usize) -> Option<(&RoleUse, &DeclaredItem)> {
@@ -247,6 +281,28 @@ impl<'a> HostSource<'a> {
     }
 }
 
+/// What an item answers for, by the parameters that are known. A parameter that must be known to be read is left out
+/// where it may be; nothing is claimed whose name is not known.
+fn outlined_claims(kind: &str, mut params: serde_json::Value) -> Vec<Claim> {
+    let Some(kind) = converge_resources::kind(kind) else { return Vec::new() };
+    loop {
+        let fault = match (kind.parse)(&params) {
+            Ok(resource) => {
+                let known = |claim: &Claim| !claim.object.key.contains(NOT_KNOWN);
+                return resource.claims().into_iter().filter(known).collect();
+            }
+            Err(fault) => fault,
+        };
+        let unknown = params.pointer(&fault.pointer).is_some_and(|v| v.as_str() == Some(NOT_KNOWN));
+        let at = fault.pointer.rsplit_once('/').filter(|_| unknown);
+        let parent = at.and_then(|(parent, name)| Some((params.pointer_mut(parent)?.as_object_mut()?, name)));
+        match parent {
+            Some((parent, name)) => drop(parent.remove(name)),
+            None => return Vec::new(),
+        }
+    }
+}
+
 fn origin(span: &Span) -> String {
     span.to_string().rsplit_once(':').map(|(line, _)| line.to_owned()).unwrap_or_default()
 }
@@ -270,7 +326,11 @@ impl Source for HostSource<'_> {
         };
         match role.resolve(item, &registered(outputs)) {
             Resolution::Skipped { why } => Resolved::Skipped(why),
-            Resolution::Unknown { names } => Resolved::Unknown(names.into_iter().collect()),
+            Resolution::Unknown { names, outline } => Resolved::Unknown {
+                names: names.into_iter().collect(),
+                claims: outlined_claims(&item.kind, outline.params),
+                sensitive: outline.sensitive,
+            },
             Resolution::Invalid(found) => {
                 let first = found.iter().next();
                 let problem = Problem {

@@ -120,7 +120,7 @@ pub struct ApplyReport {
 pub struct HostApply {
     /// The inventory's name.
     pub host: String,
-    /// Every pending item (as it was planned in the end) and how it ended.
+    /// Every item (as it was planned in the end) and how it ended.
     pub items: Vec<(Item, ItemResult)>,
     /// Why the host dropped out, if it did.
     pub lost: Option<LostHost>,

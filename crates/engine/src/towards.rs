@@ -1,7 +1,7 @@
 //! Where an apply goes: to what the project declares, or back to a saved state. It decides how the rest is planned anew.
 
 use crate::engine::{Engine, Link};
-use crate::lane::Lane;
+use crate::lane::{Lane, element_of};
 use crate::{ItemResult, LostHost, Purpose};
 use converge_planner::{HostPlan, Knowledge, Outcome};
 use converge_resource::{Change, ObjectId, Probe, State};
@@ -76,7 +76,7 @@ impl Towards {
                 let fresh = engine.plan_after(link, &bad).await?;
                 Ok(fresh
                     .iter()
-                    .filter(|i| !bad.contains(&i.0))
+                    .filter(|(address, _)| !bad.contains(address) && !bad.contains(element_of(address)))
                     .map(|(a, why)| format!("{a}: {why}"))
                     .collect())
             }

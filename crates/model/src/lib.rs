@@ -24,7 +24,7 @@ pub use input::{Input, InputType};
 pub use item::{COMMON_KEYS, Item, Section};
 pub use play::{Play, Playbook, RoleRef};
 pub use project::{HostErrors, LoadOptions, Needs, Project, RoleEdge};
-pub use resolve::{ParamSpans, Ready, Resolution};
+pub use resolve::{NOT_KNOWN, Outline, ParamSpans, Ready, Resolution};
 pub use role::{Role, RolePath};
 pub use scope::{Facts, MAGIC};
 pub use tags::TagFilter;

@@ -459,7 +459,7 @@ fn check_host(inner: &Arc<Inner>, host: &str, facts: &Facts) -> (String, Needs, 
         for item in used.all() {
             match used.resolve(item, &registered) {
                 Resolution::Invalid(more) => found.extend(more),
-                Resolution::Unknown { names } if item.selected => {
+                Resolution::Unknown { names, .. } if item.selected => {
                     let names = if names.contains("facts") { names } else { used.static_reach(item, names) };
                     needs.facts |= names.contains("facts");
                     let others = names

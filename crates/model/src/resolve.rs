@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use converge_syntax::{Diagnostic, Diagnostics, Node, Span};
+use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value};
 use converge_template::{Evaluated, Outcome, Scope};
 use serde_json::{Value as Json, json};
 
@@ -27,9 +27,32 @@ pub enum Resolution {
     Unknown {
         /// Those variables: `facts`, `hostvars.HOST.facts`, names of results.
         names: BTreeSet<String>,
+        /// Its parameters as far as they are known.
+        outline: Outline,
     },
     /// It cannot be right on this host.
     Invalid(Diagnostics),
+}
+
+/// Stands in an [`Outline`] for a value that is not known yet. No host's name of anything holds a control character.
+pub const NOT_KNOWN: &str = "\u{1}not known yet\u{1}";
+
+/// The parameters of an item of which not all are known. With it the things that the item may touch are known before
+/// the values that it gives them.
+#[derive(Clone, Default)]
+pub struct Outline {
+    /// As the kind reads them, with [`NOT_KNOWN`] for what is not known. Null when nothing can be said: the item stands
+    /// for a list that is not known itself.
+    pub params: Json,
+    /// Marked as secret, or a secret was in reach.
+    pub sensitive: bool,
+}
+
+impl fmt::Debug for Outline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let params: &dyn fmt::Debug = if self.sensitive { &"(sensitive)" } else { &self.params };
+        f.debug_struct("Outline").field("params", params).finish_non_exhaustive()
+    }
 }
 
 /// The parameters of an item on a host.
@@ -103,31 +126,74 @@ impl RoleUse {
         match &self.when {
             Gate::No(why) => return Resolution::Skipped { why: why.clone() },
             Gate::Wrong(why) => return Resolution::Invalid(why.clone()),
-            Gate::Unknown(names) => return self.waits(names.clone()),
+            Gate::Unknown(names) => return self.waits(names.clone(), item, registered),
             Gate::Yes => {}
         }
         match &item.each {
             Each::Wrong(why) => return Resolution::Invalid(why.clone()),
-            Each::Waits(names) => return self.waits(names.clone()),
+            Each::Waits(names) => return self.waits(names.clone(), item, registered),
             Each::One | Each::Element { .. } => {}
         }
         let scope = self.item_scope(item, registered);
         match gate(&self.project, &item.item.when, &scope) {
             Gate::No(why) => return Resolution::Skipped { why },
             Gate::Wrong(why) => return Resolution::Invalid(why),
-            Gate::Unknown(names) => return self.waits(names),
+            Gate::Unknown(names) => return self.waits(names, item, registered),
             Gate::Yes => {}
         }
-        self.parameters(item, &scope).unwrap_or_else(Resolution::Invalid)
+        match self.parameters(item, &scope) {
+            Ok(Ok(ready)) => Resolution::Ready(ready),
+            Ok(Err(unknown)) => self.waits(unknown, item, registered),
+            Err(found) => Resolution::Invalid(found),
+        }
     }
 
     /// What waits for an input with an error, or for an encrypted value, is in error itself.
-    fn waits(&self, names: BTreeSet<String>) -> Resolution {
+    fn waits(&self, names: BTreeSet<String>, item: &DeclaredItem, registered: &Registered) -> Resolution {
         if names.iter().any(|name| self.bad.contains(name)) {
             return Resolution::Invalid(self.problems.clone());
         }
         let locked: Diagnostics = names.iter().filter_map(|name| self.encrypted(name)).collect();
-        if locked.is_empty() { Resolution::Unknown { names } } else { Resolution::Invalid(locked) }
+        if !locked.is_empty() {
+            return Resolution::Invalid(locked);
+        }
+        let outline = if item.is_unexpanded() { Outline::default() } else { self.outline(item, registered) };
+        Resolution::Unknown { names, outline }
+    }
+
+    fn outline(&self, item: &DeclaredItem, registered: &Registered) -> Outline {
+        let scope = self.item_scope(item, registered);
+        let mut sensitive = item.item.sensitive;
+        let mut params = self.known_parts(&item.item.params, &scope, &mut sensitive);
+        // Files are loaded later: what is written in them decides nothing about what is touched.
+        let spec = self.project.catalog.get(&item.kind);
+        for (name, load) in spec.map(|spec| spec.loads()).unwrap_or_default() {
+            if let Some(slot) = params.get_mut(name) {
+                *slot = match load {
+                    Load::Source => json!({"path": slot.clone(), "hex": ""}),
+                    Load::Template => json!({"path": slot.clone(), "text": NOT_KNOWN}),
+                };
+            }
+        }
+        Outline { params, sensitive }
+    }
+
+    fn known_parts(&self, node: &Node, scope: &Scope, sensitive: &mut bool) -> Json {
+        if let Some(list) = node.as_list() {
+            return list.iter().map(|node| self.known_parts(node, scope, sensitive)).collect();
+        }
+        if let Value::Map(map) = &node.value {
+            let name = |key: &Node| key.as_str().map_or_else(|| key.to_json().to_string(), str::to_owned);
+            let parts = map.iter().map(|(key, node)| (name(key), self.known_parts(node, scope, sensitive)));
+            return Json::Object(parts.collect());
+        }
+        match self.project.shared.engine.eval_value(node, scope) {
+            Ok(Outcome::Known(found)) => {
+                *sensitive |= found.sensitive;
+                found.value.to_json()
+            }
+            _ => NOT_KNOWN.into(),
+        }
     }
 
     fn encrypted(&self, name: &str) -> Option<Diagnostic> {
@@ -142,7 +208,12 @@ impl RoleUse {
         is_encrypted(&node).then(|| encrypted_value(name, &node))
     }
 
-    fn parameters(&self, item: &DeclaredItem, scope: &Scope) -> Result<Resolution, Diagnostics> {
+    /// The parameters, or the variables that they wait for.
+    fn parameters(
+        &self,
+        item: &DeclaredItem,
+        scope: &Scope,
+    ) -> Result<Result<Box<Ready>, BTreeSet<String>>, Diagnostics> {
         let engine = &self.project.shared.engine;
         let mut diags = Diagnostics::new();
         let mut unknown = BTreeSet::new();
@@ -166,7 +237,7 @@ impl RoleUse {
             }
         });
         let Some(params) = params else {
-            return if diags.is_empty() { Ok(self.waits(unknown)) } else { Err(diags) };
+            return if diags.is_empty() { Ok(Err(unknown)) } else { Err(diags) };
         };
         let spec = self.project.catalog.get(&item.kind);
         let kind = Node::new(item.kind.as_str(), item.item.kind.span.clone());
@@ -194,10 +265,10 @@ impl RoleUse {
             return Err(diags);
         }
         if !unknown.is_empty() {
-            return Ok(self.waits(unknown));
+            return Ok(Err(unknown));
         }
         let reached = self.with_reach(seen.reached);
-        Ok(Resolution::Ready(Box::new(Ready {
+        Ok(Ok(Box::new(Ready {
             params: json,
             spans: ParamSpans { written: item.item.params.clone(), kind: item.item.kind.span.clone() },
             sensitive: seen.sensitive,

@@ -244,10 +244,11 @@ mod tests {
         assert!(parse_simulation("inst a\n").is_err());
     }
 
-    /// A dpkg-query that knows a few packages, as dpkg prints them.
+    /// A dpkg-query that knows a few packages, as dpkg prints them: sorted, so that `dpkg` itself is not the first.
     const QUERY: &str = "#!/bin/sh\nprintf '%s\\t%s\\t%s\\t%s\\t%s\\t%s\\n' \\
-dpkg amd64 install ok installed 1.21 \\
+adduser all install ok installed 3.134 \\
 curl amd64 install ok installed 7.88-1 \\
+dpkg amd64 install ok installed 1.21 \\
 libc6 amd64 hold ok installed 2.36-9 \\
 libc6 i386 install ok installed 2.36-9 \\
 tzdata all install ok installed 2024a \\
@@ -266,8 +267,20 @@ virtual '' unknown ok not-installed ''\nexit 1\n";
         let marks = "Package: tzdata\nArchitecture: amd64\nAuto-Installed: 1\n\nPackage: libc6\nArchitecture: i386\n\
                      Auto-Installed: 1\n\nPackage: curl\nArchitecture: amd64\nAuto-Installed: 0\n";
         std::fs::write(dir.path().join("extended_states"), marks).unwrap();
-        let keys = ["curl", "libc6", "libc6:i386", "tzdata", "oldconf", "half", "reinst", "virtual", "gone"];
+        let keys = [
+            "adduser",
+            "curl",
+            "libc6",
+            "libc6:i386",
+            "tzdata",
+            "oldconf",
+            "half",
+            "reinst",
+            "virtual",
+            "gone",
+        ];
         let wanted = [
+            "present 3.134 manual -",
             "present 7.88-1 manual -",
             "present 2.36-9 manual hold",
             "present 2.36-9 auto -",

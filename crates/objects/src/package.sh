@@ -32,17 +32,25 @@ cv_see_package() (
       else print state[$0]
       next
     }
-    $0 == "" { keys = 1; next }
+    $0 == "" {
+      # The answers come sorted by name, so dpkg itself may be anywhere.
+      for (i = 1; i <= rows; i++) {
+        split(row[i], f, "\t")
+        key = (f[2] == native || f[2] == "all" || f[2] == "") ? f[1] : f[1] ":" f[2]
+        arch = (f[2] == "all") ? native : f[2]
+        if (f[4] != "ok") state[key] = "- broken " f[4]
+        else if (f[5] == "not-installed") state[key] = "- absent"
+        else if (f[5] == "config-files") state[key] = "- config " f[6]
+        else if (f[5] == "installed")
+          state[key] = "- present " f[6] " " (((f[1] ":" arch) in auto) ? "auto" : "manual") " " (f[3] == "hold" ? "hold" : "-")
+        else state[key] = "- broken " f[5]
+      }
+      keys = 1
+      next
+    }
     {
-      if (NR == 1) native = $2
-      key = ($2 == native || $2 == "all" || $2 == "") ? $1 : $1 ":" $2
-      arch = ($2 == "all") ? native : $2
-      if ($4 != "ok") state[key] = "- broken " $4
-      else if ($5 == "not-installed") state[key] = "- absent"
-      else if ($5 == "config-files") state[key] = "- config " $6
-      else if ($5 == "installed")
-        state[key] = "- present " $6 " " ((($1 ":" arch) in auto) ? "auto" : "manual") " " ($3 == "hold" ? "hold" : "-")
-      else state[key] = "- broken " $5
+      if ($1 == "dpkg") native = $2
+      row[++rows] = $0
     }'
 )
 

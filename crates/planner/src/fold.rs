@@ -37,9 +37,15 @@ pub enum Resolved {
     },
     /// It does not apply: why.
     Skipped(String),
-    /// A value is not known yet: the names of variables that are outputs of deferred items, and the objects that the
-    /// item may touch, as far as anyone can tell.
-    Unknown(Vec<String>),
+    /// A value is not known yet.
+    Unknown {
+        /// The variables that are outputs of deferred items.
+        names: Vec<String>,
+        /// What it answers for, as far as the parameters that are known tell.
+        claims: Vec<Claim>,
+        /// True when a sensitive value was in reach.
+        sensitive: bool,
+    },
     /// The declaration is wrong on this host.
     Invalid(Problem),
 }
@@ -131,9 +137,12 @@ fn pass(
     for (index, declared) in source.items().iter().enumerate() {
         pass.virtual_host.enter_role(&declared.role);
         let resolved = source.resolve(index, &pass.out.outputs);
-        if let Resolved::Ready { resource, .. } = &resolved {
-            all_claims.push(Claims { index, role: declared.role.clone(), claims: resource.claims() });
-        }
+        let claims = match &resolved {
+            Resolved::Ready { resource, .. } => resource.claims(),
+            Resolved::Unknown { claims, .. } => claims.clone(),
+            Resolved::Skipped(_) | Resolved::Invalid(_) => Vec::new(),
+        };
+        all_claims.push(Claims { index, role: declared.role.clone(), claims });
         pass.item(index, declared, resolved, source);
     }
     pass.out.conflicts = conflicts(&all_claims, &|a, b| source.ordered(a, b));
@@ -167,19 +176,23 @@ impl Pass<'_> {
         let outcome = match resolved {
             Resolved::Skipped(why) => Outcome::Skipped(why),
             Resolved::Invalid(problem) => Outcome::Failed(problem),
-            Resolved::Unknown(names) => Outcome::Deferred {
-                wait: Wait { item: String::new(), reason: format!("{} is not known yet", names.join(", ")) },
-                objects: Vec::new(),
-            },
+            Resolved::Unknown { names, claims, sensitive } => {
+                item.sensitive = sensitive;
+                objects = objects_of(&claims);
+                self.ask_for_claims(&claims);
+                Outcome::Deferred {
+                    wait: Wait {
+                        item: String::new(),
+                        reason: format!("{} is not known yet", names.join(", ")),
+                    },
+                    objects: objects.clone(),
+                }
+            }
             Resolved::Ready { resource, params, sensitive } => {
                 item.sensitive = sensitive;
                 item.params = (!sensitive).then_some(params);
                 let claims = resource.claims();
-                for claim in &claims {
-                    if !objects.contains(&claim.object) && !is_promise(claim) {
-                        objects.push(claim.object.clone());
-                    }
-                }
+                objects = objects_of(&claims);
                 self.ask_for_claims(&claims);
                 let read_only = resource.read_only();
                 let over =
@@ -355,6 +368,17 @@ impl Pass<'_> {
             self.out.plan.contents.insert(content.digest().clone(), content);
         }
     }
+}
+
+/// The objects that these claims answer for, each once.
+fn objects_of(claims: &[Claim]) -> Vec<ObjectId> {
+    let mut objects = Vec::new();
+    for claim in claims.iter().filter(|c| !is_promise(c)) {
+        if !objects.contains(&claim.object) {
+            objects.push(claim.object.clone());
+        }
+    }
+    objects
 }
 
 /// A claim that says only: my steps may make this.

@@ -156,7 +156,7 @@ impl Source for Items {
     fn resolve(&self, index: usize, outputs: &Outputs) -> Resolved {
         match &self.kinds[index] {
             Kind::Needs(name) if !outputs.contains_key(&("r".to_owned(), (*name).to_owned())) => {
-                Resolved::Unknown(vec![(*name).to_owned()])
+                Resolved::Unknown { names: vec![(*name).to_owned()], claims: Vec::new(), sensitive: false }
             }
             Kind::Needs(_) => Resolved::Skipped("its `when` is false".to_owned()),
             Kind::Wrong => Resolved::Invalid(Problem::new("wrong")),

@@ -85,6 +85,7 @@ pub(crate) fn verdict(result: &ItemResult) -> (&'static str, &'static str, Tone)
     match result {
         ItemResult::Changed => ("✓", "changed", Tone::Good),
         ItemResult::Unchanged => ("=", "as declared", Tone::Good),
+        ItemResult::NotApplicable { .. } => ("-", "not applicable", Tone::Plain),
         ItemResult::Failed { .. } => ("✗", "failed", Tone::Bad),
         ItemResult::Refused { .. } => ("✗", "refused", Tone::Bad),
         ItemResult::Skipped { .. } => ("-", "skipped", Tone::Warn),

@@ -55,7 +55,7 @@ fn summary(s: Summary) -> Value {
         "unchanged": s.unchanged,
         "changed": s.changed,
         "deferred": s.deferred,
-        "skipped": s.skipped,
+        "not_applicable": s.skipped,
         "failed": s.failed,
         "refused": s.refused,
     })
@@ -84,7 +84,7 @@ fn item(item: &Item, contents: &BTreeMap<Digest, Content>) -> Value {
             set("may_change", objects.iter().map(|o| object(o, item.sensitive)).collect());
         }
         Outcome::Skipped(why) => {
-            set("result", "skipped".into());
+            set("result", "not_applicable".into());
             set("reason", why.as_str().into());
         }
         Outcome::Refused(why) => {
@@ -164,6 +164,7 @@ pub fn apply_json(report: &ApplyReport) -> Value {
                 "summary": {
                     "changed": c.changed,
                     "unchanged": c.unchanged,
+                    "not_applicable": c.not_applicable,
                     "failed": c.failed,
                     "refused": c.refused,
                     "skipped": c.skipped,
@@ -195,6 +196,10 @@ fn applied(item: &Item, result: &ItemResult) -> Value {
     match result {
         ItemResult::Changed => set("result", "changed".into()),
         ItemResult::Unchanged => set("result", "unchanged".into()),
+        ItemResult::NotApplicable { why } => {
+            set("result", "not_applicable".into());
+            set("reason", why.as_str().into());
+        }
         ItemResult::Failed { message, output } => {
             set("result", "failed".into());
             set("message", message.as_str().into());

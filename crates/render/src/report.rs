@@ -12,6 +12,7 @@ use converge_planner::Item;
 pub(crate) struct Counts {
     pub changed: usize,
     pub unchanged: usize,
+    pub not_applicable: usize,
     pub failed: usize,
     pub refused: usize,
     pub skipped: usize,
@@ -26,6 +27,7 @@ impl Counts {
             match result {
                 ItemResult::Changed => c.changed += 1,
                 ItemResult::Unchanged => c.unchanged += 1,
+                ItemResult::NotApplicable { .. } => c.not_applicable += 1,
                 ItemResult::Failed { .. } => c.failed += 1,
                 ItemResult::Refused { .. } => c.refused += 1,
                 ItemResult::Skipped { .. } => c.skipped += 1,
@@ -39,7 +41,8 @@ impl Counts {
     fn say(self, mut line: Line, nothing: &str) -> Line {
         let parts = [
             (self.changed, "changed", Tone::Good),
-            (self.unchanged, "as declared already", Tone::Plain),
+            (self.unchanged, "as declared", Tone::Plain),
+            (self.not_applicable, "not applicable", Tone::Plain),
             (self.failed, "failed", Tone::Bad),
             (self.refused, "refused", Tone::Bad),
             (self.unknown, "unknown", Tone::Bad),

@@ -144,7 +144,8 @@ impl Wish {
                 // With no record yet the moments tell whether it runs with what is there.
                 None => match (basis.changed, basis.newest, unit.since) {
                     (false, None, _) => adopted(&mut adopt, &mut notes, unit, &same, basis),
-                    (false, Some(newest), Some(since)) if newest <= since => {
+                    // Moments are whole seconds: what changed within the second of the start may be newer.
+                    (false, Some(newest), Some(since)) if newest < since => {
                         adopted(&mut adopt, &mut notes, unit, &same, basis)
                     }
                     _ => same(Some(&basis.digest)),

@@ -280,7 +280,7 @@ resources:
     assert_eq!(project.needs("h2").facts_of.iter().collect::<Vec<_>>(), ["h3"]);
     let before = plan(&project, "h1");
     let waits = |address: &str| match resolve(&before, address, &Registered::new()) {
-        Resolution::Unknown { names } => names.into_iter().collect::<Vec<_>>().join(" "),
+        Resolution::Unknown { names, .. } => names.into_iter().collect::<Vec<_>>().join(" "),
         other => panic!("{address}: {other:?}"),
     };
     assert_eq!(waits("r/by fact"), "facts");
