@@ -2,8 +2,8 @@
 
 use crate::Options;
 use camino::Utf8PathBuf;
-use converge_model::inventory::{Connection, HostKeyChecking, Transport};
-use converge_ssh::{Become, Target};
+use converge_model::inventory::{BecomeMethod, Connection, HostKeyChecking, Transport};
+use converge_ssh::{Become, Method, Target};
 use std::time::Duration;
 
 /// Where and as whom.
@@ -38,7 +38,12 @@ pub(crate) fn target(host: &str, way: &Connection, options: &Options) -> Result<
     };
     let become_ = match &way.become_user {
         None => Become::None,
-        Some(b) => Become::Sudo {
+        Some(b) => Become::User {
+            method: match b.method {
+                BecomeMethod::Sudo => Method::Sudo,
+                BecomeMethod::Su => Method::Su,
+                BecomeMethod::Doas => Method::Doas,
+            },
             user: b.user.clone(),
             password: b.password.clone().or_else(|| options.become_password.clone()),
         },

@@ -1,5 +1,6 @@
 //! Errors of connecting and of running; each message says what to do.
 
+use crate::target::Method;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -186,28 +187,34 @@ impl ConnectError {
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum ShellError {
-    /// sudo wants a password and none was given.
+    /// The program wants a password and none was given.
     #[error(
-        "sudo on the host asks for a password for becoming {user}; give it with -K, or let the login user run sudo without one"
+        "{method} on the host asks for a password for becoming {user}; give it with -K, or {}", without(*.method)
     )]
     PasswordNeeded {
+        /// The program.
+        method: Method,
         /// User to become.
         user: String,
     },
-    /// sudo did not take the password.
+    /// The program did not take the password.
     #[error(
-        "sudo on the host did not accept the password for becoming {user}; check what you typed for -K or `ansible_become_password`"
+        "{method} on the host did not accept the password for becoming {user}; check what you typed for -K or `ansible_become_password`{}", whose(*.method, .user)
     )]
     WrongPassword {
+        /// The program.
+        method: Method,
         /// User to become.
         user: String,
     },
-    /// sudo refused for another reason, or is not there.
-    #[error("cannot become {user} on the host: {said}")]
+    /// The program refused for another reason, or is not there.
+    #[error("cannot become {user} on the host through {method}: {said}")]
     BecomeFailed {
+        /// The program.
+        method: Method,
         /// User to become.
         user: String,
-        /// What sudo said.
+        /// What it said.
         said: String,
     },
     /// The shell did not start.
@@ -313,5 +320,20 @@ fn late(item: &Option<u32>) -> String {
     match item {
         Some(id) => format!("item {id} did not end"),
         None => "the host did not answer".to_owned(),
+    }
+}
+
+fn without(method: Method) -> &'static str {
+    match method {
+        Method::Sudo => "let the login user run sudo without one",
+        Method::Su => "log in as a user that may use sudo",
+        Method::Doas => "let the login user run doas without one (`permit nopass` in doas.conf)",
+    }
+}
+
+fn whose(method: Method, user: &str) -> String {
+    match method {
+        Method::Su => format!(" (su wants the one of {user})"),
+        Method::Sudo | Method::Doas => String::new(),
     }
 }

@@ -22,4 +22,4 @@ pub use known_hosts::{HostKeyVerdict, KnownHosts};
 pub use quote::quote;
 pub use session::Session;
 pub use shell::{Events, Shell};
-pub use target::{Become, Options, Target, Transport};
+pub use target::{Become, Method, Options, Target, Transport};

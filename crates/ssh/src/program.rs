@@ -1,7 +1,8 @@
 //! The loop that runs on the host: one line of POSIX shell for dash, bash and busybox ash.
 
 use crate::quote::quote;
-use crate::target::Become;
+use crate::target::{Become, Method};
+use memchr::memmem;
 
 /// What is on the command line: a greeting, then the loop as the first line of input. The loop itself does not stand there, because sudo
 /// logs command lines. It is given to the login user's shell inside single quotes, whatever that shell is (csh, fish too), so it holds no
@@ -16,6 +17,9 @@ const BOOT: &str = "echo \"$1$2 $$\"; IFS= read -r p && eval \"$p\"";
 /// * `_cv_i ID MODE PAYLOAD NEEDS SCRIPT` runs one item or skips it. Payload bytes that the item leaves are drained.
 /// * the main loop reads one header line (`N` sets the nonce, `B` announces a batch text of so many bytes) from descriptor 3, where
 ///   standard input was moved to. A batch text defines `_cv_m`; a text cut short is thus a syntax error and runs nothing.
+///
+/// In a terminal both streams are one. There the standard error that an item wants apart is kept until it ends and follows its output
+/// behind an `R` line (`_cv_y`).
 ///
 /// Times are those of /proc/uptime, and the process id of an item's subshell is the name of its only task in /proc: both cost no process.
 /// Where there is no /proc, the answer is no number and the controller does without.
@@ -33,19 +37,24 @@ const LOOP: &[&str] = &[
     "_cv_f() { echo \"$_cv_a$_cv_b $1\" || exit 1; };",
     "_cv_time() { IFS=\" \" read -r _cv_u _cv_x 2>/dev/null </proc/uptime || _cv_u=-; };",
     "_cv_x() { for _cv_g in /proc/self/task/*; do :; done; _cv_time; _cv_f \"S $1 $_cv_u ${_cv_g##*/}\";",
-    "test $2 = m || _cv_f \"S $1\" >&2; _cv_s=$5; set --; eval \"$_cv_s\"; };",
+    "test $2 != s || _cv_f \"S $1\" >&2; _cv_s=$5; set --; eval \"$_cv_s\"; };",
+    "_cv_y() { { _cv_e=$( ( _cv_x \"$@\" ) 3<&- 2>&1 >&4 4>&-; _cv_r=$?; echo x; exit $_cv_r ); } 4>&1; _cv_r=$?;",
+    "test \"$_cv_e\" = x || { _cv_f \"R $1\"; printf %s \"${_cv_e%x}\"; }; return $_cv_r; };",
     "_cv_i() { unset IFS; _cv_w=;",
     "if test -n \"$_cv_stop\" && test -e \"$_cv_stop\"; then _cv_w=T; else",
     "for _cv_n in $4; do case $_cv_ok in *\" $_cv_n \"*) ;; *) _cv_w=\"N $_cv_n\"; break;; esac; done; fi;",
     "if test -n \"$_cv_w\"; then test \"$3\" = - || _cv_take \"$3\" >/dev/null; _cv_f \"K $1 $_cv_w\"; return 0; fi;",
+    "test \"$2$_cv_one\" != s1 || set -- \"$1\" t \"$3\" \"$4\" \"$5\";",
     "case $2$3 in",
     "m-) ( _cv_x \"$@\" ) 3<&- 2>&1;;",
     "s-) ( _cv_x \"$@\" ) 3<&-;;",
+    "t-) _cv_y \"$@\";;",
+    "t*) _cv_take \"$3\" | { _cv_y \"$@\"; _cv_r=$?; cat >/dev/null; exit $_cv_r; };;",
     "m*) _cv_take \"$3\" | { ( _cv_x \"$@\" ) 3<&- 2>&1; _cv_r=$?; cat >/dev/null; exit $_cv_r; };;",
     "*) _cv_take \"$3\" | { ( _cv_x \"$@\" ) 3<&-; _cv_r=$?; cat >/dev/null; exit $_cv_r; };;",
     "esac;",
     "_cv_r=$?; test $_cv_r = 0 && _cv_ok=\"$_cv_ok$1 \";",
-    "_cv_time; test $2 = m || _cv_f \"E $1\" >&2; _cv_f \"E $1 $_cv_r $_cv_u\"; };",
+    "_cv_time; test $2 != s || _cv_f \"E $1\" >&2; _cv_f \"E $1 $_cv_r $_cv_u\"; };",
     "_cv_tool=; _cv_try head -c 3 && _cv_tool=head || { _cv_try dd bs=3 count=1 iflag=fullblock && _cv_tool=dd; };",
     "while IFS=\" \" read -r _cv_k _cv_p _cv_q <&3; do case $_cv_k in",
     "N) _cv_a=$_cv_p; _cv_b=$_cv_q;;",
@@ -72,9 +81,9 @@ impl Nonce {
     }
 }
 
-/// What the host reads first: the loop, as one line, and a line with the nonce.
-pub(crate) fn first_lines(nonce: &Nonce) -> String {
-    format!("{}\nN {} {}\n", LOOP.join(" "), nonce.a, nonce.b)
+/// What the host reads first: the loop, as one line, and a line with the nonce. `terminal`: both streams come as one.
+pub(crate) fn first_lines(nonce: &Nonce, terminal: bool) -> String {
+    format!("_cv_one={}; {}\nN {} {}\n", u8::from(terminal), LOOP.join(" "), nonce.a, nonce.b)
 }
 
 /// How a shell is started, and the marks by which its answers are known.
@@ -84,40 +93,105 @@ pub(crate) struct Start {
     pub words: Vec<String>,
     /// What the loop says first, before its process id.
     pub hello: Vec<u8>,
-    /// sudo's prompt, when a password is to be given.
-    pub prompt: Option<Vec<u8>>,
+    /// How the question for a password is known, where one may come.
+    pub prompt: Option<Prompt>,
+    /// It runs in a terminal: su and doas ask there and nowhere else. Both streams then come as one.
+    pub terminal: bool,
 }
+
+/// A question for a password.
+#[derive(Debug, Clone)]
+pub(crate) enum Prompt {
+    /// Our own text, on standard error.
+    Said(Vec<u8>),
+    /// The words of su or doas, after a mark that is said just before they start.
+    After(Vec<u8>),
+}
+
+impl Prompt {
+    /// Whether the question was asked. `said` is all that came on the stream it comes on, since the start or the last question.
+    pub(crate) fn asked(&self, said: &[u8], again: bool) -> bool {
+        match self {
+            Self::Said(prompt) => memmem::find(said, prompt).is_some(),
+            Self::After(mark) => {
+                let from = memmem::find(said, mark).map(|at| at + mark.len());
+                let from = if again { Some(0) } else { from };
+                let words = from.and_then(|from| said.get(from..)).unwrap_or_default().trim_ascii_end();
+                words.to_ascii_lowercase().ends_with(b"password:")
+            }
+        }
+    }
+}
+
+/// Makes the terminal a clean line in both directions, says the mark, and goes on as the other program. Without quotes, as [`BOOT`].
+const RAW: &str = "stty raw -echo && printf %s \"$1$2\" && shift 2 && exec \"$@\"";
+
+/// In a terminal the loop and its items get pipes in its place: a program that finds a terminal behaves otherwise, and one that asks
+/// there would take the next batch for the answer.
+const PIPED: &str = "w=; command -v setsid >/dev/null && w=setsid; $w \"$@\" 2>&1 | cat";
 
 impl Start {
     pub(crate) fn new(shell: &[String], become_: &Become) -> Self {
         let hello = Nonce::new();
-        let mut words = Vec::new();
-        let mut prompt = None;
-        match become_ {
-            Become::None => {}
-            Become::Sudo { user, password } => {
-                // What sudo says is looked at, so it must not be translated.
-                words.extend(["env", "LC_ALL=C", "sudo"].map(str::to_owned));
-                if password.is_some() {
-                    let nonce = Nonce::new();
-                    let text = format!("[{}{}]", nonce.a, nonce.b);
-                    words.extend(["-S", "-k", "-p", &text].map(str::to_owned));
-                    prompt = Some(text.into_bytes());
-                } else {
-                    words.push("-n".to_owned());
-                }
+        let mut loop_words = shell.to_vec();
+        loop_words.extend(["-c", BOOT, "sh", &hello.a, &hello.b].map(str::to_owned));
+        let mut start = Self { words: Vec::new(), hello: hello.whole(), prompt: None, terminal: false };
+        let Become::User { method, user, password } = become_ else {
+            start.words = loop_words;
+            return start;
+        };
+        // What the program says is looked at, so it must not be translated.
+        let mut words: Vec<String> = ["env", "LC_ALL=C", method.name()].map(str::to_owned).into();
+        match method {
+            Method::Sudo if password.is_some() => {
+                let nonce = Nonce::new();
+                let text = format!("[{}{}]", nonce.a, nonce.b);
+                words.extend(["-S", "-k", "-p", &text].map(str::to_owned));
+                start.prompt = Some(Prompt::Said(text.into_bytes()));
                 words.extend(["-u", user, "--"].map(str::to_owned));
+                words.extend(loop_words);
+            }
+            Method::Sudo => {
+                words.extend(["-n", "-u", user, "--"].map(str::to_owned));
+                words.extend(loop_words);
+            }
+            Method::Doas if password.is_none() => {
+                words.extend(["-n", "-u", user, "--"].map(str::to_owned));
+                words.extend(loop_words);
+            }
+            Method::Doas => {
+                words.extend(["-u", user, "--"].map(str::to_owned));
+                words.extend(["sh", "-c", PIPED, "sh"].map(str::to_owned));
+                words.extend(loop_words);
+                start.in_a_terminal(&mut words);
+            }
+            Method::Su => {
+                let mut piped: Vec<String> = ["sh", "-c", PIPED, "sh"].map(str::to_owned).into();
+                piped.extend(loop_words);
+                words.extend(["-s", "/bin/sh", "-c", &line(&piped), user].map(str::to_owned));
+                start.in_a_terminal(&mut words);
             }
         }
-        words.extend(shell.iter().cloned());
-        words.extend(["-c".to_owned(), BOOT.to_owned(), "sh".to_owned(), hello.a.clone(), hello.b.clone()]);
-        Self { words, hello: hello.whole(), prompt }
+        start.words = words;
+        start
+    }
+
+    fn in_a_terminal(&mut self, words: &mut Vec<String>) {
+        let mark = Nonce::new();
+        let before = ["sh", "-c", RAW, "sh", &mark.a, &mark.b].map(str::to_owned);
+        words.splice(0..0, before);
+        self.prompt = Some(Prompt::After(mark.whole()));
+        self.terminal = true;
     }
 
     /// The words as one command line for the login user's shell.
     pub(crate) fn command_line(&self) -> String {
-        self.words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
+        line(&self.words)
     }
+}
+
+fn line(words: &[String]) -> String {
+    words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// Ends the process `$item` and all its descendants: TERM, up to 2 s later KILL.
@@ -152,17 +226,16 @@ mod tests {
     #[test]
     fn the_command_line_can_stand_in_single_quotes_of_any_shell_and_the_loop_is_one_line() {
         for bad in ['\'', '\\', '!', '\n'] {
-            assert!(!BOOT.contains(bad), "{bad:?} in the command line");
+            for text in [BOOT, RAW, PIPED] {
+                assert!(!text.contains(bad), "{bad:?} in the command line");
+            }
         }
-        assert!(!first_lines(&Nonce::new()).trim_end().split_once('\n').unwrap().1.contains('\n'));
+        assert!(!first_lines(&Nonce::new(), false).trim_end().split_once('\n').unwrap().1.contains('\n'));
     }
 
     #[test]
     fn a_password_asks_for_a_prompt_and_none_forbids_it() {
-        let sudo = |password: Option<&str>| Become::Sudo {
-            user: "root".to_owned(),
-            password: password.map(Into::into),
-        };
+        let sudo = |password: Option<&str>| Become::sudo("root", password.map(Into::into));
         let with = Start::new(&["sh".to_owned()], &sudo(Some("x")));
         let line = with.command_line();
         assert!(line.starts_with("env 'LC_ALL=C' sudo '-S' '-k' '-p' "), "{line}");
@@ -206,7 +279,7 @@ mod tests {
             ..Batch::default()
         };
         let text = String::from_utf8(batch.encode().unwrap().concat()).unwrap();
-        let input = |text: &str| format!("{}{text}", first_lines(&Nonce::new()));
+        let input = |text: &str| format!("{}{text}", first_lines(&Nonce::new(), false));
         let whole = said(&input(&text));
         assert_eq!(whole.matches(" ran").count(), 4, "{whole}");
         let header = text.find('\n').unwrap();

@@ -67,12 +67,17 @@ impl Session {
     /// `NoChannel`, `Closed`, `Deadline`, `NotStarted`.
     pub async fn shell(&self, become_: &Become) -> Result<Shell, ShellError> {
         let options = &self.inner.options;
-        if let Become::Sudo { user, password } = become_
-            && let Some(said) = unusable(user, password.as_ref())
-        {
-            return Err(ShellError::BecomeFailed { user: user.clone(), said });
-        }
         let start = Start::new(&options.shell, become_);
+        if let Become::User { method, user, password } = become_ {
+            let terminal = matches!(self.inner.way, Way::Local) && start.terminal;
+            let said = unusable(user, password.as_ref()).or_else(|| {
+                terminal
+                    .then(|| "it needs a terminal, and on this machine there is none; use sudo".to_owned())
+            });
+            if let Some(said) = said {
+                return Err(ShellError::BecomeFailed { method: *method, user: user.clone(), said });
+            }
+        }
         let opening = async {
             match &self.inner.way {
                 Way::Ssh(connection) => self.channel(connection, &start).await,
@@ -104,6 +109,10 @@ impl Session {
             error => closed(error),
         })?;
         let (half, writer) = channel.split();
+        if start.terminal {
+            // A refusal is noticed by the `stty` on the other side.
+            writer.request_pty(false, "dumb", 80, 24, 0, 0, &[]).await.map_err(closed)?;
+        }
         // The answer is not waited for; a refusal comes to the reader.
         writer.exec(true, start.command_line()).await.map_err(closed)?;
         Ok((Writer::Ssh(writer), Reader::Ssh { half, ended: None, _slot: slot }))
@@ -119,7 +128,7 @@ impl Session {
     }
 }
 
-/// What makes a user name or password unfit for sudo's argument list and input.
+/// What makes a user name or password unfit for an argument list and a line of input.
 fn unusable(user: &str, password: Option<&secrecy::SecretString>) -> Option<String> {
     use secrecy::ExposeSecret;
     if user.is_empty() || user.contains('\0') || user.starts_with('-') {
@@ -127,7 +136,7 @@ fn unusable(user: &str, password: Option<&secrecy::SecretString>) -> Option<Stri
     }
     let bad = password.is_some_and(|text| text.expose_secret().contains(['\n', '\0']));
     bad.then(|| {
-        "the become password holds a line break, which sudo cannot read; correct `ansible_become_password`"
+        "the become password holds a line break, which cannot be typed; correct `ansible_become_password`"
             .to_owned()
     })
 }

@@ -75,13 +75,52 @@ pub enum Become {
     /// The login user.
     #[default]
     None,
-    /// Another user, through sudo.
-    Sudo {
+    /// Another user.
+    User {
+        /// By which program.
+        method: Method,
         /// User to become, usually `root`.
         user: String,
-        /// sudo password; `None` requires a sudo that asks for none.
+        /// What the program asks for; `None` requires one that asks for nothing.
         password: Option<SecretString>,
     },
+}
+
+/// The program by which another user is become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// sudo: the password is the login user's, as a rule.
+    Sudo,
+    /// su: the password is the other user's.
+    Su,
+    /// doas: the password is the login user's.
+    Doas,
+}
+
+impl Method {
+    /// The program's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sudo => "sudo",
+            Self::Su => "su",
+            Self::Doas => "doas",
+        }
+    }
+}
+
+impl std::fmt::Display for Method {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Become {
+    /// Another user through sudo.
+    #[must_use]
+    pub fn sudo(user: impl Into<String>, password: Option<SecretString>) -> Self {
+        Self::User { method: Method::Sudo, user: user.into(), password }
+    }
 }
 
 /// Limits and details that are the same for all hosts.

@@ -31,9 +31,22 @@ pub enum HostKeyChecking {
     Off,
 }
 
-/// Another user than the one who logs in; the method is sudo.
+/// How another user is become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BecomeMethod {
+    /// `sudo`
+    Sudo,
+    /// `su`
+    Su,
+    /// `doas`
+    Doas,
+}
+
+/// Another user than the one who logs in.
 #[derive(Debug, Clone)]
 pub struct Become {
+    /// `ansible_become_method`, sudo by default.
+    pub method: BecomeMethod,
     /// `ansible_become_user`, `root` by default.
     pub user: String,
     /// `ansible_become_password`.
@@ -269,19 +282,52 @@ where
     if !reader.truth(&["ansible_become"]).unwrap_or(false) {
         return None;
     }
-    if let Some((method, at)) = reader.text(&["ansible_become_method"])
-        && method.strip_prefix("ansible.builtin.").unwrap_or(&method) != "sudo"
-    {
-        reader.say(
-            Diagnostic::error("unsupported", format!("`ansible_become_method: {method}` is not there yet"))
+    let mut how = BecomeMethod::Sudo;
+    if let Some((method, at)) = reader.text(&["ansible_become_method"]) {
+        let name =
+            method.strip_prefix("ansible.builtin.").or_else(|| method.strip_prefix("community.general."));
+        match name.unwrap_or(&method) {
+            "sudo" => {}
+            "su" => how = BecomeMethod::Su,
+            "doas" => how = BecomeMethod::Doas,
+            _ => reader.say(
+                Diagnostic::error(
+                    "unsupported",
+                    format!("`ansible_become_method: {method}` is not supported"),
+                )
                 .at(&at)
-                .help("use sudo, or log in as the user that does the work"),
-        );
+                .help("write sudo, su or doas, or log in as the user that does the work"),
+            ),
+        }
     }
-    for variable in ["ansible_become_exe", "ansible_sudo_exe", "ansible_become_flags", "ansible_sudo_flags"] {
+    // The names of a method's own variables come later in Ansible's lists, and win.
+    let (own_users, own_passwords): ([&str; 2], [&str; 3]) = match how {
+        BecomeMethod::Sudo => (
+            ["ansible_become_user", "ansible_sudo_user"],
+            ["ansible_become_password", "ansible_become_pass", "ansible_sudo_pass"],
+        ),
+        BecomeMethod::Su => (
+            ["ansible_become_user", "ansible_su_user"],
+            ["ansible_become_password", "ansible_become_pass", "ansible_su_pass"],
+        ),
+        BecomeMethod::Doas => (
+            ["ansible_become_user", "ansible_doas_user"],
+            ["ansible_become_password", "ansible_become_pass", "ansible_doas_pass"],
+        ),
+    };
+    for variable in [
+        "ansible_become_exe",
+        "ansible_sudo_exe",
+        "ansible_su_exe",
+        "ansible_doas_exe",
+        "ansible_become_flags",
+        "ansible_sudo_flags",
+        "ansible_su_flags",
+        "ansible_doas_flags",
+    ] {
         if let Some((variable, node)) = reader.get(&[variable]) {
             let harmless = match node.as_str() {
-                Some(text) if variable.ends_with("_exe") => text == "sudo",
+                Some(text) if variable.ends_with("_exe") => matches!(text, "sudo" | "su" | "doas"),
                 Some(text) => text.split_whitespace().all(|flag| matches!(flag, "-H" | "-S" | "-n")),
                 None => false,
             };
@@ -292,16 +338,15 @@ where
                         format!("`{variable}` is not supported; it is ignored"),
                     )
                     .at(&node.span)
-                    .help("sudo is run as `sudo -H -S`"),
+                    .help("sudo, su and doas are run as they are found in PATH, with the flags that converge needs"),
                 );
             }
         }
     }
     Some(Become {
-        user: reader
-            .text(&["ansible_become_user", "ansible_sudo_user"])
-            .map_or_else(|| "root".to_owned(), |(text, _)| text),
-        password: reader.secret(&["ansible_become_password", "ansible_become_pass", "ansible_sudo_pass"]),
+        method: how,
+        user: reader.text(&own_users).map_or_else(|| "root".to_owned(), |(text, _)| text),
+        password: reader.secret(&own_passwords),
     })
 }
 
@@ -368,8 +413,8 @@ mod tests {
             found.iter().map(|d| (d.code, d.span().map_or(0, Span::line))).collect()
         };
         assert_eq!(codes("ansible_connection: docker"), [("unsupported", 1)]);
-        assert_eq!(codes("ansible_become: true\nansible_become_method: su"), [("unsupported", 2)]);
-        assert_eq!(codes("ansible_become_method: su"), []);
+        assert_eq!(codes("ansible_become: true\nansible_become_method: runas"), [("unsupported", 2)]);
+        assert_eq!(codes("ansible_become_method: runas"), []);
         assert_eq!(
             codes("ansible_port: 70000\nansible_become: maybe"),
             [("wrong-type", 1), ("wrong-type", 2)]
@@ -387,6 +432,20 @@ mod tests {
             "ansible_ssh_common_args: -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=15",
         );
         assert!(same.unwrap().1.is_empty());
+    }
+
+    #[test]
+    fn ways_to_become_have_variables_of_their_own() {
+        let become_ = |yaml: &str| resolve(yaml).unwrap().0.become_user.unwrap();
+        let su = become_(
+            "ansible_become: true\nansible_become_method: ansible.builtin.su\nansible_become_pass: a\nansible_su_pass: b\nansible_sudo_pass: c",
+        );
+        assert_eq!((su.method, su.user.as_str()), (BecomeMethod::Su, "root"));
+        assert_eq!(su.password.unwrap().expose_secret(), "b");
+        let doas = become_(
+            "ansible_become: true\nansible_become_method: community.general.doas\nansible_doas_user: app",
+        );
+        assert_eq!((doas.method, doas.user.as_str()), (BecomeMethod::Doas, "app"));
     }
 
     #[test]

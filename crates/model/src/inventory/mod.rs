@@ -28,7 +28,7 @@ use graph::{ALL, Graph, GroupId};
 use vars_files::{Found, VarsFiles};
 
 pub use address::{is_ipv4, is_ipv6, parse_address};
-pub use connection::{Become, Connection, HostKeyChecking, Transport};
+pub use connection::{Become, BecomeMethod, Connection, HostKeyChecking, Transport};
 pub use graph::{Assignment, Group, Host, LOCALHOST};
 pub use output::OutputOptions;
 pub use pattern::{Selection, split_pattern};

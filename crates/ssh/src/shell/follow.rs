@@ -4,7 +4,7 @@ use crate::batch::{Batch, Because, Event, Status, Stderr};
 use crate::demux::{Framer, Piece};
 use crate::error::ShellError;
 use crate::pipes::{Raw, Reader, Writer};
-use crate::program::{Nonce, Start, first_lines, kill_script};
+use crate::program::{Nonce, Prompt, Start, first_lines, kill_script};
 use crate::session::Session;
 use crate::target::{Become, Options};
 use bytes::Bytes;
@@ -175,6 +175,8 @@ struct Running {
     limit: Duration,
     deadline: Instant,
     killed: bool,
+    /// What comes now is its standard error, kept apart from a terminal's one stream.
+    apart: bool,
 }
 
 pub(crate) struct Actor {
@@ -190,7 +192,7 @@ pub(crate) struct Actor {
     password_sent: bool,
     opened: Instant,
     last_heard: Instant,
-    /// Where the greeting, sudo's prompt and last words are looked for.
+    /// Where the greeting, the question for a password and last words are looked for.
     noise: [Vec<u8>; 2],
     noise_total: usize,
     out: Framer,
@@ -230,7 +232,7 @@ impl Actor {
             running: None,
             err_item: None,
         };
-        actor.send(Bytes::from(first_lines(&nonce)));
+        actor.send(Bytes::from(first_lines(&nonce, actor.start.terminal)));
         actor
     }
 
@@ -283,7 +285,7 @@ impl Actor {
         self.batches.push_back(work.batch);
     }
 
-    /// Sends, but nothing before sudo has taken the password: it would read the rest as one.
+    /// Sends, but nothing before the password was taken: the rest would be read as one.
     fn send(&mut self, bytes: Bytes) {
         if self.start.prompt.is_some() && !self.started {
             self.held_back.push(bytes);
@@ -313,7 +315,7 @@ impl Actor {
         }
         if stream == 0 {
             let hello = memmem::find(noise, &self.start.hello);
-            let Some(after) = hello.map(|at| at + self.start.hello.len()) else { return Ok(()) };
+            let Some(after) = hello.map(|at| at + self.start.hello.len()) else { return self.asked(stream) };
             // The greeting is a line; what follows it is already frames.
             let Some(end) = memchr::memchr(b'\n', noise.get(after..).unwrap_or_default()) else {
                 return Ok(());
@@ -326,15 +328,27 @@ impl Actor {
             }
             return self.stdout(&rest);
         }
-        let Some(prompt) = &self.start.prompt else { return Ok(()) };
-        if memmem::find(noise, prompt).is_none() {
-            return Ok(());
-        }
-        let Become::Sudo { user, password: Some(password) } = &self.become_ else {
+        self.asked(stream)
+    }
+
+    /// Gives the password when the question for it was asked on this stream.
+    fn asked(&mut self, stream: usize) -> Result<(), ShellError> {
+        let asks_here = match &self.start.prompt {
+            Some(Prompt::Said(_)) => stream == 1,
+            Some(Prompt::After(_)) => stream == 0,
+            None => false,
+        };
+        let (Some(noise), Some(prompt)) = (self.noise.get_mut(stream), &self.start.prompt) else {
             return Ok(());
         };
+        if !asks_here || !prompt.asked(noise, self.password_sent) {
+            return Ok(());
+        }
+        let Become::User { method, user, password } = &self.become_ else { return Ok(()) };
+        let (method, user) = (*method, user.clone());
+        let Some(password) = password else { return Err(ShellError::PasswordNeeded { method, user }) };
         if self.password_sent {
-            return Err(ShellError::WrongPassword { user: user.clone() });
+            return Err(ShellError::WrongPassword { method, user });
         }
         self.password_sent = true;
         noise.clear();
@@ -359,7 +373,7 @@ impl Actor {
     fn stdout_data(&mut self, bytes: Bytes) -> Result<(), ShellError> {
         let Some(batch) = self.batches.front_mut() else { return self.stray(&bytes, 0) };
         if let Some(running) = &self.running {
-            batch.output(running.id, bytes, false, &self.options);
+            batch.output(running.id, bytes, running.apart, &self.options);
             return Ok(());
         }
         if batch.in_prelude && batch.prelude_said.len() < LAST_WORDS {
@@ -462,6 +476,7 @@ impl Actor {
                             limit,
                             deadline: now + limit,
                             killed: false,
+                            apart: false,
                         });
                         batch.say(Ok(Event::Started(id)));
                         true
@@ -477,8 +492,16 @@ impl Actor {
                     let status = if running.killed { Status::TimedOut } else { Status::Exited(status) };
                     if let Some(item) = batch.item(id) {
                         item.ended = Some((status, duration));
+                        item.stderr_ended |= self.start.terminal;
                     }
                     batch.settle(running.id);
+                    true
+                }
+                _ => false,
+            },
+            ["R", id] if self.start.terminal => match &mut self.running {
+                Some(running) if running.id.to_string() == *id && !running.apart => {
+                    running.apart = true;
                     true
                 }
                 _ => false,
@@ -576,19 +599,39 @@ impl Actor {
             return ShellError::Closed { said, open };
         }
         match &self.become_ {
-            Become::Sudo { user, .. } => {
-                let user = user.clone();
-                let asks = ["a password is required", "authentication is required"];
-                if self.start.prompt.is_none() && asks.iter().any(|text| said.contains(text)) {
-                    ShellError::PasswordNeeded { user }
-                } else if self.password_sent && said.contains("incorrect password") {
-                    ShellError::WrongPassword { user }
+            Become::User { method, user, .. } => {
+                let (method, user) = (*method, user.clone());
+                let says = |texts: &[&str]| texts.iter().any(|text| said.contains(text));
+                let asks =
+                    ["a password is required", "authentication is required", "Authentication required"];
+                let wrong = ["incorrect password", "uthentication failure", "uthentication failed"];
+                if self.start.prompt.is_none() && says(&asks) {
+                    ShellError::PasswordNeeded { method, user }
+                } else if self.password_sent && says(&wrong) {
+                    ShellError::WrongPassword { method, user }
+                } else if self.start.terminal && says(&["stty: "]) {
+                    let said = format!(
+                        "{method} needs a terminal, and sshd gives none (PermitTTY, or `no-pty` at the key): {said}"
+                    );
+                    ShellError::BecomeFailed { method, user, said }
                 } else {
-                    ShellError::BecomeFailed { user, said }
+                    ShellError::BecomeFailed {
+                        method,
+                        user,
+                        said: without_mark(&said, self.start.prompt.as_ref()),
+                    }
                 }
             }
             Become::None => ShellError::NotStarted { said },
         }
+    }
+}
+
+/// The mark before su's words is ours.
+fn without_mark(said: &str, prompt: Option<&Prompt>) -> String {
+    match prompt {
+        Some(Prompt::After(mark)) => said.replace(String::from_utf8_lossy(mark).as_ref(), ""),
+        _ => said.to_owned(),
     }
 }
 
