@@ -2,9 +2,13 @@
 
 pub mod command;
 pub mod group;
+pub mod hostname;
+pub mod module;
+pub mod mount;
 pub mod package;
 pub mod path;
 pub mod registry;
+pub mod swap;
 pub mod sysctl;
 #[cfg(test)]
 mod testing;
@@ -13,9 +17,13 @@ pub mod user;
 
 pub use command::{Command, CommandState, Guard};
 pub use group::GroupState;
+pub use hostname::HostnameState;
+pub use module::ModuleState;
+pub use mount::MountState;
 pub use package::PackageState;
 pub use path::PathState;
 pub use registry::{object, objects, shell_library};
+pub use swap::SwapState;
 pub use sysctl::SysctlState;
 pub use unit::UnitState;
 pub use user::UserState;

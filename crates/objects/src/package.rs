@@ -1,6 +1,8 @@
 //! A package of dpkg and apt. Its key is the package's name, with `:ARCH` only for a foreign architecture.
 
-use converge_resource::{AnswerError, Facets, Object, Reversibility, State, Step, quote, state_of_words};
+use converge_resource::{
+    AnswerError, Facets, MayBring, Object, Reversibility, State, Step, quote, state_of_words,
+};
 
 /// The state of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +106,11 @@ impl Object for Package {
             (from, to),
             (PackageState::Present { version: a, .. }, PackageState::Present { version: b, .. }) if a == b
         )
+    }
+
+    fn may_bring(_: &PackageState, to: &PackageState) -> Option<MayBring> {
+        let kinds = &["path", "unit", "user", "group", "sysctl"];
+        matches!(to, PackageState::Present { .. }).then_some(MayBring { verb: "installing", kinds })
     }
 
     fn facets(state: &PackageState) -> Facets {

@@ -105,9 +105,10 @@ impl Object for Path {
         }
     }
 
-    /// systemd reads its units again when one of their files has changed.
+    /// systemd reads its units again when one of their files has changed; it makes mount units of `/etc/fstab`.
     fn steps(changes: &[(&str, PathState, PathState)]) -> Vec<Step> {
-        let reload = changes.iter().any(|(key, ..)| key.starts_with(crate::unit::UNIT_FOLDER));
+        let read = |key: &str| key.starts_with(crate::unit::UNIT_FOLDER) || key == "/etc/fstab";
+        let reload = changes.iter().any(|(key, ..)| read(key));
         let reload = reload.then(|| Step::new("systemctl daemon-reload", "cv_reload_units"));
         changes.iter().map(|(key, from, to)| step(key, from, to)).chain(reload).collect()
     }

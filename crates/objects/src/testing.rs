@@ -27,6 +27,16 @@ pub(crate) fn shells(dir: &Path) -> Vec<Shell> {
     ]
 }
 
+/// A tool of this name with this text, in a folder of its own below `dir`: the folder, for PATH.
+pub(crate) fn fake_tool(dir: &Path, name: &str, text: &str) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    let tools = dir.join("tools");
+    std::fs::create_dir_all(&tools).unwrap();
+    std::fs::write(tools.join(name), text).unwrap();
+    std::fs::set_permissions(tools.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    tools.display().to_string()
+}
+
 impl Shell {
     /// Runs the library, then the script with these arguments.
     pub fn run(&self, root: &Path, script: &str, args: &[&str], stdin: &[u8]) -> Output {

@@ -10,9 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const NOT_PACKAGED: &[&str] =
     &["/root/", "/home/", "/srv/", "/usr/local/", "/tmp/", "/var/tmp/", "/run/", "/mnt/", "/media/"];
 
-/// Kinds of objects that a package may bring.
-const PACKAGED: &[&str] = &["path", "unit", "user", "group", "sysctl"];
-
 /// What `restart_on` may name.
 #[derive(Clone, Debug)]
 struct Done {
@@ -30,7 +27,8 @@ pub struct VirtualHost<'a> {
     unknown: BTreeMap<ObjectId, Wait>,
     /// Objects that a pending command says it may make.
     promised: BTreeMap<ObjectId, Wait>,
-    installing: Option<Wait>,
+    /// By kind of object: what may bring one.
+    bringers: BTreeMap<&'static str, Wait>,
     pending: Option<Wait>,
     done: BTreeMap<(String, String), Done>,
     role: String,
@@ -45,7 +43,7 @@ impl<'a> VirtualHost<'a> {
             contents: BTreeMap::new(),
             unknown: BTreeMap::new(),
             promised: BTreeMap::new(),
-            installing: None,
+            bringers: BTreeMap::new(),
             pending: None,
             done: BTreeMap::new(),
             role: String::new(),
@@ -83,14 +81,17 @@ impl<'a> VirtualHost<'a> {
     pub fn note_change(&mut self, address: &str, changes: &[Change]) {
         let wait = |reason: String| Wait { item: address.to_owned(), reason };
         self.pending = Some(wait(format!("`{address}` changes this host first")));
-        let new: Vec<&str> = changes
-            .iter()
-            .filter(|c| c.object.kind == "package" && c.to.line().starts_with("present ") && c.from != c.to)
-            .map(|c| c.object.key.as_str())
-            .collect();
-        if !new.is_empty() {
-            let names = if new.len() > 3 { format!("{} packages", new.len()) } else { new.join(", ") };
-            self.installing = Some(wait(names));
+        let mut names: BTreeMap<(&str, &str, &str), Vec<&str>> = BTreeMap::new();
+        for change in changes.iter().filter(|c| c.from != c.to) {
+            let object = converge_objects::object(&change.object.kind);
+            let Some(bringer) = object.and_then(|o| o.may_bring(change)) else { continue };
+            for kind in bringer.kinds {
+                names.entry((kind, bringer.verb, &change.object.kind)).or_default().push(&change.object.key);
+            }
+        }
+        for ((kind, verb, what), names) in names {
+            let list = if names.len() > 3 { format!("{} {what}s", names.len()) } else { names.join(", ") };
+            self.bringers.insert(kind, wait(format!("{verb} {list}")));
         }
     }
 
@@ -171,12 +172,12 @@ impl View for VirtualHost<'_> {
         if let Some(wait) = self.promised.get(object) {
             return Some(wait.clone());
         }
-        let installing = self.installing.as_ref()?;
+        let bringer = self.bringers.get(object.kind.as_str())?;
         let outside = object.kind == "path"
             && NOT_PACKAGED.iter().any(|dir| format!("{}/", object.key).starts_with(dir));
-        (PACKAGED.contains(&object.kind.as_str()) && !outside).then(|| Wait {
-            item: installing.item.clone(),
-            reason: format!("installing {} may bring {}", installing.reason, object.key),
+        (!outside).then(|| Wait {
+            item: bringer.item.clone(),
+            reason: format!("{} may bring {}", bringer.reason, object.key),
         })
     }
 

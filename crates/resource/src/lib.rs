@@ -18,7 +18,9 @@ mod view;
 pub use claim::{Claim, ClaimMode};
 pub use content::{Content, Digest};
 pub use loaded::{LOAD_KEYWORD, Source, Template};
-pub use object::{AnswerError, AttributeChange, Change, DynObject, Erased, Facets, Object, Reversibility};
+pub use object::{
+    AnswerError, AttributeChange, Change, DynObject, Erased, Facets, MayBring, Object, Reversibility,
+};
 pub use probe::{Answer, Probe, RunAnswer};
 pub use resource::{DynResource, KindInfo, ParamError, Resource, Stop, Wanted, parse_params};
 pub use state::{BadState, ObjectId, Observed, State, decode_field, encode_field};

@@ -114,10 +114,24 @@ pub trait Object: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// What this change may bring, though nothing can know which: what a package holds, the parameters of a kernel module.
+    fn may_bring(_from: &Self::State, _to: &Self::State) -> Option<MayBring> {
+        None
+    }
+
     /// True for a state that an object has through another one alone: a unit that has a file and nothing more.
     fn bare(_state: &Self::State) -> bool {
         false
     }
+}
+
+/// Objects that a change may bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MayBring {
+    /// What the change is, for people: `installing`.
+    pub verb: &'static str,
+    /// The kinds of these objects.
+    pub kinds: &'static [&'static str],
 }
 
 /// Names and values of a state: `mode`, `owner`, `version` …
@@ -185,6 +199,8 @@ pub trait DynObject: Send + Sync {
     fn content(&self, state: &State) -> Option<Digest>;
     /// [`Object::brings`]; a bad state brings nothing.
     fn brings(&self, key: &str, state: &State, content: Option<&Content>) -> Vec<(ObjectId, State)>;
+    /// [`Object::may_bring`]; a bad state may bring nothing.
+    fn may_bring(&self, change: &Change) -> Option<MayBring>;
     /// [`Object::bare`]; a bad state is not.
     fn bare(&self, state: &State) -> bool;
 }
@@ -250,6 +266,9 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn brings(&self, key: &str, state: &State, content: Option<&Content>) -> Vec<(ObjectId, State)> {
         O::State::try_from(state.clone()).map_or_else(|_| Vec::new(), |s| O::brings(key, &s, content))
+    }
+    fn may_bring(&self, change: &Change) -> Option<MayBring> {
+        typed::<O>(change).ok().and_then(|(from, to)| O::may_bring(&from, &to))
     }
     fn bare(&self, state: &State) -> bool {
         O::State::try_from(state.clone()).is_ok_and(|s| O::bare(&s))

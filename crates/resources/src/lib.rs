@@ -7,6 +7,7 @@ mod body;
 mod edit;
 #[cfg(test)]
 mod fake;
+mod fstab;
 mod kinds;
 mod lines;
 mod look;
@@ -14,6 +15,7 @@ mod names;
 mod reference;
 mod registry;
 mod restart;
+mod size;
 mod structured;
 
 pub use reference::reference_page;

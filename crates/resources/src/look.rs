@@ -1,7 +1,8 @@
 //! Looking at the virtual host: states, parents, owners, several questions at once.
 
+use crate::body::file_state;
 use converge_objects::{GroupState, PackageState, PathState, SysctlState, UnitState, UserState};
-use converge_resource::{BadState, ObjectId, ParamError, Probe, State, Stop, View, quote};
+use converge_resource::{BadState, Content, ObjectId, ParamError, Probe, State, Stop, View, Wanted, quote};
 
 /// Gathers questions, so that one round asks all of them.
 #[derive(Default)]
@@ -81,6 +82,30 @@ pub fn group(seen: &dyn View, name: &str) -> Result<GroupState, Stop> {
 
 pub fn sysctl(seen: &dyn View, name: &str) -> Result<SysctlState, Stop> {
     state(seen, &sysctl_id(name))
+}
+
+/// A file of our own with exactly this text. Owner and mode of one that is there stay; a new one is root's, 0644.
+pub fn own_file(seen: &dyn View, pointer: &str, file: &str, text: &str) -> Result<Wanted, Stop> {
+    let attrs = match path(seen, file)? {
+        PathState::File { mode, owner, group, .. } => (mode, owner, group),
+        PathState::Absent | PathState::Link { .. } => {
+            need_parent(seen, pointer, file)?;
+            (0o644, "root".to_owned(), "root".to_owned())
+        }
+        PathState::Dir { .. } | PathState::Other { .. } => {
+            return Err(Stop::invalid(pointer, format!("{file} is there and is not a file")));
+        }
+    };
+    let content = Content::new(text.as_bytes());
+    Ok(Wanted::one(path_id(file), file_state(&content, attrs)).with(content))
+}
+
+/// The same file, not there.
+pub fn own_file_gone(seen: &dyn View, file: &str) -> Result<Wanted, Stop> {
+    match path(seen, file)? {
+        PathState::Dir { .. } => Err(Stop::invalid("", format!("{file} is a directory"))),
+        _ => Ok(Wanted::one(path_id(file), PathState::Absent)),
+    }
 }
 
 /// The path without doubled and trailing slashes, so that one place has one key.

@@ -1,12 +1,11 @@
 //! `sysctl`
 
 use crate::attrs::Attrs;
-use crate::body::file_state;
 use crate::edit::Edit;
 use crate::lines::{Insert, LineEdit};
-use crate::look::{Asks, check_path, need_parent, path, path_id, sysctl, sysctl_id};
-use converge_objects::{PathState, SysctlState};
-use converge_resource::{Claim, Content, ParamError, Resource, Stop, View, Wanted};
+use crate::look::{Asks, check_path, own_file, path_id, sysctl, sysctl_id};
+use converge_objects::SysctlState;
+use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
 use regex::Regex;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
@@ -97,19 +96,7 @@ impl Sysctl {
             };
             return edit.plan(seen, &|text| Ok(wish.present(text)));
         }
-        let file = self.own_file();
-        let present = match path(seen, &file)? {
-            PathState::File { mode, owner, group, .. } => (mode, owner, group),
-            PathState::Absent | PathState::Link { .. } => {
-                need_parent(seen, "/name", &file)?;
-                (0o644, "root".to_owned(), "root".to_owned())
-            }
-            PathState::Dir { .. } | PathState::Other { .. } => {
-                return Err(Stop::invalid("/name", format!("{file} is there and is not a file")));
-            }
-        };
-        let content = Content::new(format!("{}\n", self.line()).into_bytes());
-        Ok(Wanted::one(path_id(&file), file_state(&content, present)).with(content))
+        own_file(seen, "/name", &self.own_file(), &format!("{}\n", self.line()))
     }
 }
 

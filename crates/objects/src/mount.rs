@@ -1,0 +1,167 @@
+//! What is mounted at a path. Its key is the mount point; of several mounts at one place the topmost counts.
+
+use converge_resource::{Facets, Object, state_of_words};
+
+/// The state of a mount point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MountState {
+    /// Nothing is mounted there (`absent`).
+    Absent,
+    /// A mount (`mount SOURCE FSTYPE OPTIONS BIND`).
+    Mount {
+        /// The device, share or name that the kernel shows; in a planned state what the user wrote, such as `UUID=…`.
+        source: String,
+        /// The file system's type.
+        fstype: String,
+        /// The options as the kernel shows them; in a planned state what the user wrote.
+        options: String,
+        /// The path that is shown once more here (`mount --bind`).
+        bind: Option<String>,
+    },
+}
+
+impl MountState {
+    fn words(&self) -> Vec<String> {
+        match self {
+            Self::Absent => vec!["absent".to_owned()],
+            Self::Mount { source, fstype, options, bind } => {
+                let bind = bind.as_deref().unwrap_or("-");
+                ["mount", source, fstype, options, bind].map(str::to_owned).to_vec()
+            }
+        }
+    }
+
+    fn read(words: &[&str]) -> Option<Self> {
+        match words {
+            ["absent"] => Some(Self::Absent),
+            ["mount", source, fstype, options, bind] => Some(Self::Mount {
+                source: (*source).to_owned(),
+                fstype: (*fstype).to_owned(),
+                options: (*options).to_owned(),
+                bind: (*bind != "-").then(|| (*bind).to_owned()),
+            }),
+            _ => None,
+        }
+    }
+}
+
+state_of_words!(MountState);
+
+/// The object.
+pub struct Mount;
+
+/// Same device or path: only options differ.
+fn remount(from: &MountState, to: &MountState) -> bool {
+    matches!((from, to), (MountState::Mount { source: a, bind: c, .. }, MountState::Mount { source: b, bind: d, .. })
+        if a == b && c == d)
+}
+
+impl Object for Mount {
+    const KIND: &'static str = "mount";
+    const SHELL: &'static str = include_str!("mount.sh");
+    const SECONDS: u64 = 300;
+    type State = MountState;
+
+    fn title(key: &str, from: &MountState, to: &MountState) -> String {
+        let verb = match to {
+            MountState::Absent => "unmount",
+            MountState::Mount { .. } if remount(from, to) => "change the options of",
+            MountState::Mount { .. } => "mount",
+        };
+        format!("{verb} {key}")
+    }
+
+    /// Every path below the mount point becomes another one.
+    fn opaque(from: &MountState, to: &MountState) -> bool {
+        !remount(from, to)
+    }
+
+    fn facets(state: &MountState) -> Facets {
+        match state {
+            MountState::Absent => Vec::new(),
+            MountState::Mount { source, fstype, options, bind: None } => {
+                vec![("source", source.clone()), ("type", fstype.clone()), ("options", options.clone())]
+            }
+            MountState::Mount { options, bind: Some(bind), .. } => {
+                vec![("source", bind.clone()), ("type", "bind".to_owned()), ("options", options.clone())]
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::shells;
+    use converge_resource::State;
+
+    /// A Debian 12 server: a root disk, a tmpfs, a bind of a folder, a bind of a whole mount, a blank, btrfs subvolumes.
+    const TABLE: &str = r"22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro
+30 22 0:25 / /mnt/fast rw,noexec,relatime shared:9 - tmpfs tmpfs rw,size=32768k,mode=755
+31 22 8:1 /srv/b /mnt/b ro,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro
+32 22 0:25 / /mnt/again rw,relatime shared:9 - tmpfs tmpfs rw,size=32768k,mode=755
+33 22 8:17 / /mnt/my\040disk rw,noatime - xfs /dev/sdb1 rw,attr2
+40 22 0:44 /@ /b rw - btrfs /dev/sdc rw,subvol=/@
+41 22 0:44 /@home /b/home rw - btrfs /dev/sdc rw,subvol=/@home
+50 22 0:51 / /top rw - tmpfs one rw
+51 50 0:52 / /top rw - tmpfs two rw
+";
+
+    #[test]
+    fn mountinfo_is_read_in_every_shell() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = dir.path().join("mountinfo");
+        std::fs::write(&table, TABLE).unwrap();
+        let wanted = [
+            ("/", "mount /dev/sda1 ext4 rw,relatime,errors=remount-ro -"),
+            ("/mnt/fast", "mount tmpfs tmpfs rw,noexec,relatime,size=32768k,mode=755 -"),
+            ("/mnt/b", "mount /dev/sda1 ext4 ro,relatime /srv/b"),
+            ("/mnt/again", "mount tmpfs tmpfs rw,relatime /mnt/fast"),
+            ("/mnt/my disk", "mount /dev/sdb1 xfs rw,noatime,attr2 -"),
+            ("/b/home", "mount /dev/sdc btrfs rw,subvol=/@home -"),
+            ("/top", "mount two tmpfs rw -"),
+            ("/mnt", "absent"),
+        ];
+        let keys: Vec<&str> = wanted.iter().map(|(k, _)| *k).collect();
+        for shell in shells(dir.path()) {
+            let script = format!("CV_MOUNTINFO='{}'; cv_see_mount \"$@\"", table.display());
+            let seen = Mount::parse(&keys, &shell.good(dir.path(), &script, &keys, b""));
+            for (key, line) in wanted {
+                assert_eq!(seen[key].as_ref().unwrap().state.line(), line, "{}: {key}", shell.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_mount_has_made_of_a_plan_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        for shell in shells(dir.path()) {
+            for (found, wanted, same) in [
+                ("mount /dev/sda2 ext4 rw,relatime -", "mount UUID=9 auto defaults -", true),
+                ("mount s:/e nfs4 rw,vers=4.2 -", "mount s:/e nfs soft -", true),
+                ("mount /dev/sda2 xfs rw -", "mount /dev/sda2 ext4 rw -", false),
+                ("mount tmpfs tmpfs rw /a", "mount /a none bind /a", true),
+                ("mount tmpfs tmpfs rw -", "mount /a none bind /a", false),
+                ("absent", "mount /dev/sda2 auto defaults -", false),
+                ("mount /dev/sda2 xfs rw -", "absent", false),
+            ] {
+                let output = shell.run(dir.path(), "cv_same_mount x \"$1\" \"$2\"", &[found, wanted], b"");
+                assert_eq!(output.status.success(), same, "{}: {found} for {wanted}", shell.name);
+            }
+            let defaults = shell.good(dir.path(), "cv_mount_defaults ro,noexec,size=1m", &[], b"");
+            assert_eq!(defaults, "suid,dev,relatime,diratime,async,", "{}", shell.name);
+        }
+    }
+
+    #[test]
+    fn states_are_lines_and_a_remount_is_no_foreign_code() {
+        let mount = |options: &str| {
+            MountState::try_from(State::from_line(&format!("mount tmpfs tmpfs {options} -"))).unwrap()
+        };
+        assert_eq!(State::from(mount("rw")).line(), "mount tmpfs tmpfs rw -");
+        assert!(!Mount::opaque(&mount("rw"), &mount("ro")));
+        assert!(Mount::opaque(&MountState::Absent, &mount("ro")));
+        assert_eq!(Mount::title("/m", &mount("rw"), &mount("ro")), "change the options of /m");
+        assert!(MountState::try_from(State::from_line("mount a b")).is_err());
+    }
+}

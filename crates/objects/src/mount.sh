@@ -1,0 +1,168 @@
+# --- mount ---
+
+CV_MOUNTINFO=${CV_MOUNTINFO:-/proc/self/mountinfo}
+
+# SOURCE FSTYPE OPTIONS BIND of each key, with tabs, still escaped as in mountinfo (`\040`); `-` where nothing is mounted.
+# BIND is the path that is shown once more there, when an earlier mount shows the same file system.
+cv_mount_table() {
+  printf '%s\n' "$@" | awk -v table="$CV_MOUNTINFO" '
+    function escaped(text,  out, i, c) {
+      out = ""
+      for (i = 1; i <= length(text); i++) {
+        c = substr(text, i, 1)
+        out = out (c == " " ? "\\040" : c == "\t" ? "\\011" : c == "\\" ? "\\134" : c)
+      }
+      return out
+    }
+    function bind(m,  n, rest) {
+      for (n = 1; n < m; n++) {
+        if (dev[n] != dev[m] || mp[n] == mp[m]) continue
+        if (root[n] == root[m]) return mp[n]
+        if (root[n] == "/") rest = root[m]
+        else if (index(root[m], root[n] "/") == 1) rest = substr(root[m], length(root[n]) + 1)
+        else continue
+        return (mp[n] == "/" ? "" : mp[n]) rest
+      }
+      return "-"
+    }
+    BEGIN {
+      while ((getline < table) > 0) {
+        rows++
+        dev[rows] = $3; root[rows] = $4; mp[rows] = $5; own[rows] = $6
+        for (i = 7; i < NF; i++) if ($i == "-") break
+        fs[rows] = $(i + 1); src[rows] = $(i + 2); all[rows] = $(i + 3)
+        last[$5] = rows
+      }
+    }
+    {
+      m = last[escaped($0)]
+      if (!m) { print "-"; next }
+      from = bind(m)
+      options = own[m]
+      if (from == "-") {
+        n = split(all[m], more, ",")
+        for (i = 1; i <= n; i++) if (more[i] != "rw" && more[i] != "ro") options = options "," more[i]
+      }
+      print src[m] "\t" fs[m] "\t" options "\t" from
+    }'
+}
+
+cv_see_mount() (
+  [ $# -gt 0 ] || return 0
+  [ -r "$CV_MOUNTINFO" ] || {
+    cv_fail_all "cannot read $CV_MOUNTINFO" "$@"
+    return 0
+  }
+  set -f
+  IFS=$CV_NL
+  for line in $(cv_mount_table "$@"); do
+    case $line in
+    -) echo '- absent' ;;
+    *)
+      IFS=$CV_TAB
+      set -- $line
+      out='- mount'
+      for word; do
+        cv_enc_to "$(printf '%b.' "$word")"
+        # The dot keeps a newline at the end.
+        case $CV_ENC in '\'*) CV_ENC=${CV_ENC%'\0056'} ;; *) CV_ENC=${CV_ENC%.} ;; esac
+        out="$out $CV_ENC"
+      done
+      printf '%s\n' "$out"
+      IFS=$CV_NL
+      ;;
+    esac
+  done
+)
+
+cv_line_mount() { cv_line_of "$(cv_see_mount "$1")"; }
+
+cv_save_mount() { :; }
+
+cv_restore_mount() { cv_apply_mount "$1" "$2"; }
+
+# What mount(8) has done well counts: the kernel spells options and devices in its own way, and the next look judges them.
+cv_same_mount() (
+  set -f
+  want=$3
+  set -- $2
+  [ "$1" = mount ] || return 1
+  type=$3 bind=$5
+  set -- $want
+  [ "$1" = mount ] || return 1
+  [ "$5" = "$bind" ] && { [ "$3" = auto ] || [ "$bind" != - ] || [ "${3%4}" = "${type%4}" ]; }
+)
+
+cv_mount_off() {
+  umount -- "$1" || {
+    ! command -v fuser >/dev/null 2>&1 || fuser -vm "$1" >&2
+    return 1
+  }
+}
+
+# cv_made_record DIR: the record that we made this directory.
+cv_made_record() { printf '%s/made/%s\n' "$CV_ROOT" "$(printf %s "$1" | sha256sum | cut -c1-64)"; }
+
+# cv_apply_mount PATH LINE: mounts, mounts anew, changes options, or unmounts. Makes the directory, and takes a directory
+# away that it has made.
+cv_apply_mount() (
+  cv_sbin
+  at=$1 want=$2
+  now=$(cv_line_mount "$at") || return 1
+  made=$(cv_made_record "$at")
+  if [ "$want" = absent ]; then
+    while [ "$now" != absent ]; do
+      cv_mount_off "$at" || return 1
+      now=$(cv_line_mount "$at") || return 1
+    done
+    if [ -e "$made" ]; then
+      rmdir -- "$at" && rm -f "$made"
+    fi
+    return
+  fi
+  set -f
+  set -- $now
+  was="$2 $5"
+  set -- $want
+  is="$2 $5"
+  cv_dec_to "$2"
+  source=$CV_DEC
+  cv_dec_to "$3"
+  type=$CV_DEC
+  cv_dec_to "$4"
+  options=$CV_DEC
+  cv_dec_to "$5"
+  bind=$CV_DEC
+  if [ "$was" = "$is" ]; then
+    # What is not said falls back to the default.
+    how=remount
+    [ "$bind" = - ] || how=remount,bind
+    mount -o "$how,$(cv_mount_defaults "$options")$options" -- "$at"
+    return
+  fi
+  [ "$now" = absent ] || cv_mount_off "$at" || return 1
+  if [ ! -d "$at" ]; then
+    mkdir -- "$at" && cv_write_record "$made" "$at" || return 1
+  fi
+  if [ "$bind" = - ]; then
+    mount -t "$type" -o "$options" -- "$source" "$at" && return
+  elif mount --bind -- "$bind" "$at"; then
+    # A bind mount takes its options in a second step.
+    mount -o "remount,bind,$options" -- "$at" && return
+    umount -- "$at"
+  fi
+  if [ -e "$made" ]; then
+    rmdir -- "$at" 2>/dev/null && rm -f "$made"
+  fi
+  return 1
+)
+
+# cv_mount_defaults OPTIONS: the opposites of the flags that these options do not name, with a comma at the end.
+cv_mount_defaults() {
+  for cv_m_pair in ro:rw nosuid:suid nodev:dev noexec:exec noatime:relatime nodiratime:diratime sync:async; do
+    case ",$1," in
+    *",${cv_m_pair%:*},"* | *",${cv_m_pair#*:},"*) ;;
+    *) printf '%s,' "${cv_m_pair#*:}" ;;
+    esac
+  done
+}

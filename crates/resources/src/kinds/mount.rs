@@ -1,0 +1,414 @@
+//! `mount`
+
+use crate::fstab::{self, FSTAB, Which};
+use crate::kinds::kernel_module::yes;
+use crate::kinds::line::Presence;
+use crate::look::{check_path, need_parent, normal, path, path_id, state};
+use crate::names::Names;
+use converge_objects::{MountState, PathState};
+use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted, quote};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A file system at a path: mounted now, and at boot by its line in `/etc/fstab`.
+///
+/// The mount point is made where it is missing, and taken away again by a rollback. Another device is mounted in place of the
+/// present one, changed options are a remount. Of the options the kernel's own view decides: `ro`, `nosuid`, `nodev`, `noexec`, `noatime`,
+/// `nodiratime`, `sync` and `dirsync` are exact in both directions, `name=value` where the kernel shows the name; what it does not show
+/// (`nofail`, `_netdev`, `x-…`) counts from the next mount. Files below the mount point are looked at again after it.
+///
+/// tmpfs and bind mounts are proved on real hosts. Disks and NFS are data for the same `mount`: there is no second disk and no NFS in the test hosts.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Mount {
+    /// The mount point.
+    path: String,
+    /// What is mounted: a device, `UUID=…`, `LABEL=…`, `server:/export`, a directory for `bind`, or `tmpfs`.
+    source: Option<String>,
+    /// The type: `ext4`, `nfs`, `tmpfs`, `bind` for a directory that is shown once more.
+    #[serde(default = "any_type")]
+    fstype: String,
+    /// Options, as one text with commas or as a list.
+    #[serde(default)]
+    options: Names,
+    /// Whether it is mounted.
+    #[serde(default)]
+    state: Presence,
+    /// Mount or unmount it now. With `false` only `/etc/fstab` says so.
+    #[serde(default = "yes")]
+    now: bool,
+    /// Have the line in `/etc/fstab`.
+    #[serde(default = "yes")]
+    boot: bool,
+    /// The fifth field of the line: whether `dump` saves it.
+    #[serde(default)]
+    dump: u8,
+    /// The sixth field: when `fsck` checks it; 0 is never, 1 the root, 2 the others.
+    #[serde(default)]
+    pass: u8,
+}
+
+fn any_type() -> String {
+    "auto".to_owned()
+}
+
+/// Flags that the kernel always shows, and their opposites.
+const FLAGS: &[&str] = &["ro", "nosuid", "nodev", "noexec", "noatime", "nodiratime", "sync", "dirsync"];
+
+/// `UUID=…` and the like, which name a device by what is on it.
+fn is_tag(source: &str) -> bool {
+    ["UUID=", "LABEL=", "PARTUUID=", "PARTLABEL="].iter().any(|t| source.starts_with(t))
+}
+
+/// A size or a mode in the kernel's spelling.
+fn value(name: &str, text: &str) -> String {
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let shift = match unit {
+        "" => 0,
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        _ => return text.to_owned(),
+    };
+    match (name, digits.parse::<u128>()) {
+        ("size", Ok(n)) => (n << shift).to_string(),
+        ("mode" | "uid" | "gid", Ok(n)) if unit.is_empty() => n.to_string(),
+        _ => text.to_owned(),
+    }
+}
+
+/// Whether a mount with these options, as the kernel shows them, is what these written options ask for.
+fn satisfied(shown: &str, written: &[&str]) -> bool {
+    let shown: Vec<&str> = shown.split(',').collect();
+    // mount(8): `user` and `users` imply three flags, which may be taken back.
+    let user = written.iter().any(|w| matches!(*w, "user" | "users" | "owner" | "group"));
+    let implied = |flag: &str| match flag {
+        "noexec" => user && !written.contains(&"exec"),
+        "nosuid" => user && !written.contains(&"suid"),
+        "nodev" => user && !written.contains(&"dev"),
+        _ => false,
+    };
+    FLAGS.iter().all(|flag| shown.contains(flag) == (written.contains(flag) || implied(flag)))
+        && written.iter().filter_map(|w| w.split_once('=')).all(|(name, wanted)| {
+            let now = shown.iter().filter_map(|s| s.split_once('=')).find(|(n, _)| *n == name);
+            now.is_none_or(|(_, now)| value(name, now) == value(name, wanted) || wanted.ends_with('%'))
+        })
+}
+
+impl Mount {
+    fn at(&self) -> String {
+        normal(&self.path)
+    }
+
+    fn id(&self) -> ObjectId {
+        ObjectId::new("mount", self.at())
+    }
+
+    fn source(&self) -> &str {
+        self.source.as_deref().unwrap_or(if self.fstype == "tmpfs" { "tmpfs" } else { "none" })
+    }
+
+    fn options(&self) -> Vec<&str> {
+        self.options.0.iter().flat_map(|o| o.split(',')).map(str::trim).filter(|o| !o.is_empty()).collect()
+    }
+
+    fn is_bind(&self) -> bool {
+        self.fstype == "bind" || self.options().iter().any(|o| matches!(*o, "bind" | "rbind"))
+    }
+
+    /// The options of the mount itself: `bind` is how, not what.
+    fn own_options(&self) -> Vec<&str> {
+        self.options().into_iter().filter(|o| !matches!(*o, "bind" | "rbind" | "defaults")).collect()
+    }
+
+    fn entry(&self) -> Vec<String> {
+        let mut options = self.own_options();
+        if self.is_bind() {
+            options.insert(0, "bind");
+        }
+        if options.is_empty() {
+            options.push("defaults");
+        }
+        let fstype = if self.is_bind() { "none" } else { &self.fstype };
+        let numbers = [self.dump.to_string(), self.pass.to_string()];
+        [self.source(), &self.at(), fstype, &options.join(","), &numbers[0], &numbers[1]]
+            .map(str::to_owned)
+            .to_vec()
+    }
+
+    /// The device that a tag or a link names, on the host.
+    fn probe(&self) -> Probe {
+        let source = quote(self.source());
+        Probe::run(if is_tag(self.source()) {
+            format!("PATH=$PATH:/usr/sbin:/sbin; findfs -- {source}")
+        } else {
+            format!("readlink -f -- {source}")
+        })
+    }
+
+    /// Whether what is mounted is what is meant.
+    fn is_source(&self, seen: &dyn View, shown: &str) -> Result<bool, Stop> {
+        let source = self.source();
+        if shown == source || (!source.starts_with('/') && !is_tag(source)) {
+            return Ok(shown == source || self.fstype == "tmpfs");
+        }
+        let device = seen.run(&self.probe())?.stdout;
+        Ok(device.trim() == shown)
+    }
+
+    /// What is to be mounted must be there, or may be when the item's turn comes.
+    fn need_source(&self, seen: &dyn View) -> Result<(), Stop> {
+        let source = self.source();
+        let gone = |what: String| match seen.pending() {
+            Some(wait) => Err(Stop::Deferred(wait)),
+            None => Err(Stop::invalid_help("/source", what, "correct it, or make it in an item before")),
+        };
+        if is_tag(source) {
+            return match seen.run(&self.probe())?.status {
+                0 => Ok(()),
+                _ => gone(format!("no device has {source}")),
+            };
+        }
+        if !source.starts_with('/') {
+            return Ok(());
+        }
+        match path(seen, source)? {
+            PathState::Absent if seen.may_appear(&path_id(source)).is_none() => {
+                gone(format!("{source} does not exist"))
+            }
+            PathState::File { .. } if self.is_bind() => {
+                Err(Stop::invalid("/source", format!("{source} is a file: only directories are bound")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn mounted(&self, seen: &dyn View) -> Result<MountState, Stop> {
+        let now = state::<MountState>(seen, &self.id())?;
+        let options = self.own_options();
+        let wanted = |source: String, fstype: String, bind: Option<String>| MountState::Mount {
+            source,
+            fstype,
+            options: if options.is_empty() { "defaults".to_owned() } else { options.join(",") },
+            bind,
+        };
+        let bind = self.is_bind().then(|| normal(self.source()));
+        if let MountState::Mount { source, fstype, options: shown, bind: shown_bind } = &now {
+            let typed =
+                self.fstype == "auto" || *fstype == self.fstype || *fstype == format!("{}4", self.fstype);
+            let same = match &bind {
+                Some(_) => *shown_bind == bind,
+                None => typed && self.is_source(seen, source)?,
+            };
+            if same && (*shown == options.join(",") || satisfied(shown, &options)) {
+                return Ok(now);
+            }
+            if same {
+                return Ok(wanted(source.clone(), fstype.clone(), shown_bind.clone()));
+            }
+        }
+        self.need_source(seen)?;
+        match path(seen, &self.path)? {
+            PathState::Dir { .. } | PathState::Link { .. } => {}
+            PathState::Absent => need_parent(seen, "/path", &self.path)?,
+            _ => return Err(Stop::invalid("/path", format!("{} is not a directory", self.path))),
+        }
+        let fstype = if self.is_bind() { "none" } else { &self.fstype };
+        Ok(wanted(self.source().to_owned(), fstype.to_owned(), bind))
+    }
+}
+
+impl Resource for Mount {
+    const KIND: &'static str = "mount";
+    const EXAMPLE: &'static str = "\
+- name: models
+  mount: {path: /srv/models, source: \"nas:/models\", fstype: nfs, options: [ro, hard, _netdev]}
+";
+
+    fn validate(&self) -> Vec<ParamError> {
+        let mut errors = Vec::new();
+        check_path("/path", &self.path, &mut errors);
+        let mut wrong = |p: &str, m: &str, h: &str| errors.push(ParamError::new(p, m, h));
+        if self.at() == "/" && self.state == Presence::Absent {
+            wrong("/path", "the root cannot be unmounted", "name another mount point");
+        }
+        match &self.source {
+            None if self.state == Presence::Present && self.fstype != "tmpfs" => {
+                wrong("", "nothing says what is mounted", "add `source: DEVICE`");
+            }
+            Some(s) if s.is_empty() || s.starts_with('-') || s.chars().any(char::is_control) => {
+                wrong("/source", "this is no device, share or directory", "write a device, as `UUID=…`");
+            }
+            Some(s) if self.is_bind() && !s.starts_with('/') => {
+                wrong("/source", "a bind mount shows a directory", "write its absolute path");
+            }
+            _ => {}
+        }
+        let good = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+        if self.fstype.is_empty() || self.fstype.starts_with('-') || !self.fstype.bytes().all(good) {
+            wrong("/fstype", "this is no type of file system", "write it as `mount -t` takes it, as `ext4`");
+        }
+        if self.options().iter().any(|o| o.chars().any(|c| c.is_control() || c == ' ')) {
+            wrong("/options", "an option has a blank in it", "separate options with commas");
+        }
+        if self.options().contains(&"remount") {
+            wrong(
+                "/options",
+                "`remount` is no option to keep",
+                "leave it out: changed options are a remount",
+            );
+        }
+        if !self.now && !self.boot {
+            wrong("", "with `now: false` and `boot: false` nothing is left to do", "leave one of them out");
+        }
+        if self.dump > 1 || self.pass > 2 {
+            wrong(
+                if self.dump > 1 { "/dump" } else { "/pass" },
+                "the number is out of range",
+                "write 0, 1 or 2",
+            );
+        }
+        errors
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let mut claims = Vec::new();
+        if self.now {
+            claims.push(Claim::exclusive(self.id(), "mount"));
+            if self.state == Presence::Present {
+                claims.push(Claim::edit(path_id(&self.path), "may-create"));
+            }
+        }
+        claims.push(Claim::edit(path_id(FSTAB), "content"));
+        claims
+    }
+
+    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        let here = self.state == Presence::Present;
+        let entry = self.entry();
+        let mut wanted = if self.boot {
+            fstab::plan(seen, Which::MountPoint(&self.path), here.then_some(entry.as_slice()))?
+        } else {
+            Wanted::default()
+        };
+        if self.now {
+            let to = if here { self.mounted(seen)? } else { MountState::Absent };
+            let mount = (self.id(), to.into());
+            // systemd knows the line before the mount comes, and until it has gone.
+            wanted.targets.insert(if here { wanted.targets.len() } else { 0 }, mount);
+        }
+        Ok(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeView, read, settle, wrong};
+    use converge_resource::State;
+    use serde_json::json;
+
+    fn host() -> FakeView {
+        FakeView::new().dir("/mnt").file(FSTAB, 0o644, "UUID=1 / ext4 defaults 0 1\n")
+    }
+
+    fn seen(kind: &Mount, line: &str) -> FakeView {
+        host().has(kind.id(), State::from_line(line))
+    }
+
+    #[test]
+    fn it_is_mounted_now_and_at_boot() {
+        let kind = read::<Mount>(
+            json!({"path": "/mnt/fast", "fstype": "tmpfs", "options": ["size=16M", "mode=0755"]}),
+        );
+        let after = settle(&kind, host());
+        assert_eq!(after.line(&kind.id()), "mount tmpfs tmpfs size=16M,mode=0755 -");
+        assert!(after.text(FSTAB).ends_with("0 1\ntmpfs /mnt/fast tmpfs size=16M,mode=0755 0 0\n"));
+        let shown = "mount tmpfs tmpfs rw,relatime,size=16384k,mode=755 -";
+        assert_eq!(settle(&kind, seen(&kind, shown)).line(&kind.id()), shown);
+        // Drift of the options is a remount of what is there.
+        let drifted = "mount tmpfs tmpfs rw,noexec,relatime,size=16384k,mode=755 -";
+        assert_ne!(settle(&kind, seen(&kind, drifted)).line(&kind.id()), drifted);
+        let gone = read::<Mount>(json!({"path": "/mnt/fast", "state": "absent"}));
+        let after = settle(&gone, after);
+        assert_eq!(after.line(&kind.id()), "absent");
+        assert_eq!(after.text(FSTAB), "UUID=1 / ext4 defaults 0 1\n");
+    }
+
+    #[test]
+    fn a_tag_is_the_device_that_has_it() {
+        let kind = read::<Mount>(
+            json!({"path": "/mnt/d", "source": "UUID=9", "fstype": "ext4", "options": "noatime"}),
+        );
+        let view = |line: &str| seen(&kind, line).answer(&kind.probe(), 0, "/dev/sdb1\n");
+        let right = "mount /dev/sdb1 ext4 rw,noatime -";
+        assert_eq!(settle(&kind, view(right)).line(&kind.id()), right);
+        let wanted = "mount UUID=9 ext4 noatime -";
+        assert_eq!(
+            kind.plan(&view("mount /dev/sdc1 ext4 rw,noatime -")).unwrap().targets[1].1.line(),
+            wanted
+        );
+        let missing = host().answer(&kind.probe(), 1, "");
+        assert!(matches!(kind.plan(&missing), Err(Stop::Invalid { pointer, .. }) if pointer == "/source"));
+        assert!(matches!(kind.plan(&missing.pending()), Err(Stop::Deferred(_))));
+    }
+
+    #[test]
+    fn a_bind_shows_a_directory_once_more() {
+        for params in [
+            json!({"path": "/mnt/b", "source": "/srv/b", "fstype": "bind", "options": "ro"}),
+            json!({"path": "/mnt/b", "source": "/srv/b", "fstype": "none", "options": "bind,ro"}),
+        ] {
+            let kind = read::<Mount>(params);
+            let view = || host().dir("/srv").dir("/srv/b");
+            let after = settle(&kind, view());
+            assert_eq!(after.line(&kind.id()), "mount /srv/b none ro /srv/b");
+            assert!(after.text(FSTAB).ends_with("/srv/b /mnt/b none bind,ro 0 0\n"));
+            let shown = "mount /dev/sda1 ext4 ro,relatime /srv/b";
+            assert_eq!(settle(&kind, view().has(kind.id(), State::from_line(shown))).line(&kind.id()), shown);
+            assert!(matches!(kind.plan(&host()), Err(Stop::Invalid { .. })));
+        }
+    }
+
+    #[test]
+    fn options_are_compared_as_the_kernel_shows_them() {
+        for (shown, written, same) in [
+            ("rw,relatime", "", true),
+            ("ro,relatime", "", false),
+            ("rw,nosuid,nodev,noexec,relatime", "user", true),
+            ("rw,relatime,vers=4.2,addr=10.0.0.1", "vers=4.2,hard,nofail,x-systemd.requires=a", true),
+            ("rw,relatime,size=1048576k", "size=1g", true),
+            ("rw,relatime,size=1048576k", "size=50%", true),
+            ("rw,relatime,size=1048576k", "size=2G", false),
+            ("rw,noatime,mode=1777", "noatime,mode=01777", true),
+        ] {
+            let written: Vec<&str> = written.split(',').filter(|o| !o.is_empty()).collect();
+            assert_eq!(satisfied(shown, &written), same, "{shown}: {written:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_line_or_only_the_mount() {
+        let line = read::<Mount>(json!({"path": "/mnt/x", "source": "s:/e", "fstype": "nfs", "now": false}));
+        assert_eq!(settle(&line, host()).line(&line.id()), "absent");
+        let now = read::<Mount>(json!({"path": "/mnt/x", "source": "s:/e", "fstype": "nfs", "boot": false}));
+        assert_eq!(settle(&now, host()).text(FSTAB), "UUID=1 / ext4 defaults 0 1\n");
+        let shown = "mount s:/e nfs4 rw,relatime,vers=4.2 -";
+        assert_eq!(settle(&now, seen(&now, shown)).line(&now.id()), shown);
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        assert_eq!(wrong::<Mount>(json!({"path": "x"})), ["/path", ""]);
+        assert_eq!(
+            wrong::<Mount>(json!({"path": "/x", "source": "-a", "fstype": "a b"})),
+            ["/source", "/fstype"]
+        );
+        assert_eq!(wrong::<Mount>(json!({"path": "/x", "source": "a", "fstype": "bind"})), ["/source"]);
+        assert_eq!(
+            wrong::<Mount>(json!({"path": "/", "state": "absent", "options": "remount"})),
+            ["/path", "/options"]
+        );
+        assert_eq!(wrong::<Mount>(json!({"path": "/x", "source": "a", "now": false, "boot": false})), [""]);
+    }
+}
