@@ -82,6 +82,10 @@ pub enum Command {
     ///
     /// Ends with 2 when a check does not hold.
     Verify(Reading),
+    /// Show what hosts say about themselves: system, disks, network, GPUs, container runtimes
+    ///
+    /// Equal answers stand together. Without a name all facts are asked; with one only what it needs. `docs/facts.md` lists them.
+    Facts(Facts),
     /// Print the inventory as `ansible-inventory` does
     Inventory(InventoryArgs),
     /// Show every candidate for the value of a variable, with its place, and who wins
@@ -227,6 +231,28 @@ pub struct Reading {
     pub target: Option<String>,
     #[command(flatten)]
     pub select: Select,
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// `converge facts`
+#[derive(Debug, Args)]
+pub struct Facts {
+    /// The inventory
+    #[arg(value_name = "INVENTORY")]
+    pub target: Option<String>,
+    /// One fact: `os.id`, `nvidia.gpus[0].name`, `network.interfaces[].name` [default: all]
+    #[arg(value_name = "NAME.PATH")]
+    pub name: Option<String>,
+    /// More inventories: a file, a folder, or host names with commas (`h1,h2,`). May be given several times
+    #[arg(short, long = "inventory", value_name = "INVENTORY")]
+    pub inventories: Vec<String>,
+    /// Only these hosts, in Ansible's pattern language
+    #[arg(long, value_name = "PATTERN")]
+    pub limit: Option<String>,
+    /// Set a variable, above all other places. May be given several times
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
     #[command(flatten)]
     pub reach: Reach,
 }

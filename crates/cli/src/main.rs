@@ -45,6 +45,7 @@ fn run(command: Command, console: &Console) -> Result<u8, Failure> {
         Command::Rollback(a) => runtime.block_on(command::rollback::run(a, console)),
         Command::Snapshots(a) => runtime.block_on(command::snapshots::run(a, console)),
         Command::Verify(a) => runtime.block_on(command::verify::run(a, console)),
+        Command::Facts(a) => runtime.block_on(command::facts::run(a, console)),
         Command::Inventory(a) => command::inventory::run(a, console),
         Command::Vars(a) => command::vars::run(a, console),
         Command::Graph(a) => command::graph::run(a, console),

@@ -33,6 +33,20 @@ pub fn sources(target: Option<&str>, more: &[String]) -> Result<Vec<InventorySou
 
 /// Reads inventory, playbook and roles, and says what is odd.
 pub fn load(target: Option<&str>, select: &Select, console: &Console) -> Result<Project, Failure> {
+    read(target, select, false, console)
+}
+
+/// Reads the inventory alone: all its hosts, whatever the playbook has.
+pub fn load_inventory(target: Option<&str>, select: &Select, console: &Console) -> Result<Project, Failure> {
+    read(target, select, true, console)
+}
+
+fn read(
+    target: Option<&str>,
+    select: &Select,
+    inventory_only: bool,
+    console: &Console,
+) -> Result<Project, Failure> {
     let mut complaints = Diagnostics::new();
     let set = select
         .set
@@ -48,6 +62,7 @@ pub fn load(target: Option<&str>, select: &Select, console: &Console) -> Result<
         tags: select.tags.clone(),
         skip_tags: select.skip_tags.clone(),
         catalog: catalog(),
+        inventory_only,
     };
     match Project::load(&options) {
         Ok(project) if !complaints.has_errors() => {

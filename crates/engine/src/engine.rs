@@ -1,11 +1,12 @@
 //! The engine: one project, its hosts, and the sessions that stay open from the plan to the apply.
 
+use crate::facts::{FACT_GROUPS, Groups};
 use crate::observe::observe;
 use crate::project::{HostSource, Part, one_line, role_graph, shown};
-use crate::{Event, EventSink, FleetPlan, HostEntry, HostResult, LostHost, Options, Purpose};
+use crate::{Event, EventSink, FleetPlan, HostAnswer, HostEntry, HostResult, LostHost, Options, Purpose};
 use converge_model::inventory::Connection;
-use converge_model::{Facts, Project};
-use converge_planner::{Folded, History, HostPlan, Knowledge, Outcome, Outputs, RoleGraph, fold};
+use converge_model::{Facts, Needs, Project};
+use converge_planner::{Folded, History, HostPlan, Knowledge, Outcome, Outputs, RoleGraph, Summary, fold};
 use converge_ssh::{Batch, Item, Session, Shell, ShellError};
 use converge_syntax::{Diagnostics, Span};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,8 +24,8 @@ pub(crate) struct Link {
     pub shell: Shell,
     session: Session,
     become_: converge_ssh::Become,
-    /// What the host said about itself, once it was asked.
-    pub facts: Mutex<Option<serde_json::Value>>,
+    /// What the host said about itself, once it was asked, and which groups of facts that holds.
+    facts: Mutex<Option<(serde_json::Value, Groups)>>,
 }
 
 impl Link {
@@ -59,11 +60,27 @@ impl Link {
     }
 
     pub fn known_facts(&self) -> Option<serde_json::Value> {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(facts, _)| facts.clone())
     }
 
-    fn learn_facts(&self, facts: serde_json::Value) {
-        *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = Some(facts);
+    /// The groups that are still to be asked; `None` when all that is wanted is known.
+    fn unknown_facts(&self, wanted: &Groups) -> Option<Groups> {
+        match &*self.facts.lock().unwrap_or_else(PoisonError::into_inner) {
+            None => Some(wanted.clone()),
+            Some((_, known)) if wanted.is_subset(known) => None,
+            Some((_, known)) => Some(wanted.difference(known).copied().collect()),
+        }
+    }
+
+    fn learn_facts(&self, facts: serde_json::Value, groups: &Groups) {
+        let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&mut *known, facts) {
+            (Some((serde_json::Value::Object(old), had)), serde_json::Value::Object(new)) => {
+                old.extend(new);
+                had.extend(groups);
+            }
+            (known, facts) => *known = Some((facts, groups.clone())),
+        }
     }
 }
 
@@ -201,8 +218,9 @@ impl Engine {
         let mut known = Knowledge::default();
         let mut asked_for_diffs = !diffs;
         let needs = self.project.needs(&link.host);
+        let groups = groups_of(&needs);
         for other in &needs.facts_of {
-            self.facts_of(other).await?;
+            self.facts_of(other, &groups).await?;
         }
         for round in 1..=ROUNDS {
             let facts = self.facts().await;
@@ -216,9 +234,9 @@ impl Engine {
                 source = HostSource::new(&self.project, &self.graph, &link.host, &facts, part, &outputs);
                 folded = fold(&link.host, &source, &known, history);
             }
-            let want_facts = needs.facts && link.known_facts().is_none();
+            let want_facts = if needs.facts { link.unknown_facts(&groups) } else { None };
             let mut asks = std::mem::take(&mut folded.asks);
-            if asks.is_empty() && !want_facts {
+            if asks.is_empty() && want_facts.is_none() {
                 if asked_for_diffs || folded.diff_asks.is_empty() {
                     source.refuse_open_lists(&mut folded.plan);
                     source.locate(&mut folded.plan, &folded.outputs);
@@ -233,11 +251,11 @@ impl Engine {
                     format!("{}: after {ROUNDS} rounds there is still more to ask: {more}", link.host);
                 return Err(LostHost { message, help: None, unreachable: false });
             }
-            let answered = observe(&link.shell, &asks, want_facts, &mut known)
+            let answered = observe(&link.shell, &asks, want_facts.as_ref(), &mut known)
                 .await
                 .map_err(|error| link.lost(&error))?;
-            if let Some(facts) = answered.facts {
-                link.learn_facts(facts);
+            if let (Some(facts), Some(groups)) = (answered.facts, &want_facts) {
+                link.learn_facts(facts, groups);
             }
             let host = link.host.clone();
             self.events.send(Event::Observed { host, round, probes: asks.len() });
@@ -251,17 +269,35 @@ impl Engine {
         Facts::new(links.values().filter_map(|link| Some((link.host.clone(), link.known_facts()?))))
     }
 
-    /// Asks another host for its facts, if it was not asked yet.
-    async fn facts_of(&self, host: &str) -> Result<(), LostHost> {
+    /// Asks a host for facts with these groups, if it was not asked yet.
+    async fn facts_of(&self, host: &str, groups: &Groups) -> Result<Arc<Link>, LostHost> {
         let link = self.link(host).await?;
-        if link.known_facts().is_none() {
+        if let Some(groups) = link.unknown_facts(groups) {
             let mut known = Knowledge::default();
-            let round = observe(&link.shell, &BTreeSet::new(), true, &mut known).await;
+            let round = observe(&link.shell, &BTreeSet::new(), Some(&groups), &mut known).await;
             if let Some(facts) = round.map_err(|error| link.lost(&error))?.facts {
-                link.learn_facts(facts);
+                link.learn_facts(facts, &groups);
             }
         }
-        Ok(())
+        Ok(link)
+    }
+
+    /// The facts of all hosts of this run, those of [`crate::FACT_GROUPS`] for which `wanted` holds among them. Changes nothing.
+    pub async fn gather_facts(&self, wanted: impl Fn(&str) -> bool) -> Vec<HostAnswer> {
+        let groups: Groups = FACT_GROUPS.into_iter().filter(|group| wanted(group)).collect();
+        let hosts = self.hosts();
+        let asking = hosts.iter().map(|host| async {
+            let _permit = self.forks.acquire().await;
+            let result = self.facts_of(host, &groups).await;
+            let result = result.map(|link| link.known_facts().unwrap_or_default());
+            if let Err(lost) = &result {
+                self.events.send(Event::Lost { host: host.clone(), message: lost.message.clone() });
+            } else {
+                self.events.send(Event::Planned { host: host.clone(), summary: Summary::default() });
+            }
+            HostAnswer { host: host.clone(), result }
+        });
+        side_by_side(asking.collect()).await
     }
 
     /// Plans anew in the middle of an apply.
@@ -343,6 +379,11 @@ impl Engine {
         });
         side_by_side(closing.collect()).await;
     }
+}
+
+/// The groups of facts that something on a host reads.
+fn groups_of(needs: &Needs) -> Groups {
+    FACT_GROUPS.into_iter().filter(|group| needs.fact_names.has(group)).collect()
 }
 
 /// The present moment, RFC 3339 UTC.

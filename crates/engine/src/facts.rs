@@ -1,62 +1,78 @@
-//! Facts: what every host can tell about itself without tools of its own.
+//! Facts: what a host can tell about itself. They travel in the batch of the first questions, and are data: nothing in them is
+//! ever a template, a path on the controller or code.
 
-use serde_json::{Map, Value, json};
+mod gpu;
+mod page;
+mod parse;
+mod shape;
 
-/// Prints `name=value` lines. POSIX shell, no changes, a few milliseconds.
-pub(crate) const SCRIPT: &str = r#"
-[ ! -r /etc/os-release ] || while IFS='=' read -r k v; do v=${v#\"}; v=${v%\"}; case $k in
-ID|VERSION_ID|VERSION_CODENAME|PRETTY_NAME) echo "os.$k=$v";; esac; done </etc/os-release
-echo "kernel=$(uname -r)"; echo "arch=$(uname -m)"; echo "hostname=$(uname -n)"
-echo "cpus=$(grep -c ^processor /proc/cpuinfo 2>/dev/null)"
-while read -r k v u; do case $k in MemTotal:) echo "memory_kib=$v";; esac; done </proc/meminfo
-read -r pid1 </proc/1/comm && echo "init=$pid1"
-for p in apt-get dnf apk zypper; do if command -v $p >/dev/null 2>&1; then echo "package_manager=$p"; break; fi; done
-if command -v dpkg >/dev/null 2>&1; then echo "dpkg_arch=$(dpkg --print-architecture)"; fi
-"#;
+pub use page::facts_page;
+pub use shape::HostFacts;
+
+use parse::Said;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// What every host tells in a few milliseconds.
+const BASE: &str = include_str!("facts/base.sh");
+
+/// What takes longer or needs a program of its own, by the name of its fact: asked where something reads it.
+pub const FACT_GROUPS: [&str; 5] = ["nvidia", "amd", "containerd", "docker", "kubelet"];
+
+/// Names out of [`FACT_GROUPS`].
+pub(crate) type Groups = BTreeSet<&'static str>;
+
+/// The script that prints them: POSIX shell, no changes.
+pub(crate) fn script(groups: &Groups) -> String {
+    let mut script = BASE.to_owned();
+    if ["containerd", "docker", "kubelet"].iter().any(|g| groups.contains(g)) {
+        script.push_str(include_str!("facts/programs.sh"));
+    }
+    for group in groups {
+        script.push_str(match *group {
+            "nvidia" => include_str!("facts/nvidia.sh"),
+            "amd" => include_str!("facts/amd.sh"),
+            "containerd" => include_str!("facts/containerd.sh"),
+            "docker" => include_str!("facts/docker.sh"),
+            "kubelet" => include_str!("facts/kubelet.sh"),
+            _ => "",
+        });
+    }
+    script
+}
 
 /// Makes facts of the answer. What is missing or odd is `null`.
-pub(crate) fn parse(answer: &str) -> Value {
-    let lines: Map<String, Value> = answer
-        .lines()
-        .filter_map(|l| l.split_once('='))
-        .map(|(k, v)| (k.to_owned(), json!(v.trim())))
-        .collect();
-    let text = |name: &str| lines.get(name).cloned().unwrap_or(Value::Null);
-    let number = |name: &str| text(name).as_str().and_then(|v| v.parse::<u64>().ok());
-    let manager = match text("package_manager").as_str() {
-        Some("apt-get") => json!("apt"),
-        _ => text("package_manager"),
-    };
-    json!({
-        "os": {
-            "id": text("os.ID"),
-            "version": text("os.VERSION_ID"),
-            "codename": text("os.VERSION_CODENAME"),
-            "name": text("os.PRETTY_NAME"),
-        },
-        "kernel": text("kernel"),
-        "arch": text("arch"),
-        "dpkg_arch": text("dpkg_arch"),
-        "hostname": text("hostname"),
-        "cpus": number("cpus"),
-        "memory_mib": number("memory_kib").map(|k| k / 1024),
-        "init": text("init"),
-        "package_manager": manager,
-    })
+pub(crate) fn parse(answer: &str, groups: &Groups) -> Value {
+    let said = Said::new(answer);
+    let mut facts = parse::base(&said);
+    for group in groups {
+        match *group {
+            "nvidia" => facts.nvidia = Some(gpu::nvidia(&said, &facts.accelerators)),
+            "amd" => facts.amd = Some(gpu::amd(&said, &facts.accelerators)),
+            "containerd" => {
+                let usual = "/etc/containerd/config.toml";
+                facts.containerd = Some(parse::program(&said, "containerd", &["--config", "-c"], usual));
+            }
+            "docker" => {
+                let usual = "/etc/docker/daemon.json";
+                facts.docker = Some(parse::program(&said, "docker", &["--config-file"], usual));
+            }
+            "kubelet" => {
+                let usual = "/var/lib/kubelet/config.yaml";
+                facts.kubelet = Some(parse::program(&said, "kubelet", &["--config"], usual));
+            }
+            _ => {}
+        }
+    }
+    // Structs of texts, numbers and lists always have a JSON form.
+    serde_json::to_value(&facts).unwrap_or_default()
+}
+
+/// The JSON Schema of the facts.
+pub fn facts_schema() -> Value {
+    schemars::schema_for!(HostFacts).to_value()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn facts_are_typed_and_odd_answers_are_null() {
-        let facts =
-            parse("os.ID=debian\nos.VERSION_ID=12\ncpus=2\nmemory_kib=2048\npackage_manager=apt-get\nx\n");
-        assert_eq!(facts["os"]["id"], "debian");
-        assert_eq!(facts["cpus"], 2);
-        assert_eq!(facts["memory_mib"], 2);
-        assert_eq!(facts["package_manager"], "apt");
-        assert_eq!(parse("cpus=many\n")["cpus"], Value::Null);
-    }
-}
+#[path = "facts/tests.rs"]
+mod tests;

@@ -20,8 +20,9 @@ mod work;
 
 pub use engine::Engine;
 pub use event::{Event, EventSink, ItemResult};
+pub use facts::{FACT_GROUPS, HostFacts, facts_page, facts_schema};
 pub use options::{Options, StopSwitch};
 pub use report::{
-    ApplyReport, FleetPlan, HostApply, HostEntry, HostResult, HostSnapshots, HostVerify, LostHost, Purpose,
-    Snapshot,
+    ApplyReport, FleetPlan, HostAnswer, HostApply, HostEntry, HostResult, HostSnapshots, HostVerify,
+    LostHost, Purpose, Snapshot,
 };

@@ -1,5 +1,6 @@
 //! Questions to a host: many probes, one batch, one round trip.
 
+use crate::facts::Groups;
 use converge_planner::Knowledge;
 use converge_resource::{Answer, AnswerError, Content, Probe, RunAnswer, quote};
 use converge_ssh::{Batch, Item, ItemResult, Outcome, Shell, ShellError, Status, Stderr};
@@ -16,7 +17,7 @@ const FACTS: u32 = 0;
 const TEXT_LIMIT: usize = 1 << 20;
 
 enum Asked {
-    Facts,
+    Facts(Groups),
     Objects { kind: String, keys: Vec<String> },
     One(Probe),
 }
@@ -27,11 +28,11 @@ pub(crate) struct Round {
     pub facts: Option<serde_json::Value>,
 }
 
-/// Asks a host all of this at once and puts the answers into `known`.
+/// Asks a host all of this at once and puts the answers into `known`. Facts are asked with these groups.
 pub(crate) async fn observe(
     shell: &Shell,
     probes: &BTreeSet<Probe>,
-    facts: bool,
+    facts: Option<&Groups>,
     known: &mut Knowledge,
 ) -> Result<Round, ShellError> {
     let (items, asked) = questions(probes, facts);
@@ -43,8 +44,8 @@ pub(crate) async fn observe(
     let mut round = Round { facts: None };
     for result in results {
         match asked.get(&result.id) {
-            Some(Asked::Facts) => {
-                round.facts = Some(crate::facts::parse(&String::from_utf8_lossy(&result.output)));
+            Some(Asked::Facts(groups)) => {
+                round.facts = Some(crate::facts::parse(&text(&result.output), groups));
             }
             Some(Asked::Objects { kind, keys }) => learn_objects(kind, keys, &result, known),
             Some(Asked::One(probe)) => known.learn(probe.clone(), answer(probe, &result)),
@@ -55,12 +56,12 @@ pub(crate) async fn observe(
 }
 
 /// Merges probes of one sort into one item each.
-fn questions(probes: &BTreeSet<Probe>, facts: bool) -> (Vec<Item>, BTreeMap<u32, Asked>) {
+fn questions(probes: &BTreeSet<Probe>, facts: Option<&Groups>) -> (Vec<Item>, BTreeMap<u32, Asked>) {
     let mut items = Vec::new();
     let mut asked = BTreeMap::new();
-    if facts {
-        items.push(probe_item(FACTS, crate::facts::SCRIPT.to_owned(), 60));
-        asked.insert(FACTS, Asked::Facts);
+    if let Some(groups) = facts {
+        items.push(probe_item(FACTS, crate::facts::script(groups), 150));
+        asked.insert(FACTS, Asked::Facts(groups.clone()));
     }
     let mut objects: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut next = FACTS + 1;
@@ -188,7 +189,7 @@ mod tests {
         probes.insert(Probe::Object(ObjectId::new("unit", "ssh.service")));
         probes.insert(Probe::Content("/a".to_owned()));
         probes.insert(Probe::run("true"));
-        let (items, asked) = questions(&probes, true);
+        let (items, asked) = questions(&probes, Some(&Groups::new()));
         assert_eq!(items.len(), 5);
         assert_eq!(asked.len(), 5);
         assert!(items.iter().any(|i| i.script == "cv_see_path /a '/b c'"));

@@ -152,6 +152,15 @@ impl ApplyReport {
     }
 }
 
+/// The facts of one host.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HostAnswer {
+    /// The inventory's name.
+    pub host: String,
+    /// What it said, in the shape of [`crate::HostFacts`]; or why nothing could be asked.
+    pub result: Result<serde_json::Value, LostHost>,
+}
+
 /// The live checks of one host.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostVerify {

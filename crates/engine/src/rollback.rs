@@ -190,7 +190,7 @@ impl Engine {
         let mut known = Knowledge::default();
         let objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
         if !objects.is_empty() {
-            crate::observe::observe(&link.shell, &objects, false, &mut known)
+            crate::observe::observe(&link.shell, &objects, None, &mut known)
                 .await
                 .map_err(|e| link.lost(&e))?;
         }
@@ -244,7 +244,7 @@ impl Engine {
         if probes.is_empty() {
             return Ok(());
         }
-        crate::observe::observe(&link.shell, &probes, false, known).await.map_err(|e| link.lost(&e))?;
+        crate::observe::observe(&link.shell, &probes, None, known).await.map_err(|e| link.lost(&e))?;
         for probe in &probes {
             if let Some(Answer::Content(Some(content))) = known.answer(probe) {
                 plan.contents.insert(content.digest().clone(), content.clone());

@@ -101,6 +101,6 @@ impl Towards {
 async fn look(link: &Link, objects: Vec<ObjectId>) -> Result<BTreeMap<ObjectId, State>, LostHost> {
     let probes: BTreeSet<Probe> = objects.iter().cloned().map(Probe::Object).collect();
     let mut known = Knowledge::default();
-    crate::observe::observe(&link.shell, &probes, false, &mut known).await.map_err(|e| link.lost(&e))?;
+    crate::observe::observe(&link.shell, &probes, None, &mut known).await.map_err(|e| link.lost(&e))?;
     Ok(objects.into_iter().filter_map(|o| known.observed(&o).ok().map(|seen| (o, seen.state))).collect())
 }

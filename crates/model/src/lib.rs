@@ -2,6 +2,7 @@
 
 mod catalog;
 pub mod declare;
+mod fact_names;
 mod fields;
 mod files;
 pub mod input;
@@ -20,6 +21,7 @@ pub mod vars;
 
 pub use catalog::{KindCatalog, KindSpec, LOAD_KEYWORD, Load, OUTPUT_KEYWORD};
 pub use declare::{DeclaredItem, HostPlan, Registered, RoleUse};
+pub use fact_names::FactNames;
 pub use input::{Input, InputType};
 pub use item::{COMMON_KEYS, Item, Section};
 pub use play::{Play, Playbook, RoleRef};

@@ -23,8 +23,18 @@ const DEFAULT_PLAYBOOK: &str = "playbooks/site.yaml";
 
 pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
     let mut diags = Diagnostics::new();
-    let ((inventory, mut warnings), playbook_path) = inventory_and_path(options)?;
-    let Some(playbook) = Playbook::load(&playbook_path, &mut diags) else {
+    let ((inventory, mut warnings), playbook_path) = match inventory_and_path(options) {
+        Err(_) if options.inventory_only => {
+            (Inventory::load(&options.inventories, None)?, Utf8PathBuf::from("."))
+        }
+        found => found?,
+    };
+    let playbook = if options.inventory_only {
+        Some(Playbook { path: playbook_path.clone(), plays: Vec::new() })
+    } else {
+        Playbook::load(&playbook_path, &mut diags)
+    };
+    let Some(playbook) = playbook else {
         return Err(diags);
     };
     let set = SetVars::read(&options.set, &mut diags);
@@ -42,7 +52,10 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
     let secrets = roles.values().flat_map(|role| role.inputs.values());
     let secrets = secrets.filter(|input| input.sensitive).map(|input| input.name.clone()).collect();
     let mut errors = HostErrors::new();
-    let hosts = uses(&playbook, &inventory, &set, &roles, &mut errors, &mut diags, &mut warnings);
+    let mut hosts = uses(&playbook, &inventory, &set, &roles, &mut errors, &mut diags, &mut warnings);
+    if options.inventory_only {
+        hosts.extend(inventory.hosts().map(|host| (host.name().to_owned(), Vec::new())));
+    }
     let selected = limited(options, &inventory, &hosts, &mut diags, &mut warnings);
     let playbook_dir = folder_of(&playbook_path);
     let playbook_dir = playbook_dir.canonicalize_utf8().unwrap_or_else(|_| playbook_dir.to_owned());
@@ -470,6 +483,9 @@ fn check_host(inner: &Arc<Inner>, host: &str, facts: &Facts) -> (String, Needs, 
                 _ => {}
             }
         }
+    }
+    if needs.facts || !needs.facts_of.is_empty() {
+        needs.fact_names = crate::fact_names::read_by(inner, &plan);
     }
     (host.to_owned(), needs, unique(found))
 }

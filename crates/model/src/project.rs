@@ -10,6 +10,7 @@ use indexmap::IndexMap;
 
 use crate::catalog::KindCatalog;
 use crate::declare::{HostPlan, Registered, UseContext, declare};
+use crate::fact_names::FactNames;
 use crate::files::Files;
 use crate::inventory::{Connection, Inventory, InventorySource};
 use crate::play::{Play, Playbook, RoleRef};
@@ -37,6 +38,8 @@ pub struct LoadOptions {
     pub skip_tags: Vec<String>,
     /// The kinds there are.
     pub catalog: KindCatalog,
+    /// Only the inventory: all its hosts, no playbook and no roles.
+    pub inventory_only: bool,
 }
 
 /// An edge between roles: `from` requires `to`, which comes first.
@@ -57,6 +60,8 @@ pub struct Needs {
     pub facts: bool,
     /// Facts of other hosts.
     pub facts_of: BTreeSet<String>,
+    /// Which facts, of its own and of others.
+    pub fact_names: FactNames,
 }
 
 /// Errors that belong to single hosts, by host name.

@@ -6,7 +6,7 @@ use crate::change::{ContentChange, Sign, attributes, content, title};
 use crate::diff::unified;
 use crate::report::Counts;
 use converge_engine::{
-    ApplyReport, FleetPlan, HostResult, HostSnapshots, HostVerify, ItemResult, LostHost, Purpose,
+    ApplyReport, FleetPlan, HostAnswer, HostResult, HostSnapshots, HostVerify, ItemResult, LostHost, Purpose,
 };
 use converge_model::VarReport;
 use converge_planner::{HostPlan, Item, Outcome, PlannedChange, Summary};
@@ -222,6 +222,30 @@ fn applied(item: &Item, result: &ItemResult) -> Value {
         }
     }
     Value::Object(out)
+}
+
+/// The facts of all hosts.
+pub fn facts_json(all: &[HostAnswer]) -> Value {
+    let hosts: Vec<Value> = all
+        .iter()
+        .map(|h| match &h.result {
+            Ok(facts) => json!({"host": h.host, "facts": facts, "lost": null}),
+            Err(l) => json!({"host": h.host, "facts": null, "lost": lost(l)}),
+        })
+        .collect();
+    json!({"format": "converge-facts", "version": VERSION, "hosts": hosts})
+}
+
+/// One fact of all hosts.
+pub fn fact_json(name: &str, values: &[(String, Value)], all: &[HostAnswer]) -> Value {
+    let hosts: Vec<Value> = all
+        .iter()
+        .map(|h| {
+            let value = values.iter().find(|(host, _)| *host == h.host).map(|(_, value)| value);
+            json!({"host": h.host, "value": value, "lost": h.result.as_ref().err().map(lost)})
+        })
+        .collect();
+    json!({"format": "converge-fact", "version": VERSION, "name": name, "hosts": hosts})
 }
 
 /// What can be rolled back to.

@@ -5,6 +5,7 @@
 mod change;
 mod diff;
 mod events;
+mod facts;
 mod graph;
 mod json;
 mod names;
@@ -18,8 +19,9 @@ mod samples;
 mod text;
 mod vars;
 
+pub use facts::{FactPath, fact, facts};
 pub use graph::{graph_dot, graph_mermaid, graph_text};
-pub use json::{apply_json, plan_json, snapshots_json, vars_json, verify_json};
+pub use json::{apply_json, fact_json, facts_json, plan_json, snapshots_json, vars_json, verify_json};
 pub use plan::plan;
 pub use progress::Progress;
 pub use report::applied;

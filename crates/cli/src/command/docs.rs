@@ -36,6 +36,7 @@ fn pages() -> BTreeMap<String, String> {
         .filter_map(|k| Some((format!("kinds/{}.md", k.kind), reference_page(k.kind)?)))
         .collect();
     pages.insert("commands.md".to_owned(), commands());
+    pages.insert("facts.md".to_owned(), converge_engine::facts_page());
     pages
 }
 

@@ -5,6 +5,7 @@ pub mod completions;
 pub mod docs;
 pub mod drift;
 pub mod explain;
+pub mod facts;
 pub mod graph;
 pub mod inventory;
 pub mod plan;

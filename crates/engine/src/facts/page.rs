@@ -1,0 +1,78 @@
+//! The page `docs/facts.md`, from the types.
+
+use serde_json::Value;
+
+/// The reference page of all facts, in Markdown.
+pub fn facts_page() -> String {
+    let schema = super::facts_schema();
+    let mut page = format!(
+        "# Facts\n\nWritten by `cargo xtask generate` from the code.\n\n{}\n\n{INTRODUCTION}\n## All facts\n\n\
+         | fact | type | meaning |\n|---|---|---|\n",
+        text(&schema)
+    );
+    rows(&schema, &schema, "", &mut page);
+    page
+}
+
+const INTRODUCTION: &str = "\
+Facts of a host travel with the first questions to it, in one round trip. Most cost a few milliseconds. `nvidia`, `amd`, \
+`containerd`, `docker` and `kubelet` run programs of the host and are asked only where the text of a role that runs there, its \
+templates or a variable names them (or hands `facts` on as a whole).
+
+```yaml
+resources:
+  - name: pages for pinned buffers
+    when: facts.nvidia.count > 0 and not facts.nvidia.gpus[0].unified_memory
+    sysctl: {name: vm.nr_hugepages, value: \"{{ facts.memory_mib // 64 }}\"}
+```
+
+`converge facts INVENTORY` shows them, with equal answers of hosts together; `converge facts INVENTORY nvidia.gpus[0].name` shows one. \
+Facts are data: a host that says `{{ … }}` is quoted, never rendered.
+
+On machines with unified memory (DGX Spark, GB10) nvidia-smi gives no memory: `memory_mib` of the GPU is null, `unified_memory` is true, and \
+`facts.memory_mib` is what GPU and processors share. Where nvidia-smi fails, `nvidia.problem` says why, and model, UUID and driver come from \
+the kernel module. AMD's part was written from the documentation of the amdgpu module, amd-smi and rocm-smi, and was not tried on such a GPU.
+";
+
+fn text(schema: &Value) -> &str {
+    schema.get("description").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The schema behind `$ref` and behind the null of an optional one.
+fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let some = |s: &&'a Value| s.get("type").and_then(Value::as_str) != Some("null");
+    let inner = schema.get("anyOf").and_then(Value::as_array).and_then(|all| all.iter().find(some));
+    let schema = inner.unwrap_or(schema);
+    let target = schema.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix('#'));
+    target.and_then(|pointer| root.pointer(pointer)).unwrap_or(schema)
+}
+
+fn type_of(schema: &Value) -> &str {
+    let first =
+        |types: &'_ Value| types.as_array().and_then(|all| all.first()).and_then(Value::as_str).map(str::len);
+    match schema.get("type") {
+        Some(Value::String(name)) => name,
+        Some(types) if first(types).is_some() => types.get(0).and_then(Value::as_str).unwrap_or("any"),
+        _ => "any",
+    }
+}
+
+fn rows(root: &Value, schema: &Value, prefix: &str, page: &mut String) {
+    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let inner = resolved(root, property);
+        let path = format!("{prefix}{name}");
+        let (shown, items) = match (type_of(inner), inner.get("items")) {
+            ("array", Some(items)) => {
+                let items = resolved(root, items);
+                let of = if items.get("properties").is_some() { "objects" } else { type_of(items) };
+                (format!("list of {of}"), Some(items))
+            }
+            (name, _) => (name.to_owned(), None),
+        };
+        page.push_str(&format!("| `{path}` | {shown} | {} |\n", text(property).replace('\n', " ")));
+        match items {
+            Some(items) => rows(root, items, &format!("{path}[]."), page),
+            None => rows(root, inner, &format!("{path}."), page),
+        }
+    }
+}

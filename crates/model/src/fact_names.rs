@@ -1,0 +1,158 @@
+//! Which facts the text of a project reads, by their first names: `nvidia` of `facts.nvidia.count`.
+//!
+//! It looks at text and not at what an evaluation reached, so it may name too many facts, and never too few: some are expensive
+//! to ask for, and an answer that was not asked for could not be known.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use camino::Utf8Path;
+use converge_syntax::{Node, Value};
+
+use crate::declare::{HostPlan, RoleUse};
+use crate::project::Inner;
+
+const WORD: &str = "facts";
+
+/// Facts by their first names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FactNames {
+    /// These, and no others.
+    Some(BTreeSet<String>),
+    /// Any: `facts` is used as a whole.
+    All,
+}
+
+impl Default for FactNames {
+    fn default() -> Self {
+        Self::Some(BTreeSet::new())
+    }
+}
+
+impl FactNames {
+    /// Is this one among them?
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(names) => names.contains(name),
+        }
+    }
+
+    fn add(&mut self, name: &str) {
+        if let Self::Some(names) = self {
+            names.insert(name.to_owned());
+        }
+    }
+
+    /// Adds what this text reads.
+    fn scan(&mut self, text: &str) {
+        let word = |c: char| c.is_alphanumeric() || c == '_';
+        for (at, found) in text.match_indices(WORD) {
+            let (before, rest) =
+                (text.get(..at).unwrap_or_default(), text.get(at + found.len()..).unwrap_or_default());
+            if before.ends_with(word) || rest.starts_with(word) {
+                continue;
+            }
+            // `hostvars[host]['facts'].name`
+            let rest = rest.strip_prefix("']").or_else(|| rest.strip_prefix("\"]")).unwrap_or(rest);
+            let inner = match rest.strip_prefix('.') {
+                // The end of a sentence.
+                Some(name) if !name.starts_with(word) => continue,
+                Some(name) => Some(name),
+                None => rest.strip_prefix("['").or_else(|| rest.strip_prefix("[\"")),
+            };
+            let name = inner.map(|i| i.split_at(i.find(|c| !word(c)).unwrap_or(i.len())));
+            match name {
+                Some((name, after)) if !name.is_empty() && !after.starts_with('(') => self.add(name),
+                _ => *self = Self::All,
+            }
+        }
+    }
+
+    /// Adds what the texts of a value read.
+    fn scan_node(&mut self, node: &Node) {
+        match &node.value {
+            Value::String(text) => self.scan(text),
+            Value::List(items) => items.iter().for_each(|item| self.scan_node(item)),
+            Value::Map(entries) => entries.iter().for_each(|(key, value)| {
+                self.scan_node(key);
+                self.scan_node(value);
+            }),
+            _ => {}
+        }
+    }
+}
+
+/// The facts that the roles of a host, their templates and the variables that they see read.
+pub(crate) fn read_by(inner: &Arc<Inner>, plan: &HostPlan) -> FactNames {
+    let mut names = FactNames::default();
+    for used in plan.roles.iter().filter(|used| used.selected) {
+        role(&mut names, inner, used);
+        used.layers.values().flatten().for_each(|candidate| names.scan_node(&candidate.node));
+    }
+    names
+}
+
+fn role(names: &mut FactNames, inner: &Arc<Inner>, used: &RoleUse) {
+    for item in used.role.items() {
+        // A comment is no template, but what a scalar holds may be.
+        names.scan_node(&item.params);
+        item.when
+            .iter()
+            .chain(&item.for_each)
+            .chain(&item.become_user)
+            .for_each(|node| names.scan_node(node));
+    }
+    used.role
+        .inputs
+        .values()
+        .filter_map(|input| input.default.as_ref())
+        .for_each(|node| names.scan_node(node));
+    for folder in ["templates", "files"] {
+        templates(names, inner, used, &used.role.dir.join(folder), 4);
+    }
+    if let Some(play) = inner.playbook.plays.iter().find(|play| play.title() == used.play) {
+        play.roles.iter().flat_map(|role| &role.when).for_each(|node| names.scan_node(node));
+    }
+}
+
+fn templates(names: &mut FactNames, inner: &Arc<Inner>, used: &RoleUse, folder: &Utf8Path, depth: usize) {
+    for entry in folder.read_dir_utf8().into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() && depth > 0 {
+            templates(names, inner, used, path, depth - 1);
+        } else if path.is_file()
+            && (folder.components().any(|c| c.as_str() == "templates") || path.extension() == Some("j2"))
+        {
+            // What cannot be read is reported where it is used.
+            if let Ok(source) = inner.files.template(path, &used.role.span) {
+                names.scan(source.text());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> FactNames {
+        let mut names = FactNames::default();
+        names.scan(text);
+        names
+    }
+
+    fn some(list: &[&str]) -> FactNames {
+        FactNames::Some(list.iter().map(|n| (*n).to_owned()).collect())
+    }
+
+    #[test]
+    fn first_names_are_found_in_text() {
+        let text = "{{ facts.os.id }} {{ hostvars[h].facts['nvidia'].count }} {{ hostvars[h]['facts'].amd }}";
+        assert_eq!(names(text), some(&["os", "nvidia", "amd"]));
+        assert_eq!(names("artefacts of my_facts, facts_x. These are the facts."), some(&[]));
+        for whole in ["{{ facts | to_json }}", "facts[name]", "facts.get('nvidia')", "{% set f = facts %}"] {
+            assert_eq!(names(whole), FactNames::All, "{whole}");
+        }
+    }
+}
