@@ -7,6 +7,7 @@ use converge_resource::KindInfo;
 pub const KINDS: &[KindInfo] = &[
     KindInfo::of::<kinds::absent::Absent>(),
     KindInfo::of::<kinds::assert::Assert>(),
+    KindInfo::of::<kinds::authorized_key::AuthorizedKey>(),
     KindInfo::of::<kinds::block::Block>(),
     KindInfo::of::<kinds::command::Command>(),
     KindInfo::of::<kinds::directory::Directory>(),

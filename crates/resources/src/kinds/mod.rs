@@ -2,6 +2,7 @@
 
 pub mod absent;
 pub mod assert;
+pub mod authorized_key;
 pub mod block;
 pub mod command;
 pub mod directory;

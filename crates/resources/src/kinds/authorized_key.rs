@@ -1,0 +1,442 @@
+//! `authorized_key`
+
+use crate::attrs::{Attrs, check_account};
+use crate::body::file_state;
+use crate::edit::Edit;
+use crate::kinds::line::Presence;
+use crate::look::{check_path, need_parent, parent, path, path_id, user, user_id};
+use crate::names::Names;
+use base64::Engine as _;
+use converge_objects::{PathState, UserState};
+use converge_resource::{Claim, Content, ObjectId, ParamError, Resource, State, Stop, View, Wanted};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Public keys that may log in as a user.
+///
+/// A key is known by its type and its data: options and comment of one that is there already are brought in line, other keys and
+/// comments stay, unless `exclusive`. The directory `.ssh` is made with mode 0700 and the file with mode 0600, both the user's,
+/// where they are missing.
+///
+/// The file is `~/.ssh/authorized_keys` of `/root` or `/home/USER`. Where the user's home is elsewhere, give `path`: which file an
+/// item answers for must be known without asking the host.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AuthorizedKey {
+    /// The user's name.
+    user: String,
+    /// A public key as `ssh-keygen` writes it, or a list of them.
+    key: Names,
+    /// Options of these keys, as `from="10.0.0.0/8",no-agent-forwarding`. Without it they have those written with the key.
+    options: Option<String>,
+    /// Whether the keys are there.
+    #[serde(default)]
+    state: Presence,
+    /// These keys and no others.
+    #[serde(default)]
+    exclusive: bool,
+    /// The file, where it is not the usual one.
+    path: Option<String>,
+}
+
+/// A line of `authorized_keys`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Key {
+    options: Option<String>,
+    kind: String,
+    data: String,
+    comment: String,
+}
+
+/// The first word of a text, in which blanks between double quotes count as part of it, and the rest.
+fn word(text: &str) -> (&str, &str) {
+    let mut quoted = false;
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            ' ' | '\t' if !quoted => {
+                let (first, rest) = text.split_at(at);
+                return (first, rest.trim_start());
+            }
+            _ => {}
+        }
+    }
+    (text, "")
+}
+
+fn is_type(word: &str) -> bool {
+    ["ssh-", "ecdsa-sha2-", "sk-ssh-", "sk-ecdsa-"].iter().any(|p| word.starts_with(p))
+}
+
+impl Key {
+    /// `None` for blank lines, comments and what is no key.
+    fn parse(line: &str) -> Option<Self> {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            return None;
+        }
+        let (first, rest) = word(line);
+        let (options, kind, rest) = if is_type(first) {
+            (None, first, rest)
+        } else {
+            let (kind, rest) = word(rest);
+            (Some(first.to_owned()), kind, rest)
+        };
+        let (data, comment) = rest.split_once([' ', '\t']).unwrap_or((rest, ""));
+        let bytes = base64::engine::general_purpose::STANDARD.decode(data).ok()?;
+        // RFC 4253 section 6.6: the data begins with the name of its type, behind its length in four bytes.
+        let length = usize::try_from(u32::from_be_bytes(bytes.get(..4)?.try_into().ok()?)).ok()?;
+        if !is_type(kind) || bytes.get(4..4usize.checked_add(length)?)? != kind.as_bytes() {
+            return None;
+        }
+        Some(Self {
+            options,
+            kind: kind.to_owned(),
+            data: data.to_owned(),
+            comment: comment.trim().to_owned(),
+        })
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.data == other.data
+    }
+
+    fn line(&self) -> String {
+        let options = self.options.as_ref().map(|o| format!("{o} ")).unwrap_or_default();
+        let comment = if self.comment.is_empty() { String::new() } else { format!(" {}", self.comment) };
+        format!("{options}{} {}{comment}\n", self.kind, self.data)
+    }
+}
+
+impl AuthorizedKey {
+    fn path(&self) -> String {
+        self.path.clone().unwrap_or_else(|| format!("{}/.ssh/authorized_keys", usual_home(&self.user)))
+    }
+
+    fn lines(&self) -> impl Iterator<Item = (String, &str)> {
+        let one = self.key.0.len() == 1;
+        self.key.0.iter().enumerate().flat_map(move |(n, text)| {
+            let pointer = if one { "/key".to_owned() } else { format!("/key/{n}") };
+            text.lines().filter(|l| !l.trim().is_empty()).map(move |l| (pointer.clone(), l))
+        })
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        let keys = self.lines().filter_map(|(_, line)| Key::parse(line));
+        keys.map(|key| Key { options: self.options.clone().or(key.options), ..key }).collect()
+    }
+
+    /// The text of the file as it is to be.
+    fn edit(&self, text: &str) -> String {
+        let wanted = self.keys();
+        let present = self.state == Presence::Present;
+        let mut written = vec![false; wanted.len()];
+        let mut out = String::new();
+        for raw in text.split_inclusive('\n') {
+            let Some(found) = Key::parse(raw) else {
+                out.push_str(raw);
+                continue;
+            };
+            match wanted.iter().position(|k| k.same(&found)) {
+                Some(n) if present => {
+                    let (Some(key), Some(done)) = (wanted.get(n), written.get_mut(n)) else { continue };
+                    if std::mem::replace(done, true) {
+                        continue;
+                    }
+                    let comment = if key.comment.is_empty() { &found.comment } else { &key.comment };
+                    let new = Key { comment: comment.clone(), ..key.clone() };
+                    out.push_str(&if new == found { raw.to_owned() } else { new.line() });
+                }
+                Some(_) => {}
+                None if self.exclusive => {}
+                None => out.push_str(raw),
+            }
+        }
+        for key in wanted.iter().zip(&written).filter(|(_, done)| present && !**done).map(|(k, _)| k) {
+            if !out.is_empty() && !out.ends_with('\n') {
+                out.push('\n');
+            }
+            out.push_str(&key.line());
+        }
+        out
+    }
+
+    /// The user's group and home.
+    fn account(&self, seen: &dyn View) -> Result<Option<(String, String)>, Stop> {
+        match user(seen, &self.user)? {
+            UserState::User { group, home, .. } => Ok(Some((group, home))),
+            UserState::Absent => match seen.may_appear(&user_id(&self.user)) {
+                Some(wait) => Err(Stop::Deferred(wait)),
+                None if self.state == Presence::Absent => Ok(None),
+                None => Err(Stop::invalid_help(
+                    "/user",
+                    format!("the user {} does not exist on this host", self.user),
+                    format!(
+                        "correct the name, or add an item before this one: `user: {{name: {}}}`",
+                        self.user
+                    ),
+                )),
+            },
+        }
+    }
+
+    /// The directory of the file, where it is to be made.
+    fn directory(&self, seen: &dyn View, group: &str) -> Result<Vec<(ObjectId, State)>, Stop> {
+        let dir = parent(&self.path());
+        if !dir.ends_with("/.ssh") || path(seen, &dir)? != PathState::Absent {
+            return Ok(Vec::new());
+        }
+        need_parent(seen, "/user", &dir)?;
+        let state = PathState::Dir { mode: 0o700, owner: self.user.clone(), group: group.to_owned() };
+        Ok(vec![(path_id(&dir), state.into())])
+    }
+}
+
+fn usual_home(user: &str) -> String {
+    if user == "root" { "/root".to_owned() } else { format!("/home/{user}") }
+}
+
+impl Resource for AuthorizedKey {
+    const KIND: &'static str = "authorized_key";
+    const EXAMPLE: &'static str = "\
+- name: operations may log in
+  authorized_key:
+    user: root
+    key: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3V1hQ8nP0a2uYxq8QJmVd5pP0mT0h8v7c2d0nqk3Zb ops@example.org
+    options: from=\"10.0.0.0/8\"
+";
+
+    fn validate(&self) -> Vec<ParamError> {
+        let mut errors = Vec::new();
+        check_account("/user", &self.user, &mut errors);
+        if let Some(path) = &self.path {
+            check_path("/path", path, &mut errors);
+        }
+        for (pointer, line) in self.lines() {
+            if Key::parse(line).is_none() {
+                let shown: String = line.chars().take(40).collect();
+                errors.push(ParamError::new(
+                    &pointer,
+                    format!("`{shown}` is not a public key"),
+                    "write the whole line of the `.pub` file: type, data and comment",
+                ));
+            }
+        }
+        if self.lines().next().is_none() {
+            errors.push(ParamError::new("/key", "there is no key", "write the line of the `.pub` file"));
+        }
+        // The first word up to a blank outside quotes is all that sshd takes for options.
+        if let Some(options) = self.options.as_ref()
+            && (options.is_empty()
+                || options.contains(['\n', '\r'])
+                || !word(options).1.is_empty()
+                || word(options).0 != options
+                || is_type(options))
+        {
+            errors.push(ParamError::new(
+                "/options",
+                format!("`{options}` is not a list of options"),
+                "write them with commas and without blanks outside quotes: `no-pty,from=\"10.0.0.0/8\"`",
+            ));
+        }
+        if self.exclusive && self.state == Presence::Absent {
+            errors.push(ParamError::new(
+                "/exclusive",
+                "`exclusive` goes with keys that are there",
+                "leave it out",
+            ));
+        }
+        errors
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let id = path_id(&self.path());
+        let content = if self.exclusive {
+            Claim::exclusive(id.clone(), "content")
+        } else {
+            Claim::edit(id.clone(), "content")
+        };
+        if self.state == Presence::Absent {
+            return vec![content];
+        }
+        let dir = path_id(&parent(&id.key));
+        vec![Claim::shared(dir, "presence", "directory"), content, Claim::shared(id, "presence", "file")]
+    }
+
+    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        let target = self.path();
+        let account = self.account(seen)?;
+        if let Some((_, home)) = &account
+            && self.path.is_none()
+            && *home != usual_home(&self.user)
+        {
+            return Err(Stop::invalid_help(
+                "/user",
+                format!("the home of {} is {home}", self.user),
+                format!("say where the keys are: `path: {home}/.ssh/authorized_keys`"),
+            ));
+        }
+        let now = path(seen, &target)?;
+        let (PathState::Absent, Presence::Present, Some((group, _))) = (&now, self.state, &account) else {
+            let frame = Edit {
+                path: &target,
+                create: false,
+                removes: self.state == Presence::Absent,
+                attrs: Attrs { mode: None, owner: None, group: None },
+                culprit: "/key",
+            };
+            return frame.plan(seen, &|text| Ok(self.edit(text)));
+        };
+        if let Some(wait) = seen.may_appear(&path_id(&target)) {
+            return Err(Stop::Deferred(wait));
+        }
+        let made = self.directory(seen, group)?;
+        if made.is_empty() {
+            need_parent(seen, "/path", &target)?;
+        }
+        let content = Content::new(self.edit("").into_bytes());
+        let state = file_state(&content, (0o600, self.user.clone(), group.clone()));
+        let mut wanted = Wanted { targets: made, ..Wanted::default() }.with(content);
+        wanted.targets.push((path_id(&target), state.into()));
+        Ok(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeView, read, settle, wrong};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    /// A key of this type with this data behind the name.
+    fn key(kind: &str, data: &[u8]) -> String {
+        let mut bytes = u32::try_from(kind.len()).unwrap().to_be_bytes().to_vec();
+        bytes.extend_from_slice(kind.as_bytes());
+        bytes.extend_from_slice(data);
+        format!("{kind} {}", base64::engine::general_purpose::STANDARD.encode(bytes))
+    }
+
+    fn root() -> FakeView {
+        let state = UserState::User {
+            uid: Some(0),
+            group: "root".into(),
+            gecos: String::new(),
+            home: "/root".into(),
+            shell: "/bin/sh".into(),
+            locked: false,
+            groups: std::collections::BTreeSet::new(),
+        };
+        FakeView::new().dir("/root").has(user_id("root"), state)
+    }
+
+    const FILE: &str = "/root/.ssh/authorized_keys";
+
+    #[test]
+    fn directory_and_file_are_made() {
+        let params = json!({"user": "alice", "key": key("ssh-ed25519", b"a") + " alice@x"});
+        let view = FakeView::new().user("alice", 1000).dir("/home").dir("/home/alice");
+        let after = settle(&read::<AuthorizedKey>(params), view);
+        assert_eq!(after.line(&path_id("/home/alice/.ssh")), "dir 700 alice alice");
+        assert!(
+            after.line(&path_id("/home/alice/.ssh/authorized_keys")).starts_with("file 600 alice alice ")
+        );
+    }
+
+    #[test]
+    fn a_key_is_known_by_its_data() {
+        let (a, b) = (key("ssh-ed25519", b"a"), key("ssh-rsa", b"b"));
+        let text = format!("# ours\nno-pty,command=\"a b\" {a} old\n{b} other");
+        let view = root().dir("/root/.ssh").file(FILE, 0o600, &text);
+        let plan = |params| settle(&read::<AuthorizedKey>(params), view.clone()).text(FILE);
+        assert_eq!(plan(json!({"user": "root", "key": b})), text, "its comment stays");
+        assert_eq!(plan(json!({"user": "root", "key": a})), format!("# ours\n{a} old\n{b} other"));
+        let options = json!({"user": "root", "key": format!("{b} new"), "options": "from=\"1.2.3.4, 5\""});
+        assert_eq!(
+            plan(options),
+            format!("# ours\nno-pty,command=\"a b\" {a} old\nfrom=\"1.2.3.4, 5\" {b} new\n")
+        );
+        let c = key("ssh-ed25519", b"c");
+        assert_eq!(plan(json!({"user": "root", "key": c})), format!("{text}\n{c}\n"));
+        assert_eq!(plan(json!({"user": "root", "key": c, "exclusive": true})), format!("# ours\n{c}\n"));
+        assert_eq!(
+            plan(json!({"user": "root", "key": [b, c], "state": "absent"})),
+            format!("# ours\nno-pty,command=\"a b\" {a} old\n")
+        );
+    }
+
+    #[test]
+    fn nothing_to_remove() {
+        let kind =
+            read::<AuthorizedKey>(json!({"user": "gone", "key": key("ssh-rsa", b""), "state": "absent"}));
+        assert_eq!(
+            settle(&kind, FakeView::new()).line(&path_id("/home/gone/.ssh/authorized_keys")),
+            "absent"
+        );
+    }
+
+    #[test]
+    fn a_home_elsewhere_needs_its_path() {
+        let state = UserState::User {
+            uid: Some(9),
+            group: "app".into(),
+            gecos: String::new(),
+            home: "/srv/app".into(),
+            shell: "/bin/sh".into(),
+            locked: true,
+            groups: std::collections::BTreeSet::new(),
+        };
+        let view = FakeView::new().dir("/srv").dir("/srv/app").has(user_id("app"), state);
+        let stop = read::<AuthorizedKey>(json!({"user": "app", "key": key("ssh-rsa", b"")}))
+            .plan(&view)
+            .unwrap_err();
+        assert!(
+            matches!(&stop, Stop::Invalid { help: Some(h), .. } if h.contains("/srv/app/.ssh")),
+            "{stop:?}"
+        );
+        let given =
+            json!({"user": "app", "key": key("ssh-rsa", b""), "path": "/srv/app/.ssh/authorized_keys"});
+        let after = settle(&read::<AuthorizedKey>(given), view.clone());
+        assert_eq!(after.line(&path_id("/srv/app/.ssh")), "dir 700 app app");
+        let nobody = read::<AuthorizedKey>(json!({"user": "nobdy", "key": key("ssh-rsa", b"")}));
+        assert!(matches!(nobody.plan(&view), Err(Stop::Invalid { .. })));
+        assert!(matches!(nobody.plan(&view.clone().may(user_id("nobdy"))), Err(Stop::Deferred(_))));
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        let good = key("ssh-rsa", b"x");
+        assert_eq!(wrong::<AuthorizedKey>(json!({"user": "-x", "key": []})), ["/user", "/key"]);
+        assert_eq!(wrong::<AuthorizedKey>(json!({"user": "a", "key": [good, "ssh-rsa AAAA"]})), ["/key/1"]);
+        let other = good.replace("ssh-rsa", "ssh-dss");
+        assert_eq!(
+            wrong::<AuthorizedKey>(json!({"user": "a", "key": other})),
+            ["/key"],
+            "data of another type"
+        );
+        assert_eq!(wrong::<AuthorizedKey>(json!({"user": "a", "key": good, "options": "a b"})), ["/options"]);
+        let both = json!({"user": "a", "key": good, "exclusive": true, "state": "absent"});
+        assert_eq!(wrong::<AuthorizedKey>(both), ["/exclusive"]);
+    }
+
+    proptest! {
+        #[test]
+        fn foreign_lines_stay(text in "([a-z# \"\\\\]{0,12}\n){0,5}", have in 0u8..4, want in 0u8..4) {
+            let mut before = text.clone();
+            for n in 0..have {
+                before.push_str(&format!("{}\n", key("ssh-rsa", &[n])));
+            }
+            let kind = read::<AuthorizedKey>(json!({"user": "root", "key": key("ssh-rsa", &[want])}));
+            let view = root().dir("/root/.ssh").file(FILE, 0o600, &before);
+            let after = settle(&kind, view).text(FILE);
+            prop_assert!(after.starts_with(&text));
+            prop_assert_eq!(after.len() > before.len(), want >= have);
+            let absent = read::<AuthorizedKey>(json!({"user": "root", "key": key("ssh-rsa", &[want]), "state": "absent"}));
+            let view = root().dir("/root/.ssh").file(FILE, 0o600, &after);
+            prop_assert!(!settle(&absent, view).text(FILE).contains(&key("ssh-rsa", &[want])));
+        }
+    }
+}
