@@ -13,8 +13,8 @@ pub enum PathState {
     File {
         /// SHA-256 of its content.
         digest: Digest,
-        /// Bytes.
-        size: u64,
+        /// Bytes. `None` only in a planned state (`~` in the line): nobody knows before the host has fetched the file.
+        size: Option<u64>,
         /// Permission bits with setuid, setgid and sticky: `0o644`.
         mode: u32,
         /// The owner by name; by number where the host has no name.
@@ -51,7 +51,7 @@ impl PathState {
             Self::Absent => ("absent", Vec::new()),
             Self::File { digest, size, mode, owner, group } => {
                 let mut rest = rights(mode, owner, group).to_vec();
-                rest.extend([size.to_string(), digest.to_string()]);
+                rest.extend([size.map_or_else(|| "~".to_owned(), |n| n.to_string()), digest.to_string()]);
                 ("file", rest)
             }
             Self::Dir { mode, owner, group } => ("dir", rights(mode, owner, group).to_vec()),
@@ -67,7 +67,7 @@ impl PathState {
             ["absent"] => Some(Self::Absent),
             ["file", mode, owner, group, size, digest] => Some(Self::File {
                 digest: Digest::from_hex(digest)?,
-                size: size.parse().ok()?,
+                size: if *size == "~" { None } else { Some(size.parse().ok()?) },
                 mode: octal(mode)?,
                 owner: (*owner).to_owned(),
                 group: (*group).to_owned(),
@@ -97,6 +97,7 @@ impl Object for Path {
             (PathState::File { digest: a, .. }, PathState::File { digest: b, .. }) if a == b => {
                 format!("set owner and mode of {key}")
             }
+            (_, PathState::File { size: None, .. }) => format!("fetch {key}"),
             (_, PathState::File { .. }) => format!("write {key}"),
             (_, PathState::Dir { .. }) => format!("make the directory {key}"),
             (_, PathState::Link { .. }) => format!("link {key}"),
@@ -115,7 +116,7 @@ impl Object for Path {
 
     fn reversibility(_: &str, from: &PathState, _: &PathState) -> Reversibility {
         match from {
-            PathState::File { size, .. } if *size > SAVE_LIMIT => {
+            PathState::File { size: Some(size), .. } if *size > SAVE_LIMIT => {
                 Reversibility::Irreversible(format!("its {size} bytes are above the 100 MiB that are saved"))
             }
             PathState::Other { what } => Reversibility::Irreversible(format!("a {what} is not saved")),
@@ -161,6 +162,9 @@ impl Object for Path {
 /// Content above this many bytes is not saved before it is replaced.
 pub const SAVE_LIMIT: u64 = 100 << 20;
 
+/// Seconds for a file that the host fetches.
+const FETCH_SECONDS: u64 = 1800;
+
 fn step(key: &str, from: &PathState, to: &PathState) -> Step {
     let line = State::from(to.clone());
     let title = Path::title(key, from, to);
@@ -173,6 +177,8 @@ fn step(key: &str, from: &PathState, to: &PathState) -> Step {
             let own = format!("cv_own_path {} {mode:o} {} {}", quote(key), quote(owner), quote(group));
             Step::new(title, own)
         }
+        // Only what the host fetches itself has no size yet.
+        (_, PathState::File { size: None, .. }) => Step::new(title, apply).within(FETCH_SECONDS),
         (_, PathState::File { digest, .. }) => Step::new(title, apply).reading(digest.clone()),
         _ => Step::new(title, apply),
     }

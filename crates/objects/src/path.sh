@@ -152,6 +152,17 @@ cv_path_answer() {
   esac
 }
 
+# The size of what the host is to fetch is open in the plan; the digest says it all.
+cv_same_path() {
+  case $3 in
+  'file '*' ~ '*)
+    cv_p_digest=${2##* } cv_p_left=${2% *}
+    [ "${cv_p_left% *} ~ $cv_p_digest" = "$3" ]
+    ;;
+  *) return 1 ;;
+  esac
+}
+
 cv_line_path() { cv_line_of "$(cv_path_look "$1")"; }
 
 # Status 3: not kept on purpose, because it is too large.
@@ -277,7 +288,15 @@ cv_put_path() (
     cv_say "$1: is neither file, link nor directory: left alone"
     return 1
   fi
-  if [ -n "${5:-}" ] && [ -f "$CV_ROOT/blobs/$5" ]; then exec <"$CV_ROOT/blobs/$5"; fi
+  fetch=
+  if [ -n "${5:-}" ] && [ -f "$CV_ROOT/blobs/$5" ]; then
+    exec <"$CV_ROOT/blobs/$5"
+  elif [ -n "${CV_ARCHIVE:-}" ]; then
+    cv_unpacked || return 1
+    exec <"$CV_UNPACKED/$5" || return 1
+  else
+    fetch=${CV_FETCH:-}
+  fi
   cv_path_new "$1"
   set -C
   exec 8>"$CV_NEW" || return 1
@@ -286,14 +305,26 @@ cv_put_path() (
   trap 'exit 1' HUP INT TERM
   own=/proc/self/fd/8
   [ -e "$own" ] || own=$CV_NEW
-  dd bs=65536 conv=fsync >&8 2>/dev/null || {
-    cv_say "$1: cannot write its content (is the disk full?)"
-    return 1
-  }
+  if [ -n "$fetch" ]; then
+    cv_fetch "$fetch" >&8 || {
+      cv_say "$1: cannot fetch $fetch"
+      return 1
+    }
+    sync "$CV_NEW" 2>/dev/null || sync
+  else
+    dd bs=65536 conv=fsync >&8 2>/dev/null || {
+      cv_say "$1: cannot write its content (is the disk full?)"
+      return 1
+    }
+  fi
   if [ -n "${5:-}" ]; then
     got=$(sha256sum <"$CV_NEW")
     [ "${got%% *}" = "$5" ] || {
-      cv_say "$1: the content came through damaged: SHA-256 ${got%% *} instead of $5"
+      if [ -n "$fetch" ]; then
+        cv_say "$1: $fetch has the SHA-256 ${got%% *} instead of $5: it is not what was declared"
+      else
+        cv_say "$1: the content came through damaged: SHA-256 ${got%% *} instead of $5"
+      fi
       return 1
     }
   fi
@@ -318,6 +349,55 @@ cv_put_path() (
   fi
   cv_path_swap "$CV_NEW" "$1"
 )
+
+# cv_fetch URL: prints what is there, with what the host has to fetch with.
+cv_fetch() {
+  if command -v curl >/dev/null 2>&1; then
+    curl -fsSL --proto '=http,https' --proto-redir '=http,https' --connect-timeout 30 --retry 2 -- "$1" </dev/null
+  elif command -v wget >/dev/null 2>&1; then
+    wget -q -T 30 -O - -- "$1" </dev/null
+  elif [ -x /usr/lib/apt/apt-helper ]; then
+    (
+      umask 077
+      mkdir -p "$CV_ROOT" && dir=$(mktemp -d "$CV_ROOT/fetch.XXXXXX") || exit 1
+      trap 'rm -rf "$dir"' EXIT
+      trap 'exit 1' HUP INT TERM
+      /usr/lib/apt/apt-helper -qq -o APT::Sandbox::User=root download-file "$1" "$dir/file" </dev/null >&2 && cat "$dir/file"
+    )
+  else
+    cv_say 'this host has no curl and no wget'
+    return 1
+  fi
+}
+
+# cv_unpacked: unpacks CV_ARCHIVE once in a run, below the run's own records; its files lie in CV_UNPACKED under their digests.
+cv_unpacked() {
+  CV_UNPACKED=$CV_ROOT/runs/$CV_RUN/unpacked/$CV_ARCHIVE_SUM
+  [ ! -d "$CV_UNPACKED" ] || return 0
+  (
+    umask 077
+    rm -rf "$CV_UNPACKED".*
+    mkdir -p "$CV_UNPACKED.raw" "$CV_UNPACKED.new" || exit 1
+    got=$(sha256sum <"$CV_ARCHIVE") || exit 1
+    [ "${got%% *}" = "$CV_ARCHIVE_SUM" ] || {
+      cv_say "$CV_ARCHIVE is another archive than the plan has read"
+      exit 1
+    }
+    case $CV_ARCHIVE in
+    *.zip) unzip -q -o "$CV_ARCHIVE" -d "$CV_UNPACKED.raw" </dev/null >&2 ;;
+    *) tar -x -o -f "$CV_ARCHIVE" -C "$CV_UNPACKED.raw" </dev/null >&2 ;;
+    esac || exit 1
+    find "$CV_UNPACKED.raw" -type f -exec sh -c '
+      for file; do
+        sum=$(sha256sum <"$file") && mv -f "$file" "$0/${sum%% *}" || exit 1
+      done' "$CV_UNPACKED.new" {} + || exit 1
+    rm -rf "$CV_UNPACKED.raw"
+    mv "$CV_UNPACKED.new" "$CV_UNPACKED"
+  ) || {
+    cv_say "cannot unpack $CV_ARCHIVE"
+    return 1
+  }
+}
 
 # cv_own_path PATH MODE OWNER GROUP: owner and mode of a regular file that stays. A link is not followed.
 cv_own_path() (

@@ -43,7 +43,7 @@ fn file(text: &str) -> (State, Content) {
     let content = Content::new(text.as_bytes().to_vec());
     let state = PathState::File {
         digest: content.digest().clone(),
-        size: text.len() as u64,
+        size: Some(text.len() as u64),
         mode: 0o644,
         owner: "root".to_owned(),
         group: "root".to_owned(),

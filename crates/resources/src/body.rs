@@ -39,7 +39,7 @@ impl Body<'_> {
 
 /// The state of a file with this content.
 pub fn file_state(content: &Content, (mode, owner, group): (u32, String, String)) -> PathState {
-    let size = content.bytes().len() as u64;
+    let size = Some(content.bytes().len() as u64);
     PathState::File { digest: content.digest().clone(), size, mode, owner, group }
 }
 

@@ -17,6 +17,7 @@ mod registry;
 mod restart;
 mod size;
 mod structured;
+mod unpack;
 
 pub use reference::reference_page;
 pub use registry::{KINDS, kind};

@@ -6,11 +6,13 @@ use converge_resource::KindInfo;
 /// All kinds that a user can write, by name.
 pub const KINDS: &[KindInfo] = &[
     KindInfo::of::<kinds::absent::Absent>(),
+    KindInfo::of::<kinds::archive::Archive>(),
     KindInfo::of::<kinds::assert::Assert>(),
     KindInfo::of::<kinds::authorized_key::AuthorizedKey>(),
     KindInfo::of::<kinds::block::Block>(),
     KindInfo::of::<kinds::command::Command>(),
     KindInfo::of::<kinds::directory::Directory>(),
+    KindInfo::of::<kinds::download::Download>(),
     KindInfo::of::<kinds::file::File>(),
     KindInfo::of::<kinds::group::Group>(),
     KindInfo::of::<kinds::hostname::Hostname>(),

@@ -27,7 +27,7 @@ fn state_of(path: &FsPath) -> PathState {
         PathState::Dir { mode, owner, group }
     } else {
         let bytes = std::fs::read(path).unwrap();
-        PathState::File { digest: Digest::of(&bytes), size: bytes.len() as u64, mode, owner, group }
+        PathState::File { digest: Digest::of(&bytes), size: Some(bytes.len() as u64), mode, owner, group }
     }
 }
 
@@ -330,7 +330,7 @@ fn lines_that_are_no_states_are_refused() {
 fn only_owner_and_mode_change_without_content() {
     let file = |mode, owner: &str| PathState::File {
         digest: Digest::of(b"x"),
-        size: 1,
+        size: Some(1),
         mode,
         owner: owner.to_owned(),
         group: "root".to_owned(),
@@ -347,7 +347,7 @@ fn a_unit_comes_and_goes_with_its_file() {
     let content = Content::new(*b"[Service]\nExecStart=/bin/a\n");
     let file = PathState::File {
         digest: content.digest().clone(),
-        size: 27,
+        size: Some(27),
         mode: 0o644,
         owner: "root".into(),
         group: "root".into(),

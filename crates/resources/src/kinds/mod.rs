@@ -1,11 +1,13 @@
 //! One file a kind.
 
 pub mod absent;
+pub mod archive;
 pub mod assert;
 pub mod authorized_key;
 pub mod block;
 pub mod command;
 pub mod directory;
+pub mod download;
 pub mod file;
 pub mod group;
 pub mod hostname;

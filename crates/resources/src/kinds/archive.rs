@@ -1,0 +1,348 @@
+//! `archive`
+
+use crate::attrs::check_account;
+use crate::look::{Account, Asks, account_name, check_path, need_parent, normal, path, path_id};
+use crate::unpack::{Choice, Listing, Member, parse, read, script};
+use converge_objects::PathState;
+use converge_resource::{
+    Claim, Content, ObjectId, ParamError, Probe, Resource, Source, State, Stop, View, Wanted,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// An archive, unpacked into a directory that is there.
+///
+/// Every member is a file, directory or link of its own: the plan shows each, a second run compares each by content, mode and
+/// owner, what a member replaces is saved, and a rollback gives it back. What else is in the directory stays. Members with absolute
+/// names or `..`, below a link, and devices are refused; setuid and setgid bits do not come out.
+///
+/// `source` is an archive under the role's `files/`: tar, tar.gz or zip; the plan of it needs nothing from the host. `on_host` is one
+/// on the host, as a `download` item puts it there: tar in any packing that the host's GNU tar reads, or `NAME.zip` with `unzip`. Where an
+/// item of the same run brings it, the unpacking is deferred until then, since only the archive says what is in it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Archive {
+    /// An archive under the role's `files/`.
+    source: Option<Source>,
+    /// The absolute path of an archive on the host.
+    on_host: Option<String>,
+    /// The directory. It must be there.
+    path: String,
+    /// So many leading names of each member are left out: 1 turns `tool-1.2/bin/tool` to `bin/tool`.
+    #[serde(default)]
+    strip: u8,
+    /// Only these members, as they are named in the archive; one that is a directory brings all that is in it.
+    #[serde(default)]
+    only: Vec<String>,
+    /// Where this absolute path is there, the archive is taken for unpacked, and nothing of it is compared.
+    creates: Option<String>,
+    /// The owner of what is unpacked. Without it, new files are root's, and others keep theirs.
+    owner: Option<String>,
+    /// The group of what is unpacked.
+    group: Option<String>,
+}
+
+impl Archive {
+    fn choice(&self) -> Choice<'_> {
+        Choice { strip: usize::from(self.strip), only: &self.only }
+    }
+
+    fn place(&self, member: &str) -> String {
+        normal(&format!("{}/{member}", self.path))
+    }
+
+    fn own(&self) -> Option<Result<Listing, String>> {
+        self.source.as_ref().map(|s| read(s.content.bytes(), &self.choice()))
+    }
+
+    /// What is in the archive on the host, with its path and digest for the steps.
+    fn listed(&self, seen: &dyn View, archive: &str) -> Result<(Listing, Vec<(String, String)>), Stop> {
+        let later = |reason: &str| {
+            seen.pending().map(|mut wait| {
+                wait.reason = format!("{reason}; {}", wait.reason);
+                Stop::Deferred(wait)
+            })
+        };
+        let now = path(seen, archive)?;
+        let PathState::File { digest, .. } = &now else {
+            let wait = seen.may_appear(&path_id(archive)).map(Stop::Deferred);
+            return Err(wait.or_else(|| later("nothing can know what is in it")).unwrap_or_else(|| {
+                Stop::invalid_help(
+                    "/on_host",
+                    format!("there is no file {archive}"),
+                    "correct the path, or add a `download` item before this one",
+                )
+            }));
+        };
+        let probe = Probe::Run { script: script(archive), user: None, timeout: 600 };
+        let answer = seen.run(&probe)?;
+        if answer.status == 69 {
+            let tool = if archive.ends_with(".zip") { "unzip" } else { "tar" };
+            return Err(later(&format!("this host has no {tool} now")).unwrap_or_else(|| {
+                Stop::invalid_help(
+                    "/on_host",
+                    format!("this host has no {tool} that can list it"),
+                    format!("add an item before this one: `package: {{name: {tool}}}`"),
+                )
+            }));
+        }
+        let moved = || {
+            later(&format!("{archive} is not there yet")).unwrap_or_else(|| {
+                Stop::Failed(format!("{archive} changed while it was looked at; run again"))
+            })
+        };
+        // The host was asked about the archive that it has now; an earlier item may bring another.
+        let sum = answer.stdout.split(' ').next().unwrap_or_default();
+        if answer.stdout.trim() == "absent" || (answer.status == 0 && sum != digest.as_str()) {
+            return Err(moved());
+        }
+        if answer.status != 0 {
+            let said = answer.stderr.trim().lines().last().unwrap_or("it cannot be listed");
+            return Err(Stop::invalid("/on_host", format!("{archive}: {said}")));
+        }
+        let listed = parse(&answer.stdout, archive.ends_with(".zip"), &self.choice())
+            .map_err(|e| Stop::invalid("/on_host", format!("{archive}: {e}")))?;
+        let (sum, listing) = listed.ok_or_else(moved)?;
+        let settings = vec![
+            ("CV_ARCHIVE".to_owned(), archive.to_owned()),
+            ("CV_ARCHIVE_SUM".to_owned(), sum.to_string()),
+        ];
+        Ok((listing, settings))
+    }
+
+    fn target(
+        &self,
+        seen: &dyn View,
+        place: &str,
+        member: &Member,
+        owners: (&Option<String>, &Option<String>),
+    ) -> Result<Option<(ObjectId, State)>, Stop> {
+        let now = path(seen, place)?;
+        let owned = |owner: &str, group: &str| {
+            let pick = |given: &Option<String>, now: &str| given.clone().unwrap_or_else(|| now.to_owned());
+            (pick(owners.0, owner), pick(owners.1, group))
+        };
+        let to = match (member, now) {
+            // A directory that is there stays as it is.
+            (Member::Dir { .. }, PathState::Dir { .. } | PathState::Link { .. }) => return Ok(None),
+            (Member::Dir { mode }, PathState::Absent) => {
+                let (owner, group) = owned("root", "root");
+                PathState::Dir { mode: *mode | 0o700, owner, group }
+            }
+            (
+                Member::Link { target },
+                PathState::Absent | PathState::Link { .. } | PathState::File { .. },
+            ) => PathState::Link { target: target.clone() },
+            (Member::File { mode, size, digest }, PathState::File { owner, group, .. }) => {
+                let (owner, group) = owned(&owner, &group);
+                PathState::File { digest: digest.clone(), size: Some(*size), mode: *mode, owner, group }
+            }
+            (Member::File { mode, size, digest }, PathState::Absent | PathState::Link { .. }) => {
+                let (owner, group) = owned("root", "root");
+                PathState::File { digest: digest.clone(), size: Some(*size), mode: *mode, owner, group }
+            }
+            (_, PathState::Dir { .. }) => {
+                return Err(Stop::invalid(
+                    "/path",
+                    format!("{place} is a directory, and no directory in the archive"),
+                ));
+            }
+            (Member::Dir { .. }, PathState::File { .. }) => {
+                return Err(Stop::invalid(
+                    "/path",
+                    format!("{place} is a file, and a directory in the archive"),
+                ));
+            }
+            (_, PathState::Other { what }) => {
+                return Err(Stop::invalid("/path", format!("{place} is a {what}")));
+            }
+        };
+        Ok(Some((path_id(place), to.into())))
+    }
+}
+
+impl Resource for Archive {
+    const KIND: &'static str = "archive";
+    const EXAMPLE: &'static str = "\
+- name: helm
+  archive:
+    on_host: /var/cache/helm-v3.16.2.tar.gz
+    path: /usr/local/bin
+    only: [linux-amd64/helm]
+    strip: 1
+";
+
+    fn validate(&self) -> Vec<ParamError> {
+        let mut errors = Vec::new();
+        check_path("/path", &self.path, &mut errors);
+        for (pointer, place) in [("/on_host", &self.on_host), ("/creates", &self.creates)] {
+            if let Some(place) = place {
+                check_path(pointer, place, &mut errors);
+            }
+        }
+        for (pointer, name) in [("/owner", &self.owner), ("/group", &self.group)] {
+            if let Some(name) = name {
+                check_account(pointer, name, &mut errors);
+            }
+        }
+        if self.source.is_some() == self.on_host.is_some() {
+            let help = "give one of them: `source` under the role's `files/`, or `on_host`";
+            errors.push(ParamError::new("", "`source` or `on_host` says where the archive is", help));
+        }
+        if let (Some(Err(error)), Some(source)) =
+            (self.own(), self.source.as_ref().filter(|s| !s.content.bytes().is_empty()))
+        {
+            errors.push(ParamError::new(
+                "/source",
+                format!("{}: {error}", source.path),
+                "give a tar, tar.gz or zip",
+            ));
+        }
+        errors
+    }
+
+    /// What an archive on the host holds, nobody knows without that host: only the directory is claimed then.
+    fn claims(&self) -> Vec<Claim> {
+        let mut claims = vec![Claim::shared(path_id(&self.path), "presence", "directory")];
+        let members = self.own().and_then(Result::ok).map(|l| l.members).unwrap_or_default();
+        for (name, member) in &members {
+            let id = path_id(&self.place(name));
+            match member {
+                Member::Dir { .. } => claims.push(Claim::shared(id, "presence", "directory")),
+                Member::Link { target } => {
+                    claims.push(Claim::shared(id.clone(), "presence", "link"));
+                    claims.push(Claim::shared(id, "target", target));
+                }
+                Member::File { mode, .. } => {
+                    claims.push(Claim::shared(id.clone(), "presence", "file"));
+                    claims.push(Claim::shared(id.clone(), "mode", format!("{mode:o}")));
+                    claims.push(Claim::exclusive(id, "content"));
+                }
+            }
+        }
+        if let Some(creates) = &self.creates {
+            claims.push(Claim::shared(path_id(creates), "may-create", ""));
+        }
+        claims
+    }
+
+    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        if let Some(creates) = &self.creates
+            && path(seen, creates)? != PathState::Absent
+        {
+            return Ok(Wanted::default());
+        }
+        need_parent(seen, "/path", &self.place("x"))?;
+        let (listing, settings) = match (self.own(), &self.on_host) {
+            (Some(listing), _) => (listing.map_err(|e| Stop::invalid("/source", e))?, Vec::new()),
+            (None, Some(archive)) => self.listed(seen, archive)?,
+            (None, None) => return Err(Stop::invalid("", "`source` or `on_host` is missing")),
+        };
+        let mut asks = Asks::default();
+        let mut name = |account, pointer, wanted: &Option<String>| match wanted {
+            Some(wanted) => asks.take(account_name(seen, account, pointer, wanted)),
+            None => Ok(None),
+        };
+        let owner = name(Account::User, "/owner", &self.owner)?;
+        let group = name(Account::Group, "/group", &self.group)?;
+        let mut targets = Vec::new();
+        let mut contents: Vec<Content> = Vec::new();
+        for (member, what) in &listing.members {
+            let target = asks.take(self.target(seen, &self.place(member), what, (&owner, &group)))?;
+            targets.extend(target.flatten());
+            if let Member::File { digest, .. } = what {
+                contents.extend(listing.contents.get(digest).cloned());
+            }
+        }
+        asks.finish()?;
+        Ok(Wanted { targets, contents, settings, ..Wanted::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeView, read, settle, wrong};
+    use crate::unpack::tests::tgz;
+    use converge_resource::Digest;
+    use serde_json::json;
+
+    fn packed() -> serde_json::Value {
+        Source::loaded("x.tar.gz", &tgz(&[("top/bin/tool", 0o755, b"#!"), ("top/etc/conf", 0o640, b"a\n")]))
+    }
+
+    #[test]
+    fn each_member_is_an_object() {
+        let kind = read::<Archive>(json!({"source": packed(), "path": "/opt/x", "strip": 1}));
+        let view =
+            FakeView::new().dir("/opt").dir("/opt/x").dir("/opt/x/etc").file("/opt/x/etc/conf", 0o644, "old");
+        let after = settle(&kind, view);
+        assert_eq!(after.line(&path_id("/opt/x/bin")), "dir 755 root root");
+        assert_eq!(after.text("/opt/x/bin/tool"), "#!");
+        assert_eq!(after.text("/opt/x/etc/conf"), "a\n");
+        assert!(after.line(&path_id("/opt/x/etc/conf")).starts_with("file 640 root root 2 "));
+        assert!(kind.claims().iter().any(|c| c.object.key == "/opt/x/bin/tool" && c.facet == "content"));
+    }
+
+    #[test]
+    fn the_directory_must_be_there() {
+        let kind = read::<Archive>(json!({"source": packed(), "path": "/opt/x"}));
+        assert!(
+            matches!(kind.plan(&FakeView::new().dir("/opt")), Err(Stop::Invalid { pointer, .. }) if pointer == "/path")
+        );
+    }
+
+    #[test]
+    fn what_it_creates_says_that_it_is_done() {
+        let kind = read::<Archive>(json!({"source": packed(), "path": "/opt/x", "creates": "/opt/x/top"}));
+        assert_eq!(kind.plan(&FakeView::new().dir("/opt/x/top")), Ok(Wanted::default()));
+    }
+
+    fn on_host() -> Archive {
+        read(json!({"on_host": "/srv/a.tgz", "path": "/etc"}))
+    }
+
+    fn listing(view: FakeView, bytes: &[u8]) -> FakeView {
+        let probe = Probe::Run { script: script("/srv/a.tgz"), user: None, timeout: 600 };
+        let text = format!(
+            "{}  -\n-rw-r----- 0/0    1 2024-01-01 00:00 \"y\"\n==\n{}  -\n",
+            Digest::of(bytes),
+            Digest::of(b"y")
+        );
+        view.answer(&probe, 0, &text)
+    }
+
+    #[test]
+    fn an_archive_on_the_host_is_listed_there() {
+        let view = listing(FakeView::new().file("/srv/a.tgz", 0o644, "packed"), b"packed");
+        let after = settle(&on_host(), view.clone());
+        let line = format!("file 640 root root 1 {}", Digest::of(b"y"));
+        assert_eq!(after.line(&path_id("/etc/y")), line);
+        let settings = on_host().plan(&view).unwrap().settings;
+        assert_eq!(settings[0], ("CV_ARCHIVE".to_owned(), "/srv/a.tgz".to_owned()));
+        assert_eq!(settings[1].1, Digest::of(b"packed").to_string());
+    }
+
+    #[test]
+    fn an_archive_of_the_same_run_is_waited_for() {
+        assert!(matches!(on_host().plan(&FakeView::new()), Err(Stop::Invalid { .. })));
+        assert!(matches!(on_host().plan(&FakeView::new().pending()), Err(Stop::Deferred(_))));
+        // The plan knows the new archive by its digest, and the host has listed the old one.
+        let view = listing(FakeView::new().file("/srv/a.tgz", 0o644, "new"), b"old");
+        assert!(matches!(on_host().plan(&view), Err(Stop::Failed(_))));
+        assert!(matches!(on_host().plan(&view.pending()), Err(Stop::Deferred(_))));
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        assert_eq!(wrong::<Archive>(json!({"path": "/x"})), [""]);
+        assert_eq!(
+            wrong::<Archive>(json!({"path": "x", "on_host": "y", "creates": "z"})),
+            ["/path", "/on_host", "/creates"]
+        );
+        let bad = json!({"path": "/x", "source": Source::loaded("a.tar", b"nothing of the sort")});
+        assert_eq!(wrong::<Archive>(bad), ["/source"]);
+        let stripped = json!({"path": "/x", "source": packed(), "strip": 7});
+        assert_eq!(wrong::<Archive>(stripped), ["/source"]);
+    }
+}
