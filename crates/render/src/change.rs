@@ -165,7 +165,7 @@ pub(crate) enum ContentChange {
     /// Text against text; absent is the empty text.
     Text { old: Option<String>, new: Option<String> },
     /// Only size and digest are known, or the bytes are no text.
-    Opaque { old: Option<(u64, Digest)>, new: Option<(u64, Digest)> },
+    Opaque { old: Option<(Option<u64>, Digest)>, new: Option<(Option<u64>, Digest)> },
     /// It changes; no more may be told.
     Sensitive,
 }
@@ -194,7 +194,7 @@ pub(crate) fn content(
     let sized = |digest: Option<Digest>, state: &State| {
         let size = match PathState::try_from(state.clone()) {
             Ok(PathState::File { size, .. }) => size,
-            _ => 0,
+            _ => None,
         };
         digest.map(|d| (size, d))
     };
@@ -222,9 +222,10 @@ pub(crate) fn body(
             (old, new) => diff::hunks(&old.unwrap_or_default(), &new.unwrap_or_default(), indent, look),
         }),
         Some(ContentChange::Opaque { old, new }) => {
-            let side = |s: Option<(u64, Digest)>| {
+            let side = |s: Option<(Option<u64>, Digest)>| {
                 s.map(|(size, d)| {
-                    format!("{} sha256 {}", bytes(size), if look.verbose { d.as_str() } else { d.short() })
+                    let size = size.map_or_else(|| "the file with".to_owned(), bytes);
+                    format!("{size} sha256 {}", if look.verbose { d.as_str() } else { d.short() })
                 })
             };
             let change = AttributeChange { name: "content".to_owned(), before: side(old), after: side(new) };

@@ -128,7 +128,8 @@ fn change(planned: &PlannedChange, sensitive: bool, contents: &BTreeMap<Digest, 
         .into_iter()
         .map(|a| json!({"name": a.name, "before": a.before, "after": a.after}))
         .collect();
-    let side = |s: Option<(u64, Digest)>| s.map(|(size, d)| json!({"size": size, "sha256": d.as_str()}));
+    let side =
+        |s: Option<(Option<u64>, Digest)>| s.map(|(size, d)| json!({"size": size, "sha256": d.as_str()}));
     let content = content(change, sensitive, contents).map(|c| match c {
         ContentChange::Sensitive => json!({"sensitive": true}),
         ContentChange::Text { old, new } => {

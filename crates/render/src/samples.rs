@@ -33,7 +33,7 @@ pub(crate) fn change(kind: &str, key: &str, from: impl Into<State>, to: impl Int
 pub(crate) fn file(content: &Content, mode: u32) -> PathState {
     PathState::File {
         digest: content.digest().clone(),
-        size: content.bytes().len() as u64,
+        size: Some(content.bytes().len() as u64),
         mode,
         owner: "root".into(),
         group: "root".into(),
