@@ -198,7 +198,8 @@ impl Pass<'_> {
                 let over =
                     self.history.changed.contains(&item.address) || self.history.over.contains(&item.address);
                 match self.failed_before(declared, source) {
-                    _ if over && !read_only => Outcome::Unchanged,
+                    // What was read stays read, unless later items need its value.
+                    _ if over && !(read_only && declared.register.is_some()) => Outcome::Unchanged,
                     Some(why) if !read_only => Outcome::Failed(Problem::new(why)),
                     _ => self.planned(&mut item, resource.as_ref(), &claims, declared),
                 }

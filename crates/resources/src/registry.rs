@@ -11,6 +11,7 @@ pub const KINDS: &[KindInfo] = &[
     KindInfo::of::<kinds::authorized_key::AuthorizedKey>(),
     KindInfo::of::<kinds::block::Block>(),
     KindInfo::of::<kinds::command::Command>(),
+    KindInfo::of::<kinds::cron::Cron>(),
     KindInfo::of::<kinds::directory::Directory>(),
     KindInfo::of::<kinds::download::Download>(),
     KindInfo::of::<kinds::file::File>(),
@@ -26,8 +27,10 @@ pub const KINDS: &[KindInfo] = &[
     KindInfo::of::<kinds::structured::Structured>(),
     KindInfo::of::<kinds::swap::Swap>(),
     KindInfo::of::<kinds::sysctl::Sysctl>(),
+    KindInfo::of::<kinds::timer::Timer>(),
     KindInfo::of::<kinds::unit::Unit>(),
     KindInfo::of::<kinds::user::User>(),
+    KindInfo::of::<kinds::wait_for::WaitFor>(),
 ];
 
 /// The kind of this name.

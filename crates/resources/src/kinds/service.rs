@@ -107,62 +107,58 @@ impl Resource for Service {
     }
 
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
-        let name = full_name(&self.name);
         let basis = Basis::read(seen, &self.restart_on, None)?;
-        let since = seen.observed(&unit_id(&name))?.moment;
-        match unit(seen, &name)? {
-            UnitState::Unit { enabled, active, started } => {
-                let now = Unit {
-                    name: &name,
-                    enabled: &enabled,
-                    active: &active,
-                    started: started.as_deref(),
-                    since,
-                };
-                self.wish().settle(&now, basis.as_ref())
-            }
-            UnitState::Absent => self.not_there(seen, &name, basis.as_ref()),
-        }
+        plan_unit(seen, &full_name(&self.name), &self.wish(), basis.as_ref())
     }
 }
 
-impl Service {
-    fn not_there(&self, seen: &dyn View, name: &str, basis: Option<&Basis>) -> Result<Wanted, Stop> {
-        let mut asks = Asks::default();
-        let mut brought = false;
-        for file in unit_files(name) {
-            let there = asks.take(path(seen, &file))?;
-            brought |= matches!(there, Some(PathState::File { .. } | PathState::Link { .. }));
-            brought |= seen.may_appear(&path_id(&file)).is_some();
+/// A unit that is there, or that an earlier item brings, as it is to be.
+pub fn plan_unit(seen: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>) -> Result<Wanted, Stop> {
+    let since = seen.observed(&unit_id(name))?.moment;
+    match unit(seen, name)? {
+        UnitState::Unit { enabled, active, started } => {
+            let now = Unit { name, enabled: &enabled, active: &active, started: started.as_deref(), since };
+            wish.settle(&now, basis)
         }
-        asks.finish()?;
-        let wait = seen.may_appear(&unit_id(name));
-        if !brought && wait.is_none() {
-            // What is not there does not run and does not start at boot.
-            let wants_it = self.state == Some(Running::Started) || self.enabled == Some(true);
-            if !wants_it && self.masked != Some(true) && self.restart_on.is_empty() {
-                return Ok(Wanted::one(unit_id(name), UnitState::Absent));
-            }
-            return Err(Stop::invalid_help(
-                "/name",
-                format!("systemd on this host knows no unit {name}"),
-                "correct the name, or bring the unit with a `package` or `unit` item before this one",
-            ));
+        UnitState::Absent => not_there(seen, name, wish, basis),
+    }
+}
+
+fn not_there(seen: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>) -> Result<Wanted, Stop> {
+    let mut asks = Asks::default();
+    let mut brought = false;
+    for file in unit_files(name) {
+        let there = asks.take(path(seen, &file))?;
+        brought |= matches!(there, Some(PathState::File { .. } | PathState::Link { .. }));
+        brought |= seen.may_appear(&path_id(&file)).is_some();
+    }
+    asks.finish()?;
+    let wait = seen.may_appear(&unit_id(name));
+    if !brought && wait.is_none() {
+        // What is not there does not run and does not start at boot.
+        let wants_it = wish.running == Some(Running::Started) || wish.enabled == Some(true);
+        if !wants_it && wish.masked != Some(true) && basis.is_none() {
+            return Ok(Wanted::one(unit_id(name), UnitState::Absent));
         }
-        // What the package or the file says of itself is known only once it is there; what the item says is.
-        let enabled = if self.masked == Some(true) { Some(false) } else { self.enabled };
-        let running = if self.masked == Some(true) { Some(Running::Stopped) } else { self.state };
-        match (running, enabled, wait.or_else(|| seen.pending())) {
-            (Some(_), Some(enabled), _) => {
-                let enabled = if enabled { "enabled" } else { "disabled" };
-                let now = Unit { name, enabled, active: "inactive", started: None, since: None };
-                self.wish().settle(&now, basis)
-            }
-            (_, _, Some(wait)) => Err(Stop::Deferred(wait)),
-            (_, _, None) => Err(Stop::Failed(format!(
-                "the file of {name} is there, but systemd has not read it: run `systemctl daemon-reload` on the host"
-            ))),
+        return Err(Stop::invalid_help(
+            "/name",
+            format!("systemd on this host knows no unit {name}"),
+            "correct the name, or bring the unit with a `package` or `unit` item before this one",
+        ));
+    }
+    // What the package or the file says of itself is known only once it is there; what the item says is.
+    let enabled = if wish.masked == Some(true) { Some(false) } else { wish.enabled };
+    let running = if wish.masked == Some(true) { Some(Running::Stopped) } else { wish.running };
+    match (running, enabled, wait.or_else(|| seen.pending())) {
+        (Some(_), Some(enabled), _) => {
+            let enabled = if enabled { "enabled" } else { "disabled" };
+            let now = Unit { name, enabled, active: "inactive", started: None, since: None };
+            wish.settle(&now, basis)
         }
+        (_, _, Some(wait)) => Err(Stop::Deferred(wait)),
+        (_, _, None) => Err(Stop::Failed(format!(
+            "the file of {name} is there, but systemd has not read it: run `systemctl daemon-reload` on the host"
+        ))),
     }
 }
 

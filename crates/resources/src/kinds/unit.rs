@@ -1,12 +1,12 @@
 //! `unit`
 
 use crate::body::{Body, file_state};
-use crate::kinds::service::unit_claims;
+use crate::kinds::service::{plan_unit, unit_claims};
 use crate::look::{need_parent, path, path_id, unit, unit_id};
 use crate::restart::{self, Basis, Running, Wish, check_unit_name, full_name};
 use converge_objects::unit::enabled_by_file;
 use converge_objects::{PathState, UnitState};
-use converge_resource::{Claim, ParamError, Resource, Source, State, Stop, Template, View, Wanted};
+use converge_resource::{Claim, Content, ParamError, Resource, Source, State, Stop, Template, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -15,12 +15,17 @@ use serde::Deserialize;
 /// systemd reads the file again where that is needed. While the unit runs, a change of its file restarts it, and so does a
 /// change of what `restart_on` names; both are durable, as with `service`. With none of `state`, `enabled` and `restart_on` it is
 /// the file alone, and a later `service` item says the rest.
+///
+/// With `drop_in` it is a part of a unit that comes from elsewhere: `unit: {name: ssh, drop_in: limits, …}` writes
+/// `/etc/systemd/system/ssh.service.d/limits.conf` and leaves the unit's own file alone.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Unit {
     /// The unit: `agent`, which is `agent.service`, or with its suffix `backup.timer`. A template such as
     /// `agent@.service` is only written; its instances are `service` items.
     name: String,
+    /// Write this drop-in of the unit instead of its file: `limits` is `limits.conf`.
+    drop_in: Option<String>,
     /// The unit file, as text.
     content: Option<String>,
     /// A template under the role's `templates/` that gives the unit file.
@@ -36,6 +41,9 @@ pub struct Unit {
     #[serde(default)]
     restart_on: Vec<String>,
 }
+
+/// A line for what the kind itself brings, whether this run changes it, and its moment: see [`Basis::read`].
+type Own = (String, bool, Option<i64>);
 
 impl Unit {
     /// Whether it says nothing about the unit but what its file holds.
@@ -56,7 +64,56 @@ impl Unit {
     }
 
     fn file(&self) -> String {
-        format!("/etc/systemd/system/{}", self.full())
+        match &self.drop_in {
+            Some(name) => format!("{}/{}.conf", self.drop_in_folder(), name.trim_end_matches(".conf")),
+            None => format!("/etc/systemd/system/{}", self.full()),
+        }
+    }
+
+    fn drop_in_folder(&self) -> String {
+        format!("/etc/systemd/system/{}.d", self.full())
+    }
+
+    /// The file, and for a drop-in the folder that holds it. With it comes what a restart depends on.
+    fn own(&self, seen: &dyn View, content: &Content) -> Result<(Wanted, Own, bool), Stop> {
+        let file = self.file();
+        let id = path_id(&file);
+        let before = seen.observed(&id)?;
+        let mut targets = Vec::new();
+        if self.drop_in.is_some() {
+            let folder = self.drop_in_folder();
+            let dir = match path(seen, &folder)? {
+                PathState::Absent => {
+                    need_parent(seen, "/name", &folder)?;
+                    PathState::Dir { mode: 0o755, owner: "root".to_owned(), group: "root".to_owned() }
+                }
+                dir @ PathState::Dir { .. } => dir,
+                _ => {
+                    return Err(Stop::invalid(
+                        "/drop_in",
+                        format!("{folder} is there and is not a directory"),
+                    ));
+                }
+            };
+            targets.push((path_id(&folder), dir.into()));
+        }
+        let (attrs, ours) = match path(seen, &file)? {
+            PathState::File { mode, owner, group, .. } => ((mode, owner, group), true),
+            // A link, of a mask or to a file elsewhere, gives way to the file.
+            PathState::Absent | PathState::Link { .. } => {
+                if self.drop_in.is_none() {
+                    need_parent(seen, "/name", &file)?;
+                }
+                ((0o644, "root".to_owned(), "root".to_owned()), false)
+            }
+            PathState::Dir { .. } | PathState::Other { .. } => {
+                return Err(Stop::invalid("/name", format!("{file} is there and is not a file")));
+            }
+        };
+        let to: State = file_state(content, attrs).into();
+        let own = (format!("{id}\t{to}"), before.state != to, before.moment);
+        targets.push((id, to));
+        Ok((Wanted { targets, contents: vec![content.clone()], ..Wanted::default() }, own, ours))
     }
 
     fn wish(&self) -> Wish {
@@ -96,7 +153,11 @@ impl Resource for Unit {
                 "there is no unit file",
                 "give `content`, `template` or `source`; for a unit that is there use `service`",
             ),
-            Some(content) if self.enabled == Some(true) && enabled_by_file(content) == "static" => {
+            Some(content)
+                if self.enabled == Some(true)
+                    && self.drop_in.is_none()
+                    && enabled_by_file(content) == "static" =>
+            {
                 wrong(
                     "/enabled",
                     "the unit file does not say when to start it at boot",
@@ -104,6 +165,14 @@ impl Resource for Unit {
                 );
             }
             Some(_) => {}
+        }
+        let good = |b: u8| b.is_ascii_alphanumeric() || b":-_.".contains(&b);
+        if self.drop_in.as_ref().is_some_and(|d| d.is_empty() || d.starts_with('.') || !d.bytes().all(good)) {
+            wrong(
+                "/drop_in",
+                "this is no name of a drop-in",
+                "write a file name without its folder, as `limits`",
+            );
         }
         if self.is_template()
             && (self.state.is_some() || self.enabled.is_some() || !self.restart_on.is_empty())
@@ -127,6 +196,9 @@ impl Resource for Unit {
     fn claims(&self) -> Vec<Claim> {
         let id = path_id(&self.file());
         let mut claims = vec![Claim::shared(id.clone(), "presence", "file"), Claim::exclusive(id, "content")];
+        if self.drop_in.is_some() {
+            claims.push(Claim::shared(path_id(&self.drop_in_folder()), "presence", "directory"));
+        }
         if !self.is_template() && !self.is_file_only() {
             claims.extend(unit_claims(&self.full(), &self.wish()));
         }
@@ -138,32 +210,24 @@ impl Resource for Unit {
     }
 
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
-        let (name, file) = (self.full(), self.file());
+        let name = self.full();
         let Some(content) = self.body().get() else {
             return Err(Stop::invalid("", "there is no unit file"));
         };
-        let id = path_id(&file);
-        let before = seen.observed(&id)?;
-        let (attrs, ours) = match path(seen, &file)? {
-            PathState::File { mode, owner, group, .. } => ((mode, owner, group), true),
-            // A link, of a mask or to a file elsewhere, gives way to the file.
-            PathState::Absent | PathState::Link { .. } => {
-                need_parent(seen, "/name", &file)?;
-                ((0o644, "root".to_owned(), "root".to_owned()), false)
-            }
-            PathState::Dir { .. } | PathState::Other { .. } => {
-                return Err(Stop::invalid("/name", format!("{file} is there and is not a file")));
-            }
-        };
-        let to: State = file_state(&content, attrs).into();
-        let own = (format!("{id}\t{to}"), before.state != to, before.moment);
-        let mut wanted = Wanted::one(id, to).with(content.clone());
+        let (mut wanted, own, ours) = self.own(seen, &content)?;
         if self.is_template() || self.is_file_only() {
             return Ok(wanted);
         }
         // Who says nothing about running leaves restarts, and their record, to a `service` item.
         let restarts = self.state.is_some() || !self.restart_on.is_empty();
         let basis = if restarts { Basis::read(seen, &self.restart_on, Some(own))? } else { None };
+        if self.drop_in.is_some() {
+            let settled = plan_unit(seen, &name, &self.wish(), basis.as_ref())?;
+            wanted.targets.extend(settled.targets);
+            wanted.adopt = settled.adopt;
+            wanted.notes = settled.notes;
+            return Ok(wanted);
+        }
         let since = seen.observed(&unit_id(&name))?.moment;
         let from_file = enabled_by_file(&content);
         let (enabled, active, started) = match unit(seen, &name)? {
@@ -256,9 +320,9 @@ mod tests {
                 .has(unit_id("a.service"), State::from_line("unit enabled active -"))
                 .at(unit_id("a.service"), since)
         };
-        let wanted = kind.plan(&running(100)).unwrap();
+        let wanted = kind.plan(&running(101)).unwrap();
         assert_eq!((wanted.adopt.len(), wanted.targets[1].1.line()), (1, "unit enabled active -"));
-        assert_eq!(kind.plan(&running(99)).unwrap().adopt, []);
+        assert_eq!(kind.plan(&running(100)).unwrap().adopt, []);
     }
 
     #[test]
@@ -268,6 +332,26 @@ mod tests {
             .has(unit_id("a.service"), State::from_line("unit masked inactive -"));
         let kind = read::<Unit>(params(json!({"state": "started", "enabled": true})));
         assert!(line(&settle(&kind, view)).starts_with("unit enabled active "));
+    }
+
+    #[test]
+    fn a_drop_in_is_a_file_beside_a_unit_of_others() {
+        let text = "[Service]\nLimitNOFILE=9\n";
+        let kind =
+            read::<Unit>(json!({"name": "ssh", "drop_in": "limits", "content": text, "state": "started"}));
+        let running = host().has(unit_id("ssh.service"), State::from_line("unit enabled active -"));
+        let after = settle(&kind, running.clone());
+        assert_eq!(after.text("/etc/systemd/system/ssh.service.d/limits.conf"), text);
+        assert!(after.line(&path_id("/etc/systemd/system/ssh.service.d")).starts_with("dir 755"));
+        let record = after.line(&unit_id("ssh.service"));
+        assert!(
+            record.starts_with("unit enabled active ") && !record.ends_with('-'),
+            "it restarts: {record}"
+        );
+        let alone = read::<Unit>(json!({"name": "ssh", "drop_in": "limits.conf", "content": text}));
+        assert_eq!(settle(&alone, running).line(&unit_id("ssh.service")), "unit enabled active -");
+        assert!(matches!(kind.plan(&host()), Err(Stop::Invalid { pointer, .. }) if pointer == "/name"));
+        assert_eq!(wrong::<Unit>(json!({"name": "ssh", "drop_in": "a/b", "content": text})), ["/drop_in"]);
     }
 
     #[test]
