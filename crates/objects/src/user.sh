@@ -94,6 +94,8 @@ cv_account_line() { [ ! -r "$2" ] || awk -F : -v name="$1" '$1 == name' "$2"; }
 # cv_saved_account NAME: a file that the run which is being undone has kept, in CV_KEPT.
 cv_saved_account() {
   CV_KEPT=$CV_ROOT/runs/${CV_FROM_RUN:-none}/saved/$1
+  # Of a run that is no longer kept, with what is still ours.
+  [ -s "$CV_KEPT" ] || CV_KEPT=$CV_ROOT/kept/${CV_FROM_RUN:-none}/$1
   [ -s "$CV_KEPT" ]
 }
 

@@ -43,6 +43,8 @@ pub struct ItemSpec {
     pub settings: Vec<(String, String)>,
     /// For an opaque item: the objects that later items claim, without its own.
     pub window: Vec<WindowRow>,
+    /// The role that answers for these rows, by number: what they make is recorded as its own.
+    pub owns: Vec<(u32, String)>,
     /// In a rollback: the run that is rolled back, whose saved accounts the steps may need.
     pub from_run: Option<String>,
 }
@@ -86,6 +88,9 @@ impl ItemSpec {
         }
         let _infallible = writeln!(script, "CV_ROWS={}", quote(&self.table()));
         let _infallible = writeln!(script, "CV_WINDOW={}", quote(&self.window_table()));
+        let owns: Vec<String> =
+            self.owns.iter().map(|(seq, role)| format!("{seq}\t{}", encode_field(role))).collect();
+        let _infallible = writeln!(script, "CV_OWNS={}", quote(&owns.join("\n")));
         script.push_str("cv_item_begin </dev/null\n");
         for (n, step) in self.steps.iter().enumerate() {
             let input = match &step.stdin {

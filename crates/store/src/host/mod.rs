@@ -5,9 +5,11 @@
 //! functions and needs no `converge`.
 
 mod item;
+mod owned;
 mod record;
 
 pub use item::{ItemRun, ItemSpec, Piece, Reading, Row, WindowRow, adopt_script};
+pub use owned::{Owned, OwnedRecords, Scope, disown_script, owned_script, parse_owned};
 pub use record::{RecordError, RunRecord, SavedChange, SavedOutcome, parse_records};
 
 use converge_resource::{Content, Digest, encode_field, quote};
@@ -23,7 +25,8 @@ pub const UNFIT: i32 = 76;
 
 /// All shell functions of objects and records: the prelude of a session.
 pub fn library() -> String {
-    format!("{}\n{}", converge_objects::shell_library(), include_str!("runtime.sh"))
+    let runtime = [include_str!("runtime.sh"), include_str!("owned.sh")];
+    format!("{}\n{}", converge_objects::shell_library(), runtime.join("\n"))
 }
 
 /// The text of `undo.sh`: constant for one version of this program.
@@ -48,8 +51,39 @@ pub struct RunMeta {
     pub inventory: String,
     /// As for the inventory.
     pub playbook: String,
+    /// What it is for.
+    pub purpose: RunPurpose,
+    /// Whose are the things that it makes.
+    pub scope: Scope,
     /// The runs that this one rolls back.
     pub rolls_back: Vec<String>,
+    /// The addresses of the items that it is about to work on: what is not in the journal in the end was not begun.
+    pub planned: Vec<String>,
+}
+
+/// What a run is for. A later rollback undoes the newest run of purpose [`RunPurpose::Converge`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RunPurpose {
+    /// Towards what is declared.
+    #[default]
+    Converge,
+    /// Back to saved states; of these roles only, when there are some.
+    Rollback(Vec<String>),
+    /// `undo.sh` on the host itself.
+    Undo,
+}
+
+impl RunPurpose {
+    fn line(&self) -> String {
+        match self {
+            Self::Converge => "purpose\tconverge".to_owned(),
+            Self::Undo => "purpose\tundo".to_owned(),
+            Self::Rollback(roles) => {
+                let roles = roles.iter().map(|r| format!("\t{}", encode_field(r)));
+                std::iter::once("purpose\trollback".to_owned()).chain(roles).collect()
+            }
+        }
+    }
 }
 
 /// Takes the host's lock and begins a run. It must be evaluated in the session's own shell (a prelude), which holds
@@ -61,7 +95,11 @@ pub fn open_script(meta: &RunMeta) -> String {
         format!("inventory\t{}", encode_field(&meta.inventory)),
         format!("playbook\t{}", encode_field(&meta.playbook)),
     ];
+    text.push(meta.purpose.line());
+    let Scope { playbook, inventory } = &meta.scope;
+    text.push(format!("scope\t{}\t{}", encode_field(playbook), encode_field(inventory)));
     text.extend(meta.rolls_back.iter().map(|id| format!("undoes\t{id}")));
+    text.extend(meta.planned.iter().map(|address| format!("planned\t{}", encode_field(address))));
     format!("cv_run_open {} {}", quote(&meta.id), quote(&text.join("\n")))
 }
 

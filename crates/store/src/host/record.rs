@@ -1,5 +1,6 @@
 //! The runs that a host has recorded.
 
+use super::RunPurpose;
 use converge_resource::{ObjectId, State, decode_field};
 use std::collections::BTreeMap;
 
@@ -16,6 +17,10 @@ pub struct RunRecord {
     pub inventory: String,
     /// The playbook, as the operator named it.
     pub playbook: String,
+    /// What it was for.
+    pub purpose: RunPurpose,
+    /// The addresses of the items that it was about to work on; none in records of format 1.
+    pub planned: Vec<String>,
     /// The runs that it rolled back.
     pub rolls_back: Vec<String>,
     /// The run that `undo.sh` meant to undo; it is among `rolls_back` too when nothing was left alone.
@@ -76,8 +81,8 @@ impl SavedChange {
 #[error("the records on the host are not understood: {0}")]
 pub struct RecordError(pub String);
 
-/// The format of the records.
-const FORMAT: &str = "1";
+/// The format of the records. The host's functions print it for format 1 too.
+const FORMAT: &str = "2";
 
 /// Reads the output of [`super::list_script`]: all runs, oldest first.
 ///
@@ -120,19 +125,19 @@ fn undone_by(records: &[RunRecord], at: usize) -> Option<String> {
         .and_then(|later| records.get(later).map(|r| r.id.clone()))
 }
 
-struct Reader {
-    record: RunRecord,
+pub(super) struct Reader {
+    pub(super) record: RunRecord,
     places: BTreeMap<u32, usize>,
 }
 
 impl Reader {
-    fn new(id: &str) -> Self {
+    pub(super) fn new(id: &str) -> Self {
         Self { record: RunRecord { id: id.to_owned(), ..RunRecord::default() }, places: BTreeMap::new() }
     }
 
     /// One line of meta or journal; `None` when it is of no known form. Fields that a later version adds at the end of
     /// a line, and meta lines of another name, are passed over.
-    fn take(&mut self, fields: &[&str]) -> Option<()> {
+    pub(super) fn take(&mut self, fields: &[&str]) -> Option<()> {
         match fields {
             ["time", time, ..] => (*time).clone_into(&mut self.record.time),
             ["operator", who, ..] => self.record.operator = decode_field(who)?,
@@ -140,6 +145,14 @@ impl Reader {
             ["playbook", name, ..] => self.record.playbook = decode_field(name)?,
             ["undoes", id, ..] => self.record.rolls_back.push((*id).to_owned()),
             ["attempts", id, ..] => self.record.attempts = Some((*id).to_owned()),
+            ["purpose", "rollback", roles @ ..] => {
+                let roles: Option<Vec<String>> = roles.iter().map(|r| decode_field(r)).collect();
+                self.record.purpose = RunPurpose::Rollback(roles?);
+            }
+            ["purpose", "undo", ..] => self.record.purpose = RunPurpose::Undo,
+            ["planned", address, ..] => self.record.planned.push(decode_field(address)?),
+            // The next run has ended it.
+            ["close", "cut-off", ..] => {}
             ["close", ..] => self.record.finished = true,
             [what @ ("begin" | "moved"), seq, kind, key, before, after, item, flags, ..] => {
                 let seq = seq.parse().ok()?;
@@ -182,6 +195,6 @@ impl Reader {
     }
 }
 
-fn clip(line: &str) -> String {
+pub(super) fn clip(line: &str) -> String {
     line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(100).collect()
 }

@@ -1,9 +1,12 @@
 # --- the records on the host ---
 #
-# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved}, blobs/SHA256, debs, started, ran, undo.sh
-# Journal and meta are lines of fields separated by tabs; texts are encoded words.
+# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved}, owned, kept/ID, blobs/SHA256, debs, started,
+# ran, undo.sh. Journal and meta are lines of fields separated by tabs; texts are encoded words.
 
-CV_FORMAT=1
+CV_FORMAT=2
+
+# cv_format_known VERSION: format 1 is read too; it has no purposes and no `owned`.
+cv_format_known() { [ "$1" = "$CV_FORMAT" ] || [ "$1" = 1 ]; }
 
 # The directory of the present run, in CV_DIR.
 cv_run_dir() { CV_DIR=$CV_ROOT/runs/$CV_RUN; }
@@ -45,21 +48,31 @@ cv_run_fit() (
   if [ -e "$CV_ROOT/version" ]; then
     version=
     read -r version <"$CV_ROOT/version"
-    [ "$version" = "$CV_FORMAT" ] || {
+    cv_format_known "$version" || {
       cv_say "$CV_ROOT has records of format '$version', this converge writes format $CV_FORMAT: use the converge that wrote them"
       return 1
     }
-  else
-    cv_write_record "$CV_ROOT/version" "$CV_FORMAT" || return 1
   fi
   : >>"$CV_ROOT/lock"
 )
 
 cv_run_holder() (
-  cv_h_run= cv_h_who= cv_h_since=
+  cv_h_run= cv_h_who= cv_h_since= cv_h_by=
   IFS=$CV_TAB read -r cv_h_run cv_h_who cv_h_since <"$CV_ROOT/lock"
-  cv_dec_to "${cv_h_who:-somebody}"
-  cv_say "locked by run ${cv_h_run:-?} of $CV_DEC since ${cv_h_since:-?}: it is still at work, or a step of it is"
+  for cv_h_fd in /proc/[0-9]*/fd/9; do
+    [ "$(readlink "$cv_h_fd" 2>/dev/null)" = "$CV_ROOT/lock" ] || continue
+    cv_h_pid=${cv_h_fd#/proc/} cv_h_name=
+    cv_h_pid=${cv_h_pid%%/*}
+    read -r cv_h_name 2>/dev/null <"/proc/$cv_h_pid/comm"
+    cv_h_by="$cv_h_by, process $cv_h_pid${cv_h_name:+ ($cv_h_name)}"
+  done
+  cv_h_by=${cv_h_by#, }
+  if [ -n "$cv_h_run" ]; then
+    cv_dec_to "$cv_h_who"
+    cv_say "locked by run $cv_h_run of $CV_DEC since $cv_h_since: it is still at work, or a step of it is${cv_h_by:+; held by $cv_h_by}"
+  else
+    cv_say "locked, with no record of a run: one is just beginning, or a step of one that has ended goes on${cv_h_by:+; held by $cv_h_by}"
+  fi
 )
 
 cv_run_begin() (
@@ -74,6 +87,7 @@ cv_run_begin() (
   who=$(printf '%s\n' "$1" | sed -n "s/^operator$CV_TAB//p")
   since=$(printf '%s\n' "$1" | sed -n "s/^time$CV_TAB//p")
   printf '%s\t%s\t%s\n' "$CV_RUN" "${who:-\\}" "${since:-?}" >"$CV_ROOT/lock"
+  cv_run_settle || return 1
   if [ ! -e "$dir/meta" ]; then
     printf 'version\t%s\nid\t%s\n%s\nopened\t%s\n' "$CV_FORMAT" "$CV_RUN" "$1" "$(date +%s)" >"$dir/meta" || {
       cv_say "cannot write the records of this run to $CV_ROOT: is the disk full?"
@@ -82,6 +96,37 @@ cv_run_begin() (
   fi
   [ ! -e "$CV_POLICY" ] || cv_policy_clean
   return 0
+)
+
+# cv_run_settle: brings older records to the present format, ends runs that were cut off, and takes what they made into
+# the record of what is ours. The lock is held: nobody is at work.
+cv_run_settle() (
+  version=
+  [ ! -e "$CV_ROOT/version" ] || read -r version <"$CV_ROOT/version"
+  if [ "$version" != "$CV_FORMAT" ]; then
+    # What a run of format 1 made has no owner: it is not taken in.
+    cv_write_record "$CV_ROOT/version" "$CV_FORMAT" || return 1
+  fi
+  open=
+  for run in "$CV_ROOT/runs"/*; do
+    if [ -e "$run/journal" ] && [ "$run" != "$CV_DIR" ] && ! grep -q "^close$CV_TAB" "$run/journal"; then
+      run=${run##*/}
+      cv_journal_of "$run" >"$CV_ROOT/runs/$run/journal.new" &&
+        printf 'close\tcut-off\t%s\n' "$(date +%s)" >>"$CV_ROOT/runs/$run/journal.new" &&
+        mv -f "$CV_ROOT/runs/$run/journal.new" "$CV_ROOT/runs/$run/journal" || {
+        cv_say "cannot write to $CV_ROOT: is the disk full?"
+        return 1
+      }
+      rm -rf "$CV_ROOT/runs/$run/stop" "$CV_ROOT/runs/$run/moved" "$CV_ROOT/runs/$run/stage"
+      open=yes
+    fi
+  done
+  if [ -n "$open" ] || [ -e "$CV_DIR/journal" ]; then
+    cv_owned_write "$CV_RUN" || {
+      cv_say "cannot write $CV_ROOT/owned: is the disk full?"
+      return 1
+    }
+  fi
 )
 
 # cv_run_close RESULT: ends the run, drops what is too old, gives the lock back. In the session's own shell.
@@ -104,7 +149,8 @@ cv_run_end() (
     return 0
   fi
   printf 'close\t%s\t%s\n' "$1" "$(date +%s)" >>"$dir/journal" || return 1
-  cv_retain
+  # A journal that is not in the record of what is ours must stay.
+  cv_owned_write && cv_retain
 )
 
 # Keeps 10 runs, 30 days, 1 GiB; the present run and the newest good one always.
@@ -119,7 +165,7 @@ cv_retain() (
   for run; do
     case "$# $old" in *" ./$run/meta "*) drop=yes ;; *) drop= ;; esac
     [ $# -le "${CV_KEEP_RUNS:-10}" ] || drop=yes
-    if [ -n "$drop" ] && [ "$run" != "$good" ] && [ "$run" != "$CV_RUN" ]; then rm -rf "./$run"; fi
+    if [ -n "$drop" ] && [ "$run" != "$good" ] && [ "$run" != "$CV_RUN" ]; then cv_run_drop "$run"; fi
     shift
   done
   cv_drop_unnamed
@@ -127,25 +173,45 @@ cv_retain() (
     size=$(du -sk "$CV_ROOT" | cut -f1)
     [ "$size" -gt "${CV_KEEP_KB:-1048576}" ] || break
     if [ "$run" != "$good" ] && [ "$run" != "$CV_RUN" ]; then
-      rm -rf "./$run"
+      cv_run_drop "$run"
       cv_drop_unnamed
     fi
   done
 )
 
-# Drops content that no journal names.
+# cv_run_drop RUN: drops a run; the accounts that it keeps of what is ours stay.
+cv_run_drop() {
+  if [ -d "$CV_ROOT/runs/$1/saved" ] && cv_owned_accounts "$1"; then
+    mkdir -p "$CV_ROOT/kept" && rm -rf "${CV_ROOT:?}/kept/$1" && mv "$CV_ROOT/runs/$1/saved" "$CV_ROOT/kept/$1" || return 1
+  fi
+  rm -rf "${CV_ROOT:?}/runs/$1"
+}
+
+# cv_owned_accounts RUN: whether it was the first to change an account that is ours.
+cv_owned_accounts() {
+  awk -F '\t' -v run="$1" '$1 == "own" && ($2 == "user" || $2 == "group") && $9 == run && $10 != "absent" { found = 1 } END { exit !found }' \
+    "$CV_ROOT/owned" 2>/dev/null
+}
+
+# Drops content that neither a journal nor the record of what is ours names.
 cv_drop_unnamed() (
-  names=$(cat "$CV_ROOT"/runs/*/journal 2>/dev/null | grep -o '[0-9a-f]\{64\}' | sort -u)
+  names=$(cat "$CV_ROOT"/runs/*/journal "$CV_ROOT/owned" 2>/dev/null | grep -o '[0-9a-f]\{64\}' | sort -u)
   for blob in "$CV_ROOT/blobs"/*; do
     case "$CV_NL$names$CV_NL" in *"$CV_NL${blob##*/}$CV_NL"*) ;; *) rm -f "$blob" ;; esac
   done
   rm -f "$CV_ROOT/blobs"/.*.new
+  for kept in "$CV_ROOT/kept"/*; do
+    [ ! -d "$kept" ] || cv_owned_accounts "${kept##*/}" || rm -rf "$kept"
+  done
   [ -d "$CV_ROOT/debs" ] || return 0
   for deb in "$CV_ROOT/debs"/*.deb; do
     name=${deb##*/}
     version=${name#*_}
     version=$(printf %s "${version%_*}" | sed 's/%3a/:/g')
-    cat "$CV_ROOT"/runs/*/journal 2>/dev/null | grep -qF "${CV_TAB}package$CV_TAB${name%%_*}${CV_TAB}present $version " || rm -f "$deb"
+    cat "$CV_ROOT"/runs/*/journal 2>/dev/null | grep -qF "${CV_TAB}package$CV_TAB${name%%_*}${CV_TAB}present $version " ||
+      awk -F '\t' -v name="${name%%_*}" -v line="present $version " \
+        '$1 == "own" && $2 == "package" && $3 == name && index($10, line) == 1 { found = 1 } END { exit !found }' "$CV_ROOT/owned" 2>/dev/null ||
+      rm -f "$deb"
   done
 )
 
@@ -223,7 +289,7 @@ cv_same() {
 }
 
 # cv_item_begin: before an item's steps. Reads CV_RUN, CV_TOKEN, CV_ITEM (encoded address), CV_FLAGS, CV_ROWS (rows
-# SEQ KIND KEY BEFORE AFTER) and CV_WINDOW (rows SEQ KIND KEY EXPECTED EXPECTED). Checks every row against the host,
+# SEQ KIND KEY BEFORE AFTER), CV_OWNS (rows SEQ ROLE: what the role answers for) and CV_WINDOW (rows SEQ KIND KEY EXPECTED EXPECTED). Checks every row against the host,
 # saves what the changes replace, and writes the journal, all before the first change. It ends the item's shell with
 # 70 when an object is not as planned, 71 when it cannot save, 74 when an earlier item moved what was planned on.
 cv_item_begin() {
@@ -277,6 +343,7 @@ cv_item_begin() {
       ;;
     esac
   done
+  for cv_i_row in ${CV_OWNS:-}; do cv_i_text="${cv_i_text}owns$CV_TAB$cv_i_row$CV_NL"; done
   cv_journal "$cv_i_text" sync || {
     cv_enc_to "the journal in $CV_ROOT cannot be written: is the disk full?"
     cv_tell unsaveable - "$CV_ENC"
@@ -386,7 +453,7 @@ cv_runs() (
   if [ -e "$CV_ROOT/version" ]; then
     version=
     read -r version <"$CV_ROOT/version"
-    [ "$version" = "$CV_FORMAT" ] || {
+    cv_format_known "$version" || {
       cv_say "$CV_ROOT has records of format '$version', this converge reads format $CV_FORMAT"
       return 1
     }

@@ -7,6 +7,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+mod owned;
+
 /// A machine: a directory for its records, one for its files, and the shell that it has.
 struct Host {
     dir: tempfile::TempDir,
@@ -432,17 +434,17 @@ fn a_run_that_was_cut_off_is_unknown_and_can_be_undone() {
 
 #[test]
 fn records_of_other_programs_are_refused() {
-    assert!(parse_records("converge\t2\n").unwrap_err().0.contains("format 2"));
-    assert!(parse_records("converge\t1\nbegin\t1\n").is_err());
-    assert!(parse_records("converge\t1\nrun\tx\nbegin\tone\tpath\t/a\tabsent\tabsent\ti\t-\n").is_err());
-    assert!(parse_records("converge\t1\nrun\tx\ndone\t7\tabsent\n").is_err());
-    assert_eq!(parse_records("converge\t1\n").unwrap(), []);
+    assert!(parse_records("converge\t3\n").unwrap_err().0.contains("format 2"));
+    assert!(parse_records("converge\t2\nbegin\t1\n").is_err());
+    assert!(parse_records("converge\t2\nrun\tx\nbegin\tone\tpath\t/a\tabsent\tabsent\ti\t-\n").is_err());
+    assert!(parse_records("converge\t2\nrun\tx\ndone\t7\tabsent\n").is_err());
+    assert_eq!(parse_records("converge\t2\n").unwrap(), []);
 }
 
 #[test]
 fn a_rollback_that_was_rolled_back_counts_no_more() {
     let run = |id: &str, undoes: &str| format!("run\t{id}\nundoes\t{undoes}\n");
-    let text = format!("converge\t1\nrun\ta\n{}{}", run("b", "a"), run("c", "b"));
+    let text = format!("converge\t2\nrun\ta\n{}{}", run("b", "a"), run("c", "b"));
     let records = parse_records(&text).unwrap();
     let by: Vec<_> = records.iter().map(|r| r.rolled_back_by.as_deref()).collect();
     assert_eq!(by, [None, Some("c"), None]);

@@ -29,7 +29,7 @@ cv_undo_candidates() {
   for cv_u_run in "$CV_ROOT/runs"/*; do
     [ -e "$cv_u_run/journal" ] || continue
     # A run that undid, or tried to, is undone only by name.
-    grep -q "^undoes$CV_TAB\|^attempts$CV_TAB" "$cv_u_run/meta" && continue
+    grep -q "^undoes$CV_TAB\|^attempts$CV_TAB\|^purpose${CV_TAB}rollback" "$cv_u_run/meta" && continue
     grep -q "^begin$CV_TAB" "$cv_u_run/journal" || continue
     cv_undone "${cv_u_run##*/}" || printf '%s\n' "${cv_u_run##*/}"
   done
@@ -203,14 +203,14 @@ cv_undo_main() {
   for cv_u_run in "$CV_ROOT/runs"/*; do
     cv_u_run=${cv_u_run##*/}
     if [ -n "$cv_u_past" ] && [ -e "$CV_ROOT/runs/$cv_u_run/journal" ] && ! cv_undone "$cv_u_run" &&
-      ! grep -q "^undoes$CV_TAB\|^attempts$CV_TAB" "$CV_ROOT/runs/$cv_u_run/meta"; then
+      ! grep -q "^undoes$CV_TAB\|^attempts$CV_TAB\|^purpose${CV_TAB}rollback" "$CV_ROOT/runs/$cv_u_run/meta"; then
       later="$later $cv_u_run"
     fi
     [ "$cv_u_run" != "$target" ] || cv_u_past=yes
   done
   cv_enc_to "$(id -un)@$(uname -n)"
   # The run that undoes says so only when all went well: else it can be tried again.
-  cv_run_open "$(cv_undo_id)" "time$CV_TAB$(date -u +%Y-%m-%dT%H:%M:%SZ)${CV_NL}operator$CV_TAB$CV_ENC${CV_NL}attempts$CV_TAB$target" || return $?
+  cv_run_open "$(cv_undo_id)" "time$CV_TAB$(date -u +%Y-%m-%dT%H:%M:%SZ)${CV_NL}operator$CV_TAB$CV_ENC${CV_NL}purpose${CV_TAB}undo${CV_NL}attempts$CV_TAB$target" || return $?
   CV_FROM_RUN=$target CV_TOKEN=undo CV_FLAGS=- CV_WINDOW= CV_ROWS= CV_ITEM=undo.sh cv_u_item= cv_u_seq=0
   printf 'undoing run %s as run %s\n' "$target" "$CV_RUN"
   cv_u_rows=$(cv_undo_rows "$target")
