@@ -98,7 +98,9 @@ impl Engine {
 }
 
 fn has_work(plan: &HostPlan) -> bool {
-    plan.items.iter().any(|i| i.is_pending() || matches!(i.outcome, Outcome::Adopt(_)))
+    let cut_off = plan.ours.cut_off.as_ref().is_some_and(|c| !c.busy);
+    // A run that was cut off is ended by the next one, even if that finds nothing to do.
+    cut_off || plan.items.iter().any(|i| i.is_pending() || matches!(i.outcome, Outcome::Adopt(_)))
 }
 
 fn out_of_it(host: String, lost: LostHost) -> HostApply {

@@ -1,13 +1,15 @@
 //! The engine: one project, its hosts, and the sessions that stay open from the plan to the apply.
 
 use crate::facts::{FACT_GROUPS, Groups};
-use crate::observe::observe;
+use crate::observe::{Beside, observe, observe_beside};
+use crate::ownership::Declares;
 use crate::project::{HostSource, Part, one_line, role_graph, shown};
 use crate::{Event, EventSink, FleetPlan, HostAnswer, HostEntry, HostResult, LostHost, Options, Purpose};
 use converge_model::inventory::Connection;
 use converge_model::{Facts, Needs, Project};
 use converge_planner::{Folded, History, HostPlan, Knowledge, Outcome, Outputs, RoleGraph, Summary, fold};
 use converge_ssh::{Batch, Item, Session, Shell, ShellError};
+use converge_store::host::OwnedRecords;
 use converge_syntax::{Diagnostics, Span};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -82,6 +84,15 @@ impl Link {
             (known, facts) => *known = Some((facts, groups.clone())),
         }
     }
+}
+
+/// What a look at a host came to.
+struct Looked {
+    folded: Folded,
+    known: Knowledge,
+    /// What the host says of former runs, or why that is not understood.
+    records: Option<Result<OwnedRecords, String>>,
+    declares: Declares,
 }
 
 /// Looks, plans, applies, verifies, rolls back.
@@ -192,12 +203,12 @@ impl Engine {
         let begun = Instant::now();
         let result = match self.link(host).await {
             Err(lost) => Err(lost),
-            Ok(link) => self.plan_part(&link, Part::Converge, &History::default(), self.options.diffs).await,
+            Ok(link) => self.plan_with_records(&link).await,
         };
         let result = match result {
-            Ok(folded) => {
-                self.events.send(Event::Planned { host: host.to_owned(), summary: folded.plan.summary() });
-                HostResult::Planned(folded.plan)
+            Ok(plan) => {
+                self.events.send(Event::Planned { host: host.to_owned(), summary: plan.summary() });
+                HostResult::Planned(plan)
             }
             Err(lost) => {
                 self.events.send(Event::Lost { host: host.to_owned(), message: lost.message.clone() });
@@ -205,6 +216,22 @@ impl Engine {
             }
         };
         HostEntry { host: host.to_owned(), result, took: begun.elapsed() }
+    }
+
+    /// Plans what is declared, and what is to become of what no longer is.
+    async fn plan_with_records(&self, link: &Link) -> Result<HostPlan, LostHost> {
+        let looked =
+            self.look_and_plan(link, Part::Converge, &History::default(), self.options.diffs, true).await?;
+        let mut plan = looked.folded.plan;
+        match looked.records {
+            Some(Ok(records)) => self.own(link, &mut plan, records, &looked.declares, looked.known).await?,
+            Some(Err(message)) => {
+                let message = format!("{}: {message}", link.host);
+                return Err(LostHost { message, help: None, unreachable: false });
+            }
+            None => {}
+        }
+        Ok(plan)
     }
 
     /// Plans a part of the project on one host, asking it as often as it takes.
@@ -215,6 +242,19 @@ impl Engine {
         history: &History,
         diffs: bool,
     ) -> Result<Folded, LostHost> {
+        Ok(self.look_and_plan(link, part, history, diffs, false).await?.folded)
+    }
+
+    /// The same; with `want_records`, what the host says of former runs travels in the first batch.
+    async fn look_and_plan(
+        &self,
+        link: &Link,
+        part: Part,
+        history: &History,
+        diffs: bool,
+        want_records: bool,
+    ) -> Result<Looked, LostHost> {
+        let mut records = None;
         let mut known = Knowledge::default();
         let mut asked_for_diffs = !diffs;
         let needs = self.project.needs(&link.host);
@@ -236,11 +276,17 @@ impl Engine {
             }
             let want_facts = if needs.facts { link.unknown_facts(&groups) } else { None };
             let mut asks = std::mem::take(&mut folded.asks);
-            if asks.is_empty() && want_facts.is_none() {
+            let owned = want_records && records.is_none();
+            if asks.is_empty() && want_facts.is_none() && !owned {
                 if asked_for_diffs || folded.diff_asks.is_empty() {
                     source.refuse_open_lists(&mut folded.plan);
                     source.locate(&mut folded.plan, &folded.outputs);
-                    return Ok(folded);
+                    let narrowed = self.project.is_narrowed();
+                    let declares = match records {
+                        Some(_) => Declares::of(&source, &folded.outputs, narrowed),
+                        None => Declares::default(),
+                    };
+                    return Ok(Looked { folded, known, records, declares });
                 }
                 asked_for_diffs = true;
                 asks = std::mem::take(&mut folded.diff_asks);
@@ -251,9 +297,11 @@ impl Engine {
                     format!("{}: after {ROUNDS} rounds there is still more to ask: {more}", link.host);
                 return Err(LostHost { message, help: None, unreachable: false });
             }
-            let answered = observe(&link.shell, &asks, want_facts.as_ref(), &mut known)
+            let beside = Beside { facts: want_facts.as_ref(), owned };
+            let answered = observe_beside(&link.shell, &asks, beside, &mut known)
                 .await
                 .map_err(|error| link.lost(&error))?;
+            records = answered.owned.or(records);
             if let (Some(facts), Some(groups)) = (answered.facts, &want_facts) {
                 link.learn_facts(facts, groups);
             }
@@ -364,6 +412,10 @@ impl Engine {
         };
         let (connection, _warnings) = Connection::resolve(host, lookup, |node| Ok(node.clone()))?;
         complaints.into_inner().or_value(connection)
+    }
+
+    pub(crate) fn project(&self) -> &Project {
+        &self.project
     }
 
     pub(crate) fn playbook(&self) -> String {

@@ -83,6 +83,11 @@ impl Lane {
         &self.remaining
     }
 
+    /// The address of every item by its number in the latest plan.
+    pub fn addresses(&self) -> &BTreeMap<u32, String> {
+        &self.addresses
+    }
+
     pub fn history(&self) -> &History {
         &self.history
     }
@@ -450,7 +455,7 @@ mod tests {
                     item(2, "a", &[1], changed("/2", "x", "y")),
                 ],
                 base: vec![(object("/2"), State::from_line(base))],
-                contents: BTreeMap::new(),
+                ..HostPlan::default()
             });
             let seen = |s: &str| BTreeMap::from([(object("/2"), State::from_line(s))]);
             l.window(&seen(planned_before), &seen("moved"));

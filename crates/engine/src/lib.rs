@@ -9,6 +9,7 @@ mod gate;
 mod lane;
 mod observe;
 mod options;
+mod ownership;
 mod project;
 mod report;
 mod rollback;

@@ -4,6 +4,7 @@ use crate::facts::Groups;
 use converge_planner::Knowledge;
 use converge_resource::{Answer, AnswerError, Content, Probe, RunAnswer, quote};
 use converge_ssh::{Batch, Item, ItemResult, Outcome, Shell, ShellError, Status, Stderr};
+use converge_store::host::{self, OwnedRecords};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -12,6 +13,9 @@ const NO_CONTENT: i32 = 44;
 
 /// The item number of the facts.
 const FACTS: u32 = 0;
+
+/// The item number of the records of what is ours: beyond all questions.
+const OWNED: u32 = u32::MAX;
 
 /// Bytes of a script's output that are kept.
 const TEXT_LIMIT: usize = 1 << 20;
@@ -22,8 +26,19 @@ enum Asked {
     One(Probe),
 }
 
+/// What is asked beside probes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Beside<'a> {
+    /// Facts, with these groups.
+    pub facts: Option<&'a Groups>,
+    /// The records of what is ours.
+    pub owned: bool,
+}
+
 /// What a round brought.
 pub(crate) struct Round {
+    /// What the host says of former runs, when it was asked; what is wrong with it, when it is not understood.
+    pub owned: Option<Result<OwnedRecords, String>>,
     /// The gathered facts, when they were asked for.
     pub facts: Option<serde_json::Value>,
 }
@@ -35,14 +50,31 @@ pub(crate) async fn observe(
     facts: Option<&Groups>,
     known: &mut Knowledge,
 ) -> Result<Round, ShellError> {
-    let (items, asked) = questions(probes, facts);
+    observe_beside(shell, probes, Beside { facts, owned: false }, known).await
+}
+
+/// The same, with more in the same batch.
+pub(crate) async fn observe_beside(
+    shell: &Shell,
+    probes: &BTreeSet<Probe>,
+    beside: Beside<'_>,
+    known: &mut Knowledge,
+) -> Result<Round, ShellError> {
+    let (mut items, asked) = questions(probes, beside.facts);
+    if beside.owned {
+        items.push(probe_item(OWNED, host::owned_script(), 60));
+    }
     let batch = Batch::of(items);
     let (results, error) = shell.run_to_end(&batch).await?;
     if let Some(error) = error {
         return Err(error);
     }
-    let mut round = Round { facts: None };
+    let mut round = Round { facts: None, owned: None };
     for result in results {
+        if result.id == OWNED {
+            round.owned = Some(owned(&result));
+            continue;
+        }
         match asked.get(&result.id) {
             Some(Asked::Facts(groups)) => {
                 round.facts = Some(crate::facts::parse(&text(&result.output), groups));
@@ -53,6 +85,16 @@ pub(crate) async fn observe(
         }
     }
     Ok(round)
+}
+
+/// What the records say. A host whose records may not be read says nothing.
+fn owned(result: &ItemResult) -> Result<OwnedRecords, String> {
+    match result.outcome {
+        Outcome::Finished { status: Status::Exited(0), .. } if !result.cut => {
+            host::parse_owned(&String::from_utf8_lossy(&result.output)).map_err(|e| e.to_string())
+        }
+        _ => Err(format!("the record of what is ours cannot be read: {}", failure(result))),
+    }
 }
 
 /// Merges probes of one sort into one item each.

@@ -1,5 +1,6 @@
 //! How a run is to be made.
 
+use converge_store::host::Scope;
 use secrecy::SecretString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,14 @@ pub struct Options {
     pub inventory: String,
     /// Read old contents that only a diff needs.
     pub diffs: bool,
+    /// Whose things are on the hosts: playbook and inventory by their absolute paths.
+    pub scope: Scope,
+    /// The same by their paths below the project, for inventories that name their project (`converge_project`).
+    pub in_project: Scope,
+    /// Give back what is no longer declared.
+    pub prune: bool,
+    /// Things by ID (`path:/srv/big`) that may be destroyed though nothing keeps them.
+    pub allow_destroy: Vec<String>,
 }
 
 impl Default for Options {
@@ -31,6 +40,10 @@ impl Default for Options {
             operator: "unknown".to_owned(),
             inventory: String::new(),
             diffs: true,
+            scope: Scope::default(),
+            in_project: Scope::default(),
+            prune: false,
+            allow_destroy: Vec::new(),
         }
     }
 }

@@ -6,10 +6,10 @@ use converge_model::{
 use converge_planner::{
     Conflict, Declared as Item, HostPlan, Outcome, Outputs, Problem, Resolved, RoleEdge, RoleGraph, Source,
 };
-use converge_resource::{Claim, Probe};
+use converge_resource::{Claim, ObjectId, Probe};
 use converge_syntax::{Diagnostic, Diagnostics, Span};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Which items of the roles take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,6 +209,39 @@ impl<'a> HostSource<'a> {
             return resolved;
         }
         Resolved::Ready { resource, params: ready.params, sensitive: ready.sensitive }
+    }
+
+    /// What the roles of this host answer for, selected or not; whether each role was evaluated completely; and the former
+    /// names of roles.
+    pub fn declares(
+        &self,
+        outputs: &Outputs,
+    ) -> (BTreeSet<ObjectId>, BTreeMap<String, bool>, BTreeMap<String, String>) {
+        let registered = registered(outputs);
+        let (mut objects, mut roles, mut renamed) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+        for role in &self.declared.roles {
+            let mut complete = role.complete && role.problems.is_empty();
+            for item in &role.items {
+                let resolved = match role.resolve(item, &registered) {
+                    Resolution::Skipped { .. } => continue,
+                    Resolution::Ready(ready) => self.ready(usize::MAX, item, ready),
+                    Resolution::Unknown { .. } | Resolution::Invalid(_) => {
+                        complete = false;
+                        continue;
+                    }
+                };
+                match resolved {
+                    Resolved::Ready { resource, .. } => {
+                        objects.extend(resource.claims().into_iter().map(|c| c.object));
+                    }
+                    _ => complete = false,
+                }
+            }
+            roles.insert(role.role.name.clone(), complete);
+            let former = role.role.renamed_from.iter().map(|old| old.value.clone());
+            renamed.extend(former.map(|old| (old, role.role.name.clone())));
+        }
+        (objects, roles, renamed)
     }
 
     /// A wrong parameter, with its place.

@@ -29,6 +29,13 @@ pub enum Purpose {
     Converge,
     /// Back to the state before these runs: (host, run id).
     Rollback(Vec<(String, String)>),
+    /// What these roles changed, back to the state before these runs: (host, run id). The runs still count.
+    RollbackOf {
+        /// The roles.
+        roles: Vec<String>,
+        /// The runs.
+        before: Vec<(String, String)>,
+    },
 }
 
 /// One host of a plan.

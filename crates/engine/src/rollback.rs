@@ -5,7 +5,7 @@ use crate::{Event, FleetPlan, HostEntry, HostResult, HostSnapshots, LostHost, Pu
 use converge_planner::{HostPlan, Item, Knowledge, Outcome, PlannedChange, Problem};
 use converge_resource::{Answer, Change, ObjectId, Probe, Reversibility, State};
 use converge_ssh::{Batch, Item as ShellItem, Stderr};
-use converge_store::host::{self, RunRecord, SavedChange};
+use converge_store::host::{self, RunPurpose, RunRecord, SavedChange};
 use converge_syntax::{Diagnostic, Diagnostics};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use std::time::Instant;
 
 /// One object on its way back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Undo {
-    object: ObjectId,
+pub(crate) struct Undo {
+    pub object: ObjectId,
     /// What the runs left; anything else is someone else's.
-    left: State,
+    pub left: State,
     /// Where it was before them.
-    before: State,
+    pub before: State,
     /// The item that changed it last.
-    item: String,
-    sensitive: bool,
+    pub item: String,
+    pub sensitive: bool,
     /// The run whose records hold the state before.
-    run: String,
+    pub run: String,
     /// Why it cannot be undone, when the run itself said so.
-    lost: Option<String>,
+    pub lost: Option<String>,
 }
 
 /// What the changes of these runs, oldest first, come to: newest first, one entry an object.
@@ -45,7 +45,12 @@ fn compose(runs: &[&RunRecord]) -> Vec<Undo> {
         });
     }
     undos.reverse();
-    // What was there only through another object that goes, goes with it: a unit with its file.
+    go_with_what_brought_them(&mut undos);
+    undos
+}
+
+/// What was there only through another object that goes, goes with it: a unit with its file.
+pub(crate) fn go_with_what_brought_them(undos: &mut [Undo]) {
     let object = |id: &ObjectId| converge_objects::object(&id.kind);
     let goes: BTreeSet<ObjectId> = undos
         .iter()
@@ -59,13 +64,13 @@ fn compose(runs: &[&RunRecord]) -> Vec<Undo> {
             undo.before = State::absent();
         }
     }
-    undos
 }
 
 /// The newest run on a host that changed something and is neither a rollback nor rolled back.
 fn newest(records: &[RunRecord]) -> Option<&str> {
     let candidates = records.iter().filter(|r| {
-        r.rolls_back.is_empty()
+        r.purpose == RunPurpose::Converge
+            && r.rolls_back.is_empty()
             && r.attempts.is_none()
             && r.rolled_back_by.is_none()
             && r.changes.iter().any(SavedChange::may_have_happened)
@@ -122,7 +127,11 @@ impl Engine {
             .collect();
         Ok(FleetPlan {
             id: uuid::Uuid::now_v7().to_string(),
-            purpose: Purpose::Rollback(undone),
+            purpose: if roles.is_empty() {
+                Purpose::Rollback(undone)
+            } else {
+                Purpose::RollbackOf { roles: roles.to_vec(), before: undone }
+            },
             created: crate::engine::now(),
             hosts: outcomes.into_iter().map(|(entry, _)| entry).collect(),
             warnings: Vec::new(),
@@ -144,9 +153,7 @@ impl Engine {
                 let runs = start.map(|start| runs_from(&records, start)).unwrap_or_default();
                 let mut undos = compose(&runs);
                 undos.retain(|u| roles.is_empty() || roles.iter().any(|r| role_of(&u.item) == r));
-                // A part of a run that is taken back leaves the rest to be rolled back.
-                let ids =
-                    if roles.is_empty() { runs.iter().map(|r| r.id.clone()).collect() } else { Vec::new() };
+                let ids = runs.iter().map(|r| r.id.clone()).collect();
                 self.plan_undos(&link, undos).await.map(|plan| (plan, ids))
             }
         };
@@ -195,25 +202,11 @@ impl Engine {
                 .map_err(|e| link.lost(&e))?;
         }
         let mut plan = HostPlan { host: link.host.clone(), ..HostPlan::default() };
-        let mut groups: Vec<(String, Vec<Undo>)> = Vec::new();
-        for undo in undos {
-            match groups.last_mut() {
-                Some((item, members)) if *item == undo.item && members.iter().all(|m| m.run == undo.run) => {
-                    members.push(undo);
-                }
-                _ => groups.push((undo.item.clone(), vec![undo])),
-            }
-        }
-        for (address, members) in groups {
+        for (address, members) in by_item(undos) {
             let id = u32::try_from(plan.items.len()).unwrap_or(u32::MAX);
-            plan.items.push(undo_item(id, &address, members, &known));
+            plan.items.push(undo_item(id, &address, members, &known, &self.options().allow_destroy));
         }
-        plan.base = plan
-            .items
-            .iter()
-            .flat_map(|i| &i.claims)
-            .filter_map(|o| known.observed(o).ok().map(|seen| (o.clone(), seen.state)))
-            .collect();
+        plan.base = base_of(&plan, &known);
         if self.options().diffs {
             self.contents_for_diffs(link, &mut plan, &mut known).await?;
         }
@@ -221,7 +214,7 @@ impl Engine {
     }
 
     /// Reads the present and the saved content of files for the diff.
-    async fn contents_for_diffs(
+    pub(crate) async fn contents_for_diffs(
         &self,
         link: &Link,
         plan: &mut HostPlan,
@@ -254,12 +247,60 @@ impl Engine {
     }
 }
 
-fn role_of(address: &str) -> &str {
+/// What one item of one run changed goes back together.
+pub(crate) fn by_item(undos: Vec<Undo>) -> Vec<(String, Vec<Undo>)> {
+    let mut groups: Vec<(String, Vec<Undo>)> = Vec::new();
+    for undo in undos {
+        match groups.last_mut() {
+            Some((item, members)) if *item == undo.item && members.iter().all(|m| m.run == undo.run) => {
+                members.push(undo);
+            }
+            _ => groups.push((undo.item.clone(), vec![undo])),
+        }
+    }
+    groups
+}
+
+/// What the items claim, as it was seen.
+pub(crate) fn base_of(plan: &HostPlan, known: &Knowledge) -> Vec<(ObjectId, State)> {
+    let claims = plan.items.iter().flat_map(|i| &i.claims);
+    claims.filter_map(|o| known.observed(o).ok().map(|seen| (o.clone(), seen.state))).collect()
+}
+
+/// Why the state before cannot be restored.
+pub(crate) fn lost(undo: &Undo) -> Option<String> {
+    let forward = Change { object: undo.object.clone(), from: undo.before.clone(), to: undo.left.clone() };
+    let lost_now = match planned(forward).reversibility {
+        Reversibility::Irreversible(why) => Some(why),
+        Reversibility::Reversible => None,
+    };
+    undo.lost.clone().or(lost_now)
+}
+
+/// Why a change must not be made: it destroys what no snapshot holds, and nobody has allowed that by name.
+pub(crate) fn destroys(change: &Change, allowed: &[String]) -> Option<String> {
+    let id = change.object.to_string();
+    match planned(change.clone()).reversibility {
+        // A command's undo destroys nothing that could be kept.
+        Reversibility::Irreversible(why) if change.object.kind != "command" && !allowed.contains(&id) => {
+            Some(format!("it would be lost for good ({why}): `--allow-destroy {id}` allows it"))
+        }
+        _ => None,
+    }
+}
+
+pub(crate) fn role_of(address: &str) -> &str {
     address.split_once('/').map_or(address, |(role, _)| role)
 }
 
 /// One item of a rollback: all objects that one item of the run changed.
-fn undo_item(id: u32, address: &str, members: Vec<Undo>, known: &Knowledge) -> Item {
+pub(crate) fn undo_item(
+    id: u32,
+    address: &str,
+    members: Vec<Undo>,
+    known: &Knowledge,
+    allow_destroy: &[String],
+) -> Item {
     let mut changes = Vec::new();
     let mut moved = Vec::new();
     let mut lost = Vec::new();
@@ -281,17 +322,16 @@ fn undo_item(id: u32, address: &str, members: Vec<Undo>, known: &Knowledge) -> I
             moved.push(format!("{} was changed by someone else since: it is left as it is", undo.object));
             continue;
         }
-        let forward =
-            Change { object: undo.object.clone(), from: undo.before.clone(), to: undo.left.clone() };
-        let lost_now = match planned(forward).reversibility {
-            Reversibility::Irreversible(why) => Some(why),
-            Reversibility::Reversible => None,
-        };
-        if let Some(why) = undo.lost.or(lost_now) {
+        if let Some(why) = self::lost(&undo) {
             lost.push(format!("{}: {why}", undo.object));
             continue;
         }
-        changes.push(Change { object: undo.object, from: now, to: undo.before });
+        let back = Change { object: undo.object, from: now, to: undo.before };
+        if let Some(why) = destroys(&back, allow_destroy) {
+            moved.push(format!("{}: {why}", back.object));
+            continue;
+        }
+        changes.push(back);
     }
     let mut notes = moved.clone();
     notes.extend(lost.iter().map(|l| format!("cannot be undone: {l}")));
@@ -322,7 +362,7 @@ fn undo_item(id: u32, address: &str, members: Vec<Undo>, known: &Knowledge) -> I
     }
 }
 
-fn planned(change: Change) -> PlannedChange {
+pub(crate) fn planned(change: Change) -> PlannedChange {
     let object = converge_objects::object(&change.object.kind);
     PlannedChange {
         // What a rollback replaces is saved like every change.
@@ -340,10 +380,13 @@ fn list(records: &[RunRecord]) -> Vec<Snapshot> {
             run: r.id.clone(),
             time: r.time.clone(),
             operator: r.operator.clone(),
-            purpose: if r.rolls_back.is_empty() {
-                "converge".to_owned()
-            } else {
-                format!("rollback of {}", r.rolls_back.join(", "))
+            purpose: match &r.purpose {
+                RunPurpose::Undo => format!("undo.sh of {}", r.attempts.as_deref().unwrap_or("a run")),
+                RunPurpose::Rollback(roles) if !roles.is_empty() => {
+                    format!("rollback of {}", roles.join(", "))
+                }
+                _ if r.rolls_back.is_empty() => "converge".to_owned(),
+                _ => format!("rollback of {}", r.rolls_back.join(", ")),
             },
             changes: r.changes.iter().filter(|c| c.may_have_happened()).count(),
             finished: r.finished,

@@ -5,7 +5,7 @@ use crate::{LostHost, Purpose};
 use bytes::Bytes;
 use converge_planner::HostPlan;
 use converge_ssh::{Batch, Item, ShellError};
-use converge_store::host::{self, RunMeta};
+use converge_store::host::{self, RunMeta, RunPurpose};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,11 +18,13 @@ impl Engine {
         purpose: &Purpose,
     ) -> Vec<(String, Result<Arc<Link>, LostHost>)> {
         let opening = plans.iter().map(|plan| async {
-            let rolls_back = match purpose {
-                Purpose::Converge => Vec::new(),
+            let (of, rolls_back) = match purpose {
+                Purpose::Converge => (RunPurpose::Converge, Vec::new()),
                 Purpose::Rollback(runs) => {
-                    runs.iter().filter(|(h, _)| *h == plan.host).map(|(_, id)| id.clone()).collect()
+                    let own = runs.iter().filter(|(h, _)| *h == plan.host).map(|(_, id)| id.clone());
+                    (RunPurpose::Rollback(Vec::new()), own.collect())
                 }
+                Purpose::RollbackOf { roles, .. } => (RunPurpose::Rollback(roles.clone()), Vec::new()),
             };
             let meta = RunMeta {
                 id: run.to_owned(),
@@ -30,7 +32,10 @@ impl Engine {
                 operator: self.options().operator.clone(),
                 inventory: self.options().inventory.clone(),
                 playbook: self.playbook(),
+                purpose: of,
+                scope: self.scope(&plan.host),
                 rolls_back,
+                planned: plan.items.iter().filter(|i| i.is_pending()).map(|i| i.address.clone()).collect(),
             };
             (plan.host.clone(), self.open_run(&plan.host, &meta).await)
         });

@@ -2,8 +2,9 @@
 
 use crate::engine::{Engine, Link};
 use crate::lane::{Lane, element_of};
+use crate::ownership::{carry_over, is_prune};
 use crate::{ItemResult, LostHost, Purpose};
-use converge_planner::{HostPlan, Knowledge, Outcome};
+use converge_planner::{HostPlan, Item, Knowledge, Outcome};
 use converge_resource::{Change, ObjectId, Probe, State};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,7 @@ impl Towards {
     pub fn new(purpose: &Purpose, plan: &HostPlan) -> Self {
         match purpose {
             Purpose::Converge => Self::Declared,
-            Purpose::Rollback(_) => {
+            Purpose::Rollback(_) | Purpose::RollbackOf { .. } => {
                 Self::Saved(plan.items.iter().flat_map(|i| i.changes()).map(|c| c.change.clone()).collect())
             }
         }
@@ -28,28 +29,17 @@ impl Towards {
     /// Plans what is left on a fresh look.
     pub async fn replan(&self, engine: &Engine, link: &Link, lane: &Lane) -> Result<HostPlan, LostHost> {
         match self {
-            Self::Declared => Ok(engine.plan_again(link, lane.history()).await?.plan),
-            Self::Saved(_) => {
-                let objects =
-                    lane.remaining().iter().flat_map(|i| i.changes()).map(|c| c.change.object.clone());
-                let now = look(link, objects.collect()).await?;
-                let mut fresh = HostPlan { host: lane.host.clone(), ..HostPlan::default() };
-                for item in lane.remaining() {
-                    let mut item = item.clone();
-                    if let Outcome::Changed(changes) = &mut item.outcome {
-                        for planned in changes.iter_mut() {
-                            if let Some(state) = now.get(&planned.change.object) {
-                                planned.change.from = state.clone();
-                            }
-                        }
-                        changes.retain(|c| c.change.from != c.change.to);
-                        if changes.is_empty() {
-                            item.outcome = Outcome::Unchanged;
-                        }
-                    }
-                    fresh.items.push(item);
+            Self::Declared => {
+                let mut fresh = engine.plan_again(link, lane.history()).await?.plan;
+                let back: Vec<Item> = lane.remaining().iter().filter(|i| is_prune(i)).cloned().collect();
+                if !back.is_empty() {
+                    carry_over(&mut fresh, seen_again(link, back).await?, lane.addresses());
                 }
                 Ok(fresh)
+            }
+            Self::Saved(_) => {
+                let items = seen_again(link, lane.remaining().to_vec()).await?;
+                Ok(HostPlan { host: lane.host.clone(), items, ..HostPlan::default() })
             }
         }
     }
@@ -74,27 +64,63 @@ impl Towards {
         match self {
             Self::Declared => {
                 let fresh = engine.plan_after(link, &bad).await?;
-                Ok(fresh
+                let given_back: Vec<&Change> = lane
+                    .finished()
+                    .iter()
+                    .filter(|(item, result)| is_prune(item) && *result == ItemResult::Changed)
+                    .flat_map(|(item, _)| item.changes())
+                    .map(|c| &c.change)
+                    .collect();
+                let mut found: Vec<String> = fresh
                     .iter()
                     .filter(|(address, _)| !bad.contains(address) && !bad.contains(element_of(address)))
                     .map(|(a, why)| format!("{a}: {why}"))
-                    .collect())
+                    .collect();
+                if !given_back.is_empty() {
+                    let now = look(link, given_back.iter().map(|c| c.object.clone()).collect()).await?;
+                    found.extend(elsewhere(&now, &given_back));
+                }
+                Ok(found)
             }
             Self::Saved(changes) => {
                 let now = look(link, rolled_back.iter().cloned().collect()).await?;
-                // The last change of an object says where it should be.
-                let wanted: BTreeMap<&ObjectId, &State> =
-                    changes.iter().map(|c| (&c.object, &c.to)).collect();
-                Ok(now
-                    .iter()
-                    .filter_map(|(object, state)| {
-                        let to = wanted.get(object)?;
-                        (*to != state).then(|| format!("{object} is `{state}`, not `{to}`"))
-                    })
-                    .collect())
+                Ok(elsewhere(&now, &changes.iter().collect::<Vec<_>>()))
             }
         }
     }
+}
+
+/// What is not where the last of these changes should have brought it.
+fn elsewhere(now: &BTreeMap<ObjectId, State>, changes: &[&Change]) -> Vec<String> {
+    let wanted: BTreeMap<&ObjectId, &State> = changes.iter().map(|c| (&c.object, &c.to)).collect();
+    now.iter()
+        .filter_map(|(object, state)| {
+            let to = wanted.get(object)?;
+            (*to != state).then(|| format!("{object} is `{state}`, not `{to}`"))
+        })
+        .collect()
+}
+
+/// Items on their way back, planned on what the host shows now.
+async fn seen_again(link: &Link, items: Vec<Item>) -> Result<Vec<Item>, LostHost> {
+    let objects = items.iter().flat_map(Item::changes).map(|c| c.change.object.clone());
+    let now = look(link, objects.collect()).await?;
+    let mut fresh = Vec::new();
+    for mut item in items {
+        if let Outcome::Changed(changes) = &mut item.outcome {
+            for planned in changes.iter_mut() {
+                if let Some(state) = now.get(&planned.change.object) {
+                    planned.change.from = state.clone();
+                }
+            }
+            changes.retain(|c| c.change.from != c.change.to);
+            if changes.is_empty() {
+                item.outcome = Outcome::Unchanged;
+            }
+        }
+        fresh.push(item);
+    }
+    Ok(fresh)
 }
 
 /// The present states of these objects.

@@ -6,7 +6,9 @@ use bytes::Bytes;
 use converge_planner::{Item, Outcome};
 use converge_resource::{Change, Digest, ObjectId, State};
 use converge_ssh::Status;
-use converge_store::host::{ItemSpec, Piece, Reading as HostReading, Row, WindowRow, adopt_script};
+use converge_store::host::{
+    ItemSpec, Piece, Reading as HostReading, Row, WindowRow, adopt_script, disown_script,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,8 +50,13 @@ impl Work {
             ..ItemSpec::default()
         };
         if let Outcome::Adopt(changes) = &item.outcome {
-            let script: Vec<String> = changes.iter().map(|c| adopt_script(&c.object, &c.to)).collect();
-            let piece = Piece { script: script.join(" && "), stdin: None, timeout: 60 };
+            let one = |c: &Change| match crate::ownership::is_prune(item) {
+                true => disown_script(&c.object),
+                false => adopt_script(&c.object, &c.to),
+            };
+            let script: Vec<String> = changes.iter().map(one).collect();
+            let script = format!("CV_RUN={}; {}", converge_resource::quote(run), script.join(" && "));
+            let piece = Piece { script, stdin: None, timeout: 60 };
             return Ok(Self {
                 item: item.clone(),
                 spec: Arc::new(spec),
@@ -59,6 +66,11 @@ impl Work {
         let changes: Vec<&Change> = item.changes().iter().map(|c| &c.change).collect();
         spec.rows = changes.iter().map(|c| Row { seq: number(), change: (*c).clone() }).collect();
         spec.steps = steps(&changes)?;
+        // What gives something back makes nothing its own.
+        if !crate::ownership::is_prune(item) && item.kind != "rollback" {
+            let own = spec.rows.iter().filter(|r| item.claims.contains(&r.change.object));
+            spec.owns = own.map(|r| (r.seq, item.role.clone())).collect();
+        }
         if item.changes().iter().any(|c| c.opaque) {
             let watched = lane.claimed_after(item.id);
             let own = |object: &ObjectId| changes.iter().any(|c| c.object == *object);

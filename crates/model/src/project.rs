@@ -140,6 +140,11 @@ impl Project {
         &self.0.playbook
     }
 
+    /// Is the run narrowed to some roles or tags?
+    pub fn is_narrowed(&self) -> bool {
+        !self.0.only_roles.is_empty() || !self.0.filter.is_empty()
+    }
+
     /// The kinds that it was checked against.
     pub fn catalog(&self) -> &KindCatalog {
         &self.0.catalog

@@ -12,7 +12,8 @@ use crate::input::Input;
 use crate::item::{Item, Section, read_items};
 use crate::scope::MAGIC;
 
-const KEYS: [&str; 7] = ["summary", "scope", "requires", "inputs", "check", "resources", "verify"];
+const KEYS: [&str; 8] =
+    ["summary", "scope", "renamed_from", "requires", "inputs", "check", "resources", "verify"];
 
 /// A role as its file declares it.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct Role {
     pub span: Span,
     /// One line that says what it is for.
     pub summary: Option<String>,
+    /// What it was called before: things that were made under these names are its own.
+    pub renamed_from: Vec<Spanned<String>>,
     /// Roles that come first, with the place of each name.
     pub requires: Vec<Spanned<String>>,
     /// Its typed inputs, in the order of the file.
@@ -90,6 +93,7 @@ impl Role {
             dir: dir.to_owned(),
             span,
             summary: string(&node, "summary", diags).map(|summary| summary.value),
+            renamed_from: strings(&node, "renamed_from", diags),
             requires,
             inputs,
             check: take(Section::Check),

@@ -10,6 +10,11 @@ pub struct TagFilter {
 }
 
 impl TagFilter {
+    /// Does it leave everything as it is?
+    pub fn is_empty(&self) -> bool {
+        self.only.is_empty() && self.skip.is_empty()
+    }
+
     /// Does an item with these tags (those of its role's use included) take part?
     ///
     /// The names `all`, `tagged`, `untagged`, `always` and `never` mean what they mean in Ansible.

@@ -8,6 +8,7 @@ mod conflict;
 mod fold;
 mod graph;
 mod knowledge;
+mod ours;
 mod plan;
 mod virtual_host;
 
@@ -15,5 +16,6 @@ pub use conflict::Conflict;
 pub use fold::{Declared, Folded, History, Outputs, Resolved, Source, fold};
 pub use graph::{Cycle, RoleEdge, RoleGraph};
 pub use knowledge::Knowledge;
+pub use ours::{CutOff, Fate, Ours, Undeclared};
 pub use plan::{HostPlan, Item, Outcome, PlannedChange, Problem, Summary};
 pub use virtual_host::VirtualHost;

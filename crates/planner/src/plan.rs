@@ -1,5 +1,6 @@
 //! The plan: what would happen on each host, item by item.
 
+use crate::Ours;
 use converge_resource::{Change, Content, Digest, ObjectId, Reversibility, State, Wait};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,6 +14,9 @@ pub struct HostPlan {
     pub items: Vec<Item>,
     /// Every object that an item claims, as it was seen.
     pub base: Vec<(ObjectId, State)>,
+    /// What former runs left here.
+    #[serde(default)]
+    pub ours: Ours,
     /// Content that changes name: the new bytes, and the old ones where a diff needs them (never a secret's).
     #[serde(skip)]
     pub contents: BTreeMap<Digest, Content>,

@@ -434,7 +434,7 @@ fn a_run_that_was_cut_off_is_unknown_and_can_be_undone() {
 
 #[test]
 fn records_of_other_programs_are_refused() {
-    assert!(parse_records("converge\t3\n").unwrap_err().0.contains("format 2"));
+    assert!(parse_records("converge\t3\n").unwrap_err().0.contains("format 3"));
     assert!(parse_records("converge\t2\nbegin\t1\n").is_err());
     assert!(parse_records("converge\t2\nrun\tx\nbegin\tone\tpath\t/a\tabsent\tabsent\ti\t-\n").is_err());
     assert!(parse_records("converge\t2\nrun\tx\ndone\t7\tabsent\n").is_err());

@@ -1,0 +1,418 @@
+//! What is ours on a host and no longer declared, and the way back to what was there before us.
+//!
+//! A thing counts as no longer declared when no item of any role claims it and every role that made it was evaluated
+//! completely for that host. Whatever is not known for sure leaves it alone.
+
+use crate::engine::{Engine, Link};
+use crate::project::HostSource;
+use crate::rollback::{Undo, go_with_what_brought_them, undo_item};
+use crate::{LostHost, Options};
+use converge_planner::{CutOff, Fate, HostPlan, Item, Knowledge, Outcome, Undeclared};
+use converge_resource::{Change, ObjectId, Probe, RunAnswer, quote};
+use converge_store::host::{Owned, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Scope};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The kind of the items that give something back.
+pub(crate) const PRUNE: &str = "prune";
+
+/// What the project declares for a host, whatever the run is narrowed to.
+#[derive(Debug, Default)]
+pub(crate) struct Declares {
+    /// What some item answers for.
+    pub objects: BTreeSet<ObjectId>,
+    /// The host's roles, and whether each was evaluated completely.
+    pub roles: BTreeMap<String, bool>,
+    /// Former names of roles.
+    pub renamed: BTreeMap<String, String>,
+    /// True when the run is narrowed to some roles or tags: roles that are gone were not looked for.
+    pub narrowed: bool,
+}
+
+impl Declares {
+    /// Reads the items of a host.
+    pub fn of(source: &HostSource<'_>, outputs: &converge_planner::Outputs, narrowed: bool) -> Self {
+        let (objects, roles, renamed) = source.declares(outputs);
+        Self { objects, roles, renamed, narrowed }
+    }
+
+    fn name<'a>(&'a self, role: &'a str) -> &'a str {
+        self.renamed.get(role).map_or(role, String::as_str)
+    }
+
+    /// Whether it is known for sure that this role does not want the thing.
+    fn surely_without(&self, role: &str) -> bool {
+        self.roles.get(self.name(role)).copied().unwrap_or(!self.narrowed)
+    }
+}
+
+/// The things of this scope that are no longer declared, in the order in which they became ours.
+fn undeclared<'a>(things: &'a [Owned], scope: &Scope, declares: &Declares) -> Vec<&'a Owned> {
+    things
+        .iter()
+        .filter(|t| !t.by_product && t.scope == *scope && !declares.objects.contains(&t.object))
+        .filter(|t| t.roles.iter().all(|r| declares.surely_without(r)))
+        .collect()
+}
+
+/// Packages that came with these and that nothing else would need.
+fn companions<'a>(things: &'a [Owned], going: &[&Owned], orphans: &BTreeSet<String>) -> Vec<&'a Owned> {
+    let with = |t: &&Owned| {
+        t.by_product
+            && t.object.kind == "package"
+            && t.before.is_absent()
+            && orphans.contains(&t.object.key)
+            && going.iter().any(|g| g.object.kind == "package" && g.item == t.item && g.scope == t.scope)
+    };
+    things.iter().filter(with).collect()
+}
+
+/// Asks apt what would go with these packages; `None` when none of them is a package.
+fn orphans_probe(going: &[&Owned]) -> Option<Probe> {
+    let names: Vec<String> =
+        going.iter().filter(|t| t.object.kind == "package").map(|t| quote(&t.object.key)).collect();
+    (!names.is_empty()).then(|| {
+        Probe::run(format!(
+            "for p in {}; do dpkg-query -s -- \"$p\" >/dev/null 2>&1 && set -- \"$@\" \"$p\"; done; [ $# -gt 0 ] || exit 0; \
+             apt-get -s -q -o Debug::NoLocking=1 --auto-remove purge -- \"$@\" </dev/null",
+            names.join(" ")
+        ))
+    })
+}
+
+fn orphans(answer: &RunAnswer) -> BTreeSet<String> {
+    let name = |line: &str| {
+        let mut words = line.split(' ');
+        matches!(words.next(), Some("Purg" | "Remv")).then(|| words.next().map(str::to_owned)).flatten()
+    };
+    answer.stdout.lines().filter_map(name).collect()
+}
+
+fn undo_of(thing: &Owned, known: &Knowledge) -> Undo {
+    let mut left = thing.left.clone();
+    // A package that was not there before us is ours in any version: updates come by themselves.
+    if thing.object.kind == "package"
+        && thing.before.is_absent()
+        && let Ok(seen) = known.observed(&thing.object)
+        && seen.state.line().starts_with("present ")
+        && left.line().starts_with("present ")
+    {
+        left = seen.state;
+    }
+    Undo {
+        object: thing.object.clone(),
+        left,
+        before: thing.before.clone(),
+        item: thing.item.clone(),
+        sensitive: thing.sensitive,
+        run: thing.run.clone(),
+        lost: thing.unsaved.clone(),
+    }
+}
+
+impl Engine {
+    /// Adds to a plan what the host's records say: what is no longer declared, how it would go, and a run that did not end.
+    pub(crate) async fn own(
+        &self,
+        link: &Link,
+        plan: &mut HostPlan,
+        records: OwnedRecords,
+        declares: &Declares,
+        mut known: Knowledge,
+    ) -> Result<(), LostHost> {
+        let scope = self.scope(&link.host);
+        let going = undeclared(&records.things, &scope, declares);
+        plan.ours.owned = records.things.iter().filter(|t| !t.by_product && t.scope == scope).count();
+        let prune = self.options().prune;
+        let mut probes: BTreeSet<Probe> =
+            going.iter().map(|t| Probe::Object(t.object.clone())).chain(open_probes(&records)).collect();
+        let apt = orphans_probe(&going).filter(|_| prune);
+        if apt.is_some() {
+            let with = records.things.iter().filter(|t| t.by_product && t.object.kind == "package");
+            probes.extend(with.map(|t| Probe::Object(t.object.clone())));
+        }
+        probes.extend(apt.clone());
+        probes.retain(|p| !known.knows(p));
+        if !probes.is_empty() {
+            let asked = crate::observe::observe(&link.shell, &probes, None, &mut known).await;
+            asked.map_err(|e| link.lost(&e))?;
+        }
+        plan.ours.cut_off = records.cut_off.as_ref().map(|run| cut_off(run, records.busy, &known));
+        let with = match apt.as_ref().and_then(|probe| known.answer(probe)) {
+            Some(converge_resource::Answer::Run(answer)) => {
+                companions(&records.things, &going, &orphans(answer))
+            }
+            _ => Vec::new(),
+        };
+        let leaving: BTreeSet<&ObjectId> = going.iter().chain(&with).map(|t| &t.object).collect();
+        // In the order of the records, the last first.
+        let leaving = records.things.iter().rev().filter(|t| leaving.contains(&t.object));
+        let mut undos: Vec<Undo> = leaving.map(|t| undo_of(t, &known)).collect();
+        go_with_what_brought_them(&mut undos);
+        let since: BTreeMap<&ObjectId, &Owned> = going.iter().map(|t| (&t.object, *t)).collect();
+        plan.ours.undeclared = undos
+            .iter()
+            .filter_map(|undo| {
+                let thing = since.get(&undo.object)?;
+                let role = thing.roles.first().map(|r| declares.name(r).to_owned()).unwrap_or_default();
+                Some(Undeclared {
+                    object: undo.object.clone(),
+                    role,
+                    item: thing.item.clone(),
+                    since: thing.since.clone(),
+                    fate: fate(undo, &known, self.options()),
+                })
+            })
+            .collect();
+        if prune && !undos.is_empty() {
+            self.add_prune_items(link, plan, undos, declares, &mut known).await?;
+        }
+        Ok(())
+    }
+
+    async fn add_prune_items(
+        &self,
+        link: &Link,
+        plan: &mut HostPlan,
+        undos: Vec<Undo>,
+        declares: &Declares,
+        known: &mut Knowledge,
+    ) -> Result<(), LostHost> {
+        let mut own = HostPlan { host: plan.host.clone(), ..HostPlan::default() };
+        for (address, members) in crate::rollback::by_item(undos) {
+            let (forget, undo): (Vec<Undo>, Vec<Undo>) = members
+                .into_iter()
+                .partition(|u| matches!(fate(u, known, self.options()), Fate::Forgotten(_)));
+            let role = declares.name(crate::rollback::role_of(&address)).to_owned();
+            let name = address.split_once('/').map_or(address.as_str(), |(_, name)| name);
+            for (members, forgets) in
+                [(forget, true), (undo, false)].into_iter().filter(|(m, _)| !m.is_empty())
+            {
+                let mut item = if forgets {
+                    forget_item(&members, known)
+                } else {
+                    undo_item(0, &address, members, known, &self.options().allow_destroy)
+                };
+                item.kind = PRUNE.to_owned();
+                item.role.clone_from(&role);
+                let what = if forgets { "no longer ours" } else { "no longer declared" };
+                item.address = format!("{role}/{what}: {name}");
+                item.name = format!("{what}: {name}");
+                own.items.push(item);
+            }
+        }
+        own.base = crate::rollback::base_of(&own, known);
+        if self.options().diffs {
+            self.contents_for_diffs(link, &mut own, known).await?;
+        }
+        join(plan, own);
+        Ok(())
+    }
+
+    /// Whose things are on a host: by the inventory's `converge_project`, else by the places of the files.
+    pub(crate) fn scope(&self, host: &str) -> Scope {
+        let named = self.project().host_var(host, "converge_project").ok().flatten();
+        let options = self.options();
+        match named.and_then(|node| node.scalar_text()).filter(|name| !name.is_empty()) {
+            Some(name) => Scope {
+                playbook: format!("{name}:{}", options.in_project.playbook),
+                inventory: format!("{name}:{}", options.in_project.inventory),
+            },
+            None => options.scope.clone(),
+        }
+    }
+}
+
+/// Lays the items that give something back behind the declared ones. They wait for all that is to be done before.
+fn join(plan: &mut HostPlan, own: HostPlan) {
+    let matters =
+        |i: &&Item| !matches!(i.outcome, Outcome::Unchanged | Outcome::Skipped(_) | Outcome::Adopt(_));
+    let before: Vec<u32> = plan.items.iter().filter(matters).map(|i| i.id).collect();
+    let mut next = plan.items.iter().map(|i| i.id).max().map_or(0, |id| id.saturating_add(1));
+    for mut item in own.items {
+        item.id = next;
+        next = next.saturating_add(1);
+        item.needs.clone_from(&before);
+        plan.items.push(item);
+    }
+    plan.base.extend(own.base);
+    plan.contents.extend(own.contents);
+}
+
+/// The items that give something back, for a plan that was made anew in the middle of a run.
+pub(crate) fn carry_over(fresh: &mut HostPlan, items: Vec<Item>, address_of: &BTreeMap<u32, String>) {
+    let ids: BTreeMap<String, u32> = fresh.items.iter().map(|i| (i.address.clone(), i.id)).collect();
+    let mut next = fresh.items.iter().map(|i| i.id).max().map_or(0, |id| id.saturating_add(1));
+    for mut item in items {
+        item.needs = item
+            .needs
+            .iter()
+            .filter_map(|n| address_of.get(n).and_then(|address| ids.get(address)).copied())
+            .collect();
+        item.id = next;
+        next = next.saturating_add(1);
+        fresh.items.push(item);
+    }
+}
+
+/// What becomes of a thing.
+fn fate(undo: &Undo, known: &Knowledge, options: &Options) -> Fate {
+    let now = match known.observed(&undo.object) {
+        Ok(seen) => seen.state,
+        Err(_) => return Fate::LeftAlone("it cannot be looked at".to_owned()),
+    };
+    if now == undo.before {
+        return Fate::Forgotten("it is as it was before us already".to_owned());
+    }
+    if let Some(why) = crate::rollback::lost(undo) {
+        return Fate::Forgotten(format!("cannot be given back: {why}"));
+    }
+    if now != undo.left {
+        return Fate::LeftAlone("someone else has changed it since".to_owned());
+    }
+    let back = Change { object: undo.object.clone(), from: now, to: undo.before.clone() };
+    if let Some(why) = crate::rollback::destroys(&back, &options.allow_destroy) {
+        return Fate::LeftAlone(why);
+    }
+    if undo.before.is_absent() || undo.object.kind == "command" { Fate::Removed } else { Fate::GivenBack }
+}
+
+/// One item that only takes things out of the record.
+fn forget_item(members: &[Undo], known: &Knowledge) -> Item {
+    let mut item = undo_item(0, "", Vec::new(), known, &[]);
+    let now = |u: &Undo| known.observed(&u.object).map(|seen| seen.state).unwrap_or_else(|_| u.left.clone());
+    let changes: Vec<Change> = members
+        .iter()
+        .map(|u| Change { object: u.object.clone(), from: now(u), to: u.before.clone() })
+        .collect();
+    item.claims = members.iter().map(|u| u.object.clone()).collect();
+    item.sensitive = members.iter().any(|u| u.sensitive);
+    item.notes = members
+        .iter()
+        .filter_map(|u| {
+            let now = now(u);
+            (now != u.before).then(|| {
+                let why = crate::rollback::lost(u).unwrap_or_default();
+                format!("{} stays as it is: {why}", u.object)
+            })
+        })
+        .collect();
+    item.outcome = Outcome::Adopt(changes);
+    item
+}
+
+/// What must be looked at to say what became of a run that did not end.
+fn open_probes(records: &OwnedRecords) -> Vec<Probe> {
+    let changes = records.cut_off.iter().flat_map(|r| &r.changes);
+    changes.filter(|c| c.outcome == SavedOutcome::Unknown).map(|c| Probe::Object(c.object.clone())).collect()
+}
+
+/// What a run that did not end did, did not do, and what the host shows of the rest.
+fn cut_off(run: &RunRecord, busy: bool, known: &Knowledge) -> CutOff {
+    let mut items: Vec<(&str, Vec<&SavedChange>)> = Vec::new();
+    for change in run.changes.iter().filter(|c| c.outcome != SavedOutcome::Moved) {
+        match items.iter_mut().find(|(item, _)| *item == change.item) {
+            Some((_, changes)) => changes.push(change),
+            None => items.push((&change.item, vec![change])),
+        }
+    }
+    let begun: BTreeSet<&str> = items.iter().map(|(item, _)| *item).collect();
+    let not_begun = run.planned.iter().filter(|a| !begun.contains(a.as_str())).cloned().collect();
+    let (mut done, mut unknown) = (Vec::new(), Vec::new());
+    for (item, changes) in items {
+        let open: Vec<String> = changes
+            .iter()
+            .filter(|c| c.outcome == SavedOutcome::Unknown)
+            .map(|c| format!("{} {}", c.object, found(c, known)))
+            .collect();
+        if open.is_empty() {
+            done.push(item.to_owned());
+        } else {
+            unknown.push((item.to_owned(), open.join("; ")));
+        }
+    }
+    CutOff {
+        run: run.id.clone(),
+        time: run.time.clone(),
+        operator: run.operator.clone(),
+        busy,
+        done,
+        unknown,
+        not_begun,
+    }
+}
+
+fn found(change: &SavedChange, known: &Knowledge) -> &'static str {
+    match known.observed(&change.object) {
+        Ok(seen) if seen.state == change.after => "was changed as planned",
+        Ok(seen) if seen.state == change.before => "is as it was before",
+        Ok(_) => "is neither as before nor as planned",
+        Err(_) => "cannot be looked at",
+    }
+}
+
+/// Whether a change belongs to an item that gives something back.
+pub(crate) fn is_prune(item: &Item) -> bool {
+    item.kind == PRUNE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use converge_resource::State;
+
+    fn thing(key: &str, roles: &[&str]) -> Owned {
+        Owned {
+            object: ObjectId::new("path", key),
+            scope: Scope { playbook: "p".to_owned(), inventory: "i".to_owned() },
+            roles: roles.iter().map(|r| (*r).to_owned()).collect(),
+            item: "r/x".to_owned(),
+            since: String::new(),
+            run: "1".to_owned(),
+            before: State::absent(),
+            left: State::from_line("dir 755 root root"),
+            sensitive: false,
+            by_product: false,
+            unsaved: None,
+        }
+    }
+
+    #[test]
+    fn only_what_is_surely_not_wanted_is_undeclared() {
+        let mut other = thing("/other", &["a"]);
+        other.scope.inventory = "another".to_owned();
+        let mut with = thing("/with", &["a"]);
+        with.by_product = true;
+        let things = [
+            thing("/wanted", &["a"]),
+            thing("/left", &["a"]),
+            thing("/narrow", &["b"]),
+            thing("/both", &["a", "b"]),
+            thing("/gone", &["gone"]),
+            thing("/renamed", &["old"]),
+            other,
+            with,
+        ];
+        let mut declares = Declares {
+            objects: BTreeSet::from([ObjectId::new("path", "/wanted")]),
+            roles: BTreeMap::from([("a".to_owned(), true), ("b".to_owned(), false)]),
+            renamed: BTreeMap::from([("old".to_owned(), "b".to_owned())]),
+            narrowed: false,
+        };
+        let scope = things[0].scope.clone();
+        let keys = |declares: &Declares| -> Vec<String> {
+            undeclared(&things, &scope, declares).iter().map(|t| t.object.key.clone()).collect()
+        };
+        assert_eq!(keys(&declares), ["/left", "/gone"]);
+        declares.narrowed = true;
+        assert_eq!(keys(&declares), ["/left"]);
+        declares.renamed = BTreeMap::from([("old".to_owned(), "a".to_owned())]);
+        assert_eq!(keys(&declares), ["/left", "/renamed"]);
+    }
+
+    #[test]
+    fn apt_says_what_nothing_else_needs() {
+        let stdout = "Reading\nRemv a [1]\nPurg nginx-common [1.2]\nInst x\n".to_owned();
+        let names = orphans(&RunAnswer { status: 0, stdout, stderr: String::new() });
+        assert_eq!(names.into_iter().collect::<Vec<_>>(), ["a", "nginx-common"]);
+    }
+}
