@@ -147,6 +147,18 @@ pub struct Reach {
     pub become_password_file: Option<Utf8PathBuf>,
 }
 
+/// What may go.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Removal {
+    /// Remove what runs of this playbook and inventory made and no role declares any more; give back what was there before.
+    /// With more than 10 things or 10 % of a host's, N confirms their number where nobody can be asked
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true)]
+    pub prune: Option<Option<usize>>,
+    /// Destroy this though no snapshot holds it: an ID as the plan shows it, such as `path:/srv/big`. May be given several times
+    #[arg(long, value_name = "ID")]
+    pub allow_destroy: Vec<String>,
+}
+
 /// `converge apply`
 #[derive(Debug, Args)]
 pub struct Apply {
@@ -160,6 +172,8 @@ pub struct Apply {
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,
+    #[command(flatten)]
+    pub removal: Removal,
     /// Stop before the first deferred item
     #[arg(long)]
     pub no_deferred: bool,
@@ -175,6 +189,8 @@ pub struct Plan {
     pub select: Select,
     #[command(flatten)]
     pub reach: Reach,
+    #[command(flatten)]
+    pub removal: Removal,
     /// Keep the plan in this file, for `converge apply FILE`
     #[arg(long, value_name = "FILE")]
     pub out: Option<Utf8PathBuf>,
@@ -218,6 +234,9 @@ pub struct Rollback {
     pub set: Vec<String>,
     #[command(flatten)]
     pub reach: Reach,
+    /// Destroy this though no snapshot holds it: an ID as the plan shows it. May be given several times
+    #[arg(long, value_name = "ID")]
+    pub allow_destroy: Vec<String>,
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,

@@ -4,6 +4,7 @@ use crate::args::Select;
 use crate::console::Console;
 use crate::failure::Failure;
 use camino::Utf8Path;
+use converge_engine::Scope;
 use converge_model::inventory::InventorySource;
 use converge_model::{KindCatalog, LoadOptions, Project, parse_set};
 use converge_syntax::Diagnostics;
@@ -93,4 +94,30 @@ pub fn from_folder(folder: &Utf8Path, target: Option<&str>, select: &Select) -> 
         .collect();
     all.playbook = all.playbook.map(|p| folder.join(p));
     all
+}
+
+/// Whose things a run makes: playbook and inventories by their absolute paths.
+pub fn scope(project: &Project, inventories: &str) -> Scope {
+    let real = |path: &Utf8Path| path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
+    let of = |text: &str| real(Utf8Path::new(text)).into_string();
+    Scope {
+        playbook: of(project.playbook().path.as_str()),
+        inventory: inventories.split(' ').map(of).collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// The same by their paths below the project's folder, which is the same on every machine.
+pub fn scope_in_project(project: &Project, inventories: &str) -> Scope {
+    let Scope { playbook, inventory } = scope(project, inventories);
+    let folder = Utf8Path::new(&playbook).parent().unwrap_or(Utf8Path::new("/"));
+    let top =
+        if folder.file_name() == Some("playbooks") { folder.parent().unwrap_or(folder) } else { folder };
+    let below = |path: &str| match Utf8Path::new(path).strip_prefix(top) {
+        Ok(below) => below.as_str().to_owned(),
+        Err(_) => path.to_owned(),
+    };
+    Scope {
+        inventory: inventory.split(' ').map(below).collect::<Vec<_>>().join(" "),
+        playbook: below(&playbook),
+    }
 }

@@ -27,6 +27,16 @@ pub fn confirm(question: &str) -> bool {
     matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
 }
 
+/// Asks for a word.
+pub fn typed(question: &str) -> String {
+    let mut err = std::io::stderr();
+    let _gone = write!(err, "{question} ").and_then(|()| err.flush());
+    let mut answer = String::new();
+    // The end of the input is an empty answer.
+    let _gone = std::io::stdin().lock().read_line(&mut answer);
+    answer.trim().to_owned()
+}
+
 /// The password for sudo, as the flags say.
 pub fn become_password(reach: &Reach) -> Result<Option<SecretString>, Failure> {
     if let Some(path) = &reach.become_password_file {

@@ -1,8 +1,9 @@
 //! The engine at work, its events shown as they come, and what Ctrl-C does.
 
-use crate::args::Reach;
+use crate::args::{Reach, Removal};
 use crate::console::Console;
 use crate::failure::{Failure, code};
+use crate::project;
 use crate::prompt;
 use converge_engine::{ApplyReport, Engine, Event, EventSink, FleetPlan, Options, StopSwitch};
 use converge_model::Project;
@@ -28,6 +29,7 @@ impl Session {
         reach: &Reach,
         inventory: String,
         no_deferred: bool,
+        removal: &Removal,
         console: &Console,
     ) -> Result<Self, Failure> {
         let hosts = project.hosts().to_vec();
@@ -36,7 +38,11 @@ impl Session {
             become_password: prompt::become_password(reach)?,
             no_deferred,
             operator: operator(),
+            scope: project::scope(&project, &inventory),
+            in_project: project::scope_in_project(&project, &inventory),
             inventory,
+            prune: removal.prune.is_some(),
+            allow_destroy: removal.allow_destroy.clone(),
             ..Options::default()
         };
         let (sender, events) = unbounded_channel();

@@ -19,11 +19,12 @@ mod towards;
 mod verify;
 mod work;
 
+pub use converge_store::host::Scope;
 pub use engine::Engine;
 pub use event::{Event, EventSink, ItemResult};
 pub use facts::{FACT_GROUPS, HostFacts, facts_page, facts_schema};
 pub use options::{Options, StopSwitch};
 pub use report::{
     ApplyReport, FleetPlan, HostAnswer, HostApply, HostEntry, HostResult, HostSnapshots, HostVerify,
-    LostHost, Purpose, Snapshot,
+    LostHost, Pruned, Purpose, Snapshot,
 };

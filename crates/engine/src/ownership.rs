@@ -136,7 +136,7 @@ impl Engine {
             let asked = crate::observe::observe(&link.shell, &probes, None, &mut known).await;
             asked.map_err(|e| link.lost(&e))?;
         }
-        plan.ours.cut_off = records.cut_off.as_ref().map(|run| cut_off(run, records.busy, &known));
+        plan.ours.cut_off = records.cut_off.as_ref().map(|run| Box::new(cut_off(run, records.busy, &known)));
         let with = match apt.as_ref().and_then(|probe| known.answer(probe)) {
             Some(converge_resource::Answer::Run(answer)) => {
                 companions(&records.things, &going, &orphans(answer))

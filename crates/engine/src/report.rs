@@ -20,6 +20,20 @@ pub struct FleetPlan {
     pub warnings: Vec<String>,
 }
 
+/// More things than this on one host are not given back without their number being said.
+const MANY_THINGS: usize = 10;
+/// The same, as a share of what is ours on the host.
+const MANY_PERCENT: usize = 10;
+
+/// What `--prune` gives back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// How many things, on all hosts.
+    pub things: usize,
+    /// True when on some host it is more than 10 things, or more than 10 % of what is ours there.
+    pub many: bool,
+}
+
 /// What a plan is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -79,6 +93,18 @@ impl FleetPlan {
             HostResult::Planned(plan) => Some(plan),
             HostResult::Lost(_) => None,
         })
+    }
+
+    /// What `--prune` gives back in this plan.
+    pub fn pruned(&self) -> Pruned {
+        let mut all = Pruned::default();
+        for plan in self.planned() {
+            let items = plan.items.iter().filter(|i| crate::ownership::is_prune(i));
+            let things: usize = items.map(|i| i.changes().len()).sum();
+            all.things += things;
+            all.many |= things > MANY_THINGS || things * 100 > plan.ours.owned * MANY_PERCENT;
+        }
+        all
     }
 
     /// True when no host has anything to do.

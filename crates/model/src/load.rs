@@ -40,6 +40,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
     let set = SetVars::read(&options.set, &mut diags);
     let (roles, broken) = load_roles(&playbook, &options.catalog, &mut diags);
     required_roles(&playbook, &roles, &mut diags);
+    former_names(&roles, &mut diags);
     for role in roles.values() {
         role_files(role, &options.catalog, &mut diags);
     }
@@ -192,6 +193,21 @@ fn load_roles(
         }
     }
     (roles, broken)
+}
+
+/// A role's former name must be no one's present name.
+fn former_names(roles: &IndexMap<String, Arc<Role>>, diags: &mut Diagnostics) {
+    for role in roles.values() {
+        for former in role.renamed_from.iter().filter(|former| roles.contains_key(&former.value)) {
+            let message =
+                format!("`{}` was renamed from `{}`, which is still in use", role.name, former.value);
+            diags.push(
+                Diagnostic::error("still-in-use", message)
+                    .label(&former.span, "a role of the playbook bears this name")
+                    .help("take the one or the other out: what was made under that name can have one owner alone"),
+            );
+        }
+    }
 }
 
 /// A required role must be somewhere in the playbook.

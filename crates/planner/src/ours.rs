@@ -11,7 +11,7 @@ pub struct Ours {
     /// Those that are no longer declared, in the order in which they would go.
     pub undeclared: Vec<Undeclared>,
     /// The newest run, when it did not end.
-    pub cut_off: Option<CutOff>,
+    pub cut_off: Option<Box<CutOff>>,
 }
 
 /// Something that a run made and that no role declares any more.

@@ -4,6 +4,7 @@
 
 use crate::change::{ContentChange, Sign, attributes, content, title};
 use crate::diff::unified;
+use crate::ours::ours_json;
 use crate::report::Counts;
 use converge_engine::{
     ApplyReport, FleetPlan, HostAnswer, HostResult, HostSnapshots, HostVerify, ItemResult, LostHost, Purpose,
@@ -24,6 +25,10 @@ pub fn plan_json(fleet: &FleetPlan) -> Value {
         Purpose::Rollback(runs) => {
             let runs: Vec<Value> = runs.iter().map(|(h, r)| json!({"host": h, "run": r})).collect();
             json!({"kind": "rollback", "before": runs})
+        }
+        Purpose::RollbackOf { roles, before } => {
+            let runs: Vec<Value> = before.iter().map(|(h, r)| json!({"host": h, "run": r})).collect();
+            json!({"kind": "rollback", "roles": roles, "before": runs})
         }
     };
     let hosts: Vec<Value> = fleet
@@ -63,7 +68,13 @@ fn summary(s: Summary) -> Value {
 
 fn host(plan: &HostPlan) -> Value {
     let items: Vec<Value> = plan.items.iter().map(|i| item(i, &plan.contents)).collect();
-    json!({"host": plan.host, "result": "planned", "summary": summary(plan.summary()), "items": items})
+    json!({
+        "host": plan.host,
+        "result": "planned",
+        "summary": summary(plan.summary()),
+        "items": items,
+        "records": ours_json(plan),
+    })
 }
 
 fn item(item: &Item, contents: &BTreeMap<Digest, Content>) -> Value {

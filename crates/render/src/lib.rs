@@ -9,6 +9,7 @@ mod facts;
 mod graph;
 mod json;
 mod names;
+mod ours;
 mod packages;
 mod plan;
 mod progress;

@@ -2,6 +2,7 @@
 
 use crate::change::{Sign, body, title};
 use crate::names::fold_names;
+use crate::ours::ours;
 use crate::packages::transaction;
 use crate::text::{Line, Look, Text, Tone};
 use converge_engine::{FleetPlan, HostResult, LostHost, Purpose};
@@ -57,7 +58,11 @@ pub(crate) fn resolved(host: &str, item: &Item, contents: &BTreeMap<Digest, Cont
 }
 
 fn push_purpose(text: &mut Text, purpose: &Purpose) {
-    let Purpose::Rollback(runs) = purpose else { return };
+    let (of, runs) = match purpose {
+        Purpose::Converge => return,
+        Purpose::Rollback(runs) => (String::new(), runs),
+        Purpose::RollbackOf { roles, before } => (format!(" of {}", roles.join(", ")), before),
+    };
     let mut by_run: Vec<(&str, Vec<&str>)> = Vec::new();
     for (host, run) in runs {
         match by_run.iter_mut().find(|(r, _)| r == run) {
@@ -70,7 +75,7 @@ fn push_purpose(text: &mut Text, purpose: &Purpose) {
     }
     for (run, hosts) in by_run {
         let line = Line::at(0)
-            .say(Tone::Strong, "Rollback")
+            .say(Tone::Strong, format!("Rollback{of}"))
             .plain(" to the state before run ")
             .say(Tone::Strong, run);
         text.push(line.faint(format!(" on {}", fold_names(&hosts))).fold(2));
@@ -202,6 +207,7 @@ fn host_body(plan: &HostPlan, look: &Look) -> Text {
         text.push(Line::at(ROLE).say(Tone::Place, role));
         text.append(drawn);
     }
+    text.append(ours(plan));
     text
 }
 
@@ -222,6 +228,9 @@ fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look: &Look) -> 
             text.push(head("·", Tone::Faint).faint(format!(" · not for this host: {why}")).fold(6));
         }
         Outcome::Unchanged | Outcome::Skipped(_) => return text,
+        Outcome::Adopt(_) if item.kind == "prune" => {
+            text.push(head("·", Tone::Faint).faint(" · only taken out of the records").fold(6));
+        }
         Outcome::Adopt(_) => {
             text.push(head("=", Tone::Good).faint(" · adopt: as declared, only a record is written").fold(6));
         }
@@ -248,7 +257,11 @@ fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look: &Look) -> 
             text.prose(BODY, Tone::Plain, "", why);
         }
         Outcome::Failed(problem) => {
-            let verdict = if item.kind == "rollback" { "cannot be done" } else { "is wrong here" };
+            let verdict = if matches!(item.kind.as_str(), "rollback" | "prune") {
+                "cannot be done"
+            } else {
+                "is wrong here"
+            };
             text.push(head("✗", Tone::Bad).faint(format!(" · {} ", item.kind)).say(Tone::Bad, verdict));
             text.prose(BODY, Tone::Plain, "", &problem.message);
             let at = problem.at.as_deref().unwrap_or(&item.origin);

@@ -175,6 +175,7 @@ pub(crate) fn rich(host: &str) -> HostPlan {
             item(13, "app", "tuning", "sysctl", Outcome::Skipped("`when` is false".into())),
         ],
         contents: [old, new, fresh, blob].into_iter().map(|c| (c.digest().clone(), c)).collect(),
+        ..HostPlan::default()
     }
 }
 

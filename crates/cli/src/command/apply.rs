@@ -1,7 +1,7 @@
 //! `converge apply`: plan, show, ask, converge.
 
 use super::plan::{Arguments, inventory_names};
-use crate::args::{Apply, Select};
+use crate::args::{Apply, Removal, Select};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
@@ -10,29 +10,41 @@ use crate::session::Session;
 use camino::Utf8Path;
 use converge_engine::saved::{self, SavedPlan};
 use converge_engine::{FleetPlan, LostHost};
-use converge_planner::Outcome;
+use converge_planner::{HostPlan, Outcome};
 use converge_render as render;
 use converge_resource::quote;
 use std::io::Read;
 
 pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
-    let Some((saved, select)) = saved_plan(&args, console)? else {
+    let number = args.removal.prune.flatten();
+    let Some((saved, arguments)) = saved_plan(&args, console)? else {
         let project = project::load(args.target.as_deref(), &args.select, console)?;
         let names = inventory_names(args.target.as_deref(), &args.select);
-        let mut session = Session::open(project, &args.reach, names.clone(), args.no_deferred, console)?;
+        let mut session =
+            Session::open(project, &args.reach, names.clone(), args.no_deferred, &args.removal, console)?;
         let plan = session.plan().await?;
-        return carry_out(session, plan, args.yes, &back(&names, &args.select), console).await;
+        return carry_out(session, plan, args.yes, number, &back(&names, &args.select), console).await;
     };
+    if args.removal.prune.is_some() && !arguments.prune {
+        let help = "plan again with --prune, or leave it out";
+        return Err(Failure::usage("the saved plan was made without --prune", help));
+    }
+    let removal = Removal {
+        prune: arguments.prune.then_some(number),
+        allow_destroy: [arguments.allow_destroy, args.removal.allow_destroy].concat(),
+    };
+    let select = project::from_folder(&arguments.folder, arguments.target.as_deref(), &arguments.select);
     let project = project::load(None, &select, console)?;
     let names = inventory_names(None, &select);
-    let mut session = Session::open(project, &args.reach, names.clone(), args.no_deferred, console)?;
+    let mut session =
+        Session::open(project, &args.reach, names.clone(), args.no_deferred, &removal, console)?;
     let fresh = session.plan().await?;
     let plan = saved.bind(fresh).map_err(|e| Failure::refused(e.to_string(), "make the plan again"))?;
-    carry_out(session, plan, args.yes, &back(&names, &select), console).await
+    carry_out(session, plan, args.yes, number, &back(&names, &select), console).await
 }
 
 /// The saved plan, when the target is one, and what it was made with.
-fn saved_plan(args: &Apply, console: &Console) -> Result<Option<(SavedPlan, Select)>, Failure> {
+fn saved_plan(args: &Apply, console: &Console) -> Result<Option<(SavedPlan, Arguments)>, Failure> {
     let Some(path) = args.target.as_deref().filter(|t| is_plan_file(t)) else { return Ok(None) };
     if args.select != Select::default() {
         let help = "leave them out, or plan again with them";
@@ -49,8 +61,7 @@ fn saved_plan(args: &Apply, console: &Console) -> Result<Option<(SavedPlan, Sele
             &format!("The plan of {}, bound to what it saw:\n", saved.created()),
         );
     }
-    let select = project::from_folder(&arguments.folder, arguments.target.as_deref(), &arguments.select);
-    Ok(Some((saved, select)))
+    Ok(Some((saved, arguments)))
 }
 
 /// A file of ours names its format at its start; an inventory does not.
@@ -78,6 +89,7 @@ pub async fn carry_out(
     mut session: Session,
     plan: FleetPlan,
     yes: bool,
+    number: Option<usize>,
     rollback: &str,
     console: &Console,
 ) -> Result<u8, Failure> {
@@ -86,7 +98,8 @@ pub async fn carry_out(
     if !console.json {
         console.print(&render::plan(&plan, &console.look));
     }
-    if work == 0 && !adopts {
+    let cut_off = |p: &HostPlan| p.ours.cut_off.as_ref().is_some_and(|c| !c.busy);
+    if work == 0 && !adopts && !plan.planned().any(cut_off) {
         let code = without_work(&plan);
         if console.json {
             console.print_json(&render::plan_json(&plan));
@@ -97,6 +110,7 @@ pub async fn carry_out(
     if work > 0 && !yes {
         ask(&plan, console)?;
     }
+    confirm_prune(&plan, number, console)?;
     let planned = without_work(&plan);
     let report = session.apply(plan).await;
     session.close().await;
@@ -118,6 +132,41 @@ fn without_work(plan: &FleetPlan) -> u8 {
         code::PENDING => code::DONE,
         other => other,
     }
+}
+
+/// Much that goes at once is not covered by a yes: its number must be said.
+fn confirm_prune(plan: &FleetPlan, number: Option<usize>, console: &Console) -> Result<(), Failure> {
+    let pruned = plan.pruned();
+    let things = pruned.things;
+    match number {
+        Some(said) if said == things => return Ok(()),
+        Some(said) => {
+            let message =
+                format!("--prune={said} was said, and the plan gives back {things}; nothing was changed");
+            return Err(Failure::refused(
+                message,
+                format!("look at the plan; write --prune={things} if it is right"),
+            ));
+        }
+        None if !pruned.many => return Ok(()),
+        None => {}
+    }
+    let much =
+        format!("{things} things would be removed or given back: more than 10, or than 10 % of a host's");
+    if console.json || !prompt::somebody_is_there() {
+        return Err(Failure::refused(
+            format!("{much}; nothing was changed"),
+            format!("look at the plan; write --prune={things} if it is right"),
+        ));
+    }
+    if prompt::typed(&format!("{much}. Type their number:")) == things.to_string() {
+        return Ok(());
+    }
+    Err(Failure::Message {
+        code: code::REFUSED,
+        message: "another number; nothing was changed".to_owned(),
+        help: None,
+    })
 }
 
 fn ask(plan: &FleetPlan, console: &Console) -> Result<(), Failure> {

@@ -1,12 +1,13 @@
 //! `converge drift`: whether anything differs.
 
 use super::plan;
-use crate::args::Drift;
+use crate::args::{Drift, Removal};
 use crate::console::Console;
 use crate::failure::Failure;
 
 pub async fn run(args: Drift, console: &Console) -> Result<u8, Failure> {
-    let (found, _) = plan::make(args.target.as_deref(), &args.select, &args.reach, console).await?;
+    let (found, _) =
+        plan::make(args.target.as_deref(), &args.select, &args.reach, &Removal::default(), console).await?;
     plan::show(&found, console);
     Ok(found.exit_code())
 }

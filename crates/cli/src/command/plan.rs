@@ -1,6 +1,6 @@
 //! `converge plan`: what would change.
 
-use crate::args::{Plan, Reach, Select};
+use crate::args::{Plan, Reach, Removal, Select};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::project;
@@ -20,20 +20,33 @@ pub struct Arguments {
     pub target: Option<String>,
     /// The rest.
     pub select: Select,
+    /// Whether it gives back what is no longer declared.
+    #[serde(default)]
+    pub prune: bool,
+    /// What may be destroyed, by ID.
+    #[serde(default)]
+    pub allow_destroy: Vec<String>,
 }
 
 pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
     if args.out.is_some() {
         refuse_secrets(args.target.as_deref(), &args.select, console)?;
     }
-    let (plan, playbook) = make(args.target.as_deref(), &args.select, &args.reach, console).await?;
+    let (plan, playbook) =
+        make(args.target.as_deref(), &args.select, &args.reach, &args.removal, console).await?;
     show(&plan, console);
     if let Some(path) = &args.out {
         let folder = std::env::current_dir().ok().and_then(|d| Utf8PathBuf::from_path_buf(d).ok());
         let folder = folder.ok_or_else(|| Failure::failed("the current folder's name is not UTF-8"))?;
         // Which playbook is the default one depends on the folder.
         let select = Select { playbook: Some(playbook), ..args.select };
-        let arguments = Arguments { folder, target: args.target, select };
+        let arguments = Arguments {
+            folder,
+            target: args.target,
+            select,
+            prune: args.removal.prune.is_some(),
+            allow_destroy: args.removal.allow_destroy,
+        };
         let arguments = serde_json::to_value(arguments).map_err(|e| Failure::failed(e.to_string()))?;
         saved::save(&plan, arguments, path)
             .map_err(|e| Failure::failed(format!("the plan could not be kept: {e}")))?;
@@ -65,11 +78,13 @@ pub async fn make(
     target: Option<&str>,
     select: &Select,
     reach: &Reach,
+    removal: &Removal,
     console: &Console,
 ) -> Result<(FleetPlan, Utf8PathBuf), Failure> {
     let project = project::load(target, select, console)?;
     let playbook = project.playbook().path.clone();
-    let mut session = Session::open(project, reach, inventory_names(target, select), false, console)?;
+    let mut session =
+        Session::open(project, reach, inventory_names(target, select), false, removal, console)?;
     let plan = session.plan().await?;
     session.close().await;
     Ok((plan, playbook))

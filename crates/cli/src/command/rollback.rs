@@ -2,7 +2,7 @@
 
 use super::apply::carry_out;
 use super::plan::inventory_names;
-use crate::args::{Rollback, Select};
+use crate::args::{Removal, Rollback, Select};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::project;
@@ -19,8 +19,9 @@ pub async fn run(args: Rollback, console: &Console) -> Result<u8, Failure> {
     };
     let project = project::load(args.target.as_deref(), &select, console)?;
     let names = inventory_names(args.target.as_deref(), &select);
-    let mut session = Session::open(project, &args.reach, names.clone(), false, console)?;
+    let removal = Removal { prune: None, allow_destroy: args.allow_destroy };
+    let mut session = Session::open(project, &args.reach, names.clone(), false, &removal, console)?;
     let plan = session.plan_rollback(args.to.as_deref(), &args.roles).await?;
     let back = format!("converge rollback {names} --to {}", plan.id);
-    carry_out(session, plan, args.yes, &back, console).await
+    carry_out(session, plan, args.yes, None, &back, console).await
 }

@@ -1,7 +1,7 @@
 //! `converge snapshots`: what can be rolled back to.
 
 use super::plan::inventory_names;
-use crate::args::Reading;
+use crate::args::{Reading, Removal};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
@@ -12,7 +12,7 @@ use converge_render as render;
 pub async fn run(args: Reading, console: &Console) -> Result<u8, Failure> {
     let project = project::load(args.target.as_deref(), &args.select, console)?;
     let names = inventory_names(args.target.as_deref(), &args.select);
-    let mut session = Session::open(project, &args.reach, names, false, console)?;
+    let mut session = Session::open(project, &args.reach, names, false, &Removal::default(), console)?;
     let found = session.look(async |engine: &Engine| engine.snapshots().await).await?;
     session.close().await;
     if console.json {

@@ -1,0 +1,324 @@
+//! What converge made and no role declares any more: shown in every plan, given back with `--prune`, and nothing else with it.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong in a test ends it")]
+
+use converge_lab::Host;
+use converge_tests::{Ran, World};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// One lab for all tests here, one test at a time; the lab's guard takes it down when this process ends.
+static WORLD: LazyLock<Mutex<World>> =
+    LazyLock::new(|| Mutex::new(World::new(&format!("prune-p{}", std::process::id()), 2).unwrap()));
+
+/// The world as if new, for one host or two.
+fn world() -> MutexGuard<'static, World> {
+    let world = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
+    for host in world.hosts() {
+        exec(host, "rm -rf /etc/mine /var/lib/converge");
+    }
+    for old in ["roles", "playbooks", "group_vars"] {
+        drop(std::fs::remove_dir_all(world.dir().join(old)));
+    }
+    world.write("hosts.yaml", &world.inventory("")).unwrap();
+    world
+}
+
+fn exec(host: &Host, script: &str) -> String {
+    let output = host.exec(script).unwrap();
+    assert!(output.success(), "{}: {script}: {output:?}", host.name());
+    output.stdout.trim().to_owned()
+}
+
+fn has(host: &Host, path: &str) -> bool {
+    host.exec(&format!("test -e {path}")).unwrap().success()
+}
+
+fn role(world: &World, name: &str, text: &str) {
+    world.write(&format!("roles/{name}/role.yaml"), text).unwrap();
+}
+
+/// A role that makes `/etc/mine` and these files in it.
+fn files(names: &[&str]) -> String {
+    let mut text = String::from("resources:\n  - name: folder\n    directory: {path: /etc/mine}\n");
+    for name in names {
+        text.push_str(&format!("  - name: {name}\n    file: {{path: /etc/mine/{name}, content: \"{name}\\n\"}}\n"));
+    }
+    text
+}
+
+/// A role that makes these files, in a folder of another role.
+fn files_alone(names: &[&str]) -> String {
+    let text = files(names);
+    text.replace("  - name: folder\n    directory: {path: /etc/mine}\n", "")
+}
+
+fn playbook(world: &World, roles: &str) {
+    world.write("playbooks/site.yaml", &format!("- hosts: lab\n  roles: [{roles}]\n")).unwrap();
+}
+
+fn converge(world: &World, args: &[&str]) -> Ran {
+    world.converge(args).unwrap()
+}
+
+fn apply(world: &World) -> Ran {
+    converge(world, &["apply", "--yes", "hosts.yaml"])
+}
+
+/// What a plan says to be no longer declared on the first host, and what is to become of it.
+fn undeclared(world: &World, args: &[&str]) -> Vec<String> {
+    let mut all = vec!["plan", "--output", "json", "--limit", "h1", "hosts.yaml"];
+    if args.contains(&"--limit") {
+        all.retain(|a| !["--limit", "h1"].contains(a));
+    }
+    all.extend(args);
+    let plan = converge(world, &all);
+    let document = plan.json().unwrap();
+    let things = document["hosts"][0]["records"]["no_longer_declared"].as_array();
+    let things = things.unwrap_or_else(|| panic!("{}", plan.all()));
+    let key = |t: &serde_json::Value| t["object"]["key"].as_str().unwrap_or("command").to_owned();
+    things.iter().map(|t| format!("{} {}", key(t), t["prune"].as_str().unwrap())).collect()
+}
+
+#[test]
+fn what_is_no_longer_declared_is_shown_given_back_and_can_be_rolled_back() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let all = files(&["keep", "drop"])
+        + r#"
+  - name: note
+    line: {path: /etc/issue, line: "of the shop"}
+  - name: tool
+    package: {name: tree}
+  - name: keeper
+    user: {name: keeper}
+  - name: program
+    file: {path: /etc/mine/program, content: "#!/bin/sh\nexec sleep infinity\n", mode: "0755"}
+  - name: daemon
+    unit:
+      name: mine
+      content: |
+        [Service]
+        ExecStart=/etc/mine/program
+        [Install]
+        WantedBy=multi-user.target
+  - name: runs
+    service: {name: mine, state: started, enabled: true}
+  - name: key
+    command: {run: "echo secret > /etc/mine/key", creates: /etc/mine/key, undo: rm -f /etc/mine/key}
+  - name: once
+    command: {run: "echo once > /run/once", creates: /run/once}
+"#;
+    let issue = exec(host, "cat /etc/issue");
+    role(&world, "mine", &all);
+    playbook(&world, "mine");
+    let limited = |args: &[&str]| {
+        let mut all = vec!["--limit", "h1", "hosts.yaml"];
+        all.splice(0..0, args.iter().copied());
+        converge(&world, &all)
+    };
+    limited(&["apply", "--yes"]).expect(0);
+    assert_eq!(exec(host, "systemctl is-active mine; tail -n1 /etc/issue"), "active\nof the shop");
+    limited(&["plan"]).expect(0);
+
+    role(&world, "mine", &files(&["keep"]));
+    let said = limited(&["plan"]).expect(0).says("no longer declared: 10 of 12 things").stdout;
+    assert!(said.contains("- path:/etc/mine/drop · role mine, since "), "{said}");
+    assert!(said.contains("~ path:/etc/issue") && said.contains("was there before"), "{said}");
+    // Nothing goes without being asked for.
+    limited(&["apply", "--yes"]).expect(0);
+    assert!(has(host, "/etc/mine/drop"));
+    limited(&["drift"]).expect(0).says("no longer declared");
+    // 9 of 12 is more than 10 %: the number must be said.
+    let refused = limited(&["apply", "--yes", "--prune"]).expect(4).says("things would be removed");
+    let number = refused.stderr.split("--prune=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    limited(&["apply", "--yes", "--prune=99"]).expect(4).says("--prune=99 was said");
+    assert!(has(host, "/etc/mine/drop"), "nothing was changed");
+    let run = limited(&["apply", "--yes", &format!("--prune={number}")]).expect(0);
+    assert!(!run.all().contains("not as planned"), "{}", run.all());
+    assert_eq!(exec(host, "ls /etc/mine"), "keep");
+    assert_eq!(exec(host, "cat /etc/issue"), issue, "what was there before is given back");
+    let gone = "command -v tree; id keeper 2>&1; systemctl is-active mine; ls /etc/systemd/system/mine.service 2>&1; true";
+    let gone = exec(host, gone);
+    assert!(gone.contains("no such user") && gone.contains("inactive") && gone.contains("No such file"), "{gone}");
+    assert!(!gone.contains("/usr/bin/tree"), "{gone}");
+    assert!(has(host, "/run/once"), "what cannot be given back stays");
+    assert!(undeclared(&world, &[]).is_empty(), "and is spoken of no more");
+    limited(&["plan"]).expect(0);
+    // A pruning run is a run: it can be put back, and what it brings back is ours again.
+    limited(&["rollback", "--yes"]).expect(0);
+    assert_eq!(exec(host, "systemctl is-active mine; tail -n1 /etc/issue; cat /etc/mine/drop"), "active\nof the shop\ndrop");
+    let back = undeclared(&world, &[]);
+    assert_eq!(back.len(), 9, "{back:?}");
+    assert!(back.contains(&"/etc/issue given_back".to_owned()), "{back:?}");
+    limited(&["apply", "--yes", "--prune=9"]).expect(0);
+    assert_eq!(exec(host, "ls /etc/mine"), "keep");
+    exec(host, "rm -f /run/once");
+}
+
+#[test]
+fn a_narrowed_run_prunes_nothing_outside_it() {
+    let world = world();
+    role(&world, "base", &files(&["a", "b"]));
+    role(&world, "app", &files_alone(&["c", "d"]));
+    playbook(&world, "base, app");
+    apply(&world).expect(0);
+    role(&world, "base", &files(&["a"]).replace("  - name: a\n", "  - name: a\n    tags: [some]\n"));
+    role(&world, "app", &files_alone(&["c"]));
+    assert_eq!(undeclared(&world, &[]), ["/etc/mine/d removed", "/etc/mine/b removed"]);
+    assert_eq!(undeclared(&world, &["--role", "app"]), ["/etc/mine/d removed"]);
+    assert!(undeclared(&world, &["--tags", "some"]).is_empty());
+    assert!(undeclared(&world, &["--skip-tags", "some"]).len() == 1, "of `app`, which is whole without the tag");
+    converge(&world, &["apply", "--yes", "--prune=1", "--role", "app", "--limit", "h1", "hosts.yaml"]).expect(0);
+    converge(&world, &["apply", "--yes", "--prune", "--tags", "some", "hosts.yaml"]).expect(0);
+    let left: Vec<String> = world.hosts().iter().map(|h| exec(h, "ls /etc/mine | xargs")).collect();
+    assert_eq!(left, ["a b c", "a b c d"], "one role on one host");
+    // A role that is gone from the playbook was evaluated completely: unless the run is narrowed to others.
+    playbook(&world, "base");
+    assert!(undeclared(&world, &["--role", "base"]).iter().all(|t| t.starts_with("/etc/mine/b")));
+    assert_eq!(undeclared(&world, &[]), ["/etc/mine/c removed", "/etc/mine/b removed"]);
+}
+
+#[test]
+fn a_condition_that_turned_false_declares_no_more_and_an_unknown_one_keeps() {
+    let world = world();
+    let with = |condition: &str| {
+        files(&["a", "b"]).replace("  - name: b\n", &format!("  - name: b\n    when: {condition}\n"))
+    };
+    role(&world, "base", &with("true"));
+    playbook(&world, "base");
+    apply(&world).expect(0);
+    role(&world, "base", &with("inventory_hostname == 'h2'"));
+    assert_eq!(undeclared(&world, &[]), ["/etc/mine/b removed"]);
+    // What an item that has not run yet would say.
+    let unknown = with("later.stdout == 'x'").replace(
+        "  - name: a\n",
+        "  - name: ask\n    query: {run: cat /etc/mine/answer}\n    register: later\n  - name: a\n",
+    );
+    let unknown = unknown.replace(
+        "  - name: ask\n",
+        "  - name: answer\n    command: {run: echo x > /etc/mine/answer, creates: /etc/mine/answer, undo: rm /etc/mine/answer}\n  - name: ask\n",
+    );
+    role(&world, "base", &unknown);
+    let plan = converge(&world, &["plan", "--prune", "--limit", "h1", "hosts.yaml"]).expect(2).says("deferred");
+    assert!(!plan.all().contains("no longer declared"), "{}", plan.all());
+    apply(&world).expect(0);
+    assert!(has(&world.hosts()[0], "/etc/mine/b"));
+}
+
+#[test]
+fn another_playbook_another_inventory_and_broken_variables_prune_nothing() {
+    let world = world();
+    let host = &world.hosts()[0];
+    role(&world, "base", &files(&["a"]));
+    role(&world, "other", &files_alone(&["x"]));
+    playbook(&world, "base");
+    apply(&world).expect(0);
+    world.write("playbooks/other.yaml", "- hosts: lab\n  roles: [other]\n").unwrap();
+    let other = ["apply", "--yes", "--prune", "--playbook", "playbooks/other.yaml", "hosts.yaml"];
+    converge(&world, &other).expect(0);
+    assert_eq!(exec(host, "ls /etc/mine | xargs"), "a x");
+    // Both playbooks without their roles' files: each takes its own.
+    role(&world, "base", &files(&[]));
+    role(&world, "other", "resources: []\n");
+    assert_eq!(undeclared(&world, &[]), ["/etc/mine/a removed"]);
+    assert_eq!(undeclared(&world, &["--playbook", "playbooks/other.yaml"]), ["/etc/mine/x removed"]);
+    world.write("again.yaml", &world.inventory("")).unwrap();
+    let again = converge(&world, &["plan", "--prune", "again.yaml"]).expect(0);
+    assert!(!again.all().contains("no longer declared"), "{}", again.all());
+    // A file of variables that cannot be read ends the run before anything is contacted.
+    world.write("group_vars/lab.yaml", "colour: [green\n").unwrap();
+    converge(&world, &["apply", "--yes", "--prune", "hosts.yaml"]).expect(64).says("group_vars/lab.yaml");
+    assert_eq!(exec(host, "ls /etc/mine | xargs"), "a x");
+    // An inventory that names its project is the same one from every folder.
+    std::fs::remove_file(world.dir().join("group_vars/lab.yaml")).unwrap();
+    world.write("hosts.yaml", &world.inventory("converge_project: shop")).unwrap();
+    role(&world, "base", &files(&["p"]));
+    apply(&world).expect(0);
+    role(&world, "base", &files(&[]));
+    assert_eq!(undeclared(&world, &[]), ["/etc/mine/p removed"]);
+}
+
+#[test]
+fn a_renamed_role_goes_on_with_what_it_made() {
+    let world = world();
+    role(&world, "old", &files(&["a", "b"]));
+    playbook(&world, "old");
+    apply(&world).expect(0);
+    std::fs::rename(world.dir().join("roles/old"), world.dir().join("roles/new")).unwrap();
+    role(&world, "new", &format!("renamed_from: old\n{}", files(&["a"])));
+    playbook(&world, "new");
+    assert_eq!(undeclared(&world, &["--role", "new"]), ["/etc/mine/b removed"]);
+    role(&world, "old", "resources: []\n");
+    playbook(&world, "new, old");
+    converge(&world, &["plan", "hosts.yaml"]).expect(64).says("was renamed from `old`, which is still in use");
+    playbook(&world, "new");
+    role(&world, "new", &files(&["a"]));
+    assert!(undeclared(&world, &["--role", "new"]).is_empty(), "nothing says that it was `old`");
+}
+
+#[test]
+fn what_someone_else_changed_or_still_needs_is_left_alone() {
+    let world = world();
+    let host = &world.hosts()[0];
+    role(&world, "base", &files(&["a", "b", "c"]));
+    playbook(&world, "base");
+    apply(&world).expect(0);
+    exec(host, "echo mine now > /etc/mine/b; echo more > /etc/mine/theirs; rm /etc/mine/c");
+    playbook(&world, "none");
+    role(&world, "none", "resources: []\n");
+    assert_eq!(
+        undeclared(&world, &[]),
+        ["/etc/mine/c forgotten", "/etc/mine/b left_alone", "/etc/mine/a removed", "/etc/mine removed"]
+    );
+    let ran = converge(&world, &["apply", "--yes", "--prune=2", "--limit", "h1", "hosts.yaml"]);
+    // The folder is not empty: theirs and what was changed lie in it.
+    let ran = ran.expect(1).says("someone else has changed it since").says("not empty");
+    assert_eq!(exec(host, "ls /etc/mine | xargs; cat /etc/mine/b"), "b theirs\nmine now", "{}", ran.all());
+    exec(host, "rm /etc/mine/b /etc/mine/theirs");
+    converge(&world, &["apply", "--yes", "--prune=1", "--limit", "h1", "hosts.yaml"]).expect(0);
+    assert!(!has(host, "/etc/mine"));
+    assert!(undeclared(&world, &[]).is_empty());
+}
+
+#[test]
+fn more_than_ten_things_need_their_number_and_a_tenth_too() {
+    let world = world();
+    let names: Vec<String> = (0..29).map(|n| format!("f{n:02}")).collect();
+    let upto = |n: usize| files(&names.iter().take(n).map(String::as_str).collect::<Vec<_>>());
+    role(&world, "base", &upto(29));
+    playbook(&world, "base");
+    apply(&world).expect(0);
+    // 3 of 30 is a tenth, and no more.
+    role(&world, "base", &upto(26));
+    converge(&world, &["apply", "--yes", "--prune", "hosts.yaml"]).expect(0);
+    // 3 of 27 is more.
+    role(&world, "base", &upto(23));
+    converge(&world, &["apply", "--yes", "--prune", "hosts.yaml"]).expect(4).says("write --prune=6");
+    converge(&world, &["plan", "--prune", "--out", "kept.plan", "hosts.yaml"]).expect(2);
+    converge(&world, &["apply", "--yes", "kept.plan"]).expect(4).says("write --prune=6");
+    converge(&world, &["apply", "--yes", "kept.plan", "--prune=6"]).expect(0);
+    assert_eq!(exec(&world.hosts()[1], "ls /etc/mine | wc -l"), "23");
+    converge(&world, &["plan", "hosts.yaml"]).expect(0);
+}
+
+#[test]
+fn the_parts_of_a_package_go_with_it_unless_something_needs_them() {
+    let world = world();
+    let host = &world.hosts()[0];
+    role(&world, "base", "resources:\n  - name: web\n    package: {name: nginx-light}\n");
+    playbook(&world, "base");
+    converge(&world, &["apply", "--yes", "--limit", "h1", "hosts.yaml"]).expect(0);
+    let packages = "dpkg-query -W -f '${Package} ${db:Status-Abbrev}\\n' | sed -n 's/ ii *$//p' | grep nginx | xargs";
+    assert!(exec(host, packages).contains("nginx-common"));
+    role(&world, "base", "resources: []\n");
+    assert_eq!(undeclared(&world, &[]), ["nginx-light removed"]);
+    let plan = converge(&world, &["plan", "--prune", "--limit", "h1", "hosts.yaml"]).expect(2).says("nginx-common");
+    let count = plan.stdout.matches("nginx").count();
+    assert!(count > 1, "{}", plan.stdout);
+    let refused = converge(&world, &["apply", "--prune", "--yes", "--limit", "h1", "hosts.yaml"]).expect(4);
+    let number = refused.stderr.split("--prune=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    let number = format!("--prune={number}");
+    converge(&world, &["apply", &number, "--yes", "--limit", "h1", "hosts.yaml"]).expect(0);
+    assert_eq!(exec(host, packages), "");
+    assert!(!has(host, "/etc/nginx"));
+}
