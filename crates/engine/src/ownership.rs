@@ -103,6 +103,7 @@ fn undo_of(thing: &Owned, known: &Knowledge) -> Undo {
         left,
         before: thing.before.clone(),
         item: thing.item.clone(),
+        comes_back: false,
         sensitive: thing.sensitive,
         run: thing.run.clone(),
         lost: thing.unsaved.clone(),

@@ -24,6 +24,8 @@ pub(crate) struct Undo {
     pub sensitive: bool,
     /// The run whose records hold the state before.
     pub run: String,
+    /// It went with another object, and comes back with it first: in the state that the run left.
+    pub comes_back: bool,
     /// Why it cannot be undone, when the run itself said so.
     pub lost: Option<String>,
 }
@@ -39,6 +41,7 @@ fn compose(runs: &[&RunRecord]) -> Vec<Undo> {
             left: change.after.clone(),
             before: earlier.as_ref().map_or_else(|| change.before.clone(), |u| u.before.clone()),
             item: change.item.clone(),
+            comes_back: false,
             sensitive: change.sensitive || earlier.as_ref().is_some_and(|u| u.sensitive),
             run: earlier.as_ref().map_or_else(|| run.to_owned(), |u| u.run.clone()),
             lost: change.unsaved.clone().or_else(|| earlier.and_then(|u| u.lost)),
@@ -49,20 +52,22 @@ fn compose(runs: &[&RunRecord]) -> Vec<Undo> {
     undos
 }
 
-/// What was there only through another object that goes, goes with it: a unit with its file.
+/// What was there only through another object that goes, goes with it, and comes back with it: a unit with its file.
 pub(crate) fn go_with_what_brought_them(undos: &mut [Undo]) {
     let object = |id: &ObjectId| converge_objects::object(&id.kind);
-    let goes: BTreeSet<ObjectId> = undos
-        .iter()
-        .filter(|u| u.before.is_absent())
-        .filter_map(|u| object(&u.object).map(|o| o.brings(&u.object.key, &u.before, None)))
-        .flatten()
-        .map(|(id, _)| id)
-        .collect();
-    for undo in undos.iter_mut().filter(|u| goes.contains(&u.object)) {
-        if object(&undo.object).is_some_and(|o| o.bare(&undo.before)) {
+    let bare = |id: &ObjectId, state: &State| object(id).is_some_and(|o| o.bare(state));
+    let brought = |undos: &[Undo], absent: &dyn Fn(&Undo) -> bool| -> BTreeSet<ObjectId> {
+        let those = undos.iter().filter(|u| absent(u));
+        let brings = |u: &Undo| Some(object(&u.object)?.brings(&u.object.key, &State::absent(), None));
+        those.filter_map(brings).flatten().map(|(id, _)| id).collect()
+    };
+    let goes = brought(undos, &|u| u.before.is_absent());
+    let comes = brought(undos, &|u| u.left.is_absent() && !u.before.is_absent());
+    for undo in undos {
+        if goes.contains(&undo.object) && bare(&undo.object, &undo.before) {
             undo.before = State::absent();
         }
+        undo.comes_back = comes.contains(&undo.object) && bare(&undo.object, &undo.left);
     }
 }
 
@@ -309,6 +314,7 @@ pub(crate) fn undo_item(
     let from_run = members.first().map(|u| u.run.clone()).unwrap_or_default();
     for undo in members {
         let now = match known.observed(&undo.object) {
+            Ok(seen) if seen.state.is_absent() && undo.comes_back => undo.left.clone(),
             Ok(seen) => seen.state,
             Err(_) => {
                 moved.push(format!("{} cannot be looked at", undo.object));
