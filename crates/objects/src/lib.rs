@@ -1,6 +1,8 @@
 //! What a machine has: one file an object, with its state, probe, parsing, steps, save and restore.
 
 pub mod command;
+pub mod firewall;
+pub mod git;
 pub mod group;
 pub mod hostname;
 pub mod module;
@@ -16,6 +18,8 @@ pub mod unit;
 pub mod user;
 
 pub use command::{Command, CommandState, Guard};
+pub use firewall::FirewallState;
+pub use git::GitState;
 pub use group::GroupState;
 pub use hostname::HostnameState;
 pub use module::ModuleState;

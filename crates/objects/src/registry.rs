@@ -1,6 +1,8 @@
 //! All objects: one line each.
 
-use crate::{command, group, hostname, module, mount, package, path, swap, sysctl, unit, user};
+use crate::{
+    command, firewall, git, group, hostname, module, mount, package, path, swap, sysctl, unit, user,
+};
 use converge_resource::{DynObject, Erased};
 
 static OBJECTS: &[&dyn DynObject] = &[
@@ -11,6 +13,8 @@ static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<group::Group>::new(),
     &Erased::<sysctl::Sysctl>::new(),
     &Erased::<command::Command>::new(),
+    &Erased::<firewall::Firewall>::new(),
+    &Erased::<git::Git>::new(),
     &Erased::<hostname::Hostname>::new(),
     &Erased::<module::Module>::new(),
     &Erased::<mount::Mount>::new(),

@@ -17,6 +17,7 @@ mod registry;
 mod restart;
 mod size;
 mod structured;
+mod ufw;
 mod unpack;
 
 pub use reference::reference_page;

@@ -15,6 +15,8 @@ pub const KINDS: &[KindInfo] = &[
     KindInfo::of::<kinds::directory::Directory>(),
     KindInfo::of::<kinds::download::Download>(),
     KindInfo::of::<kinds::file::File>(),
+    KindInfo::of::<kinds::firewall::Firewall>(),
+    KindInfo::of::<kinds::git::Git>(),
     KindInfo::of::<kinds::group::Group>(),
     KindInfo::of::<kinds::hostname::Hostname>(),
     KindInfo::of::<kinds::kernel_module::KernelModule>(),

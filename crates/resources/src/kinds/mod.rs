@@ -10,6 +10,8 @@ pub mod cron;
 pub mod directory;
 pub mod download;
 pub mod file;
+pub mod firewall;
+pub mod git;
 pub mod group;
 pub mod hostname;
 pub mod kernel_module;
