@@ -41,6 +41,9 @@ pub struct Global {
     /// How to write results
     #[arg(help_heading = "Everywhere", long, global = true, value_enum, default_value_t = Output::Human, value_name = "FORM")]
     pub output: Output,
+    /// Show diffs and new files whole, however long they are
+    #[arg(help_heading = "Everywhere", long, global = true)]
+    pub full_diff: bool,
     /// No colour (also: the variable NO_COLOR, or a pipe)
     #[arg(help_heading = "Everywhere", long, global = true)]
     pub no_color: bool,
@@ -51,8 +54,10 @@ pub struct Global {
 pub enum Output {
     /// Text for people
     Human,
-    /// One JSON document on standard output, with its format and version in it
+    /// One JSON document on standard output, with its format and version in it (`converge schema` has its schema)
     Json,
+    /// JUnit's XML on standard output, for build servers: apply, plan, drift, rollback, verify
+    Junit,
 }
 
 /// What to do.
@@ -99,6 +104,13 @@ pub enum Command {
     /// Write the generated reference pages
     #[command(hide = true)]
     Docs(Docs),
+}
+
+impl Command {
+    /// Does `--output junit` mean anything to it?
+    pub fn has_junit(&self) -> bool {
+        matches!(self, Self::Apply(_) | Self::Plan(_) | Self::Drift(_) | Self::Rollback(_) | Self::Verify(_))
+    }
 }
 
 /// Which hosts and which part of the playbook.
@@ -177,6 +189,9 @@ pub struct Apply {
     /// Stop before the first deferred item
     #[arg(long)]
     pub no_deferred: bool,
+    /// Write a page for a browser: plan, diffs, what was done, times. One file that needs no network
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<Utf8PathBuf>,
 }
 
 /// `converge plan`
@@ -194,6 +209,9 @@ pub struct Plan {
     /// Keep the plan in this file, for `converge apply FILE`
     #[arg(long, value_name = "FILE")]
     pub out: Option<Utf8PathBuf>,
+    /// Write a page for a browser: plan, diffs, what was done, times. One file that needs no network
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<Utf8PathBuf>,
 }
 
 /// `converge drift`
@@ -206,6 +224,9 @@ pub struct Drift {
     pub select: Select,
     #[command(flatten)]
     pub reach: Reach,
+    /// Write a page for a browser: plan, diffs, what was done, times. One file that needs no network
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<Utf8PathBuf>,
 }
 
 /// `converge rollback`
@@ -240,6 +261,9 @@ pub struct Rollback {
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,
+    /// Write a page for a browser: plan, diffs, what was done, times. One file that needs no network
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<Utf8PathBuf>,
 }
 
 /// `converge snapshots` and `converge verify`

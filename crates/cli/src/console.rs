@@ -14,6 +14,8 @@ pub struct Console {
     pub error_look: Look,
     /// One JSON document instead of text.
     pub json: bool,
+    /// JUnit's XML instead of text.
+    pub junit: bool,
 }
 
 fn width(terminal: bool, stream: impl std::os::fd::AsFd) -> Option<usize> {
@@ -37,13 +39,15 @@ impl Console {
             color: color(anstream::AutoStream::choice(&out)),
             width: width(out.is_terminal(), &out),
             verbose,
+            full_diff: global.full_diff,
         };
         let error_look = Look {
             color: color(anstream::AutoStream::choice(&err)),
             width: width(err.is_terminal(), &err),
             verbose,
+            full_diff: global.full_diff,
         };
-        Self { look, error_look, json: global.output == Output::Json }
+        Self { look, error_look, json: global.output == Output::Json, junit: global.output == Output::Junit }
     }
 
     /// Writes a result. A reader that has gone away is no error.
@@ -60,6 +64,16 @@ impl Console {
     /// Writes a result as one JSON document.
     pub fn print_json(&self, value: &serde_json::Value) {
         self.write(&format!("{value:#}\n"));
+    }
+
+    /// Writes a result as JUnit's XML.
+    pub fn print_junit(&self, suites: &converge_render::Suites) {
+        self.write(&suites.xml());
+    }
+
+    /// Text for people goes to standard output; nothing else does.
+    pub fn human(&self) -> bool {
+        !self.json && !self.junit
     }
 
     /// Writes a remark to standard error.

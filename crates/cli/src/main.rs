@@ -5,6 +5,7 @@ mod command;
 mod console;
 mod default_command;
 mod failure;
+mod page;
 mod project;
 mod prompt;
 mod session;
@@ -29,7 +30,14 @@ fn main() -> ExitCode {
     };
     let console = Console::new(&cli.global);
     trace(cli.global.verbose);
-    let outcome = run(cli.command, &console);
+    let outcome = if console.junit && !cli.command.has_junit() {
+        Err(Failure::usage(
+            "this command has no JUnit form",
+            "apply, plan, drift, rollback and verify have; others: --output json",
+        ))
+    } else {
+        run(cli.command, &console)
+    };
     ExitCode::from(outcome.unwrap_or_else(|failure| failure.report(&console)))
 }
 

@@ -7,7 +7,7 @@ use crate::project;
 use crate::prompt;
 use converge_engine::{ApplyReport, Engine, Event, EventSink, FleetPlan, Options, StopSwitch};
 use converge_model::Project;
-use converge_render::{Look, Progress};
+use converge_render::{Look, Progress, Size};
 use converge_syntax::Diagnostics;
 use std::io::Write;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -62,10 +62,12 @@ impl Session {
         let Self { engine, events, progress, signals } = self;
         let work = work(engine);
         tokio::pin!(work);
+        let mut tick = ticks();
         let outcome = loop {
             tokio::select! {
                 biased;
                 () = interrupted(signals) => break Err(()),
+                _ = tick.tick() => progress.tick(),
                 Some(event) = events.recv() => seen(progress, &event),
                 outcome = &mut work => break Ok(outcome),
             }
@@ -93,6 +95,11 @@ impl Session {
         Ok(plan?)
     }
 
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Applies. The first Ctrl-C lets what is in flight end, the second leaves at once.
     pub async fn apply(&mut self, plan: FleetPlan) -> ApplyReport {
         let Self { engine, events, progress, signals } = self;
@@ -100,6 +107,7 @@ impl Session {
         let stop = StopSwitch::new();
         let work = engine.apply(plan, stop.clone());
         tokio::pin!(work);
+        let mut tick = ticks();
         let report = loop {
             tokio::select! {
                 biased;
@@ -112,14 +120,14 @@ impl Session {
                         std::process::exit(i32::from(code::FAILED));
                     }
                     stop.stop();
-                    progress.event(&Event::Stopping);
                 }
-                Some(event) = events.recv() => told(progress, &event),
+                _ = tick.tick() => progress.tick(),
+                Some(event) = events.recv() => progress.event(&event),
                 report = &mut work => break report,
             }
         };
         while let Ok(event) = events.try_recv() {
-            told(progress, &event);
+            progress.event(&event);
         }
         progress.end();
         report
@@ -148,26 +156,32 @@ fn seen(progress: &mut Progress, event: &Event) {
     }
 }
 
-/// The engine does not stop by itself: what it says about it was said already.
-fn told(progress: &mut Progress, event: &Event) {
-    if !matches!(event, Event::Stopping) {
-        progress.event(event);
-    }
+/// How often the live rows are drawn.
+fn ticks() -> tokio::time::Interval {
+    let mut ticks = tokio::time::interval(std::time::Duration::from_millis(100));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    ticks
 }
 
 /// Lines go to standard output, or beside the JSON document to standard error; live lines only where somebody looks.
 fn progress(hosts: &[String], console: &Console) -> Progress {
     let live = console.look.width.is_some() && console.error_look.width.is_some();
-    let (look, out): (Look, Box<dyn Write + Send>) = if console.json {
+    let (look, out): (Look, Box<dyn Write + Send>) = if !console.human() {
         (console.error_look, Box::new(std::io::stderr()))
     } else {
         (console.look, Box::new(std::io::stdout()))
     };
-    Progress::new(look, hosts, live, out)
+    Progress::new(look, hosts, live.then(|| Box::new(terminal_size) as Size), out)
+}
+
+/// Columns and rows of the terminal behind standard error, now: people resize it.
+fn terminal_size() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok()?;
+    Some((usize::from(size.ws_col), usize::from(size.ws_row))).filter(|(c, r)| *c > 0 && *r > 0)
 }
 
 /// `user@machine`, for the records of runs.
-fn operator() -> String {
+pub fn operator() -> String {
     let uid = rustix::process::getuid().as_raw();
     let set = |name: &&str| std::env::var(name).ok().filter(|v| !v.is_empty());
     let name = ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(set);

@@ -5,7 +5,9 @@ use crate::gate::{Gates, RoleState};
 use crate::lane::{Lane, Next};
 use crate::towards::Towards;
 use crate::work::Work;
-use crate::{ApplyReport, Event, FleetPlan, HostApply, HostResult, ItemResult, LostHost, StopSwitch};
+use crate::{
+    ApplyReport, Event, FleetPlan, HostApply, HostResult, ItemResult, LostHost, RoleWork, StopSwitch,
+};
 use converge_planner::{HostPlan, Item, Outcome};
 use converge_ssh::{Batch, Because, ShellError, Status};
 use converge_store::host;
@@ -25,6 +27,10 @@ struct HostRun<'a> {
     towards: Towards,
     /// All roles that the lane has at its start.
     roles: BTreeSet<String>,
+    /// Those that were said to be over.
+    told: BTreeSet<String>,
+    /// How long each item took, by address.
+    times: BTreeMap<String, Duration>,
     sequence: u32,
     /// The host waits for a word before it goes on: something moved, and the rest was planned anew.
     resume: bool,
@@ -75,7 +81,10 @@ impl Engine {
                 }
             }
         }
-        let finished = crate::engine::side_by_side(runs.into_iter().map(HostRun::complete).collect()).await;
+        self.events().send(Event::RunStarted { run: report.run.clone(), roles: self.work_of(&runs) });
+        runs.iter_mut().for_each(HostRun::report);
+        let work = crate::engine::side_by_side(runs.into_iter().map(HostRun::complete).collect());
+        let finished = self.telling_of_a_stop(&stop, work).await;
         report.hosts.extend(finished);
         let order: BTreeMap<String, usize> =
             self.hosts().iter().enumerate().map(|(n, h)| (h.clone(), n)).collect();
@@ -84,14 +93,53 @@ impl Engine {
         report
     }
 
+    /// Says once that a stop was asked for, while the work goes on to its end.
+    async fn telling_of_a_stop<T>(&self, stop: &StopSwitch, work: impl Future<Output = T>) -> T {
+        tokio::pin!(work);
+        tokio::select! {
+            biased;
+            () = stop.stopped() => self.events().send(Event::Stopping),
+            done = &mut work => return done,
+        }
+        work.await
+    }
+
+    /// What each role has to do on which host, in the order of the graph.
+    fn work_of(&self, runs: &[HostRun<'_>]) -> Vec<RoleWork> {
+        let graph = self.graph();
+        let requires = |role: &str| graph.requires(role).into_iter().map(str::to_owned).collect();
+        let mut all: Vec<RoleWork> = graph
+            .order()
+            .iter()
+            .map(|role| RoleWork { role: role.clone(), requires: requires(role), items: BTreeMap::new() })
+            .collect();
+        for run in runs {
+            for item in run.lane.remaining().iter().filter(|i| i.is_pending()) {
+                // A role that is gone from the playbook may still be rolled back.
+                let at = all.iter().position(|w| w.role == item.role).unwrap_or_else(|| {
+                    all.push(RoleWork { role: item.role.clone(), ..RoleWork::default() });
+                    all.len() - 1
+                });
+                if let Some(work) = all.get_mut(at) {
+                    *work.items.entry(run.lane.host.clone()).or_default() += 1;
+                }
+            }
+        }
+        all.retain(|work| !work.items.is_empty());
+        all
+    }
+
     /// A host without work still reports what was wrong or refused at plan time.
     fn untouched(&self, plan: HostPlan) -> HostApply {
         let host = plan.host.clone();
+        let contents = plan.contents.clone();
         HostApply {
             host,
             items: Lane::new(plan).into_finished(),
             lost: None,
             differences: Vec::new(),
+            times: BTreeMap::new(),
+            contents,
             took: Duration::ZERO,
         }
     }
@@ -104,7 +152,15 @@ fn has_work(plan: &HostPlan) -> bool {
 }
 
 fn out_of_it(host: String, lost: LostHost) -> HostApply {
-    HostApply { host, items: Vec::new(), lost: Some(lost), differences: Vec::new(), took: Duration::ZERO }
+    HostApply {
+        host,
+        items: Vec::new(),
+        lost: Some(lost),
+        differences: Vec::new(),
+        times: BTreeMap::new(),
+        contents: BTreeMap::new(),
+        took: Duration::ZERO,
+    }
 }
 
 impl<'a> HostRun<'a> {
@@ -119,7 +175,7 @@ impl<'a> HostRun<'a> {
     ) -> Self {
         let lane = Lane::new(plan);
         let roles: BTreeSet<String> = lane.remaining().iter().map(|i| i.role.clone()).collect();
-        let host_run = Self {
+        Self {
             engine,
             link,
             lane,
@@ -128,20 +184,27 @@ impl<'a> HostRun<'a> {
             stop: stop.clone(),
             towards,
             roles,
+            told: BTreeSet::new(),
+            times: BTreeMap::new(),
             sequence: 0,
             resume: false,
-        };
-        host_run.report();
-        host_run
+        }
     }
 
     /// Tells the other hosts how far this one is.
-    fn report(&self) {
+    fn report(&mut self) {
         let roles = self.roles.iter().map(|role| {
             let (open, failed) = self.lane.role_state(role);
             (role.clone(), RoleState { open, failed })
         });
-        self.gates.report(&self.lane.host, roles.collect());
+        let roles: BTreeMap<String, RoleState> = roles.collect();
+        for (role, state) in roles.iter().filter(|(_, state)| !state.open) {
+            if self.told.insert(role.clone()) {
+                let (host, role, failed) = (self.lane.host.clone(), role.clone(), state.failed);
+                self.engine.events().send(Event::RoleFinished { host, role, failed });
+            }
+        }
+        self.gates.report(&self.lane.host, roles);
     }
 
     async fn complete(mut self) -> HostApply {
@@ -168,7 +231,16 @@ impl<'a> HostRun<'a> {
                 .send(Event::Verified { host: host.clone(), differences: differences.clone() });
             self.engine.close_run(&self.link, &self.run, "finished").await;
         }
-        HostApply { host, items: self.lane.into_finished(), lost, differences, took: begun.elapsed() }
+        let contents = self.lane.contents().clone();
+        HostApply {
+            host,
+            items: self.lane.into_finished(),
+            lost,
+            differences,
+            times: self.times,
+            contents,
+            took: begun.elapsed(),
+        }
     }
 
     async fn work(&mut self) -> Result<(), LostHost> {
@@ -345,6 +417,9 @@ impl<'a> HostRun<'a> {
         took: Duration,
     ) {
         self.lane.finish(item.id, result.clone(), after);
+        if !took.is_zero() {
+            self.times.insert(item.address.clone(), took);
+        }
         if !matches!(item.outcome, Outcome::Adopt(_)) || result.is_bad() {
             self.engine.events().send(Event::ItemFinished {
                 host: self.lane.host.clone(),

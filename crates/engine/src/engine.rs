@@ -418,7 +418,8 @@ impl Engine {
         &self.project
     }
 
-    pub(crate) fn playbook(&self) -> String {
+    /// The path of the playbook.
+    pub fn playbook(&self) -> String {
         self.project.playbook().path.to_string()
     }
 

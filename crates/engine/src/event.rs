@@ -45,6 +45,22 @@ pub enum Event {
         /// How many items end how.
         summary: Summary,
     },
+    /// The changes of a run are about to be made on all hosts that have any.
+    RunStarted {
+        /// The run.
+        run: String,
+        /// Its roles, each after those that it requires.
+        roles: Vec<RoleWork>,
+    },
+    /// A role has nothing left to do on a host in this run.
+    RoleFinished {
+        /// The host.
+        host: String,
+        /// The role.
+        role: String,
+        /// Something of it failed, was refused or skipped there.
+        failed: bool,
+    },
     /// The first change of a run on this host is about to be made; the number of items to come.
     ApplyStarted {
         /// The host.
@@ -110,6 +126,17 @@ pub enum Event {
     },
     /// A stop was asked for: what is in flight ends, nothing new starts.
     Stopping,
+}
+
+/// What a role has to do in a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoleWork {
+    /// The role.
+    pub role: String,
+    /// The roles that come before it.
+    pub requires: Vec<String>,
+    /// How many items it has to see to, by host.
+    pub items: BTreeMap<String, usize>,
 }
 
 /// How an item ended.

@@ -21,7 +21,7 @@ mod work;
 
 pub use converge_store::host::Scope;
 pub use engine::Engine;
-pub use event::{Event, EventSink, ItemResult};
+pub use event::{Event, EventSink, ItemResult, RoleWork};
 pub use facts::{FACT_GROUPS, HostFacts, facts_page, facts_schema};
 pub use options::{Options, StopSwitch};
 pub use report::{

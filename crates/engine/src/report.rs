@@ -2,7 +2,9 @@
 
 use crate::ItemResult;
 use converge_planner::{HostPlan, Item};
+use converge_resource::{Content, Digest};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The plans of all hosts of a run.
@@ -159,6 +161,12 @@ pub struct HostApply {
     pub lost: Option<LostHost>,
     /// What was not as planned when the engine looked again.
     pub differences: Vec<String>,
+    /// How long each item took on the host, by address; those that were not begun are missing.
+    #[serde(skip)]
+    pub times: BTreeMap<String, Duration>,
+    /// Contents that the diffs of the items show.
+    #[serde(skip)]
+    pub contents: BTreeMap<Digest, Content>,
     /// How long the host took.
     #[serde(skip)]
     pub took: Duration,

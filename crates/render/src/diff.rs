@@ -1,5 +1,6 @@
 //! Unified diffs of text, with the changed words of a line marked.
 
+use crate::plan::count;
 use crate::text::{Line, Look, Text, Tone, columns, visible};
 use similar::{ChangeTag, DiffOp, InlineChangeOptions, TextDiff};
 use std::time::Duration;
@@ -10,6 +11,11 @@ const CONTEXT: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// New or removed files show this many lines, unless verbose.
 const WHOLE: usize = 40;
+/// Lines of a diff that are shown.
+const DIFF: usize = 200;
+/// Characters of equal text, and of changed text, that are shown at either end of a longer stretch.
+const EQUAL_ENDS: usize = 80;
+const CHANGED_ENDS: usize = 200;
 
 /// The diff as plain text, without markers of words: what `diff -u` prints below its file names.
 pub(crate) fn unified(old: &str, new: &str) -> String {
@@ -21,18 +27,53 @@ pub(crate) fn unified(old: &str, new: &str) -> String {
 pub(crate) fn hunks(old: &str, new: &str, indent: usize, look: &Look) -> Text {
     let mut text = Text::new();
     let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(old, new);
+    let mut hidden = 0;
     for group in diff.grouped_ops(CONTEXT) {
+        if hidden > 0 {
+            hidden += group.iter().map(|op| op.old_range().len().max(op.new_range().len())).sum::<usize>();
+            continue;
+        }
         text.push(Line::at(indent).say(Tone::Place, header(&group)));
         for op in &group {
             let mut options = InlineChangeOptions::new();
             options.semantic_cleanup(true);
+            if text.lines().len() > DIFF && !whole_wanted(look) {
+                hidden += op.old_range().len().max(op.new_range().len());
+                continue;
+            }
             for change in diff.iter_inline_changes_with_options(op, options) {
                 let words: Vec<(bool, &str)> = change.values().iter().map(|(e, s)| (*e, *s)).collect();
                 push_line(&mut text, change.tag(), &words, change.missing_newline(), indent, look);
             }
         }
     }
+    // One stretch may be longer than all that is shown.
+    if !whole_wanted(look) {
+        hidden += text.keep(DIFF + CONTEXT);
+    }
+    if hidden > 0 {
+        text.push(
+            Line::at(indent).faint(format!("… {} of the diff left out ({ALL})", count(hidden, "more line"))),
+        );
+    }
     text
+}
+
+const ALL: &str = "--full-diff shows all";
+
+fn whole_wanted(look: &Look) -> bool {
+    look.full_diff || look.verbose
+}
+
+/// A stretch of a line, its middle left out where it is very long.
+fn shortened(words: &str, ends: usize) -> Option<String> {
+    let long = words.chars().count();
+    if long <= 3 * ends {
+        return None;
+    }
+    let head: String = words.chars().take(ends).collect();
+    let tail: String = words.chars().skip(long - ends).collect();
+    Some(format!("{head} … {} characters … {tail}", long - 2 * ends))
 }
 
 /// All lines of a file that comes or goes.
@@ -40,13 +81,13 @@ pub(crate) fn whole(content: &str, tag: ChangeTag, indent: usize, look: &Look) -
     let mut text = Text::new();
     let lines: Vec<&str> = content.split_inclusive('\n').collect();
     // A few lines more are better than a line that says so.
-    let shown = if look.verbose || lines.len() <= WHOLE + 5 { lines.len() } else { WHOLE };
+    let shown = if whole_wanted(look) || lines.len() <= WHOLE + 5 { lines.len() } else { WHOLE };
     for line in lines.iter().take(shown) {
         push_line(&mut text, tag, &[(false, line)], !line.ends_with('\n'), indent, look);
     }
     if shown < lines.len() {
         let more = lines.len() - shown;
-        text.push(Line::at(indent).faint(format!("… {more} more lines (-v shows all)")));
+        text.push(Line::at(indent).faint(format!("… {more} more lines ({ALL})")));
     }
     text
 }
@@ -87,6 +128,9 @@ fn push_line(
     let mut unmarked = false;
     for (emphasised, word) in words {
         let word = word.strip_suffix('\n').unwrap_or(word);
+        let ends = if *emphasised { CHANGED_ENDS } else { EQUAL_ENDS };
+        let short = if whole_wanted(look) { None } else { shortened(word, ends) };
+        let word = short.as_deref().unwrap_or(word);
         line = line.say(if *emphasised { word_tone } else { tone }, word);
         marked |= *emphasised && !word.is_empty();
         unmarked |= !*emphasised && !word.trim().is_empty();
@@ -135,10 +179,37 @@ mod tests {
     }
 
     #[test]
+    fn huge_diffs_are_cut_and_say_so() {
+        let lines = |word: &str| -> String { (0..3000).map(|n| format!("{word} {n}\n")).collect() };
+        let drawn = hunks(&lines("old"), &lines("new"), 0, &Look::PLAIN).draw(&Look::PLAIN);
+        assert!(drawn.lines().count() < 260, "{}", drawn.lines().count());
+        assert!(drawn.ends_with("of the diff left out (--full-diff shows all)\n"), "{drawn}");
+        let full = Look { full_diff: true, ..Look::PLAIN };
+        assert!(hunks(&lines("old"), &lines("new"), 0, &full).draw(&full).lines().count() >= 6000);
+    }
+
+    #[test]
+    fn of_a_very_long_line_the_change_is_seen() {
+        let line = |word: &str| {
+            format!(
+                "{{\"a\": \"{}\", \"key\": {word}, \"z\": \"{}\"}}\n",
+                "x".repeat(20_000),
+                "y".repeat(20_000)
+            )
+        };
+        let drawn = hunks(&line("1"), &line("2"), 0, &Look::PLAIN).draw(&Look::PLAIN);
+        assert!(drawn.len() < 3000, "{}", drawn.len());
+        assert!(drawn.contains("\"key\": 1") && drawn.contains("\"key\": 2"), "{drawn}");
+        assert!(drawn.contains("characters …"), "{drawn}");
+        let whole = whole(&line("1"), ChangeTag::Insert, 0, &Look::PLAIN).draw(&Look::PLAIN);
+        assert!(whole.len() < 700, "{}", whole.len());
+    }
+
+    #[test]
     fn long_new_files_are_cut_unless_verbose() {
         let long: String = (0..100).map(|n| format!("{n}\n")).collect();
         let cut = whole(&long, ChangeTag::Insert, 0, &Look::PLAIN).draw(&Look::PLAIN);
-        assert!(cut.ends_with("+39\n… 60 more lines (-v shows all)\n"), "{cut}");
+        assert!(cut.ends_with("+39\n… 60 more lines (--full-diff shows all)\n"), "{cut}");
         let verbose = Look { verbose: true, ..Look::PLAIN };
         assert!(whole(&long, ChangeTag::Insert, 0, &verbose).draw(&verbose).ends_with("+99\n"));
     }

@@ -211,12 +211,21 @@ fn host_body(plan: &HostPlan, look: &Look) -> Text {
     text
 }
 
+/// What happens to an item in a few words.
+pub(crate) fn item_summary(item: &Item) -> String {
+    let single = |c: &&PlannedChange| c.change.object.kind != "package";
+    match item.changes() {
+        [one] if single(&one) => title(&one.change, item.sensitive),
+        _ => item.kind.clone(),
+    }
+}
+
 /// Its name as the user wrote it, with the key of `for_each`.
-fn label(item: &Item) -> &str {
+pub(crate) fn label(item: &Item) -> &str {
     item.address.strip_prefix(&item.role).and_then(|r| r.strip_prefix('/')).unwrap_or(&item.name)
 }
 
-fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look: &Look) -> Text {
+pub(crate) fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look: &Look) -> Text {
     let mut text = Text::new();
     let head =
         |sign: &str, tone: Tone| Line::at(ITEM).say(tone, format!("{sign} ")).say(Tone::Strong, label(item));
@@ -337,7 +346,7 @@ mod tests {
 
     #[test]
     fn one_of_everything_coloured_and_narrow() {
-        let look = Look { color: true, width: Some(64), verbose: false };
+        let look = Look { color: true, width: Some(64), ..Look::PLAIN };
         insta::assert_snapshot!(plan(&fleet(vec![rich("web1")]), &look).draw(&look));
     }
 

@@ -5,7 +5,7 @@ use crate::names::fold_names;
 use crate::plan::{count, lost_why};
 use crate::text::{Line, Text, Tone};
 use converge_engine::{ApplyReport, HostApply, ItemResult};
-use converge_planner::Item;
+use converge_planner::{Item, Outcome};
 
 /// How many items of a report ended how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,13 +142,56 @@ fn host_body(host: &HostApply) -> Text {
     text
 }
 
+/// Why an item ended as it did; empty when there is nothing to say.
+pub(crate) fn outcome_text(item: &Item, result: &ItemResult) -> Text {
+    let mut text = Text::new();
+    match result {
+        ItemResult::Failed { message, output } => {
+            text.prose(0, Tone::Bad, "", message);
+            let output = output.trim_end();
+            if !item.sensitive && output != message.trim_end() {
+                for line in output.lines() {
+                    text.push(Line::at(0).faint("| ").plain(line));
+                }
+            }
+            push_place(&mut text, item, 0);
+        }
+        ItemResult::Refused { message } | ItemResult::Unknown { message } => {
+            text.prose(0, Tone::Bad, "", message);
+        }
+        ItemResult::Skipped { because } => {
+            text.push(Line::at(0).say(Tone::Warn, format!("skipped because of {because}")));
+        }
+        ItemResult::NotApplicable { why } => {
+            text.push(Line::at(0).faint(format!("not for this host: {why}")));
+        }
+        ItemResult::Changed | ItemResult::Unchanged | ItemResult::Stopped => {}
+    }
+    text
+}
+
+/// Where what is wrong was written (in a role or a template), and what to do.
+fn push_place(text: &mut Text, item: &Item, indent: usize) {
+    let Outcome::Failed(problem) = &item.outcome else { return };
+    if let Some(at) = &problem.at {
+        text.push(Line::at(indent).faint(format!("at {at}")));
+    }
+    if let Some(help) = &problem.help {
+        text.prose(indent, Tone::Plain, "help: ", help);
+    }
+}
+
 fn push_problem(text: &mut Text, item: &Item, result: &ItemResult, message: &str) {
     let (sign, word, tone) = verdict(result);
     let line = Line::at(4).say(tone, format!("{sign} {word} ")).say(Tone::Strong, item.address.as_str());
     let origin = if item.origin.is_empty() { String::new() } else { format!(" · {}", item.origin) };
     text.push(line.faint(origin).fold(6));
     text.prose(6, Tone::Plain, "", message);
+    push_place(text, item, 6);
 }
+
+#[cfg(test)]
+pub(crate) use tests::report as sample;
 
 #[cfg(test)]
 mod tests {
@@ -158,6 +201,20 @@ mod tests {
     use converge_engine::LostHost;
     use std::time::Duration;
 
+    #[test]
+    fn what_was_wrong_at_plan_time_has_its_place() {
+        let mut item = rich("x").items.remove(11);
+        if let Outcome::Failed(problem) = &mut item.outcome {
+            problem.at = Some("roles/app/templates/app.conf.j2:3:7".into());
+        }
+        let result = ItemResult::Failed { message: "`port` is undefined".into(), output: String::new() };
+        let mut host = report().hosts.remove(0);
+        host.items = vec![(item, result)];
+        let text = host_body(&host).draw(&Look::PLAIN);
+        assert!(text.contains("at roles/app/templates/app.conf.j2:3:7"), "{text}");
+        assert!(text.contains("help: add a `group` before this item"), "{text}");
+    }
+
     pub(crate) fn report() -> ApplyReport {
         let items = rich("x").items;
         let ended = |results: Vec<ItemResult>| items.iter().cloned().zip(results).collect::<Vec<_>>();
@@ -166,6 +223,8 @@ mod tests {
             items: ended(results),
             lost: None,
             differences: vec![],
+            times: Default::default(),
+            contents: Default::default(),
             took: Duration::from_secs(3),
         };
         let good = vec![ItemResult::Changed, ItemResult::Changed, ItemResult::Unchanged];

@@ -15,11 +15,13 @@ pub struct Look {
     pub width: Option<usize>,
     /// Show what is usually only counted.
     pub verbose: bool,
+    /// Show diffs and new files to their last line and character.
+    pub full_diff: bool,
 }
 
 impl Look {
     /// For pipes and files: no colour, no folding.
-    pub const PLAIN: Self = Self { color: false, width: None, verbose: false };
+    pub const PLAIN: Self = Self { color: false, width: None, verbose: false, full_diff: false };
 }
 
 /// What a piece of text means; its colour follows.
@@ -53,6 +55,24 @@ pub enum Tone {
 }
 
 impl Tone {
+    /// Its name in a style sheet; empty for the plain tone.
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Strong => "strong",
+            Self::Faint => "faint",
+            Self::Add => "add",
+            Self::AddWord => "addword",
+            Self::Remove => "remove",
+            Self::RemoveWord => "removeword",
+            Self::Change => "change",
+            Self::Warn => "warn",
+            Self::Bad => "bad",
+            Self::Good => "good",
+            Self::Place => "place",
+        }
+    }
+
     fn style(self) -> Option<Style> {
         let style = Style::new();
         Some(match self {
@@ -114,6 +134,48 @@ impl Line {
         self
     }
 
+    /// Cuts the line so that it needs no more columns than this, and marks the cut.
+    pub(crate) fn cut(&mut self, limit: usize) {
+        if self.indent + self.width() <= limit {
+            return;
+        }
+        let mut left = limit.saturating_sub(self.indent + 1);
+        let mut kept = Vec::new();
+        for (tone, text) in std::mem::take(&mut self.spans) {
+            let text = visible(&text);
+            let wide = columns(&text);
+            if wide <= left {
+                left -= wide;
+                kept.push((tone, text));
+                continue;
+            }
+            let mut short = String::new();
+            for c in text.chars() {
+                let wide = columns(c.encode_utf8(&mut [0; 4]));
+                if wide > left {
+                    break;
+                }
+                left -= wide;
+                short.push(c);
+            }
+            kept.push((tone, short));
+            break;
+        }
+        kept.push((Tone::Faint, "…".to_owned()));
+        self.spans = kept;
+        self.indent = self.indent.min(limit.saturating_sub(1));
+    }
+
+    /// The column at which it begins.
+    pub(crate) fn start(&self) -> usize {
+        self.indent
+    }
+
+    /// Its words with their tones.
+    pub(crate) fn spans(&self) -> &[(Tone, String)] {
+        &self.spans
+    }
+
     /// Columns without the indent.
     pub fn width(&self) -> usize {
         self.spans.iter().map(|(_, t)| columns(t)).sum()
@@ -158,6 +220,26 @@ impl Text {
             let line = if i == 0 { Line::at(indent).say(tone, lead) } else { Line::at(hang) };
             self.push(line.say(tone, part).fold(hang));
         }
+    }
+
+    /// Its lines.
+    pub(crate) fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// What stands below the first line, moved to the left.
+    pub(crate) fn below_head(self) -> Self {
+        let mut lines: Vec<Line> = self.lines.into_iter().skip(1).collect();
+        let least = lines.iter().filter(|l| !l.spans.is_empty()).map(|l| l.indent).min().unwrap_or(0);
+        lines.iter_mut().for_each(|line| line.indent = line.indent.saturating_sub(least));
+        Self { lines }
+    }
+
+    /// Drops all lines but the first so many; gives back how many were dropped.
+    pub(crate) fn keep(&mut self, lines: usize) -> usize {
+        let dropped = self.lines.len().saturating_sub(lines);
+        self.lines.truncate(lines);
+        dropped
     }
 
     /// True without any line.
@@ -284,7 +366,7 @@ pub(crate) fn columns(text: &str) -> usize {
 mod tests {
     use super::*;
 
-    const NARROW: Look = Look { color: false, width: Some(40), verbose: false };
+    const NARROW: Look = Look { width: Some(40), ..Look::PLAIN };
 
     #[test]
     fn prose_is_folded_under_itself() {

@@ -1,9 +1,10 @@
 //! `converge apply`: plan, show, ask, converge.
 
-use super::plan::{Arguments, inventory_names};
+use super::plan::{Arguments, inventory_names, show};
 use crate::args::{Apply, Removal, Select};
 use crate::console::Console;
 use crate::failure::{Failure, code};
+use crate::page::Page;
 use crate::project;
 use crate::prompt;
 use crate::session::Session;
@@ -22,8 +23,10 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
         let names = inventory_names(args.target.as_deref(), &args.select);
         let mut session =
             Session::open(project, &args.reach, names.clone(), args.no_deferred, &args.removal, console)?;
+        let page = Page::new(args.report, &names, &session);
         let plan = session.plan().await?;
-        return carry_out(session, plan, args.yes, number, &back(&names, &args.select), console).await;
+        let how = How { yes: args.yes, number, rollback: back(&names, &args.select), page };
+        return carry_out(session, plan, how, console).await;
     };
     if args.removal.prune.is_some() && !arguments.prune {
         let help = "plan again with --prune, or leave it out";
@@ -38,9 +41,11 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
     let names = inventory_names(None, &select);
     let mut session =
         Session::open(project, &args.reach, names.clone(), args.no_deferred, &removal, console)?;
+    let page = Page::new(args.report, &names, &session);
     let fresh = session.plan().await?;
     let plan = saved.bind(fresh).map_err(|e| Failure::refused(e.to_string(), "make the plan again"))?;
-    carry_out(session, plan, args.yes, number, &back(&names, &select), console).await
+    let how = How { yes: args.yes, number, rollback: back(&names, &select), page };
+    carry_out(session, plan, how, console).await
 }
 
 /// The saved plan, when the target is one, and what it was made with.
@@ -54,7 +59,7 @@ fn saved_plan(args: &Apply, console: &Console) -> Result<Option<(SavedPlan, Argu
     let saved = saved::load(Utf8Path::new(path)).map_err(|e| bad(e.to_string()))?;
     let arguments: Arguments =
         serde_json::from_value(saved.arguments.clone()).map_err(|e| bad(format!("{path}: {e}")))?;
-    if !console.json {
+    if console.human() {
         console.remark(
             render::Tone::Faint,
             "",
@@ -84,27 +89,39 @@ fn back(inventory: &str, select: &Select) -> String {
     words.join(" ")
 }
 
+/// How a plan is carried out.
+pub struct How {
+    /// Nobody is asked.
+    pub yes: bool,
+    /// The number of things that may be removed, as it was said.
+    pub number: Option<usize>,
+    /// The command that puts the run back.
+    pub rollback: String,
+    /// The page that is written.
+    pub page: Page,
+}
+
 /// Shows a plan, asks, applies it, and says what became of it.
 pub async fn carry_out(
     mut session: Session,
     plan: FleetPlan,
-    yes: bool,
-    number: Option<usize>,
-    rollback: &str,
+    how: How,
     console: &Console,
 ) -> Result<u8, Failure> {
+    let How { yes, number, rollback, page } = how;
     let work = plan.planned().flat_map(|p| &p.items).filter(|i| i.is_pending()).count();
     let adopts = plan.planned().flat_map(|p| &p.items).any(|i| matches!(i.outcome, Outcome::Adopt(_)));
-    if !console.json {
+    if console.human() {
         console.print(&render::plan(&plan, &console.look));
     }
     let cut_off = |p: &HostPlan| p.ours.cut_off.as_ref().is_some_and(|c| !c.busy);
     if work == 0 && !adopts && !plan.planned().any(cut_off) {
         let code = without_work(&plan);
-        if console.json {
-            console.print_json(&render::plan_json(&plan));
+        if !console.human() {
+            show(&plan, console);
         }
         session.close().await;
+        page.write(&plan, None, console)?;
         return Ok(code);
     }
     if work > 0 && !yes {
@@ -112,13 +129,19 @@ pub async fn carry_out(
     }
     confirm_prune(&plan, number, console)?;
     let planned = without_work(&plan);
+    let shown = page.wanted().then(|| plan.clone());
     let report = session.apply(plan).await;
     session.close().await;
     if console.json {
         console.print_json(&render::apply_json(&report));
+    } else if console.junit {
+        console.print_junit(&render::apply_junit(&report));
     } else {
         console.write("\n");
-        console.print(&render::applied(&report, rollback));
+        console.print(&render::applied(&report, &rollback));
+    }
+    if let Some(plan) = shown {
+        page.write(&plan, Some(&report), console)?;
     }
     // What the plan could not do is not done because the rest went well.
     Ok(if report.exit_code() == code::DONE { planned } else { report.exit_code() })
@@ -153,7 +176,7 @@ fn confirm_prune(plan: &FleetPlan, number: Option<usize>, console: &Console) -> 
     }
     let much =
         format!("{things} things would be removed or given back: more than 10, or than 10 % of a host's");
-    if console.json || !prompt::somebody_is_there() {
+    if !console.human() || !prompt::somebody_is_there() {
         return Err(Failure::refused(
             format!("{much}; nothing was changed"),
             format!("look at the plan; write --prune={things} if it is right"),
@@ -170,7 +193,7 @@ fn confirm_prune(plan: &FleetPlan, number: Option<usize>, console: &Console) -> 
 }
 
 fn ask(plan: &FleetPlan, console: &Console) -> Result<(), Failure> {
-    if console.json || !prompt::somebody_is_there() {
+    if !console.human() || !prompt::somebody_is_there() {
         return Err(Failure::refused(
             "nobody can be asked whether to apply these changes; nothing was changed",
             "write --yes to apply without being asked",

@@ -6,8 +6,15 @@ use crate::console::Console;
 use crate::failure::Failure;
 
 pub async fn run(args: Drift, console: &Console) -> Result<u8, Failure> {
-    let (found, _) =
-        plan::make(args.target.as_deref(), &args.select, &args.reach, &Removal::default(), console).await?;
+    let (found, _) = plan::make(
+        args.target.as_deref(),
+        &args.select,
+        &args.reach,
+        &Removal::default(),
+        args.report,
+        console,
+    )
+    .await?;
     plan::show(&found, console);
     Ok(found.exit_code())
 }

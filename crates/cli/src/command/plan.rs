@@ -3,6 +3,7 @@
 use crate::args::{Plan, Reach, Removal, Select};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::page::Page;
 use crate::project;
 use crate::session::Session;
 use camino::Utf8PathBuf;
@@ -33,7 +34,7 @@ pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
         refuse_secrets(args.target.as_deref(), &args.select, console)?;
     }
     let (plan, playbook) =
-        make(args.target.as_deref(), &args.select, &args.reach, &args.removal, console).await?;
+        make(args.target.as_deref(), &args.select, &args.reach, &args.removal, args.report, console).await?;
     show(&plan, console);
     if let Some(path) = &args.out {
         let folder = std::env::current_dir().ok().and_then(|d| Utf8PathBuf::from_path_buf(d).ok());
@@ -73,20 +74,23 @@ fn refuse_secrets(target: Option<&str>, select: &Select, console: &Console) -> R
     }
 }
 
-/// Loads the project and plans. The second value is the path of its playbook.
+/// Loads the project and plans; writes a page about it where one is wanted. The second value is the path of its playbook.
 pub async fn make(
     target: Option<&str>,
     select: &Select,
     reach: &Reach,
     removal: &Removal,
+    report: Option<Utf8PathBuf>,
     console: &Console,
 ) -> Result<(FleetPlan, Utf8PathBuf), Failure> {
     let project = project::load(target, select, console)?;
     let playbook = project.playbook().path.clone();
-    let mut session =
-        Session::open(project, reach, inventory_names(target, select), false, removal, console)?;
+    let names = inventory_names(target, select);
+    let mut session = Session::open(project, reach, names.clone(), false, removal, console)?;
+    let page = Page::new(report, &names, &session);
     let plan = session.plan().await?;
     session.close().await;
+    page.write(&plan, None, console)?;
     Ok((plan, playbook))
 }
 
@@ -100,6 +104,8 @@ pub fn inventory_names(target: Option<&str>, select: &Select) -> String {
 pub fn show(plan: &FleetPlan, console: &Console) {
     if console.json {
         console.print_json(&render::plan_json(plan));
+    } else if console.junit {
+        console.print_junit(&render::plan_junit(plan));
     } else {
         console.print(&render::plan(plan, &console.look));
     }

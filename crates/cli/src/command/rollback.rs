@@ -1,10 +1,11 @@
 //! `converge rollback`: put back what a run changed.
 
-use super::apply::carry_out;
+use super::apply::{How, carry_out};
 use super::plan::inventory_names;
 use crate::args::{Removal, Rollback, Select};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::page::Page;
 use crate::project;
 use crate::session::Session;
 
@@ -21,7 +22,8 @@ pub async fn run(args: Rollback, console: &Console) -> Result<u8, Failure> {
     let names = inventory_names(args.target.as_deref(), &select);
     let removal = Removal { prune: None, allow_destroy: args.allow_destroy };
     let mut session = Session::open(project, &args.reach, names.clone(), false, &removal, console)?;
+    let page = Page::new(args.report, &names, &session);
     let plan = session.plan_rollback(args.to.as_deref(), &args.roles).await?;
-    let back = format!("converge rollback {names} --to {}", plan.id);
-    carry_out(session, plan, args.yes, None, &back, console).await
+    let rollback = format!("converge rollback {names} --to {}", plan.id);
+    carry_out(session, plan, How { yes: args.yes, number: None, rollback, page }, console).await
 }

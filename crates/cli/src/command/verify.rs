@@ -18,6 +18,8 @@ pub async fn run(args: Reading, console: &Console) -> Result<u8, Failure> {
     session.close().await;
     if console.json {
         console.print_json(&render::verify_json(&found));
+    } else if console.junit {
+        console.print_junit(&render::verify_junit(&found));
     } else {
         console.print(&render::verified(&found, console.look.verbose));
     }
