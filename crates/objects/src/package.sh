@@ -260,7 +260,7 @@ cv_apply_packages() (
       case "$CV_NL$expect" in
       *"${CV_NL}inst $line "*) ;;
       *)
-        cv_say "apt would also configure $line, which an earlier run left half done: look at 'dpkg --audit'"
+        cv_say "apt would also configure $line, which an earlier run left half done: see 'dpkg --audit', mend it with 'dpkg --configure -a'"
         return 70
         ;;
       esac

@@ -35,8 +35,10 @@ cv_run_fit() (
     return 1
   }
   for dir in "$CV_ROOT" "$CV_ROOT/runs" "$CV_ROOT/blobs"; do
-    if [ ! -d "$dir" ] && ! mkdir -p "$dir" 2>/dev/null; then
-      cv_say "cannot make $dir: changing this machine needs root (become: true, or run converge as root)"
+    if [ ! -d "$dir" ] && ! why=$(mkdir -p "$dir" 2>&1); then
+      why="cannot make $dir: ${why##*: }"
+      [ "$(id -u)" -eq 0 ] || why="$why: changing this machine needs root (become: true, or run converge as root)"
+      cv_say "$why"
       return 1
     fi
   done
@@ -153,18 +155,31 @@ cv_run_end() (
   cv_owned_write && cv_retain
 )
 
+# cv_run_ms RUN: when it began, in CV_MS, milliseconds since 1970 by the controller's clock: this host's may be wrong.
+# A run's ID is a UUID of version 7, whose first 48 bits say so (RFC 9562). With another ID it is not too old.
+cv_run_ms() {
+  cv_r_rest=${1#*-}
+  case $1 in
+  ????????-????-7*-*) CV_MS=$((0x${1%%-*}${cv_r_rest%%-*})) ;;
+  *) CV_MS=$oldest ;;
+  esac
+}
+
 # Keeps 10 runs, 30 days, 1 GiB; the present run and the newest good one always.
 cv_retain() (
   cd "$CV_ROOT/runs" || return 1
   good=
-  old=" $(find . -name meta -mtime +"${CV_KEEP_DAYS:-30}" | tr '\n' ' ')"
+  oldest=0
+  cv_run_ms "$CV_RUN"
+  oldest=$((CV_MS - ${CV_KEEP_DAYS:-30} * 86400000))
   for run in *; do
     if grep -q "^close${CV_TAB}finished" "$run/journal" 2>/dev/null && ! grep -q "^failed$CV_TAB" "$run/journal"; then good=$run; fi
   done
   set -- *
   for run; do
-    case "$# $old" in *" ./$run/meta "*) drop=yes ;; *) drop= ;; esac
-    [ $# -le "${CV_KEEP_RUNS:-10}" ] || drop=yes
+    drop=
+    cv_run_ms "$run"
+    [ "$CV_MS" -ge "$oldest" ] && [ $# -le "${CV_KEEP_RUNS:-10}" ] || drop=yes
     if [ -n "$drop" ] && [ "$run" != "$good" ] && [ "$run" != "$CV_RUN" ]; then cv_run_drop "$run"; fi
     shift
   done

@@ -392,6 +392,25 @@ fn old_runs_and_content_that_nothing_names_are_dropped() {
 }
 
 #[test]
+fn runs_are_as_old_as_their_ids_say_whatever_the_clock_of_the_host() {
+    // 2026-01-01, 2026-01-20 and 2026-02-10: the last is 40 days after the first.
+    let ids = [
+        "019b76da-a800-7000-8000-000000000001",
+        "019bd8b3-5c00-7000-8000-000000000002",
+        "019c44d8-8400-7000-8000-000000000003",
+    ];
+    for host in hosts() {
+        let path = host.file("a");
+        for id in ids {
+            let change = host.change(&path, host.file_line(id.as_bytes(), 0o600));
+            host.one(id, &mut spec(vec![change]), &[id.as_bytes()]);
+        }
+        let kept: Vec<String> = host.records().into_iter().map(|r| r.id).collect();
+        assert_eq!(kept, ids[1..]);
+    }
+}
+
+#[test]
 fn undo_sh_is_installed_once_and_whole() {
     for host in hosts() {
         let (piece, content) = undo_piece();
