@@ -1,5 +1,6 @@
 //! What a user types.
 
+use crate::vault::VaultArgs;
 use camino::Utf8PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -95,6 +96,8 @@ pub enum Command {
     Inventory(InventoryArgs),
     /// Show every candidate for the value of a variable, with its place, and who wins
     Vars(Vars),
+    /// Encrypt and decrypt files and values, as `ansible-vault` does
+    Vault(Vault),
     /// Draw which role comes after which
     Graph(Graph),
     /// Print the reference page of a kind of resource; without a name, list the kinds
@@ -136,8 +139,14 @@ pub struct Select {
     #[arg(help_heading = "What to work on", long, value_delimiter = ',', value_name = "TAG,…")]
     pub skip_tags: Vec<String>,
     /// Set a variable, above all other places. May be given several times
+    ///
+    /// NAME=@FILE takes the text of a file, NAME=@- standard input: what is typed here stands in the list of processes, and so the
+    /// value of a sensitive input is taken only in these ways.
     #[arg(help_heading = "What to work on", long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
+    #[command(flatten)]
+    #[serde(default)]
+    pub vault: VaultArgs,
 }
 
 /// How to work with the hosts.
@@ -254,6 +263,8 @@ pub struct Rollback {
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     #[command(flatten)]
+    pub vault: VaultArgs,
+    #[command(flatten)]
     pub reach: Reach,
     /// Destroy this though no snapshot holds it: an ID as the plan shows it. May be given several times
     #[arg(long, value_name = "ID")]
@@ -334,6 +345,100 @@ pub struct InventoryArgs {
     /// The folder whose group_vars and host_vars count too
     #[arg(long, value_name = "DIR")]
     pub playbook_dir: Option<Utf8PathBuf>,
+    #[command(flatten)]
+    pub vault: VaultArgs,
+}
+
+/// `converge vault`
+#[derive(Debug, Args)]
+pub struct Vault {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: VaultAction,
+}
+
+/// What `converge vault` does.
+#[derive(Debug, Subcommand)]
+pub enum VaultAction {
+    /// Encrypt files in place; without a file, standard input to standard output
+    Encrypt(VaultWrite),
+    /// Encrypt one value, for a file of variables
+    ///
+    /// The value is asked for at a terminal, or read from standard input as it is, line ends included. It is no argument: those stand
+    /// in the list of processes.
+    EncryptString(VaultString),
+    /// Decrypt files in place; without a file, standard input to standard output
+    Decrypt(VaultRead),
+    /// Print what is in encrypted files
+    View(VaultRead),
+    /// Edit an encrypted file with $VISUAL or $EDITOR; a file that is not there is made
+    Edit(VaultEdit),
+    /// Encrypt files anew with another password
+    Rekey(VaultRekey),
+}
+
+/// `converge vault decrypt` and `view`
+#[derive(Debug, Args)]
+pub struct VaultRead {
+    /// The files [default: standard input]
+    #[arg(value_name = "FILE")]
+    pub files: Vec<Utf8PathBuf>,
+    #[command(flatten)]
+    pub vault: VaultArgs,
+}
+
+/// `converge vault encrypt`
+#[derive(Debug, Args)]
+pub struct VaultWrite {
+    /// The files [default: standard input]
+    #[arg(value_name = "FILE")]
+    pub files: Vec<Utf8PathBuf>,
+    /// Which of several passwords encrypts
+    #[arg(long, value_name = "ID")]
+    pub encrypt_vault_id: Option<String>,
+    #[command(flatten)]
+    pub vault: VaultArgs,
+}
+
+/// `converge vault encrypt-string`
+#[derive(Debug, Args)]
+pub struct VaultString {
+    /// The variable: prints `NAME: !vault |`
+    #[arg(short, long)]
+    pub name: Option<String>,
+    /// Which of several passwords encrypts
+    #[arg(long, value_name = "ID")]
+    pub encrypt_vault_id: Option<String>,
+    #[command(flatten)]
+    pub vault: VaultArgs,
+}
+
+/// `converge vault edit`
+#[derive(Debug, Args)]
+pub struct VaultEdit {
+    /// The file
+    pub file: Utf8PathBuf,
+    /// Which of several passwords encrypts a new file
+    #[arg(long, value_name = "ID")]
+    pub encrypt_vault_id: Option<String>,
+    #[command(flatten)]
+    pub vault: VaultArgs,
+}
+
+/// `converge vault rekey`
+#[derive(Debug, Args)]
+pub struct VaultRekey {
+    /// The files
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<Utf8PathBuf>,
+    /// The new password [default: ask]
+    #[arg(long, value_name = "FILE", conflicts_with = "new_vault_id")]
+    pub new_vault_password_file: Option<Utf8PathBuf>,
+    /// The new password with its name: ID@FILE or ID@prompt
+    #[arg(long, value_name = "ID@SOURCE")]
+    pub new_vault_id: Option<String>,
+    #[command(flatten)]
+    pub vault: VaultArgs,
 }
 
 /// `converge vars`

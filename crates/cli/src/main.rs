@@ -9,6 +9,7 @@ mod page;
 mod project;
 mod prompt;
 mod session;
+mod vault;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, FromArgMatches};
@@ -56,6 +57,7 @@ fn run(command: Command, console: &Console) -> Result<u8, Failure> {
         Command::Facts(a) => runtime.block_on(command::facts::run(a, console)),
         Command::Inventory(a) => command::inventory::run(a, console),
         Command::Vars(a) => command::vars::run(a, console),
+        Command::Vault(a) => command::vault::run(a, console),
         Command::Graph(a) => command::graph::run(a, console),
         Command::Explain(a) => command::explain::run(a, console),
         Command::Completions(a) => command::completions::run(a, console, Cli::command()),

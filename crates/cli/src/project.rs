@@ -53,7 +53,13 @@ fn read(
         .set
         .iter()
         .filter_map(|text| complaints.take(parse_set(text).map_err(Diagnostics::from)))
-        .collect();
+        .collect::<Vec<_>>();
+    let typed: Vec<String> =
+        set.iter().filter(|(_, value)| !value.starts_with('@')).map(|(name, _)| name.clone()).collect();
+    let set = set
+        .into_iter()
+        .map(|(name, value)| Ok((name, set_value(value)?)))
+        .collect::<Result<Vec<_>, Failure>>()?;
     let options = LoadOptions {
         inventories: sources(target, &select.inventories)?,
         playbook: select.playbook.clone(),
@@ -64,9 +70,11 @@ fn read(
         skip_tags: select.skip_tags.clone(),
         catalog: catalog(),
         inventory_only,
+        vault: select.vault.vault()?,
     };
     match Project::load(&options) {
         Ok(project) if !complaints.has_errors() => {
+            refuse_typed_secrets(&project, &typed)?;
             if !project.warnings().is_empty() {
                 console.complain(project.warnings());
             }
@@ -93,6 +101,12 @@ pub fn from_folder(folder: &Utf8Path, target: Option<&str>, select: &Select) -> 
         })
         .collect();
     all.playbook = all.playbook.map(|p| folder.join(p));
+    all.vault = all.vault.from_folder(folder);
+    for pair in &mut all.set {
+        if let Some((name, file)) = pair.split_once("=@").filter(|(name, _)| !name.contains('=')) {
+            *pair = format!("{name}=@{}", folder.join(file));
+        }
+    }
     all
 }
 
@@ -119,5 +133,32 @@ pub fn scope_in_project(project: &Project, inventories: &str) -> Scope {
     Scope {
         inventory: inventory.split(' ').map(below).collect::<Vec<_>>().join(" "),
         playbook: below(&playbook),
+    }
+}
+
+/// The value of `--set NAME=VALUE`: that of a file for `@FILE`, of standard input for `@-`, without the line end at its end.
+fn set_value(value: String) -> Result<String, Failure> {
+    let Some(file) = value.strip_prefix('@') else { return Ok(value) };
+    let text = match file {
+        "-" => std::io::read_to_string(std::io::stdin())
+            .map_err(|e| Failure::usage(e.to_string(), "pipe the value in"))?,
+        file => fs_err::read_to_string(file).map_err(|e| {
+            Failure::usage(e.to_string(), "name a text file that can be read: --set NAME=@FILE")
+        })?,
+    };
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
+}
+
+/// What is typed stands in the list of processes, in the history of the shell, and in a plan that is kept.
+fn refuse_typed_secrets(project: &Project, typed: &[String]) -> Result<(), Failure> {
+    match typed.iter().find(|name| project.roles().any(|role| role.is_sensitive(name))) {
+        None => Ok(()),
+        Some(name) => Err(Failure::usage(
+            format!("`{name}` is sensitive, and what `--set` holds stands in the list of processes"),
+            format!(
+                "write it into a file that only you can read: --set {name}=@FILE, or pipe it in: --set {name}=@-"
+            ),
+        )),
     }
 }

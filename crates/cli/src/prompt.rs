@@ -101,7 +101,8 @@ impl Drop for Quiet<'_> {
     }
 }
 
-fn read_hidden(question: &str) -> std::io::Result<SecretString> {
+/// Asks at the terminal without showing what is typed.
+pub fn read_hidden(question: &str) -> std::io::Result<SecretString> {
     let mut terminal = fs_err::OpenOptions::new().read(true).write(true).open("/dev/tty")?.into_parts().0;
     terminal.write_all(question.as_bytes())?;
     let before = tcgetattr(&terminal)?;

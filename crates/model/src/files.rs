@@ -9,15 +9,25 @@ use converge_syntax::{Diagnostic, Source, Span};
 use crate::catalog::Load;
 use crate::fields::nearest;
 use crate::role::Role;
+use crate::vault::{Vault, decrypted_text, is_vault};
 
 /// The largest file of a role that is sent to hosts.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// What was read so far.
-#[derive(Default)]
 pub(crate) struct Files {
+    vault: Vault,
     templates: Mutex<HashMap<Utf8PathBuf, Result<Arc<Source>, String>>>,
-    sources: Mutex<HashMap<Utf8PathBuf, Result<Arc<str>, String>>>,
+    sources: Mutex<HashMap<Utf8PathBuf, Result<Bytes, String>>>,
+}
+
+/// The bytes of a file of a role.
+#[derive(Clone)]
+pub(crate) struct Bytes {
+    /// In hexadecimal.
+    pub hex: Arc<str>,
+    /// The file is encrypted.
+    pub secret: bool,
 }
 
 impl Load {
@@ -76,23 +86,35 @@ fn listing(folder: &Utf8Path, depth: usize) -> Vec<String> {
 }
 
 impl Files {
-    /// The text of a template.
+    /// Nothing was read; the passwords open encrypted files.
+    pub(crate) fn new(vault: &Vault) -> Self {
+        Self { vault: vault.clone(), templates: Mutex::default(), sources: Mutex::default() }
+    }
+
+    /// The text of a template; a secret source where the file is encrypted.
     pub(crate) fn template(&self, path: &Utf8Path, span: &Span) -> Result<Arc<Source>, Diagnostic> {
         let mut known = self.templates.lock().unwrap_or_else(PoisonError::into_inner);
         let read = || {
             check_size(path)?;
-            Source::read(path.as_std_path()).map_err(|error| error.to_string())
+            let source = Source::read(path.as_std_path()).map_err(|error| error.to_string())?;
+            let opened = decrypted_text(&source, &self.vault).map_err(|problem| problem.message)?;
+            Ok(opened.map_or(source, |text| Source::secret(path.as_str(), text.as_str(), [])))
         };
         known.entry(path.to_owned()).or_insert_with(read).clone().map_err(|why| unreadable(path, &why, span))
     }
 
-    /// The bytes of a source in hexadecimal.
-    pub(crate) fn source(&self, path: &Utf8Path, span: &Span) -> Result<Arc<str>, Diagnostic> {
+    /// The bytes of a source, decrypted where it is encrypted.
+    pub(crate) fn source(&self, path: &Utf8Path, span: &Span) -> Result<Bytes, Diagnostic> {
         let mut known = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let read = || {
             check_size(path)?;
             let bytes = fs_err::read(path).map_err(|error| error.to_string())?;
-            Ok(hex(&bytes).into())
+            if !is_vault(&bytes) {
+                return Ok(Bytes { hex: hex(&bytes).into(), secret: false });
+            }
+            let opened = self.vault.open(&String::from_utf8_lossy(&bytes));
+            let opened = opened.map_err(|error| format!("{error}; {}", error.help()))?;
+            Ok(Bytes { hex: hex(&opened.plain).into(), secret: true })
         };
         known.entry(path.to_owned()).or_insert_with(read).clone().map_err(|why| unreadable(path, &why, span))
     }

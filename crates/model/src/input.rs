@@ -148,7 +148,7 @@ impl Input {
         // An absent value is a legal default: the input is then null until a layer sets it.
         if let Some(default) =
             input.default.as_ref().filter(|default| !has_template(default) && !default.is_null())
-            && let Err(more) = input.check(default)
+            && let Err(more) = input.check(default, false)
         {
             diags.extend(more);
         }
@@ -184,14 +184,14 @@ impl Input {
     /// `--set` (a span without a file) is read as the type asks.
     ///
     /// # Errors
-    /// Every complaint, at the place of the value. No value of a sensitive input is in them.
-    pub fn check(&self, value: &Node) -> Result<Node, Diagnostics> {
+    /// Every complaint, at the place of the value. Where the input or this value is a secret (`secret`), the value is not in them.
+    pub fn check(&self, value: &Node, secret: bool) -> Result<Node, Diagnostics> {
         let mut diags = Diagnostics::new();
         let checked = self.fit(value, &self.ty, &format!("the input `{}`", self.name), &mut diags);
         if diags.is_empty() {
             self.limits(&checked, &mut diags);
         }
-        if self.sensitive {
+        if self.sensitive || secret {
             for diagnostic in &mut diags.0 {
                 diagnostic.message = format!(
                     "the input `{}` must be {} (its value is sensitive and is not shown)",

@@ -18,6 +18,7 @@ mod schema;
 mod scope;
 mod tags;
 pub mod vars;
+pub mod vault;
 
 pub use catalog::{KindCatalog, KindSpec, LOAD_KEYWORD, Load, OUTPUT_KEYWORD};
 pub use declare::{DeclaredItem, HostPlan, Registered, RoleUse};

@@ -25,7 +25,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
     let mut diags = Diagnostics::new();
     let ((inventory, mut warnings), playbook_path) = match inventory_and_path(options) {
         Err(_) if options.inventory_only => {
-            (Inventory::load(&options.inventories, None)?, Utf8PathBuf::from("."))
+            (Inventory::load(&options.inventories, None, &options.vault)?, Utf8PathBuf::from("."))
         }
         found => found?,
     };
@@ -48,7 +48,6 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
     asked_roles(options, &playbook, &mut diags);
     // A variable of any host is known, so hosts outside the plays count too.
     set_is_known(&set, &inventory, &playbook, &roles, &broken, &mut diags);
-    locked_files(&inventory, &mut diags);
 
     let secrets = roles.values().flat_map(|role| role.inputs.values());
     let secrets = secrets.filter(|input| input.sensitive).map(|input| input.name.clone()).collect();
@@ -61,7 +60,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
     let playbook_dir = folder_of(&playbook_path);
     let playbook_dir = playbook_dir.canonicalize_utf8().unwrap_or_else(|_| playbook_dir.to_owned());
     let mut inner = Inner {
-        shared: Shared::new(inventory, set, playbook_dir.as_str(), secrets),
+        shared: Shared::new(inventory, set, playbook_dir.as_str(), secrets, &options.vault),
         catalog: options.catalog.clone(),
         playbook,
         roles,
@@ -72,7 +71,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
         warnings: Diagnostics::new(),
         errors: HostErrors::new(),
         needs: BTreeMap::new(),
-        files: Files::default(),
+        files: Files::new(&options.vault),
         hostvars: Mutex::default(),
     };
     // A role with errors of its own would bring follow-up complaints about every host.
@@ -108,12 +107,15 @@ type Loaded = (Inventory, Diagnostics);
 /// The inventory, and the path of the playbook that it belongs to.
 fn inventory_and_path(options: &LoadOptions) -> Result<(Loaded, Utf8PathBuf), Diagnostics> {
     if let Some(path) = &options.playbook {
-        return Ok((Inventory::load(&options.inventories, Some(folder_of(path)))?, path.clone()));
+        return Ok((
+            Inventory::load(&options.inventories, Some(folder_of(path)), &options.vault)?,
+            path.clone(),
+        ));
     }
     // Variables beside the playbook are read only when it is known which one that is.
-    let (inventory, _) = Inventory::load(&options.inventories, None)?;
+    let (inventory, _) = Inventory::load(&options.inventories, None, &options.vault)?;
     let path = playbook_path(options, &inventory)?;
-    Ok((Inventory::load(&options.inventories, Some(folder_of(&path)))?, path))
+    Ok((Inventory::load(&options.inventories, Some(folder_of(&path)), &options.vault)?, path))
 }
 
 fn playbook_path(options: &LoadOptions, inventory: &Inventory) -> Result<Utf8PathBuf, Diagnostics> {
@@ -322,21 +324,6 @@ fn set_is_known(
                 .at(&Span::nowhere(SET))
                 .help(nearest(name, known.iter().map(String::as_str))),
         );
-    }
-}
-
-/// A vars file that cannot be read may set anything: what is planned without it would be wrong.
-fn locked_files(inventory: &Inventory, diags: &mut Diagnostics) {
-    let mut seen: Vec<Span> = Vec::new();
-    for locked in inventory.hosts().flat_map(|host| inventory.locked_files(host.name())) {
-        if !seen.contains(&locked.span) {
-            diags.push(
-                Diagnostic::error("vault", "this file is encrypted, and Vault support is not there yet")
-                    .label(&locked.span, "encrypted")
-                    .help("keep a plain file for now, or give its values with --set"),
-            );
-            seen.push(locked.span);
-        }
     }
 }
 

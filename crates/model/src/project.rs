@@ -18,6 +18,7 @@ use crate::role::Role;
 use crate::scope::{Facts, Shared, host_scope, hostvars, role_scope};
 use crate::tags::TagFilter;
 use crate::vars::{VarReport, role_layers};
+use crate::vault::Vault;
 
 /// What to load, and what the run is narrowed to.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +41,8 @@ pub struct LoadOptions {
     pub catalog: KindCatalog,
     /// Only the inventory: all its hosts, no playbook and no roles.
     pub inventory_only: bool,
+    /// Passwords for encrypted values and files.
+    pub vault: Vault,
 }
 
 /// An edge between roles: `from` requires `to`, which comes first.

@@ -4,7 +4,7 @@ use converge_syntax::{Diagnostic, Diagnostics, Node, Span};
 use converge_template::{Outcome, Scope};
 use indexmap::IndexMap;
 
-use crate::inventory::{Connection, encrypted_value, is_encrypted};
+use crate::inventory::Connection;
 use crate::project::Inner;
 use crate::scope::{Facts, host_scope, hostvars, role_scope};
 use crate::vars::{Candidate, Layers, VarReport, Winner, host_layers, role_layers};
@@ -46,7 +46,6 @@ pub(crate) fn host_var(project: &Inner, host: &str, name: &str) -> Result<Option
     let reader = HostReader::new(project, host);
     match reader.written(name) {
         None => Ok(None),
-        Some(node) if is_encrypted(&node) => Err(encrypted_value(name, &node).into()),
         Some(node) => reader.render(&node).map(Some),
     }
 }
@@ -146,9 +145,6 @@ fn shown(
     candidate: &Candidate,
     scope: &Scope,
 ) -> (Option<Node>, Option<String>) {
-    if is_encrypted(&candidate.node) {
-        return (None, Some("encrypted".to_owned()));
-    }
     // The scope has the checked value of an input; asking it by name also keeps what it was made of.
     let ask = Node::new(format!("{{{{ {name} }}}}"), Span::nowhere("vars"));
     let found = if scope.has(name) && crate::fields::is_identifier(name) {

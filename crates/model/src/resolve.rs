@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value};
+use converge_syntax::{Diagnostics, Node, Span, Value};
 use converge_template::{Evaluated, Outcome, Scope};
 use serde_json::{Value as Json, json};
 
 use crate::catalog::Load;
 use crate::declare::{DeclaredItem, Each, Gate, Registered, RoleUse, gate};
 use crate::files::locate;
-use crate::inventory::{encrypted_value, is_encrypted};
 use crate::schema;
 
 /// What an item comes to on a host.
@@ -148,14 +147,10 @@ impl RoleUse {
         }
     }
 
-    /// What waits for an input with an error, or for an encrypted value, is in error itself.
+    /// What waits for an input with an error is in error itself.
     fn waits(&self, names: BTreeSet<String>, item: &DeclaredItem, registered: &Registered) -> Resolution {
         if names.iter().any(|name| self.bad.contains(name)) {
             return Resolution::Invalid(self.problems.clone());
-        }
-        let locked: Diagnostics = names.iter().filter_map(|name| self.encrypted(name)).collect();
-        if !locked.is_empty() {
-            return Resolution::Invalid(locked);
         }
         let outline = if item.is_unexpanded() { Outline::default() } else { self.outline(item, registered) };
         Resolution::Unknown { names, outline }
@@ -194,18 +189,6 @@ impl RoleUse {
             }
             _ => NOT_KNOWN.into(),
         }
-    }
-
-    fn encrypted(&self, name: &str) -> Option<Diagnostic> {
-        let (name, node) = match name.strip_prefix("hostvars.") {
-            // Host names may hold dots; variables do not.
-            Some(rest) => {
-                let (host, variable) = rest.rsplit_once('.')?;
-                (variable, self.project.shared.inventory.merged_vars(host).swap_remove(variable)?.node)
-            }
-            None => (name, self.layers.get(name)?.last()?.node.clone()),
-        };
-        is_encrypted(&node).then(|| encrypted_value(name, &node))
     }
 
     /// The parameters, or the variables that they wait for.
@@ -325,9 +308,9 @@ impl RoleUse {
         let path = locate(&self.role, load, written, span)?;
         match load {
             Load::Source => {
-                let hex = self.project.files.source(&path, span)?;
-                let value = json!({"path": written, "hex": &*hex});
-                Ok(Outcome::Known(Evaluated { value, reached: BTreeSet::new(), sensitive: false }))
+                let bytes = self.project.files.source(&path, span)?;
+                let value = json!({"path": written, "hex": &*bytes.hex});
+                Ok(Outcome::Known(Evaluated { value, reached: BTreeSet::new(), sensitive: bytes.secret }))
             }
             Load::Template => {
                 let source = self.project.files.template(&path, span)?;

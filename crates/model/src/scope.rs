@@ -8,9 +8,10 @@ use converge_template::{Engine, Evaluated, HostScopes, Outcome, Scope, Variable}
 use serde_json::Value as Json;
 
 use crate::input::Input;
-use crate::inventory::{Inventory, encrypted_value, is_encrypted};
+use crate::inventory::Inventory;
 use crate::role::Role;
-use crate::vars::{Candidate, Layers, SetVars, host_layers};
+use crate::vars::{Layers, SetVars, host_layers};
+use crate::vault::Vault;
 
 /// Names that converge sets itself.
 pub const MAGIC: [&str; 10] = [
@@ -74,7 +75,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub fn new(inventory: Inventory, set: SetVars, playbook_dir: &str, secrets: BTreeSet<String>) -> Self {
+    pub fn new(
+        inventory: Inventory,
+        set: SetVars,
+        playbook_dir: &str,
+        secrets: BTreeSet<String>,
+        vault: &Vault,
+    ) -> Self {
         let span = Span::nowhere("converge");
         let texts = |names: &[&str]| {
             let items = names.iter().map(|name| Node::new(*name, span.clone())).collect();
@@ -85,7 +92,7 @@ impl Shared {
             groups.iter().map(|(name, hosts)| (Node::new(*name, span.clone()), texts(hosts))).collect();
         let groups = Arc::new(Node { value: Value::Map(groups), span: span.clone(), tag: None });
         Self {
-            engine: Engine::new(),
+            engine: Engine::new().with_vault(Arc::new(vault.clone())),
             inventory: Arc::new(inventory),
             set: Arc::new(set),
             playbook_dir: playbook_dir.into(),
@@ -128,23 +135,15 @@ pub(crate) fn hostvars(shared: &Shared, facts: &Facts) -> Arc<dyn HostScopes> {
     Arc::new(Hosts { shared: shared.clone(), facts: facts.clone(), made: Mutex::default() })
 }
 
-/// The variable that stands for a candidate. Nothing is known of an encrypted value.
-fn variable(candidate: &Candidate) -> Variable {
-    if is_encrypted(&candidate.node) {
-        return Variable::Unknown;
-    }
-    Variable::template(candidate.node.clone())
-}
-
 fn add_winners(scope: &mut Scope, shared: &Shared, layers: &Layers) {
     for (name, candidates) in layers {
         let Some(winner) = candidates.last() else {
             continue;
         };
         if winner.sensitive || shared.secrets.contains(name) {
-            scope.set_sensitive(name, variable(winner));
+            scope.set_sensitive(name, Variable::template(winner.node.clone()));
         } else {
-            scope.set(name, variable(winner));
+            scope.set(name, Variable::template(winner.node.clone()));
         }
     }
 }
@@ -259,16 +258,13 @@ fn input_value(
             .help(format!("set `{name}` in the inventory, or in `vars` where the role is used"))
             .into());
     };
-    if is_encrypted(&winner.node) {
-        return Err(encrypted_value(name, &winner.node).into());
-    }
     // What waits for facts is checked when they are there.
     let Outcome::Known(mut found) = shared.engine.eval_value(&winner.node, scope)? else {
         return Ok(None);
     };
     // A default of null stands for "no value"; a type belongs to the values of the layers above it.
     if !(found.value.is_null() && input.default.as_ref().is_some_and(Node::is_null)) {
-        found.value = input.check(&found.value)?;
+        found.value = input.check(&found.value, found.sensitive || shared.secrets.contains(name))?;
     }
     Ok(Some(found))
 }

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_model::inventory::{Inventory, InventorySource, OutputOptions};
+use converge_model::vault::Vault;
 use converge_syntax::{Node, Source, Span};
 
 /// An inventory of the fixtures: sources, directory of the playbook, and a host and a group to ask for.
@@ -227,7 +228,7 @@ fn questions(case: &Case, root: &Utf8Path) -> Vec<Question> {
     let sources: Vec<InventorySource> =
         arguments.iter().map(|argument| InventorySource::from_argument(argument)).collect();
     let playbook = case.playbook.map(|playbook| root.join(playbook));
-    let (inventory, _) = Inventory::load(&sources, playbook.as_deref())
+    let (inventory, _) = Inventory::load(&sources, playbook.as_deref(), &Vault::default())
         .unwrap_or_else(|diagnostics| panic!("{:?}:\n{diagnostics}", case.sources));
     let mut base: Vec<String> =
         arguments.iter().flat_map(|argument| ["-i".to_owned(), argument.clone()]).collect();

@@ -9,13 +9,45 @@ use std::sync::{Arc, OnceLock};
 pub struct Source {
     name: String,
     text: String,
+    /// What it really says, where every value that stands in it is a secret.
+    secret: Option<String>,
     lines: OnceLock<Vec<usize>>,
 }
 
 impl Source {
     /// A source with the name that the user is shown (a path as the user would type it) and its whole text.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Arc<Self> {
-        Arc::new(Self { name: name.into(), text: text.into(), lines: OnceLock::new() })
+        Arc::new(Self { name: name.into(), text: text.into(), secret: None, lines: OnceLock::new() })
+    }
+
+    /// A source whose values are secrets (a decrypted file). [`Source::text`] has a star for every byte but line ends and what
+    /// stands at `shown`: reports may show it, and places in it are those of the file.
+    pub fn secret(
+        name: impl Into<String>,
+        content: impl Into<String>,
+        shown: impl IntoIterator<Item = std::ops::Range<usize>>,
+    ) -> Arc<Self> {
+        let content: String = content.into();
+        let star = |byte: u8| if byte == b'\n' { byte } else { b'*' };
+        let mut text: Vec<u8> = content.bytes().map(star).collect();
+        for range in shown {
+            if let (Some(open), Some(slot)) = (content.get(range.clone()), text.get_mut(range)) {
+                slot.copy_from_slice(open.as_bytes());
+            }
+        }
+        // Stars and whole pieces of the content are UTF-8.
+        let text = String::from_utf8(text).unwrap_or_default();
+        Arc::new(Self { name: name.into(), text, secret: Some(content), lines: OnceLock::new() })
+    }
+
+    /// Are the values that stand in it secrets?
+    pub fn is_secret(&self) -> bool {
+        self.secret.is_some()
+    }
+
+    /// What it really says; secrets are in it.
+    pub fn content(&self) -> &str {
+        self.secret.as_deref().unwrap_or(&self.text)
     }
 
     /// A source without text, for values that stand in no file (defaults, values made by the engine).
@@ -192,5 +224,12 @@ mod tests {
         assert_eq!(Span::new(source.clone(), 5, 6).to_string(), "a.yaml:2:2");
         assert_eq!(Span::new(source, 5, 6).text(), "x");
         assert_eq!(Span::nowhere("--set").to_string(), "--set");
+    }
+
+    #[test]
+    fn secret_sources_show_only_what_may_be_shown() {
+        let source = Source::secret("a", "é: x\nb: y", [0..2, 6..7, 99..100]);
+        assert_eq!((source.text(), source.content()), ("é***\nb***", "é: x\nb: y"));
+        assert!(source.is_secret() && !format!("{source:?}").contains('x'));
     }
 }

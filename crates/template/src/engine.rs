@@ -18,9 +18,18 @@ use crate::{filters, lookup};
 /// Steps that one template may take; a loop over ten thousand items with a few filters stays far below.
 const FUEL: u64 = 5_000_000;
 
+/// Opens encrypted values.
+pub trait Decrypt: Send + Sync {
+    /// The text inside an encrypted one.
+    ///
+    /// # Errors
+    /// What is wrong, and what to do about it.
+    fn decrypt(&self, text: &str) -> Result<String, (String, String)>;
+}
+
 /// The environment: Jinja as Ansible sets it up. Cheap to clone.
 #[derive(Clone)]
-pub struct Engine(Arc<Environment<'static>>);
+pub struct Engine(Arc<Environment<'static>>, Option<Arc<dyn Decrypt>>);
 
 /// Why an evaluation has no value.
 #[derive(Debug)]
@@ -72,7 +81,22 @@ impl Engine {
         env.add_global("omit", Value::from_object(Omit));
         filters::install(&mut env);
         lookup::install(&mut env);
-        Self(Arc::new(env))
+        Self(Arc::new(env), None)
+    }
+
+    /// The same environment, which opens values with the tag `!vault` and encrypted files. Without it these are errors.
+    #[must_use]
+    pub fn with_vault(self, vault: Arc<dyn Decrypt>) -> Self {
+        Self(self.0, Some(vault))
+    }
+
+    /// What is inside an encrypted text; the evaluation becomes sensitive.
+    pub(crate) fn decrypt(&self, text: &str) -> Result<String, (String, String)> {
+        frame::note(|notes| notes.sensitive = true);
+        match &self.1 {
+            Some(vault) => vault.decrypt(text),
+            None => Err(("this is encrypted, and nothing here opens it".to_owned(), String::new())),
+        }
     }
 
     /// Renders every string of a node. A string that is one whole `{{ … }}` keeps the type of its value; `!unsafe` strings
@@ -124,8 +148,13 @@ impl Engine {
     /// What is wrong, with its place in the template.
     pub fn render_file(&self, source: &Arc<Source>, scope: &Scope) -> Result<Outcome<String>, Diagnostics> {
         let whole = Span::whole(source.clone());
-        let place = Place { span: &whole, text: source.text(), shift: 0, file: true };
-        self.outcome(scope, &whole, || self.render(place, scope))
+        let place = Place { span: &whole, text: source.content(), shift: 0, file: true };
+        self.outcome(scope, &whole, || {
+            if source.is_secret() {
+                frame::note(|notes| notes.sensitive = true);
+            }
+            self.render(place, scope)
+        })
     }
 
     /// The variables that a node's templates read: names (`facts`) and dotted paths (`facts.os.family`). Those that are
@@ -146,7 +175,7 @@ impl Engine {
     /// As [`Engine::references`], for a template file.
     pub fn file_references(&self, source: &Source) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
-        self.add_references(source.text(), false, &mut found);
+        self.add_references(source.content(), false, &mut found);
         found
     }
 
@@ -218,7 +247,22 @@ impl Engine {
     }
 
     fn part(&self, node: &Node, scope: &Scope, fails: &mut Vec<Fail>) -> Node {
+        if node.span.source.is_secret() {
+            frame::note(|notes| notes.sensitive = true);
+        }
         let value = match &node.value {
+            Data::String(sealed) if matches!(node.tag.as_deref(), Some("!vault" | "!vault-encrypted")) => {
+                // As in Ansible, what was encrypted is a value, never a template.
+                return match self.decrypt(sealed) {
+                    Ok(opened) => text(&opened, &node.span),
+                    Err((why, help)) => {
+                        let at = node.span.first_line();
+                        let wrong = Diagnostic::error("vault", why).at(&at);
+                        fails.push(Fail::Fatal(wrong.help_if((!help.is_empty()).then_some(help)).into()));
+                        Node::null(node.span.clone())
+                    }
+                };
+            }
             Data::String(text) if is_template(text) && node.tag.as_deref() != Some(UNSAFE_TAG) => {
                 return self.string(node, text, scope).unwrap_or_else(|fail| {
                     fails.push(fail);

@@ -14,7 +14,7 @@ mod outcome;
 mod scope;
 mod text;
 
-pub use engine::Engine;
+pub use engine::{Decrypt, Engine};
 pub use outcome::{Evaluated, Outcome};
 pub use scope::{HostScopes, Scope, Variable};
 pub use text::is_template;

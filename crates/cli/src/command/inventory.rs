@@ -10,7 +10,8 @@ use converge_syntax::did_you_mean;
 
 pub fn run(args: InventoryArgs, console: &Console) -> Result<u8, Failure> {
     let sources = sources(args.target.as_deref(), &args.inventories)?;
-    let (inventory, mut warnings) = Inventory::load(&sources, args.playbook_dir.as_deref())?;
+    let (inventory, mut warnings) =
+        Inventory::load(&sources, args.playbook_dir.as_deref(), &args.vault.vault()?)?;
     let limit = match &args.limit {
         None => None,
         Some(pattern) => {

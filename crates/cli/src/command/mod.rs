@@ -12,4 +12,5 @@ pub mod plan;
 pub mod rollback;
 pub mod snapshots;
 pub mod vars;
+pub mod vault;
 pub mod verify;

@@ -31,7 +31,7 @@ pub struct Arguments {
 
 pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
     if args.out.is_some() {
-        refuse_secrets(args.target.as_deref(), &args.select, console)?;
+        refuse_standard_input(&args.select)?;
     }
     let (plan, playbook) =
         make(args.target.as_deref(), &args.select, &args.reach, &args.removal, args.report, console).await?;
@@ -60,16 +60,13 @@ pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
     Ok(plan.exit_code())
 }
 
-/// A kept plan holds the arguments that it was made with, so a secret must not be among them.
-fn refuse_secrets(target: Option<&str>, select: &Select, console: &Console) -> Result<(), Failure> {
-    let project = project::load(target, select, console)?;
-    let names = select.set.iter().filter_map(|pair| pair.split_once('='));
-    let secret = names.map(|(name, _)| name).find(|name| project.roles().any(|role| role.is_sensitive(name)));
-    match secret {
+/// A kept plan is made anew from its arguments, and standard input is gone by then.
+fn refuse_standard_input(select: &Select) -> Result<(), Failure> {
+    match select.set.iter().find(|pair| pair.ends_with("=@-")) {
         None => Ok(()),
-        Some(name) => Err(Failure::usage(
-            format!("`{name}` is sensitive, and a plan that is kept would hold what `--set` gives"),
-            "put the value into a file of `host_vars/` or `group_vars/` and leave `--set` out",
+        Some(pair) => Err(Failure::usage(
+            format!("`--set {pair}` reads standard input, which a kept plan cannot do again"),
+            "write the value into a file that only you can read: --set NAME=@FILE",
         )),
     }
 }

@@ -16,6 +16,7 @@ pub async fn run(args: Rollback, console: &Console) -> Result<u8, Failure> {
         playbook: args.playbook,
         limit: args.limit,
         set: args.set,
+        vault: args.vault,
         ..Select::default()
     };
     let project = project::load(args.target.as_deref(), &select, console)?;

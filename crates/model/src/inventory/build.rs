@@ -6,17 +6,24 @@ use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span, Value};
 
 use super::address::expand_host_pattern;
 use super::graph::{Assignment, Graph, GroupId, HostId};
+use crate::vault::Vault;
 
 /// The inventory while its sources are read, and all that is to be said about them.
 pub(super) struct Builder {
     pub(super) graph: Graph,
     pub(super) diagnostics: Diagnostics,
+    pub(super) vault: Vault,
     odd_groups: Vec<Span>,
 }
 
 impl Builder {
-    pub(super) fn new() -> Self {
-        Self { graph: Graph::new(), diagnostics: Diagnostics::new(), odd_groups: Vec::new() }
+    pub(super) fn new(vault: &Vault) -> Self {
+        Self {
+            graph: Graph::new(),
+            diagnostics: Diagnostics::new(),
+            vault: vault.clone(),
+            odd_groups: Vec::new(),
+        }
     }
 
     pub(super) fn error(&mut self, code: &'static str, message: impl Into<String>, at: &Span, help: &str) {

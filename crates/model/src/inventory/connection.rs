@@ -9,7 +9,6 @@ use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value};
 use secrecy::SecretString;
 
 use super::ssh_args::SshOptions;
-use super::{encrypted_value, is_encrypted};
 
 /// What carries the commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,10 +104,6 @@ where
             let node = (self.lookup)(name)?;
             (!unset(&node)).then_some((*name, node))
         })?;
-        if is_encrypted(&node) {
-            self.say(encrypted_value(name, &node));
-            return None;
-        }
         match (self.resolve)(&node) {
             Ok(resolved) if unset(&resolved) => None,
             Ok(resolved) => Some((name.to_owned(), resolved)),
@@ -182,7 +177,7 @@ impl Connection {
     /// renders its templates. The second value holds warnings.
     ///
     /// # Errors
-    /// Values of the wrong type, connections and `become` methods that are not supported, encrypted values, and
+    /// Values of the wrong type, connections and `become` methods that are not supported, and
     /// whatever `resolve` complains about: all of them.
     pub fn resolve(
         name: &str,
@@ -418,10 +413,6 @@ mod tests {
         assert_eq!(
             codes("ansible_port: 70000\nansible_become: maybe"),
             [("wrong-type", 1), ("wrong-type", 2)]
-        );
-        assert_eq!(
-            codes("a: 1\nansible_password: !vault |\n  $ANSIBLE_VAULT;1.1;AES256\n  61\n"),
-            [("vault", 3)]
         );
         assert_eq!(codes("ansible_ssh_common_args: -o Cipher=x"), [("ssh-option", 1)]);
         assert!(resolve("ansible_ssh_common_args: -o Cipher=x").is_ok());

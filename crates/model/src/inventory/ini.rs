@@ -48,7 +48,7 @@ pub(super) fn read(builder: &mut Builder, source: &Arc<Source>) {
         group: UNGROUPED,
         section: Section::Hosts,
     };
-    for (start, line) in lines(source.text()) {
+    for (start, line) in lines(source.content()) {
         let text = line.trim();
         if text.is_empty() || text.starts_with(['#', ';']) {
             continue;
@@ -337,7 +337,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn read_text(text: &str) -> Builder {
-        let mut builder = Builder::new();
+        let mut builder = Builder::new(&crate::vault::Vault::default());
         read(&mut builder, &Source::new("hosts", text));
         builder
     }

@@ -20,12 +20,14 @@ mod vars_files;
 mod yaml;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value};
+use converge_syntax::{Diagnostics, Node, Span, Value};
 use indexmap::IndexMap;
 
 use build::Builder;
 use graph::{ALL, Graph, GroupId};
 use vars_files::{Found, VarsFiles};
+
+use crate::vault::{TAGS, Vault};
 
 pub use address::{is_ipv4, is_ipv6, parse_address};
 pub use connection::{Become, BecomeMethod, Connection, HostKeyChecking, Transport};
@@ -65,15 +67,6 @@ pub struct Candidate {
     pub layer: Layer,
 }
 
-/// A vars file that is encrypted as a whole, so that nobody knows what it sets.
-#[derive(Debug, Clone)]
-pub struct LockedFile {
-    /// The group or host that it belongs to.
-    pub layer: Layer,
-    /// The first line of the file.
-    pub span: Span,
-}
-
 /// The hosts and groups of all sources, with their variables.
 #[derive(Debug, Clone)]
 pub struct Inventory {
@@ -88,12 +81,14 @@ impl Inventory {
     /// Reads all sources in order, then the vars files beside them and beside the playbook. The second value holds warnings.
     ///
     /// # Errors
-    /// Every complaint of every file; sources that do not exist, programs, plugins and encrypted inventories among them.
+    /// Every complaint of every file; sources that do not exist, programs, plugins and encrypted files that no password of
+    /// `vault` opens among them.
     pub fn load(
         sources: &[InventorySource],
         playbook_dir: Option<&Utf8Path>,
+        vault: &Vault,
     ) -> Result<(Self, Diagnostics), Diagnostics> {
-        let mut builder = Builder::new();
+        let mut builder = Builder::new(vault);
         for source in sources {
             source::read(&mut builder, source);
         }
@@ -208,27 +203,6 @@ impl Inventory {
         candidates
     }
 
-    /// Vars files of a host and its groups that are encrypted as a whole, lowest first. They may set any variable.
-    pub fn locked_files(&self, host: &str) -> Vec<LockedFile> {
-        let mut groups = vec![ALL];
-        groups.extend(self.graph.host_id(host).map(|id| self.graph.sorted_groups_of(id)).unwrap_or_default());
-        let mut locked = Vec::new();
-        self.each_found(&groups, |group, found| {
-            locked.extend(
-                found
-                    .locked
-                    .iter()
-                    .map(|span| LockedFile { layer: Layer::Group(group.to_owned()), span: span.clone() }),
-            );
-        });
-        for found in self.found(false, host) {
-            locked.extend(
-                found.locked.iter().map(|span| LockedFile { layer: Layer::Host, span: span.clone() }),
-            );
-        }
-        locked
-    }
-
     /// The winning value of each variable of a host, in the order in which the names first appear.
     pub fn merged_vars(&self, host: &str) -> IndexMap<String, Candidate> {
         let mut merged = IndexMap::new();
@@ -272,10 +246,10 @@ fn push(candidates: &mut Vec<Candidate>, assignments: &[Assignment], layer: &Lay
     }));
 }
 
-/// Whether the value is Vault-encrypted, or has something encrypted in it.
+/// Whether the value is a secret by the way in which it is written: encrypted itself or inside, or from an encrypted file.
 #[must_use]
 pub fn is_encrypted(node: &Node) -> bool {
-    if matches!(node.tag.as_deref(), Some("!vault" | "!vault-encrypted")) {
+    if node.span.source.is_secret() || node.tag.as_deref().is_some_and(|tag| TAGS.contains(&tag)) {
         return true;
     }
     match &node.value {
@@ -283,12 +257,4 @@ pub fn is_encrypted(node: &Node) -> bool {
         Value::Map(entries) => entries.iter().any(|(_, value)| is_encrypted(value)),
         _ => false,
     }
-}
-
-/// The complaint about the use of an encrypted value.
-#[must_use]
-pub fn encrypted_value(name: &str, node: &Node) -> Diagnostic {
-    Diagnostic::error("vault", format!("`{name}` is encrypted, and Vault support is not there yet"))
-        .label(&node.span.first_line(), "encrypted here")
-        .help(format!("give it another way for now, such as --set {name}=VALUE"))
 }

@@ -194,8 +194,13 @@ impl Inventory {
 
 fn printable(vars: impl Iterator<Item = (String, Node)>) -> Vars {
     vars.filter(|(name, _)| !INTERNAL.contains(&name.as_str()))
-        .map(|(name, node)| (name, Out::Value(node)))
+        .map(|(name, node)| (name, Out::Value(hidden(node))))
         .collect()
+}
+
+/// A value of a file that is encrypted as a whole is not printed; one that is encrypted itself is, as it is.
+fn hidden(node: Node) -> Node {
+    if node.span.source.is_secret() { Node::new("(encrypted)", node.span) } else { node }
 }
 
 fn branch(name: &str, depth: usize) -> String {

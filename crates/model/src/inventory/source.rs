@@ -7,13 +7,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use converge_syntax::{Diagnostic, Diagnostics, Dialect, Node, Source, Span, parse_yaml_into};
+use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span};
 
 use super::address::parse_address;
 use super::build::Builder;
 use super::graph::{Assignment, UNGROUPED};
-use super::vars_files::VAULT_HEADER;
 use super::{ini, yaml};
+use crate::vault::{decrypted_text, documents, unquoted};
 
 /// One `-i`: a path, or host names with commas such as `h1,h2,`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,16 +170,15 @@ fn file(builder: &mut Builder, path: &Utf8Path) {
     };
     let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
     let source = Source::new(path.as_str(), text);
-    if source.text().starts_with(VAULT_HEADER) {
-        refuse(
-            builder,
-            "vault",
-            format!("the inventory `{path}` is encrypted, and Vault support is not there yet"),
-            Some(&Span::whole(source).first_line()),
-            "decrypt it with ansible-vault, and keep only secret values encrypted",
-        );
-        return;
-    }
+    let source = match decrypted_text(&source, &builder.vault) {
+        Ok(None) => source,
+        Ok(Some(text)) => Source::secret(path.as_str(), text.as_str(), []),
+        Err(problem) => {
+            builder.diagnostics.push(problem);
+            return;
+        }
+    };
+    let before = builder.diagnostics.len();
     let ending = path.extension();
     if ending == Some("toml") {
         refuse(
@@ -195,12 +194,16 @@ fn file(builder: &mut Builder, path: &Utf8Path) {
         None | Some("yml" | "yaml" | "json") => detect(builder, &source, ending.is_some()),
         Some(_) => ini::read(builder, &source),
     }
+    if source.is_secret() {
+        // Messages about a decrypted file may quote it; the places in it say enough.
+        builder.diagnostics.0.iter_mut().skip(before).for_each(|problem| unquoted(problem, path.as_str()));
+    }
 }
 
 /// YAML first; a file that is no YAML map is read as INI, and the complaints of the likelier format are kept.
 fn detect(builder: &mut Builder, source: &Arc<Source>, named_yaml: bool) {
     let mut complaints = Diagnostics::new();
-    let documents = parse_yaml_into(source.clone(), Dialect::Ansible, &mut complaints);
+    let documents = documents(source.clone(), &mut complaints);
     // A duplicate key and the like are found in what is YAML beyond doubt.
     let syntax_is_yaml = !complaints.iter().any(|d| d.code.contains("syntax"));
     let root = documents.as_ref().and_then(|documents| documents.first());
@@ -209,7 +212,7 @@ fn detect(builder: &mut Builder, source: &Arc<Source>, named_yaml: bool) {
         yaml_root(builder, root, documents.as_deref().unwrap_or(&[]));
         return;
     }
-    if is_blank(source.text()) {
+    if is_blank(source.content()) {
         if named_yaml {
             builder
                 .diagnostics
@@ -217,11 +220,12 @@ fn detect(builder: &mut Builder, source: &Arc<Source>, named_yaml: bool) {
         }
         return;
     }
-    let mut trial = Builder::new();
+    let mut trial = Builder::new(&builder.vault);
     trial.graph = builder.graph.clone();
     ini::read(&mut trial, source);
     let ini_fails = trial.diagnostics.has_errors();
-    if ini_fails && (named_yaml || (documents.is_none() && syntax_is_yaml) || looks_like_yaml(source.text()))
+    if ini_fails
+        && (named_yaml || (documents.is_none() && syntax_is_yaml) || looks_like_yaml(source.content()))
     {
         if complaints.is_empty() {
             let kind = root.map_or("nothing", |root| root.value.kind());

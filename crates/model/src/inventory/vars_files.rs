@@ -5,15 +5,14 @@
 use std::collections::HashMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use converge_syntax::{Diagnostic, Dialect, Source, Span, parse_yaml_into};
+use converge_syntax::{Diagnostic, Source};
 
 use super::build::Builder;
 use super::graph::Assignment;
 use super::yaml;
+use crate::vault::decrypted_documents;
 
 const EXTENSIONS: [&str; 3] = [".yml", ".yaml", ".json"];
-/// What a file that is encrypted as a whole begins with.
-pub(super) const VAULT_HEADER: &str = "$ANSIBLE_VAULT";
 /// Folders in `group_vars/NAME/` deeper than this are taken for a loop of links.
 const MAX_FOLDERS: usize = 32;
 
@@ -21,8 +20,6 @@ const MAX_FOLDERS: usize = 32;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Found {
     pub(super) vars: Vec<Assignment>,
-    /// Files that are encrypted as a whole.
-    pub(super) locked: Vec<Span>,
 }
 
 /// The directories that hold vars files, and what was read from them.
@@ -60,7 +57,7 @@ impl VarsFiles {
                 }
                 for name in names {
                     let found = read_entity(builder, &folder, name);
-                    if !(found.vars.is_empty() && found.locked.is_empty()) {
+                    if !found.vars.is_empty() {
                         files.found.insert((index, is_group, name.clone()), found);
                     }
                 }
@@ -134,11 +131,7 @@ fn read_file(builder: &mut Builder, path: &Utf8Path, found: &mut Found) {
             return;
         }
     };
-    if source.text().starts_with(VAULT_HEADER) {
-        found.locked.push(Span::whole(source).first_line());
-        return;
-    }
-    let Some(documents) = parse_yaml_into(source, Dialect::Ansible, &mut builder.diagnostics) else {
+    let Some(documents) = decrypted_documents(source, &builder.vault, &mut builder.diagnostics) else {
         return;
     };
     if let Some(second) = documents.get(1) {

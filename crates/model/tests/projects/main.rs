@@ -4,3 +4,4 @@ mod common;
 mod kinds;
 mod project;
 mod roles;
+mod vault;

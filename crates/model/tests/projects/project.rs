@@ -472,23 +472,6 @@ fn types_are_checked_again_after_templates() {
 }
 
 #[test]
-fn encrypted_values_are_refused_where_they_are_used() {
-    let world = World::new();
-    world.role(
-        "inputs: {n: {type: str, default: a}}\nresources:\n  - name: x\n    file: {path: /x, content: \"{{ n }}\"}\n  - name: y\n    file: {path: /y, content: \"{{ hostvars.h3.other }}\"}\n    when: inventory_hostname == 'h2'\n",
-    );
-    let vault = "!vault |\n  $ANSIBLE_VAULT;1.1;AES256\n  3061\n";
-    world.write("inventories/host_vars/h1.yaml", &format!("n: {vault}"));
-    world.write("inventories/host_vars/h3.yaml", &format!("other: {vault}"));
-    let project = world.try_load().unwrap();
-    let errors = project.host_errors();
-    assert_eq!(errors.keys().collect::<Vec<_>>(), ["h1", "h2"]);
-    assert!(world.text(&errors["h1"]).contains("`n` is encrypted"), "{}", world.text(&errors["h1"]));
-    assert!(world.text(&errors["h2"]).contains("--set other=VALUE"), "{}", world.text(&errors["h2"]));
-    assert!(world.text(&errors["h2"]).contains("host_vars/h3.yaml:2:"), "{}", world.text(&errors["h2"]));
-}
-
-#[test]
 fn how_hosts_are_reached_may_be_templated() {
     let world = World::new();
     world.role("resources: []\n");

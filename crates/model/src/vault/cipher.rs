@@ -1,0 +1,107 @@
+//! The cipher of Ansible Vault, on bytes.
+//!
+//! Facts: `VaultAES256` in `ansible/parsing/vault/__init__.py`. PBKDF2-HMAC-SHA256 with 10 000 rounds makes 80 bytes of the
+//! password: a key for AES-256, a key for the HMAC, and the first counter block. The text is padded as PKCS #7 asks, encrypted in
+//! counter mode, and the HMAC-SHA256 covers what is encrypted.
+
+use aes::Aes256;
+use ctr::Ctr128BE;
+use ctr::cipher::{KeyIvInit, StreamCipher};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+const ROUNDS: u32 = 10_000;
+const BLOCK: usize = 16;
+const KEY: usize = 32;
+
+/// What stands in a vault, each part as bytes.
+pub(super) struct Sealed {
+    pub salt: Vec<u8>,
+    pub mac: Vec<u8>,
+    pub text: Vec<u8>,
+}
+
+/// Why bytes could not be opened.
+#[derive(Debug, PartialEq)]
+pub(super) enum Refused {
+    /// The HMAC is another: a wrong password, or changed data.
+    Mac,
+    /// The padding is wrong, which the HMAC rules out but for data that no Ansible wrote.
+    Padding,
+}
+
+struct Keys(Zeroizing<[u8; 2 * KEY + BLOCK]>);
+
+impl Keys {
+    fn of(password: &[u8], salt: &[u8]) -> Self {
+        let mut keys = Zeroizing::new([0; 2 * KEY + BLOCK]);
+        pbkdf2::pbkdf2_hmac::<Sha256>(password, salt, ROUNDS, keys.as_mut());
+        Self(keys)
+    }
+
+    /// Runs the stream of the cipher over bytes: the same call encrypts and decrypts.
+    fn stream(&self, bytes: &mut [u8]) -> Option<()> {
+        let (key, counter) = (self.0.get(..KEY)?, self.0.get(2 * KEY..)?);
+        Ctr128BE::<Aes256>::new_from_slices(key, counter).ok()?.try_apply_keystream(bytes).ok()
+    }
+
+    fn mac(&self, bytes: &[u8]) -> Option<Hmac<Sha256>> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.0.get(KEY..2 * KEY)?).ok()?;
+        mac.update(bytes);
+        Some(mac)
+    }
+}
+
+/// Encrypts. `None` only where the cipher refuses the length (more than 2^70 bytes).
+pub(super) fn seal(plain: &[u8], password: &[u8], salt: &[u8]) -> Option<Sealed> {
+    let keys = Keys::of(password, salt);
+    let pad = BLOCK - plain.len() % BLOCK;
+    let mut text = plain.to_vec();
+    text.extend(std::iter::repeat_n(u8::try_from(pad).ok()?, pad));
+    keys.stream(&mut text)?;
+    let mac = keys.mac(&text)?.finalize().into_bytes().to_vec();
+    Some(Sealed { salt: salt.to_vec(), mac, text })
+}
+
+/// Decrypts, after the HMAC was compared in constant time.
+pub(super) fn open(sealed: &Sealed, password: &[u8]) -> Result<Zeroizing<Vec<u8>>, Refused> {
+    let keys = Keys::of(password, &sealed.salt);
+    let mac = keys.mac(&sealed.text).ok_or(Refused::Mac)?;
+    mac.verify_slice(&sealed.mac).map_err(|_| Refused::Mac)?;
+    let mut text = Zeroizing::new(sealed.text.clone());
+    keys.stream(&mut text).ok_or(Refused::Padding)?;
+    let pad = text.last().copied().map(usize::from).filter(|pad| (1..=BLOCK).contains(pad));
+    let length = pad.and_then(|pad| text.len().checked_sub(pad)).ok_or(Refused::Padding)?;
+    if text.iter().skip(length).any(|byte| usize::from(*byte) != text.len() - length) {
+        return Err(Refused::Padding);
+    }
+    text.truncate(length);
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_and_back_for_every_padding() {
+        for length in 0..=33 {
+            let plain: Vec<u8> = (0..length).collect();
+            let sealed = seal(&plain, b"pw", b"salt").unwrap();
+            assert_eq!(*open(&sealed, b"pw").unwrap(), plain);
+            assert_eq!(open(&sealed, b"pW").unwrap_err(), Refused::Mac);
+        }
+    }
+
+    #[test]
+    fn every_changed_bit_is_found() {
+        let sealed = seal(b"text", b"pw", b"salt").unwrap();
+        for at in 0..sealed.text.len() {
+            let mut other =
+                Sealed { salt: sealed.salt.clone(), mac: sealed.mac.clone(), text: sealed.text.clone() };
+            other.text[at] ^= 1;
+            assert_eq!(open(&other, b"pw").unwrap_err(), Refused::Mac);
+        }
+    }
+}
