@@ -20,6 +20,7 @@ pub struct VaultArgs {
     /// [also: the variable ANSIBLE_VAULT_PASSWORD_FILE]
     #[arg(
         help_heading = "Encrypted values",
+        id = "vault_password_files",
         long = "vault-password-file",
         alias = "vault-pass-file",
         value_name = "FILE"
@@ -27,12 +28,13 @@ pub struct VaultArgs {
     pub files: Vec<Utf8PathBuf>,
     /// A vault password with its name: ID@FILE or ID@prompt. May be given several times
     /// [also: the variable ANSIBLE_VAULT_IDENTITY_LIST]
-    #[arg(help_heading = "Encrypted values", long = "vault-id", value_name = "ID@SOURCE")]
+    #[arg(help_heading = "Encrypted values", id = "vault_ids", long = "vault-id", value_name = "ID@SOURCE")]
     pub ids: Vec<String>,
     /// Ask for the vault password
     #[arg(
         help_heading = "Encrypted values",
         short = 'J',
+        id = "ask_vault_pass",
         long = "ask-vault-pass",
         alias = "ask-vault-password"
     )]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "apply",
     "plan",
     "drift",
@@ -14,6 +14,7 @@ const COMMANDS: [&str; 11] = [
     "verify",
     "inventory",
     "vars",
+    "vault",
     "graph",
     "explain",
     "completions",

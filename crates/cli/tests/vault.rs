@@ -160,7 +160,7 @@ fn ansible_reads_what_is_written_and_the_other_way_round() {
     };
     let plain = read(at, "all.yml");
     // Ours, read by Ansible: both forms, with the padding's lengths.
-    for length in [0, 1, 15, 16, 17, 200] {
+    for length in [0, 15, 16] {
         let text = "x".repeat(length);
         for (id, header) in [("pw", "1.1;AES256"), ("prod@pw2", "1.2;AES256;prod")] {
             let sealed = good(at, &["encrypt", "--vault-id", id], &text);

@@ -172,7 +172,7 @@ fn edited(file: &Utf8Path, plain: &[u8]) -> Result<Zeroizing<Vec<u8>>, Failure> 
     let places = memory.into_iter().chain(["/dev/shm".to_owned()]);
     let place = places.map(Utf8PathBuf::from).find(|dir| dir.is_dir());
     let mut builder = tempfile::Builder::new();
-    let builder = builder.prefix("converge-vault-");
+    let builder = builder.prefix("converge-vault-").permissions(std::fs::Permissions::from_mode(0o700));
     let made = place.and_then(|dir| builder.tempdir_in(dir).ok());
     let folder = made.map_or_else(|| builder.tempdir(), Ok).map_err(failed)?;
     // Editors choose colours by the name.

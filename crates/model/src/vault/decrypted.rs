@@ -122,7 +122,7 @@ mod tests {
         let at = &root.get("db").unwrap().get("password").unwrap().span;
         assert_eq!(at.to_string(), "all.yml:2:16");
         assert!(at.source.is_secret());
-        assert_eq!(at.source.text(), "port******\ndb***password*********ü****\n");
+        assert_eq!(at.source.text(), "port******\ndb***password**********ü****\n");
         assert_eq!(root.get("port").unwrap().describe(), "an integer");
     }
 
