@@ -1,5 +1,6 @@
 //! What a machine has: one file an object, with its state, probe, parsing, steps, save and restore.
 
+pub mod apt_lists;
 pub mod command;
 pub mod firewall;
 pub mod git;
@@ -17,6 +18,7 @@ mod testing;
 pub mod unit;
 pub mod user;
 
+pub use apt_lists::AptListsState;
 pub use command::{Command, CommandState, Guard};
 pub use firewall::FirewallState;
 pub use git::GitState;

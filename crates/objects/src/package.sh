@@ -90,18 +90,33 @@ cv_deb_to() {
 
 # cv_offered_package NAME...: the names whose installed version can be had again: it is saved, cached or offered by a
 # repository. A change of another installed package cannot be undone.
-cv_offered_package() {
-  for cv_o_name; do
-    cv_o_line=$(cv_line_package "$cv_o_name") || continue
-    case $cv_o_line in 'present '*) ;; *) continue ;; esac
-    cv_o_version=${cv_o_line#present }
-    cv_o_version=${cv_o_version%% *}
-    if cv_deb_to "$cv_o_name" "$cv_o_version" || cv_deb_cached "$cv_o_name" "$cv_o_version" ||
-      apt-cache madison "$cv_o_name" 2>/dev/null | tr -d ' ' | grep -qF "|$cv_o_version|"; then
-      printf '%s\n' "$cv_o_name"
-    fi
+cv_offered_package() (
+  set -f
+  IFS=$CV_NL
+  there= names=
+  for cv_o_line in $(cv_see_package "$@"); do
+    case $cv_o_line in
+    '- present '*)
+      cv_o_version=${cv_o_line#- present }
+      there="$there$1 ${cv_o_version%% *}$CV_NL"
+      names="$names $1"
+      ;;
+    esac
+    shift
   done
-}
+  [ -n "$there" ] || return 0
+  IFS=' '
+  cv_o_offers="$CV_NL$(apt-cache madison $names 2>/dev/null | tr -d ' ')"
+  IFS=$CV_NL
+  set +f
+  for cv_o_line in $there; do
+    cv_o_name=${cv_o_line%% *} cv_o_version=${cv_o_line#* }
+    case $cv_o_offers in
+    *"$CV_NL${cv_o_name%:*}|$cv_o_version|"*) printf '%s\n' "$cv_o_name" ;;
+    *) if cv_deb_to "$cv_o_name" "$cv_o_version" || cv_deb_cached "$cv_o_name" "$cv_o_version"; then printf '%s\n' "$cv_o_name"; fi ;;
+    esac
+  done
+)
 
 cv_deb_cached() {
   cv_d_version=$(printf %s "$2" | sed 's/:/%3a/g')

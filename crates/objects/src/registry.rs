@@ -1,7 +1,8 @@
 //! All objects: one line each.
 
 use crate::{
-    command, firewall, git, group, hostname, module, mount, package, path, swap, sysctl, unit, user,
+    apt_lists, command, firewall, git, group, hostname, module, mount, package, path, swap, sysctl, unit,
+    user,
 };
 use converge_resource::{DynObject, Erased};
 
@@ -12,6 +13,7 @@ static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<user::User>::new(),
     &Erased::<group::Group>::new(),
     &Erased::<sysctl::Sysctl>::new(),
+    &Erased::<apt_lists::AptLists>::new(),
     &Erased::<command::Command>::new(),
     &Erased::<firewall::Firewall>::new(),
     &Erased::<git::Git>::new(),

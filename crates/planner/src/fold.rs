@@ -279,7 +279,12 @@ impl Pass<'_> {
                     self.virtual_host.promise(claim.object.clone(), &item.address);
                 }
             }
-            let planned = changes.into_iter().map(plan_change).collect();
+            let mut planned: Vec<PlannedChange> = changes.into_iter().map(plan_change).collect();
+            for (object, why) in wanted.irreversible {
+                for change in planned.iter_mut().filter(|p| p.change.object == object) {
+                    change.reversibility = converge_resource::Reversibility::Irreversible(why.clone());
+                }
+            }
             return Outcome::Changed(planned);
         }
         if adopted.is_empty() { Outcome::Unchanged } else { Outcome::Adopt(adopted) }

@@ -106,6 +106,10 @@ impl<'a> VirtualHost<'a> {
         let wait = Wait { item: address.to_owned(), reason: format!("`{address}` is deferred itself") };
         for object in objects {
             self.unknown.insert(object.clone(), wait.clone());
+            // With other lists of packages come other versions.
+            if object.kind == "apt_lists" {
+                self.bringers.insert("package", wait.clone());
+            }
         }
         self.pending = Some(wait);
     }

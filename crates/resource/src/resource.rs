@@ -20,6 +20,8 @@ pub struct Wanted {
     pub settings: Vec<(String, String)>,
     /// Records to write though nothing changes (`adopt`): targets whose only difference is a record of ours.
     pub adopt: Vec<(ObjectId, State)>,
+    /// Changes of these objects cannot be undone, though their states do not say so: why.
+    pub irreversible: Vec<(ObjectId, String)>,
 }
 
 impl Wanted {

@@ -12,6 +12,7 @@ mod kinds;
 mod lines;
 mod look;
 mod names;
+mod openpgp;
 mod reference;
 mod registry;
 mod restart;
@@ -19,6 +20,7 @@ mod size;
 mod structured;
 mod ufw;
 mod unpack;
+mod version;
 
 pub use reference::reference_page;
 pub use registry::{KINDS, kind};

@@ -6,6 +6,7 @@ use converge_resource::KindInfo;
 /// All kinds that a user can write, by name.
 pub const KINDS: &[KindInfo] = &[
     KindInfo::of::<kinds::absent::Absent>(),
+    KindInfo::of::<kinds::apt_repository::AptRepository>(),
     KindInfo::of::<kinds::archive::Archive>(),
     KindInfo::of::<kinds::assert::Assert>(),
     KindInfo::of::<kinds::authorized_key::AuthorizedKey>(),

@@ -1,6 +1,7 @@
 //! One file a kind.
 
 pub mod absent;
+pub mod apt_repository;
 pub mod archive;
 pub mod assert;
 pub mod authorized_key;

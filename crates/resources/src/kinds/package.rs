@@ -2,12 +2,14 @@
 
 use crate::look::{Asks, package, package_id};
 use crate::names::Names;
+use crate::version::compare;
 use converge_objects::PackageState;
 use converge_resource::{
     Claim, ObjectId, ParamError, Probe, Resource, RunAnswer, State, Stop, View, Wanted, quote,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Packages of Debian and Ubuntu, installed or removed in one transaction.
@@ -17,8 +19,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// package that is there is left at its version, unless `version` or `state: latest` says otherwise.
 ///
 /// The services of a new package are not started by its installation: add a `service` item with `state: started`.
-/// Lists of packages are not refreshed: where a repository is added in the same role, run `apt-get update` with a
-/// `command` item that has `on_change: [the repository]`.
+/// Lists of packages are not refreshed, but for those of an `apt_repository` item. Where one comes before in the same run, the
+/// version of a package that is still to be installed is not known yet: the item is deferred until the lists are there.
+///
+/// A version that is replaced or removed is kept on the host first, so that a rollback can bring it back. Where neither a
+/// repository nor the host's cache has it any more, the plan says beforehand that the change cannot be undone.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Package {
@@ -31,6 +36,10 @@ pub struct Package {
     version: Option<String>,
     /// Hold them at their version, or release them. What is held already stays held without it.
     hold: Option<bool>,
+    /// An exact version that is older than the installed one is refused without it. What depends on it in both directions and
+    /// has to go back too must be named with its version.
+    #[serde(default)]
+    allow_downgrade: bool,
     /// With `state: absent`: remove their configuration files too.
     #[serde(default)]
     purge: bool,
@@ -56,6 +65,8 @@ struct Transaction {
     removed: Vec<String>,
     /// Removed packages that leave configuration files or scripts behind.
     leaves: BTreeSet<String>,
+    /// Installed packages whose present version can be had again.
+    offered: BTreeSet<String>,
 }
 
 impl Transaction {
@@ -71,17 +82,42 @@ impl Transaction {
                 ["leaves", name] => {
                     found.leaves.insert((*name).to_owned());
                 }
+                ["offered", name] => {
+                    found.offered.insert((*name).to_owned());
+                }
                 _ => {}
             }
         }
         found
     }
+
+    /// Packages whose present version is replaced or removed and cannot be had again.
+    fn lost(&self, seen: &dyn View, targets: &[(ObjectId, State)]) -> Result<Vec<(ObjectId, String)>, Stop> {
+        let mut lost = Vec::new();
+        for (id, to) in targets.iter().filter(|(id, _)| !self.offered.contains(&id.key)) {
+            let PackageState::Present { version, .. } = package(seen, &id.key)? else { continue };
+            let same = matches!(PackageState::try_from(to.clone()), Ok(PackageState::Present { version: v, .. }) if v == version);
+            if !same {
+                lost.push((id.clone(), format!("no repository offers {} {version} any more", id.key)));
+            }
+        }
+        Ok(lost)
+    }
+}
+
+/// The setting by which the host goes on where an old version cannot be kept.
+fn irreversible_setting(lost: &[(ObjectId, String)]) -> Vec<(String, String)> {
+    if lost.is_empty() { Vec::new() } else { vec![("CV_IRREVERSIBLE".to_owned(), "yes".to_owned())] }
 }
 
 /// The read-only question what apt would do, asked as the package object's steps will ask it.
 fn simulation(options: &str, requests: &[String], removed: &[String]) -> Probe {
     let words = |list: &[String]| list.iter().map(|r| quote(r)).collect::<Vec<_>>().join(" ");
-    let mut script = format!("cv_simulate_package {INSTALL} {options}{} || exit $?\n", words(requests));
+    let mut script = format!(
+        "out=$(cv_simulate_package {INSTALL} {options}{}) || exit $?\nprintf '%s\\n' \"$out\"\n\
+         cv_offered_package $(printf '%s\\n' \"$out\" | sed -n 's/^inst \\([^ ]*\\) .*/\\1/p; s/^remv //p') | sed 's/^/offered /'\n",
+        words(requests)
+    );
     if removed.is_empty() {
         script = format!(
             "set -- /var/lib/apt/lists/*_Packages*\n[ -e \"$1\" ] || {{ echo 'no package lists' >&2; exit 72; }}\n{script}"
@@ -216,7 +252,9 @@ impl Package {
             };
             targets.push((package_id(name), to.into()));
         }
-        Ok(Wanted { targets, ..Wanted::default() })
+        let irreversible = done.lost(seen, &targets)?;
+        let settings = irreversible_setting(&irreversible);
+        Ok(Wanted { targets, settings, irreversible, ..Wanted::default() })
     }
 
     /// What apt would do to take these away.
@@ -262,6 +300,11 @@ impl Package {
                 requests.push(version.map_or_else(|| name.to_owned(), |v| format!("{name}={v}")));
             }
         }
+        let unknown = self.specs().into_iter().find_map(|(name, ..)| seen.may_appear(&package_id(name)));
+        if let Some(mut wait) = unknown.filter(|_| !requests.is_empty()) {
+            wait.reason = format!("which version it has is not known yet; {}", wait.reason);
+            return Err(Stop::Deferred(wait));
+        }
         let options = if self.hold.is_some() { HELD } else { "" };
         let done = if requests.is_empty() {
             Transaction::default()
@@ -281,6 +324,13 @@ impl Package {
                 (Some(version), Some(PackageState::Present { version: old, hold, .. })) => {
                     if *hold && self.hold.is_none() && old != version {
                         return Err(held_at(&pointer, name, old, version));
+                    }
+                    if compare(version, old) == Ordering::Less && !self.allow_downgrade {
+                        return Err(Stop::invalid_help(
+                            &pointer,
+                            format!("{name} {old} is installed, and {version} is older"),
+                            "add `allow_downgrade: true` to go back all the same",
+                        ));
                     }
                     ((*version).to_owned(), *hold)
                 }
@@ -313,7 +363,9 @@ impl Package {
                 new.join(", ")
             ));
         }
-        Ok(Wanted { targets, notes, ..Wanted::default() })
+        let irreversible = done.lost(seen, &targets)?;
+        let settings = irreversible_setting(&irreversible);
+        Ok(Wanted { targets, notes, settings, irreversible, ..Wanted::default() })
     }
 
     /// What comes along: dependencies, new or at another version.
@@ -330,6 +382,15 @@ impl Package {
                 None => continue,
                 Some(PackageState::Present { version: old, hold: true, .. }) if old != *version => {
                     return Err(held_at("/name", name, &old, version));
+                }
+                Some(PackageState::Present { version: old, .. })
+                    if compare(version, &old) == Ordering::Less =>
+                {
+                    return Err(Stop::invalid_help(
+                        "/name",
+                        format!("apt would also take {name} back from {old} to {version}"),
+                        format!("name it with its version, beside the others: `{name}={version}`"),
+                    ));
                 }
                 Some(PackageState::Present { auto, hold, .. }) => (auto, hold),
                 Some(PackageState::Broken { status }) => return Err(broken(name, &status)),
@@ -415,6 +476,13 @@ impl Resource for Package {
         }
         if self.purge && self.state != Installed::Absent {
             wrong("/purge", "`purge` goes with `state: absent`".to_owned(), "leave it out");
+        }
+        if self.allow_downgrade && !pinned {
+            wrong(
+                "/allow_downgrade",
+                "`allow_downgrade` goes with an exact version".to_owned(),
+                "give the `version`, or leave it out",
+            );
         }
         if self.hold == Some(true) && self.state == Installed::Absent {
             wrong("/hold", "what is absent cannot be held".to_owned(), "leave `hold` out");

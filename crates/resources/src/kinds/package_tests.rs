@@ -72,13 +72,44 @@ fn at_most_three_rounds_are_asked() {
 
 #[test]
 fn exact_versions_up_and_down() {
-    let kind = read::<Package>(json!({"name": "jq", "version": "1.5"}));
+    let kind = read::<Package>(json!({"name": "jq", "version": "1.5", "allow_downgrade": true}));
     let view = FakeView::new().has(package_id("jq"), present("1.6")).answer(
         &sim("", &["jq=1.5"]),
         0,
         "inst jq 1.5\nconf jq\n",
     );
     assert_eq!(line(&settle(&kind, view), "jq"), "present 1.5 manual -");
+}
+
+#[test]
+fn a_downgrade_is_declared() {
+    let answer = "inst jq 1.5\ninst libjq1 1.5\noffered jq\n";
+    let view = FakeView::new()
+        .has(package_id("jq"), present("1.6"))
+        .has(package_id("libjq1"), present("1.6"))
+        .answer(&sim("", &["jq=1.5"]), 0, answer)
+        .answer(&sim("", &["jq=1.5", "libjq1=1.5"]), 0, answer);
+    let plan = |params| read::<Package>(params).plan(&view);
+    let Err(Stop::Invalid { help, .. }) = plan(json!({"name": "jq=1.5"})) else { panic!() };
+    assert!(help.unwrap().contains("allow_downgrade"));
+    let Err(Stop::Invalid { help, .. }) = plan(json!({"name": "jq=1.5", "allow_downgrade": true})) else {
+        panic!()
+    };
+    assert!(help.unwrap().contains("libjq1=1.5"));
+    let both = json!({"name": ["jq=1.5", "libjq1=1.5"], "allow_downgrade": true});
+    let wanted = plan(both).unwrap();
+    // Only the version that nobody offers any more cannot come back.
+    let lost: Vec<&str> = wanted.irreversible.iter().map(|(id, _)| id.key.as_str()).collect();
+    assert_eq!(lost, ["libjq1"]);
+    assert_eq!(wanted.settings, [("CV_IRREVERSIBLE".to_owned(), "yes".to_owned())]);
+}
+
+#[test]
+fn a_repository_of_the_same_run_is_waited_for() {
+    let view = FakeView::new().may(package_id("jq")).has(package_id("curl"), present("8"));
+    let stop = read::<Package>(json!({"name": "jq"})).plan(&view).unwrap_err();
+    assert!(matches!(&stop, Stop::Deferred(w) if w.reason.contains("not known yet")), "{stop:?}");
+    assert!(read::<Package>(json!({"name": "curl"})).plan(&view).is_ok(), "it is there");
 }
 
 #[test]
@@ -155,7 +186,7 @@ fn the_question_is_the_one_that_the_apply_asks() {
     let kind = read::<Package>(json!({"name": "jq", "state": "absent", "purge": true}));
     let Probe::Run { script, .. } = kind.removal(&owned(&["jq"])) else { panic!() };
     assert!(
-        script.starts_with("cv_simulate_package install --allow-downgrades --purge jq- || exit $?\n"),
+        script.starts_with("out=$(cv_simulate_package install --allow-downgrades --purge jq-) || exit $?\n"),
         "{script}"
     );
 }
@@ -220,4 +251,5 @@ fn wrong_parameters_are_named() {
     assert_eq!(wrong::<Package>(json!({"name": "jq=1", "state": "absent"})), ["/state"]);
     assert_eq!(wrong::<Package>(json!({"name": ["a1", "b1"], "version": "1"})), ["/version"]);
     assert_eq!(wrong::<Package>(json!({"name": "jq", "purge": true})), ["/purge"]);
+    assert_eq!(wrong::<Package>(json!({"name": "jq", "allow_downgrade": true})), ["/allow_downgrade"]);
 }

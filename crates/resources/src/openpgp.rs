@@ -1,0 +1,122 @@
+//! OpenPGP public keys: as much as it takes to say whose they are. No signature is checked here: apt does that.
+
+use base64::Engine as _;
+use sha1::{Digest as _, Sha1};
+
+/// The keys of a text or file as packets, without armour.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn dearmor(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    const BEGIN: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
+    const END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
+    let Some(text) = std::str::from_utf8(bytes).ok().filter(|t| t.contains(BEGIN)) else {
+        return Ok(bytes.to_vec());
+    };
+    let mut packets = Vec::new();
+    for block in text.split(BEGIN).skip(1) {
+        let (block, _) = block.split_once(END).ok_or("the end of its armour is missing")?;
+        // Headers end with a blank line; a checksum begins with `=`.
+        let block = block.replace('\r', "");
+        let body = block.split_once("\n\n").map_or(block.as_str(), |(_, body)| body);
+        let data: String = body.lines().map(str::trim).filter(|l| !l.starts_with('=')).collect();
+        packets.extend(
+            base64::engine::general_purpose::STANDARD
+                .decode(data)
+                .map_err(|_| "its armour is damaged".to_owned())?,
+        );
+    }
+    Ok(packets)
+}
+
+/// The fingerprints of all primary keys, in upper-case hexadecimal (RFC 9580 sections 4.2 and 5.5.4).
+///
+/// # Errors
+/// What is wrong with it.
+pub fn fingerprints(packets: &[u8]) -> Result<Vec<String>, String> {
+    let mut rest = packets;
+    let mut found = Vec::new();
+    while let Some((tag, body, after)) = packet(rest)? {
+        if tag == 6 {
+            if body.first() != Some(&4) {
+                return Err("a key in it is not of version 4".to_owned());
+            }
+            let length = u16::try_from(body.len()).map_err(|_| "a key in it is too large".to_owned())?;
+            let mut hash = Sha1::new();
+            hash.update([0x99]);
+            hash.update(length.to_be_bytes());
+            hash.update(body);
+            found.push(hash.finalize().iter().map(|b| format!("{b:02X}")).collect());
+        } else if found.is_empty() {
+            return Err("it does not begin with a public key".to_owned());
+        }
+        rest = after;
+    }
+    if found.is_empty() { Err("there is no public key in it".to_owned()) } else { Ok(found) }
+}
+
+/// The first packet: its tag, its body, and what follows it.
+fn packet(bytes: &[u8]) -> Result<Option<(u8, &[u8], &[u8])>, String> {
+    let cut = || "it is cut off".to_owned();
+    let Some((head, rest)) = bytes.split_first() else { return Ok(None) };
+    if head & 0x80 == 0 {
+        return Err("it is no OpenPGP key".to_owned());
+    }
+    let number = |bytes: &[u8]| bytes.iter().fold(0usize, |n, b| (n << 8) | usize::from(*b));
+    let (tag, octets, length) = if head & 0x40 != 0 {
+        let first = usize::from(*rest.first().ok_or_else(cut)?);
+        let (octets, length) = match first {
+            0..=191 => (1, first),
+            192..=223 => (2, ((first - 192) << 8) + usize::from(*rest.get(1).ok_or_else(cut)?) + 192),
+            255 => (5, number(rest.get(1..5).ok_or_else(cut)?)),
+            _ => return Err("it has a packet in parts".to_owned()),
+        };
+        (head & 0x3f, octets, length)
+    } else {
+        let octets = match head & 3 {
+            0 => 1,
+            1 => 2,
+            2 => 4,
+            _ => return Err("it has a packet without a length".to_owned()),
+        };
+        ((head >> 2) & 0xf, octets, number(rest.get(..octets).ok_or_else(cut)?))
+    };
+    let end = octets.checked_add(length).ok_or_else(cut)?;
+    Ok(Some((tag, rest.get(octets..end).ok_or_else(cut)?, rest.get(end..).unwrap_or_default())))
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Made with `gpg --quick-generate-key 'Throw Away <t@example.org>' ed25519 sign never`; its secret half is gone.
+    pub const KEY: &str = include_str!("openpgp_key.asc");
+    pub const FINGERPRINT: &str = "76D4C5AF3BE731F6CF4C548A2B3C9EB6E01B72D8";
+
+    #[test]
+    fn a_key_is_known_by_its_fingerprint() {
+        let packets = dearmor(KEY.as_bytes()).unwrap();
+        assert_eq!(fingerprints(&packets).unwrap(), [FINGERPRINT]);
+        let two = dearmor(format!("{KEY}\n{KEY}").as_bytes()).unwrap();
+        assert_eq!(fingerprints(&two).unwrap().len(), 2, "no key hides behind another");
+        assert_eq!(dearmor(&packets).unwrap(), packets);
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused() {
+        let packets = dearmor(KEY.as_bytes()).unwrap();
+        for bad in [&b"<html>"[..], b"", &packets[..40], &[0x99]] {
+            assert!(fingerprints(bad).is_err(), "{bad:?}");
+        }
+        assert!(dearmor(KEY.split_once("-----END").unwrap().0.as_bytes()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_have_an_answer(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            drop(fingerprints(&bytes));
+            drop(dearmor(&bytes));
+        }
+    }
+}
