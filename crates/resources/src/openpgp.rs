@@ -55,8 +55,11 @@ pub fn fingerprints(packets: &[u8]) -> Result<Vec<String>, String> {
     if found.is_empty() { Err("there is no public key in it".to_owned()) } else { Ok(found) }
 }
 
-/// The first packet: its tag, its body, and what follows it.
-fn packet(bytes: &[u8]) -> Result<Option<(u8, &[u8], &[u8])>, String> {
+/// A packet: its tag, its body, and what follows it.
+type Packet<'b> = (u8, &'b [u8], &'b [u8]);
+
+/// The first packet.
+fn packet(bytes: &[u8]) -> Result<Option<Packet<'_>>, String> {
     let cut = || "it is cut off".to_owned();
     let Some((head, rest)) = bytes.split_first() else { return Ok(None) };
     if head & 0x80 == 0 {

@@ -201,9 +201,14 @@ impl Resource for Archive {
         errors
     }
 
-    /// What an archive on the host holds, nobody knows without that host: only the directory is claimed then.
+    /// What an archive on the host holds, nobody knows without that host: all below the directory (a slash at its end) may be
+    /// touched then.
     fn claims(&self) -> Vec<Claim> {
         let mut claims = vec![Claim::shared(path_id(&self.path), "presence", "directory")];
+        if self.on_host.is_some() {
+            let below = format!("{}/", normal(&self.path).trim_end_matches('/'));
+            claims.push(Claim::shared(ObjectId::new("path", below), "presence", "directory"));
+        }
         let members = self.own().and_then(Result::ok).map(|l| l.members).unwrap_or_default();
         for (name, member) in &members {
             let id = path_id(&self.place(name));
