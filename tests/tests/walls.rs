@@ -20,8 +20,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "engine",
         &["syntax", "template", "model", "resource", "objects", "resources", "planner", "ssh", "store"],
     ),
-    ("render", &["engine", "resource", "objects", "planner", "model", "syntax"]),
     ("lab", &[]),
+    ("scenarios", &["engine", "planner", "objects", "resource", "model", "syntax", "lab"]),
+    ("render", &["engine", "scenarios", "resource", "objects", "planner", "model", "syntax"]),
 ];
 
 /// Crates that know no I/O, and what would bring it.

@@ -57,7 +57,7 @@ pub enum Output {
     Human,
     /// One JSON document on standard output, with its format and version in it (`converge schema` has its schema)
     Json,
-    /// JUnit's XML on standard output, for build servers: apply, plan, drift, rollback, verify
+    /// JUnit's XML on standard output, for build servers: apply, plan, drift, rollback, test, verify
     Junit,
 }
 
@@ -92,6 +92,12 @@ pub enum Command {
     ///
     /// Equal answers stand together. Without a name all facts are asked; with one only what it needs. `docs/facts.md` lists them.
     Facts(Facts),
+    /// Test roles on throw-away hosts: their scenarios, and the gates that hold for every role
+    ///
+    /// A scenario is a file `tests/*.yaml` of a role: what is given, and what is expected. Unasked, every scenario goes through the
+    /// gates: planning changes nothing, it converges as planned, the next plan is empty, converging again changes nothing, the live
+    /// checks hold, what is spoiled is found and mended, and the rollback restores the start.
+    Test(Test),
     /// Print the inventory as `ansible-inventory` does
     Inventory(InventoryArgs),
     /// Show every candidate for the value of a variable, with its place, and who wins
@@ -112,7 +118,15 @@ pub enum Command {
 impl Command {
     /// Does `--output junit` mean anything to it?
     pub fn has_junit(&self) -> bool {
-        matches!(self, Self::Apply(_) | Self::Plan(_) | Self::Drift(_) | Self::Rollback(_) | Self::Verify(_))
+        matches!(
+            self,
+            Self::Apply(_)
+                | Self::Plan(_)
+                | Self::Drift(_)
+                | Self::Rollback(_)
+                | Self::Test(_)
+                | Self::Verify(_)
+        )
     }
 }
 
@@ -309,6 +323,62 @@ pub struct Facts {
     pub set: Vec<String>,
     #[command(flatten)]
     pub reach: Reach,
+}
+
+/// `converge test`
+#[derive(Debug, Args)]
+pub struct Test {
+    /// The folders of roles: roles/NAME
+    #[arg(value_name = "ROLE")]
+    pub roles: Vec<Utf8PathBuf>,
+    /// All roles
+    #[arg(long)]
+    pub all: bool,
+    /// Where --all finds roles
+    #[arg(long, value_name = "DIR", default_value = "roles")]
+    pub roles_folder: Utf8PathBuf,
+    /// Only this scenario. May be given several times
+    #[arg(long = "scenario", value_name = "NAME")]
+    pub scenarios: Vec<String>,
+    /// No hosts: plan on recorded answers, in milliseconds. Of the gates only the input and the plan are held
+    #[arg(long, conflicts_with_all = ["inventories", "keep", "record"])]
+    pub pure: bool,
+    /// Write what the hosts answer to tests/recorded/ of the role, for --pure
+    #[arg(long)]
+    pub record: bool,
+    /// When a gate fails, leave the hosts as they are and say how to get in
+    #[arg(long)]
+    pub keep: bool,
+    /// Take away hosts that --keep has left
+    #[arg(long, conflicts_with_all = ["roles", "all"])]
+    pub remove_kept: bool,
+    /// Do not spoil what the roles manage
+    #[arg(long)]
+    pub no_spoil: bool,
+    /// Scenarios at once [default: as processors and memory allow]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=20))]
+    pub jobs: Option<u8>,
+    /// Test on these hosts instead of throw-away ones. May be given several times
+    #[arg(
+        help_heading = "Hosts that you have",
+        short,
+        long = "inventory",
+        value_name = "INVENTORY",
+        conflicts_with = "keep"
+    )]
+    pub inventories: Vec<String>,
+    /// Only these hosts of the inventory
+    #[arg(help_heading = "Hosts that you have", long, value_name = "PATTERN", requires = "inventories")]
+    pub limit: Option<String>,
+    /// Do not ask
+    #[arg(help_heading = "Hosts that you have", short, long, requires = "inventories")]
+    pub yes: bool,
+    /// Ask for the password for sudo
+    #[arg(help_heading = "Hosts that you have", short = 'K', long, conflicts_with = "become_password_file")]
+    pub ask_become_pass: bool,
+    /// Read the password for sudo from the first line of this file
+    #[arg(help_heading = "Hosts that you have", long, value_name = "FILE")]
+    pub become_password_file: Option<Utf8PathBuf>,
 }
 
 /// `converge inventory`

@@ -55,6 +55,7 @@ fn run(command: Command, console: &Console) -> Result<u8, Failure> {
         Command::Snapshots(a) => runtime.block_on(command::snapshots::run(a, console)),
         Command::Verify(a) => runtime.block_on(command::verify::run(a, console)),
         Command::Facts(a) => runtime.block_on(command::facts::run(a, console)),
+        Command::Test(a) => command::test::run(a, console),
         Command::Inventory(a) => command::inventory::run(a, console),
         Command::Vars(a) => command::vars::run(a, console),
         Command::Vault(a) => command::vault::run(a, console),

@@ -63,6 +63,7 @@ fn read(
     let options = LoadOptions {
         inventories: sources(target, &select.inventories)?,
         playbook: select.playbook.clone(),
+        plays: None,
         set,
         limit: select.limit.clone(),
         roles: select.roles.clone(),

@@ -87,9 +87,9 @@ impl Link {
 }
 
 /// What a look at a host came to.
-struct Looked {
-    folded: Folded,
-    known: Knowledge,
+pub(crate) struct Looked {
+    pub folded: Folded,
+    pub known: Knowledge,
     /// What the host says of former runs, or why that is not understood.
     records: Option<Result<OwnedRecords, String>>,
     declares: Declares,
@@ -97,8 +97,8 @@ struct Looked {
 
 /// Looks, plans, applies, verifies, rolls back.
 pub struct Engine {
-    project: Project,
-    graph: RoleGraph<Span>,
+    pub(crate) project: Project,
+    pub(crate) graph: RoleGraph<Span>,
     options: Options,
     events: EventSink,
     links: tokio::sync::Mutex<BTreeMap<String, Arc<Link>>>,
@@ -172,7 +172,10 @@ impl Engine {
     }
 
     /// Two owners of one thing, wrong parameters: all that shows without a host, on all hosts.
-    fn check_without_hosts(&self) -> Result<(), Diagnostics> {
+    ///
+    /// # Errors
+    /// All complaints, when every host has some.
+    pub fn check_without_hosts(&self) -> Result<(), Diagnostics> {
         let mut found = Diagnostics::default();
         let hosts = self.hosts();
         let mut spoiled = 0;
@@ -246,7 +249,7 @@ impl Engine {
     }
 
     /// The same; with `want_records`, what the host says of former runs travels in the first batch.
-    async fn look_and_plan(
+    pub(crate) async fn look_and_plan(
         &self,
         link: &Link,
         part: Part,
@@ -318,7 +321,7 @@ impl Engine {
     }
 
     /// Asks a host for facts with these groups, if it was not asked yet.
-    async fn facts_of(&self, host: &str, groups: &Groups) -> Result<Arc<Link>, LostHost> {
+    pub(crate) async fn facts_of(&self, host: &str, groups: &Groups) -> Result<Arc<Link>, LostHost> {
         let link = self.link(host).await?;
         if let Some(groups) = link.unknown_facts(groups) {
             let mut known = Knowledge::default();

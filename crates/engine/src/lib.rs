@@ -11,11 +11,13 @@ mod observe;
 mod options;
 mod ownership;
 mod project;
+pub mod recorded;
 mod report;
 mod rollback;
 mod runs;
 pub mod saved;
 mod towards;
+mod trial;
 mod verify;
 mod work;
 
@@ -28,3 +30,4 @@ pub use report::{
     ApplyReport, FleetPlan, HostAnswer, HostApply, HostEntry, HostResult, HostSnapshots, HostVerify,
     LostHost, Pruned, Purpose, Snapshot,
 };
+pub use trial::ItemClaims;

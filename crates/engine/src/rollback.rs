@@ -30,13 +30,15 @@ pub(crate) struct Undo {
     pub lost: Option<String>,
 }
 
-/// What the changes of these runs, oldest first, come to: newest first, one entry an object.
+/// What the changes of these runs, oldest first, come to: one entry an object, in the reverse of the order in which the runs first
+/// touched them. What was mended later still goes before what it stands on: a user before its group.
 fn compose(runs: &[&RunRecord]) -> Vec<Undo> {
     let mut undos: Vec<Undo> = Vec::new();
     let changes = runs.iter().flat_map(|r| r.changes.iter().map(|c| (r.id.as_str(), c)));
     for (run, change) in changes.filter(|(_, c)| c.may_have_happened()) {
-        let earlier = undos.iter().position(|u| u.object == change.object).map(|at| undos.remove(at));
-        undos.push(Undo {
+        let place = undos.iter().position(|u| u.object == change.object);
+        let earlier = place.map(|at| undos.remove(at));
+        let undo = Undo {
             object: change.object.clone(),
             left: change.after.clone(),
             before: earlier.as_ref().map_or_else(|| change.before.clone(), |u| u.before.clone()),
@@ -45,7 +47,8 @@ fn compose(runs: &[&RunRecord]) -> Vec<Undo> {
             sensitive: change.sensitive || earlier.as_ref().is_some_and(|u| u.sensitive),
             run: earlier.as_ref().map_or_else(|| run.to_owned(), |u| u.run.clone()),
             lost: change.unsaved.clone().or_else(|| earlier.and_then(|u| u.lost)),
-        });
+        };
+        undos.insert(place.unwrap_or(undos.len()), undo);
     }
     undos.reverse();
     go_with_what_brought_them(&mut undos);

@@ -34,10 +34,7 @@ pub(crate) fn ensure(cache: &Path, mirror: &Mirror, say: &dyn Fn(&str)) -> Resul
         )?;
     }
     let authorized = fs::read_to_string(key.with_extension("pub"))?;
-    let base = cache.join(format!(
-        "base-{}",
-        digest(&[INCLUDE, SETUP, SUITE, &authorized, &PREFETCHED_PACKAGES.join(" ")])
-    ));
+    let base = folder(cache, &authorized);
     // The marker is made last and lies beside: a build that was cut off is not taken for a base.
     let marker = base.with_extension("ready");
     if marker.exists() {
@@ -61,6 +58,18 @@ pub(crate) fn ensure(cache: &Path, mirror: &Mirror, say: &dyn Fn(&str)) -> Resul
     command::with_input(&mut setup, SETUP.as_bytes())?;
     fs::write(&marker, "")?;
     Ok(base)
+}
+
+/// Whether the base of the present recipe is there.
+pub(crate) fn is_built(cache: &Path) -> bool {
+    let Ok(authorized) = fs::read_to_string(cache.join("id_lab.pub")) else { return false };
+    folder(cache, &authorized).with_extension("ready").exists()
+}
+
+/// Where the base of the present recipe lies, for this authorized key.
+fn folder(cache: &Path, authorized: &str) -> PathBuf {
+    let packages = PREFETCHED_PACKAGES.join(" ");
+    cache.join(format!("base-{}", digest(&[INCLUDE, SETUP, SUITE, authorized, &packages])))
 }
 
 fn digest(parts: &[&str]) -> String {

@@ -24,6 +24,7 @@ mod command;
 mod delay;
 mod error;
 mod host;
+mod machine;
 mod mirror;
 mod net;
 mod packages;
@@ -33,5 +34,6 @@ pub use base::{DEPLOY_USER, OPERATOR_PASSWORD, OPERATOR_USER, PREFETCHED_PACKAGE
 pub use delay::forward as forward_with_delay;
 pub use error::LabError;
 pub use host::{ExecOutput, Host};
+pub use machine::{Missing, missing, remove_left};
 pub use packages::ensure as ensure_packages;
 pub use session::{Lab, LabOptions, default_cache_dir, make_cache, wipe};

@@ -31,6 +31,7 @@ pub struct LabOptions {
     name: String,
     cache: PathBuf,
     number: Option<u8>,
+    install: bool,
     say: Say,
 }
 
@@ -41,7 +42,7 @@ impl LabOptions {
             // Nothing can be done about a closed standard error.
             drop(writeln!(io::stderr(), "lab: {line}"));
         });
-        Self { name: name.into(), cache: default_cache_dir(), number: None, say }
+        Self { name: name.into(), cache: default_cache_dir(), number: None, install: true, say }
     }
 
     /// Where the base and the hosts' disks lie, instead of [`default_cache_dir`].
@@ -55,6 +56,13 @@ impl LabOptions {
     #[must_use]
     pub fn subnet(mut self, number: u8) -> Self {
         self.number = Some(number.clamp(77, 99));
+        self
+    }
+
+    /// Debian packages that are missing on this machine are not installed: opening the lab fails then. See [`crate::missing`].
+    #[must_use]
+    pub fn install_nothing(mut self) -> Self {
+        self.install = false;
         self
     }
 
@@ -104,9 +112,11 @@ impl Lab {
     ///
     /// Errors when another living process holds the lab, or when the machine cannot run it.
     pub fn open(options: LabOptions) -> Result<Self> {
-        let LabOptions { name, cache, number, say } = options;
+        let LabOptions { name, cache, number, install, say } = options;
         check_name(&name)?;
-        packages::ensure(packages::LAB_TOOLS, &*say)?;
+        if install {
+            packages::ensure(packages::LAB_TOOLS, &*say)?;
+        }
         make_cache(&cache)?;
         let lock = lock(&cache, &name)?;
         let state = cache.join(&name);

@@ -26,7 +26,7 @@ pub use fact_names::FactNames;
 pub use input::{Input, InputType};
 pub use item::{COMMON_KEYS, Item, Section};
 pub use play::{Play, Playbook, RoleRef};
-pub use project::{HostErrors, LoadOptions, Needs, Project, RoleEdge};
+pub use project::{GivenPlays, HostErrors, LoadOptions, Needs, Project, RoleEdge};
 pub use resolve::{NOT_KNOWN, Outline, ParamSpans, Ready, Resolution};
 pub use role::{Role, RolePath};
 pub use scope::{Facts, MAGIC};

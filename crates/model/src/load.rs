@@ -15,7 +15,7 @@ use crate::inventory::{Inventory, InventorySource};
 use crate::play::{Play, Playbook, RoleRef};
 use crate::project::{HostErrors, Inner, LoadOptions, Needs, Project, Used, folder_of};
 use crate::resolve::Resolution;
-use crate::role::{Role, RolePath};
+use crate::role::Role;
 use crate::scope::{Facts, Shared};
 use crate::vars::{Layers, SET, SetVars, role_layers};
 
@@ -30,7 +30,10 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
         found => found?,
     };
     let playbook = if options.inventory_only {
-        Some(Playbook { path: playbook_path.clone(), plays: Vec::new() })
+        let role_path = Playbook::role_path(&playbook_path);
+        Some(Playbook { path: playbook_path.clone(), plays: Vec::new(), role_path })
+    } else if let Some(given) = &options.plays {
+        Playbook::from_node(&playbook_path, &given.plays, given.role_path.clone(), &mut diags)
     } else {
         Playbook::load(&playbook_path, &mut diags)
     };
@@ -106,6 +109,9 @@ type Loaded = (Inventory, Diagnostics);
 
 /// The inventory, and the path of the playbook that it belongs to.
 fn inventory_and_path(options: &LoadOptions) -> Result<(Loaded, Utf8PathBuf), Diagnostics> {
+    if let Some(given) = &options.plays {
+        return Ok((Inventory::load(&options.inventories, None)?, given.path.clone()));
+    }
     if let Some(path) = &options.playbook {
         return Ok((
             Inventory::load(&options.inventories, Some(folder_of(path)), &options.vault)?,
@@ -168,7 +174,7 @@ fn load_roles(
     catalog: &KindCatalog,
     diags: &mut Diagnostics,
 ) -> (IndexMap<String, Arc<Role>>, BTreeSet<String>) {
-    let path: RolePath = Playbook::role_path(&playbook.path);
+    let path = &playbook.role_path;
     let mut roles = IndexMap::new();
     let mut broken = BTreeSet::new();
     for used in playbook.plays.iter().flat_map(|play| &play.roles) {
@@ -216,7 +222,7 @@ fn former_names(roles: &IndexMap<String, Arc<Role>>, diags: &mut Diagnostics) {
 fn required_roles(playbook: &Playbook, roles: &IndexMap<String, Arc<Role>>, diags: &mut Diagnostics) {
     let used: BTreeSet<&str> =
         playbook.plays.iter().flat_map(|play| &play.roles).map(|used| used.role.value.as_str()).collect();
-    let path = Playbook::role_path(&playbook.path);
+    let path = &playbook.role_path;
     for role in roles.values() {
         for required in role.requires.iter().filter(|required| !used.contains(required.value.as_str())) {
             match path.find(required) {

@@ -39,6 +39,8 @@ pub struct Playbook {
     pub path: Utf8PathBuf,
     /// Its plays, in the order of the file.
     pub plays: Vec<Play>,
+    /// Where its roles are searched.
+    pub role_path: RolePath,
 }
 
 /// One play.
@@ -107,16 +109,26 @@ impl Playbook {
     /// Reads the text of a playbook.
     pub fn parse(path: &Utf8Path, source: Arc<Source>, diags: &mut Diagnostics) -> Option<Self> {
         let node = single_document(source, "a playbook", diags)?;
+        Self::from_node(path, &node, Self::role_path(path), diags)
+    }
+
+    /// Takes plays that no file holds, such as those that a role's scenario stands for. `path` is what people are told.
+    pub fn from_node(
+        path: &Utf8Path,
+        node: &Node,
+        role_path: RolePath,
+        diags: &mut Diagnostics,
+    ) -> Option<Self> {
         let Some(list) = node.as_list() else {
             diags.push(
-                wrong_type(&node, "a playbook", "a list of plays")
+                wrong_type(node, "a playbook", "a list of plays")
                     .help("put `- ` before `hosts:` of the first play"),
             );
             return None;
         };
         let plays =
             list.iter().enumerate().filter_map(|(index, play)| read_play(index, play, diags)).collect();
-        Some(Self { path: path.to_owned(), plays })
+        Some(Self { path: path.to_owned(), plays, role_path })
     }
 
     /// Where the roles of a playbook are searched: `roles/` beside its folder, then `roles/` in it.

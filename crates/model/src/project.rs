@@ -14,7 +14,7 @@ use crate::fact_names::FactNames;
 use crate::files::Files;
 use crate::inventory::{Connection, Inventory, InventorySource};
 use crate::play::{Play, Playbook, RoleRef};
-use crate::role::Role;
+use crate::role::{Role, RolePath};
 use crate::scope::{Facts, Shared, host_scope, hostvars, role_scope};
 use crate::tags::TagFilter;
 use crate::vars::{VarReport, role_layers};
@@ -27,6 +27,8 @@ pub struct LoadOptions {
     pub inventories: Vec<InventorySource>,
     /// `--playbook`; else the inventory's `converge_playbook`, else `playbooks/site.yaml`.
     pub playbook: Option<Utf8PathBuf>,
+    /// Plays that no file holds, instead of a playbook. Variables beside a playbook are not read then.
+    pub plays: Option<GivenPlays>,
     /// `--set`: names and values as text.
     pub set: Vec<(String, String)>,
     /// `--limit`.
@@ -43,6 +45,17 @@ pub struct LoadOptions {
     pub inventory_only: bool,
     /// Passwords for encrypted values and files.
     pub vault: Vault,
+}
+
+/// Plays that no file holds: what a role's scenario stands for.
+#[derive(Clone, Debug)]
+pub struct GivenPlays {
+    /// What people are told instead of a playbook's path.
+    pub path: Utf8PathBuf,
+    /// A list of plays, as a playbook has it.
+    pub plays: Node,
+    /// Where roles are searched.
+    pub role_path: RolePath,
 }
 
 /// An edge between roles: `from` requires `to`, which comes first.

@@ -1,6 +1,8 @@
 //! A command behind a guard. Its key holds all of it: `GUARD ARG RUN UNDO USER`, each word encoded.
 
-use converge_resource::{Facets, Object, Reversibility, decode_field, encode_field, state_of_words};
+use converge_resource::{
+    Facets, Object, Reversibility, Spoil, decode_field, encode_field, quote, state_of_words,
+};
 
 /// The state of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +126,16 @@ impl Object for Command {
             CommandState::Ran { digest: Some(digest) } => {
                 vec![("ran for", digest.chars().take(12).collect())]
             }
+        }
+    }
+
+    fn spoils(key: &str, state: &CommandState) -> Vec<Spoil> {
+        match (Self::from_key(key).map(|c| c.guard), state) {
+            (Some(Guard::Creates(path)), CommandState::Done) => {
+                let script = format!("[ -f {0} ] || exit 3; rm -f -- {0}", quote(&path));
+                vec![Spoil::new("state", format!("{path} removed"), script)]
+            }
+            _ => Vec::new(),
         }
     }
 }

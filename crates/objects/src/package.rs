@@ -1,7 +1,7 @@
 //! A package of dpkg and apt. Its key is the package's name, with `:ARCH` only for a foreign architecture.
 
 use converge_resource::{
-    AnswerError, Facets, MayBring, Object, Reversibility, State, Step, quote, state_of_words,
+    AnswerError, Facets, MayBring, Object, Reversibility, Spoil, State, Step, quote, state_of_words,
 };
 
 /// The state of a package.
@@ -127,6 +127,21 @@ impl Object for Package {
             ],
             PackageState::Broken { status } => vec![("status", status.clone())],
         }
+    }
+
+    fn spoils(key: &str, state: &PackageState) -> Vec<Spoil> {
+        let PackageState::Present { hold, .. } = state else { return Vec::new() };
+        let package = quote(key);
+        let mark = if *hold { "unhold" } else { "hold" };
+        vec![
+            Spoil::new("hold", mark, format!("apt-mark -q {mark} -- {package} >/dev/null")),
+            // It goes alone: where others need it, it stays.
+            Spoil::new(
+                "presence",
+                "removed",
+                format!("dpkg --remove -- {package} >/dev/null 2>&1 || exit 3"),
+            ),
+        ]
     }
 }
 

@@ -1,7 +1,7 @@
 //! A path: absent, a regular file, a directory, a symbolic link, or something else (a device, a socket).
 
 use converge_resource::{
-    Content, Digest, Facets, Object, ObjectId, Reversibility, State, Step, quote, state_of_words,
+    Content, Digest, Facets, Object, ObjectId, Reversibility, Spoil, State, Step, quote, state_of_words,
 };
 
 /// The state of a path. Its key is an absolute path; the final component is never followed.
@@ -156,6 +156,52 @@ impl Object for Path {
             out.extend([("mode", format!("{mode:04o}")), ("owner", owner.clone()), ("group", group.clone())]);
         }
         out
+    }
+
+    fn spoils(key: &str, state: &PathState) -> Vec<Spoil> {
+        let path = quote(key);
+        // Another mode that its owner can still work with.
+        let mode = |mode: u32| {
+            let other = mode ^ 0o001;
+            Spoil::new("mode", format!("mode {other:04o}"), format!("chmod {other:04o} -- {path}"))
+        };
+        let owner = |owner: &str| {
+            let other = if owner == "daemon" { "root" } else { "daemon" };
+            Spoil::new("owner", format!("owner {other}"), format!("chown -h {other} -- {path}"))
+        };
+        let group = |group: &str| {
+            let other = if group == "daemon" { "root" } else { "daemon" };
+            Spoil::new("group", format!("group {other}"), format!("chgrp -h {other} -- {path}"))
+        };
+        match state {
+            PathState::File { mode: m, owner: o, group: g, .. } => vec![
+                Spoil::new("content", "another line in it", format!("echo spoiled >>{path}")),
+                mode(*m),
+                owner(o),
+                group(g),
+                Spoil::new("presence", "removed", format!("rm -f -- {path}")),
+            ],
+            PathState::Dir { mode: m, owner: o, group: g } => vec![
+                mode(*m),
+                owner(o),
+                group(g),
+                // What lies in it belongs to others.
+                Spoil::new("presence", "removed", format!("rmdir -- {path} 2>/dev/null || exit 3")),
+            ],
+            PathState::Link { .. } => vec![
+                Spoil::new("target", "another target", format!("ln -sfn -- /nowhere/spoiled {path}")),
+                Spoil::new("presence", "removed", format!("rm -f -- {path}")),
+            ],
+            PathState::Absent => vec![Spoil::new(
+                "presence",
+                "made",
+                format!(
+                    "[ -d {0} ] || exit 3; : >{path}",
+                    quote(key.rsplit_once('/').map_or("/", |(above, _)| above))
+                ),
+            )],
+            PathState::Other { .. } => Vec::new(),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A kernel parameter's running value. Its key is the dotted name: `net.ipv4.ip_forward`.
 
-use converge_resource::{Facets, Object, Reversibility, state_of_words};
+use converge_resource::{Facets, Object, Reversibility, Spoil, quote, state_of_words};
 
 /// The state of a kernel parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +63,24 @@ impl Object for Sysctl {
             SysctlState::Absent => Vec::new(),
             SysctlState::Value(value) => vec![("value", value.clone())],
         }
+    }
+
+    fn spoils(key: &str, state: &SysctlState) -> Vec<Spoil> {
+        let SysctlState::Value(text) = state else { return Vec::new() };
+        let other = match text.parse::<i64>() {
+            Ok(0) => 1,
+            Ok(number) => number - 1,
+            Err(_) => return Vec::new(),
+        };
+        let swap = |c: char| match c {
+            '.' => '/',
+            '/' if key.contains('/') => '.',
+            other => other,
+        };
+        let file = format!("/proc/sys/{}", key.chars().map(swap).collect::<String>());
+        // Not every kernel takes every number.
+        let script = format!("echo {other} >{} || exit 3", quote(&file));
+        vec![Spoil::new("value", format!("value {other}"), script)]
     }
 }
 

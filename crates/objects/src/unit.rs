@@ -1,6 +1,6 @@
 //! A systemd unit. Its key is the full name: `ssh.service`.
 
-use converge_resource::{Content, Facets, Object, ObjectId, State, state_of_words};
+use converge_resource::{Content, Facets, Object, ObjectId, Spoil, State, quote, state_of_words};
 
 /// Where units of the administrator lie; a file directly in it is a unit.
 pub(crate) const UNIT_FOLDER: &str = "/etc/systemd/system/";
@@ -122,6 +122,27 @@ impl Object for Unit {
     fn bare(state: &UnitState) -> bool {
         matches!(state, UnitState::Unit { enabled, active, started: None }
             if active == "inactive" && matches!(enabled.as_str(), "disabled" | "static" | "indirect" | ""))
+    }
+
+    fn spoils(key: &str, state: &UnitState) -> Vec<Spoil> {
+        let UnitState::Unit { enabled, active, .. } = state else { return Vec::new() };
+        let unit = quote(key);
+        let mut ways = match active.as_str() {
+            "active" => vec![Spoil::new("active", "stopped", format!("systemctl stop -- {unit}"))],
+            "inactive" => {
+                vec![Spoil::new("active", "started", format!("systemctl start -- {unit} || exit 3"))]
+            }
+            _ => Vec::new(),
+        };
+        ways.extend(match enabled.as_str() {
+            "enabled" => Some(Spoil::new("enabled", "disabled", format!("systemctl -q disable -- {unit}"))),
+            "disabled" => {
+                Some(Spoil::new("enabled", "enabled", format!("systemctl -q enable -- {unit} || exit 3")))
+            }
+            "masked" => Some(Spoil::new("masked", "unmasked", format!("systemctl -q unmask -- {unit}"))),
+            _ => None,
+        });
+        ways
     }
 }
 

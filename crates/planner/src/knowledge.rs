@@ -48,6 +48,11 @@ impl Knowledge {
         }
     }
 
+    /// All questions with their answers.
+    pub fn answers(&self) -> impl Iterator<Item = (&Probe, &Answer)> {
+        self.answers.iter()
+    }
+
     /// Drops everything but content: the host has changed since.
     pub fn forget_answers(&mut self) {
         self.answers.clear();

@@ -17,9 +17,11 @@ mod packages;
 mod plan;
 mod progress;
 mod report;
+mod role_tests;
 mod runs;
 #[cfg(test)]
 mod samples;
+mod test_progress;
 mod text;
 mod vars;
 
@@ -31,6 +33,8 @@ pub use junit::{Case, End, Suite, Suites, apply_junit, plan_junit, verify_junit}
 pub use plan::plan;
 pub use progress::{Progress, Size};
 pub use report::applied;
+pub use role_tests::{case_report, test_summary, tests_json, tests_junit};
 pub use runs::{snapshots, verified};
+pub use test_progress::TestProgress;
 pub use text::{Line, Look, Text, Tone};
 pub use vars::vars;

@@ -19,7 +19,7 @@ pub use claim::{Claim, ClaimMode};
 pub use content::{Content, Digest};
 pub use loaded::{LOAD_KEYWORD, Source, Template};
 pub use object::{
-    AnswerError, AttributeChange, Change, DynObject, Erased, Facets, MayBring, Object, Reversibility,
+    AnswerError, AttributeChange, Change, DynObject, Erased, Facets, MayBring, Object, Reversibility, Spoil,
 };
 pub use probe::{Answer, Probe, RunAnswer};
 pub use resource::{DynResource, KindInfo, ParamError, Resource, Stop, Wanted, parse_params};

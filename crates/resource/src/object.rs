@@ -123,6 +123,29 @@ pub trait Object: Send + Sync + 'static {
     fn bare(_state: &Self::State) -> bool {
         false
     }
+
+    /// How somebody may spoil the object in this state, one facet each; empty when nobody can. The test of a role tries them.
+    fn spoils(_key: &str, _state: &Self::State) -> Vec<Spoil> {
+        Vec::new()
+    }
+}
+
+/// One way in which somebody may spoil an object behind our back: what the test of a role does to it, and a plan must find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spoil {
+    /// The facet that is spoiled, named as in a [`crate::Claim`]. Only what an item claims is spoiled.
+    pub facet: &'static str,
+    /// What is done, for people: `mode 0601`.
+    pub what: String,
+    /// POSIX shell text with ordinary tools, not our own functions. Status 3: it cannot be done to this object here.
+    pub script: String,
+}
+
+impl Spoil {
+    /// A way to spoil this facet.
+    pub fn new(facet: &'static str, what: impl Into<String>, script: impl Into<String>) -> Self {
+        Self { facet, what: what.into(), script: script.into() }
+    }
 }
 
 /// Objects that a change may bring.
@@ -203,6 +226,8 @@ pub trait DynObject: Send + Sync {
     fn may_bring(&self, change: &Change) -> Option<MayBring>;
     /// [`Object::bare`]; a bad state is not.
     fn bare(&self, state: &State) -> bool;
+    /// [`Object::spoils`]; none for a bad state.
+    fn spoils(&self, key: &str, state: &State) -> Vec<Spoil>;
 }
 
 /// Makes a [`DynObject`] of an [`Object`].
@@ -272,5 +297,8 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn bare(&self, state: &State) -> bool {
         O::State::try_from(state.clone()).is_ok_and(|s| O::bare(&s))
+    }
+    fn spoils(&self, key: &str, state: &State) -> Vec<Spoil> {
+        O::State::try_from(state.clone()).map(|s| O::spoils(key, &s)).unwrap_or_default()
     }
 }

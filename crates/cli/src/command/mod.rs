@@ -11,6 +11,7 @@ pub mod inventory;
 pub mod plan;
 pub mod rollback;
 pub mod snapshots;
+pub mod test;
 pub mod vars;
 pub mod vault;
 pub mod verify;

@@ -1,0 +1,204 @@
+//! `converge test`: roles, held against their scenarios and the gates that hold for every role.
+
+use crate::args::Test;
+use crate::console::Console;
+use crate::failure::{Failure, code};
+use crate::{project, prompt, session};
+use camino::Utf8PathBuf;
+use converge_model::inventory::Inventory;
+use converge_render as render;
+use converge_scenarios::{Case, Given, RunOptions, Told, Where};
+use converge_syntax::Diagnostics;
+use std::io::Write;
+use std::time::Instant;
+
+/// A throw-away host and its share of the work take about this much memory, in KiB.
+const HOST_KIB: u64 = 512 << 10;
+
+pub fn run(args: Test, console: &Console) -> Result<u8, Failure> {
+    if args.remove_kept {
+        return remove_kept(console);
+    }
+    let cases = cases(&args)?;
+    let hosts = hosts(&args, &cases, console)?;
+    let reach = crate::args::Reach {
+        forks: 1,
+        ask_become_pass: args.ask_become_pass,
+        become_password_file: args.become_password_file.clone(),
+    };
+    let options = RunOptions {
+        jobs: jobs(&args, &cases),
+        keep: args.keep,
+        record: args.record,
+        spoil: !args.no_spoil,
+        catalog: project::catalog(),
+        operator: session::operator(),
+        become_password: prompt::become_password(&reach)?,
+        hosts,
+    };
+    let begun = Instant::now();
+    let mut progress = progress(&cases, console);
+    let (sender, receiver) = std::sync::mpsc::channel::<Told>();
+    let reports = std::thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            // Moved in, so that the channel ends with the run.
+            let sender = sender;
+            converge_scenarios::run(&cases, &options, &sender)
+        });
+        while let Ok(told) = receiver.recv() {
+            progress.told(&told);
+        }
+        running.join()
+    });
+    progress.end();
+    let reports = reports.map_err(|_| Failure::failed("a thread of the tests died"))?;
+    let took = begun.elapsed();
+    if console.json {
+        console.print_json(&render::tests_json(&reports, took));
+    } else if console.junit {
+        console.print_junit(&render::tests_junit(&reports));
+    } else {
+        console.write("\n");
+        console.print(&render::test_summary(&reports, took));
+    }
+    Ok(if reports.iter().all(converge_scenarios::CaseReport::passed) { code::DONE } else { code::FAILED })
+}
+
+/// Reads all scenarios that are asked for; complaints of all of them together.
+fn cases(args: &Test) -> Result<Vec<Case>, Failure> {
+    let folders: Vec<Utf8PathBuf> = match (args.all, args.roles.is_empty()) {
+        (true, true) => converge_scenarios::find_roles(&args.roles_folder)?,
+        (true, false) => {
+            return Err(Failure::usage("--all and the folder of a role are given", "leave one of them out"));
+        }
+        (false, true) => {
+            return Err(Failure::usage(
+                "no role is given",
+                "name its folder, `converge test roles/NAME`, or write --all",
+            ));
+        }
+        (false, false) => args.roles.clone(),
+    };
+    let mut wrong = Diagnostics::new();
+    let mut all: Vec<Case> =
+        folders.iter().filter_map(|dir| wrong.take(converge_scenarios::role_at(dir))).flatten().collect();
+    if wrong.has_errors() {
+        return Err(wrong.into());
+    }
+    let known: Vec<String> = all.iter().map(|c| c.scenario.name.clone()).collect();
+    if let Some(name) = args.scenarios.iter().find(|n| !known.contains(n)) {
+        let mut names = known;
+        names.sort();
+        names.dedup();
+        let help = format!("scenarios there are: {}", names.join(", "));
+        return Err(Failure::usage(format!("no scenario is called `{name}`"), help));
+    }
+    all.retain(|c| args.scenarios.is_empty() || args.scenarios.contains(&c.scenario.name));
+    Ok(all)
+}
+
+/// Where the scenarios run; refused with what to do where they cannot.
+fn hosts(args: &Test, cases: &[Case], console: &Console) -> Result<Where, Failure> {
+    if args.pure {
+        return Ok(Where::Recorded);
+    }
+    if args.inventories.is_empty() {
+        let missing = converge_scenarios::missing();
+        if missing.is_empty() {
+            return Ok(Where::ThrowAway);
+        }
+        let lines: Vec<String> = missing.iter().map(|m| format!("- {}: {}", m.what, m.help)).collect();
+        return Err(Failure::refused(
+            format!("throw-away hosts cannot be made on this machine; it lacks:\n{}", lines.join("\n")),
+            "or test on hosts that you have (--inventory FILE), or on recorded answers (--pure)",
+        ));
+    }
+    let inventories = project::sources(None, &args.inventories)?;
+    let (inventory, _) = Inventory::load(&inventories, None)?;
+    let selection = inventory.select_limit(args.limit.as_deref().unwrap_or("all"), ".".into())?;
+    let names = selection.hosts;
+    let needed = cases.iter().map(|c| c.scenario.hosts.len()).max().unwrap_or(1);
+    if names.len() < needed {
+        return Err(Failure::usage(
+            format!("a scenario needs {needed} hosts, and {} are selected", names.len()),
+            "widen --limit, or choose scenarios with --scenario",
+        ));
+    }
+    let names: Vec<String> = names.into_iter().take(needed).collect();
+    ask(args, &names, cases, console)?;
+    Ok(Where::Inventory(Given { inventories, names }))
+}
+
+/// Hosts that somebody has are changed only when somebody says so.
+fn ask(args: &Test, names: &[String], cases: &[Case], console: &Console) -> Result<(), Failure> {
+    let roles: Vec<&str> = cases.iter().map(|c| c.role.as_str()).collect();
+    let mut roles: Vec<&str> = roles;
+    roles.dedup();
+    let spoil = if args.no_spoil {
+        ""
+    } else {
+        " Everything that these roles manage is spoiled there, one thing after another, and mended."
+    };
+    let said = format!(
+        "This changes {}: {} with all that they require are applied, then rolled back.{spoil}",
+        names.join(", "),
+        roles.join(", ")
+    );
+    console.remark(render::Tone::Warn, "", &said);
+    if args.yes {
+        return Ok(());
+    }
+    if !prompt::somebody_is_there() {
+        return Err(Failure::refused(
+            "nobody can be asked whether to test on these hosts; nothing was changed",
+            "write --yes to test without being asked",
+        ));
+    }
+    if prompt::confirm("Test on these hosts?") {
+        return Ok(());
+    }
+    Err(Failure::Message {
+        code: code::REFUSED,
+        message: "not confirmed; nothing was changed".to_owned(),
+        help: None,
+    })
+}
+
+/// Scenarios at once: as many as processors, and as their hosts have room in memory.
+fn jobs(args: &Test, cases: &[Case]) -> usize {
+    if let Some(jobs) = args.jobs {
+        return usize::from(jobs);
+    }
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let largest = cases.iter().map(|c| c.scenario.hosts.len()).max().unwrap_or(1);
+    let free = fs_err::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+        line.trim().split(' ').next()?.parse::<u64>().ok()
+    });
+    let room = free.map_or(1, |kib| kib / HOST_KIB);
+    let room = usize::try_from(room).unwrap_or(usize::MAX) / largest.max(1);
+    processors.min(room).max(1)
+}
+
+fn progress(cases: &[Case], console: &Console) -> render::TestProgress {
+    let live = console.look.width.is_some() && console.error_look.width.is_some();
+    let human = console.human();
+    let names = cases.iter().map(Case::name).collect();
+    let (look, out): (render::Look, Box<dyn Write + Send>) = if human {
+        (console.look, Box::new(std::io::stdout()))
+    } else {
+        (console.error_look, Box::new(std::io::stderr()))
+    };
+    render::TestProgress::new(look, names, live, human, out)
+}
+
+fn remove_kept(console: &Console) -> Result<u8, Failure> {
+    let removed = converge_scenarios::remove_kept().map_err(Failure::failed)?;
+    let said = if removed.is_empty() {
+        "no hosts were left\n".to_owned()
+    } else {
+        format!("removed: {}\n", removed.join(", "))
+    };
+    console.write(&said);
+    Ok(code::DONE)
+}

@@ -1,0 +1,260 @@
+//! A plan, held against what a scenario expects of it.
+
+use crate::project::place;
+use crate::report::Mismatch;
+use crate::scenario::{Expect, ExpectedError, ExpectedItem, Found};
+use converge_engine::{FleetPlan, HostResult};
+use converge_planner::{HostPlan, Item, Outcome};
+use converge_resource::Content;
+use converge_syntax::{Diagnostic, Diagnostics, did_you_mean};
+
+/// What a plan says of an item.
+pub(crate) fn found(item: &Item) -> Found {
+    match item.outcome {
+        Outcome::Unchanged | Outcome::Adopt(_) => Found::Unchanged,
+        Outcome::Changed(_) => Found::Change,
+        Outcome::Deferred { .. } => Found::Deferred,
+        Outcome::Skipped(_) => Found::Skipped,
+        Outcome::Failed(_) | Outcome::Refused(_) => Found::Wrong,
+    }
+}
+
+/// What is said about an item, beyond that.
+fn said(item: &Item) -> String {
+    let mut lines = item.notes.clone();
+    match &item.outcome {
+        Outcome::Deferred { wait, .. } => lines.push(wait.reason.clone()),
+        Outcome::Skipped(why) | Outcome::Refused(why) => lines.push(why.clone()),
+        Outcome::Failed(problem) => {
+            lines.push(problem.message.clone());
+            lines.extend(problem.help.clone());
+        }
+        Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Changed(_) => {}
+    }
+    lines.join("\n")
+}
+
+/// Everything in which the plan is not as expected. `scenario_host` gives the scenario's name of a host.
+pub(crate) fn against_plan(
+    plan: &FleetPlan,
+    expect: &Expect,
+    role: &str,
+    scenario_host: &dyn Fn(&str) -> String,
+) -> Vec<Mismatch> {
+    let mut wrong = Vec::new();
+    for entry in &plan.hosts {
+        let name = scenario_host(&entry.host);
+        let host_plan = match &entry.result {
+            HostResult::Lost(lost) => {
+                wrong.push(Mismatch::new(lost.message.clone()).lines(lost.help.clone()));
+                continue;
+            }
+            HostResult::Planned(host_plan) => host_plan,
+        };
+        let own: Vec<&ExpectedItem> =
+            expect.plan.iter().filter(|e| e.host.as_ref().is_none_or(|on| *on == name)).collect();
+        let mut named = Vec::new();
+        for expected in own {
+            match find(host_plan, &expected.item.value, role) {
+                None => {
+                    let addresses: Vec<&str> = host_plan.items.iter().map(|i| i.address.as_str()).collect();
+                    let near = did_you_mean(&expected.item.value, addresses.iter().copied());
+                    let found = near.map_or_else(
+                        || format!("the items {}", addresses.join(", ")),
+                        |near| format!("one called `{near}`"),
+                    );
+                    let mut mismatch = Mismatch::new(format!("the plan of {name} has no such item"))
+                        .but(format!("an item `{}`", expected.item.value), found);
+                    mismatch.at = place(&expected.item);
+                    wrong.push(mismatch);
+                }
+                Some(item) => {
+                    named.push(item.id);
+                    wrong.extend(one_item(plan, host_plan, item, expected, &name));
+                }
+            }
+        }
+        let own_items = || host_plan.items.iter().filter(|i| i.role == role && !named.contains(&i.id));
+        if let Some(others) = expect.others {
+            for item in own_items().filter(|i| found(i) != others) {
+                let what = format!("`{}` on {name}, which the scenario does not name", item.address);
+                wrong.push(
+                    Mismatch::new(what)
+                        .but(format!("it is {}", others.as_str()), describe(item))
+                        .plan(plan, &[&item.address]),
+                );
+            }
+        }
+        // Unless it is expected, nothing of a plan may be wrong.
+        let expected_wrong = |item: &Item| named.contains(&item.id) || expect.others == Some(Found::Wrong);
+        for item in host_plan.items.iter().filter(|i| found(i) == Found::Wrong && !expected_wrong(i)) {
+            // What only follows from another item is said there.
+            if said(item).contains("` comes first and cannot be done: ") {
+                continue;
+            }
+            if expect.errors.iter().any(|e| said(item).contains(&e.message.value)) {
+                continue;
+            }
+            wrong.push(
+                Mismatch::new(format!("`{}` is wrong on {name}", item.address))
+                    .but("nothing in the plan is wrong", said(item))
+                    .plan(plan, &[&item.address]),
+            );
+        }
+    }
+    wrong
+}
+
+fn find<'p>(plan: &'p HostPlan, name: &str, role: &str) -> Option<&'p Item> {
+    let full = format!("{role}/{name}");
+    plan.items.iter().find(|i| i.address == full).or_else(|| plan.items.iter().find(|i| i.address == name))
+}
+
+fn describe(item: &Item) -> String {
+    let said = said(item);
+    let more = if said.is_empty() { String::new() } else { format!(": {}", said.replace('\n', "; ")) };
+    format!("it is {}{more}", found(item).as_str())
+}
+
+fn one_item(
+    plan: &FleetPlan,
+    host_plan: &HostPlan,
+    item: &Item,
+    expected: &ExpectedItem,
+    host: &str,
+) -> Vec<Mismatch> {
+    let mut wrong = Vec::new();
+    let mut but = |wanted: String, found: String| {
+        let mut mismatch = Mismatch::new(format!("`{}` on {host}", item.address))
+            .but(wanted, found)
+            .plan(plan, &[&item.address]);
+        mismatch.at = place(&expected.item);
+        wrong.push(mismatch);
+    };
+    if let Some(is) = expected.is.filter(|is| *is != found(item)) {
+        but(format!("it is {}", is.as_str()), describe(item));
+        return wrong;
+    }
+    if let Some(changes) = &expected.changes {
+        let mut wanted = changes.clone();
+        let mut found: Vec<String> = item
+            .changes()
+            .iter()
+            .map(|c| format!("{}:{}", c.change.object.kind, c.change.object.key))
+            .collect();
+        wanted.sort();
+        found.sort();
+        if wanted != found {
+            but(format!("it changes {}", listed(&wanted)), format!("it changes {}", listed(&found)));
+        }
+    }
+    for text in &expected.content {
+        let contents = item.changes().iter().filter_map(|c| {
+            let object = converge_objects::object(&c.change.object.kind)?;
+            host_plan.contents.get(&object.content(&c.change.to)?)
+        });
+        let texts: Vec<&str> = contents.filter_map(Content::text).collect();
+        if !texts.iter().any(|t| t.contains(text.as_str())) {
+            let found = if item.sensitive {
+                "the item is sensitive: its content is not looked at".to_owned()
+            } else if texts.is_empty() {
+                "no text is written".to_owned()
+            } else {
+                texts.join("\n")
+            };
+            but(format!("its new content holds `{text}`"), found);
+        }
+    }
+    if let (Some(wanted), Outcome::Deferred { wait, .. }) = (&expected.waits_for, &item.outcome) {
+        let same = wait.item == *wanted || wait.item == format!("{}/{wanted}", item.role);
+        if !same {
+            let found = if wait.item.is_empty() { "no item" } else { wait.item.as_str() };
+            but(format!("it waits for `{wanted}`"), format!("it waits for {found}: {}", wait.reason));
+        }
+    }
+    if let Some(text) = &expected.says
+        && !said(item).contains(text.as_str())
+    {
+        but(
+            format!("it says `{text}`"),
+            Some(said(item)).filter(|s| !s.is_empty()).unwrap_or("nothing".into()),
+        );
+    }
+    wrong
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+}
+
+/// A complaint as it is held against an expected one.
+pub(crate) struct Complaint {
+    message: String,
+    help: String,
+    at: String,
+}
+
+impl Complaint {
+    pub fn of(diagnostic: &Diagnostic) -> Self {
+        let labels: Vec<&str> = diagnostic.labels.iter().map(|(_, text)| text.as_str()).collect();
+        Self {
+            message: format!("{} {}", diagnostic.message, labels.join(" ")),
+            help: diagnostic.help.clone().unwrap_or_default(),
+            at: diagnostic.labels.iter().map(|(span, _)| span.to_string()).collect::<Vec<_>>().join(" "),
+        }
+    }
+
+    /// Of everything that is wrong in a plan.
+    pub fn of_plan(plan: &FleetPlan) -> Vec<Self> {
+        let items = plan.planned().flat_map(|p| &p.items);
+        items
+            .filter_map(|item| match &item.outcome {
+                Outcome::Failed(problem) => Some(Self {
+                    message: problem.message.clone(),
+                    help: problem.help.clone().unwrap_or_default(),
+                    at: format!("{} {}", problem.at.clone().unwrap_or_default(), item.origin),
+                }),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn shown(&self) -> String {
+        format!("{} ({})", self.message.trim(), self.at.trim())
+    }
+}
+
+/// Expected messages that did not come, and errors that nobody expected.
+pub(crate) fn against_errors(found: &[Complaint], expected: &[ExpectedError]) -> Vec<Mismatch> {
+    let fits = |c: &Complaint, e: &ExpectedError| {
+        c.message.contains(&e.message.value)
+            && e.help.as_ref().is_none_or(|h| c.help.contains(h.as_str()))
+            && e.at.as_ref().is_none_or(|at| c.at.contains(at.as_str()))
+    };
+    let all = || {
+        let lines: Vec<String> = found.iter().map(Complaint::shown).collect();
+        if lines.is_empty() { "no error".to_owned() } else { lines.join("\n") }
+    };
+    let mut wrong = Vec::new();
+    for error in expected.iter().filter(|e| !found.iter().any(|c| fits(c, e))) {
+        let mut wanted = format!("an error with `{}`", error.message.value);
+        for (word, text) in [("help", &error.help), ("place", &error.at)] {
+            if let Some(text) = text {
+                wanted.push_str(&format!(", {word} `{text}`"));
+            }
+        }
+        let mut mismatch = Mismatch::new("it is not refused as expected").but(wanted, all());
+        mismatch.at = place(&error.message);
+        wrong.push(mismatch);
+    }
+    for complaint in found.iter().filter(|c| !expected.iter().any(|e| fits(c, e))) {
+        wrong
+            .push(Mismatch::new("an error that the scenario does not expect").but("none", complaint.shown()));
+    }
+    wrong
+}
+
+/// Errors of files, with their places and help.
+pub(crate) fn complaints(found: &Diagnostics) -> Vec<Mismatch> {
+    found.iter().map(|d| Mismatch::new("the role or the scenario is wrong").lines([d.to_string()])).collect()
+}

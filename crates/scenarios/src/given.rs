@@ -1,0 +1,75 @@
+//! What a scenario gives, as shell text for a host.
+
+use crate::scenario::{Before, before_file};
+use converge_resource::quote;
+
+/// The scripts that bring a host into the given state, each with what it does. They are independent of what is tested.
+pub(crate) fn scripts(before: &Before) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    if !before.packages.is_empty() {
+        let names: Vec<String> = before.packages.iter().map(|p| quote(p)).collect();
+        let names = names.join(" ");
+        out.push((
+            format!("install {names}"),
+            format!(
+                "if command -v apt-get >/dev/null; then export DEBIAN_FRONTEND=noninteractive; \
+                 apt-get install -y -q {names} || {{ apt-get update -q && apt-get install -y -q {names}; }}; \
+                 elif command -v dnf >/dev/null; then dnf install -y -q {names}; \
+                 else echo 'neither apt-get nor dnf is here' >&2; exit 1; fi"
+            ),
+        ));
+    }
+    for user in &before.users {
+        out.push((format!("make the user {user}"), format!("useradd -m -- {}", quote(user))));
+    }
+    for (key, value) in before.files.iter().filter_map(|f| f.as_map()).flatten() {
+        let Some(path) = key.as_str() else { continue };
+        // Reading the scenario has complained about anything else.
+        let Ok(file) = before_file(value) else { continue };
+        let quoted = quote(path);
+        let mut script = String::new();
+        if file.directory {
+            script.push_str(&format!("mkdir -p -- {quoted}"));
+        } else {
+            let text = quote(file.content.as_deref().unwrap_or_default());
+            let above = quote(path.rsplit_once('/').map_or("/", |(above, _)| above));
+            script.push_str(&format!("mkdir -p -- {above}/ && printf %s {text} >{quoted}"));
+        }
+        if let Some(mode) = &file.mode {
+            script.push_str(&format!(" && chmod {mode} -- {quoted}"));
+        }
+        if let Some(owner) = &file.owner {
+            script.push_str(&format!(" && chown {} -- {quoted}", quote(owner)));
+        }
+        if let Some(group) = &file.group {
+            script.push_str(&format!(" && chgrp {} -- {quoted}", quote(group)));
+        }
+        out.push((format!("make {path}"), script));
+    }
+    out.extend(before.run.iter().map(|run| (format!("run: {run}"), run.clone())));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+    use converge_syntax::{Diagnostics, Source};
+
+    #[test]
+    fn what_is_given_is_shell_text_in_order() {
+        let text = "before:\n  run: [touch /y]\n  users: [eve]\n  packages: [tree]\n  \
+                    files: {/etc/a b: \"it's\", /srv/d: {directory: true, mode: \"0700\", owner: eve}}\n";
+        let mut diags = Diagnostics::new();
+        let scenario = Scenario::parse("x.yaml".into(), Source::new("x.yaml", text), &mut diags);
+        assert!(diags.is_empty(), "{diags}");
+        let scripts = scripts(&scenario.unwrap().before);
+        let titles: Vec<&str> = scripts.iter().map(|(t, _)| t.as_str()).collect();
+        assert_eq!(
+            titles,
+            ["install tree", "make the user eve", "make /etc/a b", "make /srv/d", "run: touch /y"]
+        );
+        assert_eq!(scripts[2].1, "mkdir -p -- /etc/ && printf %s 'it'\\''s' >'/etc/a b'");
+        assert_eq!(scripts[3].1, "mkdir -p -- /srv/d && chmod 0700 -- /srv/d && chown eve -- /srv/d");
+    }
+}

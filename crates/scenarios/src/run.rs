@@ -1,0 +1,95 @@
+//! Several scenarios side by side.
+
+use crate::discover::Case;
+use crate::report::{CaseReport, Told};
+use crate::{pure, real};
+use converge_model::KindCatalog;
+use converge_model::inventory::InventorySource;
+use secrecy::SecretString;
+use std::collections::VecDeque;
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, PoisonError};
+
+/// Which hosts scenarios run on.
+#[derive(Clone, Debug)]
+pub enum Where {
+    /// Hosts that are made for each scenario and thrown away after it.
+    ThrowAway,
+    /// Hosts that are there already, one scenario after the other.
+    Inventory(Given),
+    /// None: recorded answers.
+    Recorded,
+}
+
+/// Hosts that are there already.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// Where they are described.
+    pub inventories: Vec<InventorySource>,
+    /// Their names; a scenario takes the first ones.
+    pub names: Vec<String>,
+}
+
+/// How tests are run.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// On which hosts.
+    pub hosts: Where,
+    /// The kinds there are.
+    pub catalog: KindCatalog,
+    /// Scenarios at once at most.
+    pub jobs: usize,
+    /// Leave the hosts of a scenario that fails as the failure left them.
+    pub keep: bool,
+    /// Write down what the hosts answered, for pure runs.
+    pub record: bool,
+    /// Spoil what the role manages.
+    pub spoil: bool,
+    /// Who runs it, `user@machine`: recorded on hosts.
+    pub operator: String,
+    /// The password for sudo, for hosts of an inventory.
+    pub become_password: Option<SecretString>,
+}
+
+/// Runs all cases and returns their reports in the same order. What happens is told as it happens.
+pub fn run(cases: &[Case], options: &RunOptions, told: &Sender<Told>) -> Vec<CaseReport> {
+    let queue: Mutex<VecDeque<usize>> = Mutex::new((0..cases.len()).collect());
+    let reports: Mutex<Vec<Option<CaseReport>>> = Mutex::new(vec![None; cases.len()]);
+    let jobs = match options.hosts {
+        Where::Inventory(_) => 1,
+        Where::ThrowAway | Where::Recorded => options.jobs.clamp(1, cases.len().max(1)),
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                while let Some(number) = next() {
+                    let Some(case) = cases.get(number) else { continue };
+                    let report = one(case, number, options, told.clone());
+                    let _gone = told.send(Told::Over { case: number, report: Box::new(report.clone()) });
+                    let mut all = reports.lock().unwrap_or_else(PoisonError::into_inner);
+                    if let Some(place) = all.get_mut(number) {
+                        *place = Some(report);
+                    }
+                }
+            });
+        }
+    });
+    let reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
+    reports.into_iter().flatten().collect()
+}
+
+fn one(case: &Case, number: usize, options: &RunOptions, told: Sender<Told>) -> CaseReport {
+    if matches!(options.hosts, Where::Recorded) {
+        return pure::run(case, number, options, &told);
+    }
+    // A thread of its own: making hosts blocks, and other scenarios must not wait for it.
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => {
+            let report = runtime.block_on(real::run(case, number, options, told));
+            runtime.shutdown_background();
+            report
+        }
+        Err(error) => crate::report::broken(case, &format!("no thread for it: {error}")),
+    }
+}

@@ -1,0 +1,592 @@
+//! Scenarios as they are written: `roles/NAME/tests/*.yaml`.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use converge_syntax::{
+    Diagnostic, Diagnostics, Dialect, Node, Source, Span, Spanned, did_you_mean, from_node, parse_yaml_into,
+};
+use serde::Deserialize;
+
+/// The version of the format that this program reads. A scenario may leave it out.
+pub const VERSION: i64 = 1;
+/// Hosts of one scenario at most.
+const MAX_HOSTS: i64 = 16;
+
+/// A scenario.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The name of its file without the ending; `defaults` for a role that has none.
+    pub name: String,
+    /// Its file; `None` for a role that has none.
+    pub file: Option<Utf8PathBuf>,
+    /// Where complaints about it point.
+    pub span: Span,
+    /// One line that says what it shows.
+    pub summary: Option<String>,
+    /// Its hosts, in order.
+    pub hosts: Vec<HostSpec>,
+    /// Values for inputs on all hosts: a map.
+    pub inputs: Option<Node>,
+    /// Facts for pure runs, laid over the recorded ones: a map.
+    pub facts: Option<Node>,
+    /// What the hosts are like before.
+    pub before: Before,
+    /// What is expected.
+    pub expect: Expect,
+    /// Paths that may be left after the rollback: the role means it. A path ends with `/` for all that lies below it.
+    pub leaves: Vec<Spanned<String>>,
+}
+
+/// A host of a scenario.
+#[derive(Clone, Debug)]
+pub struct HostSpec {
+    /// Its name in the inventory, and its host name.
+    pub name: String,
+    /// The groups that it is in.
+    pub groups: Vec<String>,
+    /// Values for inputs on this host: a map.
+    pub inputs: Option<Node>,
+}
+
+/// What is done to every host before the role is looked at.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Before {
+    /// Files and directories by path: text, or a map.
+    #[serde(default)]
+    pub files: Option<Node>,
+    /// Packages that are installed.
+    #[serde(default)]
+    pub packages: Vec<String>,
+    /// Users that are made.
+    #[serde(default)]
+    pub users: Vec<String>,
+    /// Shell commands, last.
+    #[serde(default)]
+    pub run: Vec<String>,
+}
+
+/// A file or directory of [`Before::files`].
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BeforeFile {
+    /// The text of a file.
+    #[serde(default)]
+    pub content: Option<String>,
+    /// A directory.
+    #[serde(default)]
+    pub directory: bool,
+    /// Permission bits in octal digits.
+    #[serde(default)]
+    pub mode: Option<String>,
+    /// The owner by name.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// The group by name.
+    #[serde(default)]
+    pub group: Option<String>,
+}
+
+/// What is expected.
+#[derive(Clone, Debug, Default)]
+pub struct Expect {
+    /// Items of the first plan.
+    pub plan: Vec<ExpectedItem>,
+    /// What the items of the role that are not named are to be.
+    pub others: Option<Found>,
+    /// The run is refused, with these messages.
+    pub errors: Vec<ExpectedError>,
+    /// Shell commands that succeed on every host after the role was applied.
+    pub after: Vec<Spanned<String>>,
+}
+
+/// One item of the plan.
+#[derive(Clone, Debug)]
+pub struct ExpectedItem {
+    /// Its address; the role may be left out.
+    pub item: Spanned<String>,
+    /// What would happen to it.
+    pub is: Option<Found>,
+    /// The objects that change, as `kind:key`: these and no other.
+    pub changes: Option<Vec<String>>,
+    /// Pieces of text that the new content of its file holds.
+    pub content: Vec<String>,
+    /// The item that a deferred one waits for.
+    pub waits_for: Option<String>,
+    /// A part of what is said about it: why it is deferred, skipped or wrong, or one of its notes.
+    pub says: Option<String>,
+    /// The only host that this is said of.
+    pub host: Option<String>,
+}
+
+/// What a plan says of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Found {
+    /// It changes something.
+    Change,
+    /// It is as declared.
+    Unchanged,
+    /// Nothing can know yet.
+    Deferred,
+    /// It does not apply.
+    Skipped,
+    /// It is wrong on this host.
+    Wrong,
+}
+
+impl Found {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Change => "change",
+            Self::Unchanged => "unchanged",
+            Self::Deferred => "deferred",
+            Self::Skipped => "skipped",
+            Self::Wrong => "wrong",
+        }
+    }
+}
+
+/// A message that the run is refused with.
+#[derive(Clone, Debug)]
+pub struct ExpectedError {
+    /// A part of the message.
+    pub message: Spanned<String>,
+    /// A part of the help.
+    pub help: Option<String>,
+    /// A part of the place: `tests/bad.yaml:3`.
+    pub at: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawScenario {
+    #[serde(default)]
+    version: Option<Spanned<i64>>,
+    #[serde(default)]
+    summary: Option<String>,
+    #[serde(default)]
+    hosts: Option<Node>,
+    #[serde(default)]
+    groups: Option<Node>,
+    #[serde(default)]
+    inputs: Option<Node>,
+    #[serde(default)]
+    facts: Option<Node>,
+    #[serde(default)]
+    before: Option<Before>,
+    #[serde(default)]
+    expect: Option<RawExpect>,
+    #[serde(default)]
+    leaves: Vec<Spanned<String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawExpect {
+    #[serde(default)]
+    plan: Option<Node>,
+    #[serde(default)]
+    others: Option<Found>,
+    #[serde(default)]
+    errors: Option<Node>,
+    #[serde(default)]
+    after: Vec<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawHost {
+    #[serde(default)]
+    groups: Vec<String>,
+    #[serde(default)]
+    inputs: Option<Node>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawItem {
+    #[serde(default)]
+    is: Option<Found>,
+    #[serde(default)]
+    changes: Option<Vec<String>>,
+    #[serde(default)]
+    content: Option<Node>,
+    #[serde(default)]
+    waits_for: Option<String>,
+    #[serde(default)]
+    says: Option<String>,
+    #[serde(default)]
+    host: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawError {
+    message: Spanned<String>,
+    #[serde(default)]
+    help: Option<String>,
+    #[serde(default)]
+    at: Option<String>,
+}
+
+impl Scenario {
+    /// What is tested of a role that has no scenario: one host, the defaults of the inputs.
+    pub fn defaults(role_file: &Utf8Path) -> Self {
+        Self {
+            name: "defaults".to_owned(),
+            file: None,
+            span: Span::nowhere(role_file.as_str()),
+            summary: None,
+            hosts: vec![HostSpec::plain(1)],
+            inputs: None,
+            facts: None,
+            before: Before::default(),
+            expect: Expect::default(),
+            leaves: Vec::new(),
+        }
+    }
+
+    /// Reads a scenario's file. Complaints are added to `diags`; `None` where nothing can be made of it.
+    pub fn load(path: &Utf8Path, diags: &mut Diagnostics) -> Option<Self> {
+        match Source::read(path.as_std_path()) {
+            Ok(source) => Self::parse(path, source, diags),
+            Err(error) => {
+                let message = format!("cannot read the scenario: {error}");
+                diags.push(Diagnostic::error("unreadable", message).at(&Span::nowhere(path.as_str())));
+                None
+            }
+        }
+    }
+
+    /// Reads the text of a scenario.
+    pub fn parse(path: &Utf8Path, source: std::sync::Arc<Source>, diags: &mut Diagnostics) -> Option<Self> {
+        let start = Span::new(source.clone(), 0, 0);
+        let mut documents = parse_yaml_into(source, Dialect::Native, diags)?;
+        if documents.len() > 1 {
+            diags.push(
+                Diagnostic::error("many-documents", "a scenario is one YAML document")
+                    .at(documents.get(1).map_or(&start, Node::head_span))
+                    .help("write the second one into a file of its own"),
+            );
+        }
+        if documents.is_empty() {
+            documents.push(Node::new(converge_syntax::Value::Map(Vec::new()), start.clone()));
+        }
+        let node = documents.swap_remove(0);
+        let raw: RawScenario = match node.is_null() {
+            true => {
+                diags.take(from_node(&Node::new(converge_syntax::Value::Map(Vec::new()), start.clone())))?
+            }
+            false => diags.take(from_node(&node))?,
+        };
+        if let Some(version) = raw.version.filter(|v| v.value != VERSION) {
+            diags.push(
+                Diagnostic::error("version", format!("version {} of scenarios is not known", version.value))
+                    .label(&version.span, "not known")
+                    .help(format!("this converge reads version {VERSION}")),
+            );
+        }
+        for (name, value) in [("inputs", &raw.inputs), ("facts", &raw.facts)] {
+            must_be_map(name, value.as_ref(), diags);
+        }
+        let mut hosts = hosts(raw.hosts.as_ref(), diags);
+        groups(raw.groups.as_ref(), &mut hosts, diags);
+        let expect = expect(raw.expect.unwrap_or_default(), &hosts, diags);
+        Some(Self {
+            name: path.file_stem().unwrap_or("scenario").to_owned(),
+            file: Some(path.to_owned()),
+            span: start,
+            summary: raw.summary,
+            hosts,
+            inputs: raw.inputs.filter(|i| !i.is_null()),
+            facts: raw.facts.filter(|f| !f.is_null()),
+            before: before(raw.before.unwrap_or_default(), diags),
+            expect,
+            leaves: raw.leaves,
+        })
+    }
+
+    /// The hosts' names.
+    pub fn host_names(&self) -> Vec<&str> {
+        self.hosts.iter().map(|h| h.name.as_str()).collect()
+    }
+}
+
+impl HostSpec {
+    fn plain(number: i64) -> Self {
+        Self { name: format!("h{number}"), groups: Vec::new(), inputs: None }
+    }
+}
+
+fn wrong(node: &Node, what: &str, expected: &str) -> Diagnostic {
+    Diagnostic::error("wrong-type", format!("{what} must be {expected}, found {}", node.describe()))
+        .label(node.head_span(), format!("expected {expected}"))
+}
+
+fn must_be_map(name: &str, value: Option<&Node>, diags: &mut Diagnostics) {
+    if let Some(value) = value.filter(|v| !v.is_null() && v.as_map().is_none()) {
+        diags.push(wrong(value, &format!("`{name}`"), "a map"));
+    }
+}
+
+fn hosts(node: Option<&Node>, diags: &mut Diagnostics) -> Vec<HostSpec> {
+    let Some(node) = node.filter(|n| !n.is_null()) else { return vec![HostSpec::plain(1)] };
+    if let Some(count) = node.as_i64() {
+        if !(1..=MAX_HOSTS).contains(&count) {
+            diags.push(
+                Diagnostic::error("bad-value", format!("a scenario has 1 to {MAX_HOSTS} hosts"))
+                    .label(&node.span, "not possible"),
+            );
+        }
+        return (1..=count.clamp(1, MAX_HOSTS)).map(HostSpec::plain).collect();
+    }
+    let Some(entries) = node.as_map() else {
+        diags.push(wrong(node, "`hosts`", "a number, or a map of hosts").help("write `hosts: 2`"));
+        return vec![HostSpec::plain(1)];
+    };
+    let mut found = Vec::new();
+    for (key, value) in entries {
+        let name = key.as_str().unwrap_or_default();
+        let fits = name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.len() <= 30
+            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+        if !fits {
+            diags.push(
+                Diagnostic::error("bad-name", format!("`{name}` cannot be the name of a host"))
+                    .label(&key.span, "not usable")
+                    .help("a lower-case letter, then lower-case letters, digits and `-`; 30 at most"),
+            );
+            continue;
+        }
+        let raw = if value.is_null() {
+            RawHost { groups: Vec::new(), inputs: None }
+        } else {
+            let Some(raw) = diags.take(from_node::<RawHost>(value)) else { continue };
+            raw
+        };
+        must_be_map("inputs", raw.inputs.as_ref(), diags);
+        found.push(HostSpec { name: name.to_owned(), groups: raw.groups, inputs: raw.inputs });
+    }
+    if found.len() > usize::try_from(MAX_HOSTS).unwrap_or(usize::MAX) {
+        let message = format!("a scenario has 1 to {MAX_HOSTS} hosts");
+        diags.push(Diagnostic::error("bad-value", message).at(node.head_span()));
+    }
+    found
+}
+
+fn groups(node: Option<&Node>, hosts: &mut [HostSpec], diags: &mut Diagnostics) {
+    let Some(node) = node.filter(|n| !n.is_null()) else { return };
+    let Some(entries) = node.as_map() else {
+        diags.push(wrong(node, "`groups`", "a map of lists of hosts").help("write `groups: {web: [h1]}`"));
+        return;
+    };
+    let names: Vec<String> = hosts.iter().map(|h| h.name.clone()).collect();
+    for (key, value) in entries {
+        let group = key.as_str().unwrap_or_default().to_owned();
+        let Some(members) = diags.take(from_node::<Vec<Spanned<String>>>(value)) else { continue };
+        for member in members {
+            match hosts.iter_mut().find(|h| h.name == member.value) {
+                Some(host) => host.groups.push(group.clone()),
+                None => diags.push(unknown_host(&member.value, &member.span, &names)),
+            }
+        }
+    }
+}
+
+fn unknown_host(name: &str, span: &Span, names: &[String]) -> Diagnostic {
+    let help = match did_you_mean(name, names.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("hosts of this scenario: {}", names.join(", ")),
+    };
+    Diagnostic::error("unknown-host", format!("the scenario has no host `{name}`"))
+        .label(span, "not known")
+        .help(help)
+}
+
+fn before(before: Before, diags: &mut Diagnostics) -> Before {
+    let Some(files) = before.files.as_ref().filter(|f| !f.is_null()) else { return before };
+    let Some(entries) = files.as_map() else {
+        diags.push(wrong(files, "`files`", "a map of paths").help("write `files: {/etc/x: text}`"));
+        return before;
+    };
+    for (key, value) in entries {
+        if !key.as_str().is_some_and(|p| p.starts_with('/')) {
+            diags.push(
+                Diagnostic::error("bad-path", "the path of a file must be absolute")
+                    .label(&key.span, "starts with no `/`"),
+            );
+        }
+        if let Err(found) = before_file(value) {
+            diags.extend(found);
+        }
+    }
+    before
+}
+
+/// Reads one entry of `files`.
+///
+/// # Errors
+/// It is neither text nor such a map.
+pub fn before_file(value: &Node) -> Result<BeforeFile, Diagnostics> {
+    if let Some(text) = value.scalar_text().filter(|_| !value.is_null()) {
+        return Ok(BeforeFile { content: Some(text), ..BeforeFile::default() });
+    }
+    let file: BeforeFile = from_node(value)?;
+    let octal = |m: &String| (3..=4).contains(&m.len()) && m.bytes().all(|b| (b'0'..=b'7').contains(&b));
+    if file.mode.as_ref().is_some_and(|m| !octal(m)) {
+        let at = value.get("mode").unwrap_or(value);
+        return Err(Diagnostic::error("bad-value", "the mode is written in octal digits")
+            .at(&at.span)
+            .help("write `mode: \"0644\"`")
+            .into());
+    }
+    if file.directory && file.content.is_some() {
+        return Err(Diagnostic::error("bad-value", "a directory has no content")
+            .at(value.head_span())
+            .into());
+    }
+    Ok(file)
+}
+
+fn expect(raw: RawExpect, hosts: &[HostSpec], diags: &mut Diagnostics) -> Expect {
+    let mut out = Expect { others: raw.others, after: raw.after, ..Expect::default() };
+    let names: Vec<String> = hosts.iter().map(|h| h.name.clone()).collect();
+    if let Some(plan) = raw.plan.filter(|p| !p.is_null()) {
+        match plan.as_map() {
+            None => diags.push(
+                wrong(&plan, "`plan`", "a map of items").help("write `plan: {\"NAME OF ITEM\": change}`"),
+            ),
+            Some(entries) => {
+                for (key, value) in entries {
+                    let Some(name) = key.scalar_text() else {
+                        diags.push(wrong(key, "the name of an item", "a string"));
+                        continue;
+                    };
+                    let item = Spanned::new(name, key.span.clone());
+                    for one in value.as_list().unwrap_or(std::slice::from_ref(value)) {
+                        out.plan.extend(expected_item(&item, one, &names, diags));
+                    }
+                }
+            }
+        }
+    }
+    if let Some(errors) = raw.errors.filter(|e| !e.is_null()) {
+        for one in errors.as_list().unwrap_or(std::slice::from_ref(&errors)) {
+            if let Some(text) = one.as_str() {
+                let message = Spanned::new(text.to_owned(), one.span.clone());
+                out.errors.push(ExpectedError { message, help: None, at: None });
+            } else if let Some(RawError { message, help, at }) = diags.take(from_node::<RawError>(one)) {
+                out.errors.push(ExpectedError { message, help, at });
+            }
+        }
+    }
+    out
+}
+
+fn expected_item(
+    item: &Spanned<String>,
+    node: &Node,
+    hosts: &[String],
+    diags: &mut Diagnostics,
+) -> Option<ExpectedItem> {
+    let plain = |is: Option<Found>| ExpectedItem {
+        item: item.clone(),
+        is,
+        changes: None,
+        content: Vec::new(),
+        waits_for: None,
+        says: None,
+        host: None,
+    };
+    if node.as_map().is_none() {
+        return Some(plain(Some(diags.take(from_node::<Found>(node))?)));
+    }
+    let raw: RawItem = diags.take(from_node(node))?;
+    if let (Some(on), Some(at)) = (raw.host.as_ref().filter(|on| !hosts.contains(on)), node.get("host")) {
+        diags.push(unknown_host(on, &at.span, hosts));
+    }
+    let content = match raw.content {
+        None => Vec::new(),
+        Some(node) if node.as_str().is_some() => node.as_str().map(str::to_owned).into_iter().collect(),
+        Some(node) => diags.take(from_node::<Vec<String>>(&node)).unwrap_or_default(),
+    };
+    // What waits is deferred, and what changes something is a change: that need not be written.
+    let is = raw.is.or_else(|| {
+        let deferred = raw.waits_for.is_some().then_some(Found::Deferred);
+        deferred.or_else(|| (raw.changes.is_some() || !content.is_empty()).then_some(Found::Change))
+    });
+    Some(ExpectedItem {
+        changes: raw.changes,
+        content,
+        waits_for: raw.waits_for,
+        says: raw.says,
+        host: raw.host,
+        ..plain(is)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (Option<Scenario>, String) {
+        let mut diags = Diagnostics::new();
+        let scenario = Scenario::parse(
+            Utf8Path::new("roles/r/tests/one.yaml"),
+            Source::new("one.yaml", text),
+            &mut diags,
+        );
+        (scenario, diags.to_string())
+    }
+
+    #[test]
+    fn a_scenario_says_what_is_given_and_what_is_expected() {
+        let (scenario, complaints) = read(
+            "version: 1\nhosts: {web1: {groups: [web]}, db1: }\ngroups: {all_of_them: [web1, db1]}\n\
+             inputs: {port: 80}\nbefore:\n  files: {/etc/x: hello, /srv: {directory: true, mode: \"0750\"}}\n\
+             expect:\n  plan:\n    settings: change\n    \"web/site\": {waits_for: web/package, says: bring}\n\
+             \x20   queue: [{is: unchanged, host: web1}, {changes: [\"sysctl:a\"], host: db1}]\n  others: unchanged\n\
+             \x20 after: [test -f /etc/x]\n",
+        );
+        assert_eq!(complaints, "");
+        let scenario = scenario.unwrap();
+        assert_eq!(scenario.name, "one");
+        assert_eq!(scenario.host_names(), ["web1", "db1"]);
+        assert_eq!(scenario.hosts[0].groups, ["web", "all_of_them"]);
+        let is: Vec<Option<Found>> = scenario.expect.plan.iter().map(|e| e.is).collect();
+        let wanted = [Found::Change, Found::Deferred, Found::Unchanged, Found::Change].map(Some);
+        assert_eq!(is, wanted);
+        assert_eq!(scenario.expect.others, Some(Found::Unchanged));
+    }
+
+    #[test]
+    fn an_empty_file_is_one_host_with_the_defaults() {
+        for text in ["", "# nothing\n", "---\n"] {
+            let (scenario, complaints) = read(text);
+            assert_eq!(complaints, "", "{text:?}");
+            assert_eq!(scenario.unwrap().host_names(), ["h1"]);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        for (text, says) in [
+            ("input: {a: 1}\n", "one.yaml:1:1"),
+            ("input: {a: 1}\n", "did you mean `inputs`?"),
+            ("version: 2\n", "version 2 of scenarios is not known"),
+            ("hosts: 99\n", "1 to 16 hosts"),
+            ("hosts: {Web: }\n", "`Web` cannot be the name of a host"),
+            ("groups: {a: [h2]}\n", "the scenario has no host `h2`"),
+            ("expect: {plan: {x: changed}}\n", "one.yaml:1:20"),
+            ("expect: {plan: {x: {is: change, host: h9}}}\n", "no host `h9`"),
+            ("expect: {errors: [{mesage: x}]}\n", "unknown key `mesage`"),
+            ("before: {files: {etc/x: a}}\n", "must be absolute"),
+            ("before: {files: {/etc/x: {mode: rw}}}\n", "octal digits"),
+            ("inputs: [a]\n", "`inputs` must be a map"),
+        ] {
+            let (_, complaints) = read(text);
+            assert!(complaints.contains(says), "{text}: {complaints}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! One managed thing after another is spoiled, found by a plan that names it and nothing else, and mended.
+
+use crate::report::Mismatch;
+use converge_engine::{Engine, FleetPlan, ItemClaims, LostHost, StopSwitch};
+use converge_planner::{Item, Outcome};
+use converge_resource::{Claim, ClaimMode, ObjectId, State, quote};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Status of a script that cannot spoil this object here.
+const NOT_HERE: i32 = 3;
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// One thing to spoil.
+struct Way {
+    object: ObjectId,
+    facet: &'static str,
+    what: String,
+    script: String,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Spoiled {
+    /// Things that were spoiled, found and mended.
+    pub mended: usize,
+    /// What could not be spoiled, and why.
+    pub left: Vec<String>,
+    /// What was not found or not mended.
+    pub wrong: Vec<Mismatch>,
+}
+
+/// The name of an object for people.
+fn shown(object: &ObjectId) -> String {
+    if object.kind == "command" { "a command's mark".to_owned() } else { object.to_string() }
+}
+
+/// Spoils everything that the role claims on a host. `start` holds the states before the first run.
+pub(crate) async fn all(
+    engine: &Engine,
+    host: &str,
+    role: &str,
+    start: &BTreeMap<ObjectId, State>,
+    mut doing: impl FnMut(String),
+) -> Result<Spoiled, LostHost> {
+    let claims = engine.claims(host).await?;
+    let objects: BTreeSet<ObjectId> =
+        claims.iter().flat_map(|i| &i.claims).map(|c| c.object.clone()).collect();
+    let converged = engine.states(host, &objects).await?;
+    let mut out = Spoiled::default();
+    let ways = ways(&claims, role, &converged, start, &mut out.left);
+    let total = ways.len();
+    for (number, way) in ways.into_iter().enumerate() {
+        doing(format!("{}/{total} {}: {}", number + 1, shown(&way.object), way.what));
+        let answer = engine.script(host, &way.script, LIMIT).await?;
+        if answer.status != 0 {
+            let why = if answer.status == NOT_HERE {
+                "something else needs it as it is".to_owned()
+            } else {
+                format!("status {}: {}", answer.status, answer.stderr.trim())
+            };
+            out.left.push(format!("{}, {}: {why}", shown(&way.object), way.what));
+            continue;
+        }
+        let now = engine.states(host, &objects).await?;
+        if now.get(&way.object) == converged.get(&way.object) {
+            out.left.push(format!("{}, {}: it made no difference", shown(&way.object), way.what));
+            continue;
+        }
+        let moved: BTreeSet<&ObjectId> =
+            objects.iter().filter(|o| now.get(*o) != converged.get(*o)).collect();
+        let plan = match engine.plan().await {
+            Ok(plan) => plan,
+            Err(found) => {
+                out.wrong.push(Mismatch::new("no plan can be made any more").lines([found.to_string()]));
+                return Ok(out);
+            }
+        };
+        let before = out.wrong.len();
+        out.wrong.extend(found_by(&plan, host, &way, &claims, &moved));
+        let report = engine.apply(plan.clone(), StopSwitch::new()).await;
+        let mut lines = Vec::new();
+        for applied in &report.hosts {
+            for (item, result) in applied.items.iter().filter(|(_, r)| r.is_bad()) {
+                lines.push(format!("{}: {}", item.address, crate::real::ended(result)));
+            }
+            lines.extend(applied.differences.iter().map(|d| format!("not as declared: {d}")));
+            lines.extend(applied.lost.iter().map(|l| l.message.clone()));
+        }
+        if !lines.is_empty() {
+            let what =
+                format!("{} on {host} was spoiled ({}) and is not mended", shown(&way.object), way.what);
+            out.wrong.push(Mismatch::new(what).lines(lines).plan(&plan, &[]));
+            let rest = total.saturating_sub(number + 1);
+            if rest > 0 {
+                out.left.push(format!("{rest} more: not tried on a host that is not mended"));
+            }
+            return Ok(out);
+        }
+        out.mended += usize::from(out.wrong.len() == before);
+    }
+    Ok(out)
+}
+
+/// Everything that can be spoiled of what the role's items claim, each thing once.
+fn ways(
+    items: &[ItemClaims],
+    role: &str,
+    converged: &BTreeMap<ObjectId, State>,
+    start: &BTreeMap<ObjectId, State>,
+    left: &mut Vec<String>,
+) -> Vec<Way> {
+    let mut ways: Vec<Way> = Vec::new();
+    let mut seen = BTreeSet::new();
+    // An item that edits a file does not bring it back: what it made goes with the edit.
+    let edited: BTreeSet<&ObjectId> = items
+        .iter()
+        .flat_map(|i| &i.claims)
+        .filter(|c| c.mode == ClaimMode::Edit && c.facet == "content")
+        .map(|c| &c.object)
+        .collect();
+    for claim in items.iter().filter(|i| i.role == role).flat_map(|i| &i.claims) {
+        let Claim { object, facet, mode } = claim;
+        if *facet == "presence" && edited.contains(object) {
+            continue;
+        }
+        if *facet == "may-create" || !seen.insert((object.clone(), *facet)) {
+            continue;
+        }
+        let Some(state) = converged.get(object) else {
+            left.push(format!("{}: its state cannot be read", shown(object)));
+            continue;
+        };
+        if *mode == ClaimMode::Edit && object.kind == "path" {
+            // Only a part of it is ours: it goes back to what it was before the first run.
+            match start.get(object) {
+                Some(before) if before != state => ways.push(Way {
+                    object: object.clone(),
+                    facet,
+                    what: "as it was before the role".to_owned(),
+                    script: format!(
+                        "cv_restore_path {} {} </dev/null",
+                        quote(&object.key),
+                        quote(before.line())
+                    ),
+                }),
+                _ => left.push(format!("{}, {facet}: the role edits it and changed nothing", shown(object))),
+            }
+            continue;
+        }
+        let all =
+            converge_objects::object(&object.kind).map(|o| o.spoils(&object.key, state)).unwrap_or_default();
+        let own: Vec<_> = all.into_iter().filter(|s| s.facet == *facet).collect();
+        if own.is_empty() {
+            left.push(format!("{}, {facet}: nobody knows how to spoil it", shown(object)));
+        }
+        ways.extend(own.into_iter().map(|s| Way {
+            object: object.clone(),
+            facet: s.facet,
+            what: s.what,
+            script: s.script,
+        }));
+    }
+    // What brings others into being is spoiled last: mending it is slow.
+    ways.sort_by_key(|w| w.object.kind == "package");
+    ways
+}
+
+/// What is wrong with a plan that should name what was spoiled and nothing else.
+fn found_by(
+    plan: &FleetPlan,
+    host: &str,
+    way: &Way,
+    claims: &[ItemClaims],
+    moved: &BTreeSet<&ObjectId>,
+) -> Vec<Mismatch> {
+    let what = |rest: &str| format!("{} on {host} was spoiled ({}): {rest}", shown(&way.object), way.what);
+    let claims_of = |item: &Item| claims.iter().find(|c| c.address == item.address);
+    let pending: Vec<&Item> = plan
+        .planned()
+        .filter(|p| p.host == host)
+        .flat_map(|p| &p.items)
+        .filter(|i| i.is_pending() || matches!(i.outcome, Outcome::Failed(_)))
+        .collect();
+    let names_it = |item: &&Item| {
+        claims_of(item).is_some_and(|c| {
+            c.claims.iter().any(|claim| claim.object == way.object && claim.facet == way.facet)
+        })
+    };
+    let mut wrong = Vec::new();
+    if !pending.iter().any(names_it) {
+        let owners: Vec<String> = claims
+            .iter()
+            .filter(|c| c.claims.iter().any(|claim| claim.object == way.object && claim.facet == way.facet))
+            .map(|c| format!("`{}`", c.address))
+            .collect();
+        let found = if pending.is_empty() {
+            "nothing".to_owned()
+        } else {
+            pending.iter().map(|i| format!("`{}`", i.address)).collect::<Vec<_>>().join(", ")
+        };
+        wrong.push(
+            Mismatch::new(what("the plan does not find it"))
+                .but(format!("the plan names {}", owners.join(" or ")), format!("it names {found}"))
+                .plan(plan, &[]),
+        );
+    }
+    let touched: Vec<&ItemClaims> =
+        claims.iter().filter(|c| c.claims.iter().any(|claim| moved.contains(&claim.object))).collect();
+    for item in &pending {
+        let own = touched.iter().any(|c| c.address == item.address);
+        // A restart follows from what it hangs on, and what waits for the item is no finding of its own.
+        let follows = claims_of(item).is_some_and(|c| {
+            c.restart_on.iter().any(|name| {
+                touched.iter().any(|t| t.role == c.role && t.address.ends_with(&format!("/{name}")))
+            })
+        });
+        let waits = matches!(item.outcome, Outcome::Deferred { .. } | Outcome::Failed(_));
+        if !own && !follows && !waits {
+            wrong.push(
+                Mismatch::new(what("the plan names something else too"))
+                    .but("nothing but what was spoiled", format!("`{}` is to change as well", item.address))
+                    .plan(plan, &[&item.address]),
+            );
+        }
+    }
+    wrong
+}
