@@ -367,6 +367,8 @@ pub struct Test {
         conflicts_with = "keep"
     )]
     pub inventories: Vec<String>,
+    #[command(flatten)]
+    pub vault: VaultArgs,
     /// Only these hosts of the inventory
     #[arg(help_heading = "Hosts that you have", long, value_name = "PATTERN", requires = "inventories")]
     pub limit: Option<String>,

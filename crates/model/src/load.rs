@@ -110,7 +110,8 @@ type Loaded = (Inventory, Diagnostics);
 /// The inventory, and the path of the playbook that it belongs to.
 fn inventory_and_path(options: &LoadOptions) -> Result<(Loaded, Utf8PathBuf), Diagnostics> {
     if let Some(given) = &options.plays {
-        return Ok((Inventory::load(&options.inventories, None)?, given.path.clone()));
+        let inventory = Inventory::load(&options.inventories, None, &options.vault)?;
+        return Ok((inventory, given.path.clone()));
     }
     if let Some(path) = &options.playbook {
         return Ok((

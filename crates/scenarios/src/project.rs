@@ -3,6 +3,7 @@
 use crate::discover::Case;
 use camino::Utf8PathBuf;
 use converge_model::inventory::InventorySource;
+use converge_model::vault::Vault;
 use converge_model::{GivenPlays, KindCatalog, LoadOptions, Project, Role, RolePath};
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Spanned, Value, did_you_mean};
 
@@ -16,6 +17,7 @@ pub(crate) fn load(
     inventories: Vec<InventorySource>,
     hosts: &[String],
     limit: Option<String>,
+    vault: &Vault,
 ) -> Result<Project, Diagnostics> {
     let role_path = RolePath { dirs: vec![case.roles_folder()] };
     let roles = with_required(case, &role_path, catalog);
@@ -25,6 +27,7 @@ pub(crate) fn load(
         inventories,
         plays: Some(GivenPlays { path: file, plays: plays(case, &roles, hosts), role_path }),
         limit,
+        vault: vault.clone(),
         catalog: catalog.clone(),
         ..LoadOptions::default()
     };

@@ -85,7 +85,8 @@ impl From<Diagnostics> for Stop {
 
 fn folded(case: &Case, options: &RunOptions) -> Result<(converge_engine::FleetPlan, Vec<String>), Stop> {
     let imagined = Hosts::imagined(case).map_err(Stop::Files)?;
-    let project = project::load(case, &options.catalog, imagined.inventories, &imagined.names, None)?;
+    let project =
+        project::load(case, &options.catalog, imagined.inventories, &imagined.names, None, &options.vault)?;
     let engine = Engine::new(project, Options::default(), EventSink::default())?;
     let mut notes = Vec::new();
     let mut recordings = match recording::load(case).map_err(Stop::Files)? {

@@ -195,6 +195,7 @@ impl Trial<'_> {
             made.inventories.clone(),
             &made.names,
             made.limit.clone(),
+            &self.options.vault,
         );
         let project = project.map_err(|found| expect::complaints(&found))?;
         let engine_options = Options {
@@ -478,7 +479,8 @@ impl Trial<'_> {
 /// What is wrong with role and scenario, as far as that shows without a host.
 fn refused_without_hosts(case: &Case, options: &RunOptions) -> Result<Diagnostics, String> {
     let imagined = Hosts::imagined(case)?;
-    let project = project::load(case, &options.catalog, imagined.inventories, &imagined.names, None);
+    let project =
+        project::load(case, &options.catalog, imagined.inventories, &imagined.names, None, &options.vault);
     let engine = project.and_then(|p| Engine::new(p, Options::default(), EventSink::default()));
     Ok(engine.and_then(|engine| engine.check_without_hosts()).err().unwrap_or_default())
 }

@@ -5,6 +5,7 @@ use crate::report::{CaseReport, Told};
 use crate::{pure, real};
 use converge_model::KindCatalog;
 use converge_model::inventory::InventorySource;
+use converge_model::vault::Vault;
 use secrecy::SecretString;
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
@@ -47,6 +48,8 @@ pub struct RunOptions {
     pub spoil: bool,
     /// Who runs it, `user@machine`: recorded on hosts.
     pub operator: String,
+    /// Opens what is encrypted in an inventory.
+    pub vault: Vault,
     /// The password for sudo, for hosts of an inventory.
     pub become_password: Option<SecretString>,
 }

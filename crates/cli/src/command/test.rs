@@ -32,6 +32,7 @@ pub fn run(args: Test, console: &Console) -> Result<u8, Failure> {
         record: args.record,
         spoil: !args.no_spoil,
         catalog: project::catalog(),
+        vault: args.vault.vault()?,
         operator: session::operator(),
         become_password: prompt::become_password(&reach)?,
         hosts,
@@ -114,7 +115,7 @@ fn hosts(args: &Test, cases: &[Case], console: &Console) -> Result<Where, Failur
         ));
     }
     let inventories = project::sources(None, &args.inventories)?;
-    let (inventory, _) = Inventory::load(&inventories, None)?;
+    let (inventory, _) = Inventory::load(&inventories, None, &args.vault.vault()?)?;
     let selection = inventory.select_limit(args.limit.as_deref().unwrap_or("all"), ".".into())?;
     let names = selection.hosts;
     let needed = cases.iter().map(|c| c.scenario.hosts.len()).max().unwrap_or(1);
