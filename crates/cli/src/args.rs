@@ -98,6 +98,12 @@ pub enum Command {
     /// gates: planning changes nothing, it converges as planned, the next plan is empty, converging again changes nothing, the live
     /// checks hold, what is spoiled is found and mended, and the rollback restores the start.
     Test(Test),
+    /// Run a command on the hosts of a pattern, side by side; equal answers stand together
+    ///
+    /// `converge run 'web:&prod' -i inventories/prod.yaml -- systemctl is-active nginx`. One word after `--` is shell text, several are a
+    /// command and its arguments. It runs as the inventory says (`ansible_become`). With one host its output comes as it is
+    /// written. Nothing of it is recorded, planned or rolled back. Ends with 1 when it failed on some host.
+    Run(Run),
     /// Print the inventory as `ansible-inventory` does
     Inventory(InventoryArgs),
     /// Show every candidate for the value of a variable, with its place, and who wins
@@ -381,6 +387,32 @@ pub struct Test {
     /// Read the password for sudo from the first line of this file
     #[arg(help_heading = "Hosts that you have", long, value_name = "FILE")]
     pub become_password_file: Option<Utf8PathBuf>,
+/// `converge run`
+#[derive(Debug, Args)]
+pub struct Run {
+    /// The hosts, in Ansible's pattern language: `all`, `web:&prod:!web3`
+    #[arg(value_name = "PATTERN")]
+    pub pattern: String,
+    /// The inventory: a file, a folder, or host names with commas (`h1,h2,`). May be given several times
+    #[arg(short, long = "inventory", value_name = "INVENTORY", required = true)]
+    pub inventories: Vec<String>,
+    /// As root, though the inventory does not say so
+    #[arg(short, long = "become")]
+    pub become_root: bool,
+    /// As this user
+    #[arg(long, value_name = "USER")]
+    pub become_user: Option<String>,
+    /// Set a variable, above all other places. May be given several times
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    #[command(flatten)]
+    pub reach: Reach,
+    /// Seconds that the command may take on a host; then it is ended there
+    #[arg(long, default_value_t = 600, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub timeout: u64,
+    /// What to run
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<String>,
 }
 
 /// `converge inventory`

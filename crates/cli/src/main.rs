@@ -56,6 +56,7 @@ fn run(command: Command, console: &Console) -> Result<u8, Failure> {
         Command::Verify(a) => runtime.block_on(command::verify::run(a, console)),
         Command::Facts(a) => runtime.block_on(command::facts::run(a, console)),
         Command::Test(a) => command::test::run(a, console),
+        Command::Run(a) => runtime.block_on(command::run::run(a, console)),
         Command::Inventory(a) => command::inventory::run(a, console),
         Command::Vars(a) => command::vars::run(a, console),
         Command::Vault(a) => command::vault::run(a, console),

@@ -32,10 +32,24 @@ impl Session {
         removal: &Removal,
         console: &Console,
     ) -> Result<Self, Failure> {
+        Self::open_as(None, project, reach, inventory, no_deferred, removal, console)
+    }
+
+    /// The same, as this user whatever the inventory says.
+    pub fn open_as(
+        become_user: Option<String>,
+        project: Project,
+        reach: &Reach,
+        inventory: String,
+        no_deferred: bool,
+        removal: &Removal,
+        console: &Console,
+    ) -> Result<Self, Failure> {
         let hosts = project.hosts().to_vec();
         let options = Options {
             forks: usize::from(reach.forks),
             become_password: prompt::become_password(reach)?,
+            become_user,
             no_deferred,
             operator: operator(),
             scope: project::scope(&project, &inventory),
@@ -54,8 +68,21 @@ impl Session {
         Ok(Self { engine, events, progress, signals })
     }
 
+    /// Shows nothing of how far it is from here on.
+    pub fn hush(&mut self) {
+        self.progress = Progress::new(Look::PLAIN, &[], false, Box::new(std::io::sink()));
+    }
+
     /// Does something that changes nothing, and shows how far it is.
     pub async fn look<'s, F, T>(&'s mut self, work: F) -> Result<T, Failure>
+    where
+        F: AsyncFnOnce(&'s Engine) -> T,
+    {
+        self.look_until("interrupted; nothing was changed", work).await
+    }
+
+    /// The same, with other words for an interrupt.
+    pub async fn look_until<'s, F, T>(&'s mut self, interrupted_by: &str, work: F) -> Result<T, Failure>
     where
         F: AsyncFnOnce(&'s Engine) -> T,
     {
@@ -78,7 +105,7 @@ impl Session {
         progress.end();
         outcome.map_err(|()| Failure::Message {
             code: code::FAILED,
-            message: "interrupted; nothing was changed".to_owned(),
+            message: interrupted_by.to_owned(),
             help: None,
         })
     }

@@ -36,15 +36,21 @@ pub(crate) fn target(host: &str, way: &Connection, options: &Options) -> Result<
         },
         ..Target::ssh(host)
     };
-    let become_ = match &way.become_user {
-        None => Become::None,
-        Some(b) => Become::User {
+    let become_ = match (&options.become_user, &way.become_user) {
+        (Some(user), _) if way.user.as_ref() == Some(user) => Become::None,
+        (Some(user), None) => Become::User {
+            method: Method::Sudo,
+            user: user.clone(),
+            password: options.become_password.clone(),
+        },
+        (None, None) => Become::None,
+        (asked, Some(b)) => Become::User {
             method: match b.method {
                 BecomeMethod::Sudo => Method::Sudo,
                 BecomeMethod::Su => Method::Su,
                 BecomeMethod::Doas => Method::Doas,
             },
-            user: b.user.clone(),
+            user: asked.as_ref().unwrap_or(&b.user).clone(),
             password: b.password.clone().or_else(|| options.become_password.clone()),
         },
     };

@@ -140,6 +140,11 @@ impl Engine {
         &self.graph
     }
 
+    /// Waits until one more host may be worked on.
+    pub(crate) async fn permit(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+        self.forks.acquire().await.ok()
+    }
+
     pub(crate) fn options(&self) -> &Options {
         &self.options
     }

@@ -1,5 +1,6 @@
 //! Observe, plan, apply, verify, snapshot, roll back; one stream of events.
 
+mod ad_hoc;
 mod apply;
 mod connect;
 mod engine;
@@ -27,7 +28,7 @@ pub use event::{Event, EventSink, ItemResult, RoleWork};
 pub use facts::{FACT_GROUPS, HostFacts, facts_page, facts_schema};
 pub use options::{Options, StopSwitch};
 pub use report::{
-    ApplyReport, FleetPlan, HostAnswer, HostApply, HostEntry, HostResult, HostSnapshots, HostVerify,
-    LostHost, Pruned, Purpose, Snapshot,
+    ApplyReport, FleetPlan, HostAnswer, HostApply, HostEntry, HostRan, HostResult, HostSnapshots, HostVerify,
+    LostHost, Pruned, Purpose, RanCommand, Snapshot,
 };
 pub use trial::ItemClaims;

@@ -13,6 +13,8 @@ pub struct Options {
     pub forks: usize,
     /// The password for sudo, when the inventory names none.
     pub become_password: Option<SecretString>,
+    /// The user to become, whatever the inventory says.
+    pub become_user: Option<String>,
     /// Stop before the first deferred item.
     pub no_deferred: bool,
     /// Who runs it, `user@machine`: recorded with snapshots.
@@ -36,6 +38,7 @@ impl Default for Options {
         Self {
             forks: 20,
             become_password: None,
+            become_user: None,
             no_deferred: false,
             operator: "unknown".to_owned(),
             inventory: String::new(),

@@ -242,3 +242,27 @@ pub struct Snapshot {
     /// The run that rolled it back.
     pub rolled_back_by: Option<String>,
 }
+
+/// One command on one host.
+#[derive(Clone, Debug)]
+pub struct HostRan {
+    /// The inventory's name.
+    pub host: String,
+    /// How it ended, or why the host could not be asked.
+    pub result: Result<RanCommand, LostHost>,
+    /// From the connection to the end.
+    pub took: Duration,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RanCommand {
+    /// Its exit status; `None` when it took too long and was ended.
+    pub status: Option<i32>,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+    /// True when more was written than is kept.
+    pub cut: bool,
+}

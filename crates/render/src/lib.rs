@@ -16,6 +16,7 @@ mod ours;
 mod packages;
 mod plan;
 mod progress;
+mod ran;
 mod report;
 mod role_tests;
 mod runs;
@@ -32,6 +33,7 @@ pub use json::{apply_json, fact_json, facts_json, plan_json, snapshots_json, var
 pub use junit::{Case, End, Suite, Suites, apply_junit, plan_junit, verify_junit};
 pub use plan::plan;
 pub use progress::{Progress, Size};
+pub use ran::{ran, ran_json, ran_total};
 pub use report::applied;
 pub use role_tests::{case_report, test_summary, tests_json, tests_junit};
 pub use runs::{snapshots, verified};

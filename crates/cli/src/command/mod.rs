@@ -10,6 +10,7 @@ pub mod graph;
 pub mod inventory;
 pub mod plan;
 pub mod rollback;
+pub mod run;
 pub mod snapshots;
 pub mod test;
 pub mod vars;

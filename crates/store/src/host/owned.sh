@@ -106,9 +106,12 @@ cv_disown() (
     "$CV_ROOT/owned" >"$CV_ROOT/owned.new" && mv -f "$CV_ROOT/owned.new" "$CV_ROOT/owned"
 )
 
-# cv_busy: whether some process holds the lock. It takes none itself.
+# cv_busy: whether some process holds the lock (a session and its steps have it at descriptor 9). It takes none itself.
 cv_busy() {
-  [ -r /proc/locks ] && [ -e "$CV_ROOT/lock" ] && cv_b_inode=$(stat -c %i "$CV_ROOT/lock") && grep -q "[:]$cv_b_inode " /proc/locks
+  for cv_b_fd in /proc/[0-9]*/fd/9; do
+    [ ! "$cv_b_fd" -ef "$CV_ROOT/lock" ] || return 0
+  done
+  return 1
 }
 
 # cv_owned: for a plan: what is ours, and the newest run when it did not end. It changes nothing.

@@ -62,7 +62,8 @@ cv_run_holder() (
   cv_h_run= cv_h_who= cv_h_since= cv_h_by=
   IFS=$CV_TAB read -r cv_h_run cv_h_who cv_h_since <"$CV_ROOT/lock"
   for cv_h_fd in /proc/[0-9]*/fd/9; do
-    [ "$(readlink "$cv_h_fd" 2>/dev/null)" = "$CV_ROOT/lock" ] || continue
+    # Our own descriptor is closed by now.
+    [ "$cv_h_fd" -ef "$CV_ROOT/lock" ] || continue
     cv_h_pid=${cv_h_fd#/proc/} cv_h_name=
     cv_h_pid=${cv_h_pid%%/*}
     read -r cv_h_name 2>/dev/null <"/proc/$cv_h_pid/comm"

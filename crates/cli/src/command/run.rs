@@ -1,0 +1,88 @@
+//! `converge run`: one command on the hosts of a pattern.
+
+use crate::args::{Removal, Run, Select};
+use crate::console::Console;
+use crate::failure::{Failure, code};
+use crate::project;
+use crate::session::Session;
+use converge_engine::{Engine, HostRan};
+use converge_render as render;
+use std::io::Write;
+use std::time::Duration;
+
+pub async fn run(args: Run, console: &Console) -> Result<u8, Failure> {
+    let root = || args.become_root.then(|| "root".to_owned());
+    let user = args.become_user.or_else(root);
+    let names = args.inventories.join(" ");
+    let select = Select {
+        inventories: args.inventories,
+        limit: Some(args.pattern),
+        set: args.set,
+        ..Select::default()
+    };
+    let project = project::load_inventory(None, &select, console)?;
+    let script = script(&args.command);
+    let one = project.hosts().len() == 1 && !console.json;
+    let mut session =
+        Session::open_as(user, project, &args.reach, names, false, &Removal::default(), console)?;
+    if one {
+        // What the command writes goes where it is written; live lines would get in its way.
+        session.hush();
+    }
+    let limit = Duration::from_secs(args.timeout);
+    let seen = |_: &str, error: bool, bytes: &[u8]| {
+        if one {
+            // A reader that has gone away is no error.
+            let _gone = if error {
+                std::io::stderr().write_all(bytes)
+            } else {
+                let mut out = std::io::stdout().lock();
+                out.write_all(bytes).and_then(|()| out.flush())
+            };
+        }
+    };
+    let what = "interrupted; where the command had begun it may go on";
+    let work = async |engine: &Engine| engine.run_command(&script, limit, &seen).await;
+    let found = session.look_until(what, work).await?;
+    session.close().await;
+    let exit = exit_code(&found);
+    if console.json {
+        console.print_json(&render::ran_json(&script, &found, exit));
+    } else if one && found.iter().all(|h| h.result.is_ok()) {
+        if exit != code::DONE {
+            let mut text = render::Text::new();
+            text.push(render::ran_total(&found));
+            console.remark_text(&text);
+        }
+    } else {
+        console.print(&render::ran(&found));
+    }
+    Ok(exit)
+}
+
+/// One word is shell text; several are a command and its arguments, each taken as it is.
+fn script(words: &[String]) -> String {
+    match words {
+        [text] => text.clone(),
+        words => words.iter().map(|w| converge_resource::quote(w)).collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// 1 some command failed or took too long; 4 a host refused; 3 a host was unreachable; 0 all is well.
+fn exit_code(found: &[HostRan]) -> u8 {
+    let lost = super::snapshots::lost_code(found.iter().filter_map(|h| h.result.as_ref().err()));
+    let failed = found.iter().filter_map(|h| h.result.as_ref().ok()).any(|r| r.status != Some(0));
+    if failed { code::FAILED } else { lost }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::script;
+
+    #[test]
+    fn words_are_quoted_and_text_is_not() {
+        let words = |all: &[&str]| script(&all.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>());
+        assert_eq!(words(&["uptime | wc -l"]), "uptime | wc -l");
+        assert_eq!(words(&["echo", "a b", "$HOME"]), "echo 'a b' '$HOME'");
+    }
+}

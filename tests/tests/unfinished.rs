@@ -1,0 +1,150 @@
+//! Runs that did not end: the next one says what they did, did not do, and what became of the rest, and goes on.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong in a test ends it")]
+
+use converge_lab::Host;
+use converge_tests::World;
+use std::process::{Child, Command, Stdio};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+static WORLD: LazyLock<Mutex<World>> =
+    LazyLock::new(|| Mutex::new(World::new(&format!("prune-u{}", std::process::id()), 1).unwrap()));
+
+/// The second of three items waits for a word.
+const SLOW: &str = r#"resources:
+  - name: first
+    file: {path: /etc/cut/first, content: "1\n"}
+  - name: slow
+    command: {run: "touch /etc/cut/begun; while ! [ -e /etc/cut/go ]; do sleep 0.1; done; touch /etc/cut/slow", creates: /etc/cut/slow, undo: rm /etc/cut/slow}
+  - name: last
+    file: {path: /etc/cut/last, content: "3\n"}
+"#;
+
+fn world() -> MutexGuard<'static, World> {
+    let world = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
+    for host in world.hosts() {
+        exec(host, "rm -rf /etc/cut /var/lib/converge && mkdir /etc/cut");
+    }
+    world.write("hosts.yaml", &world.inventory("ansible_timeout: 3")).unwrap();
+    world
+}
+
+fn exec(host: &Host, script: &str) -> String {
+    let output = host.exec(script).unwrap();
+    assert!(output.success(), "{script}: {output:?}");
+    output.stdout.trim().to_owned()
+}
+
+fn until(host: &Host, script: &str) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !host.exec(script).unwrap().success() {
+        assert!(Instant::now() < end, "{script} does not come true");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn begin(world: &World) -> Child {
+    let mut command = world.command(&["apply", "--yes", "hosts.yaml"]).unwrap();
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+fn a_killed_controller_is_told_settled_and_gone_on_from() {
+    let world = world();
+    let host = &world.hosts()[0];
+    world.only_role("cut", SLOW).unwrap();
+    let mut child = begin(&world);
+    until(host, "test -e /etc/cut/begun");
+    assert!(Command::new("kill").args(["-KILL", &child.id().to_string()]).status().unwrap().success());
+    child.wait().unwrap();
+    // Its step is still at work, and holds the host.
+    let plan = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2);
+    let plan = plan.says("did not end").says("it may still be at work");
+    let plan = plan.says("done: cut/first").says("unknown: cut/slow").says("not begun: cut/last");
+    assert!(plan.stdout.contains("is as it was before"), "{}", plan.stdout);
+    world
+        .converge(&["apply", "--yes", "hosts.yaml"])
+        .unwrap()
+        .expect(4)
+        .says("locked by run")
+        .says("process ");
+    exec(host, "touch /etc/cut/go");
+    until(host, "flock -n /var/lib/converge/lock true");
+    let plan = world.converge(&["plan", "--output", "json", "hosts.yaml"]).unwrap().expect(2).json().unwrap();
+    let run = &plan["hosts"][0]["records"]["unfinished_run"];
+    assert_eq!(run["busy"], false, "{run:#}");
+    assert_eq!(run["not_begun"][0], "cut/last", "{run:#}");
+    world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0).says("did not end");
+    assert_eq!(exec(host, "cat /etc/cut/first /etc/cut/last"), "1\n3");
+    let after = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+    assert!(!after.all().contains("did not end"), "{}", after.all());
+    // What the cut run made is ours like everything else.
+    world.only_role("cut", "resources: []\n").unwrap();
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0).says("no longer declared: 3 of 3 things");
+}
+
+#[test]
+fn a_power_cut_with_nothing_left_to_do_is_settled_too() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let only = SLOW.split("  - name: last").next().unwrap();
+    world.only_role("cut", only).unwrap();
+    let mut child = begin(&world);
+    until(host, "test -e /etc/cut/begun");
+    exec(host, "touch /etc/cut/go");
+    // The command has made its file and is not recorded as ended, or is: both are told rightly.
+    until(host, "test -e /etc/cut/slow; sync");
+    host.kill().unwrap();
+    child.wait().unwrap();
+    host.start().unwrap();
+    until(host, "test -e /etc/cut/slow");
+    let plan = world.converge(&["plan", "hosts.yaml"]).unwrap();
+    assert!(matches!(plan.code, Some(0 | 2)), "{}", plan.all());
+    world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    let after = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+    assert!(!after.all().contains("did not end"), "{}", after.all());
+}
+
+#[test]
+fn two_operators_at_once_do_not_meet_and_both_arrive() {
+    let world = world();
+    let host = &world.hosts()[0];
+    world.only_role("cut", SLOW).unwrap();
+    let mut first = begin(&world);
+    until(host, "test -e /etc/cut/begun");
+    let second = world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap();
+    second.expect(4).says("locked by run").says("it is still at work");
+    assert!(!host.exec("test -e /etc/cut/last").unwrap().success());
+    exec(host, "touch /etc/cut/go");
+    assert!(first.wait().unwrap().success());
+    world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0).says("nothing to change");
+}
+
+#[test]
+fn a_rollback_of_one_role_is_no_run_for_the_next_rollback() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let file = |name: &str, text: &str| {
+        format!("resources:\n  - name: it\n    file: {{path: /etc/cut/{name}, content: \"{text}\\n\"}}\n")
+    };
+    world.write("playbooks/site.yaml", "- hosts: lab\n  roles: [a, b]\n").unwrap();
+    for text in ["one", "two"] {
+        world.write("roles/a/role.yaml", &file("a", text)).unwrap();
+        world.write("roles/b/role.yaml", &file("b", text)).unwrap();
+        world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    }
+    let rollback = |args: &[&str]| {
+        let mut all = vec!["rollback", "--yes", "hosts.yaml"];
+        all.extend(args);
+        world.converge(&all).unwrap()
+    };
+    rollback(&["--role", "a"]).expect(0).says("Rollback of a to the state before run");
+    assert_eq!(exec(host, "cat /etc/cut/a /etc/cut/b"), "one\ntwo");
+    world.converge(&["snapshots", "hosts.yaml"]).unwrap().expect(0).says("rollback of a");
+    // The newest run that counts is the second apply: what is left of it goes back, and `a` stays where it was put.
+    rollback(&[]).expect(0);
+    assert_eq!(exec(host, "cat /etc/cut/a /etc/cut/b"), "one\none");
+    rollback(&[]).expect(0);
+    assert_eq!(exec(host, "ls /etc/cut"), "");
+}
