@@ -70,7 +70,7 @@ impl Session {
 
     /// Shows nothing of how far it is from here on.
     pub fn hush(&mut self) {
-        self.progress = Progress::new(Look::PLAIN, &[], false, Box::new(std::io::sink()));
+        self.progress = Progress::new(Look::PLAIN, &[], None, Box::new(std::io::sink()));
     }
 
     /// Does something that changes nothing, and shows how far it is.
