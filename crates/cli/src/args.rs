@@ -387,6 +387,8 @@ pub struct Test {
     /// Read the password for sudo from the first line of this file
     #[arg(help_heading = "Hosts that you have", long, value_name = "FILE")]
     pub become_password_file: Option<Utf8PathBuf>,
+}
+
 /// `converge run`
 #[derive(Debug, Args)]
 pub struct Run {
@@ -407,6 +409,8 @@ pub struct Run {
     pub set: Vec<String>,
     #[command(flatten)]
     pub reach: Reach,
+    #[command(flatten)]
+    pub vault: VaultArgs,
     /// Seconds that the command may take on a host; then it is ended there
     #[arg(long, default_value_t = 600, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: u64,
