@@ -17,6 +17,7 @@ const PACKAGES: &[&str] = &[
     "git",
     "python3-venv",
     "coreutils",
+    "chromium",
 ];
 /// The oracle for inventories.
 const ANSIBLE: &str = "2.19.14";

@@ -112,10 +112,16 @@ pub enum Command {
     Vault(Vault),
     /// Draw which role comes after which
     Graph(Graph),
-    /// Print the reference page of a kind of resource; without a name, list the kinds
+    /// Explain a kind, a role, or what a resource claims on a host and where its values come from
     Explain(Explain),
+    /// Print a JSON Schema: of what you write, for editors, or of what `--output json` gives; without a name, list them
+    ///
+    /// `docs/editors.md` says how to tell an editor about them.
+    Schema(Schema),
     /// Print a completion script for a shell
     Completions(Completions),
+    /// Write manual pages into a folder
+    Man(Man),
     /// Write the generated reference pages
     #[command(hide = true)]
     Docs(Docs),
@@ -587,8 +593,32 @@ pub enum GraphFormat {
 /// `converge explain`
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// The kind, as it is written in a role: `file`
-    pub kind: Option<String>,
+    /// A kind (`file`), a role (`gpu_node`) or a resource of a role (`gpu_node/settings`) [default: list kinds and roles]
+    #[arg(value_name = "KIND|ROLE|RESOURCE")]
+    pub name: Option<String>,
+    /// The inventory; for a resource
+    #[arg(value_name = "INVENTORY")]
+    pub target: Option<String>,
+    /// The host on which a resource is explained [default: the first of its role]
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
+    #[command(flatten)]
+    pub select: Select,
+}
+
+/// `converge schema`
+#[derive(Debug, Args)]
+pub struct Schema {
+    /// role, playbook, inventory; plan, apply (also: report), verify, snapshots, vars, facts, fact
+    pub name: Option<String>,
+}
+
+/// `converge man`
+#[derive(Debug, Args)]
+pub struct Man {
+    /// The folder to write to
+    #[arg(value_name = "DIR")]
+    pub dir: Utf8PathBuf,
 }
 
 /// `converge completions`

@@ -8,6 +8,7 @@ mod failure;
 mod page;
 mod project;
 mod prompt;
+mod schemas;
 mod session;
 mod vault;
 
@@ -62,6 +63,8 @@ fn run(command: Command, console: &Console) -> Result<u8, Failure> {
         Command::Vault(a) => command::vault::run(a, console),
         Command::Graph(a) => command::graph::run(a, console),
         Command::Explain(a) => command::explain::run(a, console),
+        Command::Schema(a) => command::schema::run(a, console),
+        Command::Man(a) => command::man::run(a, console),
         Command::Completions(a) => command::completions::run(a, console, Cli::command()),
         Command::Docs(a) => command::docs::run(a, console),
     };

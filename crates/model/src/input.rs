@@ -26,7 +26,8 @@ pub enum InputType {
 }
 
 const TYPES: [&str; 8] = ["bool", "int", "float", "str", "list", "map", "path", "enum"];
-const KEYS: [&str; 10] =
+/// The keys of an input.
+pub const KEYS: [&str; 10] =
     ["type", "choices", "min", "max", "pattern", "items", "default", "required", "help", "sensitive"];
 
 /// A declared input of a role.

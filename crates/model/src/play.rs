@@ -10,9 +10,11 @@ use crate::inventory::Assignment;
 use crate::role::{RolePath, single_document};
 use crate::scope::MAGIC;
 
-const PLAY_KEYS: [&str; 8] =
+/// The keys of a play.
+pub const PLAY_KEYS: [&str; 8] =
     ["name", "hosts", "roles", "vars", "tags", "serial", "max_fail_percentage", "any_errors_fatal"];
-const USE_KEYS: [&str; 4] = ["role", "vars", "when", "tags"];
+/// The keys of the use of a role.
+pub const USE_KEYS: [&str; 4] = ["role", "vars", "when", "tags"];
 
 /// Keys of Ansible's plays that have no meaning here, and what to do instead.
 const HABITS: [(&str, &str); 14] = [

@@ -12,7 +12,8 @@ use crate::input::Input;
 use crate::item::{Item, Section, read_items};
 use crate::scope::MAGIC;
 
-const KEYS: [&str; 8] =
+/// The keys of a role.
+pub const KEYS: [&str; 8] =
     ["summary", "scope", "renamed_from", "requires", "inputs", "check", "resources", "verify"];
 
 /// A role as its file declares it.

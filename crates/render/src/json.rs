@@ -14,6 +14,7 @@ use converge_planner::{HostPlan, Item, Outcome, PlannedChange, Summary};
 use converge_resource::{Content, Digest, ObjectId, Reversibility};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The version of every document.
 const VERSION: u32 = 1;
@@ -40,7 +41,8 @@ pub fn plan_json(fleet: &FleetPlan) -> Value {
         })
         .collect();
     json!({
-        "format": "converge-plan",
+        // A plan that is kept has the name `converge-plan`; this one cannot be applied.
+        "format": "converge-plan-report",
         "version": VERSION,
         "id": fleet.id,
         "created": fleet.created,
@@ -183,7 +185,7 @@ pub fn apply_json(report: &ApplyReport) -> Value {
                     "not_begun": c.stopped,
                     "unknown": c.unknown,
                 },
-                "items": host.items.iter().map(|(i, r)| applied(i, r)).collect::<Vec<_>>(),
+                "items": host.items.iter().map(|(i, r)| applied(i, r, host.times.get(&i.address))).collect::<Vec<_>>(),
                 "lost": host.lost.as_ref().map(lost),
                 "differences": host.differences,
                 "seconds": host.took.as_secs_f64(),
@@ -200,8 +202,9 @@ pub fn apply_json(report: &ApplyReport) -> Value {
     })
 }
 
-fn applied(item: &Item, result: &ItemResult) -> Value {
+fn applied(item: &Item, result: &ItemResult, took: Option<&Duration>) -> Value {
     let mut out = head(item);
+    out.insert("seconds".to_owned(), json!(took.map(Duration::as_secs_f64)));
     let mut set = |key: &str, value: Value| {
         out.insert(key.to_owned(), value);
     };
@@ -366,7 +369,7 @@ mod tests {
         let mut item = rich("web1").items.remove(0);
         item.sensitive = true;
         let result = ItemResult::Failed { message: "status 1".into(), output: "hunter2".into() };
-        let text = applied(&item, &result).to_string();
+        let text = applied(&item, &result, None).to_string();
         assert!(text.contains("status 1") && !text.contains("hunter2"));
     }
 }

@@ -4,6 +4,7 @@
 
 mod change;
 mod diff;
+pub mod documents;
 mod events;
 mod facts;
 mod graph;

@@ -36,6 +36,9 @@ fn pages() -> BTreeMap<String, String> {
         .filter_map(|k| Some((format!("kinds/{}.md", k.kind), reference_page(k.kind)?)))
         .collect();
     pages.insert("commands.md".to_owned(), commands());
+    for (name, schema) in super::schema::all() {
+        pages.insert(format!("schemas/{name}.json"), format!("{schema:#}\n"));
+    }
     pages.insert("facts.md".to_owned(), converge_engine::facts_page());
     pages
 }

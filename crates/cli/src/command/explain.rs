@@ -1,26 +1,296 @@
-//! `converge explain`: the reference pages.
+//! `converge explain`: the reference page of a kind, what a role is for, why a resource is as it is on a host.
 
 use crate::args::Explain;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::project;
+use camino::Utf8PathBuf;
+use converge_model::{
+    DeclaredItem, Facts, InputType, Item, Project, Ready, Registered, Resolution, Role, RolePath, RoleUse,
+};
+use converge_render::{Line, Text, Tone};
+use converge_resource::ClaimMode;
 use converge_resources::{KINDS, reference_page};
-use converge_syntax::did_you_mean;
+use converge_syntax::{Diagnostics, Node, did_you_mean};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 pub fn run(args: Explain, console: &Console) -> Result<u8, Failure> {
-    let names = || KINDS.iter().map(|k| k.kind);
-    let Some(name) = args.kind else {
-        let list: String = names().map(|n| format!("{n}\n")).collect();
-        console.write(&list);
+    let roles = RolePath { dirs: folders(&args) };
+    let Some(name) = args.name.clone() else {
+        console.print(&list(&roles.names()));
         return Ok(0);
     };
-    let Some(page) = reference_page(&name) else {
-        let near = did_you_mean(&name, names()).map(|n| format!("did you mean `{n}`?"));
-        let all = names().collect::<Vec<_>>().join(", ");
-        return Err(Failure::usage(
-            format!("there is no kind `{name}`"),
-            near.unwrap_or_else(|| format!("the kinds are {all}")),
-        ));
-    };
-    console.write(&page);
+    if let Some(page) = reference_page(&name) {
+        console.write(&page);
+    } else if name.contains('/') {
+        console.print(&resource(&args, &name, console)?);
+    } else if let Some(dir) = roles.dirs.iter().map(|d| d.join(&name)).find(|d| d.join("role.yaml").is_file())
+    {
+        let mut found = Diagnostics::new();
+        let role = Role::load(&name, &dir, &project::catalog(), &mut found);
+        match role {
+            Some(role) if !found.has_errors() => console.print(&role_text(&role)),
+            _ => return Err(found.into()),
+        }
+    } else {
+        let known: Vec<String> = KINDS.iter().map(|k| k.kind.to_owned()).chain(roles.names()).collect();
+        let help = match did_you_mean(&name, known.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`converge explain` lists both; a resource is written role/name".to_owned(),
+        };
+        return Err(Failure::usage(format!("there is no kind and no role `{name}`"), help));
+    }
     Ok(0)
+}
+
+/// Where roles are looked for without a project: beside here, and beside the playbook.
+fn folders(args: &Explain) -> Vec<Utf8PathBuf> {
+    let mut dirs = vec![Utf8PathBuf::from("roles")];
+    if let Some(folder) = args.select.playbook.as_ref().and_then(|p| p.parent()) {
+        dirs.push(folder.join("roles"));
+        dirs.push(folder.join("../roles"));
+    }
+    dirs
+}
+
+fn list(roles: &[String]) -> Text {
+    let mut text = Text::new();
+    text.push(Line::at(0).say(Tone::Strong, "kinds"));
+    for kind in KINDS {
+        let schema = (kind.schema)();
+        let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+        let first = about.split(['\n', '.']).next().unwrap_or_default();
+        text.push(Line::at(2).plain(format!("{:<16}", kind.kind)).faint(first));
+    }
+    if !roles.is_empty() {
+        text.gap();
+        text.push(Line::at(0).say(Tone::Strong, "roles"));
+        for role in roles {
+            text.push(Line::at(2).plain(role.as_str()));
+        }
+    }
+    text
+}
+
+fn role_text(role: &Role) -> Text {
+    let mut text = Text::new();
+    let summary = role.summary.as_deref().unwrap_or("no summary");
+    text.push(Line::at(0).say(Tone::Strong, role.name.as_str()).faint(" · ").plain(summary).fold(2));
+    text.push(Line::at(0).faint(format!("{}/role.yaml", role.dir)));
+    if !role.requires.is_empty() {
+        let names: Vec<&str> = role.requires.iter().map(|r| r.value.as_str()).collect();
+        text.push(Line::at(0).faint("comes after ").plain(names.join(", ")).fold(2));
+    }
+    push_inputs(&mut text, role);
+    for (title, items) in [
+        ("checks beforehand", &role.check),
+        ("resources", &role.resources),
+        ("checks afterwards", &role.verify),
+    ] {
+        if items.is_empty() {
+            continue;
+        }
+        text.gap();
+        text.push(Line::at(0).say(Tone::Strong, title));
+        items.iter().for_each(|item| push_item(&mut text, item));
+    }
+    text
+}
+
+fn push_inputs(text: &mut Text, role: &Role) {
+    if role.inputs.is_empty() {
+        return;
+    }
+    text.gap();
+    text.push(Line::at(0).say(Tone::Strong, "inputs"));
+    let width = role.inputs.keys().map(|n| n.chars().count()).max().unwrap_or(0);
+    for input in role.inputs.values() {
+        let kind = match &input.ty {
+            InputType::Enum(_) => input.ty.describe(),
+            ty => ty.describe().trim_start_matches("an ").trim_start_matches("a ").to_owned(),
+        };
+        let mut facts = vec![kind];
+        facts.extend(input.min.map(|n| format!("at least {n}")));
+        facts.extend(input.max.map(|n| format!("at most {n}")));
+        facts.extend(input.pattern.as_ref().map(|p| format!("like {}", p.as_str())));
+        match &input.default {
+            Some(default) if !input.sensitive => facts.push(format!("default {}", shown(default))),
+            Some(_) => facts.push("default (sensitive)".to_owned()),
+            None if input.required => facts.push("required".to_owned()),
+            None => {}
+        }
+        if input.sensitive {
+            facts.push("sensitive".to_owned());
+        }
+        let line = Line::at(2).plain(format!("{:<width$}  ", input.name)).faint(facts.join(", "));
+        text.push(line.fold(width + 6));
+        if let Some(help) = &input.help {
+            text.prose(width + 4, Tone::Plain, "", help);
+        }
+    }
+}
+
+fn push_item(text: &mut Text, item: &Item) {
+    let mut line =
+        Line::at(2).plain(item.name.value.as_str()).faint(format!("  {}", item.kind.value)).fold(6);
+    for condition in &item.when {
+        line = line.faint(format!("  when {}", shown(condition)));
+    }
+    if let Some(each) = &item.for_each {
+        line = line.faint(format!("  for each of {}", shown(each)));
+    }
+    text.push(line);
+}
+
+fn shown(node: &Node) -> String {
+    node.scalar_text().unwrap_or_else(|| node.to_json().to_string())
+}
+
+/// One resource on one host: what it claims, its values, and where they come from.
+fn resource(args: &Explain, address: &str, console: &Console) -> Result<Text, Failure> {
+    let Some((role_name, _)) = address.split_once('/') else { return Ok(Text::new()) };
+    let project = project::load(args.target.as_deref(), &args.select, console)?;
+    let hosts = project.hosts_of_role(role_name);
+    let host = match (&args.host, hosts.first()) {
+        (Some(host), _) if hosts.contains(&host.as_str()) => host.clone(),
+        (Some(host), _) => {
+            let help = format!("it runs on {}", hosts.join(", "));
+            return Err(Failure::usage(format!("the role `{role_name}` does not run on `{host}`"), help));
+        }
+        (None, Some(first)) => (*first).to_owned(),
+        (None, None) => {
+            let names: Vec<String> = project.roles().map(|r| r.name.clone()).collect();
+            let help = match did_you_mean(role_name, names.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean `{near}/…`?"),
+                None => format!("roles of the playbook: {}", names.join(", ")),
+            };
+            return Err(Failure::usage(format!("no host of the playbook has the role `{role_name}`"), help));
+        }
+    };
+    let plan = project.host_plan(&host, &Facts::none(), &Registered::new());
+    let used = plan.role(role_name);
+    let Some((used, item)) = used.and_then(|u| Some((u, u.all().find(|i| i.address == address)?))) else {
+        let names: Vec<&str> = used.iter().flat_map(|u| u.all()).map(|i| i.address.as_str()).collect();
+        let help = match did_you_mean(address, names.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there is {}", names.join(", ")),
+        };
+        return Err(Failure::usage(format!("there is no resource `{address}` on {host}"), help));
+    };
+    Ok(resource_text(&project, &host, used, item))
+}
+
+fn resource_text(project: &Project, host: &str, used: &RoleUse, item: &DeclaredItem) -> Text {
+    let mut text = Text::new();
+    text.push(
+        Line::at(0).say(Tone::Strong, item.address.as_str()).faint(format!(" · {}", item.kind)).fold(2),
+    );
+    let place = item.span.to_string();
+    text.push(Line::at(0).faint(format!("{place}, on {host} through the play {}", used.play)).fold(2));
+    for condition in &item.item.when {
+        text.push(Line::at(0).faint("when ").plain(shown(condition)).fold(2));
+    }
+    match used.resolve(item, &Registered::new()) {
+        Resolution::Skipped { why } => {
+            text.push(Line::at(0).say(Tone::Warn, format!("not for this host: {why}")))
+        }
+        Resolution::Unknown { names, .. } => {
+            let names: Vec<String> = names.into_iter().collect();
+            text.push(
+                Line::at(0)
+                    .say(Tone::Change, format!("it waits for {}", names.join(", ")))
+                    .faint(": `converge plan` asks the host")
+                    .fold(2),
+            );
+        }
+        Resolution::Invalid(found) => {
+            for complaint in found.iter() {
+                text.prose(0, Tone::Bad, "error: ", &complaint.to_string());
+            }
+        }
+        Resolution::Ready(ready) => push_ready(&mut text, project, host, used, item, &ready),
+    }
+    text
+}
+
+fn push_ready(
+    text: &mut Text,
+    project: &Project,
+    host: &str,
+    used: &RoleUse,
+    item: &DeclaredItem,
+    ready: &Ready,
+) {
+    let parsed = converge_resources::kind(&item.kind).map(|kind| (kind.parse)(&ready.params));
+    if let Some(Ok(resource)) = parsed {
+        let mut objects: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for claim in resource.claims() {
+            let hidden = ready.sensitive && claim.object.kind == "command";
+            let object = if hidden { "the command".to_owned() } else { claim.object.to_string() };
+            let how = match claim.mode {
+                ClaimMode::Exclusive => String::new(),
+                ClaimMode::Edit => " (a part of it)".to_owned(),
+                ClaimMode::Shared(_) => " (others may want the same)".to_owned(),
+            };
+            objects.entry(object).or_default().push(format!("{}{how}", claim.facet));
+        }
+        text.gap();
+        text.push(Line::at(0).say(Tone::Strong, "answers for"));
+        for (object, facets) in objects {
+            text.push(Line::at(2).plain(object).faint(format!("  {}", facets.join(", "))).fold(4));
+        }
+    }
+    text.gap();
+    text.push(Line::at(0).say(Tone::Strong, "parameters"));
+    if ready.sensitive {
+        text.push(Line::at(2).say(Tone::Change, "sensitive: they are not shown"));
+    }
+    for (name, value) in ready.params.as_object().into_iter().flatten().filter(|_| !ready.sensitive) {
+        let value = match value {
+            // A file of the role is known by its path.
+            Value::Object(file)
+                if file.contains_key("path") && (file.contains_key("text") || file.contains_key("hex")) =>
+            {
+                file.get("path").and_then(Value::as_str).unwrap_or_default().to_owned()
+            }
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        text.prose(2, Tone::Plain, &format!("{name}: "), &short(&value));
+    }
+    let mut why: Vec<(String, String, String)> = Vec::new();
+    for name in &ready.reached {
+        for report in project.vars(host, Some(name)) {
+            let role = Some(used.role.name.as_str());
+            let wins = |r: &Option<String>| r.as_deref() == role;
+            let winner = report.winners.iter().find(|w| wins(&w.role)).or_else(|| report.winners.first());
+            let Some((winner, candidate)) =
+                winner.and_then(|w| Some((w, report.candidates.get(w.candidate)?)))
+            else {
+                continue;
+            };
+            let value = match &winner.value {
+                _ if candidate.sensitive => "(sensitive)".to_owned(),
+                Some(value) => short(&shown(value)),
+                None => winner.why.clone().unwrap_or_default(),
+            };
+            why.push((report.name.clone(), value, format!("{} at {}", candidate.layer, candidate.key)));
+        }
+    }
+    if !why.is_empty() {
+        text.gap();
+        text.push(Line::at(0).say(Tone::Strong, "made of"));
+        for (name, value, place) in why {
+            text.push(Line::at(2).plain(format!("{name} = {value}")).faint(format!("  {place}")).fold(4));
+        }
+    }
+}
+
+/// The first lines of a long value.
+fn short(value: &str) -> String {
+    let lines: Vec<&str> = value.trim_end().lines().collect();
+    let cut: Vec<String> = lines.iter().take(12).map(|l| l.chars().take(160).collect()).collect();
+    let more = lines.len().saturating_sub(12);
+    if more > 0 { format!("{}\n… {more} more lines", cut.join("\n")) } else { cut.join("\n") }
 }
