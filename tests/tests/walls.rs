@@ -96,3 +96,50 @@ fn only_render_and_cli_print() {
     }
     assert!(found.is_empty(), "{found:#?}");
 }
+
+/// Objects that crates beside `objects` and `resources` know by name: paths have content that is diffed, several packages make one
+/// transaction, a command's key is not for people, and a unit's and a group's attributes hold no secret.
+const KNOWN_BY_NAME: &[&str] = &["command", "group", "package", "path", "unit"];
+
+#[test]
+fn a_new_object_is_known_by_name_nowhere_else() {
+    let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates");
+    let files = |dir: String, ending: &str| -> Vec<std::path::PathBuf> {
+        let (mut found, mut folders) = (Vec::new(), vec![std::path::PathBuf::from(dir)]);
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false if path.to_str().unwrap().ends_with(ending) => found.push(path),
+                    false => {}
+                }
+            }
+        }
+        found
+    };
+    let stem = |path: &std::path::Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let mut objects: BTreeSet<String> =
+        files(format!("{crates}/objects/src"), ".sh").iter().map(|p| stem(p)).collect();
+    objects.remove("common");
+    assert!(objects.len() > 10, "{objects:?}");
+    let mut named = BTreeSet::new();
+    for name in ["resource", "planner", "engine", "store", "render", "cli"] {
+        for file in files(format!("{crates}/{name}/src"), ".rs") {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap();
+            for line in code.lines().map(str::trim).filter(|l| !l.starts_with("//")) {
+                for object in &objects {
+                    let quoted = format!("\"{object}\"");
+                    if (line.contains("kind") && line.contains(&quoted))
+                        || line.starts_with(&format!("{quoted} =>"))
+                    {
+                        named.insert(object.clone());
+                    }
+                }
+            }
+        }
+    }
+    let known: BTreeSet<String> = KNOWN_BY_NAME.iter().map(|k| (*k).to_owned()).collect();
+    assert_eq!(named, known, "an object says what it is in its own file: see Object's methods");
+}

@@ -47,10 +47,10 @@ impl Object for Group {
     fn title(key: &str, from: &GroupState, to: &GroupState) -> String {
         let verb = match (from, to) {
             (_, GroupState::Absent) => "remove",
-            (GroupState::Absent, _) => "make",
-            _ => "renumber",
+            (GroupState::Absent, _) => "create",
+            _ => "change",
         };
-        format!("{verb} the group {key}")
+        format!("{verb} group {key}")
     }
 
     fn facets(state: &GroupState) -> Facets {

@@ -145,7 +145,9 @@ mod tests {
                 ("absent", "mount /dev/sda2 auto defaults -", false),
                 ("mount /dev/sda2 xfs rw -", "absent", false),
             ] {
-                let output = shell.run(dir.path(), "cv_same_mount x \"$1\" \"$2\"", &[found, wanted], b"");
+                // The caller has an IFS of its own.
+                let script = "IFS=$CV_NL; cv_same_mount x \"$1\" \"$2\"";
+                let output = shell.run(dir.path(), script, &[found, wanted], b"");
                 assert_eq!(output.status.success(), same, "{}: {found} for {wanted}", shell.name);
             }
             let defaults = shell.good(dir.path(), "cv_mount_defaults ro,noexec,size=1m", &[], b"");

@@ -83,6 +83,7 @@ cv_restore_mount() { cv_apply_mount "$1" "$2"; }
 
 # What mount(8) has done well counts: the kernel spells options and devices in its own way, and the next look judges them.
 cv_same_mount() (
+  unset IFS
   set -f
   want=$3
   set -- $2

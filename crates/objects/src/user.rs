@@ -78,10 +78,10 @@ impl Object for User {
     fn title(key: &str, from: &UserState, to: &UserState) -> String {
         let verb = match (from, to) {
             (_, UserState::Absent) => "remove",
-            (UserState::Absent, _) => "make",
+            (UserState::Absent, _) => "create",
             _ => "change",
         };
-        format!("{verb} the user {key}")
+        format!("{verb} user {key}")
     }
 
     fn facets(state: &UserState) -> Facets {

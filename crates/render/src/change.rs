@@ -89,9 +89,10 @@ pub(crate) fn title(change: &Change, sensitive: bool) -> String {
             format!("{verb} {noun}{key}")
         }
         "unit" => format!("{} {key}", unit_verbs(change)),
-        "sysctl" => format!("set {key}"),
         "command" => command(change, sensitive),
-        kind => format!("{verb} {kind} {key}"),
+        // What is done with several packages at once is said elsewhere.
+        kind @ "package" => format!("{verb} {kind} {key}"),
+        kind => object(kind).map_or_else(|| format!("{verb} {kind} {key}"), |o| o.title(change)),
     }
 }
 

@@ -68,7 +68,7 @@ pub trait Object: Send + Sync + 'static {
         crate::answer::parse::<Self::State>(keys, answer)
     }
 
-    /// What the step from one state to the other does, for progress: `make the group crew`.
+    /// What the step from one state to the other does, for plans and progress: `create group crew`.
     fn title(key: &str, from: &Self::State, to: &Self::State) -> String;
 
     /// The steps for all changes of this kind in one item, in order; several packages make one transaction.
@@ -207,6 +207,8 @@ pub trait DynObject: Send + Sync {
     fn shell(&self) -> &'static str;
     /// [`Object::parse`].
     fn parse(&self, keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>>;
+    /// [`Object::title`]; of a bad state only that it changes.
+    fn title(&self, change: &Change) -> String;
     /// [`Object::steps`].
     ///
     /// # Errors
@@ -259,6 +261,10 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn parse(&self, keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
         O::parse(keys, answer)
+    }
+    fn title(&self, change: &Change) -> String {
+        let key = &change.object.key;
+        typed::<O>(change).map_or_else(|_| format!("change {key}"), |(from, to)| O::title(key, &from, &to))
     }
     fn steps(&self, changes: &[&Change]) -> Result<Vec<Step>, crate::BadState> {
         let typed = changes

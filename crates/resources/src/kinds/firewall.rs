@@ -15,7 +15,10 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Firewall {
-    /// The rules, in order.
+    /// The rules, in order. Each has an `action` (`allow`, which is the default, `deny`, `reject`, or `limit`, which drops an address that comes six
+    /// times in 30 seconds), and says whom it is about: `port` (`22/tcp`, `53`, `8000:8010/tcp`, `80,443/tcp`, or an application of ufw such as
+    /// `OpenSSH`), `from` and `to` (an address or a network), `interface`, `direction` (`in`, which is the default, or `out`). It may have a `comment`;
+    /// with `absent: true` such a rule is taken away.
     #[serde(default)]
     rules: Vec<Rule>,
     /// Remove rules that are not listed here.
