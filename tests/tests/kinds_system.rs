@@ -177,7 +177,7 @@ fn as_declared(host: &Host) {
         "active\nenabled"
     );
     assert_eq!(exec(host, "tail -n1 /etc/cron.d/job"), "0 3 * * * root date +\\%F >/run/job");
-    assert!(exec(host, "crontab -l").ends_with("# converge: mine\n@daily true"));
+    assert!(exec(host, "cat /var/spool/cron/crontabs/root").ends_with("# converge: mine\n@daily true"));
     assert_eq!(exec(host, "cat /opt/app/file"), "two");
     assert_eq!(exec(host, "systemctl show -p Nice -p NeedDaemonReload cron"), "Nice=5\nNeedDaemonReload=no");
     let rules = exec(host, "ufw show added");
