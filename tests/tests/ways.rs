@@ -4,5 +4,11 @@
 
 #[path = "ways/become.rs"]
 mod become_;
+#[path = "ways/doctor.rs"]
+mod doctor;
+#[path = "ways/jump.rs"]
+mod jump;
+#[path = "ways/keys.rs"]
+mod keys;
 #[path = "ways/support.rs"]
 mod support;

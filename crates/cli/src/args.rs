@@ -88,6 +88,12 @@ pub enum Command {
     ///
     /// Ends with 2 when a check does not hold.
     Verify(Reading),
+    /// Find out why a host cannot be reached, logged into or worked on
+    ///
+    /// Takes the way in step by step: name, TCP, jump hosts, host key, login, shell, becoming another user; then what a run needs there:
+    /// records, room, clock, packages. Each failure comes with its cause and what to do. Changes nothing on the hosts. Ends with 1 when
+    /// something is wrong, with 3 when a host cannot be reached or lets nobody in.
+    Doctor(Doctor),
     /// Show what hosts say about themselves: system, disks, network, GPUs, container runtimes
     ///
     /// Equal answers stand together. Without a name all facts are asked; with one only what it needs. `docs/facts.md` lists them.
@@ -181,7 +187,7 @@ pub struct Reach {
     /// How many hosts are worked on at once
     #[arg(help_heading = "How to reach the hosts", long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub forks: u16,
-    /// Ask for the password for sudo
+    /// Ask for the password for sudo, su or doas
     #[arg(
         help_heading = "How to reach the hosts",
         short = 'K',
@@ -189,9 +195,15 @@ pub struct Reach {
         conflicts_with = "become_password_file"
     )]
     pub ask_become_pass: bool,
-    /// Read the password for sudo from the first line of this file
+    /// Read the password for sudo, su or doas from the first line of this file
     #[arg(help_heading = "How to reach the hosts", long, value_name = "FILE")]
     pub become_password_file: Option<Utf8PathBuf>,
+    /// Read the passphrase of ssh keys from the first line of this file [default: ask, where a terminal is]
+    #[arg(help_heading = "How to reach the hosts", long, value_name = "FILE")]
+    pub key_passphrase_file: Option<Utf8PathBuf>,
+    /// First contact: record and trust the keys of hosts that known_hosts does not know; a changed key stays refused
+    #[arg(help_heading = "How to reach the hosts", long)]
+    pub accept_new_host_keys: bool,
 }
 
 /// What may go.
@@ -335,6 +347,27 @@ pub struct Facts {
     pub set: Vec<String>,
     #[command(flatten)]
     pub reach: Reach,
+}
+
+/// `converge doctor`
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// The inventory
+    #[arg(value_name = "INVENTORY")]
+    pub target: Option<String>,
+    /// More inventories: a file, a folder, or host names with commas (`h1,h2,`). May be given several times
+    #[arg(short, long = "inventory", value_name = "INVENTORY")]
+    pub inventories: Vec<String>,
+    /// Only these hosts, in Ansible's pattern language
+    #[arg(long, value_name = "PATTERN")]
+    pub limit: Option<String>,
+    /// Set a variable, above all other places. May be given several times
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    #[command(flatten)]
+    pub reach: Reach,
+    #[command(flatten)]
+    pub vault: VaultArgs,
 }
 
 /// `converge test`

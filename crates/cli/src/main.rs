@@ -55,6 +55,7 @@ fn run(command: Command, console: &Console) -> Result<u8, Failure> {
         Command::Rollback(a) => runtime.block_on(command::rollback::run(a, console)),
         Command::Snapshots(a) => runtime.block_on(command::snapshots::run(a, console)),
         Command::Verify(a) => runtime.block_on(command::verify::run(a, console)),
+        Command::Doctor(a) => runtime.block_on(command::doctor::run(a, console)),
         Command::Facts(a) => runtime.block_on(command::facts::run(a, console)),
         Command::Test(a) => command::test::run(a, console),
         Command::Run(a) => runtime.block_on(command::run::run(a, console)),

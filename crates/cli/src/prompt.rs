@@ -2,8 +2,9 @@
 
 use crate::args::Reach;
 use crate::failure::Failure;
+use camino::{Utf8Path, Utf8PathBuf};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 
@@ -40,26 +41,87 @@ pub fn typed(question: &str) -> String {
 /// The password for sudo, as the flags say.
 pub fn become_password(reach: &Reach) -> Result<Option<SecretString>, Failure> {
     if let Some(path) = &reach.become_password_file {
-        let text = fs_err::read_to_string(path)
-            .map_err(|e| Failure::usage(e.to_string(), "name a file that can be read"))?;
-        let first = text.lines().next().unwrap_or_default();
-        if first.is_empty() {
-            return Err(Failure::usage(
-                format!("{path}: the first line is empty"),
-                "write the password there",
-            ));
-        }
-        return Ok(Some(first.to_owned().into()));
+        return first_line(path).map(Some);
     }
     if !reach.ask_become_pass {
         return Ok(None);
     }
-    read_hidden("Password for sudo: ").map(Some).map_err(|e| {
+    read_hidden("Password for sudo, su or doas: ").map(Some).map_err(|e| {
         Failure::refused(
             format!("there is no terminal to ask for a password at ({e})"),
             "use --become-password-file FILE",
         )
     })
+}
+
+/// The secret in the first line of a file.
+fn first_line(path: &Utf8Path) -> Result<SecretString, Failure> {
+    let text = fs_err::read_to_string(path)
+        .map_err(|e| Failure::usage(e.to_string(), "name a file that can be read"))?;
+    let first = text.lines().next().unwrap_or_default();
+    if first.is_empty() {
+        return Err(Failure::usage(format!("{path}: the first line is empty"), "write the password there"));
+    }
+    Ok(first.to_owned().into())
+}
+
+/// Where the passphrases of locked keys come from.
+pub enum Passphrases {
+    /// From a file.
+    Given(SecretString),
+    /// From the terminal, if there is one.
+    Asked,
+}
+
+impl Passphrases {
+    /// As the flags say.
+    pub fn of(reach: &Reach) -> Result<Self, Failure> {
+        Ok(match &reach.key_passphrase_file {
+            Some(path) => Self::Given(first_line(path)?),
+            None => Self::Asked,
+        })
+    }
+
+    /// Whether there is anything or anybody to take one from.
+    pub fn can_answer(&self) -> bool {
+        matches!(self, Self::Given(_)) || somebody_is_there()
+    }
+
+    /// Gives the passphrase of each key to `unlock`, which tells whether it is the right one. Empty input leaves a key alone, and so
+    /// does one passphrase for several keys that fits another of them.
+    pub fn give(
+        &self,
+        keys: &[Utf8PathBuf],
+        unlock: impl Fn(&Utf8Path, &SecretString) -> Result<bool, String>,
+    ) -> Result<(), Failure> {
+        let wrong = |key: &Utf8Path| {
+            Failure::refused(
+                format!("{key}: this is not its passphrase"),
+                "`ssh-keygen -y -f KEY` tries one out",
+            )
+        };
+        match self {
+            Self::Given(passphrase) => {
+                let mut fits = false;
+                for key in keys {
+                    fits |= unlock(key, passphrase).map_err(Failure::failed)?;
+                }
+                keys.first().filter(|_| !fits).map_or(Ok(()), |key| Err(wrong(key)))
+            }
+            Self::Asked => keys.iter().try_for_each(|key| {
+                for _ in 0..3 {
+                    let answer = read_hidden(&format!("Passphrase for {key} (empty: without it): "));
+                    let Ok(passphrase) = answer else { return Ok(()) };
+                    if passphrase.expose_secret().is_empty()
+                        || unlock(key, &passphrase).map_err(Failure::failed)?
+                    {
+                        return Ok(());
+                    }
+                }
+                Err(wrong(key))
+            }),
+        }
+    }
 }
 
 /// Lets the terminal show no `^C`, which would shift the live lines; as before when dropped.

@@ -20,6 +20,8 @@ pub struct Session {
     progress: Progress,
     /// Ctrl-C, and a polite kill.
     signals: [Signal; 2],
+    /// Where passphrases come from; nothing once the locked keys were seen to.
+    passphrases: Option<prompt::Passphrases>,
 }
 
 impl Session {
@@ -50,6 +52,7 @@ impl Session {
             forks: usize::from(reach.forks),
             become_password: prompt::become_password(reach)?,
             become_user,
+            accept_new_host_keys: reach.accept_new_host_keys,
             no_deferred,
             operator: operator(),
             scope: project::scope(&project, &inventory),
@@ -65,7 +68,8 @@ impl Session {
         let watch =
             |kind| signal(kind).map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")));
         let signals = [watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?];
-        Ok(Self { engine, events, progress, signals })
+        let passphrases = Some(prompt::Passphrases::of(reach)?);
+        Ok(Self { engine, events, progress, signals, passphrases })
     }
 
     /// Shows nothing of how far it is from here on.
@@ -86,7 +90,8 @@ impl Session {
     where
         F: AsyncFnOnce(&'s Engine) -> T,
     {
-        let Self { engine, events, progress, signals } = self;
+        self.unlock().await?;
+        let Self { engine, events, progress, signals, .. } = self;
         let work = work(engine);
         tokio::pin!(work);
         let mut tick = ticks();
@@ -110,6 +115,16 @@ impl Session {
         })
     }
 
+    /// Unlocks the keys on the way to the hosts, each once, before any host is contacted.
+    async fn unlock(&mut self) -> Result<(), Failure> {
+        let Some(passphrases) = self.passphrases.take().filter(prompt::Passphrases::can_answer) else {
+            // The refusal of a login says that a key is locked.
+            return Ok(());
+        };
+        let keys = self.engine.locked_keys().await;
+        passphrases.give(&keys, |key, passphrase| self.engine.unlock(key, passphrase))
+    }
+
     /// Plans, and gives up on complaints.
     pub async fn plan(&mut self) -> Result<FleetPlan, Failure> {
         Ok(self.look(async |engine: &Engine| engine.plan().await).await??)
@@ -129,7 +144,7 @@ impl Session {
 
     /// Applies. The first Ctrl-C lets what is in flight end, the second leaves at once.
     pub async fn apply(&mut self, plan: FleetPlan) -> ApplyReport {
-        let Self { engine, events, progress, signals } = self;
+        let Self { engine, events, progress, signals, .. } = self;
         let echo = prompt::hide_interrupts();
         let stop = StopSwitch::new();
         let work = engine.apply(plan, stop.clone());

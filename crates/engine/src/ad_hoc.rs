@@ -67,7 +67,7 @@ impl Engine {
         }
         if !ended {
             let message = format!("{host}: the command's end was not heard");
-            return Err(LostHost { message, help: None, unreachable: true });
+            return Err(LostHost { message, help: None, unreachable: true, login: false });
         }
         ran.stdout = String::from_utf8_lossy(&stdout).into_owned();
         ran.stderr = String::from_utf8_lossy(&stderr).into_owned();

@@ -64,7 +64,7 @@ impl Engine {
                 Ok(link) if refused => {
                     self.close_run(&link, &report.run, "refused").await;
                     let message = "nothing was changed here: the run could not begin on another host";
-                    let lost = LostHost { message: message.to_owned(), help: None, unreachable: false };
+                    let lost = LostHost::refused(message.to_owned());
                     report.hosts.push(out_of_it(name, lost));
                 }
                 Ok(link) => {
@@ -433,9 +433,13 @@ impl<'a> HostRun<'a> {
 
     /// The link broke in the middle: what was running is unknown, the rest was not tried.
     fn broken(&mut self, error: &ShellError, running: BTreeMap<u32, Running>) -> LostHost {
-        let lost = self.link.lost(error);
+        let mut lost = self.link.lost(error);
         let open: Vec<Item> =
             self.lane.remaining().iter().filter(|i| running.contains_key(&i.id)).cloned().collect();
+        if !open.is_empty() {
+            let names: Vec<&str> = open.iter().map(|item| item.address.as_str()).collect();
+            lost.message.push_str(&format!("; in the middle of: {}", names.join(", ")));
+        }
         for item in open {
             let result = ItemResult::Unknown { message: lost.message.clone() };
             self.finish(&item, result, &[], Duration::ZERO);

@@ -3,7 +3,8 @@
 use crate::facts::{FACT_GROUPS, Groups};
 use crate::observe::{Beside, observe, observe_beside};
 use crate::ownership::Declares;
-use crate::project::{HostSource, Part, one_line, role_graph, shown};
+use crate::project::{HostSource, Part, role_graph, shown};
+use crate::ways::no_session;
 use crate::{Event, EventSink, FleetPlan, HostAnswer, HostEntry, HostResult, LostHost, Options, Purpose};
 use converge_model::inventory::Connection;
 use converge_model::{Facts, Needs, Project};
@@ -33,18 +34,8 @@ pub(crate) struct Link {
 impl Link {
     /// The host dropped out.
     pub fn lost(&self, error: &ShellError) -> LostHost {
-        let refused = matches!(
-            error,
-            ShellError::PasswordNeeded { .. }
-                | ShellError::WrongPassword { .. }
-                | ShellError::BecomeFailed { .. }
-        );
         tracing::debug!(host = self.host, %error, "lost");
-        LostHost {
-            message: format!("{}: {error}", self.host),
-            help: None,
-            unreachable: !refused || self.session.is_closed(),
-        }
+        lost(&self.session, error)
     }
 
     /// Makes the loop on the host skip what has not begun.
@@ -95,6 +86,18 @@ pub(crate) struct Looked {
     declares: Declares,
 }
 
+/// Why a host with which there was a session is out of the run.
+fn lost(session: &Session, error: &ShellError) -> LostHost {
+    let refused = matches!(
+        error,
+        ShellError::PasswordNeeded { .. }
+            | ShellError::WrongPassword { .. }
+            | ShellError::BecomeFailed { .. }
+            | ShellError::NoChannel { .. }
+    );
+    LostHost { unreachable: !refused || session.is_closed(), ..LostHost::refused(error.to_string()) }
+}
+
 /// Looks, plans, applies, verifies, rolls back.
 pub struct Engine {
     pub(crate) project: Project,
@@ -102,8 +105,15 @@ pub struct Engine {
     options: Options,
     events: EventSink,
     links: tokio::sync::Mutex<BTreeMap<String, Arc<Link>>>,
-    forks: Semaphore,
+    pub(crate) forks: Semaphore,
+    /// Limits and keys of all sessions.
+    pub(crate) ssh: converge_ssh::Options,
+    /// The ways to the hosts, as far as they were asked for.
+    pub(crate) ways: tokio::sync::Mutex<BTreeMap<String, Way>>,
 }
+
+/// Where a host is reached and as whom, or why that cannot be said.
+type Way = Result<(converge_ssh::Target, converge_ssh::Become), String>;
 
 /// Runs futures side by side on this task and keeps their order.
 pub(crate) async fn side_by_side<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
@@ -132,7 +142,12 @@ impl Engine {
     pub fn new(project: Project, options: Options, events: EventSink) -> Result<Self, Diagnostics> {
         let forks = Semaphore::new(options.forks.max(1));
         let graph = role_graph(&project)?;
-        Ok(Self { project, graph, options, events, links: tokio::sync::Mutex::default(), forks })
+        let ssh = converge_ssh::Options {
+            accept_new: options.accept_new_host_keys,
+            ..converge_ssh::Options::default()
+        };
+        let (links, ways) = (tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
+        Ok(Self { project, graph, options, events, links, forks, ssh, ways })
     }
 
     /// The graph of the project's roles.
@@ -235,7 +250,7 @@ impl Engine {
             Some(Ok(records)) => self.own(link, &mut plan, records, &looked.declares, looked.known).await?,
             Some(Err(message)) => {
                 let message = format!("{}: {message}", link.host);
-                return Err(LostHost { message, help: None, unreachable: false });
+                return Err(LostHost::refused(message));
             }
             None => {}
         }
@@ -301,9 +316,8 @@ impl Engine {
             }
             if round == ROUNDS {
                 let more = asks.iter().next().map(shown).unwrap_or_default();
-                let message =
-                    format!("{}: after {ROUNDS} rounds there is still more to ask: {more}", link.host);
-                return Err(LostHost { message, help: None, unreachable: false });
+                let message = format!("after {ROUNDS} rounds there is still more to ask: {more}");
+                return Err(LostHost::refused(message));
             }
             let beside = Beside { facts: want_facts.as_ref(), owned };
             let answered = observe_beside(&link.shell, &asks, beside, &mut known)
@@ -316,7 +330,7 @@ impl Engine {
             let host = link.host.clone();
             self.events.send(Event::Observed { host, round, probes: asks.len() });
         }
-        Err(LostHost { message: format!("{}: no plan", link.host), help: None, unreachable: false })
+        Err(LostHost::refused("no plan".to_owned()))
     }
 
     /// What all hosts asked so far said about themselves.
@@ -378,21 +392,11 @@ impl Engine {
         if let Some(link) = self.links.lock().await.get(host) {
             return Ok(Arc::clone(link));
         }
-        let refused = |message: String, help: Option<String>| LostHost { message, help, unreachable: false };
-        let way = self.connection(host).map_err(|e| refused(format!("{host}: {}", one_line(&e)), None))?;
-        let (target, become_) = crate::connect::target(host, &way, &self.options)
-            .map_err(|why| refused(format!("{host}: {why}"), None))?;
+        let (target, become_) = self.way(host).await.map_err(LostHost::refused)?;
         self.events.send(Event::Connecting { host: host.to_owned() });
         let begun = Instant::now();
-        let session =
-            Session::connect(&target, &converge_ssh::Options::default()).await.map_err(|e| LostHost {
-                message: e.to_string(),
-                help: None,
-                unreachable: e.is_unreachable()
-                    || matches!(e, converge_ssh::ConnectError::RefusedLogin { .. }),
-            })?;
-        let lost =
-            |e: ShellError| LostHost { message: format!("{host}: {e}"), help: None, unreachable: true };
+        let session = self.enter(host, &target).await.1.map_err(|error| no_session(host, &error))?;
+        let lost = |error: ShellError| lost(&session, &error);
         let shell = session.shell(&become_).await.map_err(lost)?;
         // Nothing waits for this answer: the first questions follow in the same packet.
         let prelude = Batch { prelude: Some(converge_store::host::library()), ..Batch::default() };
@@ -409,7 +413,11 @@ impl Engine {
         names.map(|r| (r.clone(), self.graph.requires(r).into_iter().map(str::to_owned).collect())).collect()
     }
 
-    fn connection(&self, host: &str) -> Result<Connection, Diagnostics> {
+    pub(crate) fn project(&self) -> &Project {
+        &self.project
+    }
+
+    pub(crate) fn connection(&self, host: &str) -> Result<Connection, Diagnostics> {
         let complaints = std::cell::RefCell::new(Diagnostics::new());
         let lookup = |name: &str| match self.project.host_var(host, name) {
             Ok(node) => node,
@@ -420,10 +428,6 @@ impl Engine {
         };
         let (connection, _warnings) = Connection::resolve(host, lookup, |node| Ok(node.clone()))?;
         complaints.into_inner().or_value(connection)
-    }
-
-    pub(crate) fn project(&self) -> &Project {
-        &self.project
     }
 
     /// The path of the playbook.

@@ -22,6 +22,15 @@ pub enum Event {
         /// How long it took.
         took: Duration,
     },
+    /// The host's key was not known; it was recorded and is trusted from now on, as was asked for.
+    HostKeyRecorded {
+        /// The host.
+        host: String,
+        /// Its type and fingerprint.
+        key: String,
+        /// The known_hosts file.
+        file: String,
+    },
     /// The host is out of this run.
     Lost {
         /// The host.

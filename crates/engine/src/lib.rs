@@ -3,6 +3,7 @@
 mod ad_hoc;
 mod apply;
 mod connect;
+mod doctor;
 mod engine;
 mod event;
 mod facts;
@@ -20,9 +21,11 @@ pub mod saved;
 mod towards;
 mod trial;
 mod verify;
+mod ways;
 mod work;
 
 pub use converge_store::host::Scope;
+pub use doctor::{Finding, Health, HostDoctor};
 pub use engine::Engine;
 pub use event::{Event, EventSink, ItemResult, RoleWork};
 pub use facts::{FACT_GROUPS, HostFacts, facts_page, facts_schema};

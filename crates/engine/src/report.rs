@@ -86,6 +86,25 @@ pub struct LostHost {
     /// True when it was not reachable or refused the login (exit code 3); false for refusals such as a changed host key,
     /// a foreign `/var/lib/converge`, or a lock (exit code 4).
     pub unreachable: bool,
+    /// True when the host was there and let nobody in.
+    #[serde(default)]
+    pub login: bool,
+}
+
+impl LostHost {
+    /// A host that is there, and is not worked on: why.
+    pub fn refused(message: String) -> Self {
+        Self { message, help: None, unreachable: false, login: false }
+    }
+
+    /// What became of it, in a word or two.
+    pub fn word(&self) -> &'static str {
+        match (self.unreachable, self.login) {
+            (_, true) => "login refused",
+            (true, false) => "unreachable",
+            (false, false) => "refused",
+        }
+    }
 }
 
 impl FleetPlan {

@@ -186,11 +186,7 @@ impl Engine {
         if let Some(error) = error {
             return Err(link.lost(&error));
         }
-        let refused = |message: String| LostHost {
-            message: format!("{name}: {message}"),
-            help: None,
-            unreachable: false,
-        };
+        let refused = LostHost::refused;
         let result = results.into_iter().next().ok_or_else(|| refused("gave no answer".to_owned()))?;
         if !result.success() {
             return Err(refused(String::from_utf8_lossy(&result.stderr).trim().to_owned()));

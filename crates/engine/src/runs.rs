@@ -1,6 +1,7 @@
 //! Beginning and ending a run on hosts: locks and records.
 
 use crate::engine::{Engine, Link, side_by_side};
+use crate::ways::bare;
 use crate::{LostHost, Purpose};
 use bytes::Bytes;
 use converge_planner::HostPlan;
@@ -54,17 +55,14 @@ impl Engine {
         let (results, error) = link.shell.run_to_end(&batch).await.map_err(|e| link.lost(&e))?;
         match error {
             // The lock is someone else's, or the host cannot take records: its own words say which.
-            Some(ShellError::Prelude { said, .. }) => {
-                Err(LostHost { message: format!("{name}: {}", said.trim()), help: None, unreachable: false })
-            }
+            Some(ShellError::Prelude { said, .. }) => Err(LostHost::refused(bare(name, said.trim()))),
             Some(error) => Err(link.lost(&error)),
             None if results.iter().all(converge_ssh::ItemResult::success) => Ok(link),
             None => {
                 let said: Vec<String> =
                     results.iter().map(|r| String::from_utf8_lossy(&r.output).trim().to_owned()).collect();
-                let message =
-                    format!("{name}: /var/lib/converge/undo.sh cannot be written: {}", said.join("; "));
-                Err(LostHost { message, help: None, unreachable: false })
+                let message = format!("/var/lib/converge/undo.sh cannot be written: {}", said.join("; "));
+                Err(LostHost::refused(message))
             }
         }
     }

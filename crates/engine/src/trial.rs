@@ -45,7 +45,7 @@ impl Engine {
         if let Some(error) = error {
             return Err(link.lost(&error));
         }
-        let lost = |message: String| LostHost { message, help: None, unreachable: false };
+        let lost = LostHost::refused;
         let result = results.into_iter().next().ok_or_else(|| lost(format!("{host}: gave no answer")))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match result.outcome {

@@ -44,6 +44,14 @@ pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
                 text.push(start(host).faint(format!("| {}", part.trim_end_matches('\r'))));
             }
         }
+        Event::HostKeyRecorded { host, key, file } => {
+            text.push(
+                start(host)
+                    .say(Tone::Warn, "! new host key ")
+                    .plain(format!("{key}, recorded in {file}"))
+                    .fold(column + 4),
+            );
+        }
         Event::Lost { host, message } => {
             text.push(start(host).say(Tone::Bad, "✗ out of the run"));
             text.prose(column + 4, Tone::Plain, "", message);

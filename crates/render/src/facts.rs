@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn what_is_equal_is_said_once() {
         let mut all = vec![host("a", "6.1"), host("b", "6.1"), host("c", "6.8")];
-        let lost = LostHost { message: "no answer".into(), help: None, unreachable: true };
+        let lost = LostHost { message: "no answer".into(), help: None, unreachable: true, login: false };
         all.push(HostAnswer { host: "d".into(), result: Err(lost) });
         insta::assert_snapshot!(facts(&all).draw(&Look::PLAIN));
     }

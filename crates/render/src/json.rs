@@ -7,7 +7,8 @@ use crate::diff::unified;
 use crate::ours::ours_json;
 use crate::report::Counts;
 use converge_engine::{
-    ApplyReport, FleetPlan, HostAnswer, HostResult, HostSnapshots, HostVerify, ItemResult, LostHost, Purpose,
+    ApplyReport, FleetPlan, HostAnswer, HostDoctor, HostResult, HostSnapshots, HostVerify, ItemResult,
+    LostHost, Purpose,
 };
 use converge_model::VarReport;
 use converge_planner::{HostPlan, Item, Outcome, PlannedChange, Summary};
@@ -54,7 +55,7 @@ pub fn plan_json(fleet: &FleetPlan) -> Value {
 }
 
 fn lost(lost: &LostHost) -> Value {
-    json!({"message": lost.message, "help": lost.help, "unreachable": lost.unreachable})
+    json!({"message": lost.message, "help": lost.help, "unreachable": lost.unreachable, "login_refused": lost.login})
 }
 
 fn summary(s: Summary) -> Value {
@@ -261,6 +262,23 @@ pub fn fact_json(name: &str, values: &[(String, Value)], all: &[HostAnswer]) -> 
         })
         .collect();
     json!({"format": "converge-fact", "version": VERSION, "name": name, "hosts": hosts})
+}
+
+/// What `converge doctor` found, as a document.
+pub fn doctor_json(all: &[HostDoctor]) -> Value {
+    let hosts: Vec<Value> = all
+        .iter()
+        .map(|host| {
+            json!({
+                "host": host.host,
+                "address": host.address,
+                "health": host.health(),
+                "unreachable": host.unreachable,
+                "findings": host.findings,
+            })
+        })
+        .collect();
+    json!({"format": "converge-doctor", "version": VERSION, "hosts": hosts})
 }
 
 /// What can be rolled back to.

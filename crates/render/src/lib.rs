@@ -4,6 +4,7 @@
 
 mod change;
 mod diff;
+mod doctor;
 pub mod documents;
 mod events;
 mod facts;
@@ -27,10 +28,13 @@ mod test_progress;
 mod text;
 mod vars;
 
+pub use doctor::doctor;
 pub use facts::{FactPath, fact, facts};
 pub use graph::{graph_dot, graph_mermaid, graph_text};
 pub use html::{About, html_report};
-pub use json::{apply_json, fact_json, facts_json, plan_json, snapshots_json, vars_json, verify_json};
+pub use json::{
+    apply_json, doctor_json, fact_json, facts_json, plan_json, snapshots_json, vars_json, verify_json,
+};
 pub use junit::{Case, End, Suite, Suites, apply_junit, plan_junit, verify_junit};
 pub use plan::plan;
 pub use progress::{Progress, Size};

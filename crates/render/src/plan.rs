@@ -134,13 +134,13 @@ fn total(fleet: &FleetPlan) -> Line {
         sum.failed += s.failed;
         sum.refused += s.refused;
     }
-    let lost = |unreachable: bool| {
-        let is = |r: &HostResult| matches!(r, HostResult::Lost(l) if l.unreachable == unreachable);
+    let lost = |word: &str| {
+        let is = |r: &HostResult| matches!(r, HostResult::Lost(l) if l.word() == word);
         fleet.hosts.iter().filter(|h| is(&h.result)).count()
     };
     let hosts = count(fleet.hosts.len(), "host");
     let line = Line::at(0).say(Tone::Strong, format!("{hosts}: ")).fold(2);
-    let parts = [(lost(true), "unreachable"), (lost(false), "refused")];
+    let parts = ["unreachable", "login refused", "refused"].map(|word| (lost(word), word));
     let parts: Vec<String> = parts
         .iter()
         .filter(|(n, _)| *n > 0)
@@ -173,8 +173,7 @@ fn push_lost(text: &mut Text, fleet: &FleetPlan) {
 /// A host that is out of the run: why, and what to do.
 pub(crate) fn lost_host(names: &str, lost: &LostHost) -> Text {
     let mut text = Text::new();
-    let word = if lost.unreachable { "unreachable" } else { "refused" };
-    text.push(Line::at(0).say(Tone::Strong, names).faint(" · ").say(Tone::Bad, word).fold(2));
+    text.push(Line::at(0).say(Tone::Strong, names).faint(" · ").say(Tone::Bad, lost.word()).fold(2));
     text.append(lost_why(lost, 2));
     text
 }

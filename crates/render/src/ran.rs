@@ -137,7 +137,12 @@ mod tests {
             })
             .collect();
         for at in [150, 151, 152] {
-            let lost = LostHost { message: "no route within 10 s".into(), help: None, unreachable: true };
+            let lost = LostHost {
+                message: "no route within 10 s".into(),
+                help: None,
+                unreachable: true,
+                login: false,
+            };
             all[at].result = Err(lost);
         }
         all

@@ -135,8 +135,7 @@ fn host_body(host: &HostApply) -> Text {
         text.prose(4, Tone::Bad, "✗ not as planned: ", difference);
     }
     if let Some(lost) = &host.lost {
-        let word = if lost.unreachable { "✗ unreachable" } else { "✗ refused" };
-        text.push(Line::at(4).say(Tone::Bad, word));
+        text.push(Line::at(4).say(Tone::Bad, format!("✗ {}", lost.word())));
         text.append(lost_why(lost, 6));
     }
     text
@@ -244,7 +243,12 @@ mod tests {
         );
         bad.differences.push("nginx/limits: path:/etc/x is not as planned".into());
         let mut gone = host("db2", vec![ItemResult::Unknown { message: "the link was lost".into() }]);
-        gone.lost = Some(LostHost { message: "the link was lost".into(), help: None, unreachable: true });
+        gone.lost = Some(LostHost {
+            message: "the link was lost".into(),
+            help: None,
+            unreachable: true,
+            login: false,
+        });
         ApplyReport {
             run: "01935a2e".into(),
             hosts: vec![

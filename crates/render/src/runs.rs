@@ -139,7 +139,7 @@ mod tests {
         all.push(HostSnapshots {
             host: "db3".into(),
             runs: vec![],
-            lost: Some(LostHost { message: "no answer".into(), help: None, unreachable: true }),
+            lost: Some(LostHost { message: "no answer".into(), help: None, unreachable: true, login: false }),
         });
         insta::assert_snapshot!(snapshots(&all).draw(&Look::PLAIN));
     }

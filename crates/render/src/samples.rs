@@ -200,9 +200,10 @@ pub(crate) fn lost(host: &str, unreachable: bool) -> HostEntry {
             message: "no route to 10.0.0.9:22 within 10 s".into(),
             help: Some("is the host up? `ssh 10.0.0.9` should work".into()),
             unreachable,
+            login: false,
         }
     } else {
-        LostHost { message: "the host key of 10.0.0.8 has changed".into(), help: None, unreachable }
+        LostHost::refused("the host key of 10.0.0.8 has changed".into())
     };
     HostEntry { host: host.into(), result: HostResult::Lost(lost), took: Duration::ZERO }
 }

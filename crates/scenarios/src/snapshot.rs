@@ -120,7 +120,7 @@ pub(crate) async fn take(engine: &Engine, host: &str, label: &str, times: bool) 
         "{host}: its file system cannot be listed (GNU find, sort and awk are needed): {}",
         answer.stderr.trim()
     );
-    Err(LostHost { message, help: None, unreachable: false })
+    Err(LostHost::refused(message))
 }
 
 /// Lists again and says what differs from the list of this label.

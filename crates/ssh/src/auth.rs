@@ -2,13 +2,17 @@
 
 use crate::connect::Handler;
 use crate::error::ConnectError;
+use crate::keyring::{self, KeyRing};
+use crate::known_hosts::ago;
 use crate::target::{Options, Target};
+use crate::trail::{Mark, Trail};
 use camino::{Utf8Path, Utf8PathBuf};
 use russh::client::{AuthResult, Handle, KeyboardInteractiveAuthResponse};
 use russh::keys::agent::AgentIdentity;
 use russh::keys::agent::client::AgentClient;
-use russh::keys::{self, Algorithm, HashAlg, PrivateKey, PrivateKeyWithHashAlg, PublicKey};
-use russh::{MethodKind, MethodSet};
+use russh::keys::ssh_key::certificate::CertType;
+use russh::keys::{self, Algorithm, Certificate, HashAlg, PrivateKey, PrivateKeyWithHashAlg, PublicKey};
+use russh::{MethodKind, MethodSet, Signer};
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,6 +33,7 @@ struct Login<'a> {
     offered: Vec<String>,
     /// Public keys already refused, so that none is tried twice.
     seen: HashSet<Vec<u8>>,
+    trail: &'a mut Trail,
 }
 
 /// A private key file, as far as it could be read.
@@ -36,13 +41,16 @@ struct KeyFile {
     path: Utf8PathBuf,
     /// From the file itself or from the `.pub` beside it.
     public: Option<PublicKey>,
-    private: Result<PrivateKey, String>,
+    private: Result<Arc<PrivateKey>, String>,
+    /// Certificates for it that hold now.
+    certificates: Vec<Certificate>,
 }
 
 pub(crate) async fn login(
     handle: &mut Handle<Handler>,
     target: &Target,
     options: &Options,
+    trail: &mut Trail,
 ) -> Result<(), ConnectError> {
     let user = target.user.clone().or_else(own_name).unwrap_or_else(|| "root".to_owned());
     let mut login = Login {
@@ -53,6 +61,7 @@ pub(crate) async fn login(
         notes: Vec::new(),
         offered: Vec::new(),
         seen: HashSet::new(),
+        trail,
     };
     let files = login.key_files(options);
     // A named file that can be used is meant; the agent's many keys would use up the server's patience (MaxAuthTries) before it.
@@ -62,6 +71,8 @@ pub(crate) async fn login(
     let done = first
         || if named { login.with_agent(options, &files).await? } else { login.with_files(&files).await? };
     if done || login.with_password().await? {
+        let user = login.user.clone();
+        login.trail.push(Mark::LoggedIn { user });
         return Ok(());
     }
     if login.tried.is_empty() && login.notes.is_empty() {
@@ -108,7 +119,63 @@ impl Login<'_> {
             let in_home = |name| home.map(|home| home.join(".ssh").join(name));
             DEFAULT_KEYS.iter().filter_map(in_home).filter(|path| path.exists()).collect()
         };
-        paths.into_iter().map(KeyFile::read).collect()
+        let mut files: Vec<KeyFile> =
+            paths.into_iter().map(|path| KeyFile::read(path, &options.keys)).collect();
+        for file in &mut files {
+            file.certificates = self.certificates(file, home);
+        }
+        files
+    }
+
+    /// The certificates for a key: beside it, and those that are named.
+    fn certificates(&mut self, file: &KeyFile, home: Option<&Utf8Path>) -> Vec<Certificate> {
+        let beside = Utf8PathBuf::from(format!("{}-cert.pub", file.path));
+        let named = self.target.certificate_files.iter().map(|path| expand(path, home));
+        let mut found = Vec::new();
+        for path in std::iter::once(beside).chain(named) {
+            if !path.exists() {
+                continue;
+            }
+            match keys::load_openssh_certificate(&path) {
+                Ok(certificate) => {
+                    let fits =
+                        file.public.as_ref().is_some_and(|own| own.key_data() == certificate.public_key());
+                    if fits && self.holds(&certificate, path.as_str()) {
+                        found.push(certificate);
+                    }
+                }
+                Err(error) => self.note(format!("{path} is not a certificate that can be used ({error})")),
+            }
+        }
+        found
+    }
+
+    /// Whether a certificate is for users and for now; if not, why not is noted.
+    fn holds(&mut self, certificate: &Certificate, from: &str) -> bool {
+        let now =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_secs());
+        if certificate.cert_type() != CertType::User {
+            self.note(format!("The certificate {from} is one for hosts"));
+        } else if now >= certificate.valid_before() {
+            self.note(format!(
+                "The certificate {from} expired {} ago",
+                ago(now - certificate.valid_before())
+            ));
+        } else if now < certificate.valid_after() {
+            self.note(format!(
+                "The certificate {from} is valid only in {}",
+                ago(certificate.valid_after() - now)
+            ));
+        } else {
+            return true;
+        }
+        false
+    }
+
+    fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
     }
 
     async fn with_agent(&mut self, options: &Options, files: &[KeyFile]) -> Result<bool, ConnectError> {
@@ -134,43 +201,87 @@ impl Login<'_> {
         let named = |key: &PublicKey| {
             files.iter().any(|file| file.public.as_ref().is_some_and(|own| own.key_data() == key.key_data()))
         };
-        let mut keys: Vec<(PublicKey, String)> = identities
-            .into_iter()
-            .filter_map(|identity| match identity {
-                AgentIdentity::PublicKey { key, comment } => Some((key, comment)),
-                AgentIdentity::Certificate { .. } => None,
-            })
-            .filter(|(key, _)| !self.target.identities_only || named(key))
-            .collect();
-        // Those that belong to a key file first: a server listens to a few keys only.
-        keys.sort_by_key(|(key, _)| !named(key));
-        for (key, comment) in keys {
-            if !self.first_time(&key) {
-                continue;
-            }
-            self.tried.push(format!("{} {comment} from the agent", describe(&key)));
-            let hash = self.rsa_hash(&key.algorithm()).await;
-            let blob = key.to_bytes();
-            match self.handle.authenticate_publickey_with(self.user.clone(), key, hash, &mut agent).await {
-                Ok(result) => {
-                    if self.accepted(&result) {
-                        return Ok(true);
+        let mut keys: Vec<(PublicKey, String, Option<Certificate>)> = Vec::new();
+        for identity in identities {
+            match identity {
+                AgentIdentity::PublicKey { key, comment } => keys.push((key, comment, None)),
+                AgentIdentity::Certificate { certificate, comment } => {
+                    let key = PublicKey::new(certificate.public_key().clone(), comment.as_str());
+                    if self.holds(&certificate, &format!("{comment} in the agent")) {
+                        keys.push((key, comment, Some(certificate)));
                     }
                 }
-                Err(russh::AgentAuthError::Key(error)) => {
-                    self.notes.push(format!("The agent did not sign with {comment} ({error})"));
-                    // The file of the same key may still do.
-                    if let Ok(blob) = blob {
-                        self.seen.remove(&blob);
-                    }
-                }
-                Err(error) => return Err(self.lost(&error)),
             }
-            if self.handle.is_closed() {
-                return Err(self.lost(&"it hung up"));
+        }
+        keys.retain(|(key, ..)| !self.target.identities_only || named(key));
+        // Those that belong to a key file first: a server listens to a few keys only. Certificates before their keys, as ssh does it.
+        keys.sort_by_key(|(key, _, certificate)| (!named(key), certificate.is_none()));
+        for (key, comment, certificate) in keys {
+            let from_files = files
+                .iter()
+                .filter(|file| {
+                    certificate.is_none()
+                        && file.public.as_ref().is_some_and(|own| own.key_data() == key.key_data())
+                })
+                .flat_map(|file| file.certificates.iter().cloned());
+            let certificates: Vec<Certificate> = from_files.collect();
+            for one in certificates {
+                if self.agent_offers(&mut agent, &key, &comment, Some((one, false))).await? {
+                    return Ok(true);
+                }
+            }
+            let held = certificate.map(|certificate| (certificate, true));
+            if self.agent_offers(&mut agent, &key, &comment, held).await? {
+                return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Offers one identity of the agent, or a certificate for it; `true` beside a certificate says that the agent holds it itself.
+    async fn agent_offers(
+        &mut self,
+        agent: &mut AgentClient<UnixStream>,
+        key: &PublicKey,
+        comment: &str,
+        certificate: Option<(Certificate, bool)>,
+    ) -> Result<bool, ConnectError> {
+        let blob = match &certificate {
+            Some((certificate, _)) => certificate.to_bytes().ok(),
+            None => key.to_bytes().ok(),
+        };
+        let Some(blob) = blob.filter(|blob| self.seen.insert(blob.clone())) else { return Ok(false) };
+        let hash = self.rsa_hash(&key.algorithm()).await;
+        let user = self.user.clone();
+        let what = match &certificate {
+            Some((certificate, _)) => format!("{} with the agent", certified(certificate)),
+            None => format!("{} {comment} from the agent", describe(key)),
+        };
+        self.tried.push(what.clone());
+        let result = match certificate {
+            None => self.handle.authenticate_publickey_with(user, key.clone(), hash, agent).await,
+            Some((certificate, true)) => {
+                self.handle.authenticate_certificate_with(user, certificate, hash, agent).await
+            }
+            Some((certificate, false)) => {
+                let mut signer = PlainSigner { agent, key: key.clone() };
+                self.handle.authenticate_certificate_with(user, certificate, hash, &mut signer).await
+            }
+        };
+        match result {
+            Ok(result) => {
+                if self.accepted(what, &result) {
+                    return Ok(true);
+                }
+            }
+            Err(russh::AgentAuthError::Key(error)) => {
+                self.notes.push(format!("The agent did not sign with {comment} ({error})"));
+                // The file of the same key may still do.
+                self.seen.remove(&blob);
+            }
+            Err(error) => return Err(self.lost(&error)),
+        }
+        if self.handle.is_closed() { Err(self.lost(&"it hung up")) } else { Ok(false) }
     }
 
     async fn with_files(&mut self, files: &[KeyFile]) -> Result<bool, ConnectError> {
@@ -178,29 +289,58 @@ impl Login<'_> {
             let key = match &file.private {
                 Ok(key) => key,
                 Err(why) => {
-                    self.notes.push(why.clone());
+                    self.note(why.clone());
                     continue;
                 }
             };
-            if !self.first_time(key.public_key()) {
-                continue;
+            for certificate in &file.certificates {
+                // russh names such a certificate by SHA-1 here, which servers refuse; through the agent it does not.
+                if matches!(key.algorithm(), Algorithm::Rsa { .. }) {
+                    self.note(format!("The RSA certificate for {} is used only with its key in the ssh-agent (`ssh-add {}`)", file.path, file.path));
+                    continue;
+                }
+                let fresh = certificate.to_bytes().is_ok_and(|bytes| self.seen.insert(bytes));
+                if fresh && self.file_offers(file, key, Some(certificate.clone())).await? {
+                    return Ok(true);
+                }
             }
-            self.tried.push(format!("{} {}", describe(key.public_key()), file.path));
-            let hash = self.rsa_hash(&key.algorithm()).await;
-            let key = PrivateKeyWithHashAlg::new(Arc::new(key.clone()), hash);
-            let result = self
-                .handle
-                .authenticate_publickey(self.user.clone(), key)
-                .await
-                .map_err(|error| self.lost(&error))?;
-            if self.accepted(&result) {
+            if self.first_time(key.public_key()) && self.file_offers(file, key, None).await? {
                 return Ok(true);
-            }
-            if self.handle.is_closed() {
-                return Err(self.lost(&"it hung up"));
             }
         }
         Ok(false)
+    }
+
+    async fn file_offers(
+        &mut self,
+        file: &KeyFile,
+        key: &Arc<PrivateKey>,
+        certificate: Option<Certificate>,
+    ) -> Result<bool, ConnectError> {
+        let user = self.user.clone();
+        let what = match &certificate {
+            Some(certificate) => format!("{} {}", certified(certificate), file.path),
+            None => format!("{} {}", describe(key.public_key()), file.path),
+        };
+        self.tried.push(what.clone());
+        let hash = self.rsa_hash(&key.algorithm()).await;
+        let result = match certificate {
+            Some(certificate) => self
+                .handle
+                .authenticate_openssh_cert(user, Arc::clone(key), certificate)
+                .await
+                .map_err(|error| error.to_string()),
+            None => self
+                .handle
+                .authenticate_publickey(user, PrivateKeyWithHashAlg::new(Arc::clone(key), hash))
+                .await
+                .map_err(|error| error.to_string()),
+        };
+        let result = result.map_err(|error| self.lost(&error))?;
+        if self.accepted(what, &result) {
+            return Ok(true);
+        }
+        if self.handle.is_closed() { Err(self.lost(&"it hung up")) } else { Ok(false) }
     }
 
     async fn with_password(&mut self) -> Result<bool, ConnectError> {
@@ -209,14 +349,16 @@ impl Login<'_> {
         let result =
             self.handle.authenticate_password(self.user.clone(), password.expose_secret().to_owned()).await;
         let result = result.map_err(|error| self.lost(&error))?;
-        if self.accepted(&result) {
+        if self.accepted("password".to_owned(), &result) {
             return Ok(true);
         }
         if !self.offered.iter().any(|method| method == <&str>::from(&MethodKind::KeyboardInteractive)) {
             return Ok(false);
         }
         self.tried.push("keyboard-interactive".to_owned());
-        self.interactive(&password).await
+        let taken = self.interactive(&password).await?;
+        self.trail.push(Mark::Tried { what: "keyboard-interactive".to_owned(), taken });
+        Ok(taken)
     }
 
     /// Answers each hidden question with the password, as Ansible's users expect of `ansible_password`.
@@ -245,7 +387,8 @@ impl Login<'_> {
         key.to_bytes().is_ok_and(|bytes| self.seen.insert(bytes))
     }
 
-    fn accepted(&mut self, result: &AuthResult) -> bool {
+    fn accepted(&mut self, what: String, result: &AuthResult) -> bool {
+        self.trail.push(Mark::Tried { what, taken: result.success() });
         match result {
             AuthResult::Success => true,
             AuthResult::Failure { remaining_methods, partial_success } => {
@@ -269,16 +412,40 @@ impl Login<'_> {
 }
 
 impl KeyFile {
-    fn read(path: Utf8PathBuf) -> Self {
-        let beside = keys::load_public_key(format!("{path}.pub")).ok();
-        let private = keys::load_secret_key(&path, None).map_err(|error| match error {
-            keys::Error::KeyIsEncrypted => {
-                format!("{path} is protected by a passphrase; add it to the ssh-agent with `ssh-add {path}`")
-            }
-            keys::Error::IO(error) => format!("{path} cannot be read ({error})"),
-            error => format!("{path} is not a private key that can be used ({error})"),
-        });
-        Self { public: private.as_ref().ok().map(|key| key.public_key().clone()).or(beside), path, private }
+    fn read(path: Utf8PathBuf, ring: &KeyRing) -> Self {
+        let beside = keyring::public_beside(&path);
+        let private = match ring.get(&path) {
+            Some(key) => Ok(key),
+            None => keys::load_secret_key(&path, None).map(Arc::new).map_err(|error| match error {
+                keys::Error::KeyIsEncrypted => {
+                    format!("{path} is protected by a passphrase; add it to the ssh-agent with `ssh-add {path}`, or give --key-passphrase-file")
+                }
+                keys::Error::IO(error) => format!("{path} cannot be read ({error})"),
+                error => format!("{path} is not a private key that can be used ({error})"),
+            }),
+        };
+        let public = private.as_ref().ok().map(|key| key.public_key().clone()).or(beside);
+        Self { public, path, private, certificates: Vec::new() }
+    }
+}
+
+/// Signs for a certificate with the plain key that the agent holds.
+struct PlainSigner<'a> {
+    agent: &'a mut AgentClient<UnixStream>,
+    key: PublicKey,
+}
+
+impl Signer for PlainSigner<'_> {
+    type Error = russh::AgentAuthError;
+
+    async fn auth_sign(
+        &mut self,
+        _certificate: &AgentIdentity,
+        hash: Option<HashAlg>,
+        to_sign: Vec<u8>,
+    ) -> Result<Vec<u8>, Self::Error> {
+        let identity = AgentIdentity::PublicKey { key: self.key.clone(), comment: String::new() };
+        self.agent.auth_sign(&identity, hash, to_sign).await
     }
 }
 
@@ -292,6 +459,11 @@ pub(crate) fn expand(path: &Utf8Path, home: Option<&Utf8Path>) -> Utf8PathBuf {
 
 fn describe(key: &PublicKey) -> String {
     format!("{} {}", key.algorithm(), key.fingerprint(HashAlg::Sha256))
+}
+
+fn certified(certificate: &Certificate) -> String {
+    let key = PublicKey::new(certificate.public_key().clone(), "");
+    format!("certificate {:?} for {}", certificate.key_id(), describe(&key))
 }
 
 fn names(methods: &MethodSet) -> Vec<String> {

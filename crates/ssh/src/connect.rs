@@ -2,21 +2,26 @@
 
 use crate::auth;
 use crate::error::ConnectError;
-use crate::known_hosts::KnownHosts;
+use crate::known_hosts::{HostKeyVerdict, KnownHosts};
+use crate::stream::{Duplex, Ear, FirstWords, Program, Prompt};
 use crate::target::{Options, Target};
-use russh::client::{self, Handle};
-use russh::keys::PublicKeyOrCertificate;
-use russh::{Preferred, cipher, compression, kex};
+use crate::trail::{Mark, Trail, Trust};
+use russh::client::{self, Handle, Msg};
+use russh::keys::{HashAlg, PublicKey, PublicKeyOrCertificate};
+use russh::{ChannelOpenFailure, ChannelStream, Preferred, cipher, compression, kex};
 use std::borrow::Cow;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
-use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
+
+/// The first pause before a server that hung up is tried again, and the last; each is twice the one before.
+const FIRST_WAIT: Duration = Duration::from_millis(150);
+const LAST_WAIT: Duration = Duration::from_millis(2400);
 
 /// Bytes that a channel may send before we have taken them: enough for 1 Gbit/s at 60 ms.
 const WINDOW: u32 = 8 << 20;
@@ -47,40 +52,8 @@ const CIPHERS: &[cipher::Name] = &[
 /// A connection on which somebody is logged in.
 pub(crate) struct Connection {
     pub handle: Handle<Handler>,
-}
-
-/// A TCP stream that acknowledges at once. sshd leaves Nagle's algorithm on: after its unasked announcement of host keys, its next
-/// small answer waits for our acknowledgement, which Linux would delay by 40 ms. The option wears off, so it is set after each read.
-struct Prompt(TcpStream);
-
-impl AsyncRead for Prompt {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let result = Pin::new(&mut self.0).poll_read(cx, buf);
-        #[cfg(target_os = "linux")]
-        if result.is_ready() {
-            // Without it everything is as right, only slower.
-            self.0.set_quickack(true).ok();
-        }
-        result
-    }
-}
-
-impl AsyncWrite for Prompt {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
-    }
+    /// The jump host below it, which lives as long.
+    _hop: Option<Arc<Connection>>,
 }
 
 /// Decides on the host key; everything else of the protocol is left to russh, and what the server opens by itself is refused.
@@ -88,8 +61,15 @@ pub(crate) struct Handler {
     known: Arc<KnownHosts>,
     host: String,
     lookup: Lookup,
-    /// The reason for a refusal: russh passes errors on only in part.
-    refused: Arc<Mutex<Option<ConnectError>>>,
+    accept_new: bool,
+    decided: Arc<Mutex<Decided>>,
+}
+
+/// What was decided about the host key: russh passes errors on only in part.
+#[derive(Default)]
+struct Decided {
+    refused: Option<ConnectError>,
+    trusted: Option<Mark>,
 }
 
 /// The name under which a host's keys are recorded.
@@ -102,20 +82,38 @@ pub(crate) struct Lookup {
 impl client::Handler for Handler {
     type Error = russh::Error;
 
-    async fn check_server_key(&mut self, key: &PublicKeyOrCertificate) -> Result<bool, Self::Error> {
-        let PublicKeyOrCertificate::PublicKey { key, .. } = key else {
-            // Host certificates are not offered to the server, so it may not choose one.
-            return Ok(false);
+    async fn check_server_key(&mut self, shown: &PublicKeyOrCertificate) -> Result<bool, Self::Error> {
+        let known = &self.known;
+        let Lookup { name, port } = &self.lookup;
+        let (verdict, key) = match shown {
+            PublicKeyOrCertificate::PublicKey { key, .. } => (known.check(name, *port, key), key.clone()),
+            PublicKeyOrCertificate::Certificate(certificate) => (
+                known.check_certificate(name, *port, certificate, SystemTime::now()),
+                PublicKey::new(certificate.public_key().clone(), ""),
+            ),
         };
-        match self.known.check(&self.lookup.name, self.lookup.port, key).into_error(&self.host, &self.known) {
-            None => Ok(true),
-            Some(error) => {
-                if let Ok(mut refused) = self.refused.lock() {
-                    *refused = Some(error);
-                }
-                Ok(false)
+        let trusted = |trust| Mark::HostKey {
+            algorithm: key.algorithm().to_string(),
+            fingerprint: key.fingerprint(HashAlg::Sha256).to_string(),
+            trust,
+        };
+        let outcome = match verdict {
+            HostKeyVerdict::Known => {
+                let at = known.recorded_at(name, *port, &key).map(|at| at.to_string());
+                Ok(trusted(Trust::Recorded(at.unwrap_or_default())))
             }
+            HostKeyVerdict::Certified { at } => Ok(trusted(Trust::Certified(at.to_string()))),
+            HostKeyVerdict::Unknown { ref others, .. } if self.accept_new && others.is_empty() => {
+                known.record(&self.host, name, *port, &key).map(|file| trusted(Trust::New(file)))
+            }
+            verdict => Err(verdict.into_error(&self.host, known)),
+        };
+        let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
+        match outcome {
+            Ok(mark) => decided.trusted = Some(mark),
+            Err(error) => decided.refused = error,
         }
+        Ok(decided.refused.is_none() && decided.trusted.is_some())
     }
 }
 
@@ -137,27 +135,142 @@ impl Limit<'_> {
     }
 }
 
-pub(crate) async fn connect(target: &Target, options: &Options) -> Result<Connection, ConnectError> {
+pub(crate) fn connect<'a>(
+    target: &'a Target,
+    options: &'a Options,
+    trail: &'a mut Trail,
+) -> Pin<Box<dyn Future<Output = Result<Connection, ConnectError>> + Send + 'a>> {
+    // Boxed: a host behind jump hosts connects to them first.
+    Box::pin(connect_to(target, options, trail))
+}
+
+async fn connect_to(
+    target: &Target,
+    options: &Options,
+    trail: &mut Trail,
+) -> Result<Connection, ConnectError> {
+    let begun = Instant::now();
+    let hop = options
+        .jumps
+        .connection(&target.jumps, options)
+        .await
+        .map_err(|reason| ConnectError::Jump { host: target.name.clone(), reason: Box::new(reason) })?;
+    if let (Some(_), Some(last)) = (&hop, target.jumps.last()) {
+        let to = format!("{}:{}", target.address, target.port);
+        trail.push(Mark::Through { hop: last.name.clone(), to, took: begun.elapsed() });
+    }
     let limit = Limit { target, at: Instant::now() + target.connect_timeout };
     let known = Arc::new(KnownHosts::load(target, options)?);
+    let mut wait = FIRST_WAIT;
+    loop {
+        match attempt(target, options, &limit, hop.as_ref(), Arc::clone(&known), trail).await {
+            Ok(connection) => return Ok(connection),
+            // sshd drops connections while too many others are logging in (MaxStartups): a matter of moments.
+            Err(ConnectError::HungUp { .. }) if wait <= LAST_WAIT && Instant::now() + wait * 2 < limit.at => {
+                let jitter = wait.mul_f64(f64::from(rand::random::<u8>()) / 256.0);
+                tokio::time::sleep(wait + jitter).await;
+                wait *= 2;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+async fn attempt(
+    target: &Target,
+    options: &Options,
+    limit: &Limit<'_>,
+    hop: Option<&Arc<Connection>>,
+    known: Arc<KnownHosts>,
+    trail: &mut Trail,
+) -> Result<Connection, ConnectError> {
     let lookup = match &target.host_key_alias {
         Some(alias) => Lookup { name: alias.clone(), port: 22 },
         None => Lookup { name: target.address.clone(), port: target.port },
     };
-    let stream = dial(target, &limit).await?;
+    let stream: Box<dyn Duplex> = match (hop, &target.proxy_command) {
+        (Some(hop), _) => Box::new(forward(target, limit, hop).await?),
+        (None, Some(command)) => Box::new(program(target, command)?),
+        (None, None) => Box::new(dial(target, limit, trail).await?),
+    };
+    let heard = FirstWords::default();
+    let stream = Ear { stream, heard: heard.clone() };
     let config = Arc::new(config(&known, &lookup));
-    let refused = Arc::new(Mutex::new(None));
-    let handler = Handler { known, host: target.name.clone(), lookup, refused: Arc::clone(&refused) };
-    let shaken = limit.on("the SSH handshake", client::connect_stream(config, stream, handler)).await?;
-    let mut handle = shaken.map_err(|error| {
-        let reason = refused.lock().ok().and_then(|mut reason| reason.take());
-        reason.unwrap_or_else(|| protocol_error(target, error))
-    })?;
-    limit.on("the login", auth::login(&mut handle, target, options)).await??;
-    Ok(Connection { handle })
+    let decided = Arc::new(Mutex::new(Decided::default()));
+    let handler = Handler {
+        known,
+        host: target.name.clone(),
+        lookup,
+        accept_new: options.accept_new,
+        decided: Arc::clone(&decided),
+    };
+    let shaken = limit.on("the SSH handshake", client::connect_stream(config, stream, handler)).await;
+    let line = heard.line();
+    if !line.is_empty() {
+        trail.push(Mark::Greeted { line: line.clone() });
+    }
+    let decided = std::mem::take(&mut *decided.lock().unwrap_or_else(PoisonError::into_inner));
+    trail.extend(decided.trusted);
+    let mut handle =
+        shaken?.map_err(|error| decided.refused.unwrap_or_else(|| protocol_error(target, error, &line)))?;
+    limit.on("the login", auth::login(&mut handle, target, options, trail)).await??;
+    Ok(Connection { handle, _hop: hop.map(Arc::clone) })
 }
 
-async fn dial(target: &Target, limit: &Limit<'_>) -> Result<Prompt, ConnectError> {
+/// A channel to the host that its jump host opens.
+async fn forward(
+    target: &Target,
+    limit: &Limit<'_>,
+    hop: &Connection,
+) -> Result<ChannelStream<Msg>, ConnectError> {
+    let address = target.address.trim_start_matches('[').trim_end_matches(']');
+    let opening = hop.handle.channel_open_direct_tcpip(address, u32::from(target.port), "127.0.0.1", 0);
+    let opened = limit.on("the connection from the jump host", opening).await?;
+    let last = target.jumps.last().map(|hop| hop.name.clone()).unwrap_or_default();
+    let channel = opened.map_err(|error| {
+        let why = match error {
+            russh::Error::ChannelOpenFailure(ChannelOpenFailure::AdministrativelyProhibited) => {
+                "it forbids forwarding: AllowTcpForwarding or PermitOpen in its sshd_config".to_owned()
+            }
+            russh::Error::ChannelOpenFailure(ChannelOpenFailure::ConnectFailed) => {
+                "it cannot connect there".to_owned()
+            }
+            error => error.to_string(),
+        };
+        ConnectError::Unreachable {
+            host: target.name.clone(),
+            address: target.address.clone(),
+            port: target.port,
+            reason: format!("the jump host {last} says that {why}"),
+        }
+    })?;
+    Ok(channel.into_stream())
+}
+
+/// A program that leads to the host.
+fn program(target: &Target, command: &str) -> Result<Program, ConnectError> {
+    let failed = |reason: String| ConnectError::Unreachable {
+        host: target.name.clone(),
+        address: target.address.clone(),
+        port: target.port,
+        reason: format!("ProxyCommand: {reason}"),
+    };
+    let mut child = tokio::process::Command::new("sh")
+        .args(["-c", command])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| failed(error.to_string()))?;
+    let (input, output) =
+        child.stdin.take().zip(child.stdout.take()).ok_or_else(|| failed("no pipes".to_owned()))?;
+    Ok(Program { input, output, _child: child })
+}
+
+async fn dial(target: &Target, limit: &Limit<'_>, trail: &mut Trail) -> Result<Prompt, ConnectError> {
+    let begun = Instant::now();
     let dns = |reason: String| ConnectError::Dns {
         host: target.name.clone(),
         address: target.address.clone(),
@@ -166,6 +279,10 @@ async fn dial(target: &Target, limit: &Limit<'_>) -> Result<Prompt, ConnectError
     let name = target.address.trim_start_matches('[').trim_end_matches(']');
     let found = limit.on("looking the name up", tokio::net::lookup_host((name, target.port))).await?;
     let addresses: Vec<SocketAddr> = found.map_err(|error| dns(error.to_string()))?.collect();
+    trail.push(Mark::Resolved {
+        name: name.to_owned(),
+        addresses: addresses.iter().map(|address| address.ip().to_string()).collect(),
+    });
     let mut reason = None;
     for (at, address) in addresses.iter().enumerate() {
         // Each further address must still have its share of the time.
@@ -175,6 +292,7 @@ async fn dial(target: &Target, limit: &Limit<'_>) -> Result<Prompt, ConnectError
             Ok(Ok(stream)) => {
                 // Without it the handshake is as right, only slower.
                 stream.set_nodelay(true).ok();
+                trail.push(Mark::Dialled { address: address.to_string(), took: begun.elapsed() });
                 return Ok(Prompt(stream));
             }
             Ok(Err(error)) => reason = Some(error.to_string()),
@@ -208,6 +326,7 @@ fn config(known: &KnownHosts, lookup: &Lookup) -> client::Config {
         preferred: Preferred {
             kex: Cow::Borrowed(KEX),
             key: Cow::Owned(known.preferred_algorithms(&lookup.name, lookup.port)),
+            host_key_certificates: Cow::Owned(known.certificate_algorithms(&lookup.name, lookup.port)),
             cipher: Cow::Borrowed(CIPHERS),
             compression: Cow::Borrowed(&[compression::NONE]),
             ..Preferred::DEFAULT
@@ -216,27 +335,36 @@ fn config(known: &KnownHosts, lookup: &Lookup) -> client::Config {
     }
 }
 
-fn protocol_error(target: &Target, error: russh::Error) -> ConnectError {
+/// What an error of the handshake means. `line` is the first line that came.
+fn protocol_error(target: &Target, error: russh::Error, line: &str) -> ConnectError {
+    let (host, address, port) = (target.name.clone(), target.address.clone(), target.port);
     if let russh::Error::NoCommonAlgo { kind, theirs, .. } = &error {
         return ConnectError::NoCommonAlgorithm {
-            host: target.name.clone(),
-            address: target.address.clone(),
+            host,
+            address,
             kind: format!("{kind:?}"),
             theirs: theirs.clone(),
         };
     }
+    let closed = match &error {
+        russh::Error::Disconnect | russh::Error::HUP => true,
+        russh::Error::IO(error) => matches!(
+            error.kind(),
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+        ),
+        _ => false,
+    };
+    // OpenSSH says in clear why it will not talk: `Exceeded MaxStartups`, `Not allowed at this time`.
+    let sorry = ["Exceeded MaxStartups", "Not allowed at this time"].iter().any(|text| line.contains(text));
+    if sorry || (closed && (line.is_empty() || line.starts_with("SSH-"))) {
+        let said = sorry.then(|| line.to_owned());
+        return ConnectError::HungUp { host, address, port, said };
+    }
     let reason = match error {
-        russh::Error::Disconnect | russh::Error::HUP => {
-            "it closed the connection during the handshake; MaxStartups or a ban list may be at work"
-                .to_owned()
+        russh::Error::Version | russh::Error::Disconnect | russh::Error::HUP => {
+            "it does not begin with an SSH version line".to_owned()
         }
-        russh::Error::Version => "it does not begin with an SSH version line".to_owned(),
         error => error.to_string(),
     };
-    ConnectError::Protocol {
-        host: target.name.clone(),
-        address: target.address.clone(),
-        port: target.port,
-        reason,
-    }
+    ConnectError::Protocol { host, address, port, reason }
 }

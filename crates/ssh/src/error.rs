@@ -93,7 +93,7 @@ pub enum ConnectError {
         notes: Box<[String]>,
     },
     /// No known_hosts file knows the host.
-    #[error("{host}: the host key of {} is not known. It shows {} {}{}. Compare this with the host's own (`ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` on its console), then add this line to {file}:\n{}", .key.lookup, .key.algorithm, .key.fingerprint, others(.known), .key.line)]
+    #[error("{host}: the host key of {} is not known. It shows {} {}{}. Compare this with the host's own (`ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` on its console), then run with --accept-new-host-keys or add this line to {file}:\n{}", .key.lookup, .key.algorithm, .key.fingerprint, others(.known), .key.line)]
     UnknownHostKey {
         /// Host as shown.
         host: String,
@@ -148,6 +148,58 @@ pub enum ConnectError {
         /// What was wrong.
         reason: String,
     },
+    /// The server closed the connection before the handshake was over, more than once.
+    #[error("{host}: {address}:{port} closed the connection during the handshake{}; too many logins at once (MaxStartups), or a ban list (fail2ban, PerSourcePenalties)? `journalctl -u ssh` on the host tells", words(.said.as_deref()))]
+    HungUp {
+        /// Host as shown.
+        host: String,
+        /// Address dialled.
+        address: String,
+        /// Port dialled.
+        port: u16,
+        /// What it said before.
+        said: Option<String>,
+    },
+    /// A jump host on the way cannot be used.
+    #[error("{host}: on the way through a jump host: {reason}")]
+    Jump {
+        /// Host as shown.
+        host: String,
+        /// What is wrong with the jump host, which it names.
+        reason: Box<ConnectError>,
+    },
+    /// A trusted authority signed the host's certificate, but it does not hold.
+    #[error("{host}: the host certificate of {} is signed by the authority at {at}, but {why}. It is for the key {} {}. Sign the host's key again: ssh-keygen -s CA -h -I ID -n {} -V +52w KEY.pub", .key.lookup, .key.algorithm, .key.fingerprint, .key.lookup)]
+    BadHostCertificate {
+        /// Host as shown.
+        host: String,
+        /// The key in the certificate.
+        key: Box<ShownKey>,
+        /// The line of the authority.
+        at: Place,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A host key in the inventory is none.
+    #[error(
+        "{host}: `{line}` is no host key; write it as `TYPE KEY`, as in /etc/ssh/ssh_host_ed25519_key.pub, or `@cert-authority TYPE KEY`"
+    )]
+    PinnedKey {
+        /// Host as shown.
+        host: String,
+        /// What was written.
+        line: String,
+    },
+    /// A new key cannot be recorded.
+    #[error("{host}: its new host key cannot be recorded in {file} ({reason}), so it is not trusted")]
+    NotRecorded {
+        /// Host as shown.
+        host: String,
+        /// The file.
+        file: String,
+        /// What the system said.
+        reason: String,
+    },
     /// No common algorithm.
     #[error("{host}: no common {kind} algorithm with {address}; the server offers only: {}", list(.theirs))]
     NoCommonAlgorithm {
@@ -173,7 +225,15 @@ impl ConnectError {
                 | Self::Timeout { .. }
                 | Self::Protocol { .. }
                 | Self::NoCommonAlgorithm { .. }
-        )
+                | Self::HungUp { .. }
+        ) || matches!(self, Self::Jump { reason, .. } if reason.is_unreachable())
+    }
+
+    /// The host, or a jump host before it, let nobody in.
+    #[must_use]
+    pub fn is_refused_login(&self) -> bool {
+        matches!(self, Self::RefusedLogin { .. })
+            || matches!(self, Self::Jump { reason, .. } if reason.is_refused_login())
     }
 
     /// The host was there, and either side refused the other: login, host key.
@@ -230,7 +290,7 @@ pub enum ShellError {
         said: String,
     },
     /// Something came that this program's loop on the host does not say.
-    #[error("the host's answer makes no sense: {what}; still open: {}", ids(.open))]
+    #[error("the host's answer makes no sense: {what}")]
     Garbage {
         /// What it was.
         what: String,
@@ -238,7 +298,7 @@ pub enum ShellError {
         open: Vec<u32>,
     },
     /// The connection or the shell ended.
-    #[error("the connection to the shell was lost{}; still open: {}", bracketed(.said), ids(.open))]
+    #[error("the connection to the shell was lost{}", bracketed(.said))]
     Closed {
         /// Last words on standard error.
         said: String,
@@ -246,7 +306,7 @@ pub enum ShellError {
         open: Vec<u32>,
     },
     /// A limit passed and the item could not be ended.
-    #[error("{} within {}; still open: {}", late(.item), seconds(.limit), ids(.open))]
+    #[error("{} within {}", late(.item.as_ref()), seconds(.limit))]
     Deadline {
         /// The running item; `None` when the host was silent between items or before the first.
         item: Option<u32>,
@@ -290,6 +350,10 @@ fn list<T: ToString>(items: &[T]) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
+fn words(said: Option<&str>) -> String {
+    said.map(|said| format!(" ({said})")).unwrap_or_default()
+}
+
 fn hint(notes: &[String]) -> String {
     notes.iter().map(|note| format!(" {note}.")).collect()
 }
@@ -307,19 +371,11 @@ fn bracketed(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(" ({text})") }
 }
 
-fn ids(open: &[u32]) -> String {
-    const SHOWN: usize = 8;
-    let mut text = list(open.get(..SHOWN.min(open.len())).unwrap_or_default());
-    if open.len() > SHOWN {
-        text.push_str(&format!(" and {} more", open.len() - SHOWN));
-    }
-    text
-}
-
-fn late(item: &Option<u32>) -> String {
+/// Numbers of items mean nothing to whoever reads this; the caller knows their names.
+fn late(item: Option<&u32>) -> &'static str {
     match item {
-        Some(id) => format!("item {id} did not end"),
-        None => "the host did not answer".to_owned(),
+        Some(_) => "a step did not end",
+        None => "the host did not answer",
     }
 }
 

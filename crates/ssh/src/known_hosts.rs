@@ -7,8 +7,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use camino::{Utf8Path, Utf8PathBuf};
 use hmac::{Hmac, KeyInit, Mac};
-use russh::keys::{Algorithm, EcdsaCurve, HashAlg, PublicKey};
+use russh::keys::ssh_key::certificate::CertType;
+use russh::keys::{Algorithm, Certificate, EcdsaCurve, HashAlg, PublicKey};
 use sha1::Sha1;
+use std::time::SystemTime;
 
 /// Where ssh looks when no file is named; `~` is the home directory.
 const DEFAULT_FILES: [&str; 4] =
@@ -49,6 +51,22 @@ enum Hosts {
 pub enum HostKeyVerdict {
     /// The key is recorded.
     Known,
+    /// An authority that is recorded for the host signed it.
+    Certified {
+        /// The authority's line.
+        at: Place,
+    },
+    /// An authority that is recorded for the host signed it, but the certificate does not hold.
+    BadCertificate {
+        /// Name looked up.
+        lookup: String,
+        /// The key in the certificate.
+        key: PublicKey,
+        /// The authority's line.
+        at: Place,
+        /// What is wrong.
+        why: String,
+    },
     /// The host has no recorded key of this type.
     Unknown {
         /// Name looked up: `host` or `[host]:port`.
@@ -105,7 +123,117 @@ impl KnownHosts {
                 }
             }
         }
+        if !target.host_keys.is_empty() {
+            // What is pinned is all that is trusted; what is revoked stays so.
+            known.entries.retain(|entry| entry.marker == Marker::Revoked);
+            known.first = String::new();
+        }
+        for (at, line) in target.host_keys.iter().enumerate() {
+            let at = Place { file: "converge_host_keys".to_owned(), line: at + 1 };
+            known.entries.push(
+                Entry::pinned(line, at).ok_or_else(|| ConnectError::PinnedKey {
+                    host: target.name.clone(),
+                    line: line.clone(),
+                })?,
+            );
+        }
         Ok(known)
+    }
+
+    /// Records a new key in the first file; its path. Someone else may have recorded another one in the meantime: then it is refused.
+    pub(crate) fn record(
+        &self,
+        host: &str,
+        name: &str,
+        port: u16,
+        key: &PublicKey,
+    ) -> Result<String, Option<ConnectError>> {
+        static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if self.first.is_empty() {
+            // The keys are pinned in the inventory: no other is ever learned.
+            return Err(self.check(name, port, key).into_error(host, self));
+        }
+        let failed = |error: std::io::Error| {
+            Some(ConnectError::NotRecorded {
+                host: host.to_owned(),
+                file: self.first.clone(),
+                reason: error.to_string(),
+            })
+        };
+        let text = match std::fs::read(&self.first) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut now = Self { entries: Vec::new(), first: self.first.clone() };
+        now.add(&self.first, &text);
+        match now.check(name, port, key) {
+            HostKeyVerdict::Known => return Ok(self.first.clone()),
+            HostKeyVerdict::Unknown { .. } => {}
+            other => return Err(other.into_error(host, &now)),
+        }
+        let separator = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        let line = format!(
+            "{separator}{} {}\n",
+            lookup_name(name, port),
+            PublicKey::new(key.key_data().clone(), "").to_openssh().unwrap_or_default().trim()
+        );
+        append(Utf8Path::new(&self.first), &line).map_err(failed)?;
+        Ok(self.first.clone())
+    }
+
+    /// What the files say about a certificate that a host shows. One by an authority that is not recorded for the host counts for nothing,
+    /// and so does one that does not hold: then the key in it is looked at as any other, as by ssh.
+    #[must_use]
+    pub fn check_certificate(
+        &self,
+        host: &str,
+        port: u16,
+        certificate: &Certificate,
+        now: SystemTime,
+    ) -> HostKeyVerdict {
+        let key = PublicKey::new(certificate.public_key().clone(), "");
+        let authority = PublicKey::new(certificate.signature_key().clone(), "");
+        for one in [&authority, &key] {
+            if let revoked @ HostKeyVerdict::Revoked { .. } = self.check(host, port, one) {
+                return revoked;
+            }
+        }
+        let lookup = lookup_name(host, port);
+        let line = self
+            .authorities(host, port)
+            .find(|entry| entry.key.key_data() == authority.key_data())
+            .map(|entry| entry.at.clone());
+        let plain = self.check(host, port, &key);
+        match line {
+            None => plain,
+            Some(at) => match why_not(certificate, &lookup_name(host, 22), now) {
+                None => HostKeyVerdict::Certified { at },
+                Some(_) if plain == HostKeyVerdict::Known => plain,
+                Some(why) => HostKeyVerdict::BadCertificate { lookup, key, at, why },
+            },
+        }
+    }
+
+    /// Algorithms of certificates to ask for: none where no authority is recorded for the host.
+    #[must_use]
+    pub fn certificate_algorithms(&self, host: &str, port: u16) -> Vec<Algorithm> {
+        if self.authorities(host, port).next().is_some() { offered() } else { Vec::new() }
+    }
+
+    fn authorities(&self, host: &str, port: u16) -> impl Iterator<Item = &Entry> {
+        let names = [lookup_name(host, port), lookup_name(host, 22)];
+        self.entries.iter().filter(move |entry| {
+            entry.marker == Marker::CertAuthority && names.iter().any(|name| entry.hosts.matches(name))
+        })
+    }
+
+    /// Where this key is recorded for this host.
+    pub(crate) fn recorded_at(&self, host: &str, port: u16, key: &PublicKey) -> Option<Place> {
+        let names = [lookup_name(host, port), lookup_name(host, 22)];
+        let mut all = names.iter().flat_map(|name| self.plain(name));
+        all.find(|entry| entry.key.key_data() == key.key_data()).map(|entry| entry.at.clone())
     }
 
     /// Adds the lines of a file. Lines that cannot be understood are left out, as by ssh, and noted in the log.
@@ -199,7 +327,10 @@ impl HostKeyVerdict {
             })
         };
         Some(match self {
-            Self::Known => return None,
+            Self::Known | Self::Certified { .. } => return None,
+            Self::BadCertificate { lookup, key, at, why } => {
+                ConnectError::BadHostCertificate { host, key: shown(lookup, &key), at, why }
+            }
             Self::Unknown { lookup, key, others } => ConnectError::UnknownHostKey {
                 host,
                 key: shown(lookup, &key),
@@ -231,6 +362,75 @@ impl Entry {
         let key = PublicKey::from_openssh(&format!("{kind} {key}")).ok()?;
         Some(Self { at, marker, hosts, key })
     }
+}
+
+impl Entry {
+    /// `[@cert-authority] type key [comment]`, good for the host whatever its name is.
+    fn pinned(line: &str, at: Place) -> Option<Self> {
+        let (marker, rest) = match line.trim().strip_prefix("@cert-authority") {
+            Some(rest) => (Marker::CertAuthority, rest),
+            None => (Marker::None, line),
+        };
+        let mut words = rest.split_ascii_whitespace();
+        let (kind, key) = (words.next()?, words.next()?);
+        let key = PublicKey::from_openssh(&format!("{kind} {key}")).ok()?;
+        Some(Self { at, marker, hosts: Hosts::Patterns(vec!["*".to_owned()]), key })
+    }
+}
+
+/// What is wrong with the certificate of a host, whose name without port this is.
+fn why_not(certificate: &Certificate, name: &str, now: SystemTime) -> Option<String> {
+    if certificate.cert_type() != CertType::Host {
+        return Some("it is one for users".to_owned());
+    }
+    if matches!(certificate.signature().algorithm(), Algorithm::Rsa { hash: None } | Algorithm::Dsa) {
+        return Some("it is signed with SHA-1".to_owned());
+    }
+    if certificate.verify_signature().is_err() {
+        return Some("the signature is wrong".to_owned());
+    }
+    if let Some(option) = certificate.critical_options().keys().next() {
+        return Some(format!("it has the critical option {option}, which nobody knows"));
+    }
+    let seconds = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    if seconds < certificate.valid_after() {
+        return Some(format!(
+            "it is valid only in {} (is this machine's clock right?)",
+            ago(certificate.valid_after() - seconds)
+        ));
+    }
+    if seconds >= certificate.valid_before() {
+        return Some(format!("it expired {} ago", ago(seconds - certificate.valid_before())));
+    }
+    let principals = certificate.valid_principals();
+    let hit = |principal: &String| glob(principal.to_ascii_lowercase().as_bytes(), name.as_bytes());
+    if principals.iter().any(hit) {
+        return None;
+    }
+    let named = if principals.is_empty() { "no host at all".to_owned() } else { principals.join(", ") };
+    Some(format!("it names {named}, not {name}"))
+}
+
+/// A span of time in the unit that fits.
+pub(crate) fn ago(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// Appends to a file of one's own, which is made where it is missing.
+fn append(file: &Utf8Path, text: &str) -> std::io::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+    if let Some(folder) = file.parent().filter(|folder| !folder.as_str().is_empty() && !folder.exists()) {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 impl Hosts {
@@ -265,7 +465,7 @@ impl Hosts {
 }
 
 /// `*` and `?` as in ssh: no character is special to them, brackets and dots included. Linear in practice: only the last `*` is retried.
-fn glob(pattern: &[u8], text: &[u8]) -> bool {
+pub(crate) fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
     while let Some(byte) = text.get(t) {

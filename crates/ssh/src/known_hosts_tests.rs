@@ -47,6 +47,7 @@ fn verdict(text: &str, host: &str, port: u16, key: &str) -> String {
         HostKeyVerdict::Unknown { others, .. } => format!("unknown {}", lines(&others)).trim().to_owned(),
         HostKeyVerdict::Changed { recorded, .. } => format!("changed {}", lines(&recorded)),
         HostKeyVerdict::Revoked { at, .. } => format!("revoked {}", at.line),
+        other => format!("{other:?}"),
     }
 }
 

@@ -5,21 +5,30 @@
 
 mod auth;
 mod batch;
+mod config;
 mod connect;
 mod demux;
 mod error;
+mod jump;
+mod keyring;
 mod known_hosts;
 mod pipes;
 mod program;
 mod quote;
 mod session;
 mod shell;
+mod stream;
 mod target;
+mod trail;
 
 pub use batch::{Batch, Because, Event, Item, ItemResult, Outcome, Status, Stderr};
+pub use config::ClientConfig;
 pub use error::{ConnectError, Place, ShellError, ShownKey};
+pub use jump::JumpPool;
+pub use keyring::{KeyRing, is_locked, locked_keys};
 pub use known_hosts::{HostKeyVerdict, KnownHosts};
 pub use quote::quote;
 pub use session::Session;
 pub use shell::{Events, Shell};
 pub use target::{Become, Method, Options, Target, Transport};
+pub use trail::{Mark, Trust};

@@ -6,6 +6,7 @@ use crate::pipes::{self, Reader, Writer};
 use crate::program::Start;
 use crate::shell::{Setup, Shell};
 use crate::target::{Become, Options, Target, Transport};
+use crate::trail::Mark;
 use std::process::Stdio;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -22,6 +23,9 @@ pub struct Session {
 
 struct Inner {
     way: Way,
+    target: Target,
+    /// Further connections, made where sshd gives one connection no second session (`MaxSessions 1`).
+    more: tokio::sync::Mutex<Vec<Connection>>,
     options: Arc<Options>,
     channels: Arc<Semaphore>,
 }
@@ -47,17 +51,30 @@ impl Session {
     /// # Errors
     /// See [`ConnectError`]. `Transport::Local` cannot fail.
     pub async fn connect(target: &Target, options: &Options) -> Result<Self, ConnectError> {
+        Self::explore(target, options).await.1
+    }
+
+    /// As [`Session::connect`], and tells the steps that were taken, those before a failure too.
+    pub async fn explore(target: &Target, options: &Options) -> (Vec<Mark>, Result<Self, ConnectError>) {
+        let mut trail = Vec::new();
         let way = match target.transport {
-            Transport::Local => Way::Local,
-            Transport::Ssh => Way::Ssh(connect::connect(target, options).await?),
+            Transport::Local => Ok(Way::Local),
+            Transport::Ssh => connect::connect(target, options, &mut trail).await.map(Way::Ssh),
         };
-        Ok(Self {
+        let session = way.map(|way| Self::over(way, target, options));
+        (trail, session)
+    }
+
+    fn over(way: Way, target: &Target, options: &Options) -> Self {
+        Self {
             inner: Arc::new(Inner {
                 way,
+                target: target.clone(),
+                more: tokio::sync::Mutex::new(Vec::new()),
                 options: Arc::new(options.clone()),
                 channels: Arc::new(Semaphore::new(MAX_CHANNELS)),
             }),
-        })
+        }
     }
 
     /// Starts a shell. For root and for sudo without a password nothing is waited for but the channel; whether sudo let us in shows
@@ -80,7 +97,10 @@ impl Session {
         }
         let opening = async {
             match &self.inner.way {
-                Way::Ssh(connection) => self.channel(connection, &start).await,
+                Way::Ssh(connection) => match self.channel(connection, &start).await {
+                    Err(error @ ShellError::NoChannel { .. }) => self.another(&start, error).await,
+                    other => other,
+                },
                 Way::Local => spawn(&start),
             }
         };
@@ -95,6 +115,23 @@ impl Session {
             writer,
             options: Arc::clone(options),
         }))
+    }
+
+    /// A session on a connection of its own; the error is the first one's when that does not come about.
+    async fn another(&self, start: &Start, refused: ShellError) -> Result<(Writer, Reader), ShellError> {
+        let mut trail = Vec::new();
+        let connection = match connect::connect(&self.inner.target, &self.inner.options, &mut trail).await {
+            Ok(connection) => connection,
+            Err(error) => {
+                tracing::debug!(%error, "no second connection");
+                return Err(refused);
+            }
+        };
+        let opened = self.channel(&connection, start).await;
+        let mut more = self.inner.more.lock().await;
+        more.retain(|connection| !connection.handle.is_closed());
+        more.push(connection);
+        opened
     }
 
     async fn channel(&self, connection: &Connection, start: &Start) -> Result<(Writer, Reader), ShellError> {

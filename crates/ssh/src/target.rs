@@ -1,5 +1,7 @@
 //! What the caller says about a host and about how to reach it.
 
+use crate::jump::JumpPool;
+use crate::keyring::KeyRing;
 use camino::Utf8PathBuf;
 use secrecy::SecretString;
 use std::time::Duration;
@@ -27,6 +29,8 @@ pub struct Target {
     pub user: Option<String>,
     /// Private key files, tried in this order; empty means `~/.ssh/id_ed25519`, `id_ecdsa`, `id_rsa` where they exist.
     pub key_files: Vec<Utf8PathBuf>,
+    /// OpenSSH certificates for these keys, besides `KEY-cert.pub` beside each.
+    pub certificate_files: Vec<Utf8PathBuf>,
     /// Offer only `key_files`, and of the agent's keys only those that belong to them.
     pub identities_only: bool,
     /// Password for password and keyboard-interactive login.
@@ -35,6 +39,13 @@ pub struct Target {
     pub host_key_alias: Option<String>,
     /// known_hosts files; empty means `~/.ssh/known_hosts`, `~/.ssh/known_hosts2` and `/etc/ssh/ssh_known_hosts`.
     pub known_hosts: Vec<Utf8PathBuf>,
+    /// Host keys that count in place of known_hosts: `TYPE KEY`, or `@cert-authority TYPE KEY` for the key of an authority. Keys that
+    /// known_hosts marks `@revoked` stay refused.
+    pub host_keys: Vec<String>,
+    /// Hosts through which this one is reached, the first one dialled from here. Their own `jumps` do not count.
+    pub jumps: Vec<Target>,
+    /// A command of this machine's shell whose standard streams lead to the host.
+    pub proxy_command: Option<String>,
     /// Limit for dialling, handshake and login together.
     pub connect_timeout: Duration,
     /// SSH, or this machine.
@@ -56,6 +67,10 @@ impl Target {
             password: None,
             host_key_alias: None,
             known_hosts: Vec::new(),
+            certificate_files: Vec::new(),
+            host_keys: Vec::new(),
+            jumps: Vec::new(),
+            proxy_command: None,
             connect_timeout: Duration::from_secs(10),
             transport: Transport::Ssh,
         }
@@ -130,6 +145,12 @@ pub struct Options {
     pub agent: Option<Utf8PathBuf>,
     /// Home directory in which `.ssh` is looked for; by default `$HOME`.
     pub home: Option<Utf8PathBuf>,
+    /// Record the key of a host that no known_hosts file knows, and trust it. A changed key is refused all the same.
+    pub accept_new: bool,
+    /// Keys that were unlocked with their passphrase.
+    pub keys: KeyRing,
+    /// Connections to jump hosts.
+    pub jumps: JumpPool,
     /// The shell started on the host, as words. Default `sh`.
     pub shell: Vec<String>,
     /// Time a shell has for its first sign of life, sudo included.
@@ -151,6 +172,9 @@ impl Default for Options {
         Self {
             agent: std::env::var("SSH_AUTH_SOCK").ok().filter(|path| !path.is_empty()).map(Utf8PathBuf::from),
             home: std::env::var("HOME").ok().map(Utf8PathBuf::from),
+            accept_new: false,
+            keys: KeyRing::default(),
+            jumps: JumpPool::default(),
             shell: vec!["sh".to_owned()],
             start_timeout: Duration::from_secs(30),
             item_timeout: Duration::from_secs(3600),

@@ -18,8 +18,8 @@ pub fn world() -> MutexGuard<'static, World> {
     for host in world.hosts() {
         exec(
             host,
-            "rm -rf /etc/ways /var/lib/converge /etc/ssh/sshd_config.d/ways.conf /etc/doas.conf; mkdir /etc/ways; \
-             passwd -dl root >/dev/null; systemctl reset-failed ssh; systemctl restart ssh",
+            "rm -rf /etc/ways /var/lib/converge /etc/doas.conf; mkdir /etc/ways; passwd -dl root >/dev/null; \
+             systemctl reset-failed ssh; c=/etc/ssh/sshd_config.d/ways.conf; ! test -e $c || { rm $c; systemctl restart ssh; }",
         );
         host.wait_until_ready().unwrap();
     }

@@ -3,6 +3,7 @@
 pub mod apply;
 pub mod completions;
 pub mod docs;
+pub mod doctor;
 pub mod drift;
 pub mod explain;
 pub mod facts;

@@ -25,6 +25,8 @@ pub fn run(args: Test, console: &Console) -> Result<u8, Failure> {
         forks: 1,
         ask_become_pass: args.ask_become_pass,
         become_password_file: args.become_password_file.clone(),
+        key_passphrase_file: None,
+        accept_new_host_keys: false,
     };
     let options = RunOptions {
         jobs: jobs(&args, &cases),

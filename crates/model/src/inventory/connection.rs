@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value};
 use secrecy::SecretString;
 
-use super::ssh_args::SshOptions;
+use super::ssh_args::{Hop, SshOptions};
 
 /// What carries the commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,12 @@ pub struct Connection {
     pub user: Option<String>,
     /// `ansible_ssh_private_key_file` and `-i`, in the order in which they are tried.
     pub key_files: Vec<String>,
+    /// `CertificateFile`
+    pub certificate_files: Vec<String>,
+    /// `ProxyJump`, the first hop first; `None` leaves it to the configuration of ssh, `Some` of nothing is `none`.
+    pub jumps: Option<Vec<Hop>>,
+    /// `converge_host_keys`: keys that count in place of known_hosts.
+    pub host_keys: Vec<String>,
     /// Only `key_files`, no other key of the agent.
     pub identities_only: bool,
     /// `ansible_password`.
@@ -173,6 +179,28 @@ where
 }
 
 impl Connection {
+    /// A host of which the inventory says nothing, reached by SSH at this address.
+    #[must_use]
+    pub fn plain(address: &str) -> Self {
+        Self {
+            transport: Transport::Ssh,
+            address: address.to_owned(),
+            port: None,
+            user: None,
+            key_files: Vec::new(),
+            certificate_files: Vec::new(),
+            jumps: None,
+            host_keys: Vec::new(),
+            identities_only: false,
+            password: None,
+            become_user: None,
+            host_key_checking: None,
+            known_hosts: None,
+            host_key_alias: None,
+            timeout: None,
+        }
+    }
+
     /// Reads how the host `name` is reached. `lookup` gives the winning value of a variable as it is written, `resolve`
     /// renders its templates. The second value holds warnings.
     ///
@@ -230,7 +258,12 @@ impl Connection {
         let mut key_files = first.identity_files;
         key_files.extend(key);
         key_files.extend(last.identity_files);
+        let mut certificate_files = first.certificate_files;
+        certificate_files.extend(last.certificate_files);
         let connection = Self {
+            certificate_files,
+            jumps: first.jumps.or(last.jumps),
+            host_keys: host_keys(&reader),
             transport,
             address,
             port: first.port.or(port.filter(|port| *port != 0)).or(last.port),
@@ -267,6 +300,38 @@ where
         ),
     }
     Transport::Ssh
+}
+
+/// `converge_host_keys`: one key or a list, each `TYPE KEY` or `@cert-authority TYPE KEY`.
+fn host_keys<L, R>(reader: &Reader<L, R>) -> Vec<String>
+where
+    L: Fn(&str) -> Option<Node>,
+    R: Fn(&Node) -> Result<Node, Diagnostics>,
+{
+    let Some((name, node)) = reader.get(&["converge_host_keys"]) else { return Vec::new() };
+    let nodes: Vec<&Node> = match &node.value {
+        Value::List(items) => items.iter().collect(),
+        _ => vec![&node],
+    };
+    let sound = |text: &str| {
+        let rest = text.trim().strip_prefix("@cert-authority").unwrap_or(text);
+        let mut words = rest.split_ascii_whitespace();
+        let kinds = ["ssh-ed25519", "ssh-rsa", "ecdsa-sha2-", "sk-"];
+        let kind = words.next().is_some_and(|kind| kinds.iter().any(|known| kind.starts_with(known)));
+        kind && words.next().is_some_and(|key| key.starts_with("AAAA"))
+    };
+    let mut keys = Vec::new();
+    for one in nodes {
+        match one.as_str().filter(|text| sound(text)) {
+            Some(text) => keys.push(text.trim().to_owned()),
+            None => reader.say(
+                Diagnostic::error("wrong-type", format!("`{name}` must hold host keys"))
+                    .at(&one.span)
+                    .help("write `ssh-ed25519 AAAA…` as in /etc/ssh/ssh_host_ed25519_key.pub, or `@cert-authority ssh-ed25519 AAAA…`"),
+            ),
+        }
+    }
+    keys
 }
 
 fn become_of<L, R>(reader: &Reader<L, R>) -> Option<Become>
@@ -416,13 +481,26 @@ mod tests {
         );
         assert_eq!(codes("ansible_ssh_common_args: -o Cipher=x"), [("ssh-option", 1)]);
         assert!(resolve("ansible_ssh_common_args: -o Cipher=x").is_ok());
-        assert!(resolve("ansible_ssh_common_args: -o ProxyJump=bastion").is_err());
+        assert!(resolve("ansible_ssh_common_args: -o ProxyCommand='nc %h %p'").is_err());
+        assert_eq!(codes("converge_host_keys: [ssh-ed25519 AAAAC3, nonsense]"), [("wrong-type", 1)]);
         assert!(resolve("ansible_ssh_common_args: '-o Port=x'").is_err());
         assert!(resolve("ansible_ssh_common_args: \"-o 'Port=1\"").is_err());
         let same = resolve(
             "ansible_ssh_common_args: -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=15",
         );
         assert!(same.unwrap().1.is_empty());
+    }
+
+    #[test]
+    fn jump_hosts_and_pinned_keys() {
+        let (connection, _) = resolve(
+            "ansible_ssh_common_args: -o ProxyJump=me@b1:2222,b2 -o CertificateFile=~/c\nconverge_host_keys: '@cert-authority ssh-ed25519 AAAAC3'",
+        )
+        .unwrap();
+        let hops = connection.jumps.unwrap();
+        assert_eq!((hops.len(), hops[0].host.as_str(), hops[0].port), (2, "b1", Some(2222)));
+        assert_eq!(connection.certificate_files, ["~/c"]);
+        assert_eq!(connection.host_keys, ["@cert-authority ssh-ed25519 AAAAC3"]);
     }
 
     #[test]

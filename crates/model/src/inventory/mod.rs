@@ -35,6 +35,7 @@ pub use graph::{Assignment, Group, Host, LOCALHOST};
 pub use output::OutputOptions;
 pub use pattern::{Selection, split_pattern};
 pub use source::InventorySource;
+pub use ssh_args::Hop;
 
 /// Where a value of a variable stands among the layers.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,6 +16,79 @@ pub(super) struct SshOptions {
     pub(super) host_key_alias: Option<String>,
     pub(super) host_key_checking: Option<HostKeyChecking>,
     pub(super) timeout: Option<u64>,
+    /// `ProxyJump`; `Some` of nothing is `none`.
+    pub(super) jumps: Option<Vec<Hop>>,
+    pub(super) certificate_files: Vec<String>,
+}
+
+/// A host on the way to another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hop {
+    /// Name or address as it is written: of an inventory host, of ssh's configuration, of the name service.
+    pub host: String,
+    /// Its user, where it is written.
+    pub user: Option<String>,
+    /// Its port, where it is written.
+    pub port: Option<u16>,
+}
+
+impl Hop {
+    /// The hosts of a `ProxyJump`: `[user@]host[:port]`, `[user@][address]:port` or `ssh://…`, with commas. `None` when one is malformed.
+    #[must_use]
+    pub fn parse_list(text: &str) -> Option<Vec<Self>> {
+        if text.eq_ignore_ascii_case("none") {
+            return Some(Vec::new());
+        }
+        text.split(',').map(|one| Self::parse(one.trim())).collect()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.strip_prefix("ssh://").unwrap_or(text).trim_end_matches('/');
+        let (user, rest) = match text.rsplit_once('@') {
+            Some((user, rest)) => (Some(user.to_owned()).filter(|user| !user.is_empty()), rest),
+            None => (None, text),
+        };
+        let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, "")) => (host, None),
+            Some((host, after)) => (host, Some(after.strip_prefix(':')?)),
+            // More than one colon is an address of IPv6 without a port.
+            None if rest.matches(':').count() == 1 => {
+                rest.split_once(':').map(|(host, port)| (host, Some(port)))?
+            }
+            None => (rest, None),
+        };
+        let port = match port {
+            Some(port) => Some(port.parse().ok().filter(|port| *port != 0)?),
+            None => None,
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-:%".contains(c) || !c.is_ascii();
+        let sound = !host.is_empty() && !host.starts_with('-') && host.chars().all(plain);
+        sound.then(|| Self { host: host.to_owned(), user, port })
+    }
+
+    /// The jump host that a command of the usual form leads through: `ssh -W %h:%p [-q] [-p PORT] [-l USER] [USER@]HOST`.
+    fn of_command(command: &str) -> Option<Self> {
+        let words = shlex::split(command, false).ok()?;
+        let mut words = words.iter().map(|word| word.text.as_str());
+        let program = words.next()?;
+        if program.rsplit('/').next() != Some("ssh") {
+            return None;
+        }
+        let (mut hop, mut forwards, mut user, mut port) = (None, false, None, None);
+        while let Some(word) = words.next() {
+            match word {
+                "-W" => forwards = matches!(words.next()?, "%h:%p" | "[%h]:%p"),
+                "-W%h:%p" => forwards = true,
+                "-p" => port = Some(words.next()?.parse().ok()?),
+                "-l" => user = Some(words.next()?.to_owned()),
+                "-q" | "-T" | "-a" | "-x" => {}
+                other if other.starts_with('-') || hop.is_some() => return None,
+                other => hop = Some(Self::parse(other)?),
+            }
+        }
+        let hop = hop.filter(|_| forwards)?;
+        Some(Self { user: user.or(hop.user), port: port.or(hop.port), host: hop.host })
+    }
 }
 
 /// Options that need nothing here: how connections are shared, kept alive, compressed, logged.
@@ -36,12 +109,14 @@ const WITHOUT_EFFECT: [&str; 14] = [
     "tcpkeepalive",
 ];
 
-const UNDERSTOOD: [&str; 8] = [
+const UNDERSTOOD: [&str; 10] = [
+    "CertificateFile",
     "ConnectTimeout",
     "HostKeyAlias",
     "IdentitiesOnly",
     "IdentityFile",
     "Port",
+    "ProxyJump",
     "StrictHostKeyChecking",
     "User",
     "UserKnownHostsFile",
@@ -154,13 +229,22 @@ impl SshOptions {
                 Ok(seconds) => _ = self.timeout.get_or_insert(seconds),
                 Err(_) => bad(found, "whole seconds"),
             },
-            // Without its jump host a connection would go somewhere else.
-            "proxyjump" | "proxycommand" if !value.eq_ignore_ascii_case("none") => found.push(
-                Diagnostic::error("ssh-option", format!("{key} in `{name}` is not there yet"))
-                    .label(at, format!("asks for `{value}`"))
-                    .help("run converge on a machine that reaches the host directly"),
-            ),
-            "proxyjump" | "proxycommand" => {}
+            "proxyjump" => match Hop::parse_list(value) {
+                Some(hops) => _ = self.jumps.get_or_insert(hops),
+                None => bad(found, "[user@]host[:port], more of them with commas, or none"),
+            },
+            "proxycommand" if value.eq_ignore_ascii_case("none") => _ = self.jumps.get_or_insert(Vec::new()),
+            // An inventory starts no programs on this machine. Without its jump host a connection would go somewhere else.
+            "proxycommand" => match Hop::of_command(value) {
+                Some(hop) => _ = self.jumps.get_or_insert(vec![hop]),
+                None => found.push(
+                    Diagnostic::error("ssh-option", format!("the ProxyCommand in `{name}` is not supported"))
+                        .label(at, format!("asks for `{value}`"))
+                        .help("write ProxyJump=host; only `ssh -W %h:%p host` is understood here, other commands work from ~/.ssh/config"),
+                ),
+            },
+            "certificatefile" if !value.is_empty() => self.certificate_files.push(value.to_owned()),
+            "certificatefile" => bad(found, "a path"),
             other if WITHOUT_EFFECT.contains(&other) => {}
             _ => {
                 let guess = did_you_mean(key, UNDERSTOOD).map(|known| format!("did you mean {known}?"));
@@ -173,6 +257,52 @@ impl SshOptions {
                     .help(guess.unwrap_or_else(|| format!("supported are {}", UNDERSTOOD.join(", ")))),
                 );
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jump_hosts_in_all_their_forms() {
+        let shown = |text: &str| {
+            Hop::parse_list(text).map(|hops| {
+                let one = |hop: &Hop| {
+                    format!("{}@{}:{}", hop.user.as_deref().unwrap_or(""), hop.host, hop.port.unwrap_or(0))
+                };
+                hops.iter().map(one).collect::<Vec<_>>().join(" ")
+            })
+        };
+        for (text, hops) in [
+            ("b", Some("@b:0")),
+            ("me@b1:2222, b2", Some("me@b1:2222 @b2:0")),
+            ("ssh://me@b:22/", Some("me@b:22")),
+            ("[2001:db8::1]:2222", Some("@2001:db8::1:2222")),
+            ("2001:db8::1", Some("@2001:db8::1:0")),
+            ("none", Some("")),
+            ("b:0", None),
+            ("b:x", None),
+            ("b,,c", None),
+            ("-oProxyCommand=x", None),
+            ("b;rm", None),
+            ("", None),
+        ] {
+            assert_eq!(shown(text).as_deref(), hops, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_usual_proxy_command_is_a_jump_host() {
+        let hop = |text: &str| Hop::of_command(text);
+        let b = Hop { host: "b".to_owned(), user: Some("me".to_owned()), port: Some(2222) };
+        assert_eq!(hop("ssh -W %h:%p -q me@b -p 2222"), Some(b.clone()));
+        assert_eq!(hop("/usr/bin/ssh -q -l me -p 2222 -W [%h]:%p b"), Some(b));
+        for other in
+            ["nc %h %p", "ssh b nc %h %p", "ssh -W %h:22 b", "ssh -o X=y -W %h:%p b", "ssh b", "ssh -W %h:%p"]
+        {
+            assert_eq!(hop(other), None, "{other}");
         }
     }
 }

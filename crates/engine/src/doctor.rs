@@ -1,0 +1,437 @@
+//! `converge doctor`: why a host cannot be reached, logged into or worked on. Step by step, changing nothing on the host.
+
+use crate::Event;
+use crate::engine::{Engine, side_by_side};
+use crate::ways::bare;
+use converge_planner::Summary;
+use converge_ssh::{Batch, Become, ConnectError, Item, Mark, Session, ShellError, Target, Trust};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+const SCRIPT: &str = include_str!("doctor.sh");
+/// What `converge` needs of the file system of `/var/lib/converge`, in per cent.
+const ROOM: u64 = 10;
+/// A clock that is further off spoils certificates and package lists, in seconds.
+const SKEW: u64 = 30;
+
+/// How a step went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    /// As it must be.
+    Well,
+    /// It works; something is odd.
+    Odd,
+    /// It does not work.
+    Ill,
+}
+
+/// What was found at one step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The step: `name`, `tcp`, `ssh`, `host key`, `login`, `shell`, `become` …
+    pub step: &'static str,
+    /// How it went.
+    pub health: Health,
+    /// What was found.
+    pub found: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+/// What was found at one host, in the order of the way in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HostDoctor {
+    /// The inventory's name.
+    pub host: String,
+    /// Its address; hosts are compared without it.
+    pub address: String,
+    /// The steps, up to the first that does not work.
+    pub findings: Vec<Finding>,
+    /// True when nobody could be asked: not reached, or not let in (exit code 3).
+    pub unreachable: bool,
+}
+
+impl HostDoctor {
+    /// The worst of its findings.
+    pub fn health(&self) -> Health {
+        let is = |health| self.findings.iter().any(|finding| finding.health == health);
+        match (is(Health::Ill), is(Health::Odd)) {
+            (true, _) => Health::Ill,
+            (false, true) => Health::Odd,
+            (false, false) => Health::Well,
+        }
+    }
+
+    fn say(&mut self, step: &'static str, health: Health, found: impl Into<String>, help: Option<&str>) {
+        let found = found.into();
+        self.findings.push(Finding { step, health, found, help: help.map(str::to_owned) });
+    }
+}
+
+impl Engine {
+    /// Looks at the way into every host of this run, and at what a run needs there. Changes nothing on the hosts.
+    pub async fn doctor(&self) -> Vec<HostDoctor> {
+        let hosts = self.hosts();
+        side_by_side(hosts.iter().map(|host| self.examine(host)).collect()).await
+    }
+
+    async fn examine(&self, host: &str) -> HostDoctor {
+        let _permit = self.forks.acquire().await;
+        let mut chart = HostDoctor {
+            host: host.to_owned(),
+            address: String::new(),
+            findings: Vec::new(),
+            unreachable: false,
+        };
+        match self.way(host).await {
+            Err(why) => {
+                chart.say("inventory", Health::Ill, why, None);
+            }
+            Ok((target, become_)) => {
+                chart.address.clone_from(&target.address);
+                let (trail, session) = self.enter(host, &target).await;
+                tell_trail(&mut chart, &trail);
+                match session {
+                    Ok(session) => inside(&mut chart, &session, &become_).await,
+                    Err(error) => {
+                        chart.unreachable = error.is_unreachable() || error.is_refused_login();
+                        tell_refusal(&mut chart, &target, &trail, &error);
+                    }
+                }
+            }
+        }
+        self.events().send(Event::Planned { host: host.to_owned(), summary: Summary::default() });
+        chart
+    }
+}
+
+fn tell_trail(chart: &mut HostDoctor, trail: &[Mark]) {
+    let ms = |took: &Duration| format!("{} ms", took.as_millis());
+    for mark in trail {
+        match mark {
+            Mark::Resolved { name, addresses } => {
+                let found = if addresses.len() == 1 && addresses.first() == Some(name) {
+                    format!("{name} is an address")
+                } else {
+                    format!("{name} is {}", addresses.join(", "))
+                };
+                chart.say("name", Health::Well, found, None);
+            }
+            Mark::Through { hop, to, took } => {
+                chart.say("jump host", Health::Well, format!("{hop} leads to {to} ({})", ms(took)), None);
+            }
+            Mark::Dialled { address, took } => {
+                chart.say("tcp", Health::Well, format!("{address} answers ({})", ms(took)), None);
+            }
+            Mark::Greeted { line } => chart.say("ssh", Health::Well, line.as_str(), None),
+            Mark::HostKey { algorithm, fingerprint, trust } => {
+                let why = match trust {
+                    Trust::Recorded(at) => format!("recorded at {at}"),
+                    Trust::Certified(at) => format!("signed by the authority at {at}"),
+                    Trust::New(file) => format!("new, now recorded in {file}"),
+                };
+                chart.say("host key", Health::Well, format!("{algorithm} {fingerprint}, {why}"), None);
+            }
+            Mark::LoggedIn { user } => {
+                let with = trail.iter().find_map(|mark| match mark {
+                    Mark::Tried { what, taken: true } => Some(what.as_str()),
+                    _ => None,
+                });
+                let found = format!("{user}, with {}", with.unwrap_or("nothing at all"));
+                chart.say("login", Health::Well, found, None);
+                let refused =
+                    trail.iter().filter(|mark| matches!(mark, Mark::Tried { taken: false, .. })).count();
+                if refused >= 3 {
+                    chart.say(
+                        "login",
+                        Health::Odd,
+                        format!(
+                            "{refused} keys were refused before that; sshd gives up after MaxAuthTries (6)"
+                        ),
+                        Some("name the key with ansible_ssh_private_key_file"),
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The step at which the way in ended, why, and what to do.
+fn tell_refusal(chart: &mut HostDoctor, target: &Target, trail: &[Mark], error: &ConnectError) {
+    let found = bare(&target.name, &error.to_string());
+    let connected = trail.iter().any(|mark| matches!(mark, Mark::Dialled { .. } | Mark::Through { .. }));
+    let (step, help): (&'static str, Option<String>) = match error {
+        ConnectError::Dns { address, .. } => {
+            ("name", Some(format!("`getent hosts {address}` asks the same question")))
+        }
+        ConnectError::Unreachable { address, port, .. } if target.jumps.is_empty() => (
+            "tcp",
+            Some(format!(
+                "`nc -vz {address} {port}` asks the same question; on the host: `systemctl status ssh`, `ss -ltn`"
+            )),
+        ),
+        ConnectError::Unreachable { .. } => {
+            ("tcp", Some("look from the jump host: can it reach this address and port?".to_owned()))
+        }
+        ConnectError::Timeout { .. } if !connected => (
+            "tcp",
+            Some("is the host on, is the address right, does a firewall drop the packets?".to_owned()),
+        ),
+        ConnectError::Timeout { during, .. } if during.contains("login") => {
+            ("login", Some("on the host: `journalctl -u ssh` (a slow PAM module, UseDNS?)".to_owned()))
+        }
+        ConnectError::Timeout { .. } | ConnectError::HungUp { .. } => {
+            ("ssh", Some("on the host's console: `systemctl status ssh`, `journalctl -u ssh`".to_owned()))
+        }
+        ConnectError::Protocol { .. } => ("ssh", Some("is ansible_port the port of sshd?".to_owned())),
+        ConnectError::NoCommonAlgorithm { .. } => {
+            ("ssh", Some("converge offers what a current OpenSSH does: update the host's sshd".to_owned()))
+        }
+        ConnectError::RefusedLogin { user, .. } => (
+            "login",
+            Some(format!(
+                "is one of these keys in ~{user}/.ssh/authorized_keys there, and may {user} log in (AllowUsers, PermitRootLogin)? \
+                 `journalctl -u ssh` on the host says why it refused"
+            )),
+        ),
+        ConnectError::Jump { .. } => ("jump host", None),
+        _ => ("host key", None),
+    };
+    if step == "login" {
+        for mark in trail {
+            if let Mark::Tried { what, taken: false } = mark {
+                chart.say("login", Health::Odd, format!("refused: {what}"), None);
+            }
+        }
+    }
+    chart.say(step, Health::Ill, found, help.as_deref());
+}
+
+/// What the host says about itself, as the login user and as the one who works.
+async fn inside(chart: &mut HostDoctor, session: &Session, become_: &Become) {
+    match ask(session, &Become::None, "login").await {
+        Err(error) => {
+            chart.say("shell", Health::Ill, error.to_string(), Some("does `ssh HOST true` work? A login shell that prints, asks or ends at once (nologin, a menu, ForceCommand) is in the way"));
+            return;
+        }
+        Ok(answer) => {
+            tell_tools(chart, &answer);
+            let root = answer.get("uid").is_some_and(|uid| uid == "0");
+            if matches!(become_, Become::None) && !root {
+                let user = answer.get("user").map_or("?", String::as_str);
+                chart.say(
+                    "become",
+                    Health::Ill,
+                    format!("works as {user}, who may not change the machine"),
+                    Some("set ansible_become: true, or log in as root"),
+                );
+            }
+        }
+    }
+    let answer = match ask(session, become_, "work").await {
+        Ok(answer) => answer,
+        Err(error) => {
+            let help = match &error {
+                ShellError::PasswordNeeded { .. } => {
+                    Some("-K, --become-password-file or ansible_become_password")
+                }
+                ShellError::WrongPassword { .. } => None,
+                ShellError::BecomeFailed { .. } => Some(
+                    "on the host: may the login user do this (`sudo -l -U USER`, /etc/doas.conf, group `wheel` of pam_wheel)? Is the program installed?",
+                ),
+                ShellError::NoChannel { .. } => Some("MaxSessions in the host's sshd_config"),
+                _ => Some("on the host: `journalctl -u ssh`"),
+            };
+            chart.say("become", Health::Ill, error.to_string(), help);
+            return;
+        }
+    };
+    if let Become::User { method, .. } = become_ {
+        let user = answer.get("user").map_or("?", String::as_str);
+        chart.say("become", Health::Well, format!("{user}, through {method}"), None);
+        if answer.get("uid").is_some_and(|uid| uid != "0") {
+            chart.say(
+                "become",
+                Health::Ill,
+                format!("{user} may not change the machine"),
+                Some("become root, and write `become_user` at the commands that another user is to run"),
+            );
+        }
+    }
+    tell_state(chart, &answer);
+}
+
+type Answer = BTreeMap<String, String>;
+
+async fn ask(session: &Session, become_: &Become, what: &str) -> Result<Answer, ShellError> {
+    let shell = session.shell(become_).await?;
+    let item =
+        Item { timeout: Some(Duration::from_secs(60)), ..Item::new(1, format!("CV_WHAT={what}\n{SCRIPT}")) };
+    let before = SystemTime::now();
+    let (results, error) = shell.run_to_end(&Batch::of(vec![item])).await?;
+    let after = SystemTime::now();
+    shell.close().await;
+    if let Some(error) = error {
+        return Err(error);
+    }
+    let said = results
+        .first()
+        .map(|result| String::from_utf8_lossy(&result.output).into_owned())
+        .unwrap_or_default();
+    let mut answer: Answer = said
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .map(|(key, value)| (key.to_owned(), value.trim().chars().filter(|c| !c.is_control()).collect()))
+        .collect();
+    if !answer.contains_key("end") {
+        return Err(ShellError::NotStarted {
+            said: format!("the questions were not answered: {}", said.trim()),
+        });
+    }
+    let seconds = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |t| t.as_secs());
+    if let Some(now) = answer.get("now").and_then(|now| now.parse::<u64>().ok()) {
+        // Behind the first moment or ahead of the last one: what lies between them is the way there and back.
+        let off = seconds(before).saturating_sub(now + 1).max(now.saturating_sub(seconds(after) + 1));
+        let direction = if now > seconds(after) { "ahead" } else { "behind" };
+        answer.insert("skew".to_owned(), format!("{off} {direction}"));
+    }
+    Ok(answer)
+}
+
+fn tell_tools(chart: &mut HostDoctor, answer: &Answer) {
+    let shell = answer.get("shell").filter(|shell| !shell.is_empty()).map_or("sh", String::as_str);
+    match answer.get("missing").map(|missing| missing.trim()).filter(|missing| !missing.is_empty()) {
+        None => chart.say("shell", Health::Well, format!("{shell}, with all tools that converge runs"), None),
+        Some(missing) => chart.say(
+            "shell",
+            Health::Ill,
+            format!("{shell}, without {}", missing.replace(' ', ", ")),
+            Some("install them (coreutils, findutils, grep, sed, mawk, util-linux)"),
+        ),
+    }
+}
+
+fn tell_state(chart: &mut HostDoctor, answer: &Answer) {
+    let get = |key: &str| answer.get(key).map(String::as_str).filter(|value| !value.is_empty());
+    let is_root = get("uid") == Some("0");
+    if get("readonly").is_some() {
+        chart.say(
+            "records",
+            Health::Ill,
+            "the file system of /var/lib/converge is mounted read-only",
+            Some("`dmesg` tells why a kernel does that: a broken disk as a rule"),
+        );
+    } else if get("foreign").is_some() && is_root {
+        chart.say(
+            "records",
+            Health::Ill,
+            "/var/lib/converge belongs to someone else",
+            Some("see what it is and move it away"),
+        );
+    } else if get("writable") == Some("yes") {
+        chart.say("records", Health::Well, "/var/lib/converge can be written", None);
+    } else if is_root {
+        chart.say(
+            "records",
+            Health::Ill,
+            "/var/lib/converge cannot be written",
+            Some("`ls -ld /var/lib/converge`, `lsattr -d /var/lib`"),
+        );
+    }
+    if let Some(version) = get("version").filter(|version| *version != "1") {
+        chart.say(
+            "records",
+            Health::Ill,
+            format!("the records have format {version}, this converge writes format 1"),
+            Some("use the converge that wrote them"),
+        );
+    }
+    match get("locked") {
+        Some(holder) => chart.say(
+            "lock",
+            Health::Odd,
+            format!("held by a run: {holder}"),
+            Some("wait for it, or look whose it is: `converge snapshots`"),
+        ),
+        None if is_root => chart.say("lock", Health::Well, "free", None),
+        None => {}
+    }
+    for (key, unit) in [("disk", "room"), ("inodes", "files")] {
+        let numbers: Vec<u64> =
+            get(key).unwrap_or_default().split(' ').map_while(|word| word.parse().ok()).collect();
+        let [free, all, ..] = numbers.as_slice() else { continue };
+        let percent = free.saturating_mul(100).checked_div(*all).unwrap_or(100);
+        let found = if key == "disk" {
+            format!("{} MiB free, {percent} %", free / 1024)
+        } else {
+            format!("{percent} % of the {unit} that it can hold are free")
+        };
+        if percent < ROOM {
+            chart.say("disk", Health::Ill, found, Some("a change is refused where saving the old state would leave less than 10 % free: `du -xsh /var/*`"));
+        } else if key == "disk" {
+            chart.say("disk", Health::Well, found, None);
+        }
+    }
+    if let Some((off, direction)) = get("skew").and_then(|skew| skew.split_once(' ')) {
+        if off.parse::<u64>().unwrap_or(0) > SKEW {
+            chart.say(
+                "clock",
+                Health::Odd,
+                format!("{off} s {direction} of this machine"),
+                Some("`timedatectl` on both: certificates and package lists need the right time"),
+            );
+        } else {
+            chart.say("clock", Health::Well, "as here", None);
+        }
+    }
+    match get("init") {
+        Some("systemd") | None => {}
+        Some(other) => chart.say(
+            "init",
+            Health::Odd,
+            format!("{other}, not systemd"),
+            Some("items `unit` and `service` need systemd"),
+        ),
+    }
+    tell_packages(chart, answer);
+}
+
+fn tell_packages(chart: &mut HostDoctor, answer: &Answer) {
+    let Some(audit) = answer.get("audit") else { return };
+    let mut well = true;
+    if !audit.is_empty() {
+        well = false;
+        chart.say(
+            "apt",
+            Health::Ill,
+            format!("dpkg was interrupted: {audit}"),
+            Some("on the host: `dpkg --configure -a`"),
+        );
+    }
+    if let Some(holder) = answer.get("aptlock") {
+        well = false;
+        let (lock, who) = holder.split_once(' ').unwrap_or((holder, "?"));
+        let (pid, name) = who.split_once(' ').unwrap_or((who, "?"));
+        chart.say(
+            "apt",
+            Health::Odd,
+            format!("{lock} is held by {name} (process {pid})"),
+            Some("a package item waits for it up to its deadline"),
+        );
+    }
+    if answer.get("lists").is_some_and(|lists| lists == "0") {
+        well = false;
+        chart.say(
+            "apt",
+            Health::Odd,
+            "there are no package lists",
+            Some("`apt-get update`; until then versions of packages are deferred"),
+        );
+    }
+    if well {
+        chart.say("apt", Health::Well, "ready", None);
+    }
+}
