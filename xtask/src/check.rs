@@ -106,6 +106,17 @@ pub fn run() -> Result<()> {
     report.command(&cargo(&["fmt", "--all", "--check"]));
     report.command(&cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]));
     report.step("cargo test --workspace --locked", || tests(venv.as_deref(), on_ci));
+    // The binary of the tests of the whole is built by now.
+    report.command(&cargo(&[
+        "run",
+        "--quiet",
+        "--locked",
+        "--package",
+        "converge-cli",
+        "--",
+        "test",
+        "--all",
+    ]));
     let mut documents = cargo(&["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"]);
     documents.env("RUSTDOCFLAGS", "-D warnings");
     report.command(&documents);

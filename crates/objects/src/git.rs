@@ -1,6 +1,6 @@
 //! A git checkout. Its key is its directory.
 
-use converge_resource::{Facets, Object, Reversibility, state_of_words};
+use converge_resource::{Facets, Object, Reversibility, Spoil, quote, state_of_words};
 
 /// The state of a directory, as git sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +91,17 @@ impl Object for Git {
                 ("commit", commit.clone()),
                 ("local changes", if *changed { "yes" } else { "none" }.to_owned()),
             ],
+        }
+    }
+
+    fn spoils(key: &str, state: &GitState) -> Vec<Spoil> {
+        match state {
+            GitState::Checkout { .. } => {
+                let script =
+                    format!("git -C {} checkout -q --detach HEAD~1 2>/dev/null || exit 3", quote(key));
+                vec![Spoil::new("checkout", "the commit before", script)]
+            }
+            GitState::Absent | GitState::Other => Vec::new(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The name that the running kernel goes by. There is one: its key is `running`. The name at boot is the file `/etc/hostname`.
 
-use converge_resource::{Facets, Object, state_of_words};
+use converge_resource::{Facets, Object, Spoil, state_of_words};
 
 /// The running name (`name NAME`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,10 @@ impl Object for Hostname {
 
     fn facets(state: &HostnameState) -> Facets {
         vec![("name", state.0.clone())]
+    }
+
+    fn spoils(_: &str, _: &HostnameState) -> Vec<Spoil> {
+        vec![Spoil::new("name", "another name", "hostname spoiled || exit 3")]
     }
 }
 

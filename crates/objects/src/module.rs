@@ -1,6 +1,6 @@
 //! A kernel module. Its key is the name with underscores, as the kernel shows it: `br_netfilter`.
 
-use converge_resource::{Facets, MayBring, Object, state_of_words};
+use converge_resource::{Facets, MayBring, Object, Spoil, quote, state_of_words};
 
 /// Whether the kernel has it now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,20 @@ impl Object for Module {
 
     fn may_bring(_: &ModuleState, to: &ModuleState) -> Option<MayBring> {
         (*to == ModuleState::Loaded).then_some(MayBring { verb: "loading", kinds: &["sysctl"] })
+    }
+
+    fn spoils(key: &str, state: &ModuleState) -> Vec<Spoil> {
+        let module = quote(key);
+        match state {
+            // The kernel keeps one that is in use, and what is compiled in.
+            ModuleState::Loaded => {
+                vec![Spoil::new("loaded", "unloaded", format!("modprobe -r -- {module} || exit 3"))]
+            }
+            ModuleState::Absent => {
+                vec![Spoil::new("loaded", "loaded", format!("modprobe -- {module} || exit 3"))]
+            }
+            ModuleState::Builtin => Vec::new(),
+        }
     }
 }
 

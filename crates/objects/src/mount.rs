@@ -1,6 +1,6 @@
 //! What is mounted at a path. Its key is the mount point; of several mounts at one place the topmost counts.
 
-use converge_resource::{Facets, Object, state_of_words};
+use converge_resource::{Facets, Object, Spoil, quote, state_of_words};
 
 /// The state of a mount point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +85,16 @@ impl Object for Mount {
             MountState::Mount { options, bind: Some(bind), .. } => {
                 vec![("source", bind.clone()), ("type", "bind".to_owned()), ("options", options.clone())]
             }
+        }
+    }
+
+    fn spoils(key: &str, state: &MountState) -> Vec<Spoil> {
+        match state {
+            MountState::Mount { .. } => {
+                // What is in use stays.
+                vec![Spoil::new("mount", "unmounted", format!("umount -- {} || exit 3", quote(key)))]
+            }
+            MountState::Absent => Vec::new(),
         }
     }
 }

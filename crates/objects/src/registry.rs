@@ -71,4 +71,16 @@ mod tests {
         }
         assert!(object("nothing").is_none());
     }
+
+    /// The tests of roles spoil what roles manage. An object that nobody can spoil is named here, with the reason.
+    #[test]
+    fn every_object_says_how_it_is_spoiled() {
+        // apt_lists: apt fetches its lists by itself.
+        let exempt = ["apt_lists"];
+        for object in objects().iter().filter(|o| !exempt.contains(&o.kind())) {
+            let file = format!("{}/src/{}.rs", env!("CARGO_MANIFEST_DIR"), object.kind());
+            let text = std::fs::read_to_string(&file).unwrap();
+            assert!(text.contains("fn spoils("), "{file}: write `Object::spoils`");
+        }
+    }
 }

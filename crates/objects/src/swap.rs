@@ -1,6 +1,6 @@
 //! Swap: all that is in use (key `all`), or one swap file or device (its path).
 
-use converge_resource::{Facets, Object, state_of_words};
+use converge_resource::{Facets, Object, Spoil, quote, state_of_words};
 
 /// The state of swap.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +104,15 @@ impl Object for Swap {
                 bytes(size),
                 ("priority", priority.map_or_else(|| "(the kernel chooses)".to_owned(), |p| p.to_string())),
             ],
+        }
+    }
+
+    fn spoils(key: &str, state: &SwapState) -> Vec<Spoil> {
+        match state {
+            SwapState::On { .. } => {
+                vec![Spoil::new("in use", "switched off", format!("swapoff -- {} || exit 3", quote(key)))]
+            }
+            SwapState::Absent | SwapState::InUse(_) | SwapState::Idle { .. } => Vec::new(),
         }
     }
 }

@@ -3,6 +3,9 @@
 use crate::scenario::{Before, before_file};
 use converge_resource::quote;
 
+/// A session's own umask lets nobody else read what is made.
+const UMASK: &str = "umask 022; ";
+
 /// The scripts that bring a host into the given state, each with what it does. They are independent of what is tested.
 pub(crate) fn scripts(before: &Before) -> Vec<(String, String)> {
     let mut out = Vec::new();
@@ -27,7 +30,7 @@ pub(crate) fn scripts(before: &Before) -> Vec<(String, String)> {
         // Reading the scenario has complained about anything else.
         let Ok(file) = before_file(value) else { continue };
         let quoted = quote(path);
-        let mut script = String::new();
+        let mut script = String::from(UMASK);
         if file.directory {
             script.push_str(&format!("mkdir -p -- {quoted}"));
         } else {
@@ -46,7 +49,7 @@ pub(crate) fn scripts(before: &Before) -> Vec<(String, String)> {
         }
         out.push((format!("make {path}"), script));
     }
-    out.extend(before.run.iter().map(|run| (format!("run: {run}"), run.clone())));
+    out.extend(before.run.iter().map(|run| (format!("run: {run}"), format!("{UMASK}{run}"))));
     out
 }
 
@@ -69,7 +72,10 @@ mod tests {
             titles,
             ["install tree", "make the user eve", "make /etc/a b", "make /srv/d", "run: touch /y"]
         );
-        assert_eq!(scripts[2].1, "mkdir -p -- /etc/ && printf %s 'it'\\''s' >'/etc/a b'");
-        assert_eq!(scripts[3].1, "mkdir -p -- /srv/d && chmod 0700 -- /srv/d && chown eve -- /srv/d");
+        assert_eq!(scripts[2].1, "umask 022; mkdir -p -- /etc/ && printf %s 'it'\\''s' >'/etc/a b'");
+        assert_eq!(
+            scripts[3].1,
+            "umask 022; mkdir -p -- /srv/d && chmod 0700 -- /srv/d && chown eve -- /srv/d"
+        );
     }
 }

@@ -15,8 +15,8 @@ use converge_planner::{Item, Outcome as Planned};
 use converge_resource::{ObjectId, State};
 use converge_syntax::{Diagnostic, Diagnostics};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(900);
@@ -43,6 +43,8 @@ struct Trial<'a> {
     options: &'a RunOptions,
     told: Sender<Told>,
     gates: Vec<GateReport>,
+    /// The gate that is being tried: items that run belong to it.
+    now: Arc<Mutex<Gate>>,
 }
 
 /// What a gate found: mismatches and notes.
@@ -71,7 +73,8 @@ pub(crate) async fn run(case: &Case, number: usize, options: &RunOptions, told: 
     let begun = Instant::now();
     // Nobody listening is fine.
     let _gone = told.send(Told::Began { case: number });
-    let mut trial = Trial { case, number, options, told, gates: Vec::new() };
+    let mut trial =
+        Trial { case, number, options, told, gates: Vec::new(), now: Arc::new(Mutex::new(Gate::Input)) };
     let mut hosts = None;
     trial.all(&mut hosts).await;
     let passed = trial.gates.iter().all(|g| g.outcome != Outcome::Failed);
@@ -89,6 +92,7 @@ pub(crate) async fn run(case: &Case, number: usize, options: &RunOptions, told: 
 
 impl Trial<'_> {
     fn doing(&self, gate: Gate, what: impl Into<String>) {
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = gate;
         let _gone = self.told.send(Told::Doing { case: self.number, gate, what: what.into() });
     }
 
@@ -205,11 +209,14 @@ impl Trial<'_> {
             ..Options::default()
         };
         let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
-        let (told, case) = (self.told.clone(), self.number);
+        let (told, case, now) = (self.told.clone(), self.number, Arc::clone(&self.now));
         tokio::spawn(async move {
             while let Some(event) = events.recv().await {
-                if let Event::ItemStarted { address, .. } = event {
-                    let _gone = told.send(Told::Doing { case, gate: Gate::Converge, what: address });
+                let Event::ItemStarted { address, .. } = event else { continue };
+                let gate = *now.lock().unwrap_or_else(PoisonError::into_inner);
+                // What is spoiled says more than the item that mends it.
+                if gate != Gate::Drift {
+                    let _gone = told.send(Told::Doing { case, gate, what: address });
                 }
             }
         });
@@ -291,7 +298,9 @@ impl Trial<'_> {
         if !self.close(Gate::Converge, begun, Ok(applied(&report, &plan).into())) {
             return self.not_run(KEPT);
         }
-        let converged = !self.failed(Gate::Converge);
+        // Where every item succeeded, the gates behind say more about what is not as declared.
+        let items = || report.hosts.iter().flat_map(|h| &h.items);
+        let converged = items().all(|(_, r)| !r.is_bad()) && report.hosts.iter().all(|h| h.lost.is_none());
 
         let begun = Instant::now();
         if converged {
@@ -316,7 +325,7 @@ impl Trial<'_> {
                 return self.not_run(KEPT);
             }
             // On a host on which the next plan is not empty, a finding would say nothing.
-            if !self.failed(Gate::PlanIsEmpty) && self.options.spoil {
+            if !self.failed(Gate::Converge) && !self.failed(Gate::PlanIsEmpty) && self.options.spoil {
                 let begun = Instant::now();
                 let found = self.drift(engine, names, &start).await;
                 if !self.close(Gate::Drift, begun, found) {
@@ -512,7 +521,16 @@ fn applied(report: &ApplyReport, plan: &FleetPlan) -> Vec<Mismatch> {
                     .plan(plan, &[&item.address]),
             );
         }
-        for difference in &host.differences {
+        // A live check that does not hold is a matter of its own gate.
+        let resources: Vec<String> = plan
+            .planned()
+            .filter(|p| p.host == host.host)
+            .flat_map(|p| &p.items)
+            .map(|i| format!("{}: ", i.address))
+            .collect();
+        let is_rollback = plan.purpose != converge_engine::Purpose::Converge;
+        let own = |d: &&String| is_rollback || resources.iter().any(|r| d.starts_with(r.as_str()));
+        for difference in host.differences.iter().filter(own) {
             wrong.push(
                 Mismatch::new(format!("{} was looked at again, and is not as declared", host.host))
                     .lines([difference.clone()]),

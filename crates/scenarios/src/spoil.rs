@@ -84,7 +84,12 @@ pub(crate) async fn all(
             for (item, result) in applied.items.iter().filter(|(_, r)| r.is_bad()) {
                 lines.push(format!("{}: {}", item.address, crate::real::ended(result)));
             }
-            lines.extend(applied.differences.iter().map(|d| format!("not as declared: {d}")));
+            // Live checks are no resources: they have a gate of their own.
+            let resource = |d: &&String| {
+                claims.iter().any(|c| d.strip_prefix(&c.address).is_some_and(|r| r.starts_with(": ")))
+            };
+            let differences = applied.differences.iter().filter(resource);
+            lines.extend(differences.map(|d| format!("not as declared: {d}")));
             lines.extend(applied.lost.iter().map(|l| l.message.clone()));
         }
         if !lines.is_empty() {
@@ -131,7 +136,14 @@ fn ways(
             left.push(format!("{}: its state cannot be read", shown(object)));
             continue;
         };
-        if *mode == ClaimMode::Edit && object.kind == "path" {
+        let all =
+            converge_objects::object(&object.kind).map(|o| o.spoils(&object.key, state)).unwrap_or_default();
+        let own: Vec<_> = all.into_iter().filter(|s| s.facet == *facet).collect();
+        if *mode == ClaimMode::Edit && object.kind == "unit" {
+            // It is restarted where it runs, and nobody says that it should.
+            continue;
+        }
+        if *mode == ClaimMode::Edit && (object.kind == "path" || own.is_empty()) {
             // Only a part of it is ours: it goes back to what it was before the first run.
             match start.get(object) {
                 Some(before) if before != state => ways.push(Way {
@@ -139,7 +151,8 @@ fn ways(
                     facet,
                     what: "as it was before the role".to_owned(),
                     script: format!(
-                        "cv_restore_path {} {} </dev/null",
+                        "cv_restore_{} {} {} </dev/null",
+                        object.kind,
                         quote(&object.key),
                         quote(before.line())
                     ),
@@ -148,9 +161,6 @@ fn ways(
             }
             continue;
         }
-        let all =
-            converge_objects::object(&object.kind).map(|o| o.spoils(&object.key, state)).unwrap_or_default();
-        let own: Vec<_> = all.into_iter().filter(|s| s.facet == *facet).collect();
         if own.is_empty() {
             left.push(format!("{}, {facet}: nobody knows how to spoil it", shown(object)));
         }
