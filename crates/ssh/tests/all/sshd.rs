@@ -171,20 +171,28 @@ async fn a_host_known_by_its_rsa_key_only_is_asked_for_that_key() {
 }
 
 #[tokio::test]
-async fn more_shells_than_max_sessions_is_an_error_of_its_own() {
+async fn more_shells_than_max_sessions_get_a_connection_of_their_own() {
     let Some(host) = sshd("MaxSessions 2") else { return };
     let session = Session::connect(&host.target("ed25519"), &options(host.dir.path())).await.unwrap();
-    let first = session.shell(&Become::None).await.unwrap();
-    let second = session.shell(&Become::None).await.unwrap();
-    let third = session.shell(&Become::None).await.unwrap_err();
-    assert!(
-        matches!(&third, ShellError::NoChannel { .. }) && third.to_string().contains("MaxSessions"),
-        "{third}"
-    );
-    for shell in [&first, &second] {
+    let mut shells = Vec::new();
+    for _ in 0..3 {
+        shells.push(session.shell(&Become::None).await.unwrap());
+    }
+    for shell in &shells {
         let (results, error) = shell.run_to_end(&Batch::of(vec![Item::new(1, "echo on")])).await.unwrap();
         assert!(error.is_none() && results[0].output == b"on\n", "{error:?}");
     }
+}
+
+#[tokio::test]
+async fn a_server_without_sessions_is_an_error_of_its_own() {
+    let Some(host) = sshd("MaxSessions 0") else { return };
+    let session = Session::connect(&host.target("ed25519"), &options(host.dir.path())).await.unwrap();
+    let error = session.shell(&Become::None).await.unwrap_err();
+    assert!(
+        matches!(&error, ShellError::NoChannel { .. }) && error.to_string().contains("MaxSessions"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
