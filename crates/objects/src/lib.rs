@@ -11,6 +11,7 @@ pub mod mount;
 pub mod package;
 pub mod path;
 pub mod registry;
+pub mod snap;
 pub mod swap;
 pub mod sysctl;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use mount::MountState;
 pub use package::PackageState;
 pub use path::PathState;
 pub use registry::{object, objects, shell_library};
+pub use snap::SnapState;
 pub use swap::SwapState;
 pub use sysctl::SysctlState;
 pub use unit::UnitState;

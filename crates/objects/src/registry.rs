@@ -1,8 +1,8 @@
 //! All objects: one line each.
 
 use crate::{
-    apt_lists, command, firewall, git, group, hostname, module, mount, package, path, swap, sysctl, unit,
-    user,
+    apt_lists, command, firewall, git, group, hostname, module, mount, package, path, snap, swap, sysctl,
+    unit, user,
 };
 use converge_resource::{DynObject, Erased};
 
@@ -20,6 +20,7 @@ static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<hostname::Hostname>::new(),
     &Erased::<module::Module>::new(),
     &Erased::<mount::Mount>::new(),
+    &Erased::<snap::Snap>::new(),
     &Erased::<swap::Swap>::new(),
 ];
 

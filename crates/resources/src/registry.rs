@@ -27,6 +27,7 @@ pub const KINDS: &[KindInfo] = &[
     KindInfo::of::<kinds::package::Package>(),
     KindInfo::of::<kinds::query::Query>(),
     KindInfo::of::<kinds::service::Service>(),
+    KindInfo::of::<kinds::snap::Snap>(),
     KindInfo::of::<kinds::structured::Structured>(),
     KindInfo::of::<kinds::swap::Swap>(),
     KindInfo::of::<kinds::sysctl::Sysctl>(),

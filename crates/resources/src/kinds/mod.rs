@@ -22,6 +22,7 @@ pub mod mount;
 pub mod package;
 pub mod query;
 pub mod service;
+pub mod snap;
 pub mod structured;
 pub mod swap;
 pub mod sysctl;

@@ -1,0 +1,215 @@
+//! A snap of snapd. Its key is the snap's name.
+
+use converge_resource::{Facets, MayBring, Object, Reversibility, state_of_words};
+
+/// The state of a snap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SnapState {
+    /// Not installed (`absent`).
+    Absent,
+    /// Installed (`snap CHANNEL REVISION strict|classic|devmode hold|-`).
+    Snap {
+        /// The channel that it tracks, in full: `latest/stable`.
+        channel: String,
+        /// The revision. `None` only in a planned state (`~` in the line): the store chooses it by the channel.
+        revision: Option<u32>,
+        /// `strict`, `classic` or `devmode`.
+        confinement: String,
+        /// Held: snapd does not refresh it by itself.
+        hold: bool,
+    },
+}
+
+impl SnapState {
+    fn words(&self) -> Vec<String> {
+        match self {
+            Self::Absent => vec!["absent".to_owned()],
+            Self::Snap { channel, revision, confinement, hold } => vec![
+                "snap".to_owned(),
+                channel.clone(),
+                revision.map_or_else(|| "~".to_owned(), |n| n.to_string()),
+                confinement.clone(),
+                if *hold { "hold" } else { "-" }.to_owned(),
+            ],
+        }
+    }
+
+    fn read(words: &[&str]) -> Option<Self> {
+        match words {
+            ["absent"] => Some(Self::Absent),
+            [
+                "snap",
+                channel,
+                revision,
+                confinement @ ("strict" | "classic" | "devmode"),
+                hold @ ("hold" | "-"),
+            ] => {
+                Some(Self::Snap {
+                    channel: (*channel).to_owned(),
+                    // A snap from a file has a revision as `x1`: it is shown, and never made.
+                    revision: if *revision == "~" { None } else { Some(revision.parse().ok()?) },
+                    confinement: (*confinement).to_owned(),
+                    hold: *hold == "hold",
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+state_of_words!(SnapState);
+
+/// The object.
+pub struct Snap;
+
+impl Object for Snap {
+    const KIND: &'static str = "snap";
+    const SHELL: &'static str = include_str!("snap.sh");
+    const SECONDS: u64 = 1800;
+    type State = SnapState;
+
+    fn title(key: &str, from: &SnapState, to: &SnapState) -> String {
+        match (from, to) {
+            (_, SnapState::Absent) => format!("snap remove {key}"),
+            (SnapState::Absent, SnapState::Snap { channel, .. }) => format!("snap install {key} ({channel})"),
+            (SnapState::Snap { .. }, SnapState::Snap { channel, .. }) => {
+                format!("snap refresh {key} ({channel})")
+            }
+        }
+    }
+
+    fn reversibility(_: &str, from: &SnapState, to: &SnapState) -> Reversibility {
+        match (from, to) {
+            (SnapState::Snap { .. }, SnapState::Absent) => Reversibility::Irreversible(
+                "the snap's data goes with it; `snap saved` shows what snapd keeps of it".to_owned(),
+            ),
+            _ => Reversibility::Reversible,
+        }
+    }
+
+    fn opaque(from: &SnapState, to: &SnapState) -> bool {
+        let without_hold = |state: &SnapState| match state {
+            SnapState::Absent => None,
+            SnapState::Snap { channel, revision, confinement, .. } => {
+                Some((channel.clone(), *revision, confinement.clone()))
+            }
+        };
+        without_hold(from) != without_hold(to)
+    }
+
+    fn may_bring(from: &SnapState, _: &SnapState) -> Option<MayBring> {
+        (*from == SnapState::Absent).then_some(MayBring { verb: "installing", kinds: &["path", "unit"] })
+    }
+
+    fn facets(state: &SnapState) -> Facets {
+        match state {
+            SnapState::Absent => Vec::new(),
+            SnapState::Snap { channel, revision, confinement, hold } => vec![
+                ("channel", channel.clone()),
+                (
+                    "revision",
+                    revision.map_or_else(|| "the newest of the channel".to_owned(), |n| n.to_string()),
+                ),
+                ("confinement", confinement.clone()),
+                ("hold", if *hold { "held" } else { "no" }.to_owned()),
+            ],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fake_tool, shells};
+    use converge_resource::State;
+
+    fn snap(channel: &str, revision: Option<u32>, confinement: &str, hold: bool) -> SnapState {
+        SnapState::Snap { channel: channel.to_owned(), revision, confinement: confinement.to_owned(), hold }
+    }
+
+    #[test]
+    fn states_are_lines_and_lines_are_states() {
+        for (state, line) in [
+            (SnapState::Absent, "absent"),
+            (snap("latest/stable", None, "strict", false), "snap latest/stable ~ strict -"),
+            (snap("1.34/stable", Some(7), "classic", true), "snap 1.34/stable 7 classic hold"),
+        ] {
+            assert_eq!(State::from(state.clone()).line(), line);
+            assert_eq!(SnapState::try_from(State::from_line(line)), Ok(state));
+        }
+        assert!(SnapState::try_from(State::from_line("snap a x1 strict -")).is_err());
+        assert!(Snap::opaque(&SnapState::Absent, &snap("a", None, "strict", false)));
+        assert!(!Snap::opaque(&snap("a", Some(1), "strict", false), &snap("a", Some(1), "strict", true)));
+    }
+
+    /// What snap 2.63 prints, from a table that its other commands write.
+    const SNAP: &str = r#"#!/bin/sh
+set -f
+table=$0.table
+case $1 in
+list)
+  echo 'Name     Version  Rev   Tracking       Publisher    Notes'
+  shift 2
+  for name; do grep "^$name " "$table"; done
+  exit 0
+  ;;
+info) echo 'name: x'; echo 'tracking:     latest/stable/ubuntu-22.04'; exit 0 ;;
+esac
+echo "$*" >>"$0.log"
+for last; do :; done
+row=$(grep "^$last " "$table")
+grep -v "^$last " "$table" >"$table.new"
+case "$*" in
+remove*) row= ;;
+*--hold*) row=$(echo "$row" | sed 's/ -$/ held/') ;;
+*--unhold*) row=$(echo "$row" | sed 's/ held$/ -/') ;;
+*)
+  channel= rev=42 notes=-
+  for word; do case $word in --channel=*) channel=${word#*=} ;; --revision=*) rev=${word#*=} ;; --classic) notes=classic ;; esac; done
+  row="$last 1.0 $rev $channel canonical** $notes"
+  ;;
+esac
+[ -z "$row" ] || echo "$row" >>"$table.new"
+mv "$table.new" "$table"
+"#;
+
+    #[test]
+    fn snaps_come_and_go_in_every_shell() {
+        let dir = tempfile::tempdir().unwrap();
+        let tools = fake_tool(dir.path(), "snap", SNAP);
+        let table = format!("{tools}/snap.table");
+        for shell in shells(dir.path()) {
+            std::fs::write(
+                &table,
+                "core22 20240111 1122 latest/stable canonical** base\nlxd 5.0 99 latest/stable/... canonical** held\noff 1 5 latest/stable x disabled\n",
+            )
+            .unwrap();
+            let run =
+                |script: &str| shell.good(dir.path(), &format!("PATH='{tools}':$PATH; {script}"), &[], b"");
+            let keys = ["core22", "lxd", "gone", "off"];
+            let seen = Snap::parse(
+                &keys,
+                &shell.good(dir.path(), &format!("PATH='{tools}':$PATH; cv_see_snap \"$@\""), &keys, b""),
+            );
+            let line = |key: &str| seen[key].as_ref().unwrap().state.line().to_owned();
+            assert_eq!(line("core22"), "snap latest/stable 1122 strict -", "{}", shell.name);
+            assert_eq!(line("lxd"), "snap latest/stable/ubuntu-22.04 99 strict hold");
+            assert_eq!(line("gone"), "absent");
+            assert!(seen["off"].as_ref().unwrap_err().0.contains("disabled"));
+            let now = || run("cv_line_snap kubectl").trim().to_owned();
+            run("cv_apply_snap kubectl 'snap 1.34/stable ~ classic -'");
+            assert_eq!(now(), "snap 1.34/stable 42 classic -", "{}", shell.name);
+            run("cv_same_snap kubectl 'snap 1.34/stable 42 classic -' 'snap 1.34/stable ~ classic -'");
+            run("! cv_same_snap kubectl 'snap 1.33/stable 42 classic -' 'snap 1.34/stable ~ classic -'");
+            run("! cv_same_snap kubectl absent 'snap 1.34/stable ~ classic -'");
+            run("cv_restore_snap kubectl 'snap 1.33/stable 7 strict -'");
+            assert_eq!(now(), "snap 1.33/stable 7 strict -");
+            run("cv_apply_snap kubectl 'snap 1.33/stable 7 strict hold'");
+            assert_eq!(now(), "snap 1.33/stable 7 strict hold", "{}", shell.name);
+            run("cv_apply_snap kubectl 'snap 1.33/stable 7 strict -'");
+            assert_eq!(now(), "snap 1.33/stable 7 strict -");
+            run("cv_apply_snap kubectl absent");
+            assert_eq!(now(), "absent");
+        }
+    }
+}
