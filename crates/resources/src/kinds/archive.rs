@@ -93,7 +93,7 @@ impl Archive {
         };
         // The host was asked about the archive that it has now; an earlier item may bring another.
         let sum = answer.stdout.split(' ').next().unwrap_or_default();
-        if answer.stdout.trim() == "absent" || (answer.status == 0 && sum != digest.as_str()) {
+        if answer.stdout.trim() == "absent" || sum != digest.as_str() {
             return Err(moved());
         }
         if answer.status != 0 {
@@ -335,7 +335,11 @@ mod tests {
         // The plan knows the new archive by its digest, and the host has listed the old one.
         let view = listing(FakeView::new().file("/srv/a.tgz", 0o644, "new"), b"old");
         assert!(matches!(on_host().plan(&view), Err(Stop::Failed(_))));
-        assert!(matches!(on_host().plan(&view.pending()), Err(Stop::Deferred(_))));
+        assert!(matches!(on_host().plan(&view.clone().pending()), Err(Stop::Deferred(_))));
+        // Or it is no archive any more, which an item before this one is about to mend.
+        let probe = Probe::Run { script: script("/srv/a.tgz"), user: None, timeout: 600 };
+        let spoiled = view.answer(&probe, 2, &format!("{}  -\n", Digest::of(b"spoiled")));
+        assert!(matches!(on_host().plan(&spoiled.pending()), Err(Stop::Deferred(_))));
     }
 
     #[test]
