@@ -11,6 +11,8 @@ use std::process::Command;
 /// A web server, a repository of packages with a throw-away key, and files that are somebody's already. Prints the fingerprint of
 /// the key and the checksum of the archive.
 const PREPARE: &str = r#"set -e
+# The records on a file system of their own: how full the machine's disk is does not matter here.
+mkdir -p -m 700 /var/lib/converge; mount -t tmpfs -o size=200m,mode=700 tmpfs /var/lib/converge
 mkdir -p /srv/www/repo /srv/tls /etc/docker /etc/containerd /etc/shop /opt/tool /opt/pack
 chmod 755 /srv /srv/www
 export GNUPGHOME=/root/gpg; mkdir -p -m 700 $GNUPGHOME
@@ -212,24 +214,28 @@ fn files_and_packages() {
     );
     let after = state(host);
 
-    // A second run changes nothing; each drift is found, alone, and mended.
+    // A second run changes nothing; each drift is found and mended.
     assert!(results(&planned(&world, 0)).values().all(|r| r == "unchanged"));
-    for (item, spoil) in DRIFTS {
-        exec(host, spoil);
-        let found = results(&planned(&world, 2));
-        assert!(found[*item] == "change", "{item}: {found:#?}");
-        apply(&world);
-        if *item == "docker" {
-            // What the role says nothing of is left as somebody has made it.
-            exec(
-                host,
-                "grep -q '\"live-restore\": false' /etc/docker/daemon.json && sed -i 's/false/true/' /etc/docker/daemon.json",
-            );
+    // In two rounds: a spoiled archive is mended before it can be read. (A host keeps ten runs.)
+    for round in [
+        DRIFTS.iter().filter(|d| d.0 != "tool").collect::<Vec<_>>(),
+        DRIFTS.iter().filter(|d| d.0 == "tool").collect(),
+    ] {
+        for (_, spoil) in &round {
+            exec(host, spoil);
         }
+        let found = results(&planned(&world, 2));
+        for (item, _) in &round {
+            assert_eq!(found[*item], "change", "{item}: {found:#?}");
+        }
+        apply(&world);
+        // What the role says nothing of is left as somebody has made it.
+        exec(host, "sed -i 's/\"live-restore\": false/\"live-restore\": true/' /etc/docker/daemon.json");
         let left = apart(&after, &state(host));
-        assert!(left.is_empty(), "{item}: {left:#?}");
-        assert!(results(&planned(&world, 0)).values().all(|r| r == "unchanged"), "{item}");
+        assert!(left.is_empty(), "{left:#?}");
+        assert!(results(&planned(&world, 0)).values().all(|r| r == "unchanged"));
     }
+
     // Up, down only when it is said, and what cannot come back is said beforehand.
     world.only_role("shop", &role("version: '2.0'")).unwrap();
     let up = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2);
