@@ -69,6 +69,16 @@ impl FactNames {
         }
     }
 
+    /// Adds what the templates in a variable's value read. A path that has the word in it is none.
+    fn scan_variable(&mut self, node: &Node) {
+        match &node.value {
+            Value::String(text) if text.contains("{{") || text.contains("{%") => self.scan(text),
+            Value::List(items) => items.iter().for_each(|item| self.scan_variable(item)),
+            Value::Map(entries) => entries.iter().for_each(|(_, value)| self.scan_variable(value)),
+            _ => {}
+        }
+    }
+
     /// Adds what the texts of a value read.
     fn scan_node(&mut self, node: &Node) {
         match &node.value {
@@ -88,7 +98,7 @@ pub(crate) fn read_by(inner: &Arc<Inner>, plan: &HostPlan) -> FactNames {
     let mut names = FactNames::default();
     for used in plan.roles.iter().filter(|used| used.selected) {
         role(&mut names, inner, used);
-        used.layers.values().flatten().for_each(|candidate| names.scan_node(&candidate.node));
+        used.layers.values().flatten().for_each(|candidate| names.scan_variable(&candidate.node));
     }
     names
 }

@@ -147,11 +147,11 @@ pub(crate) fn outcome_text(item: &Item, result: &ItemResult) -> Text {
     match result {
         ItemResult::Failed { message, output } => {
             text.prose(0, Tone::Bad, "", message);
+            // What the message says already is not said again.
             let output = output.trim_end();
-            if !item.sensitive && output != message.trim_end() {
-                for line in output.lines() {
-                    text.push(Line::at(0).faint("| ").plain(line));
-                }
+            let output = output.strip_suffix(message.trim_end()).unwrap_or(output).trim_end();
+            for line in output.lines().filter(|_| !item.sensitive) {
+                text.push(Line::at(0).faint("| ").plain(line));
             }
             push_place(&mut text, item, 0);
         }
