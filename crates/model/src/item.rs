@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Spanned, Value, did_you_mean};
 use indexmap::IndexMap;
 
+use converge_template::{AnsibleSort, ansible_instead};
+
 use crate::catalog::{KindCatalog, KindSpec};
 use crate::fields::{conditions, flag, is_identifier, is_template, nearest, string, tags, wrong_type};
 use crate::input::Input;
@@ -16,39 +18,6 @@ pub const COMMON_KEYS: [&str; 7] =
     ["name", "when", "for_each", "tags", "register", "become_user", "sensitive"];
 /// Parameters of any kind that name earlier items of the same role.
 const NAMING: [&str; 2] = ["restart_on", "on_change"];
-
-/// What other tools call a thing, and what it is called here.
-const HABITS: [(&str, &str); 26] = [
-    ("copy", "write `file` with `content` or `source`"),
-    ("template", "write `file` with `template`"),
-    ("lineinfile", "write `line`"),
-    ("blockinfile", "write `block`"),
-    ("apt", "write `package`"),
-    ("systemd", "write `service`, or `unit` for the unit's file"),
-    ("systemd_service", "write `service`, or `unit` for the unit's file"),
-    ("shell", "write `command`"),
-    ("script", "write `file` with `source`, then `command`"),
-    ("stat", "write `query`"),
-    ("notify", "write `restart_on` at the service instead"),
-    ("listen", "write `restart_on` at the service instead"),
-    ("loop", "write `for_each`"),
-    ("with_items", "write `for_each`"),
-    ("with_dict", "write `for_each`"),
-    ("loop_control", "write `for_each`; the element is `item`"),
-    ("become", "every item runs as root; write `become_user` for another user"),
-    ("no_log", "write `sensitive: true`"),
-    ("ignore_errors", "a failure stops only what depends on it; there is no key for it"),
-    ("failed_when", "write an `assert`"),
-    (
-        "changed_when",
-        "kinds know what they change; a `command` needs a guard (`creates`, `unless`, `on_change`)",
-    ),
-    ("delegate_to", "put the item into a role of that host, and name that role in `requires`"),
-    ("run_once", "put the item into a role of one host"),
-    ("vars", "write the values at the use of the role, or as `inputs`"),
-    ("check_mode", "`converge plan` changes nothing"),
-    ("set_fact", "write an input with a templated `default`"),
-];
 
 /// Where an item stands in its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,7 +204,7 @@ fn kind_of<'n, 'c>(
     }
     for key in &unknown {
         let name = key.scalar_text().unwrap_or_default();
-        let habit = HABITS.iter().find(|(other, _)| *other == name).map(|(_, help)| (*help).to_owned());
+        let habit = ansible_instead(&[AnsibleSort::Module, AnsibleSort::Keyword], &name).map(str::to_owned);
         let meant = || {
             did_you_mean(&name, catalog.names().chain(COMMON_KEYS)).map(|n| format!("did you mean `{n}`?"))
         };

@@ -21,6 +21,7 @@ pub mod vars;
 pub mod vault;
 
 pub use catalog::{KindCatalog, KindSpec, LOAD_KEYWORD, Load, OUTPUT_KEYWORD};
+pub use converge_template::{ANSIBLE, AnsibleName, AnsibleSort, Moment, ansible_page};
 pub use declare::{DeclaredItem, HostPlan, Registered, RoleUse};
 pub use fact_names::FactNames;
 pub use input::{Input, InputType};

@@ -1,19 +1,20 @@
 //! Rendering nodes, conditions and template files in a scope.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span, Value as Data};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, Value, escape_formatter};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value, escape_formatter};
 
 use crate::convert::{OMIT_TAG, Omit, UNSAFE_TAG, text, to_node};
 use crate::explain::{Place, explain, first_undefined};
 use crate::frame::{self, Notes};
+use crate::moment::Moment;
 use crate::outcome::{Evaluated, Outcome};
 use crate::scope::{Root, Scope};
 use crate::text::{is_template, whole_expression};
-use crate::{filters, lookup};
+use crate::{chain, filters, include, lookup};
 
 /// Steps that one template may take; a loop over ten thousand items with a few filters stays far below.
 const FUEL: u64 = 5_000_000;
@@ -29,7 +30,16 @@ pub trait Decrypt: Send + Sync {
 
 /// The environment: Jinja as Ansible sets it up. Cheap to clone.
 #[derive(Clone)]
-pub struct Engine(Arc<Environment<'static>>, Option<Arc<dyn Decrypt>>);
+pub struct Engine {
+    env: Arc<Environment<'static>>,
+    vault: Option<Arc<dyn Decrypt>>,
+    moment: Arc<Moment>,
+    /// Templates that were included, by the name that errors have for them.
+    included: Included,
+}
+
+/// Texts by the name under which minijinja knows them.
+pub(crate) type Included = Arc<Mutex<BTreeMap<String, Arc<Source>>>>;
 
 /// Why an evaluation has no value.
 #[derive(Debug)]
@@ -81,19 +91,38 @@ impl Engine {
         env.add_global("omit", Value::from_object(Omit));
         filters::install(&mut env);
         lookup::install(&mut env);
-        Self(Arc::new(env), None)
+        chain::install(&mut env);
+        let included = Included::default();
+        include::install(&mut env, &included);
+        Self { env: Arc::new(env), vault: None, moment: Arc::new(Moment::here()), included }
+    }
+
+    /// The same environment at another moment.
+    #[must_use]
+    pub fn at(self, moment: Moment) -> Self {
+        Self { moment: Arc::new(moment), ..self }
+    }
+
+    /// The time and the seed of the run.
+    pub fn moment(&self) -> &Moment {
+        &self.moment
+    }
+
+    /// The source of an included template.
+    pub(crate) fn included(&self, name: &str) -> Option<Arc<Source>> {
+        self.included.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     /// The same environment, which opens values with the tag `!vault` and encrypted files. Without it these are errors.
     #[must_use]
     pub fn with_vault(self, vault: Arc<dyn Decrypt>) -> Self {
-        Self(self.0, Some(vault))
+        Self { vault: Some(vault), ..self }
     }
 
     /// What is inside an encrypted text; the evaluation becomes sensitive.
     pub(crate) fn decrypt(&self, text: &str) -> Result<String, (String, String)> {
         frame::note(|notes| notes.sensitive = true);
-        match &self.1 {
+        match &self.vault {
             Some(vault) => vault.decrypt(text),
             None => Err(("this is encrypted, and nothing here opens it".to_owned(), String::new())),
         }
@@ -148,7 +177,7 @@ impl Engine {
     /// What is wrong, with its place in the template.
     pub fn render_file(&self, source: &Arc<Source>, scope: &Scope) -> Result<Outcome<String>, Diagnostics> {
         let whole = Span::whole(source.clone());
-        let place = Place { span: &whole, text: source.content(), shift: 0, file: true };
+        let place = Place { span: &whole, text: source.content(), shift: 0, file: true, rewritten: None };
         self.outcome(scope, &whole, || {
             if source.is_secret() {
                 frame::note(|notes| notes.sensitive = true);
@@ -192,16 +221,16 @@ impl Engine {
 
     fn add_references(&self, text: &str, bare: bool, found: &mut BTreeSet<String>) {
         let paths = if bare && !is_template(text) {
-            self.0.compile_expression(text).map(|expression| expression.undeclared_variables(true))
+            self.env.compile_expression(text).map(|expression| expression.undeclared_variables(true))
         } else if is_template(text) {
-            self.0.template_from_str(text).map(|template| template.undeclared_variables(true))
+            self.env.template_from_str(text).map(|template| template.undeclared_variables(true))
         } else {
             return;
         };
         // What does not parse reads nothing; rendering it says what is wrong.
         for path in paths.into_iter().flatten() {
             let root = path.split('.').next().unwrap_or(&path).to_owned();
-            if self.0.globals().any(|(name, _)| name == root) {
+            if self.env.globals().any(|(name, _)| name == root) {
                 continue;
             }
             found.insert(root);
@@ -290,11 +319,12 @@ impl Engine {
 
     fn string(&self, node: &Node, template: &str, scope: &Scope) -> Result<Node, Fail> {
         let Some(range) = whole_expression(template) else {
-            let place = Place { span: &node.span, text: template, shift: 0, file: false };
+            let place = Place { span: &node.span, text: template, shift: 0, file: false, rewritten: None };
             let rendered = self.render(place, scope)?;
             return Ok(text(&rendered, &node.span));
         };
-        let place = Place { span: &node.span, text: template, shift: range.start, file: false };
+        let place =
+            Place { span: &node.span, text: template, shift: range.start, file: false, rewritten: None };
         let expression = template.get(range).unwrap_or_default();
         let value = self.expression(expression, place, scope)?;
         to_node(&value, &node.span).map_err(|error| self.fail(&error, place, scope))
@@ -303,8 +333,19 @@ impl Engine {
     /// The value of an expression, which must be defined.
     fn expression(&self, expression: &str, place: Place<'_>, scope: &Scope) -> Result<Value, Fail> {
         let compiled =
-            self.0.compile_expression(expression).map_err(|error| self.fail(&error, place, scope))?;
+            self.env.compile_expression(expression).map_err(|error| self.fail(&error, place, scope))?;
         let result = compiled.eval(Value::from_object(Root(scope.clone())));
+        if let Some(rewritten) = chained(&result).and_then(|()| chain::rewrite(expression, true)) {
+            let again = self
+                .env
+                .compile_expression(&rewritten.text)
+                .and_then(|compiled| compiled.eval(Value::from_object(Root(scope.clone()))));
+            let place = Place { rewritten: Some(&rewritten), ..place };
+            // What the guard is not about fails as it did.
+            if again.as_ref().is_ok_and(|value| !value.is_undefined()) || chained(&again).is_none() {
+                return self.settle(again, place, scope);
+            }
+        }
         self.settle(result, place, scope).and_then(|value| {
             if value.is_undefined() {
                 let paths = compiled.undeclared_variables(true);
@@ -316,11 +357,32 @@ impl Engine {
 
     fn render(&self, place: Place<'_>, scope: &Scope) -> Result<String, Fail> {
         let name = place.span.source.name();
-        let result = self
-            .0
-            .template_from_named_str(name, place.text)
-            .and_then(|template| template.render(Value::from_object(Root(scope.clone()))));
+        let run = |text: &str| {
+            self.env
+                .template_from_named_str(name, text)
+                .and_then(|template| template.render(Value::from_object(Root(scope.clone()))))
+        };
+        let result = run(place.text);
+        if let Some(rewritten) = chained(&result).and_then(|()| chain::rewrite(place.text, false)) {
+            let again = run(&rewritten.text);
+            return self.settle(again, Place { rewritten: Some(&rewritten), ..place }, scope);
+        }
         self.settle(result, place, scope)
+    }
+
+    /// Renders a template for `lookup('template')`: what it meets belongs to the evaluation that asks.
+    pub(crate) fn render_inner(&self, source: &Arc<Source>, scope: &Scope) -> Result<String, Error> {
+        if source.is_secret() {
+            frame::note(|notes| notes.sensitive = true);
+        }
+        let whole = Span::whole(source.clone());
+        let place = Place { span: &whole, text: source.content(), shift: 0, file: true, rewritten: None };
+        self.render(place, scope).map_err(|fail| {
+            if let Fail::Undefined(why) | Fail::Fatal(why) = fail {
+                frame::note(|notes| notes.fatal.get_or_insert(why).len());
+            }
+            Error::new(ErrorKind::InvalidOperation, "the template cannot be rendered")
+        })
     }
 
     /// What a variable on the way met comes before what the template made of it.
@@ -345,7 +407,13 @@ impl Engine {
             Data::Bool(value) => return Ok(*value),
             Data::String(template) if is_template(template) => match whole_expression(template) {
                 Some(range) => {
-                    let place = Place { span: &node.span, text: template, shift: range.start, file: false };
+                    let place = Place {
+                        span: &node.span,
+                        text: template,
+                        shift: range.start,
+                        file: false,
+                        rewritten: None,
+                    };
                     self.expression(template.get(range).unwrap_or_default(), place, scope)?
                 }
                 None => {
@@ -356,7 +424,8 @@ impl Engine {
                 }
             },
             Data::String(expression) if !expression.trim().is_empty() => {
-                let place = Place { span: &node.span, text: expression, shift: 0, file: false };
+                let place =
+                    Place { span: &node.span, text: expression, shift: 0, file: false, rewritten: None };
                 self.expression(expression, place, scope)?
             }
             _ => {
@@ -376,4 +445,9 @@ impl Engine {
         };
         wrong(format!("the condition is a {}, not a boolean", value.kind()), help)
     }
+}
+
+/// Did it fail at an attribute of something undefined?
+fn chained<T>(result: &Result<T, Error>) -> Option<()> {
+    result.as_ref().err().filter(|error| error.kind() == ErrorKind::UndefinedError).map(|_| ())
 }

@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use converge_syntax::{Diagnostic, Diagnostics, Span, did_you_mean};
 use minijinja::{Error, ErrorKind, Value};
 
+use crate::ansible::{self, AnsibleSort};
+use crate::chain::Rewritten;
 use crate::engine::Fail;
-use crate::filters;
 use crate::frame;
 use crate::scope::Scope;
 
@@ -21,11 +22,17 @@ pub(crate) struct Place<'a> {
     pub shift: usize,
     /// It is a file of its own.
     pub file: bool,
+    /// What was compiled in its place.
+    pub rewritten: Option<&'a Rewritten>,
 }
 
 impl Place<'_> {
     /// The bytes of the template as a span of the source; the whole scalar where they cannot be found in it.
     pub fn span_of(&self, range: std::ops::Range<usize>) -> Span {
+        let range = match self.rewritten {
+            Some(rewritten) => rewritten.original(range),
+            None => range,
+        };
         let (start, end) = (range.start + self.shift, range.end + self.shift);
         let placed = |offset: usize, length: usize| {
             let start = self.span.start + offset;
@@ -66,6 +73,20 @@ fn undefined_path(detail: &str) -> Option<&str> {
 
 /// Turns an error into a failure with diagnostics.
 pub(crate) fn explain(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
+    // An error in an included template comes inside one of the template that includes it.
+    let inner = std::error::Error::source(error).and_then(|source| source.downcast_ref::<Error>());
+    if let Some(inner) = inner.filter(|_| error.kind() == ErrorKind::BadInclude) {
+        return explain(inner, place, scope);
+    }
+    if let Some(source) = error.name().and_then(|name| scope.engine().included(name)) {
+        let whole = Span::whole(source.clone());
+        let here = Place { span: &whole, text: source.content(), shift: 0, file: true, rewritten: None };
+        return describe(error, here, scope);
+    }
+    describe(error, place, scope)
+}
+
+fn describe(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
     let span = error.range().map_or_else(|| place.span.clone(), |range| place.span_of(range));
     let detail = error.detail().unwrap_or_default();
     if error.kind() == ErrorKind::UndefinedError {
@@ -80,28 +101,32 @@ pub(crate) fn explain(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
     let quoted = |lead: &str| {
         detail.strip_prefix(lead).and_then(|rest| rest.strip_suffix(" is unknown")).map(str::to_owned)
     };
-    let unknown = |what: &str, name: String, known: &[&str]| {
-        let near = did_you_mean(&name, known.iter().copied());
-        Diagnostic::error("unknown-filter", format!("there is no {what} `{name}`"))
-            .at(&span)
-            .help_if(near.map(|near| format!("did you mean `{near}`?")))
+    let unknown = |what: &str, name: String, help: Option<String>| {
+        Diagnostic::error("unknown-filter", format!("there is no {what} `{name}`")).at(&span).help_if(help)
     };
     let diagnostic = match error.kind() {
         ErrorKind::UnknownFilter => match quoted("filter ") {
-            Some(name) => unknown("filter", name, filters::FILTERS),
+            Some(name) => {
+                let help = ansible::help(AnsibleSort::Filter, &name);
+                unknown("filter", name, help)
+            }
             None => {
                 Diagnostic::error("unknown-filter", "a filter that does not exist is named here").at(&span)
             }
         },
         ErrorKind::UnknownTest => match quoted("test ") {
-            Some(name) => unknown("test", name, filters::TESTS),
+            Some(name) => {
+                let help = ansible::help(AnsibleSort::Test, &name);
+                unknown("test", name, help)
+            }
             None => Diagnostic::error("unknown-filter", "a test that does not exist is named here").at(&span),
         },
-        ErrorKind::UnknownFunction => unknown(
-            "function",
-            quoted("").unwrap_or_default(),
-            &["lookup", "query", "range", "dict", "namespace"],
-        ),
+        ErrorKind::UnknownFunction => {
+            let name = quoted("").unwrap_or_default();
+            let known = ["lookup", "query", "now", "range", "dict", "namespace"];
+            let near = did_you_mean(&name, known).map(|near| format!("did you mean `{near}`?"));
+            unknown("function", name, near)
+        }
         ErrorKind::SyntaxError => {
             Diagnostic::error("template-syntax", format!("this is no valid template: {detail}")).at(&span)
         }
@@ -109,7 +134,9 @@ pub(crate) fn explain(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
             .at(&span)
             .help("look for a loop over too many items"),
         ErrorKind::TemplateNotFound => {
-            Diagnostic::error("template-include", format!("templates cannot be included: {detail}")).at(&span)
+            Diagnostic::error("template-include", format!("this template cannot be included: {detail}"))
+                .at(&span)
+                .help("put it into the role's folder `templates/`, and write its path from there")
         }
         // What a filter says may hold the value that it was given.
         _ if frame::note(|notes| notes.sensitive) == Some(true) => Diagnostic::error(

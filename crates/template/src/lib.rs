@@ -4,17 +4,24 @@
 //! them in a [`Scope`] of variables, which are rendered when they are looked up, as in Ansible. An [`Outcome`] says what was
 //! reached on the way, and tells values that cannot be known yet from errors.
 
+mod ansible;
+mod chain;
 mod convert;
 mod engine;
 mod explain;
+mod files;
 mod filters;
 mod frame;
+mod include;
 mod lookup;
+mod moment;
 mod outcome;
 mod scope;
 mod text;
 
+pub use ansible::{ANSIBLE, AnsibleName, AnsibleSort, ansible_instead, ansible_page};
 pub use engine::{Decrypt, Engine};
+pub use moment::Moment;
 pub use outcome::{Evaluated, Outcome};
 pub use scope::{HostScopes, Scope, Variable};
 pub use text::is_template;

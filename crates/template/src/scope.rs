@@ -142,6 +142,10 @@ impl Scope {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
     pub(crate) fn files(&self) -> Option<&Path> {
         self.0.files.as_deref()
     }

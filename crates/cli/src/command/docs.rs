@@ -39,6 +39,7 @@ fn pages() -> BTreeMap<String, String> {
     for (name, schema) in super::schema::all() {
         pages.insert(format!("schemas/{name}.json"), format!("{schema:#}\n"));
     }
+    pages.insert("ansible.md".to_owned(), converge_model::ansible_page());
     pages.insert("facts.md".to_owned(), converge_engine::facts_page());
     pages
 }

@@ -23,14 +23,14 @@ pub(super) fn install(env: &mut Environment<'static>) {
 }
 
 /// The items of a list, or the keys of a map.
-fn items(value: &Value) -> Result<Vec<Value>, Error> {
+pub(super) fn items(value: &Value) -> Result<Vec<Value>, Error> {
     match value.kind() {
         ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => value.try_iter()?.checked().collect(),
         kind => Err(invalid(format!("a list is wanted, not a {kind}"))),
     }
 }
 
-fn entries(value: &Value, what: &str) -> Result<Vec<(Value, Value)>, Error> {
+pub(super) fn entries(value: &Value, what: &str) -> Result<Vec<(Value, Value)>, Error> {
     if value.kind() != ValueKind::Map {
         return Err(invalid(format!("{what}: a map is wanted, not a {}", value.kind())));
     }

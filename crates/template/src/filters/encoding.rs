@@ -15,6 +15,7 @@ pub(super) fn install(env: &mut Environment<'static>) {
     env.add_filter("hash", |text: Value, name: Option<String>| {
         hash(&text, name.as_deref().unwrap_or("sha1"))
     });
+    env.add_filter("checksum", |text: Value| hash(&text, "sha1"));
     env.add_filter("sha1", |text: Value| hash(&text, "sha1"));
     env.add_filter("md5", |text: Value| hash(&text, "md5"));
 }

@@ -1,9 +1,18 @@
 //! Filters and tests of Ansible that Jinja has not; one file for each family.
 
+mod chance;
 mod collections;
+mod combining;
+mod crypt;
+mod dates;
 mod encoding;
+mod jmes;
 mod json;
+mod maths;
+mod names;
+mod network;
 mod paths;
+mod places;
 mod regex;
 mod tests;
 mod text;
@@ -25,8 +34,12 @@ pub(crate) const FILTERS: &[&str] = &[
     "bool",
     "capitalize",
     "chain",
+    "checksum",
+    "cidr_merge",
+    "combinations",
     "combine",
     "comment",
+    "commonpath",
     "count",
     "d",
     "default",
@@ -35,57 +48,88 @@ pub(crate) const FILTERS: &[&str] = &[
     "difference",
     "dirname",
     "escape",
+    "expanduser",
+    "expandvars",
+    "extract",
     "first",
     "flatten",
     "float",
     "format",
     "from_json",
     "from_yaml",
+    "from_yaml_all",
     "groupby",
     "hash",
+    "human_readable",
     "human_to_bytes",
     "indent",
     "int",
     "intersect",
+    "ipaddr",
+    "ipmath",
+    "ipsubnet",
+    "ipv4",
+    "ipv6",
+    "ipwrap",
     "items",
     "items2dict",
     "join",
+    "json_query",
     "last",
     "length",
     "lines",
     "list",
+    "log",
     "lower",
     "mandatory",
     "map",
     "max",
     "md5",
     "min",
+    "network_in_network",
+    "network_in_usable",
+    "normpath",
+    "nthhost",
+    "password_hash",
     "path_join",
+    "permutations",
+    "pow",
+    "product",
     "quote",
+    "random",
+    "realpath",
     "regex_escape",
     "regex_findall",
     "regex_replace",
     "regex_search",
     "reject",
     "rejectattr",
+    "rekey_on_member",
+    "relpath",
     "replace",
     "reverse",
+    "root",
     "round",
     "select",
     "selectattr",
     "sha1",
+    "shuffle",
     "slice",
     "sort",
     "split",
     "splitext",
+    "strftime",
     "string",
+    "subelements",
     "sum",
     "symmetric_difference",
     "ternary",
     "title",
+    "to_datetime",
     "to_json",
     "to_nice_json",
     "to_nice_yaml",
+    "to_uuid",
     "to_yaml",
     "tojson",
     "trim",
@@ -94,43 +138,73 @@ pub(crate) const FILTERS: &[&str] = &[
     "unique",
     "upper",
     "urlencode",
+    "urlsplit",
+    "win_basename",
+    "win_dirname",
+    "win_splitdrive",
     "zip",
+    "zip_longest",
 ];
 
 /// Every test there is, for suggestions.
 pub(crate) const TESTS: &[&str] = &[
+    "abs",
+    "all",
+    "any",
     "boolean",
+    "change",
+    "changed",
     "contains",
     "defined",
+    "directory",
     "divisibleby",
     "endingwith",
     "eq",
     "equalto",
     "even",
+    "exists",
+    "failed",
+    "failure",
     "false",
     "falsy",
+    "file",
     "float",
     "ge",
     "gt",
     "in",
+    "in_network",
     "integer",
+    "ip",
+    "ip_address",
+    "ipv4_address",
+    "ipv6_address",
     "iterable",
     "le",
+    "link",
+    "link_exists",
     "lower",
     "lt",
     "mapping",
     "match",
+    "mount",
+    "nan",
     "ne",
     "none",
     "number",
     "odd",
     "regex",
+    "same_file",
     "sameas",
     "search",
     "sequence",
+    "skip",
+    "skipped",
     "startingwith",
     "string",
     "subset",
+    "succeeded",
+    "success",
+    "successful",
     "superset",
     "true",
     "truthy",
@@ -150,6 +224,15 @@ pub(crate) fn install(env: &mut Environment<'static>) {
     text::install(env);
     paths::install(env);
     tests::install(env);
+    places::install(env);
+    combining::install(env);
+    maths::install(env);
+    chance::install(env);
+    crypt::install(env);
+    names::install(env);
+    network::install(env);
+    jmes::install(env);
+    dates::install(env);
 }
 
 /// An error that names the variable, where a value is undefined.

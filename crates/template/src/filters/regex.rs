@@ -1,8 +1,9 @@
-//! Python's regular expressions on the `regex` crate: no look-around and no back-references in patterns.
+//! Python's regular expressions, look-around and back-references included (`fancy-regex`); a search that takes too many steps is an
+//! error.
 
+use fancy_regex::{Captures, Regex, RegexBuilder};
 use minijinja::value::{Kwargs, Rest, ValueOrKwargs};
 use minijinja::{Environment, Error, Value};
-use regex::{Captures, Regex, RegexBuilder};
 
 use super::{arguments, invalid};
 
@@ -20,15 +21,19 @@ pub(super) fn compile(pattern: &str, ignore_case: bool, multi_line: bool) -> Res
     RegexBuilder::new(&pattern)
         .case_insensitive(ignore_case)
         .multi_line(multi_line)
-        .size_limit(4 << 20)
+        .delegate_size_limit(4 << 20)
+        .backtrack_limit(1_000_000)
         .build()
         .map_err(|error| {
-            let look = ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|look| pattern.contains(look));
             let reason = error.to_string();
             let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            let advice = if look { "; look-around is not supported" } else { "" };
-            invalid(format!("the pattern `{pattern}` is not valid: {reason}{advice}"))
+            invalid(format!("the pattern `{pattern}` is not valid: {reason}"))
         })
+}
+
+/// A search that gave up: look-around and back-references can take very long.
+pub(super) fn gave_up(error: fancy_regex::Error) -> Error {
+    invalid(format!("the search with this pattern gave up: {error}"))
 }
 
 pub(super) fn flags(kwargs: &Kwargs) -> Result<(bool, bool), Error> {
@@ -50,11 +55,11 @@ fn regex_replace(
     kwargs.assert_all_used()?;
     let regex = compile(&pattern, ignore_case, multi_line)?;
     let mut found = 0;
-    let replaced = regex.replacen(&text, count, |captures: &Captures<'_>| {
+    let replaced = regex.try_replacen(&text, count, |captures: &Captures<'_, str>| {
         found += 1;
         expand(&replacement, captures)
     });
-    let replaced = replaced.into_owned();
+    let replaced = replaced.map_err(gave_up)?.into_owned();
     if found < mandatory {
         return Err(invalid(format!("regex_replace: {found} matches, but {mandatory} are wanted")));
     }
@@ -62,7 +67,7 @@ fn regex_replace(
 }
 
 /// `\1`, `\g<1>` and `\g<name>` in a replacement, and `\n`, `\t`, `\\`.
-fn expand(replacement: &str, captures: &Captures<'_>) -> String {
+fn expand(replacement: &str, captures: &Captures<'_, str>) -> String {
     let group = |name: &str| {
         let found = match name.parse::<usize>() {
             Ok(number) => captures.get(number),
@@ -121,7 +126,7 @@ fn regex_search(text: String, pattern: String, groups: Rest<ValueOrKwargs>) -> R
     let (ignore_case, multi_line) = flags(&options)?;
     options.assert_all_used()?;
     let regex = compile(&pattern, ignore_case, multi_line)?;
-    let Some(captures) = regex.captures(&text) else { return Ok(Value::from(())) };
+    let Some(captures) = regex.captures(text.as_str()).map_err(gave_up)? else { return Ok(Value::from(())) };
     if wanted.is_empty() {
         return Ok(Value::from(captures.get(0).map_or("", |found| found.as_str())));
     }
@@ -143,15 +148,16 @@ fn regex_findall(text: String, pattern: String, kwargs: Kwargs) -> Result<Vec<Va
     let (ignore_case, multi_line) = flags(&kwargs)?;
     kwargs.assert_all_used()?;
     let regex = compile(&pattern, ignore_case, multi_line)?;
-    let all = regex.captures_iter(&text).map(|captures| {
+    let all = regex.captures_iter(text.as_str()).map(|captures| {
+        let captures = captures.map_err(gave_up)?;
         let text = |index: usize| Value::from(captures.get(index).map_or("", |found| found.as_str()));
-        match captures.len() {
+        Ok(match captures.len() {
             1 => text(0),
             2 => text(1),
             count => (1..count).map(text).collect(),
-        }
+        })
     });
-    Ok(all.collect())
+    all.collect()
 }
 
 /// As Python's `re.escape`; `posix_basic` escapes what grep's basic expressions know.
@@ -197,7 +203,8 @@ mod tests {
             ("'x' | regex_replace('x', '$1')", "$1"),
             ("'x' | regex_replace('y', '', mandatory_count=1)", "!0 matches"),
             ("'x' | regex_replace('(', '')", "!is not valid"),
-            ("'x' | regex_replace('a(?=b)', '')", "!look-around is not supported"),
+            ("'xay' | regex_replace('a(?=y)', '')", "xy"),
+            (r"('a' * 60) | regex_search('(a+a+)+(?=b)')", "!gave up"),
         ]);
     }
 

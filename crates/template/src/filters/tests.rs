@@ -3,7 +3,7 @@
 use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, State, Value};
 
-use super::regex::{compile, flags};
+use super::regex::{compile, flags, gave_up};
 use super::{arguments, defined, invalid, version};
 
 pub(super) fn install(env: &mut Environment<'static>) {
@@ -19,17 +19,57 @@ pub(super) fn install(env: &mut Environment<'static>) {
     env.add_test("subset", |a: Value, b: Value| subset(&a, &b));
     env.add_test("superset", |a: Value, b: Value| subset(&b, &a));
     env.add_test("contains", |list: Value, item: Value| contains(&list, &item));
+    for name in ["failed", "failure"] {
+        env.add_test(name, |result: Value| failed("failed", &result));
+    }
+    for name in ["succeeded", "success", "successful"] {
+        env.add_test(name, |result: Value| failed("succeeded", &result).map(|failed| !failed));
+    }
+    for name in ["changed", "change"] {
+        env.add_test(name, |result: Value| result_says("changed", &result, "changed"));
+    }
+    for name in ["skipped", "skip"] {
+        env.add_test(name, |result: Value| result_says("skipped", &result, "skipped"));
+    }
+    env.add_test("any", |list: Value| {
+        Ok::<_, Error>(list.try_iter()?.checked().collect::<Result<Vec<_>, _>>()?.iter().any(Value::is_true))
+    });
+    env.add_test("all", |list: Value| {
+        Ok::<_, Error>(list.try_iter()?.checked().collect::<Result<Vec<_>, _>>()?.iter().all(Value::is_true))
+    });
+    env.add_test("nan", |value: f64| value.is_nan());
     env.add_test("truthy", truthy);
     env.add_test("falsy", |state: &State<'_, '_>, value: Value, options: Kwargs| {
         truthy(state, value, options).map(|truthy| !truthy)
     });
 }
 
+/// A result of an item: a map. A command that ended with another code than 0 has failed.
+fn failed(test: &str, result: &Value) -> Result<bool, Error> {
+    let mut bad = false;
+    for key in ["rc", "status"] {
+        let code = result_part(test, result, key)?;
+        bad |= code.is_integer() && code != Value::from(0);
+    }
+    Ok(bad || result_says(test, result, "failed")?)
+}
+
+fn result_says(test: &str, result: &Value, key: &str) -> Result<bool, Error> {
+    result_part(test, result, key).map(|part| part.is_true())
+}
+
+fn result_part(test: &str, result: &Value, key: &str) -> Result<Value, Error> {
+    if result.kind() != ValueKind::Map {
+        return Err(invalid(format!("{test}: a result of `register` is wanted, not a {}", result.kind())));
+    }
+    result.get_attr(key)
+}
+
 fn matches(state: &State<'_, '_>, value: &Value, pattern: &str, options: Kwargs) -> Result<bool, Error> {
     defined(state, value)?;
     let (ignore_case, multi_line) = flags(&options)?;
     options.assert_all_used()?;
-    Ok(compile(pattern, ignore_case, multi_line)?.is_match(&value.to_string()))
+    compile(pattern, ignore_case, multi_line)?.is_match(value.to_string().as_str()).map_err(gave_up)
 }
 
 fn regex(state: &State<'_, '_>, text: Value, pattern: String, options: Kwargs) -> Result<bool, Error> {

@@ -11,6 +11,7 @@ pub(super) fn install(env: &mut Environment<'static>) {
     env.add_filter("to_yaml", to_yaml);
     env.add_filter("to_nice_yaml", to_nice_yaml);
     env.add_filter("from_yaml", from_yaml);
+    env.add_filter("from_yaml_all", from_yaml_all);
 }
 
 struct Style {
@@ -207,13 +208,20 @@ fn looks_like_date(text: &str) -> bool {
     bytes.len() >= 8 && bytes.iter().take(4).all(u8::is_ascii_digit) && bytes.get(4) == Some(&b'-')
 }
 
-fn from_yaml(text: String) -> Result<Value, Error> {
-    let documents = parse_yaml(Source::new("from_yaml", text), Dialect::Ansible).map_err(|found| {
+fn documents(text: String) -> Result<Vec<Node>, Error> {
+    parse_yaml(Source::new("from_yaml", text), Dialect::Ansible).map_err(|found| {
         let first = found.iter().next();
         let line = first.and_then(|found| found.span()).map_or(1, Span::line);
         invalid(format!("from_yaml: line {line}: {}", first.map_or("", |found| found.message.as_str())))
-    })?;
-    match documents.as_slice() {
+    })
+}
+
+fn from_yaml_all(text: String) -> Result<Vec<Value>, Error> {
+    Ok(documents(text)?.iter().map(to_value).collect())
+}
+
+fn from_yaml(text: String) -> Result<Value, Error> {
+    match documents(text)?.as_slice() {
         [] => Ok(Value::from(())),
         [one] => Ok(to_value(one)),
         _ => Err(invalid("from_yaml: the text holds more than one document")),

@@ -1,0 +1,268 @@
+//! `a.b.c | default(x)` where `a.b` is undefined: Ansible takes the default, and so must we, while every other use of it stays an error.
+//!
+//! minijinja refuses an attribute of an undefined value before a filter is asked. So a template that fails in this way is compiled
+//! once more with such chains, where `default` or `is defined` stands behind them, written as calls: `__dig(a, "b", "c")`.
+
+use std::ops::Range;
+
+use minijinja::value::{Rest, ValueKind};
+use minijinja::{Environment, Error, Value};
+
+pub(crate) fn install(env: &mut Environment<'static>) {
+    env.add_function(DIG, |base: Value, keys: Rest<Value>| {
+        keys.iter().try_fold(base, |value, key| {
+            if matches!(value.kind(), ValueKind::Undefined) {
+                Ok::<_, Error>(Value::UNDEFINED)
+            } else {
+                value.get_item(key)
+            }
+        })
+    });
+}
+
+/// The name of the function that chains become.
+pub(crate) const DIG: &str = "__dig";
+
+/// A text with its chains rewritten, and where each was.
+pub(crate) struct Rewritten {
+    pub text: String,
+    /// The bytes before, and the bytes after, of each chain.
+    edits: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl Rewritten {
+    /// The bytes of the text as it was written.
+    pub fn original(&self, range: Range<usize>) -> Range<usize> {
+        let place = |at: usize, end: bool| {
+            let mut shift = 0_isize;
+            for (before, after) in &self.edits {
+                if at <= after.start {
+                    break;
+                }
+                if at < after.end {
+                    return if end { before.end } else { before.start };
+                }
+                shift = before.end as isize - after.end as isize;
+            }
+            at.saturating_add_signed(shift)
+        };
+        place(range.start, false)..place(range.end, true)
+    }
+}
+
+/// Rewrites the guarded chains; `None` where there is none. `bare`: the text is one expression, without `{{ }}`.
+pub(crate) fn rewrite(text: &str, bare: bool) -> Option<Rewritten> {
+    let mut out = Rewritten { text: String::new(), edits: Vec::new() };
+    let mut done = 0;
+    for (chain, call) in chains(text, bare) {
+        out.text.push_str(text.get(done..chain.start)?);
+        let start = out.text.len();
+        out.text.push_str(&call);
+        done = chain.end;
+        out.edits.push((chain, start..out.text.len()));
+    }
+    out.text.push_str(text.get(done..)?);
+    (!out.edits.is_empty()).then_some(out)
+}
+
+/// Every guarded chain with what it becomes.
+fn chains(text: &str, bare: bool) -> Vec<(Range<usize>, String)> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    let mut inside = bare;
+    let mut after_dot = false;
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        if !inside {
+            let Some(open) = rest.find('{') else { break };
+            at += open;
+            let rest = text.get(at..).unwrap_or_default();
+            if rest.starts_with("{#") {
+                at += rest.find("#}").map_or(rest.len(), |end| end + 2);
+            } else if rest.starts_with("{%") && is_raw(rest) {
+                at += rest.find("endraw").map_or(rest.len(), |end| end);
+            } else if rest.starts_with("{{") || rest.starts_with("{%") {
+                at += 2;
+                inside = true;
+            } else {
+                at += 1;
+            }
+            continue;
+        }
+        let Some(c) = rest.chars().next() else { break };
+        if !bare && (rest.starts_with("}}") || rest.starts_with("%}")) {
+            inside = false;
+            at += 2;
+        } else if c == '\'' || c == '"' {
+            at += quoted(rest);
+        } else if c.is_alphabetic() || c == '_' {
+            let name = word(rest);
+            match chain(text, at, at + name).filter(|_| !after_dot) {
+                Some((end, call)) => {
+                    found.push((at..end, call));
+                    at = end;
+                }
+                None => at += name,
+            }
+        } else {
+            at += c.len_utf8();
+        }
+        after_dot = c == '.';
+    }
+    found
+}
+
+fn is_raw(tag: &str) -> bool {
+    tag.trim_start_matches("{%").trim_start_matches(['-', '+']).trim_start().starts_with("raw")
+}
+
+/// The length of a word.
+fn word(text: &str) -> usize {
+    text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len())
+}
+
+/// The length of a quoted text with its quotes.
+fn quoted(text: &str) -> usize {
+    let mut chars = text.char_indices();
+    let Some((_, quote)) = chars.next() else { return 0 };
+    while let Some((at, c)) = chars.next() {
+        if c == '\\' {
+            chars.next();
+        } else if c == quote {
+            return at + 1;
+        }
+    }
+    text.len()
+}
+
+/// The end of the chain that begins with a name, and its call, where two or more steps and a guard follow.
+fn chain(text: &str, start: usize, name_end: usize) -> Option<(usize, String)> {
+    let mut keys: Vec<String> = Vec::new();
+    let mut end = name_end;
+    loop {
+        let rest = text.get(end..)?;
+        if let Some(after) = rest.strip_prefix('.') {
+            let length = word(after);
+            if length == 0 {
+                return None;
+            }
+            let name = after.get(..length)?;
+            keys.push(if name.bytes().all(|b| b.is_ascii_digit()) {
+                name.to_owned()
+            } else {
+                format!("\"{name}\"")
+            });
+            end += 1 + length;
+        } else if rest.starts_with('[') {
+            let length = bracketed(rest)?;
+            let key = rest.get(1..length - 1)?;
+            // A slice is no key.
+            if key.trim().is_empty() || has_colon(key) {
+                return None;
+            }
+            keys.push(key.to_owned());
+            end += length;
+        } else {
+            break;
+        }
+    }
+    let base = text.get(start..name_end)?;
+    let rest = text.get(end..)?.trim_start();
+    (keys.len() > 1 && is_guard(rest)).then(|| (end, format!("{DIG}({base}, {})", keys.join(", "))))
+}
+
+fn is_guard(rest: &str) -> bool {
+    let named = |rest: &str, names: &[&str]| {
+        let rest = rest.trim_start();
+        rest.get(..word(rest)).is_some_and(|name| names.contains(&name))
+    };
+    if let Some(filter) = rest.strip_prefix('|') {
+        return named(filter, &["default", "d"]);
+    }
+    let Some(test) = rest.strip_prefix("is").filter(|test| test.starts_with(char::is_whitespace)) else {
+        return false;
+    };
+    let test = test.trim_start();
+    let test = test.strip_prefix("not").filter(|test| test.starts_with(char::is_whitespace)).unwrap_or(test);
+    named(test, &["defined", "undefined"])
+}
+
+/// The length of `[…]` with its brackets.
+fn bracketed(text: &str) -> Option<usize> {
+    let (mut at, mut depth) = (0, 0_usize);
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        let c = rest.chars().next()?;
+        match c {
+            '\'' | '"' => {
+                at += quoted(rest);
+                continue;
+            }
+            '[' | '(' | '{' => depth += 1,
+            ']' | ')' | '}' => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        at += c.len_utf8();
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+fn has_colon(key: &str) -> bool {
+    let mut at = 0;
+    while let Some(rest) = key.get(at..).filter(|rest| !rest.is_empty()) {
+        match rest.chars().next() {
+            Some('\'' | '"') => at += quoted(rest),
+            Some(':') => return true,
+            Some(c) => at += c.len_utf8(),
+            None => break,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guarded_chains_become_calls() {
+        for (text, wanted) in [
+            ("{{ a.b.c | default(1) }}", Some("{{ __dig(a, \"b\", \"c\") | default(1) }}")),
+            ("x {{ a['k'].c|d('') }} {% if a.b.0 is not defined %}", Some("x {{ __dig(a, 'k', \"0\")")),
+            ("{{ a[b['x']].c is undefined }}", Some("{{ __dig(a, b['x'], \"c\") is undefined }}")),
+            ("{{ a.b | default(1) }}", None),
+            ("{{ a.b.c }}", None),
+            ("{{ a.b.c | upper }}", None),
+            ("a.b.c | default(1) {{ x }}", None),
+            ("{{ 'a.b.c | default(1)' }}", None),
+            ("{# a.b.c | default(1) #}", None),
+            ("{% raw %}{{ a.b.c | default(1) }}{% endraw %}", None),
+            ("{{ a.f().b.c | default(1) }}", None),
+            ("{{ a.b[1:2] | default(1) }}", None),
+        ] {
+            let got = rewrite(text, false).map(|rewritten| rewritten.text);
+            match wanted {
+                None => assert_eq!(got, None, "{text}"),
+                Some(wanted) if wanted.starts_with('x') => {
+                    assert_eq!(
+                        got.as_deref(),
+                        Some("x {{ __dig(a, 'k', \"c\")|d('') }} {% if __dig(a, \"b\", 0) is not defined %}")
+                    );
+                }
+                Some(wanted) => assert_eq!(got.as_deref(), Some(wanted), "{text}"),
+            }
+        }
+        assert_eq!(rewrite("a.b.c is defined", true).unwrap().text, "__dig(a, \"b\", \"c\") is defined");
+    }
+
+    #[test]
+    fn places_are_those_of_the_text_as_written() {
+        let text = "{{ a.b.c | default(nope.x) }}";
+        let rewritten = rewrite(text, false).unwrap();
+        let at = rewritten.text.find("nope").unwrap();
+        assert_eq!(text.get(rewritten.original(at..at + 4)), Some("nope"));
+        let call = rewritten.text.find("__dig").unwrap();
+        assert_eq!(text.get(rewritten.original(call + 2..call + 9)), Some("a.b.c"));
+    }
+}

@@ -1,0 +1,38 @@
+//! Files of the controller that lookups and includes read.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use converge_syntax::Source;
+
+use crate::frame;
+
+/// Largest file that is read.
+const MAX_BYTES: u64 = 16 << 20;
+const VAULT: &[u8] = b"$ANSIBLE_VAULT";
+
+/// Does it begin as encrypted files do?
+pub(crate) fn is_encrypted(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let opened = std::fs::File::open(path);
+    opened.is_ok_and(|file| file.take(VAULT.len() as u64).read_to_end(&mut start).is_ok() && start == VAULT)
+}
+
+/// The text of a file; a secret source where it is encrypted, and the evaluation is sensitive then.
+pub(crate) fn read(path: &Path) -> Result<Arc<Source>, String> {
+    let mut bytes = Vec::new();
+    let opened = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    opened.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(format!("larger than {} MiB", MAX_BYTES >> 20));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())?;
+    if !text.as_bytes().starts_with(VAULT) {
+        return Ok(Source::new(path.to_string_lossy(), text));
+    }
+    let engine = frame::current_scope().map(|scope| scope.engine().clone());
+    let engine = engine.ok_or_else(|| "it is encrypted".to_owned())?;
+    let opened = engine.decrypt(&text).map_err(|(why, help)| format!("{why}; {help}"))?;
+    Ok(Source::secret(path.to_string_lossy(), opened, []))
+}

@@ -1,0 +1,53 @@
+//! `json_query`: JMESPath.
+
+use converge_syntax::{Node, Span};
+use minijinja::{Environment, Error, Value};
+
+use super::invalid;
+use crate::convert::{to_node, to_value};
+
+pub(super) fn install(env: &mut Environment<'static>) {
+    env.add_filter("json_query", json_query);
+}
+
+fn json_query(value: Value, query: String) -> Result<Value, Error> {
+    let span = Span::nowhere("json_query");
+    let compiled = jmespath::compile(&query).map_err(|error| {
+        let reason = error.to_string();
+        let reason = reason.lines().next().unwrap_or_default().to_owned();
+        invalid(format!("json_query: `{query}` is no JMESPath: {reason}"))
+    })?;
+    let data = jmespath::Variable::try_from(to_node(&value, &span)?.to_json())
+        .map_err(|error| invalid(format!("json_query: {error}")))?;
+    let found = compiled.search(data).map_err(|error| {
+        let reason = error.to_string();
+        invalid(format!("json_query: {}", reason.lines().next().unwrap_or_default()))
+    })?;
+    let json: serde_json::Value =
+        serde_json::to_value(&*found).map_err(|error| invalid(format!("json_query: {error}")))?;
+    Ok(to_value(&Node::from_json(&json, &span)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::filters::check::table;
+
+    /// The examples of jmespath.org, which the Python library of Ansible's filter follows.
+    #[test]
+    fn queries() {
+        table(&[
+            ("{'a': {'b': {'c': [1, 2]}}} | json_query('a.b.c[1]')", "2"),
+            (
+                "{'people': [{'n': 'b', 'age': 30}, {'n': 'a', 'age': 20}]} | json_query('people[?age > `25`].n')",
+                "[b]",
+            ),
+            ("{'people': [{'n': 'b'}, {'n': 'a'}]} | json_query('people[*].n | sort(@)')", "[a, b]"),
+            ("{'a': 1, 'b': 2} | json_query('{x: a, y: b}')", "{x: 1, y: 2}"),
+            ("{'a': 1} | json_query('nope')", "null"),
+            ("[3, 1] | json_query('max(@)')", "3"),
+            ("{'a': [[1, 2], [3]]} | json_query('a[]')", "[1, 2, 3]"),
+            ("{} | json_query('a[')", "!no JMESPath"),
+            ("{'a': 1} | json_query('length(a)')", "!json_query"),
+        ]);
+    }
+}

@@ -1,0 +1,54 @@
+//! `{% include %}`, `{% import %}` and `{% extends %}`: templates of the role's folder `templates/`.
+
+use std::borrow::Cow;
+use std::path::{Component, Path, PathBuf};
+use std::sync::PoisonError;
+
+use minijinja::{Environment, Error, ErrorKind};
+
+use crate::engine::Included;
+use crate::files;
+use crate::frame;
+
+pub(crate) fn install(env: &mut Environment<'static>, included: &Included) {
+    // Called each time a template names another one, on the thread that evaluates: the scope says which role it is.
+    env.set_path_join_callback(|name, parent| match placed(name, parent) {
+        Some(path) => Cow::Owned(path.to_string_lossy().into_owned()),
+        None => Cow::Borrowed(name),
+    });
+    let included = included.clone();
+    env.set_loader(move |name| {
+        if !Path::new(name).is_absolute()
+            && frame::current_scope().is_none_or(|scope| scope.files().is_none())
+        {
+            return Ok(None);
+        }
+        if !Path::new(name).is_file() {
+            return Ok(None);
+        }
+        let source = files::read(Path::new(name))
+            .map_err(|why| Error::new(ErrorKind::TemplateNotFound, format!("{name}: {why}")))?;
+        let text = source.content().to_owned();
+        included.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), source);
+        Ok(Some(text))
+    });
+}
+
+/// The file behind a name: below the role's `templates/`, else beside the template that names it.
+fn placed(name: &str, parent: &str) -> Option<PathBuf> {
+    let scope = frame::current_scope()?;
+    let folder = scope.files()?.join("templates");
+    let path = Path::new(name);
+    if !path.components().all(|part| matches!(part, Component::Normal(_))) {
+        return None;
+    }
+    let beside = Path::new(parent).parent().filter(|beside| beside.starts_with(&folder));
+    let tried = [Some(folder.join(path)), beside.map(|beside| beside.join(path))];
+    let found = tried.into_iter().flatten().find(|path| path.is_file())?;
+    frame::note(|notes| {
+        notes.reached.insert(format!("include.{name}"));
+        // The text comes from a cache the next time; that it is a secret must be noted each time.
+        notes.sensitive |= files::is_encrypted(&found);
+    });
+    Some(found)
+}
