@@ -2,6 +2,9 @@
 //!
 //! minijinja refuses an attribute of an undefined value before a filter is asked. So a template that fails in this way is compiled
 //! once more with such chains, where `default` or `is defined` stands behind them, written as calls: `__dig(a, "b", "c")`.
+//!
+//! `'\1'` and `'\b'` in an expression of a value mean themselves in Ansible (a group, the edge of a word) and other characters in Jinja: their
+//! backslash is doubled before the expression is compiled.
 
 use std::ops::Range;
 
@@ -50,11 +53,20 @@ impl Rewritten {
     }
 }
 
-/// Rewrites the guarded chains; `None` where there is none. `bare`: the text is one expression, without `{{ }}`.
-pub(crate) fn rewrite(text: &str, bare: bool) -> Option<Rewritten> {
+/// What is rewritten.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    /// The text is one expression, without `{{ }}`.
+    pub bare: bool,
+    pub chains: bool,
+    pub backslashes: bool,
+}
+
+/// Rewrites what is wanted; `None` where there is none of it.
+pub(crate) fn rewrite(text: &str, wanted: Wanted) -> Option<Rewritten> {
     let mut out = Rewritten { text: String::new(), edits: Vec::new() };
     let mut done = 0;
-    for (chain, call) in chains(text, bare) {
+    for (chain, call) in edits(text, wanted) {
         out.text.push_str(text.get(done..chain.start)?);
         let start = out.text.len();
         out.text.push_str(&call);
@@ -65,8 +77,9 @@ pub(crate) fn rewrite(text: &str, bare: bool) -> Option<Rewritten> {
     (!out.edits.is_empty()).then_some(out)
 }
 
-/// Every guarded chain with what it becomes.
-fn chains(text: &str, bare: bool) -> Vec<(Range<usize>, String)> {
+/// Every edit: the bytes, and what they become.
+fn edits(text: &str, wanted: Wanted) -> Vec<(Range<usize>, String)> {
+    let bare = wanted.bare;
     let mut found = Vec::new();
     let mut at = 0;
     let mut inside = bare;
@@ -93,10 +106,17 @@ fn chains(text: &str, bare: bool) -> Vec<(Range<usize>, String)> {
             inside = false;
             at += 2;
         } else if c == '\'' || c == '"' {
-            at += quoted(rest);
+            let length = quoted(rest);
+            if wanted.backslashes {
+                let literal = rest.get(..length).unwrap_or_default();
+                found.extend(
+                    backslashes(literal).map(|place| (at + place..at + place + 1, "\\\\".to_owned())),
+                );
+            }
+            at += length;
         } else if c.is_alphabetic() || c == '_' {
             let name = word(rest);
-            match chain(text, at, at + name).filter(|_| !after_dot) {
+            match chain(text, at, at + name).filter(|_| wanted.chains && !after_dot) {
                 Some((end, call)) => {
                     found.push((at..end, call));
                     at = end;
@@ -109,6 +129,19 @@ fn chains(text: &str, bare: bool) -> Vec<(Range<usize>, String)> {
         after_dot = c == '.';
     }
     found
+}
+
+/// The backslashes of a quoted text that stand before a digit or a `b`.
+fn backslashes(literal: &str) -> impl Iterator<Item = usize> + '_ {
+    let mut escaped = false;
+    literal.char_indices().filter_map(move |(at, c)| {
+        if escaped {
+            escaped = false;
+            return (c == 'b' || ('1'..='9').contains(&c)).then(|| at - 1);
+        }
+        escaped = c == '\\';
+        None
+    })
 }
 
 fn is_raw(tag: &str) -> bool {
@@ -225,6 +258,21 @@ fn has_colon(key: &str) -> bool {
 mod tests {
     use super::*;
 
+    const CHAINS: Wanted = Wanted { bare: false, chains: true, backslashes: false };
+
+    #[test]
+    fn groups_and_edges_of_words_keep_their_backslash() {
+        let both = Wanted { bare: false, chains: true, backslashes: true };
+        for (text, wanted) in [
+            (r"{{ x | r('\b(a)', '\1') }}", Some(r"{{ x | r('\\b(a)', '\\1') }}")),
+            (r"{{ x | r('\\1') }}", None),
+            (r"{{ '\n\d\'' }} '\1'", None),
+            (r"{{ a.b.c | default('\1') }}", Some(r#"{{ __dig(a, "b", "c") | default('\\1') }}"#)),
+        ] {
+            assert_eq!(rewrite(text, both).map(|rewritten| rewritten.text).as_deref(), wanted, "{text}");
+        }
+    }
+
     #[test]
     fn guarded_chains_become_calls() {
         for (text, wanted) in [
@@ -241,7 +289,7 @@ mod tests {
             ("{{ a.f().b.c | default(1) }}", None),
             ("{{ a.b[1:2] | default(1) }}", None),
         ] {
-            let got = rewrite(text, false).map(|rewritten| rewritten.text);
+            let got = rewrite(text, CHAINS).map(|rewritten| rewritten.text);
             match wanted {
                 None => assert_eq!(got, None, "{text}"),
                 Some(wanted) if wanted.starts_with('x') => {
@@ -253,13 +301,16 @@ mod tests {
                 Some(wanted) => assert_eq!(got.as_deref(), Some(wanted), "{text}"),
             }
         }
-        assert_eq!(rewrite("a.b.c is defined", true).unwrap().text, "__dig(a, \"b\", \"c\") is defined");
+        assert_eq!(
+            rewrite("a.b.c is defined", Wanted { bare: true, ..CHAINS }).unwrap().text,
+            "__dig(a, \"b\", \"c\") is defined"
+        );
     }
 
     #[test]
     fn places_are_those_of_the_text_as_written() {
         let text = "{{ a.b.c | default(nope.x) }}";
-        let rewritten = rewrite(text, false).unwrap();
+        let rewritten = rewrite(text, CHAINS).unwrap();
         let at = rewritten.text.find("nope").unwrap();
         assert_eq!(text.get(rewritten.original(at..at + 4)), Some("nope"));
         let call = rewritten.text.find("__dig").unwrap();

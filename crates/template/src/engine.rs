@@ -7,6 +7,7 @@ use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span, Value as Data
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value, escape_formatter};
 
+use crate::chain::Wanted;
 use crate::convert::{OMIT_TAG, Omit, UNSAFE_TAG, text, to_node};
 use crate::explain::{Place, explain, first_undefined};
 use crate::frame::{self, Notes};
@@ -332,10 +333,14 @@ impl Engine {
 
     /// The value of an expression, which must be defined.
     fn expression(&self, expression: &str, place: Place<'_>, scope: &Scope) -> Result<Value, Fail> {
-        let compiled =
-            self.env.compile_expression(expression).map_err(|error| self.fail(&error, place, scope))?;
+        let wanted = Wanted { bare: true, chains: false, backslashes: true };
+        let escaped = chain::rewrite(expression, wanted);
+        let place = Place { rewritten: escaped.as_ref(), ..place };
+        let text = escaped.as_ref().map_or(expression, |escaped| &escaped.text);
+        let compiled = self.env.compile_expression(text).map_err(|error| self.fail(&error, place, scope))?;
         let result = compiled.eval(Value::from_object(Root(scope.clone())));
-        if let Some(rewritten) = chained(&result).and_then(|()| chain::rewrite(expression, true)) {
+        let wanted = Wanted { chains: true, ..wanted };
+        if let Some(rewritten) = chained(&result).and_then(|()| chain::rewrite(expression, wanted)) {
             let again = self
                 .env
                 .compile_expression(&rewritten.text)
@@ -362,8 +367,13 @@ impl Engine {
                 .template_from_named_str(name, text)
                 .and_then(|template| template.render(Value::from_object(Root(scope.clone()))))
         };
-        let result = run(place.text);
-        if let Some(rewritten) = chained(&result).and_then(|()| chain::rewrite(place.text, false)) {
+        // Files are Jinja's, as in Ansible.
+        let wanted = Wanted { bare: false, chains: false, backslashes: !place.file };
+        let escaped = chain::rewrite(place.text, wanted);
+        let place = Place { rewritten: escaped.as_ref(), ..place };
+        let result = run(escaped.as_ref().map_or(place.text, |escaped| &escaped.text));
+        let wanted = Wanted { chains: true, ..wanted };
+        if let Some(rewritten) = chained(&result).and_then(|()| chain::rewrite(place.text, wanted)) {
             let again = run(&rewritten.text);
             return self.settle(again, Place { rewritten: Some(&rewritten), ..place }, scope);
         }

@@ -17,7 +17,7 @@ pub(crate) fn install(env: &mut Environment<'static>) {
         let (values, wantlist) = look_up(&name, terms)?;
         // One term gives its value, several are joined, as in Ansible.
         Ok::<_, Error>(match values.as_slice() {
-            _ if wantlist => Value::from(values),
+            many if wantlist || many.is_empty() => Value::from(values),
             [one] => one.clone(),
             many => Value::from(many.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")),
         })

@@ -85,21 +85,21 @@ fn spelled(digest: &[u8], long: bool) -> String {
 mod tests {
     use crate::filters::check::table;
 
-    /// The vectors of the specification (`SHA-crypt.txt`), which glibc's crypt(3) follows.
+    /// What crypt(3) of glibc makes of the same.
     #[test]
     fn hashes() {
         table(&[
             (
                 "'Hello world!' | password_hash('sha512', 'saltstring', rounds=5000)",
-                "$6$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjlO/O817G3uBnIFNjnQJuesI68OTLiBFdcbYEdFCoEOfaS35inz1",
+                "$6$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjl/O817G3uBnIFNjnQJuesI68u4OTLiBFdcbYEdFCoEOfaS35inz1",
             ),
             (
                 "'Hello world!' | password_hash('sha256', 'saltstring', rounds=5000)",
-                "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc8",
+                "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5",
             ),
             (
                 "'Hello world!' | password_hash('sha256', 'saltstringsaltst', rounds=10000)",
-                "$5$rounds=10000$saltstringsaltst$3xv.VbSCBX41eDL9L3voZBeQOGvUflQ6OkW/TLSRNF2",
+                "$5$rounds=10000$saltstringsaltst$3xv.VbSHBb41AL9AvLeujZkZRBAwqFMz2.opqey6IcA",
             ),
             ("'x' | password_hash('sha512')", "!a salt is wanted"),
             ("'x' | password_hash('md5', 'a')", "!is not made"),

@@ -106,7 +106,9 @@ fn block(node: &Node, style: &Style, column: usize, out: &mut String) {
             for (index, item) in items.iter().enumerate() {
                 pad(index == 0, out);
                 out.push('-');
-                out.extend(std::iter::repeat_n(' ', style.indent.max(2) - 1));
+                // As PyYAML: only what goes over several lines stands in the column of the indent.
+                let width = if is_inline(item, style) { 1 } else { style.indent.max(2) - 1 };
+                out.extend(std::iter::repeat_n(' ', width));
                 block(item, style, column + style.indent.max(2), out);
                 end(out);
             }

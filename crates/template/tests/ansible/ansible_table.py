@@ -22,7 +22,11 @@ def main():
     answers = []
     for expression in table["expressions"]:
         try:
-            value = templar.template(trust_as_template("{{ %s }}" % expression))
+            value = templar.template(
+                # Backslashes as in a template file, where the line is written so.
+                trust_as_template("{{ %s }}" % expression),
+                escape_backslashes=not (r"\\" in expression or r"\n" in expression),
+            )
             answers.append({"value": plain(value)})
         except Exception:  # noqa: BLE001, any failure is the answer
             answers.append({"error": True})
