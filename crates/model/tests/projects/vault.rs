@@ -1,5 +1,7 @@
 //! Encrypted values and files: what they reach is a secret, and what cannot be opened is said with its place.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests stop the test")]
+
 use converge_model::vault::{DEFAULT_ID, Vault, VaultSecret, encrypt};
 
 use crate::common::*;
