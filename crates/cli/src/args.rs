@@ -164,6 +164,10 @@ pub struct Select {
     /// Only this role. May be given several times
     #[arg(help_heading = "What to work on", long = "role", value_name = "NAME")]
     pub roles: Vec<String>,
+    /// Start here in the order of the roles: leave out what comes before
+    #[arg(help_heading = "What to work on", long, value_name = "ROLE[/ITEM]")]
+    #[serde(default)]
+    pub start_at: Option<String>,
     /// Only items with one of these tags
     #[arg(help_heading = "What to work on", long, value_delimiter = ',', value_name = "TAG,…")]
     pub tags: Vec<String>,
@@ -236,9 +240,21 @@ pub struct Apply {
     /// Stop before the first deferred item
     #[arg(long)]
     pub no_deferred: bool,
+    /// Ask before each item, or before each role
+    #[arg(long, value_name = "EACH", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "item")]
+    pub step: Option<Step>,
     /// Write a page for a browser: plan, diffs, what was done, times. One file that needs no network
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<Utf8PathBuf>,
+}
+
+/// What `--step` asks about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Step {
+    /// Each item
+    Item,
+    /// Each role
+    Role,
 }
 
 /// `converge plan`
@@ -621,6 +637,8 @@ pub enum GraphFormat {
     Dot,
     /// For Mermaid
     Mermaid,
+    /// A picture
+    Svg,
 }
 
 /// `converge explain`

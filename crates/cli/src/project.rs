@@ -67,6 +67,7 @@ fn read(
         set,
         limit: select.limit.clone(),
         roles: select.roles.clone(),
+        start_at: select.start_at.clone(),
         tags: select.tags.clone(),
         skip_tags: select.skip_tags.clone(),
         catalog: catalog(),

@@ -3,6 +3,7 @@
 use crate::args::Reach;
 use crate::failure::Failure;
 use camino::{Utf8Path, Utf8PathBuf};
+use converge_engine::{Question, StepAnswer};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use secrecy::{ExposeSecret, SecretString};
 use std::fs::File;
@@ -36,6 +37,34 @@ pub fn typed(question: &str) -> String {
     // The end of the input is an empty answer.
     let _gone = std::io::stdin().lock().read_line(&mut answer);
     answer.trim().to_owned()
+}
+
+/// Asks whether an item or a role may begin, until the answer is one.
+pub fn step(question: Question) {
+    let hosts = match question.hosts.as_slice() {
+        [one] => one.clone(),
+        many => format!("{} hosts", many.len()),
+    };
+    let mut err = std::io::stderr();
+    let answer = loop {
+        let asked =
+            write!(err, "{} on {hosts}? (y)es, (n)o, (c)ontinue without asking, (q)uit: ", question.what);
+        let _gone = asked.and_then(|()| err.flush());
+        let mut line = String::new();
+        match std::io::stdin().lock().read_line(&mut line) {
+            Ok(n) if n > 0 => {}
+            _ => break StepAnswer::Quit,
+        }
+        match line.trim().to_ascii_lowercase().as_str() {
+            "y" | "yes" => break StepAnswer::Yes,
+            "n" | "no" => break StepAnswer::No,
+            "c" | "continue" => break StepAnswer::Continue,
+            "q" | "quit" => break StepAnswer::Quit,
+            _ => {}
+        }
+    };
+    // A run that has ended meanwhile needs no answer.
+    let _gone = question.answer.send(answer);
 }
 
 /// The password for sudo, as the flags say.

@@ -1,11 +1,13 @@
 //! The engine at work, its events shown as they come, and what Ctrl-C does.
 
-use crate::args::{Reach, Removal};
+use crate::args::{Reach, Removal, Step};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
 use crate::prompt;
-use converge_engine::{ApplyReport, Engine, Event, EventSink, FleetPlan, Options, StopSwitch};
+use converge_engine::{
+    ApplyReport, Engine, Event, EventSink, FleetPlan, Options, Question, Steps, StopSwitch,
+};
 use converge_model::Project;
 use converge_render::{Look, Progress, Size};
 use converge_syntax::Diagnostics;
@@ -22,6 +24,8 @@ pub struct Session {
     signals: [Signal; 2],
     /// Where passphrases come from; nothing once the locked keys were seen to.
     passphrases: Option<prompt::Passphrases>,
+    /// What `--step` asks.
+    questions: Option<UnboundedReceiver<Question>>,
 }
 
 impl Session {
@@ -69,7 +73,22 @@ impl Session {
             |kind| signal(kind).map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")));
         let signals = [watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?];
         let passphrases = Some(prompt::Passphrases::of(reach)?);
-        Ok(Self { engine, events, progress, signals, passphrases })
+        Ok(Self { engine, events, progress, signals, passphrases, questions: None })
+    }
+
+    /// Asks before each item or each role of an apply.
+    pub fn ask_before(&mut self, step: Option<Step>) -> Result<(), Failure> {
+        let Some(step) = step else { return Ok(()) };
+        if !prompt::somebody_is_there() {
+            return Err(Failure::refused(
+                "nobody can be asked before each step; nothing was changed",
+                "use --step at a terminal",
+            ));
+        }
+        let (ask, questions) = unbounded_channel();
+        self.engine.ask_before(Steps { by_role: step == Step::Role, ask });
+        self.questions = Some(questions);
+        Ok(())
     }
 
     /// Shows nothing of how far it is from here on.
@@ -144,12 +163,13 @@ impl Session {
 
     /// Applies. The first Ctrl-C lets what is in flight end, the second leaves at once.
     pub async fn apply(&mut self, plan: FleetPlan) -> ApplyReport {
-        let Self { engine, events, progress, signals, .. } = self;
+        let Self { engine, events, progress, signals, questions, .. } = self;
         let echo = prompt::hide_interrupts();
         let stop = StopSwitch::new();
         let work = engine.apply(plan, stop.clone());
         tokio::pin!(work);
         let mut tick = ticks();
+        let mut asking: Option<std::thread::JoinHandle<()>> = None;
         let report = loop {
             tokio::select! {
                 biased;
@@ -163,8 +183,16 @@ impl Session {
                     }
                     stop.stop();
                 }
-                _ = tick.tick() => progress.tick(),
+                // Nothing is drawn over a question.
+                _ = tick.tick() => if asking.as_ref().is_none_or(std::thread::JoinHandle::is_finished) {
+                    progress.tick();
+                },
                 Some(event) = events.recv() => progress.event(&event),
+                Some(question) = next_question(questions) => {
+                    progress.end();
+                    // Not a task: a question that nobody answers must not hold up the end.
+                    asking = Some(std::thread::spawn(move || prompt::step(question)));
+                },
                 report = &mut work => break report,
             }
         };
@@ -178,6 +206,13 @@ impl Session {
     /// Ends all sessions.
     pub async fn close(self) {
         self.engine.close().await;
+    }
+}
+
+async fn next_question(questions: &mut Option<UnboundedReceiver<Question>>) -> Option<Question> {
+    match questions {
+        Some(questions) => questions.recv().await,
+        None => None,
     }
 }
 

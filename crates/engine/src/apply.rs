@@ -1,12 +1,14 @@
 //! Applying a plan: one lane a host, side by side, each sending stretch after stretch.
 
 use crate::engine::{Engine, Link};
-use crate::gate::{Gates, RoleState};
+use crate::fleet::has_work_on;
+use crate::gate::{Gates, RoleState, STEP};
 use crate::lane::{Lane, Next};
 use crate::towards::Towards;
 use crate::work::Work;
 use crate::{
-    ApplyReport, Event, FleetPlan, HostApply, HostResult, ItemResult, LostHost, RoleWork, StopSwitch,
+    ApplyReport, Event, FleetPlan, HostApply, HostResult, ItemResult, LostHost, Question, RoleWork,
+    StepAnswer, StopSwitch, TimedItem,
 };
 use converge_planner::{HostPlan, Item, Outcome};
 use converge_ssh::{Batch, Because, ShellError, Status};
@@ -25,12 +27,19 @@ struct HostRun<'a> {
     run: String,
     stop: StopSwitch,
     towards: Towards,
-    /// All roles that the lane has at its start.
-    roles: BTreeSet<String>,
-    /// Those that were said to be over.
-    told: BTreeSet<String>,
+    /// All roles of the host with their plays.
+    roles: BTreeMap<String, usize>,
+    /// Plays that the host is through with.
+    through: BTreeSet<usize>,
+    /// Waits that were told.
+    waits: BTreeSet<String>,
+    /// Roles with work here that were not said to be over yet.
+    untold: BTreeSet<String>,
     /// How long each item took, by address.
     times: BTreeMap<String, Duration>,
+    /// When the apply began, and since when this host has done nothing but wait.
+    epoch: Instant,
+    idle_since: Option<Duration>,
     sequence: u32,
     /// The host waits for a word before it goes on: something moved, and the rest was planned anew.
     resume: bool,
@@ -41,6 +50,7 @@ impl Engine {
     pub async fn apply(&self, plan: FleetPlan, stop: StopSwitch) -> ApplyReport {
         let begun = Instant::now();
         let purpose = plan.purpose.clone();
+        let gates = self.gates(&plan);
         let mut report = ApplyReport { run: plan.id.clone(), ..ApplyReport::default() };
         let mut plans = Vec::new();
         for entry in plan.hosts {
@@ -49,17 +59,27 @@ impl Engine {
                 HostResult::Planned(host_plan) => plans.push(host_plan),
             }
         }
-        let (working, idle): (Vec<HostPlan>, Vec<HostPlan>) = plans.into_iter().partition(has_work);
-        let gates = Gates::new(self.requires());
+        let (working, idle): (Vec<HostPlan>, Vec<HostPlan>) = plans.into_iter().partition(has_work_on);
         for host in idle {
-            report.hosts.push(self.untouched(host));
+            report.hosts.push(untouched(host, &gates));
+        }
+        if let Some(steps) = &self.options().steps {
+            let pending = |plan: &HostPlan| {
+                let items = plan.items.iter().filter(|i| i.is_pending()).cloned();
+                items.map(|item| (plan.host.clone(), item)).collect::<Vec<_>>()
+            };
+            gates.ask_before(steps.by_role, working.iter().flat_map(pending));
         }
         let opened = self.open_runs(&working, &report.run, &purpose).await;
-        let refused = opened.iter().any(|(_, result)| result.is_err());
+        // A host that went away since the plan is taken out; a host that refuses stops all before the first change.
+        let refused = opened.iter().any(|(_, r)| r.as_ref().is_err_and(|lost| !lost.unreachable));
         let mut runs = Vec::new();
         for (host_plan, (name, link)) in working.into_iter().zip(opened) {
             match link {
-                Err(lost) => report.hosts.push(out_of_it(name, lost)),
+                Err(lost) => {
+                    gates.lose(&name);
+                    report.hosts.push(out_of_it(name, lost));
+                }
                 // All locks are taken before the first change, or none.
                 Ok(link) if refused => {
                     self.close_run(&link, &report.run, "refused").await;
@@ -77,6 +97,7 @@ impl Engine {
                         &report.run,
                         &stop,
                         towards,
+                        begun,
                     ));
                 }
             }
@@ -89,6 +110,7 @@ impl Engine {
         let order: BTreeMap<String, usize> =
             self.hosts().iter().enumerate().map(|(n, h)| (h.clone(), n)).collect();
         report.hosts.sort_by_key(|h| order.get(&h.host).copied());
+        report.critical_path = crate::critical_path(&gates.take_timeline());
         report.took = begun.elapsed();
         report
     }
@@ -128,27 +150,32 @@ impl Engine {
         all.retain(|work| !work.items.is_empty());
         all
     }
+}
 
-    /// A host without work still reports what was wrong or refused at plan time.
-    fn untouched(&self, plan: HostPlan) -> HostApply {
-        let host = plan.host.clone();
-        let contents = plan.contents.clone();
-        HostApply {
-            host,
-            items: Lane::new(plan).into_finished(),
-            lost: None,
-            differences: Vec::new(),
-            times: BTreeMap::new(),
-            contents,
-            took: Duration::ZERO,
-        }
+/// A host without work still reports what was wrong or refused at plan time.
+fn untouched(plan: HostPlan, gates: &Gates) -> HostApply {
+    let host = plan.host.clone();
+    let contents = plan.contents.clone();
+    let lane = Lane::new(plan);
+    gates.report(&host, role_states(&lane, &gates.declared(&host)));
+    HostApply {
+        host,
+        items: lane.into_finished(),
+        lost: None,
+        differences: Vec::new(),
+        times: BTreeMap::new(),
+        contents,
+        took: Duration::ZERO,
     }
 }
 
-fn has_work(plan: &HostPlan) -> bool {
-    let cut_off = plan.ours.cut_off.as_ref().is_some_and(|c| !c.busy);
-    // A run that was cut off is ended by the next one, even if that finds nothing to do.
-    cut_off || plan.items.iter().any(|i| i.is_pending() || matches!(i.outcome, Outcome::Adopt(_)))
+/// How far each of these roles is.
+fn role_states(lane: &Lane, roles: &BTreeMap<String, usize>) -> BTreeMap<String, RoleState> {
+    let state = |role: &String| {
+        let (open, failed) = lane.role_state(role);
+        (role.clone(), RoleState { open, failed })
+    };
+    roles.keys().map(state).collect()
 }
 
 fn out_of_it(host: String, lost: LostHost) -> HostApply {
@@ -172,9 +199,16 @@ impl<'a> HostRun<'a> {
         run: &str,
         stop: &StopSwitch,
         towards: Towards,
+        epoch: Instant,
     ) -> Self {
-        let lane = Lane::new(plan);
-        let roles: BTreeSet<String> = lane.remaining().iter().map(|i| i.role.clone()).collect();
+        let mut lane = Lane::new(plan);
+        if matches!(towards, Towards::Saved(_)) {
+            // The way back needs the whole order of the way there.
+            lane.keep_order();
+        }
+        let roles = gates.declared(&lane.host);
+        gates.enter(&lane.host);
+        let untold = lane.remaining().iter().map(|i| i.role.clone()).collect();
         Self {
             engine,
             link,
@@ -184,8 +218,12 @@ impl<'a> HostRun<'a> {
             stop: stop.clone(),
             towards,
             roles,
-            told: BTreeSet::new(),
+            through: BTreeSet::new(),
+            waits: BTreeSet::new(),
+            untold,
             times: BTreeMap::new(),
+            epoch,
+            idle_since: None,
             sequence: 0,
             resume: false,
         }
@@ -193,18 +231,57 @@ impl<'a> HostRun<'a> {
 
     /// Tells the other hosts how far this one is.
     fn report(&mut self) {
-        let roles = self.roles.iter().map(|role| {
-            let (open, failed) = self.lane.role_state(role);
-            (role.clone(), RoleState { open, failed })
-        });
-        let roles: BTreeMap<String, RoleState> = roles.collect();
-        for (role, state) in roles.iter().filter(|(_, state)| !state.open) {
-            if self.told.insert(role.clone()) {
-                let (host, role, failed) = (self.lane.host.clone(), role.clone(), state.failed);
+        for (item, result) in self.lane.finished() {
+            let bad = matches!(
+                result,
+                ItemResult::Failed { .. } | ItemResult::Refused { .. } | ItemResult::Unknown { .. }
+            );
+            // What was wrong in the plan was counted when the batches were made.
+            let planned = matches!(item.outcome, Outcome::Failed(_) | Outcome::Refused(_));
+            if bad
+                && !planned
+                && let Some(play) = self.roles.get(&item.role)
+            {
+                self.gates.fail(&self.lane.host, *play, &format!("`{}` failed", item.address));
+            }
+        }
+        for role in self.untold.clone() {
+            let (open, failed) = self.lane.role_state(&role);
+            if !open && self.untold.remove(&role) {
+                let host = self.lane.host.clone();
                 self.engine.events().send(Event::RoleFinished { host, role, failed });
             }
         }
-        self.gates.report(&self.lane.host, roles);
+        self.gates.report(&self.lane.host, role_states(&self.lane, &self.roles));
+    }
+
+    /// Ends the plays of which nothing is left here. Where others wait for it, the roles' checks must hold first.
+    async fn end_plays(&mut self) -> Result<(), LostHost> {
+        let open: BTreeSet<usize> =
+            self.lane.remaining().iter().filter_map(|i| self.roles.get(&i.role)).copied().collect();
+        let plays: BTreeSet<usize> = self.roles.values().copied().collect();
+        let host = self.lane.host.clone();
+        for play in plays.difference(&open).copied().collect::<Vec<_>>() {
+            if !self.through.insert(play) {
+                continue;
+            }
+            if self.gates.is_awaited(&host, play) {
+                let found = self.towards.differences(self.engine, &self.link, &self.lane).await?;
+                let mine = |address: &str| {
+                    let role = address.split_once('/').map_or(address, |(role, _)| role);
+                    self.roles.get(role) == Some(&play)
+                };
+                let own = found.iter().find(|said| match self.towards {
+                    Towards::Declared => mine(said),
+                    Towards::Saved(_) => true,
+                });
+                if let Some(difference) = own {
+                    self.gates.fail(&host, play, difference);
+                }
+            }
+            self.gates.finish(&host, play);
+        }
+        Ok(())
     }
 
     async fn complete(mut self) -> HostApply {
@@ -217,8 +294,9 @@ impl<'a> HostRun<'a> {
             let message = lost.message.clone();
             self.engine.events().send(Event::Lost { host: host.clone(), message });
             self.lane.end_all(&ItemResult::Skipped { because: "the loss of the host".to_owned() });
+            self.gates.lose(&host);
         }
-        self.report();
+        self.gates.leave(&host);
         let mut differences = Vec::new();
         let mut lost = lost;
         if lost.is_none() {
@@ -254,22 +332,58 @@ impl<'a> HostRun<'a> {
             let report = gates.next_report();
             tokio::pin!(report);
             report.as_mut().enable();
+            self.end_plays().await?;
             let host = self.lane.host.clone();
             let no_deferred = self.engine.options().no_deferred;
-            match self.lane.next(no_deferred, &|role| gates.check(&host, role)) {
-                Next::Done => return Ok(()),
-                Next::Wait(role) => {
-                    let on = gates.waits_for(&role);
-                    self.engine.events().send(Event::Waiting { host, role, on });
+            let next = self.lane.next(no_deferred, &|item| gates.permit(&host, item));
+            for begun in gates.take_begun() {
+                let crate::gate::Begun { play, number, of, hosts } = begun;
+                self.engine.events().send(Event::BatchStarted { play, number, of, hosts });
+            }
+            match next {
+                Next::Done => {
+                    self.report();
+                    return self.end_plays().await;
+                }
+                Next::Wait { role, on, key } => {
+                    // Items may have been skipped for good on the way here.
+                    self.report();
+                    if let Some((what, hosts)) = gates.take_question() {
+                        self.ask(what, hosts).await;
+                        continue;
+                    }
+                    if key != STEP && self.waits.insert(key) {
+                        self.engine.events().send(Event::Waiting { host: host.clone(), role, on });
+                    }
+                    self.idle_since.get_or_insert_with(|| self.epoch.elapsed());
+                    gates.wait(&host);
                     tokio::select! {
                         () = report => {}
                         () = self.stop.stopped() => {}
                     }
                 }
                 Next::Replan => self.replan().await?,
-                Next::Send(count) => self.send(count).await?,
+                Next::Send(ids) => self.send(&ids).await?,
             }
         }
+    }
+
+    /// Asks a person whether an item or a role may begin.
+    async fn ask(&self, what: String, hosts: Vec<String>) {
+        let Some(steps) = &self.engine.options().steps else { return };
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        let question = Question { what: what.clone(), hosts, answer };
+        let said = match steps.ask.send(question) {
+            Ok(()) => tokio::select! {
+                said = answered => said.unwrap_or(StepAnswer::Quit),
+                () = self.stop.stopped() => StepAnswer::Quit,
+            },
+            Err(_) => StepAnswer::Quit,
+        };
+        if said == StepAnswer::Quit {
+            self.stop.stop();
+        }
+        self.gates.answer(&what, said);
     }
 
     async fn replan(&mut self) -> Result<(), LostHost> {
@@ -284,13 +398,14 @@ impl<'a> HostRun<'a> {
     }
 
     /// Sends one stretch whole and takes its answers as they come.
-    async fn send(&mut self, count: usize) -> Result<(), LostHost> {
+    async fn send(&mut self, ids: &[u32]) -> Result<(), LostHost> {
         let stop_file = host::stop_file(&self.run);
         let mut works: BTreeMap<u32, Work> = BTreeMap::new();
         let mut items = Vec::new();
         let mut last_piece: BTreeMap<u32, u32> = BTreeMap::new();
         let mut next = 1;
-        let stretch: Vec<Item> = self.lane.remaining().iter().take(count).cloned().collect();
+        let stretch: Vec<Item> =
+            self.lane.remaining().iter().filter(|i| ids.contains(&i.id)).cloned().collect();
         for item in &stretch {
             let work = match Work::new(item, &self.lane, &self.run, &mut self.sequence) {
                 Ok(work) => work,
@@ -362,7 +477,7 @@ impl<'a> HostRun<'a> {
         match event {
             Said::Started(_) => {
                 if let Entry::Vacant(first) = running.entry(item.id) {
-                    first.insert(Running::default());
+                    first.insert(Running { begun: self.epoch.elapsed(), ..Running::default() });
                     let address = item.address.clone();
                     self.engine.events().send(Event::ItemStarted { host, id: item.id, address });
                 }
@@ -381,6 +496,13 @@ impl<'a> HostRun<'a> {
                 if status.success() && !is_last {
                     running.insert(item.id, said);
                 } else {
+                    self.gates.record(TimedItem {
+                        host,
+                        address: item.address.clone(),
+                        begun: said.begun,
+                        ended: self.epoch.elapsed(),
+                        waited: self.idle_since.take(),
+                    });
                     self.conclude(work, status, &said);
                 }
             }
@@ -454,6 +576,8 @@ struct Running {
     /// How much of it was shown.
     told: usize,
     took: Duration,
+    /// When it began, since the apply did.
+    begun: Duration,
 }
 
 impl Running {

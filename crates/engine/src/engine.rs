@@ -5,7 +5,7 @@ use crate::observe::{Beside, observe, observe_beside};
 use crate::ownership::Declares;
 use crate::project::{HostSource, Part, role_graph, shown};
 use crate::ways::no_session;
-use crate::{Event, EventSink, FleetPlan, HostAnswer, HostEntry, HostResult, LostHost, Options, Purpose};
+use crate::{Event, EventSink, FleetPlan, HostAnswer, HostEntry, HostResult, LostHost, Options, Purpose, Steps};
 use converge_model::inventory::Connection;
 use converge_model::{Facts, Needs, Project};
 use converge_planner::{Folded, History, HostPlan, Knowledge, Outcome, Outputs, RoleGraph, Summary, fold};
@@ -160,6 +160,11 @@ impl Engine {
         self.forks.acquire().await.ok()
     }
 
+    /// Lets a person decide before each item or each role of an apply.
+    pub fn ask_before(&mut self, steps: Steps) {
+        self.options.steps = Some(steps);
+    }
+
     pub(crate) fn options(&self) -> &Options {
         &self.options
     }
@@ -182,13 +187,16 @@ impl Engine {
         let hosts = self.hosts();
         let plans = hosts.iter().map(|host| self.plan_one(host)).collect();
         let entries = side_by_side(plans).await;
-        Ok(FleetPlan {
+        let mut plan = FleetPlan {
             id: uuid::Uuid::now_v7().to_string(),
             purpose: Purpose::Converge,
             created: now(),
             hosts: entries,
             warnings: self.project.warnings().iter().map(|w| w.message.clone()).collect(),
-        })
+            order: Vec::new(),
+        };
+        plan.order = self.order(&plan);
+        Ok(plan)
     }
 
     /// Two owners of one thing, wrong parameters: all that shows without a host, on all hosts.
@@ -389,6 +397,9 @@ impl Engine {
 
     /// The session with a host, opened when it is first used.
     pub(crate) async fn link(&self, host: &str) -> Result<Arc<Link>, LostHost> {
+        if self.project.in_maintenance(host) {
+            return Err(LostHost::maintenance());
+        }
         if let Some(link) = self.links.lock().await.get(host) {
             return Ok(Arc::clone(link));
         }

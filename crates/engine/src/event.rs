@@ -86,6 +86,17 @@ pub enum Event {
         /// What it waits for: `role a on h1, h2`.
         on: String,
     },
+    /// A batch of a play has begun.
+    BatchStarted {
+        /// The play.
+        play: String,
+        /// Which one, from 1.
+        number: usize,
+        /// Of how many.
+        of: usize,
+        /// Its hosts.
+        hosts: Vec<String>,
+    },
     /// A deferred item is known now: its own diff.
     Resolved {
         /// The host.

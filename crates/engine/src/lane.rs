@@ -1,6 +1,7 @@
 //! One host's way through an apply: which items come next, and whether a fresh look still allows them. Pure.
 
 use crate::ItemResult;
+use crate::gate::Permit;
 use converge_planner::{History, HostPlan, Item, Outcome, Problem};
 use converge_resource::{Content, Digest, ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,17 +26,25 @@ pub(crate) struct Lane {
     accepted: BTreeSet<ObjectId>,
     contents: BTreeMap<Digest, Content>,
     look_again: bool,
+    in_order: bool,
 }
 
 /// What a lane is to do next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Send these items, by index from the front: so many.
-    Send(usize),
+    /// Send these items, by number.
+    Send(Vec<u32>),
     /// Look at the host again and plan the rest anew.
     Replan,
-    /// The first item's role waits for roles on other hosts.
-    Wait(String),
+    /// Everything waits for other hosts; this is what the first item waits for.
+    Wait {
+        /// Its role.
+        role: String,
+        /// For what, for people.
+        on: String,
+        /// The same for what need not be told twice.
+        key: String,
+    },
     /// All is over.
     Done,
 }
@@ -122,9 +131,8 @@ impl Lane {
         (open, failed)
     }
 
-    /// Decides what comes next. `gate` tells whether a role may begin on this host: `Ok(false)` is "not yet", `Err` is
-    /// "never", with the reason.
-    pub fn next(&mut self, no_deferred: bool, gate: &dyn Fn(&str) -> Result<bool, String>) -> Next {
+    /// Decides what comes next. `gate` tells whether an item may begin.
+    pub fn next(&mut self, no_deferred: bool, gate: &dyn Fn(&Item) -> Permit) -> Next {
         self.skip_what_cannot_be(gate);
         if no_deferred && let Some(at) = self.remaining.iter().position(is_deferred) {
             for item in self.remaining.split_off(at) {
@@ -132,24 +140,61 @@ impl Lane {
             }
         }
         // What moved may be claimed by items that had nothing to do so far.
-        if self.look_again || self.remaining.first().is_some_and(is_deferred) {
+        if self.look_again {
             return Next::Replan;
         }
-        let Some(first) = self.remaining.first() else { return Next::Done };
-        let ready = |item: &Item| !is_deferred(item) && gate(&item.role) == Ok(true);
-        match self.remaining.iter().position(|item| !ready(item)) {
-            Some(0) => Next::Wait(first.role.clone()),
-            Some(n) => Next::Send(n),
-            None => Next::Send(self.remaining.len()),
+        let mut send = Vec::new();
+        let mut held: BTreeSet<u32> = BTreeSet::new();
+        let mut wait = None;
+        for item in &self.remaining {
+            if !item.needs.iter().any(|need| held.contains(need)) {
+                match gate(item) {
+                    Permit::Go if is_deferred(item) && send.is_empty() && held.is_empty() => {
+                        return Next::Replan;
+                    }
+                    // What is deferred ends a stretch.
+                    Permit::Go if is_deferred(item) => break,
+                    Permit::Go => {
+                        send.push(item.id);
+                        continue;
+                    }
+                    Permit::Wait(on, key) => {
+                        wait.get_or_insert_with(|| Next::Wait { role: item.role.clone(), on, key });
+                    }
+                    Permit::Never(_) => {}
+                }
+            }
+            // Others go on past an item that waits, unless they stand on it.
+            held.insert(item.id);
+            if self.in_order {
+                break;
+            }
+        }
+        if !send.is_empty() {
+            return Next::Send(send);
+        }
+        match wait {
+            Some(wait) => wait,
+            None if self.remaining.is_empty() => Next::Done,
+            // A gate has closed for good in the meantime.
+            None => self.next(no_deferred, gate),
         }
     }
 
-    fn skip_what_cannot_be(&mut self, gate: &dyn Fn(&str) -> Result<bool, String>) {
+    /// Nothing overtakes an item that waits, whatever it needs.
+    pub fn keep_order(&mut self) {
+        self.in_order = true;
+    }
+
+    fn skip_what_cannot_be(&mut self, gate: &dyn Fn(&Item) -> Permit) {
         let mut at = 0;
         while let Some(item) = self.remaining.get(at) {
             let mut needs = item.needs.iter().filter_map(|n| self.addresses.get(n));
             let need = needs.find(|a| self.bad.contains(*a)).map(|a| format!("`{a}`"));
-            let because = need.or_else(|| gate(&item.role).err());
+            let because = need.or_else(|| match gate(item) {
+                Permit::Never(why) => Some(why),
+                Permit::Go | Permit::Wait(..) => None,
+            });
             match because {
                 Some(because) => {
                     let item = self.remaining.remove(at);
@@ -350,7 +395,7 @@ fn covers(may: &ObjectId, object: &ObjectId) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use converge_planner::PlannedChange;
     use converge_resource::{Change, Reversibility, Wait};
@@ -374,7 +419,7 @@ mod tests {
         }
     }
 
-    fn item(id: u32, role: &str, needs: &[u32], outcome: Outcome) -> Item {
+    pub(crate) fn item(id: u32, role: &str, needs: &[u32], outcome: Outcome) -> Item {
         Item {
             id,
             address: format!("{role}/{id}"),
@@ -387,6 +432,7 @@ mod tests {
             outcome,
             notes: Vec::new(),
             sensitive: false,
+            disruption: converge_resource::Disruption::None,
             settings: Vec::new(),
             params: None,
         }
@@ -396,8 +442,8 @@ mod tests {
         Lane::new(HostPlan { host: "h".to_owned(), items, ..HostPlan::default() })
     }
 
-    fn open(_: &str) -> Result<bool, String> {
-        Ok(true)
+    fn open(_: &Item) -> Permit {
+        Permit::Go
     }
 
     fn fresh(items: Vec<Item>) -> HostPlan {
@@ -415,9 +461,9 @@ mod tests {
             item(2, "a", &[1], changed("/2", "x", "y")),
             item(3, "b", &[], changed("/3", "x", "y")),
         ]);
-        assert_eq!(l.next(false, &open), Next::Send(3));
+        assert_eq!(l.next(false, &open), Next::Send(vec![1, 2, 3]));
         l.finish(1, ItemResult::Failed { message: "no".to_owned(), output: String::new() }, &[]);
-        assert_eq!(l.next(false, &open), Next::Send(1));
+        assert_eq!(l.next(false, &open), Next::Send(vec![3]));
         l.finish(3, ItemResult::Changed, &[]);
         assert_eq!(l.next(false, &open), Next::Done);
         let got = results(l);
@@ -432,7 +478,7 @@ mod tests {
             item(2, "a", &[1], deferred("/2")),
             item(3, "b", &[], changed("/3", "x", "y")),
         ]);
-        assert_eq!(l.next(false, &open), Next::Send(1));
+        assert_eq!(l.next(false, &open), Next::Send(vec![1]));
         l.finish(1, ItemResult::Changed, &[]);
         assert_eq!(l.next(false, &open), Next::Replan);
         let known = l.rebind(fresh(vec![
@@ -441,12 +487,43 @@ mod tests {
             item(3, "b", &[], changed("/3", "x", "y")),
         ]));
         assert_eq!(known.len(), 1);
-        let closed_b = |role: &str| Ok(role != "b");
-        assert_eq!(l.next(false, &closed_b), Next::Send(1));
+        let wait = |on: &str| Permit::Wait(on.to_owned(), on.to_owned());
+        let closed_b = |item: &Item| if item.role == "b" { wait("x") } else { Permit::Go };
+        assert_eq!(l.next(false, &closed_b), Next::Send(vec![2]));
         l.finish(2, ItemResult::Changed, &[]);
-        assert_eq!(l.next(false, &closed_b), Next::Wait("b".to_owned()));
-        let never = |role: &str| if role == "b" { Err("role c failed on h2".to_owned()) } else { Ok(true) };
+        assert_eq!(
+            l.next(false, &closed_b),
+            Next::Wait { role: "b".to_owned(), on: "x".to_owned(), key: "x".to_owned() }
+        );
+        let never = |item: &Item| {
+            if item.role == "b" { Permit::Never("role c failed on h2".to_owned()) } else { Permit::Go }
+        };
         assert_eq!(l.next(false, &never), Next::Done);
+    }
+
+    #[test]
+    fn others_go_past_an_item_that_waits_unless_they_stand_on_it() {
+        let items = || {
+            vec![
+                item(1, "a", &[], changed("/1", "x", "y")),
+                item(2, "a", &[1], changed("/2", "x", "y")),
+                item(3, "b", &[], changed("/3", "x", "y")),
+                item(4, "c", &[2], changed("/4", "x", "y")),
+                item(5, "d", &[], deferred("/5")),
+                item(6, "e", &[], changed("/6", "x", "y")),
+            ]
+        };
+        let second_waits = |item: &Item| {
+            if item.id == 2 { Permit::Wait("x".to_owned(), "x".to_owned()) } else { Permit::Go }
+        };
+        let mut l = lane(items());
+        assert_eq!(l.next(false, &second_waits), Next::Send(vec![1, 3]));
+        l.finish(1, ItemResult::Changed, &[]);
+        l.finish(3, ItemResult::Changed, &[]);
+        assert!(matches!(l.next(false, &second_waits), Next::Wait { .. }), "a deferred item ends a stretch");
+        let mut l = lane(items());
+        l.keep_order();
+        assert_eq!(l.next(false, &second_waits), Next::Send(vec![1]));
     }
 
     #[test]
@@ -467,7 +544,7 @@ mod tests {
             assert_eq!(l.next(false, &open), Next::Replan);
             l.rebind(fresh(vec![item(2, "a", &[1], changed("/2", "moved", "y2"))]));
             if accepted {
-                assert_eq!(l.next(false, &open), Next::Send(1));
+                assert_eq!(l.next(false, &open), Next::Send(vec![2]));
             } else {
                 assert_eq!(l.next(false, &open), Next::Done);
                 assert!(matches!(results(l)[1].1, ItemResult::Refused { .. }));

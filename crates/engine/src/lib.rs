@@ -7,11 +7,13 @@ mod doctor;
 mod engine;
 mod event;
 mod facts;
+mod fleet;
 mod gate;
 mod lane;
 mod observe;
 mod options;
 mod ownership;
+mod path;
 mod project;
 pub mod recorded;
 mod report;
@@ -29,7 +31,8 @@ pub use doctor::{Finding, Health, HostDoctor};
 pub use engine::Engine;
 pub use event::{Event, EventSink, ItemResult, RoleWork};
 pub use facts::{FACT_GROUPS, HostFacts, facts_page, facts_schema};
-pub use options::{Options, StopSwitch};
+pub use options::{Options, Question, StepAnswer, Steps, StopSwitch};
+pub use path::{PathStep, TimedItem, critical_path};
 pub use report::{
     ApplyReport, FleetPlan, HostAnswer, HostApply, HostEntry, HostRan, HostResult, HostSnapshots, HostVerify,
     LostHost, Pruned, Purpose, RanCommand, Snapshot,

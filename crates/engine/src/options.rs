@@ -5,6 +5,8 @@ use secrecy::SecretString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
 
 /// What holds for all hosts of a run.
 #[derive(Clone, Debug)]
@@ -33,6 +35,8 @@ pub struct Options {
     pub prune: bool,
     /// Things by ID (`path:/srv/big`) that may be destroyed though nothing keeps them.
     pub allow_destroy: Vec<String>,
+    /// Ask before each item or each role of an apply.
+    pub steps: Option<Steps>,
 }
 
 impl Default for Options {
@@ -50,8 +54,42 @@ impl Default for Options {
             in_project: Scope::default(),
             prune: false,
             allow_destroy: Vec::new(),
+            steps: None,
         }
     }
+}
+
+/// Who is asked before each item, or each role.
+#[derive(Clone, Debug)]
+pub struct Steps {
+    /// Ask once a role, not once an item.
+    pub by_role: bool,
+    /// Questions go here. When nobody listens, the run ends.
+    pub ask: UnboundedSender<Question>,
+}
+
+/// May this begin?
+#[derive(Debug)]
+pub struct Question {
+    /// The item's address, or the role.
+    pub what: String,
+    /// The hosts that have it to do.
+    pub hosts: Vec<String>,
+    /// The answer goes here.
+    pub answer: oneshot::Sender<StepAnswer>,
+}
+
+/// What a person says to a [`Question`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepAnswer {
+    /// Do it.
+    Yes,
+    /// Leave it out, and what stands on it.
+    No,
+    /// Do it and all that follows, without more questions.
+    Continue,
+    /// End the run.
+    Quit,
 }
 
 /// Asks a run to end after what is in flight. Clones share the switch.

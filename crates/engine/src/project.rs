@@ -1,12 +1,12 @@
 //! From the project's declarations to the planner's: the items of one host in order, resolved when they are asked for.
 
 use converge_model::{
-    DeclaredItem, Facts, HostPlan as Declared, NOT_KNOWN, Project, Registered, Resolution, RoleUse,
+    DeclaredItem, Facts, HostPlan as Declared, NOT_KNOWN, Project, Registered, Resolution, RoleScope, RoleUse,
 };
 use converge_planner::{
     Conflict, Declared as Item, HostPlan, Outcome, Outputs, Problem, Resolved, RoleEdge, RoleGraph, Source,
 };
-use converge_resource::{Claim, ObjectId, Probe};
+use converge_resource::{Claim, Disruption, ObjectId, Probe};
 use converge_syntax::{Diagnostic, Diagnostics, Span};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,7 +54,9 @@ impl Section {
 pub(crate) fn role_graph(project: &Project) -> Result<RoleGraph<Span>, Diagnostics> {
     let roles: Vec<String> = project.roles().map(|r| r.name.clone()).collect();
     let edges = project.role_edges().into_iter().map(|e| RoleEdge { from: e.from, to: e.to, span: e.span });
-    RoleGraph::new(&roles, edges.collect()).map_err(|cycles| {
+    let clusters = project.roles().filter(|r| r.scope == RoleScope::Cluster).map(|r| r.name.clone());
+    let graph = RoleGraph::new(&roles, edges.collect()).map(|graph| graph.on_clusters(clusters));
+    graph.map_err(|cycles| {
         let mut found = Diagnostics::new();
         for cycle in cycles {
             let mut complaint = Diagnostic::error(
@@ -105,11 +107,11 @@ impl<'a> HostSource<'a> {
         let declared = project.host_plan(host, facts, &registered(outputs));
         let mut source =
             Self { declared, items: Vec::new(), places: Vec::new(), graph, complaints: RefCell::default() };
-        source.list(part);
+        source.list(part, project.start_at());
         source
     }
 
-    fn list(&mut self, part: Part) {
+    fn list(&mut self, part: Part, start: Option<(&str, Option<&str>)>) {
         let order = self.graph.order();
         let rank = |role: &RoleUse| order.iter().position(|r| *r == role.role.name);
         let mut roles: Vec<(usize, &RoleUse)> = self.declared.roles.iter().enumerate().collect();
@@ -121,9 +123,24 @@ impl<'a> HostSource<'a> {
         };
         let mut items = Vec::new();
         let mut places = Vec::new();
+        let first = start.and_then(|(role, _)| order.iter().position(|r| r == role));
         for (at, role) in roles {
+            if rank(role) < first {
+                continue;
+            }
+            // Within the role the run starts at an item; checks, and queries that later items read, are made all the same.
+            let skipped = match start {
+                Some((name, Some(item))) if name == role.role.name => {
+                    role.items.iter().position(|i| i.name == item).unwrap_or_default()
+                }
+                _ => 0,
+            };
             for section in sections {
-                for (index, item) in section.of(role).iter().enumerate().filter(|(_, i)| i.selected) {
+                let left_out = |index: usize, item: &DeclaredItem| {
+                    matches!(section, Section::Resources) && index < skipped && item.register.is_none()
+                };
+                let listed = section.of(role).iter().enumerate();
+                for (index, item) in listed.filter(|(n, i)| i.selected && !left_out(*n, i)) {
                     places.push((at, *section, index));
                     items.push(Item {
                         address: item.address.clone(),
@@ -132,6 +149,7 @@ impl<'a> HostSource<'a> {
                         kind: item.kind.clone(),
                         origin: origin(&item.span),
                         register: item.register.clone(),
+                        disruption: item.item.disruption.as_deref().and_then(Disruption::from_word),
                     });
                 }
             }

@@ -1,7 +1,8 @@
 //! What a command found or did, as data.
 
 use crate::ItemResult;
-use converge_planner::{HostPlan, Item};
+use crate::PathStep;
+use converge_planner::{HostPlan, Item, PlayOrder};
 use converge_resource::{Content, Digest};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,6 +21,9 @@ pub struct FleetPlan {
     pub hosts: Vec<HostEntry>,
     /// Remarks: a pattern that matches nothing, an unread file.
     pub warnings: Vec<String>,
+    /// The order of plays that go over their hosts in several batches.
+    #[serde(default)]
+    pub order: Vec<PlayOrder>,
 }
 
 /// More things than this on one host are not given back without their number being said.
@@ -91,7 +95,25 @@ pub struct LostHost {
     pub login: bool,
 }
 
+/// What is said of a host that the inventory has taken out.
+const IN_MAINTENANCE: &str = "the inventory says `maintenance: true`: nothing looked at it";
+
 impl LostHost {
+    /// A host that could not be reached, or is refused.
+    pub fn new(message: impl Into<String>, unreachable: bool) -> Self {
+        Self { message: message.into(), help: None, unreachable, login: false }
+    }
+
+    /// A host that the inventory has taken out with `maintenance: true`.
+    pub fn maintenance() -> Self {
+        Self::new(IN_MAINTENANCE, true)
+    }
+
+    /// True when the inventory has taken it out: nobody tried to reach it.
+    pub fn in_maintenance(&self) -> bool {
+        self.message == IN_MAINTENANCE
+    }
+
     /// A host that is there, and is not worked on: why.
     pub fn refused(message: String) -> Self {
         Self { message, help: None, unreachable: false, login: false }
@@ -99,6 +121,9 @@ impl LostHost {
 
     /// What became of it, in a word or two.
     pub fn word(&self) -> &'static str {
+        if self.in_maintenance() {
+            return "in maintenance";
+        }
         match (self.unreachable, self.login) {
             (_, true) => "login refused",
             (true, false) => "unreachable",
@@ -164,6 +189,8 @@ pub struct ApplyReport {
     pub run: String,
     /// One entry a host.
     pub hosts: Vec<HostApply>,
+    /// The chain of items that made it take so long, first to last.
+    pub critical_path: Vec<PathStep>,
     /// From the first change to the last look.
     #[serde(skip)]
     pub took: Duration,

@@ -3,7 +3,7 @@
 use crate::engine::{Engine, Link, side_by_side};
 use crate::{Event, FleetPlan, HostEntry, HostResult, HostSnapshots, LostHost, Purpose, Snapshot};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome, PlannedChange, Problem};
-use converge_resource::{Answer, Change, ObjectId, Probe, Reversibility, State};
+use converge_resource::{Answer, Change, Disruption, ObjectId, Probe, Reversibility, State};
 use converge_ssh::{Batch, Item as ShellItem, Stderr};
 use converge_store::host::{self, RunPurpose, RunRecord, SavedChange};
 use converge_syntax::{Diagnostic, Diagnostics};
@@ -133,7 +133,7 @@ impl Engine {
             .iter()
             .flat_map(|(entry, runs)| runs.iter().map(|run| (entry.host.clone(), run.clone())))
             .collect();
-        Ok(FleetPlan {
+        let mut plan = FleetPlan {
             id: uuid::Uuid::now_v7().to_string(),
             purpose: if roles.is_empty() {
                 Purpose::Rollback(undone)
@@ -143,7 +143,10 @@ impl Engine {
             created: crate::engine::now(),
             hosts: outcomes.into_iter().map(|(entry, _)| entry).collect(),
             warnings: Vec::new(),
-        })
+            order: Vec::new(),
+        };
+        plan.order = self.order(&plan);
+        Ok(plan)
     }
 
     /// Plans one host back to where it was before the run `start`. With it come the runs that this undoes.
@@ -349,6 +352,10 @@ pub(crate) fn undo_item(
     } else {
         Outcome::Unchanged
     };
+    let disruption = match &outcome {
+        Outcome::Changed(changes) => converge_planner::disruption(changes),
+        _ => Disruption::None,
+    };
     Item {
         id,
         address: address.to_owned(),
@@ -361,6 +368,7 @@ pub(crate) fn undo_item(
         outcome,
         notes,
         sensitive,
+        disruption,
         // Accounts are restored from what that run has kept of them.
         settings: vec![("CV_FROM_RUN".to_owned(), from_run)],
         params: None,

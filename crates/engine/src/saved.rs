@@ -287,6 +287,7 @@ mod tests {
             outcome,
             notes: Vec::new(),
             sensitive,
+            disruption: converge_resource::Disruption::None,
             settings: Vec::new(),
             params: None,
         }

@@ -189,13 +189,21 @@ impl Lab {
         self.start_hosts(&names.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Starts hosts side by side and waits until each answers; one that runs already is left as it is.
+    /// Starts hosts, a few side by side, and waits until each answers; one that runs already is left as it is.
     pub fn start_hosts(&self, names: &[&str]) -> Result<Vec<Host>> {
         let hosts: Vec<Host> = names.iter().map(|name| self.define(name)).collect::<Result<_>>()?;
-        let results: Vec<Result<()>> = std::thread::scope(|scope| {
-            let running: Vec<_> = hosts.iter().map(|host| scope.spawn(move || host.start())).collect();
-            running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(lost_thread()))).collect()
-        });
+        // More at once only slow each other down, until one takes too long.
+        let at_once = std::thread::available_parallelism().map_or(4, |n| n.get() * 2);
+        let mut results: Vec<Result<()>> = Vec::new();
+        for group in hosts.chunks(at_once) {
+            results.extend(std::thread::scope(|scope| {
+                let running: Vec<_> = group.iter().map(|host| scope.spawn(move || host.start())).collect();
+                running
+                    .into_iter()
+                    .map(|thread| thread.join().unwrap_or_else(|_| Err(lost_thread())))
+                    .collect::<Vec<_>>()
+            }));
+        }
         results.into_iter().collect::<Result<()>>()?;
         self.write_ssh_files()?;
         Ok(hosts)

@@ -232,6 +232,7 @@ pub(crate) fn declare(
     used.selected = selected;
     used.complete = used.items.iter().all(|item| item.selected && !item.is_unexpanded())
         && role_selected
+        && project.start_at.is_none()
         && !matches!(used.when, Gate::Unknown(_) | Gate::Wrong(_));
     if selected {
         // Preconditions guard whatever part of the role runs, and results are read-only and needed by others.

@@ -14,8 +14,10 @@ use crate::schema;
 use crate::scope::MAGIC;
 
 /// The keys that an item of any kind may have.
-pub const COMMON_KEYS: [&str; 7] =
-    ["name", "when", "for_each", "tags", "register", "become_user", "sensitive"];
+pub const COMMON_KEYS: [&str; 8] =
+    ["name", "when", "for_each", "tags", "register", "become_user", "sensitive", "disruption"];
+/// What an item may do to what runs on its host, as a user writes it.
+pub const DISRUPTIONS: [&str; 3] = ["none", "restarts", "drain"];
 /// Parameters of any kind that name earlier items of the same role.
 const NAMING: [&str; 2] = ["restart_on", "on_change"];
 
@@ -64,6 +66,8 @@ pub struct Item {
     pub register: Option<Spanned<String>>,
     /// The user that commands run as, not evaluated.
     pub become_user: Option<Node>,
+    /// What it does to what runs, said by hand: one of [`DISRUPTIONS`].
+    pub disruption: Option<String>,
     /// Marked as secret by hand.
     pub sensitive: bool,
     /// Earlier items that its parameters name (`restart_on`, `on_change`).
@@ -177,10 +181,33 @@ fn read_item(node: &Node, section: Section, catalog: &KindCatalog, diags: &mut D
         tags: tags(node, diags),
         register,
         become_user,
+        disruption: disruption(node, section, diags),
         sensitive: flag(node, "sensitive", diags),
         names: named_items(params, diags),
         span: node.span.clone(),
     })
+}
+
+/// The key `disruption`.
+fn disruption(node: &Node, section: Section, diags: &mut Diagnostics) -> Option<String> {
+    let word = string(node, "disruption", diags)?;
+    if section != Section::Resources {
+        diags.push(
+            Diagnostic::error("bad-value", "`disruption` means nothing here")
+                .label(&word.span, format!("`{}` only reads", section.key()))
+                .help("remove it"),
+        );
+        return None;
+    }
+    if !DISRUPTIONS.contains(&word.value.as_str()) {
+        diags.push(
+            Diagnostic::error("bad-value", format!("there is no disruption `{}`", word.value))
+                .label(&word.span, "not known")
+                .help(nearest(&word.value, DISRUPTIONS)),
+        );
+        return None;
+    }
+    Some(word.value)
 }
 
 /// The one key of an item that is a kind. Complains about none, two, unknown ones.

@@ -25,11 +25,11 @@ pub use converge_template::{ANSIBLE, AnsibleName, AnsibleSort, Moment, ansible_p
 pub use declare::{DeclaredItem, HostPlan, Registered, RoleUse};
 pub use fact_names::FactNames;
 pub use input::{Input, InputType};
-pub use item::{COMMON_KEYS, Item, Section};
-pub use play::{Play, Playbook, RoleRef};
+pub use item::{COMMON_KEYS, DISRUPTIONS, Item, Section};
+pub use play::{MinAvailable, Play, Playbook, RoleRef, Share};
 pub use project::{GivenPlays, HostErrors, LoadOptions, Needs, Project, RoleEdge};
 pub use resolve::{NOT_KNOWN, Outline, ParamSpans, Ready, Resolution};
-pub use role::{Role, RolePath};
+pub use role::{Role, RolePath, RoleScope};
 pub use scope::{Facts, MAGIC};
 pub use tags::TagFilter;
 pub use vars::{Candidate, Layer, VarReport, Winner, parse_set};

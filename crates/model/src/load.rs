@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use converge_syntax::{Diagnostic, Diagnostics, Span};
+use converge_syntax::{Diagnostic, Diagnostics, Span, Value};
 use indexmap::IndexMap;
 
 use crate::catalog::KindCatalog;
 use crate::declare::{Registered, tag_filter};
-use crate::fields::{is_template, nearest};
+use crate::fields::{is_template, nearest, wrong_type};
 use crate::files::{Files, locate};
 use crate::inventory::{Inventory, InventorySource};
 use crate::play::{Play, Playbook, RoleRef};
@@ -19,6 +19,8 @@ use crate::role::Role;
 use crate::scope::{Facts, Shared};
 use crate::vars::{Layers, SET, SetVars, role_layers};
 
+/// The variable that takes a host out.
+const MAINTENANCE: &str = "maintenance";
 const DEFAULT_PLAYBOOK: &str = "playbooks/site.yaml";
 
 pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
@@ -49,6 +51,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
     }
     role_params(&playbook, &roles, &broken, &mut diags);
     asked_roles(options, &playbook, &mut diags);
+    let start_at = options.start_at.as_deref().and_then(|at| start_at(at, &roles, &mut diags));
     // A variable of any host is known, so hosts outside the plays count too.
     set_is_known(&set, &inventory, &playbook, &roles, &broken, &mut diags);
 
@@ -69,10 +72,12 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
         roles,
         filter: tag_filter(&options.tags, &options.skip_tags),
         only_roles: options.roles.clone(),
+        start_at,
         hosts,
         selected,
         warnings: Diagnostics::new(),
         errors: HostErrors::new(),
+        maintenance: BTreeSet::new(),
         needs: BTreeMap::new(),
         files: Files::new(&options.vault),
         hostvars: Mutex::default(),
@@ -83,6 +88,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
     }
     let inner = Arc::new(inner);
     let needs = check_hosts(&inner, &mut errors);
+    let maintenance = in_maintenance(&inner, &mut diags);
     unused_tags(&inner, &mut warnings);
     if diags.has_errors() {
         for more in errors.into_values() {
@@ -93,7 +99,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
     warnings.extend(diags);
     let warnings = unique(warnings);
     match Arc::try_unwrap(inner) {
-        Ok(inner) => Ok(Project(Arc::new(Inner { warnings, errors, needs, ..inner }))),
+        Ok(inner) => Ok(Project(Arc::new(Inner { warnings, errors, maintenance, needs, ..inner }))),
         // The threads of the check have ended; nothing else holds it.
         Err(_) => Err(Diagnostic::error("internal", "the project is still in use").into()),
     }
@@ -310,6 +316,32 @@ fn asked_roles(options: &LoadOptions, playbook: &Playbook, diags: &mut Diagnosti
     }
 }
 
+/// `ROLE` or `ROLE/ITEM`, of the playbook's roles.
+fn start_at(
+    text: &str,
+    roles: &IndexMap<String, Arc<Role>>,
+    diags: &mut Diagnostics,
+) -> Option<(String, Option<String>)> {
+    let (name, item) = text.split_once('/').map_or((text, None), |(role, item)| (role, Some(item)));
+    let Some(role) = roles.get(name) else {
+        diags.push(
+            Diagnostic::error("unknown-role", format!("the playbook has no role `{name}`"))
+                .at(&Span::nowhere("--start-at"))
+                .help(nearest(name, roles.keys().map(String::as_str))),
+        );
+        return None;
+    };
+    if let Some(item) = item.filter(|item| !role.resources.iter().any(|i| i.name.value == *item)) {
+        diags.push(
+            Diagnostic::error("unknown-name", format!("the role `{name}` has no item `{item}`"))
+                .at(&Span::nowhere("--start-at"))
+                .help(nearest(item, role.resources.iter().map(|i| i.name.value.as_str()))),
+        );
+        return None;
+    }
+    Some((name.to_owned(), item.map(str::to_owned)))
+}
+
 /// A misspelt `--set` would otherwise change nothing, in silence.
 fn set_is_known(
     set: &SetVars,
@@ -471,6 +503,28 @@ fn check_hosts(inner: &Arc<Inner>, errors: &mut HostErrors) -> BTreeMap<String, 
         }
     });
     needs
+}
+
+/// The hosts that the inventory takes out with `maintenance: true`.
+fn in_maintenance(inner: &Inner, diags: &mut Diagnostics) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    for host in inner.hosts.keys() {
+        match crate::report::host_var(inner, host, MAINTENANCE) {
+            Ok(None) => {}
+            Ok(Some(node)) => match &node.value {
+                Value::Bool(true) => {
+                    out.insert(host.clone());
+                }
+                Value::Bool(false) | Value::Null => {}
+                _ => diags.push(
+                    wrong_type(&node, "`maintenance`", "true or false").help("write `maintenance: true`"),
+                ),
+            },
+            // A host about which this cannot be said must not be touched by mistake.
+            Err(more) => diags.extend(more),
+        }
+    }
+    out
 }
 
 fn check_host(inner: &Arc<Inner>, host: &str, facts: &Facts) -> (String, Needs, Diagnostics) {

@@ -11,8 +11,17 @@ use crate::role::{RolePath, single_document};
 use crate::scope::MAGIC;
 
 /// The keys of a play.
-pub const PLAY_KEYS: [&str; 8] =
-    ["name", "hosts", "roles", "vars", "tags", "serial", "max_fail_percentage", "any_errors_fatal"];
+pub const PLAY_KEYS: [&str; 9] = [
+    "name",
+    "hosts",
+    "roles",
+    "vars",
+    "tags",
+    "serial",
+    "max_fail_percentage",
+    "any_errors_fatal",
+    "min_available",
+];
 /// The keys of the use of a role.
 pub const USE_KEYS: [&str; 4] = ["role", "vars", "when", "tags"];
 
@@ -60,14 +69,34 @@ pub struct Play {
     pub vars: Vec<Assignment>,
     /// Tags of everything in it.
     pub tags: Vec<String>,
-    /// Batches, as written.
-    pub serial: Option<Node>,
-    /// The share of failed hosts that stops the play, as written.
-    pub max_fail_percentage: Option<Node>,
+    /// The sizes of its batches; the last one holds for all that follow. Empty: no `serial`.
+    pub serial: Vec<Share>,
+    /// The play stops when more than this percentage of a batch has failed.
+    pub max_fail_percentage: Option<f64>,
     /// Does one failed host stop all?
     pub any_errors_fatal: bool,
+    /// How many of its hosts must be there for later disruptive batches.
+    pub min_available: Option<MinAvailable>,
     /// The whole play.
     pub span: Span,
+}
+
+/// A number of hosts, or a share of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Share {
+    /// So many hosts. Zero means all, as in Ansible.
+    Hosts(usize),
+    /// So many percent of the hosts.
+    Percent(f64),
+}
+
+/// How many hosts of a play must be there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MinAvailable {
+    /// A number or a share.
+    Share(Share),
+    /// More than half.
+    Majority,
 }
 
 /// A role in a play.
@@ -169,16 +198,6 @@ fn read_play(index: usize, node: &Node, diags: &mut Diagnostics) -> Option<Play>
     if !is_map {
         return None;
     }
-    for key in ["serial", "max_fail_percentage"] {
-        if let Some((name, value)) = node.entry(key).filter(|(_, value)| !value.is_null()) {
-            check_share(key, value, diags);
-            not_yet(name, diags);
-        }
-    }
-    let any_errors_fatal = flag(node, "any_errors_fatal", diags);
-    if let (true, Some((name, _))) = (any_errors_fatal, node.entry("any_errors_fatal")) {
-        not_yet(name, diags);
-    }
     let hosts = match node.get("hosts").filter(|hosts| !hosts.is_null()) {
         Some(hosts) => Some(hosts.clone()),
         None => {
@@ -198,41 +217,71 @@ fn read_play(index: usize, node: &Node, diags: &mut Diagnostics) -> Option<Play>
         roles,
         vars: assignments(node, "the `vars` of a play", diags),
         tags: tags(node, diags),
-        serial: node.get("serial").cloned(),
-        max_fail_percentage: node.get("max_fail_percentage").cloned(),
-        any_errors_fatal,
+        serial: serial(node, diags),
+        max_fail_percentage: percentage(node, "max_fail_percentage", diags),
+        any_errors_fatal: flag(node, "any_errors_fatal", diags),
+        min_available: min_available(node, diags),
         span: node.span.clone(),
     })
 }
 
-fn not_yet(key: &Node, diags: &mut Diagnostics) {
-    let name = key.as_str().unwrap_or_default();
-    diags.push(
-        Diagnostic::error("not-yet", format!("`{name}` is not honoured yet"))
-            .label(&key.span, "this version converges all hosts of a play side by side")
-            .help("remove it, and use --limit to work in batches"),
-    );
+/// `serial`: a number, a percentage, or a list of both.
+fn serial(node: &Node, diags: &mut Diagnostics) -> Vec<Share> {
+    let Some(value) = node.get("serial").filter(|value| !value.is_null()) else { return Vec::new() };
+    let items = value.as_list().unwrap_or(std::slice::from_ref(value));
+    if items.is_empty() {
+        diags.push(
+            wrong_type(value, "`serial`", "at least one number").help("write `2`, `25%` or `[1, 10%]`"),
+        );
+    }
+    items.iter().filter_map(|item| share(item, "serial", diags)).collect()
 }
 
-/// Numbers above zero, percentages, and for `serial` lists of them.
-fn check_share(key: &str, value: &Node, diags: &mut Diagnostics) {
-    let items = match (&value.value, key) {
-        (Value::List(items), "serial") => items.as_slice(),
-        _ => std::slice::from_ref(value),
+/// A whole number of hosts, or a percentage of 0 to 100.
+fn share(value: &Node, key: &str, diags: &mut Diagnostics) -> Option<Share> {
+    let read = match &value.value {
+        Value::String(text) => match text.trim().strip_suffix('%') {
+            Some(number) => percent(number).map(Share::Percent),
+            None => text.trim().parse().ok().map(Share::Hosts),
+        },
+        _ => value.scalar_text().and_then(|text| text.parse().ok()).map(Share::Hosts),
     };
-    for item in items {
-        let good = match &item.value {
-            Value::String(text) => {
-                let number = text.strip_suffix('%').unwrap_or(text);
-                number.trim().parse::<f64>().is_ok_and(|number| (0.0..=1e6).contains(&number))
-            }
-            _ => item.as_f64().is_some_and(|number| number >= 0.0),
+    if read.is_none() {
+        let expected = "a whole number of hosts or a percentage";
+        let help = if value.as_str().is_some_and(converge_template::is_template) {
+            "a play is read before variables are known: write the number itself"
+        } else {
+            "write `2` or `25%`"
         };
-        if !good {
-            let expected = "a number of hosts or a percentage";
-            diags.push(wrong_type(item, &format!("`{key}`"), expected).help("write `2` or `25%`"));
-        }
+        diags.push(wrong_type(value, &format!("`{key}`"), expected).help(help));
     }
+    read
+}
+
+fn percent(text: &str) -> Option<f64> {
+    text.trim().parse::<f64>().ok().filter(|number| (0.0..=100.0).contains(number))
+}
+
+/// A percentage, with or without its sign.
+fn percentage(node: &Node, key: &str, diags: &mut Diagnostics) -> Option<f64> {
+    let value = node.get(key).filter(|value| !value.is_null())?;
+    let text = value.scalar_text().unwrap_or_default();
+    let read = percent(text.trim().trim_end_matches('%'));
+    if read.is_none() {
+        diags.push(
+            wrong_type(value, &format!("`{key}`"), "a percentage from 0 to 100")
+                .help("write `30`: the play stops when more than 30 % of a batch have failed"),
+        );
+    }
+    read
+}
+
+fn min_available(node: &Node, diags: &mut Diagnostics) -> Option<MinAvailable> {
+    let value = node.get("min_available").filter(|value| !value.is_null())?;
+    if value.as_str() == Some("majority") {
+        return Some(MinAvailable::Majority);
+    }
+    share(value, "min_available", diags).map(MinAvailable::Share)
 }
 
 fn read_roles(node: &Node, diags: &mut Diagnostics) -> Vec<RoleRef> {

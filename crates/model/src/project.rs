@@ -35,6 +35,8 @@ pub struct LoadOptions {
     pub limit: Option<String>,
     /// `--role`; empty for all.
     pub roles: Vec<String>,
+    /// `--start-at`: `ROLE` or `ROLE/ITEM`.
+    pub start_at: Option<String>,
     /// `--tags`; empty for all.
     pub tags: Vec<String>,
     /// `--skip-tags`.
@@ -104,12 +106,15 @@ pub(crate) struct Inner {
     pub roles: IndexMap<String, Arc<Role>>,
     pub filter: TagFilter,
     pub only_roles: Vec<String>,
+    /// Where the run starts: a role, and an item of it.
+    pub start_at: Option<(String, Option<String>)>,
     /// Hosts of all plays in play order, with their roles.
     pub hosts: IndexMap<String, Vec<Used>>,
     /// The hosts that `--limit` leaves, in play order.
     pub selected: Vec<String>,
     pub warnings: Diagnostics,
     pub errors: HostErrors,
+    pub maintenance: BTreeSet<String>,
     pub needs: BTreeMap<String, Needs>,
     pub files: Files,
     /// The `hostvars` that belong to the facts of the last call: all hosts share what is rendered in it.
@@ -179,6 +184,21 @@ impl Project {
     /// The roles of a host, in play order, those that `--role` leaves out too.
     pub fn roles_of(&self, host: &str) -> Vec<&str> {
         self.0.hosts.get(host).into_iter().flatten().map(|used| used.role.name.as_str()).collect()
+    }
+
+    /// The index of the play that puts a role on a host.
+    pub fn play_of(&self, host: &str, role: &str) -> Option<usize> {
+        self.0.hosts.get(host)?.iter().find(|used| used.role.name == role).map(|used| used.play)
+    }
+
+    /// Where the run starts in the order of the roles: a role, and an item of it. What comes before is left out.
+    pub fn start_at(&self) -> Option<(&str, Option<&str>)> {
+        self.0.start_at.as_ref().map(|(role, item)| (role.as_str(), item.as_deref()))
+    }
+
+    /// Whether the inventory says `maintenance: true` of the host: nothing looks at it.
+    pub fn in_maintenance(&self, host: &str) -> bool {
+        self.0.maintenance.contains(host)
     }
 
     /// The hosts that a role runs on, in play order, those outside `--limit` too.

@@ -16,6 +16,16 @@ use crate::scope::MAGIC;
 pub const KEYS: [&str; 8] =
     ["summary", "scope", "renamed_from", "requires", "inputs", "check", "resources", "verify"];
 
+/// What a role acts on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RoleScope {
+    /// Every host of the play.
+    #[default]
+    Host,
+    /// Once a cluster, through its API.
+    Cluster,
+}
+
 /// A role as its file declares it.
 #[derive(Clone, Debug)]
 pub struct Role {
@@ -29,6 +39,8 @@ pub struct Role {
     pub summary: Option<String>,
     /// What it was called before: things that were made under these names are its own.
     pub renamed_from: Vec<Spanned<String>>,
+    /// What it acts on.
+    pub scope: RoleScope,
     /// Roles that come first, with the place of each name.
     pub requires: Vec<Spanned<String>>,
     /// Its typed inputs, in the order of the file.
@@ -68,7 +80,7 @@ impl Role {
         if !check_map(&node, "a role", &KEYS, diags) {
             return None;
         }
-        scope(&node, diags);
+        let scope = scope(&node, diags);
         let requires = strings(&node, "requires", diags);
         for (index, required) in requires.iter().enumerate() {
             if required.value == name {
@@ -95,6 +107,7 @@ impl Role {
             span,
             summary: string(&node, "summary", diags).map(|summary| summary.value),
             renamed_from: strings(&node, "renamed_from", diags),
+            scope,
             requires,
             inputs,
             check: take(Section::Check),
@@ -114,23 +127,27 @@ impl Role {
     }
 }
 
-fn scope(node: &Node, diags: &mut Diagnostics) {
+fn scope(node: &Node, diags: &mut Diagnostics) -> RoleScope {
     let Some(scope) = string(node, "scope", diags) else {
-        return;
+        return RoleScope::Host;
     };
     match scope.value.as_str() {
         "host" => {}
-        "cluster" => diags.push(
-            Diagnostic::error("not-yet", "roles of scope `cluster` cannot be run yet")
-                .label(&scope.span, "this version works on hosts alone")
-                .help("take the role out of the playbook, or write `scope: host`"),
-        ),
+        "cluster" => {
+            diags.push(
+                Diagnostic::error("not-yet", "roles of scope `cluster` cannot be run yet")
+                    .label(&scope.span, "this version works on hosts alone")
+                    .help("take the role out of the playbook, or write `scope: host`"),
+            );
+            return RoleScope::Cluster;
+        }
         other => diags.push(
             Diagnostic::error("bad-value", format!("there is no scope `{other}`"))
                 .label(&scope.span, "not a scope")
                 .help(nearest(other, ["host", "cluster"])),
         ),
     }
+    RoleScope::Host
 }
 
 fn inputs(node: &Node, diags: &mut Diagnostics) -> IndexMap<String, Input> {

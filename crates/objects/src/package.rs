@@ -1,7 +1,7 @@
 //! A package of dpkg and apt. Its key is the package's name, with `:ARCH` only for a foreign architecture.
 
 use converge_resource::{
-    AnswerError, Facets, MayBring, Object, Reversibility, Spoil, State, Step, quote, state_of_words,
+    AnswerError, Disruption, Facets, MayBring, Object, Reversibility, Spoil, State, Step, quote, state_of_words,
 };
 
 /// The state of a package.
@@ -106,6 +106,18 @@ impl Object for Package {
             (from, to),
             (PackageState::Present { version: a, .. }, PackageState::Present { version: b, .. }) if a == b
         )
+    }
+
+    /// Programs that run lose the files that they were started from. A new package disturbs nobody.
+    fn disruption(from: &PackageState, to: Option<&PackageState>) -> Disruption {
+        let replaced = match (from, to) {
+            (PackageState::Present { version: a, .. }, Some(PackageState::Present { version: b, .. })) => {
+                a != b
+            }
+            (PackageState::Present { .. }, _) => true,
+            _ => false,
+        };
+        if replaced { Disruption::Restarts } else { Disruption::None }
     }
 
     fn may_bring(_: &PackageState, to: &PackageState) -> Option<MayBring> {

@@ -1,6 +1,6 @@
 //! A systemd unit. Its key is the full name: `ssh.service`.
 
-use converge_resource::{Content, Facets, Object, ObjectId, Spoil, State, quote, state_of_words};
+use converge_resource::{Content, Disruption, Facets, Object, ObjectId, Spoil, State, quote, state_of_words};
 
 /// Where units of the administrator lie; a file directly in it is a unit.
 pub(crate) const UNIT_FOLDER: &str = "/etc/systemd/system/";
@@ -118,6 +118,15 @@ impl Object for Unit {
         }
     }
 
+    /// What runs is stopped or restarted; the first start of a unit disturbs nobody.
+    fn disruption(from: &UnitState, to: Option<&UnitState>) -> Disruption {
+        let disturbed = match to {
+            None => active(from),
+            Some(to) => stops(from, to) || (active(from) && starts(from, to)),
+        };
+        if disturbed { Disruption::Restarts } else { Disruption::None }
+    }
+
     /// Its file alone makes it so.
     fn bare(state: &UnitState) -> bool {
         matches!(state, UnitState::Unit { enabled, active, started: None }
@@ -199,6 +208,23 @@ mod tests {
     fn unit(enabled: &str, active: &str, started: Option<&str>) -> UnitState {
         let started = started.map(str::to_owned);
         UnitState::Unit { enabled: enabled.to_owned(), active: active.to_owned(), started }
+    }
+
+    #[test]
+    fn only_what_runs_can_be_disturbed() {
+        let runs = unit("enabled", "active", Some("d1"));
+        let idle = unit("enabled", "inactive", None);
+        for (from, to, disturbs) in [
+            (&idle, Some(&runs), false),
+            (&runs, Some(&idle), true),
+            (&runs, Some(&unit("enabled", "active", Some("d2"))), true),
+            (&runs, Some(&unit("disabled", "active", Some("d1"))), false),
+            (&runs, None, true),
+            (&idle, None, false),
+            (&UnitState::Absent, Some(&runs), false),
+        ] {
+            assert_eq!(Unit::disruption(from, to).is_some(), disturbs, "{from:?} {to:?}");
+        }
     }
 
     #[test]

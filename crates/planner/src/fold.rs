@@ -3,7 +3,7 @@
 use crate::conflict::{Claims, Conflict, conflicts};
 use crate::{HostPlan, Item, Knowledge, Outcome, PlannedChange, Problem, VirtualHost, chains};
 use converge_resource::{
-    Change, Claim, ClaimMode, DynResource, ObjectId, Probe, State, Stop, View as _, Wait, Wanted,
+    Change, Claim, ClaimMode, Disruption, DynResource, ObjectId, Probe, State, Stop, View as _, Wait, Wanted,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +22,8 @@ pub struct Declared {
     pub origin: String,
     /// The variable that takes its output.
     pub register: Option<String>,
+    /// What the user says that it does to what runs; else its kind and its objects say it.
+    pub disruption: Option<Disruption>,
 }
 
 /// An item's parameters on a host.
@@ -169,10 +171,12 @@ impl Pass<'_> {
             outcome: Outcome::Unchanged,
             notes: Vec::new(),
             sensitive: false,
+            disruption: Disruption::None,
             settings: Vec::new(),
             params: None,
         };
         let mut objects = Vec::new();
+        let mut by_kind = Disruption::None;
         let outcome = match resolved {
             Resolved::Skipped(why) => Outcome::Skipped(why),
             Resolved::Invalid(problem) => Outcome::Failed(problem),
@@ -190,6 +194,7 @@ impl Pass<'_> {
             }
             Resolved::Ready { resource, params, sensitive } => {
                 item.sensitive = sensitive;
+                by_kind = resource.disruption();
                 item.params = (!sensitive).then_some(params);
                 let claims = resource.claims();
                 objects = objects_of(&claims);
@@ -205,8 +210,26 @@ impl Pass<'_> {
                 }
             }
         };
+        item.disruption = self.disruption(declared, by_kind, &outcome);
         self.close(&mut item, outcome, objects, declared);
         self.out.plan.items.push(item);
+    }
+
+    /// What an item does to what runs: as the user says, else the worst of its kind and its objects.
+    fn disruption(&self, declared: &Declared, by_kind: Disruption, outcome: &Outcome) -> Disruption {
+        let by_objects = match outcome {
+            Outcome::Changed(changes) => disruption(changes),
+            Outcome::Deferred { objects, .. } => objects
+                .iter()
+                .filter_map(|object| {
+                    let seen = self.known.observed(object).ok()?;
+                    Some(converge_objects::object(&object.kind)?.disruption(&seen.state, None))
+                })
+                .max()
+                .unwrap_or_default(),
+            _ => return Disruption::None,
+        };
+        declared.disruption.unwrap_or(by_kind.max(by_objects))
     }
 
     /// Plans one resource whose parameters are known.
@@ -394,6 +417,15 @@ fn is_promise(claim: &Claim) -> bool {
 
 fn content_of(object: &ObjectId, state: &State) -> Option<converge_resource::Digest> {
     converge_objects::object(&object.kind).and_then(|o| o.content(state))
+}
+
+/// The worst that these changes do to what runs, as their objects say.
+pub fn disruption(changes: &[PlannedChange]) -> Disruption {
+    let one = |planned: &PlannedChange| {
+        let object = converge_objects::object(&planned.change.object.kind)?;
+        Some(object.disruption(&planned.change.from, Some(&planned.change.to)))
+    };
+    changes.iter().filter_map(one).max().unwrap_or_default()
 }
 
 /// Adds what people must know beforehand.

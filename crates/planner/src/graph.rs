@@ -34,12 +34,23 @@ impl<S> Cycle<S> {
     }
 }
 
+/// How far an edge of the graph reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Both roles run on hosts: on a host that has both, the edge is a matter of that host alone.
+    Host,
+    /// A role of it acts on a cluster: the first one must be through on every eligible host.
+    Fleet,
+}
+
 /// Which role comes after which.
 #[derive(Clone, Debug)]
 pub struct RoleGraph<S> {
     graph: StableDiGraph<String, S>,
     nodes: BTreeMap<String, NodeIndex>,
     order: Vec<String>,
+    /// Roles that act on a cluster, not on each host.
+    cluster: BTreeSet<String>,
 }
 
 impl<S: Clone> RoleGraph<S> {
@@ -67,7 +78,24 @@ impl<S: Clone> RoleGraph<S> {
             return Err(cycles);
         }
         let order = stable_order(&graph);
-        Ok(Self { graph, nodes, order })
+        Ok(Self { graph, nodes, order, cluster: BTreeSet::new() })
+    }
+
+    /// The same graph, with these roles acting on a cluster, through its API, and not on each host.
+    #[must_use]
+    pub fn on_clusters(mut self, roles: impl IntoIterator<Item = String>) -> Self {
+        self.cluster.extend(roles);
+        self
+    }
+
+    /// True when the role acts on a cluster.
+    pub fn is_on_cluster(&self, role: &str) -> bool {
+        self.cluster.contains(role)
+    }
+
+    /// How far an edge reaches.
+    pub fn reach(&self, first: &str, then: &str) -> Reach {
+        if self.is_on_cluster(first) || self.is_on_cluster(then) { Reach::Fleet } else { Reach::Host }
     }
 
     /// All roles, each after those that it requires.
@@ -182,6 +210,14 @@ mod tests {
         assert!(g.comes_before("a", "c") && !g.comes_before("c", "a") && !g.comes_before("a", "b"));
         assert_eq!(g.requires("c"), ["a"]);
         assert_eq!(g.edges(), [("a", "c")]);
+    }
+
+    #[test]
+    fn an_edge_with_a_cluster_at_one_end_reaches_over_the_fleet() {
+        let edges = vec![edge("b", "a"), edge("c", "b")];
+        let g = RoleGraph::new(&names(&["a", "b", "c"]), edges).unwrap().on_clusters(names(&["c"]));
+        assert_eq!((g.reach("a", "b"), g.reach("b", "c")), (Reach::Host, Reach::Fleet));
+        assert!(g.is_on_cluster("c") && !g.is_on_cluster("b"));
     }
 
     #[test]

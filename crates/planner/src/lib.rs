@@ -3,6 +3,7 @@
 //! [`fold()`] lays the resources of one host, in order, over a [virtual host](VirtualHost): every resource sees the
 //! results of all earlier ones. [`RoleGraph`] orders the roles.
 
+mod batches;
 mod chains;
 mod conflict;
 mod fold;
@@ -12,9 +13,10 @@ mod ours;
 mod plan;
 mod virtual_host;
 
+pub use batches::{Available, Member, PlayOrder, Rules, Share, Turn, Turns, careful_batches, serial_batches};
 pub use conflict::Conflict;
-pub use fold::{Declared, Folded, History, Outputs, Resolved, Source, fold};
-pub use graph::{Cycle, RoleEdge, RoleGraph};
+pub use fold::{Declared, Folded, History, Outputs, Resolved, Source, disruption, fold};
+pub use graph::{Cycle, Reach, RoleEdge, RoleGraph};
 pub use knowledge::Knowledge;
 pub use ours::{CutOff, Fate, Ours, Undeclared};
 pub use plan::{HostPlan, Item, Outcome, PlannedChange, Problem, Summary};

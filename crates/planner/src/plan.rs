@@ -1,7 +1,7 @@
 //! The plan: what would happen on each host, item by item.
 
 use crate::Ours;
-use converge_resource::{Change, Content, Digest, ObjectId, Reversibility, State, Wait};
+use converge_resource::{Change, Content, Digest, Disruption, ObjectId, Reversibility, State, Wait};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -47,6 +47,9 @@ pub struct Item {
     pub notes: Vec<String>,
     /// True when a sensitive value was in reach: nothing of its content is shown or stored.
     pub sensitive: bool,
+    /// What applying it does to what runs on the host.
+    #[serde(default)]
+    pub disruption: Disruption,
     /// Shell variables for the item's steps.
     pub settings: Vec<(String, String)>,
     /// The resolved parameters; `None` when they are sensitive or not known yet.
@@ -156,6 +159,12 @@ impl HostPlan {
             }
         }
         s
+    }
+
+    /// The worst that its pending items do to what runs.
+    pub fn disruption(&self) -> Disruption {
+        let pending = self.items.iter().filter(|i| i.is_pending());
+        pending.map(|i| i.disruption).max().unwrap_or_default()
     }
 
     /// True when nothing is to be done and nothing is wrong.

@@ -61,6 +61,9 @@ impl DynResource for Kind {
     fn validate(&self) -> Vec<ParamError> {
         Vec::new()
     }
+    fn disruption(&self) -> converge_resource::Disruption {
+        converge_resource::Disruption::None
+    }
     fn names(&self) -> Vec<String> {
         Vec::new()
     }
@@ -143,6 +146,7 @@ impl Items {
                 kind: "test".to_owned(),
                 origin: format!("role.yaml:{n}"),
                 register: matches!(kind, Kind::Ask(_)).then(|| "answer".to_owned()),
+                disruption: None,
             })
             .collect();
         Self { declared, kinds: kinds.iter().map(|(_, k)| k.clone()).collect() }

@@ -1,5 +1,6 @@
 //! The events of a run as lines.
 
+use crate::names::fold_names;
 use crate::plan::{count, resolved};
 use crate::text::{Line, Look, Text, Tone, columns};
 use converge_engine::{Event, ItemResult};
@@ -58,6 +59,11 @@ pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
         }
         Event::Waiting { host, role, on } => {
             text.push(start(host).faint(format!("· before role {role}: waits for {on}")));
+        }
+        Event::BatchStarted { play, number, of, hosts } => {
+            let names = fold_names(&hosts.iter().map(String::as_str).collect::<Vec<_>>());
+            let line = Line::at(0).faint(format!("── {play}: batch {number} of {of} · "));
+            text.push(line.say(Tone::Strong, names).fold(3));
         }
         Event::Resolved { host, item, contents } => text.append(resolved(host, item, contents, look)),
         Event::ItemFinished { host, address, result, took, .. } => {

@@ -51,11 +51,12 @@ pub fn plan_json(fleet: &FleetPlan) -> Value {
         "exit_code": fleet.exit_code(),
         "hosts": hosts,
         "warnings": fleet.warnings,
+        "order": fleet.order,
     })
 }
 
 fn lost(lost: &LostHost) -> Value {
-    json!({"message": lost.message, "help": lost.help, "unreachable": lost.unreachable, "login_refused": lost.login})
+    json!({"message": lost.message, "help": lost.help, "unreachable": lost.unreachable, "login_refused": lost.login, "maintenance": lost.in_maintenance()})
 }
 
 fn summary(s: Summary) -> Value {
@@ -75,6 +76,7 @@ fn host(plan: &HostPlan) -> Value {
         "host": plan.host,
         "result": "planned",
         "summary": summary(plan.summary()),
+        "disruption": plan.disruption(),
         "items": items,
         "records": ours_json(plan),
     })
@@ -124,6 +126,7 @@ fn head(item: &Item) -> Map<String, Value> {
         ("kind", json!(item.kind)),
         ("origin", json!(item.origin)),
         ("sensitive", json!(item.sensitive)),
+        ("disruption", json!(item.disruption)),
     ] {
         out.insert(key.to_owned(), value);
     }
@@ -199,6 +202,9 @@ pub fn apply_json(report: &ApplyReport) -> Value {
         "run": report.run,
         "exit_code": report.exit_code(),
         "seconds": report.took.as_secs_f64(),
+        "critical_path": report.critical_path.iter().map(|s| json!({
+            "host": s.host, "address": s.address, "seconds": s.took.as_secs_f64(),
+        })).collect::<Vec<_>>(),
         "hosts": hosts,
     })
 }

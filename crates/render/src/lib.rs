@@ -25,6 +25,7 @@ mod runs;
 #[cfg(test)]
 mod samples;
 mod test_progress;
+mod svg;
 mod text;
 mod vars;
 
@@ -43,5 +44,6 @@ pub use report::applied;
 pub use role_tests::{case_report, test_summary, tests_json, tests_junit};
 pub use runs::{snapshots, verified};
 pub use test_progress::TestProgress;
+pub use svg::graph_svg;
 pub use text::{Line, Look, Text, Tone};
 pub use vars::vars;

@@ -7,12 +7,14 @@ use crate::packages::transaction;
 use crate::text::{Line, Look, Text, Tone};
 use converge_engine::{FleetPlan, HostResult, LostHost, Purpose};
 use converge_planner::{HostPlan, Item, Outcome, PlannedChange, Summary};
-use converge_resource::{Content, Digest};
+use converge_resource::{Content, Digest, Disruption};
 use std::collections::BTreeMap;
 
 const ROLE: usize = 2;
 const ITEM: usize = 4;
 const BODY: usize = 8;
+/// Batches that are named one by one.
+const SHOWN_BATCHES: usize = 4;
 
 /// The whole plan: hosts with the same plan together, a summary at the end.
 pub fn plan(fleet: &FleetPlan, look: &Look) -> Text {
@@ -24,8 +26,10 @@ pub fn plan(fleet: &FleetPlan, look: &Look) -> Text {
     let mut groups: Vec<(Text, Vec<&HostPlan>)> = Vec::new();
     for plan in fleet.planned() {
         let drawn = host_body(plan, look);
-        match groups.iter_mut().find(|(t, p)| *t == drawn && p.iter().all(|p| p.summary() == plan.summary()))
-        {
+        match groups.iter_mut().find(|(t, p)| {
+            *t == drawn
+                && p.iter().all(|p| p.summary() == plan.summary() && p.disruption() == plan.disruption())
+        }) {
             Some((_, hosts)) => hosts.push(plan),
             None => groups.push((drawn, vec![plan])),
         }
@@ -36,10 +40,12 @@ pub fn plan(fleet: &FleetPlan, look: &Look) -> Text {
         text.gap();
         let names: Vec<&str> = hosts.iter().map(|h| h.host.as_str()).collect();
         let summary = hosts.first().map(|h| h.summary()).unwrap_or_default();
-        text.push(host_header(&names, summary));
+        let disruption = hosts.iter().map(|h| h.disruption()).max().unwrap_or_default();
+        text.push(host_header(&names, summary, disruption));
         text.append(drawn);
     }
     push_lost(&mut text, fleet);
+    push_order(&mut text, fleet);
     text.gap();
     text.push(total(fleet));
     text
@@ -55,6 +61,29 @@ pub(crate) fn resolved(host: &str, item: &Item, contents: &BTreeMap<Digest, Cont
     text.push(Line::at(0).say(Tone::Strong, host).faint(" · known now"));
     text.append(drawn);
     text
+}
+
+/// Which hosts go when, for plays with several batches.
+fn push_order(text: &mut Text, fleet: &FleetPlan) {
+    if !fleet.order.is_empty() {
+        text.gap();
+    }
+    for order in &fleet.order {
+        let what = if order.serial { "goes" } else { "disturbs running work" };
+        let names: Vec<String> = order
+            .batches
+            .iter()
+            .map(|batch| fold_names(&batch.iter().map(String::as_str).collect::<Vec<_>>()))
+            .collect();
+        let line = Line::at(0).plain("The play ").say(Tone::Strong, order.play.as_str());
+        let line = line.plain(
+            format!(" {what} in {}: ", count(order.batches.len(), "batch")).replace("batchs", "batches"),
+        );
+        let shown: Vec<&str> = names.iter().take(SHOWN_BATCHES).map(String::as_str).collect();
+        let more = names.len().saturating_sub(shown.len());
+        let rest = if more > 0 { format!(", then {more} more") } else { String::new() };
+        text.push(line.plain(shown.join(", then ")).faint(rest).fold(2));
+    }
 }
 
 fn push_purpose(text: &mut Text, purpose: &Purpose) {
@@ -82,12 +111,13 @@ fn push_purpose(text: &mut Text, purpose: &Purpose) {
     }
 }
 
-fn host_header(names: &[&str], summary: Summary) -> Line {
+fn host_header(names: &[&str], summary: Summary, disruption: Disruption) -> Line {
     let mut line = Line::at(0).say(Tone::Strong, fold_names(names)).faint(" · ").fold(2);
     if names.len() > 1 {
         line = line.faint(format!("{} hosts, each: ", names.len()));
     }
-    push_counts(line, summary, &[])
+    let line = push_counts(line, summary, &[]);
+    if disruption.is_some() { line.faint(" · ").say(Tone::Warn, disruption.to_string()) } else { line }
 }
 
 fn push_counts(mut line: Line, s: Summary, lost: &[String]) -> Line {
@@ -140,7 +170,7 @@ fn total(fleet: &FleetPlan) -> Line {
     };
     let hosts = count(fleet.hosts.len(), "host");
     let line = Line::at(0).say(Tone::Strong, format!("{hosts}: ")).fold(2);
-    let parts = ["unreachable", "login refused", "refused"].map(|word| (lost(word), word));
+    let parts = ["unreachable", "login refused", "refused", "in maintenance"].map(|word| (lost(word), word));
     let parts: Vec<String> = parts
         .iter()
         .filter(|(n, _)| *n > 0)
@@ -173,7 +203,8 @@ fn push_lost(text: &mut Text, fleet: &FleetPlan) {
 /// A host that is out of the run: why, and what to do.
 pub(crate) fn lost_host(names: &str, lost: &LostHost) -> Text {
     let mut text = Text::new();
-    text.push(Line::at(0).say(Tone::Strong, names).faint(" · ").say(Tone::Bad, lost.word()).fold(2));
+    let tone = if lost.in_maintenance() { Tone::Warn } else { Tone::Bad };
+    text.push(Line::at(0).say(Tone::Strong, names).faint(" · ").say(tone, lost.word()).fold(2));
     text.append(lost_why(lost, 2));
     text
 }
@@ -259,6 +290,11 @@ pub(crate) fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look:
             if !names.is_empty() {
                 text.push(Line::at(BODY).faint(format!("may change {}", names.join(", "))).fold(BODY + 2));
             }
+            if item.disruption.is_some() {
+                text.push(
+                    Line::at(BODY).say(Tone::Warn, format!("perhaps {}", item.disruption)).fold(BODY + 2),
+                );
+            }
         }
         Outcome::Refused(why) => {
             text.push(head("✗", Tone::Bad).faint(format!(" · {} ", item.kind)).say(Tone::Bad, "is refused"));
@@ -319,6 +355,9 @@ fn push_changed(
                 text.append(body(one, item.sensitive, contents, BODY + 4, look));
             }
         }
+    }
+    if item.disruption.is_some() {
+        text.push(Line::at(BODY).say(Tone::Warn, item.disruption.to_string()).fold(BODY + 2));
     }
     if changes.iter().any(|c| c.opaque) {
         text.push(

@@ -4,8 +4,11 @@ use crate::events::{span, verdict};
 use crate::names::fold_names;
 use crate::plan::{count, lost_why};
 use crate::text::{Line, Text, Tone};
-use converge_engine::{ApplyReport, HostApply, ItemResult};
+use converge_engine::{ApplyReport, HostApply, ItemResult, PathStep};
 use converge_planner::{Item, Outcome};
+
+/// Items of the critical path that are named.
+const PATH_STEPS: usize = 5;
 
 /// How many items of a report ended how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,6 +101,7 @@ pub fn applied(report: &ApplyReport, rollback: &str) -> Text {
         line = line.plain(", ").say(Tone::Bad, format!("{lost} out of the run"));
     }
     text.push(line.faint(format!(" · run {} · {}", report.run, span(report.took))));
+    push_path(&mut text, &report.critical_path);
     if all.stopped > 0 || all.failed > 0 || all.skipped > 0 {
         text.push(Line::at(0).faint("The next run takes up what is left.").fold(0));
     }
@@ -105,6 +109,26 @@ pub fn applied(report: &ApplyReport, rollback: &str) -> Text {
         text.push(Line::at(0).faint("To put it back: ").plain(rollback).fold(2));
     }
     text
+}
+
+/// The longest items of the critical path, in their order.
+fn push_path(text: &mut Text, path: &[PathStep]) {
+    if path.len() < 2 {
+        return;
+    }
+    let mut longest: Vec<usize> = (0..path.len()).collect();
+    longest.sort_by_key(|at| std::cmp::Reverse(path.get(*at).map(|s| s.took)));
+    longest.truncate(PATH_STEPS);
+    longest.sort_unstable();
+    let steps: Vec<String> = longest
+        .iter()
+        .filter_map(|at| path.get(*at))
+        .map(|s| format!("{} {} {}", s.host, s.address, span(s.took)))
+        .collect();
+    let left = path.len().saturating_sub(steps.len());
+    let rest = if left > 0 { format!(" (and {left} shorter)") } else { String::new() };
+    let line = Line::at(0).faint("Critical path: ").plain(steps.join(" → "));
+    text.push(line.faint(rest).fold(2));
 }
 
 /// What went wrong on a host, what was skipped because of it, what is not as planned.
@@ -251,6 +275,13 @@ mod tests {
         });
         ApplyReport {
             run: "01935a2e".into(),
+            critical_path: [("web1", "nginx/web server", 7), ("db1", "motd/state directory", 4)]
+                .map(|(host, address, took)| PathStep {
+                    host: host.into(),
+                    address: address.into(),
+                    took: Duration::from_secs(took),
+                })
+                .to_vec(),
             hosts: vec![
                 host("web0", vec![]),
                 host("web1", good.clone()),

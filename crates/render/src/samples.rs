@@ -19,6 +19,7 @@ pub(crate) fn item(id: u32, role: &str, name: &str, kind: &str, outcome: Outcome
         outcome,
         notes: vec![],
         sensitive: false,
+        disruption: converge_resource::Disruption::None,
         settings: vec![],
         params: None,
     }
@@ -217,6 +218,7 @@ pub(crate) fn fleet(plans: Vec<HostPlan>) -> FleetPlan {
             .into_iter()
             .map(|p| HostEntry { host: p.host.clone(), result: HostResult::Planned(p), took: Duration::ZERO })
             .collect(),
+        order: vec![],
         warnings: vec![],
     }
 }

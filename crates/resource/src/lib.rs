@@ -7,6 +7,7 @@
 mod answer;
 mod claim;
 mod content;
+mod disruption;
 mod loaded;
 mod object;
 mod probe;
@@ -17,6 +18,7 @@ mod view;
 
 pub use claim::{Claim, ClaimMode};
 pub use content::{Content, Digest};
+pub use disruption::Disruption;
 pub use loaded::{LOAD_KEYWORD, Source, Template};
 pub use object::{
     AnswerError, AttributeChange, Change, DynObject, Erased, Facets, MayBring, Object, Reversibility, Spoil,

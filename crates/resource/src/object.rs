@@ -1,6 +1,6 @@
 //! The contract of an object.
 
-use crate::{Content, Digest, ObjectId, Observed, State, Step, quote};
+use crate::{Content, Digest, Disruption, ObjectId, Observed, State, Step, quote};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -106,6 +106,11 @@ pub trait Object: Send + Sync + 'static {
     /// The digest of the object's content, if it has one.
     fn content(_state: &Self::State) -> Option<Digest> {
         None
+    }
+
+    /// What the change does to what runs. `to` is `None` where nothing can know yet what it will be.
+    fn disruption(_from: &Self::State, _to: Option<&Self::State>) -> Disruption {
+        Disruption::None
     }
 
     /// Other objects that come into being with this state, or go with it where the state is absent: a unit with its
@@ -222,6 +227,8 @@ pub trait DynObject: Send + Sync {
     fn attributes(&self, change: &Change) -> Vec<AttributeChange>;
     /// [`Object::content`].
     fn content(&self, state: &State) -> Option<Digest>;
+    /// [`Object::disruption`]; a bad state disrupts nothing: it cannot be applied.
+    fn disruption(&self, from: &State, to: Option<&State>) -> Disruption;
     /// [`Object::brings`]; a bad state brings nothing.
     fn brings(&self, key: &str, state: &State, content: Option<&Content>) -> Vec<(ObjectId, State)>;
     /// [`Object::may_bring`]; a bad state may bring nothing.
@@ -294,6 +301,14 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn content(&self, state: &State) -> Option<Digest> {
         O::State::try_from(state.clone()).ok().and_then(|s| O::content(&s))
+    }
+    fn disruption(&self, from: &State, to: Option<&State>) -> Disruption {
+        let Ok(from) = O::State::try_from(from.clone()) else { return Disruption::None };
+        match to.map(|to| O::State::try_from(to.clone())) {
+            None => O::disruption(&from, None),
+            Some(Ok(to)) => O::disruption(&from, Some(&to)),
+            Some(Err(_)) => Disruption::None,
+        }
     }
     fn brings(&self, key: &str, state: &State, content: Option<&Content>) -> Vec<(ObjectId, State)> {
         O::State::try_from(state.clone()).map_or_else(|_| Vec::new(), |s| O::brings(key, &s, content))

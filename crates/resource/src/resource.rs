@@ -1,6 +1,6 @@
 //! The contract of a resource: a kind that a user writes.
 
-use crate::{Claim, Content, ObjectId, Probe, State, View, Wait};
+use crate::{Claim, Content, Disruption, ObjectId, Probe, State, View, Wait};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
@@ -98,6 +98,12 @@ pub trait Resource: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     fn names(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// What any change of it does to what runs, beyond what its objects say of themselves: a unit that is restarted
+    /// and a package that is replaced are disruptive whoever changes them.
+    fn disruption(&self) -> Disruption {
+        Disruption::None
+    }
 }
 
 /// A parameter that is wrong.
@@ -135,6 +141,8 @@ pub trait DynResource: Send + Sync {
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop>;
     /// [`Resource::names`].
     fn names(&self) -> Vec<String>;
+    /// [`Resource::disruption`].
+    fn disruption(&self) -> Disruption;
 }
 
 impl<R: Resource> DynResource for R {
@@ -155,6 +163,9 @@ impl<R: Resource> DynResource for R {
     }
     fn names(&self) -> Vec<String> {
         Resource::names(self)
+    }
+    fn disruption(&self) -> Disruption {
+        Resource::disruption(self)
     }
 }
 

@@ -24,6 +24,7 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
         let mut session =
             Session::open(project, &args.reach, names.clone(), args.no_deferred, &args.removal, console)?;
         let page = Page::new(args.report, &names, &session);
+        session.ask_before(args.step)?;
         let plan = session.plan().await?;
         let how = How { yes: args.yes, number, rollback: back(&names, &args.select), page };
         return carry_out(session, plan, how, console).await;
@@ -42,6 +43,7 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
     let mut session =
         Session::open(project, &args.reach, names.clone(), args.no_deferred, &removal, console)?;
     let page = Page::new(args.report, &names, &session);
+    session.ask_before(args.step)?;
     let fresh = session.plan().await?;
     let plan = saved.bind(fresh).map_err(|e| Failure::refused(e.to_string(), "make the plan again"))?;
     let how = How { yes: args.yes, number, rollback: back(&names, &select), page };

@@ -14,6 +14,7 @@ pub fn run(args: Graph, console: &Console) -> Result<u8, Failure> {
     match args.format {
         GraphFormat::Text => console.print(&render::graph_text(graph)),
         GraphFormat::Dot => console.write(&render::graph_dot(graph)),
+        GraphFormat::Svg => console.write(&render::graph_svg(graph)),
         GraphFormat::Mermaid => console.write(&render::graph_mermaid(graph)),
     }
     Ok(0)

@@ -1,0 +1,135 @@
+//! How the plays of a project go over their hosts: from playbook and plan to batches and gates.
+
+use crate::engine::Engine;
+use crate::gate::{Gates, Required};
+use crate::{FleetPlan, HostResult, Purpose};
+use converge_model as model;
+use converge_planner::{Available, HostPlan, Item, Member, Outcome, PlayOrder, Reach, Rules, Share, Turns};
+use std::collections::BTreeMap;
+
+/// Groups that hold a cluster's control plane, as people call them.
+const CONTROL_PLANES: [&str; 4] = ["k8s_control_plane", "kube_control_plane", "control_plane", "kube-master"];
+
+/// `min_available` of a play that says nothing.
+const MIN_AVAILABLE: f64 = 95.0;
+
+fn share(share: model::Share) -> Share {
+    match share {
+        model::Share::Hosts(n) => Share::Hosts(n),
+        model::Share::Percent(percent) => Share::Percent(percent),
+    }
+}
+
+fn has_work(item: &Item) -> bool {
+    item.is_pending() || matches!(item.outcome, Outcome::Adopt(_))
+}
+
+/// One host of a play, as its plan has it; `None` for a host in maintenance.
+fn member(host: &str, result: &HostResult, mine: impl Fn(&Item) -> bool) -> Option<Member> {
+    let host = host.to_owned();
+    let plan = match result {
+        HostResult::Lost(lost) if lost.in_maintenance() => return None,
+        HostResult::Lost(_) => return Some(Member { host, lost: true, ..Member::default() }),
+        HostResult::Planned(plan) => plan,
+    };
+    let items = || plan.items.iter().filter(|item| mine(item));
+    Some(Member {
+        host,
+        lost: false,
+        work: items().any(has_work),
+        disruptive: items().any(|i| matches!(i.outcome, Outcome::Changed(_)) && i.disruption.is_some()),
+        perhaps: items().any(|i| matches!(i.outcome, Outcome::Deferred { .. })),
+        failed: items().any(|i| matches!(i.outcome, Outcome::Failed(_) | Outcome::Refused(_))),
+    })
+}
+
+impl Engine {
+    /// The batches of each play for this plan.
+    pub(crate) fn turns(&self, plan: &FleetPlan) -> Vec<Turns> {
+        let plays = self.project().playbook().plays.iter();
+        plays.map(|play| Turns::new(self.rules(play), self.members(play, plan))).collect()
+    }
+
+    /// Plays that need more than one batch for this plan.
+    pub(crate) fn order(&self, plan: &FleetPlan) -> Vec<PlayOrder> {
+        let orders = self.turns(plan).into_iter().map(|turns| turns.order());
+        orders.filter(|order| order.batches.len() > 1).collect()
+    }
+
+    fn members(&self, play: &model::Play, plan: &FleetPlan) -> Vec<Member> {
+        let of_play = |host: &str, role: &str| self.project().play_of(host, role) == Some(play.index);
+        plan.hosts
+            .iter()
+            .filter(|entry| {
+                self.project().roles_of(&entry.host).iter().any(|role| of_play(&entry.host, role))
+            })
+            .filter_map(|entry| member(&entry.host, &entry.result, |item| of_play(&entry.host, &item.role)))
+            .collect()
+    }
+
+    fn rules(&self, play: &model::Play) -> Rules {
+        let min_available = match play.min_available {
+            Some(model::MinAvailable::Majority) => Available::Majority,
+            Some(model::MinAvailable::Share(said)) => Available::Share(share(said)),
+            None if self.is_control_plane(play) => Available::Majority,
+            None => Available::Share(Share::Percent(MIN_AVAILABLE)),
+        };
+        Rules {
+            play: play.title(),
+            serial: play.serial.iter().copied().map(share).collect(),
+            max_fail_percentage: play.max_fail_percentage,
+            any_errors_fatal: play.any_errors_fatal,
+            min_available,
+        }
+    }
+
+    /// True when all hosts of the play are a cluster's control plane.
+    fn is_control_plane(&self, play: &model::Play) -> bool {
+        let inventory = self.project().inventory();
+        let mut hosts = self
+            .project()
+            .all_hosts()
+            .filter(|host| {
+                let roles = self.project().roles_of(host);
+                roles.iter().any(|role| self.project().play_of(host, role) == Some(play.index))
+            })
+            .peekable();
+        hosts.peek().is_some()
+            && hosts.all(|host| inventory.groups_of(host).iter().any(|group| CONTROL_PLANES.contains(group)))
+    }
+
+    /// What lanes ask before they go on.
+    pub(crate) fn gates(&self, plan: &FleetPlan) -> Gates {
+        let hosts = plan.hosts.iter().map(|entry| entry.host.as_str());
+        let declared = hosts
+            .map(|host| {
+                let roles = self.project().roles_of(host).into_iter();
+                let plays =
+                    roles.filter_map(|role| Some((role.to_owned(), self.project().play_of(host, role)?)));
+                (host.to_owned(), plays.collect())
+            })
+            .collect();
+        Gates::new(self.requires(&plan.purpose), declared, self.turns(plan))
+    }
+
+    /// Which role waits for which. On the way back it is the other way round.
+    fn requires(&self, purpose: &Purpose) -> BTreeMap<String, Vec<Required>> {
+        let mut requires: BTreeMap<String, Vec<Required>> = BTreeMap::new();
+        for (first, then) in self.graph().edges() {
+            let everywhere = self.graph().reach(first, then) == Reach::Fleet;
+            let (first, then) = match purpose {
+                Purpose::Converge => (first, then),
+                Purpose::Rollback(_) | Purpose::RollbackOf { .. } => (then, first),
+            };
+            let required = Required { role: first.to_owned(), everywhere };
+            requires.entry(then.to_owned()).or_default().push(required);
+        }
+        requires
+    }
+}
+
+/// True when an apply has something to do or to write on this host.
+pub(crate) fn has_work_on(plan: &HostPlan) -> bool {
+    // A run that was cut off is ended by the next one, even if that finds nothing to do.
+    plan.ours.cut_off.as_ref().is_some_and(|c| !c.busy) || plan.items.iter().any(has_work)
+}
