@@ -160,6 +160,7 @@ impl Engine {
             purpose: Purpose::Converge,
             created: crate::engine::now(),
             hosts,
+            order: Vec::new(),
             warnings: self.project.warnings().iter().map(|w| w.message.clone()).collect(),
         }
     }

@@ -1,7 +1,8 @@
 //! A package of dpkg and apt. Its key is the package's name, with `:ARCH` only for a foreign architecture.
 
 use converge_resource::{
-    AnswerError, Disruption, Facets, MayBring, Object, Reversibility, Spoil, State, Step, quote, state_of_words,
+    AnswerError, Disruption, Facets, MayBring, Object, Reversibility, Spoil, State, Step, quote,
+    state_of_words,
 };
 
 /// The state of a package.

@@ -91,6 +91,8 @@ pub struct PlanDocument {
     pub hosts: Vec<HostPlanEntry>,
     /// Remarks
     pub warnings: Vec<String>,
+    /// Plays that go over their hosts in several batches.
+    pub order: Vec<OrderEntry>,
 }
 
 /// What a plan is for.
@@ -123,6 +125,28 @@ pub struct HostRun {
     pub run: String,
 }
 
+/// How a play goes over its hosts.
+#[derive(JsonSchema)]
+pub struct OrderEntry {
+    /// The play.
+    pub play: String,
+    /// True: all of it goes in these batches. False: what disturbs running work does.
+    pub serial: bool,
+    /// Host names, batch by batch.
+    pub batches: Vec<Vec<String>>,
+}
+
+/// One item of the critical path.
+#[derive(JsonSchema)]
+pub struct PathEntry {
+    /// The host.
+    pub host: String,
+    /// The item's address.
+    pub address: String,
+    /// How long it took.
+    pub seconds: f64,
+}
+
 /// One host of a plan.
 #[derive(JsonSchema)]
 pub struct HostPlanEntry {
@@ -134,6 +158,8 @@ pub struct HostPlanEntry {
     pub summary: Option<PlanSummary>,
     /// The items in order; only with a plan
     pub items: Option<Vec<PlanItem>>,
+    /// The worst that its changes do to what runs: `none`, `restarts` or `drain`.
+    pub disruption: Option<String>,
     /// What the host's records say; only with a plan
     pub records: Option<Records>,
     /// Why there is no plan
@@ -159,6 +185,8 @@ pub struct Lost {
     pub help: Option<String>,
     /// True when it was not reachable or refused the login; false for refusals such as a changed host key or a lock
     pub unreachable: bool,
+    /// True when the inventory has taken it out with `maintenance: true`.
+    pub maintenance: bool,
 }
 
 /// How many items of a plan end how.
@@ -195,6 +223,8 @@ pub struct PlanItem {
     pub origin: String,
     /// Its values are not shown
     pub sensitive: bool,
+    /// What it does to what runs: `none`, `restarts` or `drain`.
+    pub disruption: String,
     /// How it ends
     pub result: PlanResult,
     /// With `change`: what changes
@@ -413,6 +443,8 @@ pub struct ApplyDocument {
     pub exit_code: u8,
     /// From the first change to the last look
     pub seconds: f64,
+    /// The chain of items that made it take so long, first to last.
+    pub critical_path: Vec<PathEntry>,
     /// One entry a host
     pub hosts: Vec<HostApplyEntry>,
 }
@@ -472,6 +504,8 @@ pub struct ApplyItem {
     pub origin: String,
     /// Its values are not shown
     pub sensitive: bool,
+    /// What it does to what runs: `none`, `restarts` or `drain`.
+    pub disruption: String,
     /// How it ended
     pub result: ApplyResult,
     /// How long it took on the host; null when it was not begun

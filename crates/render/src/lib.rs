@@ -24,8 +24,8 @@ mod role_tests;
 mod runs;
 #[cfg(test)]
 mod samples;
-mod test_progress;
 mod svg;
+mod test_progress;
 mod text;
 mod vars;
 
@@ -43,7 +43,7 @@ pub use ran::{ran, ran_json, ran_total};
 pub use report::applied;
 pub use role_tests::{case_report, test_summary, tests_json, tests_junit};
 pub use runs::{snapshots, verified};
-pub use test_progress::TestProgress;
 pub use svg::graph_svg;
+pub use test_progress::TestProgress;
 pub use text::{Line, Look, Text, Tone};
 pub use vars::vars;
