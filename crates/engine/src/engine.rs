@@ -5,7 +5,9 @@ use crate::observe::{Beside, observe, observe_beside};
 use crate::ownership::Declares;
 use crate::project::{HostSource, Part, role_graph, shown};
 use crate::ways::no_session;
-use crate::{Event, EventSink, FleetPlan, HostAnswer, HostEntry, HostResult, LostHost, Options, Purpose, Steps};
+use crate::{
+    Event, EventSink, FleetPlan, HostAnswer, HostEntry, HostResult, LostHost, Options, Purpose, Steps,
+};
 use converge_model::inventory::Connection;
 use converge_model::{Facts, Needs, Project};
 use converge_planner::{Folded, History, HostPlan, Knowledge, Outcome, Outputs, RoleGraph, Summary, fold};
@@ -416,12 +418,6 @@ impl Engine {
         let link = Arc::new(Link { host: host.to_owned(), shell, session, become_, facts: Mutex::new(None) });
         self.links.lock().await.insert(host.to_owned(), Arc::clone(&link));
         Ok(link)
-    }
-
-    /// Which role requires which.
-    pub(crate) fn requires(&self) -> BTreeMap<String, Vec<String>> {
-        let names = self.graph.order().iter();
-        names.map(|r| (r.clone(), self.graph.requires(r).into_iter().map(str::to_owned).collect())).collect()
     }
 
     pub(crate) fn project(&self) -> &Project {

@@ -185,6 +185,8 @@ pub struct Lost {
     pub help: Option<String>,
     /// True when it was not reachable or refused the login; false for refusals such as a changed host key or a lock
     pub unreachable: bool,
+    /// True when the host was there and let nobody in.
+    pub login_refused: bool,
     /// True when the inventory has taken it out with `maintenance: true`.
     pub maintenance: bool,
 }
