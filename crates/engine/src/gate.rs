@@ -325,7 +325,7 @@ mod tests {
         Item {
             role: role.to_owned(),
             disruption,
-            ..crate::lane::tests::item(1, role, &[], converge_planner::Outcome::Unchanged)
+            ..crate::lane::tests::item(1, role, &[], Outcome::Unchanged)
         }
     }
 

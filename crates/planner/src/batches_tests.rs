@@ -115,7 +115,9 @@ proptest! {
             let Some(host) = running.pop_first() else { continue };
             let index: usize = host[1..].parse().unwrap();
             match ends[index - 1] {
-                0 => turns.fail(&host, "no"),
+                0 => {
+                    turns.fail(&host, "no");
+                }
                 1 => turns.lose(&host),
                 _ => {}
             }
