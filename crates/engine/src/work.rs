@@ -132,7 +132,7 @@ impl Work {
                 Some(ItemResult::Failed { message: last.trim().to_owned(), output: tail(&run.output, TAIL) })
             }
             HostReading::Off(rows) => Some(ItemResult::Failed {
-                message: format!("every step succeeded, but it is not as planned: {}", what(rows)),
+                message: format!("every step succeeded, but it is not as planned: {}", self.off(rows)),
                 output: tail(&run.output, TAIL),
             }),
             HostReading::Broken(code) => Some(ItemResult::Failed {
@@ -161,6 +161,17 @@ impl Work {
         let row = self.spec.rows.iter().find(|r| r.change.object == *object);
         let planned = row.map_or("?", |r| r.change.from.line());
         format!("{object} was planned as `{planned}` and is `{found}`")
+    }
+
+    fn off(&self, rows: &[(ObjectId, State)]) -> String {
+        let wanted = |object: &ObjectId| {
+            self.spec.rows.iter().find(|r| r.change.object == *object).map_or("?", |r| r.change.to.line())
+        };
+        let said: Vec<String> = rows
+            .iter()
+            .map(|(object, found)| format!("{object} should be `{}` and is `{found}`", wanted(object)))
+            .collect();
+        said.join("; ")
     }
 
     /// What people see of complete lines of output: all but what the host says to us.
