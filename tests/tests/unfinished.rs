@@ -1,6 +1,6 @@
 //! Runs that did not end: the next one says what they did, did not do, and what became of the rest, and goes on.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong in a test ends it")]
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::Host;
 use converge_tests::World;

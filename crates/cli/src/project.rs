@@ -91,7 +91,7 @@ fn read(
 }
 
 /// The arguments with paths that mean the same from another folder.
-pub fn from_folder(folder: &Utf8Path, target: Option<&str>, select: &Select) -> Select {
+pub fn relative_to(folder: &Utf8Path, target: Option<&str>, select: &Select) -> Select {
     let mut all = select.clone();
     let target = target.map(str::to_owned);
     all.inventories = target
@@ -103,7 +103,7 @@ pub fn from_folder(folder: &Utf8Path, target: Option<&str>, select: &Select) -> 
         })
         .collect();
     all.playbook = all.playbook.map(|p| folder.join(p));
-    all.vault = all.vault.from_folder(folder);
+    all.vault = all.vault.relative_to(folder);
     for pair in &mut all.set {
         if let Some((name, file)) = pair.split_once("=@").filter(|(name, _)| !name.contains('=')) {
             *pair = format!("{name}=@{}", folder.join(file));

@@ -105,7 +105,7 @@ impl VaultArgs {
     }
 
     /// The same with paths that mean the same from another folder.
-    pub fn from_folder(self, folder: &Utf8Path) -> Self {
+    pub fn relative_to(self, folder: &Utf8Path) -> Self {
         let from = |text: &str| match split(text) {
             (_, "prompt" | "prompt_ask_vault_pass") => text.to_owned(),
             (id, file) => format!("{id}@{}", folder.join(file)),

@@ -73,6 +73,7 @@ impl Engine {
         let opened = self.open_runs(&working, &report.run, &purpose).await;
         // A host that went away since the plan is taken out; a host that refuses stops all before the first change.
         let refused = opened.iter().any(|(_, r)| r.as_ref().is_err_and(|lost| !lost.unreachable));
+        let whole = Whole { engine: self, run: &report.run, stop: &stop, epoch: begun };
         let mut runs = Vec::new();
         for (host_plan, (name, link)) in working.into_iter().zip(opened) {
             match link {
@@ -89,16 +90,7 @@ impl Engine {
                 }
                 Ok(link) => {
                     let towards = Towards::new(&purpose, &host_plan);
-                    runs.push(HostRun::new(
-                        self,
-                        link,
-                        host_plan,
-                        gates.clone(),
-                        &report.run,
-                        &stop,
-                        towards,
-                        begun,
-                    ));
+                    runs.push(HostRun::new(&whole, link, host_plan, gates.clone(), towards));
                 }
             }
         }
@@ -190,17 +182,16 @@ fn out_of_it(host: String, lost: LostHost) -> HostApply {
     }
 }
 
+/// What all hosts of an apply share.
+struct Whole<'a> {
+    engine: &'a Engine,
+    run: &'a str,
+    stop: &'a StopSwitch,
+    epoch: Instant,
+}
+
 impl<'a> HostRun<'a> {
-    fn new(
-        engine: &'a Engine,
-        link: Arc<Link>,
-        plan: HostPlan,
-        gates: Gates,
-        run: &str,
-        stop: &StopSwitch,
-        towards: Towards,
-        epoch: Instant,
-    ) -> Self {
+    fn new(whole: &Whole<'a>, link: Arc<Link>, plan: HostPlan, gates: Gates, towards: Towards) -> Self {
         let mut lane = Lane::new(plan);
         if matches!(towards, Towards::Saved(_)) {
             // The way back needs the whole order of the way there.
@@ -210,19 +201,19 @@ impl<'a> HostRun<'a> {
         gates.enter(&lane.host);
         let untold = lane.remaining().iter().map(|i| i.role.clone()).collect();
         Self {
-            engine,
+            engine: whole.engine,
             link,
             lane,
             gates,
-            run: run.to_owned(),
-            stop: stop.clone(),
+            run: whole.run.to_owned(),
+            stop: whole.stop.clone(),
             towards,
             roles,
             through: BTreeSet::new(),
             waits: BTreeSet::new(),
             untold,
             times: BTreeMap::new(),
-            epoch,
+            epoch: whole.epoch,
             idle_since: None,
             sequence: 0,
             resume: false,

@@ -72,13 +72,16 @@ fn at(value: &Value, path: &[Part]) -> Result<Value, (String, Vec<String>)> {
     }
 }
 
+/// Some facts, and the hosts that say so.
+type Told<'a> = (Vec<(&'a String, &'a Value)>, Vec<&'a str>);
+
 /// The facts of all hosts: what is equal on all of them first.
 pub fn facts(all: &[HostAnswer]) -> Text {
     let mut text = Text::new();
     let told: Vec<(&str, &Map<String, Value>)> =
         all.iter().filter_map(|h| Some((h.host.as_str(), h.result.as_ref().ok()?.as_object()?))).collect();
     let equal = |name: &str, value: &Value| told.iter().all(|(_, facts)| facts.get(name) == Some(value));
-    let mut groups: Vec<(Vec<(&String, &Value)>, Vec<&str>)> = Vec::new();
+    let mut groups: Vec<Told<'_>> = Vec::new();
     if let (Some((_, first)), true) = (told.first(), told.len() > 1) {
         let common: Vec<(&String, &Value)> = first.iter().filter(|(n, v)| equal(n, v)).collect();
         let names = told.iter().map(|(host, _)| *host).collect();

@@ -55,10 +55,10 @@ pub fn html_report(plan: &FleetPlan, apply: Option<&ApplyReport>, about: &About)
     role_table(&mut out, apply, about, &entries);
     host_table(&mut out, plan, apply);
     items(&mut out, about, &entries);
-    let _infallible = write!(
+    let _infallible = writeln!(
         out,
         "<footer>Written by converge {}. Secrets are not in this file; other configuration of the hosts is.</footer></main>\
-         <script>{}</script></body></html>\n",
+         <script>{}</script></body></html>",
         esc(&about.version),
         include_str!("html/report.js")
     );

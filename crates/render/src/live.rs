@@ -257,7 +257,7 @@ impl Live {
         let all: usize = self.roles.iter().map(Role::total).sum();
         let over: usize = self.roles.iter().map(Role::passed).sum();
         let ready = self.hosts.values().filter(|h| h.over).count();
-        let full = if all == 0 { BAR } else { (over * BAR / all).min(BAR) };
+        let full = (over * BAR).checked_div(all).map_or(BAR, |full| full.min(BAR));
         let line = Line::at(2)
             .say(Tone::Good, "━".repeat(full))
             .faint("─".repeat(BAR - full))

@@ -11,7 +11,7 @@ fn only_from(host: &Host, hop: &Host) {
 
 /// h1 behind h2 behind h3; the last one listens on port 2222 too and lets only `deploy` in.
 fn behind_two(world: &World) {
-    let [h1, h2, h3] = world.hosts() else { panic!("three hosts") };
+    let (h1, h2, h3) = (&world.hosts()[0], &world.hosts()[1], &world.hosts()[2]);
     only_from(h1, h2);
     only_from(h2, h3);
     sshd(h3, "Port 22\nPort 2222\nAllowUsers deploy");
@@ -115,7 +115,7 @@ fn many_hosts_behind_one_jump_host_use_one_connection() {
 fn the_configuration_of_ssh_names_hosts_users_keys_and_the_way() {
     let world = world();
     behind_two(&world);
-    let [h1, h2, h3] = world.hosts() else { panic!("three hosts") };
+    let (h1, h2, h3) = (&world.hosts()[0], &world.hosts()[1], &world.hosts()[2]);
     let config = format!(
         "Include conf.d/*.conf\nHost h1.lab\n  HostName {}\n  User root\n  ProxyJump middle\nHost middle\n  HostName {}\n  User root\n  ProxyJump deploy@outer\n\
          Host *\n  IdentityFile {}\n  UserKnownHostsFile {}\n",

@@ -37,7 +37,7 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
         prune: arguments.prune.then_some(number),
         allow_destroy: [arguments.allow_destroy, args.removal.allow_destroy].concat(),
     };
-    let select = project::from_folder(&arguments.folder, arguments.target.as_deref(), &arguments.select);
+    let select = project::relative_to(&arguments.folder, arguments.target.as_deref(), &arguments.select);
     let project = project::load(None, &select, console)?;
     let names = inventory_names(None, &select);
     let mut session =

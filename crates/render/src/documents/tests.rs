@@ -1,0 +1,66 @@
+//! The published shapes, held against what is printed.
+
+use super::*;
+use crate::samples::{fleet, idle, lost, rich};
+use converge_engine::{HostAnswer, HostSnapshots, HostVerify, Purpose, Snapshot};
+use serde_json::json;
+
+/// The same schema, but nothing that it does not name may be there.
+fn strict(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            if map.contains_key("properties") {
+                map.insert("additionalProperties".into(), false.into());
+            }
+            map.values_mut().for_each(strict);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strict),
+        _ => {}
+    }
+}
+
+fn fits(name: &str, document: &Value) {
+    let mut schema = schemas().into_iter().find(|(n, _)| *n == name).unwrap().1;
+    strict(&mut schema);
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let wrong: Vec<String> =
+        validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(wrong.is_empty(), "{name}: {wrong:#?}");
+}
+
+#[test]
+fn every_document_fits_its_schema_and_has_nothing_else() {
+    let mut plan = fleet(vec![rich("web1"), idle("db1")]);
+    plan.hosts.push(lost("db2", true));
+    fits("plan", &crate::plan_json(&plan));
+    plan.purpose = Purpose::Rollback(vec![("web1".into(), "r1".into())]);
+    fits("plan", &crate::plan_json(&plan));
+    fits("apply", &crate::apply_json(&crate::report::sample()));
+    let check = ("a/b".to_owned(), Some("no".to_owned()));
+    fits("verify", &crate::verify_json(&[HostVerify { host: "h".into(), checks: vec![check], lost: None }]));
+    let run = Snapshot {
+        run: "r".into(),
+        time: "t".into(),
+        operator: "o".into(),
+        purpose: "converge".into(),
+        changes: 1,
+        finished: true,
+        rolled_back_by: None,
+    };
+    fits(
+        "snapshots",
+        &crate::snapshots_json(&[HostSnapshots { host: "h".into(), runs: vec![run], lost: None }]),
+    );
+    let facts = vec![HostAnswer { host: "h".into(), result: Ok(json!({"cpus": 2})) }];
+    fits("fact", &crate::fact_json("cpus", &[("h".into(), json!(2))], &facts));
+}
+
+#[test]
+fn another_document_does_not_fit() {
+    let (_, schema) = schemas().remove(0);
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let mut plan = crate::plan_json(&fleet(vec![rich("web1")]));
+    assert!(validator.is_valid(&plan));
+    plan["format"] = "converge-plan".into();
+    assert!(!validator.is_valid(&plan), "a saved plan has that name");
+}
