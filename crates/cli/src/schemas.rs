@@ -1,5 +1,6 @@
 //! JSON Schemas of what a user writes, for editors: roles with all kinds, playbooks, inventories.
 
+use converge_resource::Disruption;
 use converge_resources::KINDS;
 use serde_json::{Map, Value, json};
 
@@ -79,6 +80,7 @@ fn item(takes: impl Fn(&converge_resource::KindInfo) -> bool) -> Value {
         "register": {"description": "The name that its result gets", "type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
         "become_user": {"description": "The user that its command runs as", "type": "string"},
         "sensitive": {"description": "Never show its values", "type": "boolean"},
+        "disruption": {"description": "What its change disturbs, where that is more or less than converge knows", "enum": Disruption::WORDS},
     });
     let mut one = Vec::new();
     if let Some(properties) = properties.as_object_mut() {
@@ -160,6 +162,7 @@ fn playbook() -> Value {
                     "anyOf": [step.clone(), {"type": "array", "items": step}],
                 },
                 "max_fail_percentage": {"description": "Stop when more than this part of a batch failed", "type": ["number", "string"]},
+                "min_available": {"description": "How many of the play's hosts must be there for the next batch: a number, `95%`, or `majority`", "type": ["integer", "string"]},
                 "any_errors_fatal": {"description": "Stop everywhere at the first failure", "type": "boolean"},
             },
         },

@@ -69,6 +69,8 @@ struct State {
     /// Lanes that wait, with the news that they knew when they began to.
     waiting: BTreeMap<String, u64>,
     news: u64,
+    /// Hosts whose next item waits for their turn in a play, not for a role.
+    for_turn: BTreeSet<String>,
     /// Items and roles that a person decides on: which hosts have them, and what was said.
     steps: Option<StepState>,
     timeline: Vec<TimedItem>,
@@ -244,7 +246,8 @@ impl Gates {
         if !stuck {
             return;
         }
-        let waiting: BTreeSet<String> = state.waiting.keys().cloned().collect();
+        let waiting: BTreeSet<String> =
+            state.waiting.keys().filter(|lane| state.for_turn.contains(*lane)).cloned().collect();
         if state.turns.iter_mut().any(|turns| turns.release(&waiting)) {
             self.tell(&mut state);
         }
@@ -274,6 +277,7 @@ impl Gates {
     /// unless the edge reaches over the fleet; else it has to be over on every host that it runs on.
     fn turn(&self, host: &str, item: &Item) -> Permit {
         let mut state = self.state();
+        state.for_turn.remove(host);
         let own = self.0.declared.get(host);
         let mut open: Vec<String> = Vec::new();
         for required in self.0.requires.get(&item.role).into_iter().flatten() {
@@ -303,10 +307,11 @@ impl Gates {
         match turns.may(host, item.disruption.is_some()) {
             Turn::Go => Permit::Go,
             Turn::Never(why) => Permit::Never(why),
-            Turn::Wait(hosts) => Permit::Wait(
-                format!("its turn in the play `{}`: {} first", turns.play(), hosts.join(", ")),
-                format!("turn {play}"),
-            ),
+            Turn::Wait(hosts) => {
+                let on = format!("its turn in the play `{}`: {} first", turns.play(), hosts.join(", "));
+                state.for_turn.insert(host.to_owned());
+                Permit::Wait(on, format!("turn {play}"))
+            }
         }
     }
 }

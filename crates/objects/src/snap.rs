@@ -1,6 +1,6 @@
 //! A snap of snapd. Its key is the snap's name.
 
-use converge_resource::{Facets, MayBring, Object, Reversibility, state_of_words};
+use converge_resource::{Facets, MayBring, Object, Reversibility, Spoil, quote, state_of_words};
 
 /// The state of a snap.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +114,16 @@ impl Object for Snap {
                 ("hold", if *hold { "held" } else { "no" }.to_owned()),
             ],
         }
+    }
+
+    fn spoils(key: &str, state: &SnapState) -> Vec<Spoil> {
+        let SnapState::Snap { hold, .. } = state else { return Vec::new() };
+        let snap = quote(key);
+        let (did, option) = if *hold { ("let go", "--unhold") } else { ("held", "--hold") };
+        vec![
+            Spoil::new("hold", did, format!("snap refresh {option} {snap} >/dev/null")),
+            Spoil::new("presence", "removed", format!("snap remove {snap} >/dev/null")),
+        ]
     }
 }
 

@@ -60,7 +60,8 @@ fn list(roles: &[String]) -> Text {
     for kind in KINDS {
         let schema = (kind.schema)();
         let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        let first = about.split(['\n', '.']).next().unwrap_or_default();
+        let line = about.lines().next().unwrap_or_default();
+        let first = line.split(". ").next().unwrap_or_default().trim_end_matches('.');
         text.push(Line::at(2).plain(format!("{:<16}", kind.kind)).faint(first));
     }
     if !roles.is_empty() {
