@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use camino::Utf8Path;
 use converge_engine::Scope;
 use converge_model::inventory::InventorySource;
-use converge_model::{KindCatalog, LoadOptions, Project, parse_set};
+use converge_model::{KindCatalog, LoadOptions, Moment, Project, parse_set};
 use converge_syntax::Diagnostics;
 
 /// All kinds that a user can write.
@@ -34,18 +34,24 @@ pub fn sources(target: Option<&str>, more: &[String]) -> Result<Vec<InventorySou
 
 /// Reads inventory, playbook and roles, and says what is odd.
 pub fn load(target: Option<&str>, select: &Select, console: &Console) -> Result<Project, Failure> {
-    read(target, select, false, console)
+    read(target, select, false, None, console)
+}
+
+/// The same at the moment of a kept plan, so that it renders as it did then.
+pub fn load_at(moment: Moment, select: &Select, console: &Console) -> Result<Project, Failure> {
+    read(None, select, false, Some(moment), console)
 }
 
 /// Reads the inventory alone: all its hosts, whatever the playbook has.
 pub fn load_inventory(target: Option<&str>, select: &Select, console: &Console) -> Result<Project, Failure> {
-    read(target, select, true, console)
+    read(target, select, true, None, console)
 }
 
 fn read(
     target: Option<&str>,
     select: &Select,
     inventory_only: bool,
+    moment: Option<Moment>,
     console: &Console,
 ) -> Result<Project, Failure> {
     let mut complaints = Diagnostics::new();
@@ -73,6 +79,7 @@ fn read(
         catalog: catalog(),
         inventory_only,
         vault: select.vault.vault()?,
+        moment,
     };
     match Project::load(&options) {
         Ok(project) if !complaints.has_errors() => {

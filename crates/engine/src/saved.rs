@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 const FORMAT: &str = "converge-plan";
-const VERSION: u32 = 1;
+/// Since 2 the arguments hold the moment of the plan.
+const VERSION: u32 = 2;
 
 /// Why a plan cannot be saved or read.
 #[derive(Debug, thiserror::Error)]

@@ -66,7 +66,14 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
     let playbook_dir = folder_of(&playbook_path);
     let playbook_dir = playbook_dir.canonicalize_utf8().unwrap_or_else(|_| playbook_dir.to_owned());
     let mut inner = Inner {
-        shared: Shared::new(inventory, set, playbook_dir.as_str(), secrets, &options.vault),
+        shared: Shared::new(
+            inventory,
+            set,
+            playbook_dir.as_str(),
+            secrets,
+            &options.vault,
+            options.moment.clone(),
+        ),
         catalog: options.catalog.clone(),
         playbook,
         roles,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_syntax::{Diagnostics, Node, Span, Spanned};
-use converge_template::HostScopes;
+use converge_template::{HostScopes, Moment};
 use indexmap::IndexMap;
 
 use crate::catalog::KindCatalog;
@@ -47,6 +47,8 @@ pub struct LoadOptions {
     pub inventory_only: bool,
     /// Passwords for encrypted values and files.
     pub vault: Vault,
+    /// What `now()` and unseeded `random` follow from: that of a kept plan; else the present one.
+    pub moment: Option<Moment>,
 }
 
 /// Plays that no file holds: what a role's scenario stands for.
@@ -164,6 +166,11 @@ impl Project {
     /// Is the run narrowed to some roles or tags?
     pub fn is_narrowed(&self) -> bool {
         !self.0.only_roles.is_empty() || !self.0.filter.is_empty()
+    }
+
+    /// What `now()` and unseeded `random` follow from.
+    pub fn moment(&self) -> &Moment {
+        self.0.shared.engine.moment()
     }
 
     /// The kinds that it was checked against.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value};
-use converge_template::{Engine, Evaluated, HostScopes, Outcome, Scope, Variable};
+use converge_template::{Engine, Evaluated, HostScopes, Moment, Outcome, Scope, Variable};
 use serde_json::Value as Json;
 
 use crate::input::Input;
@@ -81,7 +81,9 @@ impl Shared {
         playbook_dir: &str,
         secrets: BTreeSet<String>,
         vault: &Vault,
+        moment: Option<Moment>,
     ) -> Self {
+        let engine = Engine::new().with_vault(Arc::new(vault.clone()));
         let span = Span::nowhere("converge");
         let texts = |names: &[&str]| {
             let items = names.iter().map(|name| Node::new(*name, span.clone())).collect();
@@ -92,7 +94,10 @@ impl Shared {
             groups.iter().map(|(name, hosts)| (Node::new(*name, span.clone()), texts(hosts))).collect();
         let groups = Arc::new(Node { value: Value::Map(groups), span: span.clone(), tag: None });
         Self {
-            engine: Engine::new().with_vault(Arc::new(vault.clone())),
+            engine: match moment {
+                Some(moment) => engine.at(moment),
+                None => engine,
+            },
             inventory: Arc::new(inventory),
             set: Arc::new(set),
             playbook_dir: playbook_dir.into(),

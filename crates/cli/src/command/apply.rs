@@ -38,7 +38,7 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
         allow_destroy: [arguments.allow_destroy, args.removal.allow_destroy].concat(),
     };
     let select = project::relative_to(&arguments.folder, arguments.target.as_deref(), &arguments.select);
-    let project = project::load(None, &select, console)?;
+    let project = project::load_at(arguments.moment, &select, console)?;
     let names = inventory_names(None, &select);
     let mut session =
         Session::open(project, &args.reach, names.clone(), args.no_deferred, &removal, console)?;

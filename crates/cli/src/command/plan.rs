@@ -8,6 +8,7 @@ use crate::project;
 use crate::session::Session;
 use camino::Utf8PathBuf;
 use converge_engine::{FleetPlan, saved};
+use converge_model::Moment;
 use converge_render as render;
 use serde::{Deserialize, Serialize};
 
@@ -27,13 +28,15 @@ pub struct Arguments {
     /// What may be destroyed, by ID.
     #[serde(default)]
     pub allow_destroy: Vec<String>,
+    /// What `now()` and unseeded `random` followed from: they say the same when it is applied.
+    pub moment: Moment,
 }
 
 pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
     if args.out.is_some() {
         refuse_standard_input(&args.select)?;
     }
-    let (plan, playbook) =
+    let (plan, Loaded { playbook, moment }) =
         make(args.target.as_deref(), &args.select, &args.reach, &args.removal, args.report, console).await?;
     show(&plan, console);
     if let Some(path) = &args.out {
@@ -47,6 +50,7 @@ pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
             select,
             prune: args.removal.prune.is_some(),
             allow_destroy: args.removal.allow_destroy,
+            moment,
         };
         let arguments = serde_json::to_value(arguments).map_err(|e| Failure::failed(e.to_string()))?;
         saved::save(&plan, arguments, path)
@@ -71,7 +75,13 @@ fn refuse_standard_input(select: &Select) -> Result<(), Failure> {
     }
 }
 
-/// Loads the project and plans; writes a page about it where one is wanted. The second value is the path of its playbook.
+/// What a kept plan says of the project that it was made of.
+pub struct Loaded {
+    playbook: Utf8PathBuf,
+    moment: Moment,
+}
+
+/// Loads the project and plans; writes a page about it where one is wanted.
 pub async fn make(
     target: Option<&str>,
     select: &Select,
@@ -79,16 +89,16 @@ pub async fn make(
     removal: &Removal,
     report: Option<Utf8PathBuf>,
     console: &Console,
-) -> Result<(FleetPlan, Utf8PathBuf), Failure> {
+) -> Result<(FleetPlan, Loaded), Failure> {
     let project = project::load(target, select, console)?;
-    let playbook = project.playbook().path.clone();
+    let loaded = Loaded { playbook: project.playbook().path.clone(), moment: project.moment().clone() };
     let names = inventory_names(target, select);
     let mut session = Session::open(project, reach, names.clone(), false, removal, console)?;
     let page = Page::new(report, &names, &session);
     let plan = session.plan().await?;
     session.close().await;
     page.write(&plan, None, console)?;
-    Ok((plan, playbook))
+    Ok((plan, loaded))
 }
 
 /// The inventories as they were typed, for the records of runs.
