@@ -2,7 +2,7 @@
 
 use crate::facts::Groups;
 use converge_planner::Knowledge;
-use converge_resource::{Answer, AnswerError, Content, Probe, RunAnswer, quote};
+use converge_resource::{Answer, AnswerError, Content, Probe, RunAnswer, quote, unlisted};
 use converge_ssh::{Batch, Item, ItemResult, Outcome, Shell, ShellError, Status, Stderr};
 use converge_store::host::{self, OwnedRecords};
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,7 +117,7 @@ fn questions(probes: &BTreeSet<Probe>, facts: Option<&Groups>) -> (Vec<Item>, BT
             }
             Probe::Run { script, user, timeout } => {
                 let script = match user {
-                    Some(user) => format!("runuser -u {} -- sh -c {}", quote(user), quote(script)),
+                    Some(user) => unlisted(&format!("runuser -u {} --", quote(user)), script),
                     None => script.clone(),
                 };
                 items.push(probe_item(next, script, *timeout));

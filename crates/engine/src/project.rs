@@ -360,8 +360,12 @@ fn origin(span: &Span) -> String {
 
 fn registered(outputs: &Outputs) -> Registered {
     let mut registered = Registered::new();
-    for ((role, name), value) in outputs {
-        registered.set(role, name, value.clone());
+    for ((role, name), output) in outputs {
+        if output.sensitive {
+            registered.set_sensitive(role, name, output.value.clone());
+        } else {
+            registered.set(role, name, output.value.clone());
+        }
     }
     registered
 }

@@ -17,7 +17,7 @@ use crate::vars::Layers;
 
 /// Results that items of a role registered on one host.
 #[derive(Clone, Default)]
-pub struct Registered(BTreeMap<(String, String), Json>);
+pub struct Registered(BTreeMap<(String, String), (Json, bool)>);
 
 impl Registered {
     /// Nothing yet.
@@ -27,12 +27,17 @@ impl Registered {
 
     /// The result of an item of a role; null for an item that was skipped.
     pub fn set(&mut self, role: &str, name: &str, value: Json) {
-        self.0.insert((role.to_owned(), name.to_owned()), value);
+        self.0.insert((role.to_owned(), name.to_owned()), (value, false));
+    }
+
+    /// The result of a sensitive item: what it reaches is sensitive.
+    pub fn set_sensitive(&mut self, role: &str, name: &str, value: Json) {
+        self.0.insert((role.to_owned(), name.to_owned()), (value, true));
     }
 
     /// The result, where there is one.
     pub fn get(&self, role: &str, name: &str) -> Option<&Json> {
-        self.0.get(&(role.to_owned(), name.to_owned()))
+        self.0.get(&(role.to_owned(), name.to_owned())).map(|(value, _)| value)
     }
 }
 
@@ -363,13 +368,16 @@ impl RoleUse {
     pub(crate) fn item_scope(&self, item: &DeclaredItem, registered: &Registered) -> Scope {
         let mut scope = self.scope.clone();
         for name in item.sees.iter() {
-            let variable = match registered.get(&item.role, name) {
-                Some(json) => {
-                    Variable::data(Node::from_json(json, &Span::nowhere(format!("result `{name}`"))))
-                }
-                None => Variable::Unknown,
+            let Some((json, sensitive)) = registered.0.get(&(item.role.clone(), name.clone())) else {
+                scope.set(name, Variable::Unknown);
+                continue;
             };
-            scope.set(name, variable);
+            let variable = Variable::data(Node::from_json(json, &Span::nowhere(format!("result `{name}`"))));
+            if *sensitive {
+                scope.set_sensitive(name, variable);
+            } else {
+                scope.set(name, variable);
+            }
         }
         if let Each::Element { value, sensitive } = &item.each {
             let variable = Variable::data(value.clone());

@@ -1,4 +1,5 @@
-//! A command behind a guard. Its key holds all of it: `GUARD ARG RUN UNDO USER`, each word encoded.
+//! A command behind a guard. Its key holds all of it: `GUARD ARG RUN UNDO USER`, each word encoded, and `SECONDS` where
+//! the run has a deadline.
 
 use converge_resource::{
     Facets, Object, Reversibility, Spoil, decode_field, encode_field, quote, state_of_words,
@@ -40,6 +41,8 @@ pub struct Command {
     pub undo: Option<String>,
     /// The user to run all of it as; `None` is the session's own privilege.
     pub user: Option<String>,
+    /// Seconds after which the run has failed.
+    pub timeout: Option<u64>,
 }
 
 impl Command {
@@ -51,19 +54,24 @@ impl Command {
             Guard::OnChange(label) => ("on_change", label),
         };
         let optional = |text: &Option<String>| encode_field(text.as_deref().unwrap_or(""));
-        [
+        let mut words = vec![
             guard.to_owned(),
             encode_field(arg),
             encode_field(&self.run),
             optional(&self.undo),
             optional(&self.user),
-        ]
-        .join(" ")
+        ];
+        words.extend(self.timeout.map(|seconds| seconds.to_string()));
+        words.join(" ")
     }
 
     /// Takes a key apart; `None` when it is no key of a command.
     pub fn from_key(key: &str) -> Option<Self> {
-        let words = key.split(' ').map(decode_field).collect::<Option<Vec<_>>>()?;
+        let mut words = key.split(' ').map(decode_field).collect::<Option<Vec<_>>>()?;
+        let timeout = match words.len() {
+            6 => Some(words.pop()?.parse().ok()?),
+            _ => None,
+        };
         let [guard, arg, run, undo, user] = <[String; 5]>::try_from(words).ok()?;
         let guard = match guard.as_str() {
             "creates" => Guard::Creates(arg),
@@ -72,7 +80,7 @@ impl Command {
             _ => return None,
         };
         let optional = |text: String| Some(text).filter(|t| !t.is_empty());
-        Some(Self { guard, run, undo: optional(undo), user: optional(user) })
+        Some(Self { guard, run, undo: optional(undo), user: optional(user), timeout })
     }
 }
 
@@ -159,14 +167,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn command(guard: Guard, run: &str, undo: Option<&str>) -> Command {
-        Command { guard, run: run.to_owned(), undo: undo.map(str::to_owned), user: None }
+        Command { guard, run: run.to_owned(), undo: undo.map(str::to_owned), user: None, timeout: None }
     }
 
     proptest! {
         #[test]
-        fn keys_come_back(arg in "\\PC+", run in "\\PC+", undo in "\\PC*") {
+        fn keys_come_back(arg in "\\PC+", run in "\\PC+", undo in "\\PC*", timeout: Option<u16>) {
             let undo = Some(undo).filter(|u| !u.is_empty());
-            let whole = Command { guard: Guard::Unless(arg), run, undo, user: Some("bob".to_owned()) };
+            let whole = Command { guard: Guard::Unless(arg), run, undo, user: Some("bob".to_owned()), timeout: timeout.map(u64::from) };
             let back = Command::from_key(&whole.key());
             prop_assert_eq!(back.map(|c| c.key()), Some(whole.key()));
         }
@@ -198,6 +206,11 @@ mod tests {
             let output = shell.run(root.path(), &steps[0].script, &[], b"");
             assert!(!output.status.success());
             assert!(String::from_utf8_lossy(&output.stderr).contains("still says that it is pending"));
+            let mut slow = command(Guard::Creates(text.to_owned()), "sleep 30", None);
+            slow.timeout = Some(1);
+            let steps = Command::steps(&[(&slow.key(), CommandState::Pending, CommandState::Done)]);
+            let output = shell.run(root.path(), &steps[0].script, &[], b"");
+            assert!(String::from_utf8_lossy(&output.stderr).contains("within 1 s"), "{}", shell.name);
             let failing = command(Guard::Creates(text.to_owned()), "echo no; exit 7", None);
             let steps = Command::steps(&[(&failing.key(), CommandState::Pending, CommandState::Done)]);
             let output = shell.run(root.path(), &steps[0].script, &[], b"");

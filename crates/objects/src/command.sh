@@ -1,10 +1,10 @@
 # --- command ---
 
-# The words of a key in cmd_guard, cmd_arg, cmd_run, cmd_undo, cmd_user. The caller is a subshell.
+# The words of a key in cmd_guard, cmd_arg, cmd_run, cmd_undo, cmd_user, cmd_limit. The caller is a subshell.
 cv_command_words() {
   set -f
   set -- $1
-  [ $# -eq 5 ] || return 1
+  [ $# -eq 5 ] || [ $# -eq 6 ] || return 1
   cmd_guard=$1
   cv_dec_to "$2"
   cmd_arg=$CV_DEC
@@ -14,22 +14,25 @@ cv_command_words() {
   cmd_undo=$CV_DEC
   cv_dec_to "$5"
   cmd_user=$CV_DEC
+  cmd_limit=${6:-}
 }
 
-# cv_as USER SCRIPT: runs it from /, without input. It does not inherit the lock, so that a daemon which it leaves
+# cv_as USER SCRIPT [SECONDS]: runs it from /, without input. It does not inherit the lock, so that a daemon which it leaves
 # behind does not hold it. No USER: the session's own privilege.
 cv_as() {
   cd / || return 1
   umask 022
+  cv_as_text=$CV_READ
+  [ -z "${3:-}" ] || cv_as_text="timeout $3 sh -c '$CV_READ'"
   if [ -z "$1" ] || [ "$1" = "${CV_ME%%:*}" ]; then
-    sh -c "$2" </dev/null 9>&-
+    printf %s "$2" | sh -c "$cv_as_text" 9>&-
   elif [ "$(id -u)" -ne 0 ]; then
     cv_say "only root can run commands as $1"
     return 1
   elif command -v runuser >/dev/null 2>&1; then
-    runuser -s /bin/sh -c "$2" -- "$1" </dev/null 9>&-
+    printf %s "$2" | runuser -s /bin/sh -c "$cv_as_text" -- "$1" 9>&-
   else
-    su -s /bin/sh -c "$2" "$1" </dev/null 9>&-
+    printf %s "$2" | su -s /bin/sh -c "$cv_as_text" "$1" 9>&-
   fi
 }
 
@@ -51,10 +54,9 @@ cv_see_command() {
           return 0
         fi
         # A guard that does not end is killed after a minute: then nothing is known.
-        cv_quote_to "$cmd_arg"
-        guard="sh -c $CV_QUOTED"
-        if command -v timeout >/dev/null 2>&1; then guard="timeout 60 $guard"; fi
-        (cv_as "$cmd_user" "$guard") >/dev/null 2>&1
+        limit=
+        if command -v timeout >/dev/null 2>&1; then limit=60; fi
+        (cv_as "$cmd_user" "$cmd_arg" $limit) >/dev/null 2>&1
         case $? in
         0) echo '- done' ;;
         124 | 143) cv_fail_all 'the guard (unless) did not end within 60 s' "$cv_c_key" ;;
@@ -101,8 +103,13 @@ cv_apply_command() (
     case $2 in ran*) cv_command_ran "$1" "${2#ran }" ;; esac
     return 0
   fi
-  (cv_as "$cmd_user" "$what")
+  [ "$what" = "$cmd_run" ] || cmd_limit=
+  (cv_as "$cmd_user" "$what" "$cmd_limit")
   status=$?
+  [ $status -ne 124 ] || [ -z "$cmd_limit" ] || {
+    cv_say "the command did not end within $cmd_limit s"
+    return 1
+  }
   [ $status -eq 0 ] || {
     cv_say "the command ended with status $status"
     return 1

@@ -342,7 +342,7 @@ cv_put_path() (
       *) break ;;
       esac
     done
-    sh -c "$check$rest" </dev/null >&2 9>&- || {
+    printf %s "$check$rest" | sh -c "$CV_READ" >&2 9>&- || {
       cv_say "$1: the new content was refused by: $CV_VALIDATE"
       return 1
     }

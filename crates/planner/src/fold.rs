@@ -52,8 +52,27 @@ pub enum Resolved {
     Invalid(Problem),
 }
 
+/// A registered value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// The value.
+    pub value: serde_json::Value,
+    /// The item that registered it is sensitive: so is what the value reaches.
+    pub sensitive: bool,
+}
+
 /// Registered values by role and name.
-pub type Outputs = BTreeMap<(String, String), serde_json::Value>;
+pub type Outputs = BTreeMap<(String, String), Output>;
+
+/// The reason of a sensitive item may quote what nobody is to read.
+fn silent(stop: Stop) -> Stop {
+    let pointer = if let Stop::Invalid { pointer, .. } = stop { pointer } else { String::new() };
+    Stop::Invalid {
+        pointer,
+        message: "it is wrong on this host (why is sensitive)".to_owned(),
+        help: Some("look on the host, or try it with a value that is no secret".to_owned()),
+    }
+}
 
 /// Where the items of one host come from: a project, or a saved plan.
 pub trait Source {
@@ -240,7 +259,11 @@ impl Pass<'_> {
         claims: &[Claim],
         declared: &Declared,
     ) -> Outcome {
-        let wanted = match resource.plan(&self.virtual_host) {
+        let planned = resource.plan(&self.virtual_host).map_err(|stop| match stop {
+            Stop::Invalid { .. } | Stop::Failed(_) if item.sensitive => silent(stop),
+            stop => stop,
+        });
+        let wanted = match planned {
             Ok(wanted) => wanted,
             Err(Stop::Ask(probes)) => {
                 let unanswered: Vec<Probe> = probes.into_iter().filter(|p| !self.known.knows(p)).collect();
@@ -262,7 +285,8 @@ impl Pass<'_> {
         item.notes = wanted.notes.clone();
         item.settings = wanted.settings.clone();
         if let (Some(name), Some(output)) = (&declared.register, &wanted.output) {
-            self.out.outputs.insert((declared.role.clone(), name.clone()), output.clone());
+            let output = Output { value: output.clone(), sensitive: item.sensitive };
+            self.out.outputs.insert((declared.role.clone(), name.clone()), output);
         }
         self.take(item, wanted, claims)
     }

@@ -15,7 +15,7 @@ mod virtual_host;
 
 pub use batches::{Available, Member, PlayOrder, Rules, Share, Turn, Turns, careful_batches, serial_batches};
 pub use conflict::Conflict;
-pub use fold::{Declared, Folded, History, Outputs, Resolved, Source, disruption, fold};
+pub use fold::{Declared, Folded, History, Output, Outputs, Resolved, Source, disruption, fold};
 pub use graph::{Cycle, Reach, RoleEdge, RoleGraph};
 pub use knowledge::Knowledge;
 pub use ours::{CutOff, Fate, Ours, Undeclared};

@@ -290,7 +290,7 @@ fn an_unknown_output_defers_what_uses_it_and_nothing_else() {
     assert!(matches!(outcome(&after, 1), Outcome::Deferred { .. }));
     assert!(matches!(outcome(&after, 2), Outcome::Deferred { .. }));
     let before = planned(&[("r", Kind::Ask("q")), ("r", Kind::Needs("answer"))], host(&[]));
-    assert_eq!(before.outputs[&("r".to_owned(), "answer".to_owned())], "said");
+    assert_eq!(before.outputs[&("r".to_owned(), "answer".to_owned())].value, "said");
     assert!(matches!(outcome(&before, 1), Outcome::Skipped(_)));
 }
 

@@ -62,6 +62,7 @@ pub(crate) fn rich(host: &str) -> HostPlan {
         run: "systemctl daemon-reload\nsystemctl is-system-running".into(),
         undo: None,
         user: None,
+        timeout: None,
     };
     let mut run = change(
         "command",

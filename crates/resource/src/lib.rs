@@ -26,5 +26,5 @@ pub use object::{
 pub use probe::{Answer, Probe, RunAnswer};
 pub use resource::{DynResource, KindInfo, ParamError, Resource, Stop, Wanted, parse_params};
 pub use state::{BadState, ObjectId, Observed, State, decode_field, encode_field};
-pub use step::{Step, quote};
+pub use step::{Step, quote, unlisted};
 pub use view::{Named, View, Wait};

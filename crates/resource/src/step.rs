@@ -46,9 +46,27 @@ pub fn quote(word: &str) -> String {
     if plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
+/// Shell text that has a program (`timeout 60`, `runuser -u USER --`) run a script without input. The script goes through a
+/// pipe: the lists of processes, which all users of a host can read, do not show it.
+pub fn unlisted(program: &str, script: &str) -> String {
+    let read = "cv_script=$(cat); exec </dev/null; eval \"$cv_script\"";
+    format!("printf %s {} | {program} sh -c {}", quote(script), quote(read))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::quote;
+    use super::{quote, unlisted};
+
+    #[test]
+    fn a_script_is_run_without_standing_on_a_command_line() {
+        let script = "ps -ww -o args= -p $$; cat; printf '%s\\n' \"it's $0 $#\"; exit 3";
+        let text = unlisted("env", script);
+        let output = std::process::Command::new("sh").args(["-c", &text]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        assert!(said.starts_with("sh -c cv_script=") && said.ends_with("it's sh 0\n"), "{said}");
+        assert!(!said.contains("exit 3"), "{said}");
+    }
 
     #[test]
     fn words_are_quoted_only_when_they_must_be() {

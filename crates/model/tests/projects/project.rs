@@ -297,6 +297,10 @@ resources:
     assert!(after.roles[0].complete);
     let Resolution::Ready(found) = resolve(&after, "r/by result", &registered) else { panic!() };
     assert_eq!(found.params["content"], json!("{{ 7 }} debian"), "what a host says is no template");
+    assert!(!found.sensitive);
+    registered.set_sensitive("r", "smi", json!({"rc": 0, "stdout": "x"}));
+    let Resolution::Ready(found) = resolve(&after, "r/by result", &registered) else { panic!() };
+    assert!(found.sensitive, "what a sensitive item said");
 }
 
 #[test]

@@ -44,17 +44,14 @@ impl Command {
         }
     }
 
-    /// The script with its deadline. `timeout` of coreutils and busybox alike; status 124 when it passed.
-    fn script(&self) -> String {
-        match self.timeout {
-            Some(seconds) => format!("timeout {seconds} sh -c {}", converge_resource::quote(&self.run)),
-            None => self.run.clone(),
-        }
-    }
-
     fn id(&self) -> ObjectId {
-        let key =
-            Key { guard: self.guard(), run: self.script(), undo: self.undo.clone(), user: self.user.clone() };
+        let key = Key {
+            guard: self.guard(),
+            run: self.run.clone(),
+            undo: self.undo.clone(),
+            user: self.user.clone(),
+            timeout: self.timeout,
+        };
         ObjectId::new("command", key.key())
     }
 
@@ -225,8 +222,8 @@ mod tests {
         let key = Key::from_key(&kind.id().key).unwrap();
         assert_eq!(key.guard, Guard::Creates("/x".into()));
         assert_eq!(
-            (key.run.as_str(), key.undo.as_deref(), key.user.as_deref()),
-            ("timeout 9 sh -c 'a b'", Some("c"), Some("u"))
+            (key.run.as_str(), key.undo.as_deref(), key.user.as_deref(), key.timeout),
+            ("a b", Some("c"), Some("u"), Some(9))
         );
         assert_eq!(kind.claims()[1], Claim::edit(path_id("/x"), "may-create"));
     }

@@ -2,7 +2,7 @@
 
 use crate::look::check_path;
 use crate::restart::{check_unit_name, full_name};
-use converge_resource::{Claim, ParamError, Probe, Resource, Stop, View, Wanted, quote};
+use converge_resource::{Claim, ParamError, Probe, Resource, Stop, View, Wanted, quote, unlisted};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -152,10 +152,10 @@ impl WaitFor {
             );
         }
         format!(
-            "said=$(timeout 60 sh -c {} 2>&1 </dev/null)\nstatus=$?\n\
+            "said=$({} 2>&1)\nstatus=$?\n\
              why=\"it ended with status $status: $(printf '%s' \"$said\" | tail -n 1 | cut -c1-200)\"\n\
              [ $status -eq 0 ]",
-            quote(self.command.as_deref().unwrap_or("false"))
+            unlisted("timeout 60", self.command.as_deref().unwrap_or("false"))
         )
     }
 

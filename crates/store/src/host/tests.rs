@@ -274,6 +274,7 @@ fn what_foreign_code_moves_is_told_saved_and_stops_the_stretch() {
             run: format!("echo after >'{}'; : >'{}'", conf.display(), mark.display()),
             undo: Some(format!("rm '{}'", mark.display())),
             user: None,
+            timeout: None,
         };
         let object = ObjectId::new("command", command.key());
         let change = Change { object, from: CommandState::Pending.into(), to: CommandState::Done.into() };
