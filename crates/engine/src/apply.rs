@@ -1,5 +1,7 @@
 //! Applying a plan: one lane a host, side by side, each sending stretch after stretch.
 
+mod restart;
+
 use crate::engine::{Engine, Link};
 use crate::fleet::has_work_on;
 use crate::gate::{Gates, RoleState, STEP};
@@ -12,7 +14,7 @@ use crate::{
 };
 use converge_planner::{HostPlan, Item, Outcome};
 use converge_ssh::{Batch, Because, ShellError, Status};
-use converge_store::host;
+use converge_store::host::{self, RunMeta};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,6 +26,8 @@ struct HostRun<'a> {
     link: Arc<Link>,
     lane: Lane,
     gates: Gates,
+    /// What opens the run on the host, and opens it again after a restart.
+    meta: RunMeta,
     run: String,
     stop: StopSwitch,
     towards: Towards,
@@ -70,12 +74,13 @@ impl Engine {
             };
             gates.ask_before(steps.by_role, working.iter().flat_map(pending));
         }
-        let opened = self.open_runs(&working, &report.run, &purpose).await;
+        let metas = working.iter().map(|plan| self.run_meta(plan, &report.run, &purpose)).collect::<Vec<_>>();
+        let opened = self.open_runs(&working, &metas).await;
         // A host that went away since the plan is taken out; a host that refuses stops all before the first change.
         let refused = opened.iter().any(|(_, r)| r.as_ref().is_err_and(|lost| !lost.unreachable));
         let whole = Whole { engine: self, run: &report.run, stop: &stop, epoch: begun };
         let mut runs = Vec::new();
-        for (host_plan, (name, link)) in working.into_iter().zip(opened) {
+        for ((host_plan, meta), (name, link)) in working.into_iter().zip(metas).zip(opened) {
             match link {
                 Err(lost) => {
                     gates.lose(&name);
@@ -90,7 +95,7 @@ impl Engine {
                 }
                 Ok(link) => {
                     let towards = Towards::new(&purpose, &host_plan);
-                    runs.push(HostRun::new(&whole, link, host_plan, gates.clone(), towards));
+                    runs.push(HostRun::new(&whole, link, host_plan, meta, gates.clone(), towards));
                 }
             }
         }
@@ -191,7 +196,14 @@ struct Whole<'a> {
 }
 
 impl<'a> HostRun<'a> {
-    fn new(whole: &Whole<'a>, link: Arc<Link>, plan: HostPlan, gates: Gates, towards: Towards) -> Self {
+    fn new(
+        whole: &Whole<'a>,
+        link: Arc<Link>,
+        plan: HostPlan,
+        meta: RunMeta,
+        gates: Gates,
+        towards: Towards,
+    ) -> Self {
         let mut lane = Lane::new(plan);
         if matches!(towards, Towards::Saved(_)) {
             // The way back needs the whole order of the way there.
@@ -206,6 +218,7 @@ impl<'a> HostRun<'a> {
             lane,
             gates,
             run: whole.run.to_owned(),
+            meta,
             stop: whole.stop.clone(),
             towards,
             roles,
@@ -355,6 +368,7 @@ impl<'a> HostRun<'a> {
                 }
                 Next::Replan => self.replan().await?,
                 Next::Send(ids) => self.send(&ids).await?,
+                Next::Restart(id) => self.restart(id).await?,
             }
         }
     }

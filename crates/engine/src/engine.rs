@@ -420,6 +420,12 @@ impl Engine {
         Ok(link)
     }
 
+    /// A new session with a host that has restarted, in place of the one that went with it.
+    pub(crate) async fn link_again(&self, host: &str) -> Result<Arc<Link>, LostHost> {
+        self.links.lock().await.remove(host);
+        self.link(host).await
+    }
+
     pub(crate) fn project(&self) -> &Project {
         &self.project
     }

@@ -2,6 +2,7 @@
 
 use crate::ItemResult;
 use crate::gate::Permit;
+use crate::work::restarts;
 use converge_planner::{History, HostPlan, Item, Outcome, Problem};
 use converge_resource::{Content, Digest, ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,8 @@ pub(crate) struct Lane {
 pub(crate) enum Next {
     /// Send these items, by number.
     Send(Vec<u32>),
+    /// Restart the host for this item, by number, and go on in another session.
+    Restart(u32),
     /// Look at the host again and plan the rest anew.
     Replan,
     /// Everything waits for other hosts; this is what the first item waits for.
@@ -154,6 +157,15 @@ impl Lane {
                     }
                     // What is deferred ends a stretch.
                     Permit::Go if is_deferred(item) => break,
+                    // So does a restart, which comes alone, and not before what still waits for other hosts.
+                    Permit::Go if restarts(item) => {
+                        if !send.is_empty() {
+                            break;
+                        }
+                        if held.is_empty() {
+                            return Next::Restart(item.id);
+                        }
+                    }
                     Permit::Go => {
                         send.push(item.id);
                         continue;
@@ -252,6 +264,13 @@ impl Lane {
                 }
             }
         }
+    }
+
+    /// The host has restarted. What that moved is nobody's doing: it is accepted, and the rest is planned anew.
+    pub fn restarted(&mut self) {
+        self.accepted.extend(self.claims.values().flatten().cloned());
+        self.base.clear();
+        self.look_again = true;
     }
 
     /// The host asks for a fresh look before it goes on.

@@ -343,7 +343,10 @@ fn cut_off(run: &RunRecord, busy: bool, known: &Knowledge) -> CutOff {
 }
 
 fn found(change: &SavedChange, known: &Knowledge) -> &'static str {
+    let restart = converge_objects::object(&change.object.kind).is_some_and(|o| o.restarts_host());
     match known.observed(&change.object) {
+        Ok(seen) if restart && seen.state == change.after => "is over: the host has restarted",
+        Ok(seen) if restart && seen.state == change.before => "is open: the host has not restarted",
         Ok(seen) if seen.state == change.after => "was changed as planned",
         Ok(seen) if seen.state == change.before => "is as it was before",
         Ok(_) => "is neither as before nor as planned",

@@ -34,7 +34,11 @@ pub(crate) struct Undo {
 /// touched them. What was mended later still goes before what it stands on: a user before its group.
 fn compose(runs: &[&RunRecord]) -> Vec<Undo> {
     let mut undos: Vec<Undo> = Vec::new();
+    let restart =
+        |c: &SavedChange| converge_objects::object(&c.object.kind).is_some_and(|o| o.restarts_host());
     let changes = runs.iter().flat_map(|r| r.changes.iter().map(|c| (r.id.as_str(), c)));
+    // What the host has restarted for stays so.
+    let changes = changes.filter(|(_, c)| !restart(c));
     for (run, change) in changes.filter(|(_, c)| c.may_have_happened()) {
         let place = undos.iter().position(|u| u.object == change.object);
         let earlier = place.map(|at| undos.remove(at));

@@ -11,39 +11,44 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Engine {
+    /// What the record of a run on a host begins with.
+    pub(crate) fn run_meta(&self, plan: &HostPlan, run: &str, purpose: &Purpose) -> RunMeta {
+        let (of, rolls_back) = match purpose {
+            Purpose::Converge => (RunPurpose::Converge, Vec::new()),
+            Purpose::Rollback(runs) => {
+                let own = runs.iter().filter(|(h, _)| *h == plan.host).map(|(_, id)| id.clone());
+                (RunPurpose::Rollback(Vec::new()), own.collect())
+            }
+            Purpose::RollbackOf { roles, .. } => (RunPurpose::Rollback(roles.clone()), Vec::new()),
+        };
+        RunMeta {
+            id: run.to_owned(),
+            time: crate::engine::now(),
+            operator: self.options().operator.clone(),
+            inventory: self.options().inventory.clone(),
+            playbook: self.playbook(),
+            purpose: of,
+            scope: self.scope(&plan.host),
+            rolls_back,
+            planned: plan.items.iter().filter(|i| i.is_pending()).map(|i| i.address.clone()).collect(),
+        }
+    }
+
     /// Takes the lock of every host that has work and begins the run there.
     pub(crate) async fn open_runs(
         &self,
         plans: &[HostPlan],
-        run: &str,
-        purpose: &Purpose,
+        metas: &[RunMeta],
     ) -> Vec<(String, Result<Arc<Link>, LostHost>)> {
-        let opening = plans.iter().map(|plan| async {
-            let (of, rolls_back) = match purpose {
-                Purpose::Converge => (RunPurpose::Converge, Vec::new()),
-                Purpose::Rollback(runs) => {
-                    let own = runs.iter().filter(|(h, _)| *h == plan.host).map(|(_, id)| id.clone());
-                    (RunPurpose::Rollback(Vec::new()), own.collect())
-                }
-                Purpose::RollbackOf { roles, .. } => (RunPurpose::Rollback(roles.clone()), Vec::new()),
-            };
-            let meta = RunMeta {
-                id: run.to_owned(),
-                time: crate::engine::now(),
-                operator: self.options().operator.clone(),
-                inventory: self.options().inventory.clone(),
-                playbook: self.playbook(),
-                purpose: of,
-                scope: self.scope(&plan.host),
-                rolls_back,
-                planned: plan.items.iter().filter(|i| i.is_pending()).map(|i| i.address.clone()).collect(),
-            };
-            (plan.host.clone(), self.open_run(&plan.host, &meta).await)
-        });
+        let opening = plans
+            .iter()
+            .zip(metas)
+            .map(|(plan, meta)| async { (plan.host.clone(), self.open_run(&plan.host, meta).await) });
         side_by_side(opening.collect()).await
     }
 
-    async fn open_run(&self, name: &str, meta: &RunMeta) -> Result<Arc<Link>, LostHost> {
+    /// Takes the lock of one host and begins the run there, or goes on with it in another session.
+    pub(crate) async fn open_run(&self, name: &str, meta: &RunMeta) -> Result<Arc<Link>, LostHost> {
         let link = self.link(name).await?;
         let (piece, content) = host::undo_piece();
         let install = Item {

@@ -67,7 +67,8 @@ impl Work {
         spec.rows = changes.iter().map(|c| Row { seq: number(), change: (*c).clone() }).collect();
         spec.steps = steps(&changes)?;
         // What gives something back makes nothing its own.
-        if !crate::ownership::is_prune(item) && item.kind != "rollback" {
+        spec.restarts = restarts(item);
+        if !crate::ownership::is_prune(item) && item.kind != "rollback" && !spec.restarts {
             let own = spec.rows.iter().filter(|r| item.claims.contains(&r.change.object));
             spec.owns = own.map(|r| (r.seq, item.role.clone())).collect();
         }
@@ -103,6 +104,13 @@ impl Work {
             items.push(item);
         }
         items
+    }
+
+    /// What ends an item that has restarted the host, in the session after it.
+    pub fn after_restart(&self, seconds: u64) -> converge_ssh::Item {
+        let piece = self.spec.after_restart(seconds);
+        let timeout = Some(Duration::from_secs(piece.timeout));
+        converge_ssh::Item { timeout, ..converge_ssh::Item::new(1, piece.script) }
     }
 
     /// Reads the end of the item.
@@ -199,6 +207,12 @@ impl Work {
             other => other,
         }
     }
+}
+
+/// Whether it restarts its host.
+pub(crate) fn restarts(item: &Item) -> bool {
+    let kind = |kind: &str| converge_objects::object(kind).is_some_and(|o| o.restarts_host());
+    item.changes().iter().any(|c| kind(&c.change.object.kind))
 }
 
 /// All steps of an item: its changes by kind of object, in the order in which the kinds first come.

@@ -1,6 +1,7 @@
 //! What a machine has: one file an object, with its state, probe, parsing, steps, save and restore.
 
 pub mod apt_lists;
+pub mod boot;
 pub mod command;
 pub mod firewall;
 pub mod git;
@@ -20,6 +21,7 @@ pub mod unit;
 pub mod user;
 
 pub use apt_lists::AptListsState;
+pub use boot::BootState;
 pub use command::{Command, CommandState, Guard};
 pub use firewall::FirewallState;
 pub use git::GitState;

@@ -1,8 +1,8 @@
 //! All objects: one line each.
 
 use crate::{
-    apt_lists, command, firewall, git, group, hostname, module, mount, package, path, snap, swap, sysctl,
-    unit, user,
+    apt_lists, boot, command, firewall, git, group, hostname, module, mount, package, path, snap, swap,
+    sysctl, unit, user,
 };
 use converge_resource::{DynObject, Erased};
 
@@ -14,6 +14,7 @@ static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<group::Group>::new(),
     &Erased::<sysctl::Sysctl>::new(),
     &Erased::<apt_lists::AptLists>::new(),
+    &Erased::<boot::Boot>::new(),
     &Erased::<command::Command>::new(),
     &Erased::<firewall::Firewall>::new(),
     &Erased::<git::Git>::new(),
@@ -76,8 +77,8 @@ mod tests {
     /// The tests of roles spoil what roles manage. An object that nobody can spoil is named here, with the reason.
     #[test]
     fn every_object_says_how_it_is_spoiled() {
-        // apt_lists: apt fetches its lists by itself.
-        let exempt = ["apt_lists"];
+        // apt_lists: apt fetches its lists by itself. boot: a restart that happened stays so.
+        let exempt = ["apt_lists", "boot"];
         for object in objects().iter().filter(|o| !exempt.contains(&o.kind())) {
             let file = format!("{}/src/{}.rs", env!("CARGO_MANIFEST_DIR"), object.kind());
             let text = std::fs::read_to_string(&file).unwrap();

@@ -129,6 +129,12 @@ pub trait Object: Send + Sync + 'static {
         false
     }
 
+    /// True when any change of it restarts the host: the session goes with it, and a rollback passes over it. Steps only begin
+    /// the restart; afterwards `cv_back_KIND KEY` waits for what the host must have, within `$CV_RESTART_LEFT` seconds.
+    fn restarts_host() -> bool {
+        false
+    }
+
     /// How somebody may spoil the object in this state, one facet each; empty when nobody can. The test of a role tries them.
     fn spoils(_key: &str, _state: &Self::State) -> Vec<Spoil> {
         Vec::new()
@@ -235,6 +241,8 @@ pub trait DynObject: Send + Sync {
     fn may_bring(&self, change: &Change) -> Option<MayBring>;
     /// [`Object::bare`]; a bad state is not.
     fn bare(&self, state: &State) -> bool;
+    /// [`Object::restarts_host`].
+    fn restarts_host(&self) -> bool;
     /// [`Object::spoils`]; none for a bad state.
     fn spoils(&self, key: &str, state: &State) -> Vec<Spoil>;
 }
@@ -318,6 +326,9 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn bare(&self, state: &State) -> bool {
         O::State::try_from(state.clone()).is_ok_and(|s| O::bare(&s))
+    }
+    fn restarts_host(&self) -> bool {
+        O::restarts_host()
     }
     fn spoils(&self, key: &str, state: &State) -> Vec<Spoil> {
         O::State::try_from(state.clone()).map(|s| O::spoils(key, &s)).unwrap_or_default()

@@ -26,6 +26,7 @@ pub const KINDS: &[KindInfo] = &[
     KindInfo::of::<kinds::mount::Mount>(),
     KindInfo::of::<kinds::package::Package>(),
     KindInfo::of::<kinds::query::Query>(),
+    KindInfo::of::<kinds::reboot::Reboot>(),
     KindInfo::of::<kinds::service::Service>(),
     KindInfo::of::<kinds::snap::Snap>(),
     KindInfo::of::<kinds::structured::Structured>(),

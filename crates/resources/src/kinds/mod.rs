@@ -21,6 +21,7 @@ pub mod link;
 pub mod mount;
 pub mod package;
 pub mod query;
+pub mod reboot;
 pub mod service;
 pub mod snap;
 pub mod structured;

@@ -45,6 +45,8 @@ pub struct ItemSpec {
     pub window: Vec<WindowRow>,
     /// The role that answers for these rows, by number: what they make is recorded as its own.
     pub owns: Vec<(u32, String)>,
+    /// Its one change restarts the host: the end of the item comes in another session, see [`ItemSpec::after_restart`].
+    pub restarts: bool,
     /// In a rollback: the run that is rolled back, whose saved accounts the steps may need.
     pub from_run: Option<String>,
 }
@@ -76,6 +78,43 @@ impl ItemSpec {
                 timeout: 600,
             }));
         }
+        let mut script = self.head();
+        script.push_str("cv_item_begin </dev/null\n");
+        for (n, step) in self.steps.iter().enumerate() {
+            let input = match &step.stdin {
+                None => " </dev/null".to_owned(),
+                Some(_) if direct => String::new(),
+                Some(digest) => format!(" <\"$CV_DIR/stage/{digest}\""),
+            };
+            let _infallible = writeln!(script, "(\n{}\n){input} || cv_item_failed {} $?", step.script, n + 1);
+        }
+        if !self.restarts {
+            script.push_str("cv_item_end </dev/null\n");
+        }
+        pieces.push(Piece {
+            script,
+            stdin: if direct { contents.into_iter().next().cloned() } else { None },
+            timeout: self.steps.iter().map(|s| s.timeout).fold(60, u64::saturating_add),
+        });
+        pieces
+    }
+
+    /// The end of an item that has restarted the host, in the session after it: waits for what the host must have, at most this many
+    /// seconds, and looks as the end of every item does.
+    pub fn after_restart(&self, seconds: u64) -> Piece {
+        let mut script = self.head();
+        let _infallible = writeln!(script, "CV_RESTART_LEFT={seconds}\ncv_run_dir");
+        for Row { change, .. } in &self.rows {
+            let (kind, key) = (&change.object.kind, quote(&change.object.key));
+            let _infallible = writeln!(script, "(cv_back_{kind} {key}) </dev/null || cv_item_failed 1 $?");
+        }
+        script.push_str("cv_item_end </dev/null\n");
+        Piece { script, stdin: None, timeout: seconds.saturating_add(60) }
+    }
+
+    /// What the functions of the host read.
+    fn head(&self) -> String {
+        let run = quote(&self.run);
         let mut script = format!(
             "CV_RUN={run} CV_TOKEN={} CV_ITEM={} CV_FLAGS={} CV_FROM_RUN={}\n",
             quote(&self.token),
@@ -91,22 +130,7 @@ impl ItemSpec {
         let owns: Vec<String> =
             self.owns.iter().map(|(seq, role)| format!("{seq}\t{}", encode_field(role))).collect();
         let _infallible = writeln!(script, "CV_OWNS={}", quote(&owns.join("\n")));
-        script.push_str("cv_item_begin </dev/null\n");
-        for (n, step) in self.steps.iter().enumerate() {
-            let input = match &step.stdin {
-                None => " </dev/null".to_owned(),
-                Some(_) if direct => String::new(),
-                Some(digest) => format!(" <\"$CV_DIR/stage/{digest}\""),
-            };
-            let _infallible = writeln!(script, "(\n{}\n){input} || cv_item_failed {} $?", step.script, n + 1);
-        }
-        script.push_str("cv_item_end </dev/null\n");
-        pieces.push(Piece {
-            script,
-            stdin: if direct { contents.into_iter().next().cloned() } else { None },
-            timeout: self.steps.iter().map(|s| s.timeout).fold(60, u64::saturating_add),
-        });
-        pieces
+        script
     }
 
     fn table(&self) -> String {

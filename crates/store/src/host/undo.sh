@@ -220,6 +220,12 @@ cv_undo_main() {
     cv_undo_split "$cv_u_row"
     # The packages of one item are one transaction; everything else goes back one by one.
     [ "$row_kind $row_item" = "package $cv_u_item" ] || cv_undo_group
+    if command -v "cv_keeps_$row_kind" >/dev/null 2>&1; then
+      cv_undo_name "$row_kind" "$row_key"
+      printf 'passed over    %s: it is not taken back\n' "$CV_SHOWN"
+      cv_u_item=
+      continue
+    fi
     cv_undo_judge "$cv_u_row"
     cv_u_item=$row_item CV_ITEM=$row_item
     [ "$row_kind" = package ] || cv_u_item=

@@ -1,0 +1,193 @@
+//! A host that restarts in the middle of its lane: the session goes, another one comes, and the same run goes on in it.
+
+use super::HostRun;
+use crate::engine::Link;
+use crate::work::Work;
+use crate::{Event, ItemResult, LostHost, TimedItem};
+use converge_planner::Item;
+use converge_ssh::{Batch, Outcome, Transport};
+use converge_store::host;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Between two attempts to reach a host that restarts.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Seconds within which a host must be back, where its item does not say.
+const DEADLINE: u64 = 600;
+
+/// A host after its restart, or how the item ended instead.
+type Back = Result<Arc<Link>, (ItemResult, Option<LostHost>)>;
+
+impl HostRun<'_> {
+    /// Restarts the host for this item, and ends the item in another session.
+    pub(super) async fn restart(&mut self, id: u32) -> Result<(), LostHost> {
+        let Some(item) = self.lane.remaining().iter().find(|i| i.id == id).cloned() else { return Ok(()) };
+        let begun = self.epoch.elapsed();
+        let (host, address) = (self.lane.host.clone(), item.address.clone());
+        self.engine.events().send(Event::ItemStarted { host: host.clone(), id, address: address.clone() });
+        let lost = self.restart_for(&item, begun).await;
+        let ended = self.epoch.elapsed();
+        self.gates.record(TimedItem { host, address, begun, ended, waited: self.idle_since.take() });
+        self.report();
+        lost
+    }
+
+    async fn restart_for(&mut self, item: &Item, begun: Duration) -> Result<(), LostHost> {
+        let host = self.lane.host.clone();
+        let took = |run: &Self| run.epoch.elapsed().saturating_sub(begun);
+        let fail = |run: &mut Self, message: String| {
+            let took = took(run);
+            run.finish(item, ItemResult::Failed { message, output: String::new() }, &[], took);
+        };
+        let local = self.engine.way(&host).await.is_ok_and(|(to, _)| to.transport == Transport::Local);
+        if local {
+            fail(self, "converge runs on this machine itself, and does not restart it".to_owned());
+            return Ok(());
+        }
+        let work = match Work::new(item, &self.lane, &self.run, &mut self.sequence) {
+            Ok(work) => work,
+            Err(message) => {
+                fail(self, message);
+                return Ok(());
+            }
+        };
+        let before = match boot_id(&self.link).await? {
+            Some(before) => before,
+            None => {
+                fail(
+                    self,
+                    "its boot ID cannot be read, so nobody could tell that it has restarted".to_owned(),
+                );
+                return Ok(());
+            }
+        };
+        // It answers before the host goes. Where the link breaks first, the boot ID tells what happened.
+        let items = work.items(Vec::new(), &mut 1);
+        let prelude = std::mem::take(&mut self.resume).then(|| host::resume_script(&self.run));
+        let stop_file = Some(host::stop_file(&self.run));
+        let said = self.link.shell.run_to_end(&Batch { prelude, stop_file, items }).await;
+        if let Ok((results, None)) = said {
+            match results.last().map(|r| &r.outcome) {
+                Some(Outcome::Finished { status, duration }) if !status.success() => {
+                    let output = results.iter().flat_map(|r| r.output.iter().copied()).collect();
+                    let said = super::Running { output, took: *duration, ..super::Running::default() };
+                    self.conclude(&work, *status, &said);
+                    return Ok(());
+                }
+                Some(Outcome::Skipped(_)) => {
+                    self.finish(item, ItemResult::Stopped, &[], Duration::ZERO);
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        let setting = item.settings.iter().find(|(name, _)| name == "CV_RESTART_LEFT");
+        let within = setting.and_then(|(_, seconds)| seconds.parse().ok()).unwrap_or(DEADLINE);
+        let deadline = Instant::now() + Duration::from_secs(within);
+        let text = format!("the host restarts; it must be back within {within} s");
+        self.engine.events().send(Event::ItemOutput { host, id: item.id, text });
+        match self.back(&before, within, deadline).await {
+            Ok(link) => self.link = link,
+            Err((result, lost)) => {
+                let took = took(self);
+                self.finish(item, result, &[], took);
+                return lost.map_or(Ok(()), Err);
+            }
+        }
+        self.end_restart(item, &work, deadline, took(self)).await
+    }
+
+    /// Takes the lock again, waits for the host's units, and goes on with the rest on a fresh look.
+    async fn end_restart(
+        &mut self,
+        item: &Item,
+        work: &Work,
+        deadline: Instant,
+        took: Duration,
+    ) -> Result<(), LostHost> {
+        let unknown = |run: &mut Self, lost: LostHost| {
+            let message = format!("the host has restarted; then: {}", lost.message);
+            run.finish(item, ItemResult::Unknown { message }, &[], took);
+            lost
+        };
+        if let Err(lost) = self.engine.open_run(&self.lane.host, &self.meta).await {
+            return Err(unknown(self, lost));
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        let batch = Batch::of(vec![work.after_restart(left.as_secs())]);
+        let (results, error) = match self.link.shell.run_to_end(&batch).await {
+            Ok(answer) => answer,
+            Err(error) => return Err(unknown(self, self.link.lost(&error))),
+        };
+        let Some((result, status, duration)) = results.into_iter().next().and_then(|r| match r.outcome {
+            Outcome::Finished { status, duration } => Some((r, status, duration)),
+            _ => None,
+        }) else {
+            let lost = error.map_or_else(
+                || LostHost::refused("gave no answer".to_owned()),
+                |error| self.link.lost(&error),
+            );
+            return Err(unknown(self, lost));
+        };
+        let took = took.saturating_add(duration);
+        let said = super::Running { output: result.output, took, ..super::Running::default() };
+        self.conclude(work, status, &said);
+        self.lane.restarted();
+        Ok(())
+    }
+
+    /// Tries to reach the host until it runs another boot, or the deadline.
+    async fn back(&self, before: &str, within: u64, deadline: Instant) -> Back {
+        let host = &self.lane.host;
+        let mut why = None;
+        loop {
+            tokio::time::sleep(PAUSE).await;
+            let left = deadline.saturating_duration_since(Instant::now());
+            let attempt = async {
+                let link = self.engine.link_again(host).await?;
+                let boot = boot_id(&link).await?;
+                Ok::<_, LostHost>((link, boot))
+            };
+            match tokio::time::timeout(left, attempt).await {
+                Ok(Ok((link, Some(boot)))) if boot != before => return Ok(link),
+                Ok(Ok(_)) => why = None,
+                Ok(Err(lost)) => why = Some(lost),
+                Err(_) => {}
+            }
+            if Instant::now() < deadline {
+                continue;
+            }
+            return Err(match why {
+                None => {
+                    let message = format!("{host} was asked to restart and has not within {within} s");
+                    let lost = LostHost::refused(message.clone());
+                    (ItemResult::Failed { message, output: String::new() }, Some(lost))
+                }
+                Some(lost) => {
+                    let message = format!(
+                        "{host} did not come back within {within} s of its restart: {}",
+                        lost.message
+                    );
+                    let result = ItemResult::Failed { message: message.clone(), output: String::new() };
+                    (result, Some(LostHost { message, ..lost }))
+                }
+            });
+        }
+    }
+}
+
+/// Which boot a host runs; `None` where it cannot say.
+async fn boot_id(link: &Link) -> Result<Option<String>, LostHost> {
+    let script = "cv_boot_now && printf '%s\\n' \"$CV_BOOT\"";
+    let item =
+        converge_ssh::Item { timeout: Some(Duration::from_secs(30)), ..converge_ssh::Item::new(1, script) };
+    let batch = Batch::of(vec![item]);
+    let (results, error) = link.shell.run_to_end(&batch).await.map_err(|e| link.lost(&e))?;
+    if let Some(error) = error {
+        return Err(link.lost(&error));
+    }
+    let said =
+        results.first().filter(|r| r.success()).map(|r| String::from_utf8_lossy(&r.output).into_owned());
+    Ok(said.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()))
+}
