@@ -206,7 +206,7 @@ mod tests {
             let output = shell.run(root.path(), &steps[0].script, &[], b"");
             assert!(!output.status.success());
             assert!(String::from_utf8_lossy(&output.stderr).contains("still says that it is pending"));
-            let mut slow = command(Guard::Creates(text.to_owned()), "sleep 30", None);
+            let mut slow = command(Guard::Creates(text.to_owned()), "exec sleep 30", None);
             slow.timeout = Some(1);
             let steps = Command::steps(&[(&slow.key(), CommandState::Pending, CommandState::Done)]);
             let output = shell.run(root.path(), &steps[0].script, &[], b"");

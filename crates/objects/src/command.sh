@@ -106,10 +106,12 @@ cv_apply_command() (
   [ "$what" = "$cmd_run" ] || cmd_limit=
   (cv_as "$cmd_user" "$what" "$cmd_limit")
   status=$?
-  [ $status -ne 124 ] || [ -z "$cmd_limit" ] || {
+  # 143 with busybox.
+  case ${cmd_limit:+$status} in 124 | 143)
     cv_say "the command did not end within $cmd_limit s"
     return 1
-  }
+    ;;
+  esac
   [ $status -eq 0 ] || {
     cv_say "the command ended with status $status"
     return 1
