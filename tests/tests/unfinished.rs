@@ -94,7 +94,7 @@ fn a_power_cut_with_nothing_left_to_do_is_settled_too() {
     until(host, "test -e /etc/cut/begun");
     exec(host, "touch /etc/cut/go");
     // The command has made its file and is not recorded as ended, or is: both are told rightly.
-    until(host, "test -e /etc/cut/slow; sync");
+    until(host, "test -e /etc/cut/slow && sync");
     host.kill().unwrap();
     child.wait().unwrap();
     host.start().unwrap();
