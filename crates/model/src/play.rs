@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span, Spanned, Value};
+use converge_template::{AnsibleSort, ansible_instead};
 
 use crate::fields::{check_map, conditions, flag, is_identifier, string, tags, wrong_type};
 use crate::inventory::Assignment;
@@ -24,24 +25,6 @@ pub const PLAY_KEYS: [&str; 9] = [
 ];
 /// The keys of the use of a role.
 pub const USE_KEYS: [&str; 4] = ["role", "vars", "when", "tags"];
-
-/// Keys of Ansible's plays that have no meaning here, and what to do instead.
-const HABITS: [(&str, &str); 14] = [
-    ("tasks", "write the tasks as `resources` of a role"),
-    ("pre_tasks", "write them as a role that the others name in `requires`"),
-    ("post_tasks", "write them as a role that names the others in `requires`"),
-    ("handlers", "write `restart_on` at the service"),
-    ("gather_facts", "facts are read where something uses them; remove it"),
-    ("become", "items run as root; remove it"),
-    ("become_user", "write `become_user` at the item"),
-    ("remote_user", "set `ansible_user` in the inventory"),
-    ("user", "set `ansible_user` in the inventory"),
-    ("connection", "set `ansible_connection` in the inventory"),
-    ("vars_files", "put the file into `group_vars/` or `host_vars/`"),
-    ("strategy", "hosts go side by side; remove it"),
-    ("environment", "set it in the command that needs it"),
-    ("import_playbook", "one playbook is one file; list its plays here"),
-];
 
 /// A playbook.
 #[derive(Clone, Debug)]
@@ -190,8 +173,10 @@ fn read_play(index: usize, node: &Node, diags: &mut Diagnostics) -> Option<Play>
     let is_map = check_map(node, "a play", &PLAY_KEYS, &mut found);
     for diagnostic in &mut found.0 {
         let key = diagnostic.span().map(|span| span.text().to_owned()).unwrap_or_default();
-        if let Some((_, help)) = HABITS.iter().find(|(other, _)| *other == key) {
-            diagnostic.help = Some((*help).to_owned());
+        // A play's `user` is a keyword, and a module of the same name is none of a play.
+        let keyword = ansible_instead(&[AnsibleSort::Keyword], &key);
+        if let Some(help) = keyword.or_else(|| ansible_instead(&[AnsibleSort::Module], &key)) {
+            diagnostic.help = Some(help.to_owned());
         }
     }
     diags.extend(found);

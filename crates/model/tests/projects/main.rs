@@ -4,4 +4,5 @@ mod common;
 mod kinds;
 mod project;
 mod roles;
+mod templates;
 mod vault;

@@ -249,7 +249,7 @@ fn each_complaint_of_a_playbook() {
         ),
         (
             "- roles: [r]\n  tasks: []\n- hosts: all\n- hosts: all\n  roles: [{vars: {}}, rr, {role: r, vars: {siz: 2}}]\n",
-            "error[unknown-key]: a play has no key `tasks`\n  --> 2:3: not known here\n  help: write the tasks as `resources` of a role\nerror[missing-key]: a play needs `hosts`\n  --> 1:3: `hosts` is missing\n  help: write a host pattern, such as `hosts: all`\nerror[missing-key]: a play needs `roles`\n  --> 3:3: `roles` is missing\n  help: write `roles: [NAME]`\nerror[missing-key]: the use of a role needs `role`\n  --> 5:12: `role` is missing\n  help: write `{role: NAME, vars: {…}}`\nerror[unknown-role]: there is no role `rr`\n  --> 5:23: not found\n  help: roles there are: other, r\nerror[unknown-input]: the role `r` has no input `siz`\n  --> 5:44: not known there\n  help: did you mean `size`?",
+            "error[unknown-key]: a play has no key `tasks`\n  --> 2:3: not known here\n  help: a play holds roles only: write a role\nerror[missing-key]: a play needs `hosts`\n  --> 1:3: `hosts` is missing\n  help: write a host pattern, such as `hosts: all`\nerror[missing-key]: a play needs `roles`\n  --> 3:3: `roles` is missing\n  help: write `roles: [NAME]`\nerror[missing-key]: the use of a role needs `role`\n  --> 5:12: `role` is missing\n  help: write `{role: NAME, vars: {…}}`\nerror[unknown-role]: there is no role `rr`\n  --> 5:23: not found\n  help: roles there are: other, r\nerror[unknown-input]: the role `r` has no input `siz`\n  --> 5:44: not known there\n  help: did you mean `size`?",
         ),
         (
             "- hosts: all\n  roles: [r]\n  serial: [1, 25%, 2.5]\n  max_fail_percentage: [1]\n  any_errors_fatal: 3\n  min_available: \"{{ x }}\"\n",
