@@ -426,6 +426,11 @@ impl Engine {
         self.link(host).await
     }
 
+    /// Puts a session back that was to be replaced.
+    pub(crate) async fn keep_link(&self, link: &Arc<Link>) {
+        self.links.lock().await.insert(link.host.clone(), Arc::clone(link));
+    }
+
     pub(crate) fn project(&self) -> &Project {
         &self.project
     }

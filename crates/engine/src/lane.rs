@@ -546,6 +546,54 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_restart_comes_alone_and_what_it_moves_is_accepted() {
+        let restart = || {
+            Outcome::Changed(vec![PlannedChange {
+                change: Change {
+                    object: ObjectId::new("boot", "required"),
+                    from: State::from_line("required"),
+                    to: State::from_line("settled"),
+                },
+                reversibility: Reversibility::Reversible,
+                opaque: false,
+            }])
+        };
+        let with_claim = |id: u32, key: &str, outcome: Outcome| Item {
+            claims: vec![object(key)],
+            ..item(id, "a", &[], outcome)
+        };
+        let mut l = lane(vec![
+            with_claim(1, "/1", changed("/1", "x", "y")),
+            item(2, "a", &[], restart()),
+            with_claim(3, "/3", changed("/3", "x", "y")),
+            with_claim(4, "/4", Outcome::Unchanged),
+        ]);
+        let first_waits = |item: &Item| {
+            if item.id == 1 { Permit::Wait("x".to_owned(), "x".to_owned()) } else { Permit::Go }
+        };
+        assert_eq!(
+            l.next(false, &first_waits),
+            Next::Send(vec![3]),
+            "a restart does not overtake what waits"
+        );
+        assert_eq!(l.next(false, &open), Next::Send(vec![1]));
+        l.finish(1, ItemResult::Changed, &[]);
+        assert_eq!(l.next(false, &open), Next::Restart(2));
+        l.finish(2, ItemResult::Changed, &[]);
+        l.restarted();
+        assert_eq!(l.next(false, &open), Next::Replan);
+        // The one has another state since, the other one is no longer as declared.
+        let again = l.rebind(fresh(vec![
+            with_claim(1, "/1", Outcome::Unchanged),
+            item(2, "a", &[], Outcome::Unchanged),
+            with_claim(3, "/3", changed("/3", "moved", "y")),
+            with_claim(4, "/4", changed("/4", "moved", "y")),
+        ]));
+        assert_eq!(again.iter().map(|i| i.id).collect::<Vec<_>>(), [3, 4]);
+        assert_eq!(l.next(false, &open), Next::Send(vec![3, 4]));
+    }
+
+    #[test]
     fn what_moved_outside_a_window_is_refused_and_inside_is_accepted() {
         for (base, planned_before, accepted) in [("x", "x", true), ("x", "other", false)] {
             let mut l = Lane::new(HostPlan {

@@ -93,7 +93,7 @@ cv_apply_boot() (
   esac
   sync
   cd / || return 1
-  setsid sh -c "sleep 2; $restart" </dev/null >/dev/null 2>&1 9>&- &
+  setsid sh -c "sleep 2; $restart >/run/converge-restart 2>&1" </dev/null >/dev/null 2>&1 9>&- &
 )
 
 # cv_back_boot KEY: after the restart. The end of the boot, then the units of CV_RESTART_UNITS, within CV_RESTART_LEFT seconds.

@@ -16,8 +16,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Seconds within which a host must be back, where its item does not say.
 const DEADLINE: u64 = 600;
 
-/// A host after its restart, or how the item ended instead.
-type Back = Result<Arc<Link>, (ItemResult, Option<LostHost>)>;
+/// A host after its restart, or why it is lost; nothing where it has not restarted.
+type Back = Result<Arc<Link>, Option<LostHost>>;
 
 impl HostRun<'_> {
     /// Restarts the host for this item, and ends the item in another session.
@@ -89,13 +89,43 @@ impl HostRun<'_> {
         self.engine.events().send(Event::ItemOutput { host, id: item.id, text });
         match self.back(&before, within, deadline).await {
             Ok(link) => self.link = link,
-            Err((result, lost)) => {
-                let took = took(self);
-                self.finish(item, result, &[], took);
-                return lost.map_or(Ok(()), Err);
+            Err(Some(lost)) => {
+                let (took, message) = (took(self), lost.message.clone());
+                self.finish(item, ItemResult::Failed { message, output: String::new() }, &[], took);
+                return Err(lost);
             }
+            Err(None) => return self.stayed(item, &work, within, took(self)).await,
         }
         self.end_restart(item, &work, deadline, took(self)).await
+    }
+
+    /// The host was asked to restart and is still there. It may yet go: nothing more is begun on it.
+    async fn stayed(
+        &mut self,
+        item: &Item,
+        work: &Work,
+        within: u64,
+        took: Duration,
+    ) -> Result<(), LostHost> {
+        // The session from before is the one that holds the lock.
+        self.engine.keep_link(&self.link).await;
+        let said = converge_ssh::Item::new(2, "cat /run/converge-restart 2>/dev/null");
+        let batch = Batch::of(vec![work.after_restart(0), said]);
+        let answer = self.link.shell.run_to_end(&batch).await;
+        let output = match &answer {
+            Ok((results, _)) => results.last().map(|r| String::from_utf8_lossy(&r.output).into_owned()),
+            Err(_) => None,
+        };
+        let message = format!("{} was asked to restart and has not within {within} s", self.lane.host);
+        let output = output.unwrap_or_default();
+        self.finish(item, ItemResult::Failed { message, output }, &[], took);
+        match answer {
+            Ok((_, Some(error))) | Err(error) => return Err(self.link.lost(&error)),
+            Ok(_) => {}
+        }
+        let because = "a restart that was asked for and did not come".to_owned();
+        self.lane.end_all(&ItemResult::Skipped { because });
+        Ok(())
     }
 
     /// Takes the lock again, waits for the host's units, and goes on with the rest on a fresh look.
@@ -158,21 +188,11 @@ impl HostRun<'_> {
             if Instant::now() < deadline {
                 continue;
             }
-            return Err(match why {
-                None => {
-                    let message = format!("{host} was asked to restart and has not within {within} s");
-                    let lost = LostHost::refused(message.clone());
-                    (ItemResult::Failed { message, output: String::new() }, Some(lost))
-                }
-                Some(lost) => {
-                    let message = format!(
-                        "{host} did not come back within {within} s of its restart: {}",
-                        lost.message
-                    );
-                    let result = ItemResult::Failed { message: message.clone(), output: String::new() };
-                    (result, Some(LostHost { message, ..lost }))
-                }
-            });
+            return Err(why.map(|lost| {
+                let message =
+                    format!("{host} did not come back within {within} s of its restart: {}", lost.message);
+                LostHost { message, ..lost }
+            }));
         }
     }
 }

@@ -220,6 +220,8 @@ cv_undo_main() {
     cv_undo_split "$cv_u_row"
     # The packages of one item are one transaction; everything else goes back one by one.
     [ "$row_kind $row_item" = "package $cv_u_item" ] || cv_undo_group
+    # The group has had rows of its own.
+    cv_undo_split "$cv_u_row"
     if command -v "cv_keeps_$row_kind" >/dev/null 2>&1; then
       cv_undo_name "$row_kind" "$row_key"
       printf 'passed over    %s: it is not taken back\n' "$CV_SHOWN"
