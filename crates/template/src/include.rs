@@ -14,16 +14,12 @@ pub(crate) fn install(env: &mut Environment<'static>, included: &Included) {
     // Called each time a template names another one, on the thread that evaluates: the scope says which role it is.
     env.set_path_join_callback(|name, parent| match placed(name, parent) {
         Some(path) => Cow::Owned(path.to_string_lossy().into_owned()),
-        None => Cow::Borrowed(name),
+        // Not absolute, so that the loader opens nothing that was not found in the role.
+        None => Cow::Borrowed(name.trim_start_matches('/')),
     });
     let included = included.clone();
     env.set_loader(move |name| {
-        if !Path::new(name).is_absolute()
-            && frame::current_scope().is_none_or(|scope| scope.files().is_none())
-        {
-            return Ok(None);
-        }
-        if !Path::new(name).is_file() {
+        if !Path::new(name).is_absolute() || !Path::new(name).is_file() {
             return Ok(None);
         }
         let source = files::read(Path::new(name))

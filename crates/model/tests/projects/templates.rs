@@ -57,6 +57,8 @@ fn what_cannot_be_taken_says_where_and_why() {
     for (text, part, expected) in [
         ("{% include 'gone.j2' %}", "", vec!["t.j2:1", "gone.j2"]),
         ("{% include '../../../../etc/passwd' %}", "", vec!["t.j2:1"]),
+        ("{% include '/etc/passwd' %}", "", vec!["t.j2:1"]),
+        ("{% include 'Cargo.toml' %}", "", vec!["t.j2:1"]),
         ("{{ lookup('template', 'gone.j2') }}", "", vec!["there is no file", "gone.j2"]),
         ("a\n{% include 'part.j2' %}", "x\ny {{ gone }}\n", vec!["part.j2:2", "gone"]),
         ("a\n{% include 'part.j2' %}", "{% include 'part.j2' %}", vec!["part.j2"]),
