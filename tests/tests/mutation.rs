@@ -165,6 +165,8 @@ const CASES: &[Case] = &[
 
 /// Kinds of objects that a container cannot really have, with what stands for the proof.
 const NOT_HERE: &[(&str, &str)] = &[
+    ("boot", "a restart for a reason: nobody can make one that was not, or undo one that was"),
+    ("snap", "the test hosts have no snapd"),
     ("module", "the kernel of a container takes no modules"),
     ("swap", "a container may not turn swap on"),
     (

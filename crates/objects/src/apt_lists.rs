@@ -37,6 +37,8 @@ impl Object for AptLists {
     const KIND: &'static str = "apt_lists";
     const SHELL: &'static str = include_str!("apt_lists.sh");
     const SECONDS: u64 = 600;
+    /// With other lists come other versions.
+    const OFFERS: &'static [&'static str] = &["package"];
     type State = AptListsState;
 
     fn title(key: &str, _: &AptListsState, to: &AptListsState) -> String {
@@ -48,7 +50,7 @@ impl Object for AptLists {
 
     /// Other versions of packages.
     fn may_bring(_: &AptListsState, _: &AptListsState) -> Option<MayBring> {
-        Some(MayBring { verb: "the lists of packages of", kinds: &["package"] })
+        Some(MayBring { verb: "the lists of packages of", kinds: Self::OFFERS })
     }
 
     fn facets(state: &AptListsState) -> Facets {

@@ -106,10 +106,8 @@ impl<'a> VirtualHost<'a> {
         let wait = Wait { item: address.to_owned(), reason: format!("`{address}` is deferred itself") };
         for object in objects {
             self.unknown.insert(object.clone(), wait.clone());
-            // With other lists of packages come other versions.
-            if object.kind == "apt_lists" {
-                self.bringers.insert("package", wait.clone());
-            }
+            let offers = converge_objects::object(&object.kind).map(|o| o.offers()).unwrap_or_default();
+            self.bringers.extend(offers.iter().map(|kind| (*kind, wait.clone())));
         }
         self.pending = Some(wait);
     }

@@ -62,6 +62,8 @@ pub trait Object: Send + Sync + 'static {
 
     /// Seconds that one of its steps may take.
     const SECONDS: u64 = 120;
+    /// Kinds of objects that it offers: while its state is open, which of them there will be is open too.
+    const OFFERS: &'static [&'static str] = &[];
 
     /// Reads the answer of `cv_see_KIND` to these keys. Every key has an entry, or an error that says why not.
     fn parse(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
@@ -241,6 +243,8 @@ pub trait DynObject: Send + Sync {
     fn may_bring(&self, change: &Change) -> Option<MayBring>;
     /// [`Object::bare`]; a bad state is not.
     fn bare(&self, state: &State) -> bool;
+    /// [`Object::OFFERS`].
+    fn offers(&self) -> &'static [&'static str];
     /// [`Object::restarts_host`].
     fn restarts_host(&self) -> bool;
     /// [`Object::spoils`]; none for a bad state.
@@ -326,6 +330,9 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn bare(&self, state: &State) -> bool {
         O::State::try_from(state.clone()).is_ok_and(|s| O::bare(&s))
+    }
+    fn offers(&self) -> &'static [&'static str] {
+        O::OFFERS
     }
     fn restarts_host(&self) -> bool {
         O::restarts_host()
