@@ -216,9 +216,15 @@ fn mutate(host: &Host) {
 fn all_refused(host: &Host, ran: &Ran, wrong: &mut Vec<String>) {
     for case in CASES {
         let text = ran.all();
-        let line =
-            text.lines().position(|l| l.contains("refused") && l.contains(&format!("{}/thing", case.role)));
-        let said = line.map(|at| text.lines().skip(at).take(3).collect::<Vec<_>>().join(" "));
+        // A plan shows the role above its items, an apply the whole address.
+        let address = format!("{}/thing", case.role);
+        let starts =
+            |line: &str| line.trim() == case.role || line.contains("refused") && line.contains(&address);
+        let lines: Vec<&str> = text.lines().collect();
+        let said = (0..lines.len())
+            .filter(|at| starts(lines[*at]))
+            .map(|at| lines.iter().skip(at).take(3).copied().collect::<Vec<_>>().join(" "))
+            .find(|said| said.contains("refused"));
         if !said.as_ref().is_some_and(|s| s.contains(case.named)) {
             wrong.push(format!("{}: the refusal does not name {}: {said:?}", case.role, case.named));
         }
@@ -226,7 +232,7 @@ fn all_refused(host: &Host, ran: &Ran, wrong: &mut Vec<String>) {
             wrong.push(format!("{}: what somebody made is overwritten", case.role));
         }
     }
-    if ran.code != Some(4) {
+    if ran.code != Some(4) || !wrong.is_empty() {
         wrong.push(format!("exit code {:?}: {}", ran.code, ran.all()));
     }
 }

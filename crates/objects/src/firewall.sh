@@ -46,6 +46,12 @@ cv_save_firewall() { :; }
 
 cv_restore_firewall() { cv_apply_firewall "$1" "$2"; }
 
+# Without ufw nothing is filtered; that the program is still there is the package's matter.
+cv_same_firewall() {
+  case "$3 $2" in 'absent ufw inactive '*) return 0 ;; esac
+  return 1
+}
+
 # cv_ufw_rule add|delete RULE: the rule in ufw's own words, where a comment or the name of an application may be quoted.
 cv_ufw_rule() (
   set -f
@@ -70,9 +76,13 @@ cv_ufw_rule() (
 # cv_apply_firewall KEY LINE: policies and rules first, then the firewall itself; a firewall that is to be off goes off first.
 cv_apply_firewall() (
   cv_sbin
-  [ "$2" != absent ] || return 0
   want=$2
   now=$(cv_line_firewall "$1") || return 1
+  if [ "$want" = absent ]; then
+    # Its rules go with the package.
+    case $now in 'ufw active '*) ufw disable >/dev/null ;; esac
+    return
+  fi
   [ "$now" != absent ] || {
     cv_say 'this host has no ufw'
     return 1

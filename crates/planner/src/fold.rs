@@ -164,7 +164,13 @@ fn pass(
             Resolved::Skipped(_) | Resolved::Invalid(_) => Vec::new(),
         };
         all_claims.push(Claims { index, role: declared.role.clone(), claims });
+        let reads = matches!(&resolved, Resolved::Ready { resource, .. } if resource.read_only());
+        let asked = pass.out.asks.len();
         pass.item(index, declared, resolved, source);
+        // What only reads changes nothing for those after it, whatever it is told.
+        if !reads && pass.out.asks.len() > asked {
+            pass.virtual_host.leave_open();
+        }
     }
     pass.out.conflicts = conflicts(&all_claims, &|a, b| source.ordered(a, b));
     pass.ask_for_diffs();

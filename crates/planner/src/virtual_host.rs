@@ -30,6 +30,8 @@ pub struct VirtualHost<'a> {
     /// By kind of object: what may bring one.
     bringers: BTreeMap<&'static str, Wait>,
     pending: Option<Wait>,
+    /// Questions of earlier items are still open.
+    open: bool,
     done: BTreeMap<(String, String), Done>,
     role: String,
 }
@@ -45,6 +47,7 @@ impl<'a> VirtualHost<'a> {
             promised: BTreeMap::new(),
             bringers: BTreeMap::new(),
             pending: None,
+            open: false,
             done: BTreeMap::new(),
             role: String::new(),
         }
@@ -70,6 +73,11 @@ impl<'a> VirtualHost<'a> {
                 self.overlay.insert(object, state);
             }
         }
+    }
+
+    /// An item is not known yet: it may turn out to change something.
+    pub fn leave_open(&mut self) {
+        self.open = true;
     }
 
     /// Makes new content known.
@@ -181,6 +189,10 @@ impl View for VirtualHost<'_> {
             item: bringer.item.clone(),
             reason: format!("{} may bring {}", bringer.reason, object.key),
         })
+    }
+
+    fn settled(&self) -> bool {
+        !self.open
     }
 
     fn pending(&self) -> Option<Wait> {

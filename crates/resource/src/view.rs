@@ -53,6 +53,10 @@ pub trait View {
     /// The last earlier item of this run that changes something on this host, if any: what a script answers
     /// now it may not answer then.
     fn pending(&self) -> Option<Wait>;
+    /// Whether all that comes before is known. While it is not, nobody can say that nothing is pending.
+    fn settled(&self) -> bool {
+        true
+    }
 
     /// The resource that `restart_on` names.
     ///
