@@ -112,7 +112,15 @@ impl World {
     /// # Errors
     /// The lab cannot be made.
     pub fn new(name: &str, hosts: u8) -> Result<Self, Error> {
-        let lab = Lab::open(LabOptions::new(name))?;
+        Self::open(LabOptions::new(name), hosts)
+    }
+
+    /// The same with a lab of these options.
+    ///
+    /// # Errors
+    /// The lab cannot be made.
+    pub fn open(options: LabOptions, hosts: u8) -> Result<Self, Error> {
+        let lab = Lab::open(options)?;
         let hosts = lab.up(hosts)?;
         lab.write_ssh_files()?;
         let world = Self { lab, hosts, dir: TempDir::new()? };
@@ -196,6 +204,19 @@ impl World {
     /// It cannot be started.
     pub fn converge(&self, args: &[&str]) -> Result<Ran, Error> {
         ran(&mut self.command(args)?)
+    }
+}
+
+/// What a shell command says on a host, without the newline at its end.
+///
+/// # Panics
+/// The host cannot be entered, or the command fails; all that it said is shown.
+#[track_caller]
+#[expect(clippy::panic, reason = "what goes wrong in a test ends it")]
+pub fn exec(host: &Host, script: &str) -> String {
+    match host.exec(script) {
+        Ok(output) if output.success() => output.stdout.trim().to_owned(),
+        other => panic!("{}: {script}: {other:?}", host.name()),
     }
 }
 

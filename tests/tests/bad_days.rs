@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::Host;
-use converge_tests::{Ran, World};
+use converge_tests::{Ran, World, exec};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -30,12 +30,6 @@ fn world() -> MutexGuard<'static, World> {
     }
     world.write("hosts.yaml", &world.inventory("ansible_timeout: 3")).unwrap();
     world
-}
-
-fn exec(host: &Host, script: &str) -> String {
-    let output = host.exec(script).unwrap();
-    assert!(output.success(), "{}: {script}: {output:?}", host.name());
-    output.stdout.trim().to_owned()
 }
 
 /// The names of the hosts that have this path.

@@ -6,8 +6,7 @@
     reason = "what goes wrong in a test ends it, and steps are told"
 )]
 
-use converge_lab::Host;
-use converge_tests::World;
+use converge_tests::{World, exec};
 use serde_json::Value;
 
 const HOSTS: u8 = 20;
@@ -48,12 +47,6 @@ resources:
 fn step(what: &str) {
     static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
     println!("{:>6.1} s  {what}", START.get_or_init(std::time::Instant::now).elapsed().as_secs_f64());
-}
-
-fn exec(host: &Host, script: &str) -> String {
-    let output = host.exec(script).unwrap();
-    assert!(output.success(), "{script}: {output:?}");
-    output.stdout.trim().to_owned()
 }
 
 /// Names and numbers of starts of the hosts that are alive, `h1=2`.

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::Host;
-use converge_tests::World;
+use converge_tests::{World, exec};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -87,12 +87,6 @@ resources:
 
 const CLAIMED: &str =
     "/etc/docker /etc/containerd /etc/shop /etc/apt /root/.ssh /opt /usr/share/shop-tool /var/lib/apt/lists";
-
-fn exec(host: &Host, script: &str) -> String {
-    let output = host.exec(script).unwrap();
-    assert!(output.success(), "{script}: {output:?}");
-    output.stdout.trim().to_owned()
-}
 
 /// Paths with bytes, modes and owners below what the role claims; packages with their marks.
 fn state(host: &Host) -> BTreeSet<String> {

@@ -9,7 +9,7 @@
 )]
 
 use converge_lab::Host;
-use converge_tests::World;
+use converge_tests::{World, exec};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,12 +94,6 @@ const DRIFT: &[(&str, &str)] = &[
 fn step(what: &str) {
     static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
     println!("{:>6.1} s  {what}", START.get_or_init(std::time::Instant::now).elapsed().as_secs_f64());
-}
-
-fn exec(host: &Host, script: &str) -> String {
-    let output = host.exec(script).unwrap();
-    assert!(output.success(), "{script}: {output:?}");
-    output.stdout.trim().to_owned()
 }
 
 /// What a rollback must restore.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::{Host, Lab, LabOptions};
+use converge_tests::exec;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,12 +14,6 @@ const DIES: &str = "CONVERGE_TEST_LAB_DIES";
 
 fn name(what: &str) -> String {
     format!("t-{what}-{}", std::process::id())
-}
-
-fn exec(host: &Host, script: &str) -> String {
-    let output = host.exec(script).unwrap();
-    assert!(output.success(), "{script}: {output:?}");
-    output.stdout.trim().to_owned()
 }
 
 /// Everything on this machine that names the lab.

@@ -8,7 +8,7 @@
 )]
 
 use converge_lab::Host;
-use converge_tests::{World, whole_file_system};
+use converge_tests::{World, exec, whole_file_system};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Stdio;
@@ -71,12 +71,6 @@ const CLAIMED: &str = "/etc/shop /etc/issue /etc/nginx /usr/local/bin /etc/syste
 fn step(what: &str) {
     static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
     println!("{:>6.1} s  {what}", START.get_or_init(std::time::Instant::now).elapsed().as_secs_f64());
-}
-
-fn exec(host: &Host, script: &str) -> String {
-    let output = host.exec(script).unwrap();
-    assert!(output.success(), "{script}: {output:?}");
-    output.stdout.trim().to_owned()
 }
 
 /// Paths, bytes, modes and owners, packages, users, groups, units and kernel parameters: what a rollback must restore.

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::Host;
-use converge_tests::{Ran, World};
+use converge_tests::{Ran, World, exec};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -180,12 +180,6 @@ printf '[Service]\\nExecStart=/bin/sleep infinity\\n[Install]\\nWantedBy=multi-u
 systemctl daemon-reload
 git config --global user.email t@example.org; git config --global user.name T; git init -q -b master /srv/m/origin; cd /srv/m/origin
 echo 1 >a; git add a; git commit -qm one; echo 2 >a; git commit -qam two";
-
-fn exec(host: &Host, script: &str) -> String {
-    let output = host.exec(script).unwrap();
-    assert!(output.success(), "{script}: {output:?}");
-    output.stdout.trim().to_owned()
-}
 
 fn world() -> World {
     let world = World::new(&format!("t-mutate-{}", std::process::id()), 1).unwrap();

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::Host;
-use converge_tests::{Ran, World};
+use converge_tests::{Ran, World, exec};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// One lab for all tests here, one test at a time; the lab's guard takes it down when this process ends.
@@ -21,12 +21,6 @@ fn world() -> MutexGuard<'static, World> {
     }
     world.write("hosts.yaml", &world.inventory("")).unwrap();
     world
-}
-
-fn exec(host: &Host, script: &str) -> String {
-    let output = host.exec(script).unwrap();
-    assert!(output.success(), "{}: {script}: {output:?}", host.name());
-    output.stdout.trim().to_owned()
 }
 
 fn has(host: &Host, path: &str) -> bool {

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::Host;
-use converge_tests::World;
+use converge_tests::{World, exec};
 use std::process::{Command, Stdio};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,12 +28,6 @@ fn world() -> MutexGuard<'static, World> {
     }
     world.write("hosts.yaml", &world.inventory("ansible_timeout: 3")).unwrap();
     world
-}
-
-fn exec(host: &Host, script: &str) -> String {
-    let output = host.exec(script).unwrap();
-    assert!(output.success(), "{script}: {output:?}");
-    output.stdout.trim().to_owned()
 }
 
 fn boot(host: &Host) -> String {

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::Host;
-use converge_tests::{Ran, World};
+use converge_tests::{Ran, World, exec};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// One lab for all tests here, one test at a time.
@@ -19,12 +19,6 @@ fn world() -> MutexGuard<'static, World> {
          dpkg -P broken >/dev/null 2>&1; mkdir -p /srv/sick",
     );
     world
-}
-
-fn exec(host: &Host, script: &str) -> String {
-    let output = host.exec(script).unwrap();
-    assert!(output.success(), "{script}: {output:?}");
-    output.stdout.trim().to_owned()
 }
 
 fn holds(host: &Host, script: &str) -> bool {

@@ -1,9 +1,10 @@
-//! What a contributor types: `cargo xtask demo|test|bench|generate`.
+//! What a contributor types: `cargo xtask demo|parts|test|bench|generate`.
 #![expect(clippy::print_stdout, reason = "a command-line program answers on standard output")]
 
 mod bench;
 mod check;
 mod demo;
+mod demo_cluster;
 mod generate;
 mod process;
 mod tools;
@@ -24,7 +25,13 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Chore {
     /// Converge three throw-away hosts before your eyes: plan, apply, drift, rollback.
-    Demo,
+    Demo {
+        /// What to show instead: from two bare hosts to a Kubernetes cluster with shared GPUs.
+        #[arg(value_enum)]
+        what: Option<Show>,
+    },
+    /// Build the programs of Kubernetes that tests and `demo cluster` run, where they are not built yet: minutes, once.
+    Parts,
     /// Run every check there is; this decides about a change.
     Test,
     /// Measure beside the floor: OpenSSH and one script.
@@ -37,9 +44,18 @@ enum Chore {
     },
 }
 
+/// What can be shown beside the main job.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Show {
+    /// From two bare hosts to a Kubernetes cluster with shared GPUs.
+    Cluster,
+}
+
 fn main() -> ExitCode {
     let done = match Arguments::parse().chore {
-        Chore::Demo => demo::run(),
+        Chore::Demo { what: None } => demo::run(),
+        Chore::Demo { what: Some(Show::Cluster) } => demo_cluster::run(),
+        Chore::Parts => tools::kubernetes(),
         Chore::Test => check::run(),
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Generate { check: true } => generate::check(),

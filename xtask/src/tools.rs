@@ -64,6 +64,12 @@ pub fn cargo_deny() -> Result<PathBuf> {
     Ok(program)
 }
 
+/// The programs of Kubernetes, each built once a version; minutes the first time.
+pub fn kubernetes() -> Result<()> {
+    converge_lab::kube::ensure(converge_lab::kube::Part::ALL)?;
+    Ok(())
+}
+
 fn cache() -> Result<PathBuf> {
     let cache = default_cache_dir();
     converge_lab::make_cache(&cache)?;

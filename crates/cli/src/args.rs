@@ -13,6 +13,7 @@ Exit codes:
   2   changes are pending (plan, drift, verify)
   3   a host was unreachable
   4   refused: not confirmed, a stale plan, a lock, a changed host key
+  5   failed, and a guarded change was put back
   64  wrong usage or bad input";
 
 /// Converge hosts to what a playbook declares.
@@ -88,11 +89,12 @@ pub enum Command {
     ///
     /// Ends with 2 when a check does not hold.
     Verify(Reading),
-    /// Find out why a host cannot be reached, logged into or worked on
+    /// Find out why a host cannot be reached or worked on, and what is wrong with a GPU cluster
     ///
     /// Takes the way in step by step: name, TCP, jump hosts, host key, login, shell, becoming another user; then what a run needs there:
-    /// records, room, clock, packages. Each failure comes with its cause and what to do. Changes nothing on the hosts. Ends with 1 when
-    /// something is wrong, with 3 when a host cannot be reached or lets nobody in.
+    /// records, room, clock, packages; then container runtime, driver and certificates of a node; then the cluster itself. Each failure
+    /// comes with its cause, what to do, and the role that mends it. Changes nothing. Ends with 1 when something is wrong, with 3 when a
+    /// host cannot be reached or lets nobody in.
     Doctor(Doctor),
     /// Show what hosts say about themselves: system, disks, network, GPUs, container runtimes
     ///

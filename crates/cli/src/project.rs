@@ -6,14 +6,14 @@ use crate::failure::Failure;
 use camino::Utf8Path;
 use converge_engine::Scope;
 use converge_model::inventory::InventorySource;
-use converge_model::{KindCatalog, LoadOptions, Moment, Project, parse_set};
+use converge_model::{KindCatalog, KindSpec, LoadOptions, Moment, Project, parse_set};
 use converge_syntax::Diagnostics;
 
 /// All kinds that a user can write.
 pub fn catalog() -> KindCatalog {
     let mut catalog = KindCatalog::new();
     for kind in converge_resources::KINDS {
-        catalog.add(kind.kind, (kind.schema)(), kind.read_only);
+        catalog.insert(kind.kind, KindSpec::of(kind));
     }
     catalog
 }

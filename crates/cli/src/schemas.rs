@@ -1,5 +1,6 @@
 //! JSON Schemas of what a user writes, for editors: roles with all kinds, playbooks, inventories.
 
+use converge_model::{GUARD_SECONDS, GUARDS};
 use converge_resource::Disruption;
 use converge_resources::KINDS;
 use serde_json::{Map, Value, json};
@@ -47,6 +48,7 @@ fn role() -> Value {
         "properties": {
             "summary": {"description": "One line that says what it is for", "type": "string"},
             "scope": {"description": "On every host of the play, or once for the cluster", "enum": ["host", "cluster"], "default": "host"},
+            "after": {"description": "Roles that come first where the playbook has them", "type": "array", "items": {"type": "string"}},
             "requires": {"description": "Roles that come first, on all hosts that they run on", "type": "array", "items": {"type": "string"}},
             "renamed_from": {"description": "Names that this role had before: what was made under them stays its own", "type": ["string", "array"], "items": {"type": "string"}},
             "inputs": {
@@ -81,15 +83,17 @@ fn item(takes: impl Fn(&converge_resource::KindInfo) -> bool) -> Value {
         "become_user": {"description": "The user that its command runs as", "type": "string"},
         "sensitive": {"description": "Never show its values", "type": "boolean"},
         "disruption": {"description": "What its change disturbs, where that is more or less than converge knows", "enum": Disruption::WORDS},
+        "guard": {"description": "What its change can break: a switch on the host puts it back unless that is confirmed in time", "enum": GUARDS},
+        "guard_seconds": {"description": "Within how many seconds it must be confirmed", "type": "integer", "minimum": GUARD_SECONDS.0, "maximum": GUARD_SECONDS.1},
     });
     let mut one = Vec::new();
     if let Some(properties) = properties.as_object_mut() {
         for kind in KINDS.iter().filter(|k| takes(k)) {
             let description = (kind.schema)().get("description").cloned().unwrap_or_default();
-            properties.insert(
-                kind.kind.into(),
-                json!({"description": description, "$ref": format!("#/$defs/kind.{}", kind.kind)}),
-            );
+            let own = json!({"$ref": format!("#/$defs/kind.{}", kind.kind)});
+            // All parameters of a kind may come out of one template: a manifest out of a file.
+            let schema = json!({"description": description, "anyOf": [own, {"$ref": "#/$defs/template"}]});
+            properties.insert(kind.kind.into(), schema);
             one.push(json!({"required": [kind.kind]}));
         }
     }

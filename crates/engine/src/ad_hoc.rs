@@ -17,7 +17,7 @@ impl Engine {
         limit: Duration,
         seen: &(dyn Fn(&str, bool, &[u8]) + Sync),
     ) -> Vec<HostRan> {
-        let hosts = self.hosts();
+        let hosts = self.machines();
         let running = hosts.iter().map(|host| async move {
             let _permit = self.permit().await;
             let begun = Instant::now();

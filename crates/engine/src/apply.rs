@@ -1,11 +1,15 @@
 //! Applying a plan: one lane a host, side by side, each sending stretch after stretch.
 
+mod cluster;
+mod fetch;
+mod guard;
 mod restart;
 
 use crate::engine::{Engine, Link};
 use crate::fleet::has_work_on;
 use crate::gate::{Gates, RoleState, STEP};
 use crate::lane::{Lane, Next};
+use crate::reach::Reach;
 use crate::towards::Towards;
 use crate::work::Work;
 use crate::{
@@ -23,7 +27,7 @@ use std::time::{Duration, Instant};
 /// One host in an apply.
 struct HostRun<'a> {
     engine: &'a Engine,
-    link: Arc<Link>,
+    reach: Reach,
     lane: Lane,
     gates: Gates,
     /// What opens the run on the host, and opens it again after a restart.
@@ -45,6 +49,12 @@ struct HostRun<'a> {
     epoch: Instant,
     idle_since: Option<Duration>,
     sequence: u32,
+    /// When the switch behind the guarded items was armed last.
+    armed: Option<Instant>,
+    /// Switches of this run that are over.
+    switches: u32,
+    /// The item for which another host is asked: its address, and until when.
+    asking: Option<(String, Instant)>,
     /// The host waits for a word before it goes on: something moved, and the rest was planned anew.
     resume: bool,
 }
@@ -80,22 +90,22 @@ impl Engine {
         let refused = opened.iter().any(|(_, r)| r.as_ref().is_err_and(|lost| !lost.unreachable));
         let whole = Whole { engine: self, run: &report.run, stop: &stop, epoch: begun };
         let mut runs = Vec::new();
-        for ((host_plan, meta), (name, link)) in working.into_iter().zip(metas).zip(opened) {
-            match link {
+        for ((host_plan, meta), (name, reach)) in working.into_iter().zip(metas).zip(opened) {
+            match reach {
                 Err(lost) => {
                     gates.lose(&name);
                     report.hosts.push(out_of_it(name, lost));
                 }
                 // All locks are taken before the first change, or none.
-                Ok(link) if refused => {
-                    self.close_run(&link, &report.run, "refused").await;
+                Ok(reach) if refused => {
+                    self.close_run(&reach, &report.run, "refused").await;
                     let message = "nothing was changed here: the run could not begin on another host";
                     let lost = LostHost::refused(message.to_owned());
                     report.hosts.push(out_of_it(name, lost));
                 }
-                Ok(link) => {
+                Ok(reach) => {
                     let towards = Towards::new(&purpose, &host_plan);
-                    runs.push(HostRun::new(&whole, link, host_plan, meta, gates.clone(), towards));
+                    runs.push(HostRun::new(&whole, reach, host_plan, meta, gates.clone(), towards));
                 }
             }
         }
@@ -198,7 +208,7 @@ struct Whole<'a> {
 impl<'a> HostRun<'a> {
     fn new(
         whole: &Whole<'a>,
-        link: Arc<Link>,
+        reach: Reach,
         plan: HostPlan,
         meta: RunMeta,
         gates: Gates,
@@ -214,7 +224,7 @@ impl<'a> HostRun<'a> {
         let untold = lane.remaining().iter().map(|i| i.role.clone()).collect();
         Self {
             engine: whole.engine,
-            link,
+            reach,
             lane,
             gates,
             run: whole.run.to_owned(),
@@ -229,6 +239,9 @@ impl<'a> HostRun<'a> {
             epoch: whole.epoch,
             idle_since: None,
             sequence: 0,
+            armed: None,
+            switches: 0,
+            asking: None,
             resume: false,
         }
     }
@@ -238,7 +251,10 @@ impl<'a> HostRun<'a> {
         for (item, result) in self.lane.finished() {
             let bad = matches!(
                 result,
-                ItemResult::Failed { .. } | ItemResult::Refused { .. } | ItemResult::Unknown { .. }
+                ItemResult::Failed { .. }
+                    | ItemResult::Refused { .. }
+                    | ItemResult::PutBack { .. }
+                    | ItemResult::Unknown { .. }
             );
             // What was wrong in the plan was counted when the batches were made.
             let planned = matches!(item.outcome, Outcome::Failed(_) | Outcome::Refused(_));
@@ -270,7 +286,7 @@ impl<'a> HostRun<'a> {
                 continue;
             }
             if self.gates.is_awaited(&host, play) {
-                let found = self.towards.differences(self.engine, &self.link, &self.lane).await?;
+                let found = self.towards.differences(self.engine, &self.reach, &self.lane).await?;
                 let mine = |address: &str| {
                     let role = address.split_once('/').map_or(address, |(role, _)| role);
                     self.roles.get(role) == Some(&play)
@@ -304,14 +320,14 @@ impl<'a> HostRun<'a> {
         let mut differences = Vec::new();
         let mut lost = lost;
         if lost.is_none() {
-            match self.towards.differences(self.engine, &self.link, &self.lane).await {
+            match self.towards.differences(self.engine, &self.reach, &self.lane).await {
                 Ok(found) => differences = found,
                 Err(error) => lost = Some(error),
             }
             self.engine
                 .events()
                 .send(Event::Verified { host: host.clone(), differences: differences.clone() });
-            self.engine.close_run(&self.link, &self.run, "finished").await;
+            self.engine.close_run(&self.reach, &self.run, "finished").await;
         }
         let contents = self.lane.contents().clone();
         HostApply {
@@ -327,6 +343,7 @@ impl<'a> HostRun<'a> {
 
     async fn work(&mut self) -> Result<(), LostHost> {
         loop {
+            self.settle().await?;
             self.report();
             if self.stop.is_stopped() {
                 self.lane.end_all(&ItemResult::Stopped);
@@ -367,8 +384,26 @@ impl<'a> HostRun<'a> {
                     }
                 }
                 Next::Replan => self.replan().await?,
-                Next::Send(ids) => self.send(&ids).await?,
+                Next::Send(ids) => match self.reach.clone() {
+                    Reach::Host(link) => self.send(&link, &ids, None).await?,
+                    Reach::Cluster(cluster) => self.send_to_cluster(&cluster, &ids).await?,
+                },
+                Next::Guarded(ids) => self.guarded(&ids).await,
                 Next::Restart(id) => self.restart(id).await?,
+                Next::Fetch(id) => {
+                    if let Some(said) = self.fetch(id).await {
+                        let link = Arc::clone(self.reach.host()?);
+                        self.send(&link, &[id], Some(said)).await?;
+                    } else if self.asking.is_some() {
+                        self.idle_since.get_or_insert_with(|| self.epoch.elapsed());
+                        gates.wait(&host);
+                        tokio::select! {
+                            () = report => {}
+                            () = tokio::time::sleep(fetch::PAUSE) => {}
+                            () = self.stop.stopped() => {}
+                        }
+                    }
+                }
             }
         }
     }
@@ -393,7 +428,7 @@ impl<'a> HostRun<'a> {
 
     async fn replan(&mut self) -> Result<(), LostHost> {
         self.resume = true;
-        let fresh = self.towards.replan(self.engine, &self.link, &self.lane).await?;
+        let fresh = self.towards.replan(self.engine, &self.reach, &self.lane).await?;
         for item in self.lane.rebind(fresh) {
             let host = self.lane.host.clone();
             let contents = self.lane.contents().clone();
@@ -402,8 +437,8 @@ impl<'a> HostRun<'a> {
         Ok(())
     }
 
-    /// Sends one stretch whole and takes its answers as they come.
-    async fn send(&mut self, ids: &[u32]) -> Result<(), LostHost> {
+    /// Sends one stretch whole and takes its answers as they come. `said` is what another host said for its one item.
+    async fn send(&mut self, link: &Link, ids: &[u32], said: Option<bytes::Bytes>) -> Result<(), LostHost> {
         let stop_file = host::stop_file(&self.run);
         let mut works: BTreeMap<u32, Work> = BTreeMap::new();
         let mut items = Vec::new();
@@ -412,7 +447,7 @@ impl<'a> HostRun<'a> {
         let stretch: Vec<Item> =
             self.lane.remaining().iter().filter(|i| ids.contains(&i.id)).cloned().collect();
         for item in &stretch {
-            let work = match Work::new(item, &self.lane, &self.run, &mut self.sequence) {
+            let work = match Work::given(item, &self.lane, &self.run, &mut self.sequence, said.clone()) {
                 Ok(work) => work,
                 Err(message) => {
                     // Only what another version of this program has planned can come here.
@@ -440,9 +475,9 @@ impl<'a> HostRun<'a> {
         }
         let prelude = std::mem::take(&mut self.resume).then(|| host::resume_script(&self.run));
         let batch = Batch { prelude, stop_file: Some(stop_file.clone()), items };
-        let mut events = match self.link.shell.run(&batch) {
+        let mut events = match link.shell.run(&batch) {
             Ok(events) => events,
-            Err(error) => return Err(self.link.lost(&error)),
+            Err(error) => return Err(link.lost(&error)),
         };
         let mut stopping = false;
         let mut running: BTreeMap<u32, Running> = BTreeMap::new();
@@ -451,14 +486,14 @@ impl<'a> HostRun<'a> {
                 event = events.next() => event,
                 () = self.stop.stopped(), if !stopping => {
                     stopping = true;
-                    self.link.raise_stop(&stop_file).await;
+                    link.raise_stop(&stop_file).await;
                     continue;
                 }
             };
             let event = match event {
                 None => return Ok(()),
                 Some(Ok(event)) => event,
-                Some(Err(error)) => return Err(self.broken(&error, running)),
+                Some(Err(error)) => return Err(self.broken(link, &error, running)),
             };
             self.take(event, &works, &last_piece, &mut running);
         }
@@ -481,6 +516,9 @@ impl<'a> HostRun<'a> {
         let host = self.lane.host.clone();
         match event {
             Said::Started(_) => {
+                if item.guard.is_some() {
+                    self.armed = Some(Instant::now());
+                }
                 if let Entry::Vacant(first) = running.entry(item.id) {
                     first.insert(Running { begun: self.epoch.elapsed(), ..Running::default() });
                     let address = item.address.clone();
@@ -547,7 +585,9 @@ impl<'a> HostRun<'a> {
         if !took.is_zero() {
             self.times.insert(item.address.clone(), took);
         }
-        if !matches!(item.outcome, Outcome::Adopt(_)) || result.is_bad() {
+        // What stands behind a switch is told when that is over.
+        let held = self.lane.unconfirmed().iter().any(|(i, _)| i.address == item.address);
+        if !held && (!matches!(item.outcome, Outcome::Adopt(_)) || result.is_bad()) {
             self.engine.events().send(Event::ItemFinished {
                 host: self.lane.host.clone(),
                 id: item.id,
@@ -559,8 +599,8 @@ impl<'a> HostRun<'a> {
     }
 
     /// The link broke in the middle: what was running is unknown, the rest was not tried.
-    fn broken(&mut self, error: &ShellError, running: BTreeMap<u32, Running>) -> LostHost {
-        let mut lost = self.link.lost(error);
+    fn broken(&mut self, link: &Link, error: &ShellError, running: BTreeMap<u32, Running>) -> LostHost {
+        let mut lost = link.lost(error);
         let open: Vec<Item> =
             self.lane.remaining().iter().filter(|i| running.contains_key(&i.id)).cloned().collect();
         if !open.is_empty() {

@@ -1,5 +1,10 @@
 //! `converge doctor`: why a host cannot be reached, logged into or worked on. Step by step, changing nothing on the host.
 
+mod cluster;
+mod host;
+mod seen;
+mod tables;
+
 use crate::Event;
 use crate::engine::{Engine, side_by_side};
 use crate::ways::bare;
@@ -30,17 +35,39 @@ pub enum Health {
 /// What was found at one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The step: `name`, `tcp`, `ssh`, `host key`, `login`, `shell`, `become` …
+    /// The step: `name`, `tcp`, `ssh`, `host key`, `login`, `shell`, `become` …; of a cluster the diagnosis: `handler`, `helm` …
     pub step: &'static str,
     /// How it went.
     pub health: Health,
     /// What was found.
     pub found: String,
+    /// Why it is so, where what was found does not say it.
+    pub cause: Option<String>,
     /// What to do about it.
     pub help: Option<String>,
+    /// The role that mends it.
+    pub role: Option<&'static str>,
 }
 
-/// What was found at one host, in the order of the way in.
+impl Finding {
+    pub(crate) fn new(step: &'static str, health: Health, found: impl Into<String>) -> Self {
+        Self { step, health, found: found.into(), cause: None, help: None, role: None }
+    }
+
+    fn because(self, cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into()), ..self }
+    }
+
+    fn help(self, help: impl Into<String>) -> Self {
+        Self { help: Some(help.into()), ..self }
+    }
+
+    fn role(self, role: &'static str) -> Self {
+        Self { role: Some(role), ..self }
+    }
+}
+
+/// What was found at one host, in the order of the way in, or at a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HostDoctor {
     /// The inventory's name.
@@ -51,6 +78,8 @@ pub struct HostDoctor {
     pub findings: Vec<Finding>,
     /// True when nobody could be asked: not reached, or not let in (exit code 3).
     pub unreachable: bool,
+    /// True for a cluster.
+    pub cluster: bool,
 }
 
 impl HostDoctor {
@@ -65,16 +94,21 @@ impl HostDoctor {
     }
 
     fn say(&mut self, step: &'static str, health: Health, found: impl Into<String>, help: Option<&str>) {
-        let found = found.into();
-        self.findings.push(Finding { step, health, found, help: help.map(str::to_owned) });
+        self.findings.push(Finding { help: help.map(str::to_owned), ..Finding::new(step, health, found) });
     }
 }
 
 impl Engine {
-    /// Looks at the way into every host of this run, and at what a run needs there. Changes nothing on the hosts.
+    /// Looks at the way into every host of this run, and at what a run needs there; then at the clusters that are reached through
+    /// these hosts. Changes nothing.
     pub async fn doctor(&self) -> Vec<HostDoctor> {
-        let hosts = self.hosts();
-        side_by_side(hosts.iter().map(|host| self.examine(host)).collect()).await
+        let hosts = self.machines();
+        let hosts = side_by_side(hosts.iter().map(|host| self.examine(host)).collect());
+        let clusters =
+            side_by_side(self.project().clusters().map(|name| self.examine_cluster(name)).collect());
+        let (mut all, clusters) = tokio::join!(hosts, clusters);
+        all.extend(clusters);
+        all
     }
 
     async fn examine(&self, host: &str) -> HostDoctor {
@@ -84,6 +118,7 @@ impl Engine {
             address: String::new(),
             findings: Vec::new(),
             unreachable: false,
+            cluster: false,
         };
         match self.way(host).await {
             Err(why) => {
@@ -262,6 +297,7 @@ async fn inside(chart: &mut HostDoctor, session: &Session, become_: &Become) {
         }
     }
     tell_state(chart, &answer);
+    chart.findings.extend(host::diagnose(&answer, jiff::Timestamp::now()));
 }
 
 type Answer = BTreeMap<String, String>;

@@ -37,5 +37,63 @@ EOF
     done
     say lists "$(find /var/lib/apt/lists -maxdepth 1 -name '*_Packages*' 2>/dev/null | wc -l)"
   fi
+  # What a node with GPUs is made of; each part only where it is there.
+  quick() { timeout 10 "$@"; }
+  if command -v containerd >/dev/null && [ -e /etc/containerd/config.toml ]; then
+    dump=$(quick containerd config dump 2>&1)
+    if [ $? -eq 0 ]; then
+      say ctd_default "$(printf '%s\n' "$dump" | sed -n "s/^ *default_runtime_name = ['\"]\(.*\)['\"]$/\1/p" | head -n 1)"
+      say ctd_runtimes "$(printf '%s\n' "$dump" | tr -d "'\"" | awk '
+        /^ *\[/ { gsub(/[][ ]/, ""); n = ""; if (match($0, /\.containerd\.runtimes\./)) { split(substr($0, RSTART + RLENGTH), p, "."); n = p[1]; if (!(n in v)) { v[n] = "false"; o[++k] = n } } }
+        n != "" && $1 == "SystemdCgroup" { v[n] = $3 }
+        END { for (i = 1; i <= k; i++) printf "%s%s:%s", (i > 1 ? " " : ""), o[i], v[o[i]] }')"
+    else
+      say ctd_error "$(printf '%s\n' "$dump" | tail -n 1 | head -c 300)"
+    fi
+    version_of() { sed -n 's/^ *version *= *\([0-9]*\).*/\1/p' "$1" | head -n 1; }
+    say ctd_root "$(version_of /etc/containerd/config.toml)"
+    files=
+    for file in /etc/containerd/conf.d/*.toml; do
+      [ -f "$file" ] && files="$files $file=$(version_of "$file")"
+    done
+    say ctd_files "${files# }"
+  fi
+  if [ -e /var/lib/kubelet/config.yaml ]; then
+    say kubelet_cgroup "$(sed -n 's/^cgroupDriver: *"*\([a-z]*\).*/\1/p' /var/lib/kubelet/config.yaml)"
+  fi
+  gpus=0
+  for device in /sys/bus/pci/devices/*; do
+    read -r vendor <"$device/vendor" && read -r class <"$device/class" || continue
+    case "$vendor $class" in '0x10de 0x03'*) gpus=$((gpus + 1)) ;; esac
+  done 2>/dev/null
+  say gpu_pci "$gpus"
+  if [ -e /sys/module/nvidia/version ]; then say driver_loaded "$(head -c 64 /sys/module/nvidia/version)"; fi
+  if [ "$gpus" -gt 0 ] && [ -d /sys/module/nouveau ] && [ ! -d /sys/module/nvidia ]; then say nouveau yes; fi
+  if command -v nvidia-smi >/dev/null; then
+    smi=$(quick nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>&1)
+    if [ $? -eq 0 ]; then say driver "$(printf '%s\n' "$smi" | head -n 1)"; else say driver_error "$(printf '%s\n' "$smi" | head -n 1 | head -c 300)"; fi
+  fi
+  if command -v docker >/dev/null; then
+    say docker "$(quick docker info --format '{{range $name, $x := .Runtimes}}{{$name}} {{end}}' 2>/dev/null)"
+    if grep -q '"nvidia"' /etc/docker/daemon.json 2>/dev/null; then say docker_file yes; fi
+  fi
+  if command -v nvidia-ctk >/dev/null; then
+    say toolkit "$(quick nvidia-ctk --version 2>/dev/null | sed -n 's/.*version \([0-9.]*\).*/\1/p' | head -n 1)"
+  fi
+  say nvkind "$(command -v nvkind)"
+  if command -v ufw >/dev/null && quick ufw status 2>/dev/null | grep -q '^Status: active'; then
+    say ufw_forward "$(sed -n 's/^DEFAULT_FORWARD_POLICY="*\([A-Z]*\).*/\1/p' /etc/default/ufw)"
+  fi
+  if command -v openssl >/dev/null; then
+    ends() {
+      end=$(openssl x509 -noout -enddate 2>/dev/null) && say "cert $1" "$(date -d "${end#notAfter=}" +%s)"
+    }
+    for file in /etc/kubernetes/pki/*.crt /var/lib/kubelet/pki/kubelet-client-current.pem; do
+      [ -f "$file" ] && ends "$file" <"$file"
+    done
+    if [ -f /etc/kubernetes/admin.conf ]; then
+      sed -n 's/^ *client-certificate-data: *//p' /etc/kubernetes/admin.conf | base64 -d 2>/dev/null | ends /etc/kubernetes/admin.conf
+    fi
+  fi
 fi
 say end .

@@ -1,9 +1,10 @@
 //! The engine: one project, its hosts, and the sessions that stay open from the plan to the apply.
 
 use crate::facts::{FACT_GROUPS, Groups};
-use crate::observe::{Beside, observe, observe_beside};
+use crate::observe::{Beside, observe};
 use crate::ownership::Declares;
 use crate::project::{HostSource, Part, role_graph, shown};
+use crate::reach::{ClusterLink, Reach};
 use crate::ways::no_session;
 use crate::{
     Event, EventSink, FleetPlan, HostAnswer, HostEntry, HostResult, LostHost, Options, Purpose, Steps,
@@ -11,7 +12,7 @@ use crate::{
 use converge_model::inventory::Connection;
 use converge_model::{Facts, Needs, Project};
 use converge_planner::{Folded, History, HostPlan, Knowledge, Outcome, Outputs, RoleGraph, Summary, fold};
-use converge_ssh::{Batch, Item, Session, Shell, ShellError};
+use converge_ssh::{Batch, Item, ItemResult, Session, Shell, ShellError, Stderr};
 use converge_store::host::OwnedRecords;
 use converge_syntax::{Diagnostics, Span};
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,12 +55,29 @@ impl Link {
         }
     }
 
+    /// Runs a script beside what the host is doing, in a shell of its own: its output is for the caller alone.
+    pub async fn ask_beside(&self, script: &str, seconds: u64) -> Result<ItemResult, ShellError> {
+        let shell = self.session.shell(&self.become_).await?;
+        let item = Item {
+            stderr: Stderr::Separate,
+            timeout: Some(Duration::from_secs(seconds)),
+            ..Item::new(1, script)
+        };
+        let batch = Batch { prelude: Some(converge_store::host::library()), ..Batch::of(vec![item]) };
+        let (results, error) = shell.run_to_end(&batch).await?;
+        match (error, results.into_iter().next()) {
+            (Some(error), _) => Err(error),
+            (None, Some(result)) => Ok(result),
+            (None, None) => Err(ShellError::Closed { said: "no answer".to_owned(), open: Vec::new() }),
+        }
+    }
+
     pub fn known_facts(&self) -> Option<serde_json::Value> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(facts, _)| facts.clone())
     }
 
     /// The groups that are still to be asked; `None` when all that is wanted is known.
-    fn unknown_facts(&self, wanted: &Groups) -> Option<Groups> {
+    pub fn unknown_facts(&self, wanted: &Groups) -> Option<Groups> {
         match &*self.facts.lock().unwrap_or_else(PoisonError::into_inner) {
             None => Some(wanted.clone()),
             Some((_, known)) if wanted.is_subset(known) => None,
@@ -67,7 +85,7 @@ impl Link {
         }
     }
 
-    fn learn_facts(&self, facts: serde_json::Value, groups: &Groups) {
+    pub fn learn_facts(&self, facts: serde_json::Value, groups: &Groups) {
         let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         match (&mut *known, facts) {
             (Some((serde_json::Value::Object(old), had)), serde_json::Value::Object(new)) => {
@@ -107,6 +125,9 @@ pub struct Engine {
     options: Options,
     events: EventSink,
     links: tokio::sync::Mutex<BTreeMap<String, Arc<Link>>>,
+    /// Whoever opens a session with a host holds its door.
+    doors: tokio::sync::Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    pub(crate) clusters: tokio::sync::Mutex<BTreeMap<String, Arc<ClusterLink>>>,
     pub(crate) forks: Semaphore,
     /// Limits and keys of all sessions.
     pub(crate) ssh: converge_ssh::Options,
@@ -149,7 +170,8 @@ impl Engine {
             ..converge_ssh::Options::default()
         };
         let (links, ways) = (tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
-        Ok(Self { project, graph, options, events, links, forks, ssh, ways })
+        let (clusters, doors) = (tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
+        Ok(Self { project, graph, options, events, links, doors, clusters, forks, ssh, ways })
     }
 
     /// The graph of the project's roles.
@@ -167,6 +189,11 @@ impl Engine {
         self.options.steps = Some(steps);
     }
 
+    /// Lets what follows destroy these things, by ID, though nothing keeps them.
+    pub fn allow_destroy(&mut self, ids: Vec<String>) {
+        self.options.allow_destroy = ids;
+    }
+
     pub(crate) fn options(&self) -> &Options {
         &self.options
     }
@@ -175,7 +202,21 @@ impl Engine {
         &self.events
     }
 
-    /// The hosts of this run, in inventory order.
+    /// The machines of this run: its hosts, and those through which its clusters are reached.
+    pub(crate) fn machines(&self) -> Vec<String> {
+        let mut machines: Vec<String> = Vec::new();
+        for name in self.project.hosts() {
+            let own = [name.clone()];
+            for host in self.project.ways_to(name).unwrap_or(&own) {
+                if !machines.contains(host) {
+                    machines.push(host.clone());
+                }
+            }
+        }
+        machines
+    }
+
+    /// What this run works on, hosts and clusters, in inventory order.
     pub(crate) fn hosts(&self) -> Vec<String> {
         self.project.hosts().to_vec()
     }
@@ -231,12 +272,12 @@ impl Engine {
         if found.has_errors() && spoiled == hosts.len() { Err(found) } else { Ok(()) }
     }
 
-    async fn plan_one(&self, host: &str) -> HostEntry {
+    pub(crate) async fn plan_one(&self, host: &str) -> HostEntry {
         let _permit = self.forks.acquire().await;
         let begun = Instant::now();
-        let result = match self.link(host).await {
+        let result = match self.reach(host).await {
             Err(lost) => Err(lost),
-            Ok(link) => self.plan_with_records(&link).await,
+            Ok(reach) => self.plan_with_records(&reach).await,
         };
         let result = match result {
             Ok(plan) => {
@@ -252,14 +293,14 @@ impl Engine {
     }
 
     /// Plans what is declared, and what is to become of what no longer is.
-    async fn plan_with_records(&self, link: &Link) -> Result<HostPlan, LostHost> {
+    async fn plan_with_records(&self, reach: &Reach) -> Result<HostPlan, LostHost> {
         let looked =
-            self.look_and_plan(link, Part::Converge, &History::default(), self.options.diffs, true).await?;
+            self.look_and_plan(reach, Part::Converge, &History::default(), self.options.diffs, true).await?;
         let mut plan = looked.folded.plan;
         match looked.records {
-            Some(Ok(records)) => self.own(link, &mut plan, records, &looked.declares, looked.known).await?,
+            Some(Ok(records)) => self.own(reach, &mut plan, records, &looked.declares, looked.known).await?,
             Some(Err(message)) => {
-                let message = format!("{}: {message}", link.host);
+                let message = format!("{}: {message}", reach.name());
                 return Err(LostHost::refused(message));
             }
             None => {}
@@ -270,46 +311,50 @@ impl Engine {
     /// Plans a part of the project on one host, asking it as often as it takes.
     pub(crate) async fn plan_part(
         &self,
-        link: &Link,
+        reach: &Reach,
         part: Part,
         history: &History,
         diffs: bool,
     ) -> Result<Folded, LostHost> {
-        Ok(self.look_and_plan(link, part, history, diffs, false).await?.folded)
+        Ok(self.look_and_plan(reach, part, history, diffs, false).await?.folded)
     }
 
     /// The same; with `want_records`, what the host says of former runs travels in the first batch.
     pub(crate) async fn look_and_plan(
         &self,
-        link: &Link,
+        reach: &Reach,
         part: Part,
         history: &History,
         diffs: bool,
         want_records: bool,
     ) -> Result<Looked, LostHost> {
         let mut records = None;
-        let mut known = Knowledge::default();
+        let mut known = match reach {
+            Reach::Host(_) => Knowledge::default(),
+            Reach::Cluster(cluster) => cluster.first_knowledge(self).await?,
+        };
+        let not_there = known.absent().is_some();
         let mut asked_for_diffs = !diffs;
-        let needs = self.project.needs(&link.host);
+        let host = reach.name();
+        let needs = self.project.needs(host);
         let groups = groups_of(&needs);
         for other in &needs.facts_of {
             self.facts_of(other, &groups).await?;
         }
         for round in 1..=ROUNDS {
             let facts = self.facts().await;
-            let mut source =
-                HostSource::new(&self.project, &self.graph, &link.host, &facts, part, &Outputs::new());
-            let mut folded = fold(&link.host, &source, &known, history);
+            let mut source = HostSource::new(&self.project, &self.graph, host, &facts, part, &Outputs::new());
+            let mut folded = fold(host, &source, &known, history);
             // A list may be made of what a query has answered. Each pass answers one more, so this ends.
             let mut outputs = Outputs::new();
             while source.has_open_lists() && folded.outputs.len() > outputs.len() {
                 outputs.clone_from(&folded.outputs);
-                source = HostSource::new(&self.project, &self.graph, &link.host, &facts, part, &outputs);
-                folded = fold(&link.host, &source, &known, history);
+                source = HostSource::new(&self.project, &self.graph, host, &facts, part, &outputs);
+                folded = fold(host, &source, &known, history);
             }
-            let want_facts = if needs.facts { link.unknown_facts(&groups) } else { None };
+            let want_facts = if needs.facts { reach.unknown_facts(&groups) } else { None };
             let mut asks = std::mem::take(&mut folded.asks);
-            let owned = want_records && records.is_none();
+            let owned = want_records && records.is_none() && !not_there;
             if asks.is_empty() && want_facts.is_none() && !owned {
                 if asked_for_diffs || folded.diff_asks.is_empty() {
                     source.refuse_open_lists(&mut folded.plan);
@@ -330,21 +375,19 @@ impl Engine {
                 return Err(LostHost::refused(message));
             }
             let beside = Beside { facts: want_facts.as_ref(), owned };
-            let answered = observe_beside(&link.shell, &asks, beside, &mut known)
-                .await
-                .map_err(|error| link.lost(&error))?;
+            let answered = reach.observe(&asks, beside, &mut known).await?;
             records = answered.owned.or(records);
             if let (Some(facts), Some(groups)) = (answered.facts, &want_facts) {
-                link.learn_facts(facts, groups);
+                reach.learn_facts(facts, groups);
             }
-            let host = link.host.clone();
+            let host = host.to_owned();
             self.events.send(Event::Observed { host, round, probes: asks.len() });
         }
         Err(LostHost::refused("no plan".to_owned()))
     }
 
     /// What all hosts asked so far said about themselves.
-    async fn facts(&self) -> Facts {
+    pub(crate) async fn facts(&self) -> Facts {
         let links = self.links.lock().await;
         Facts::new(links.values().filter_map(|link| Some((link.host.clone(), link.known_facts()?))))
     }
@@ -365,7 +408,7 @@ impl Engine {
     /// The facts of all hosts of this run, those of [`crate::FACT_GROUPS`] for which `wanted` holds among them. Changes nothing.
     pub async fn gather_facts(&self, wanted: impl Fn(&str) -> bool) -> Vec<HostAnswer> {
         let groups: Groups = FACT_GROUPS.into_iter().filter(|group| wanted(group)).collect();
-        let hosts = self.hosts();
+        let hosts = self.machines();
         let asking = hosts.iter().map(|host| async {
             let _permit = self.forks.acquire().await;
             let result = self.facts_of(host, &groups).await;
@@ -381,19 +424,19 @@ impl Engine {
     }
 
     /// Plans anew in the middle of an apply.
-    pub(crate) async fn plan_again(&self, link: &Link, history: &History) -> Result<Folded, LostHost> {
-        self.plan_part(link, Part::Converge, history, self.options.diffs).await
+    pub(crate) async fn plan_again(&self, reach: &Reach, history: &History) -> Result<Folded, LostHost> {
+        self.plan_part(reach, Part::Converge, history, self.options.diffs).await
     }
 
     /// What is not as declared after an apply: address and what differs. Leaves out `known` failures.
     pub(crate) async fn plan_after(
         &self,
-        link: &Link,
+        reach: &Reach,
         known: &BTreeSet<String>,
     ) -> Result<Vec<(String, String)>, LostHost> {
         // What failed is known to be unlike; it must not make others wait for it.
         let history = History { over: known.clone(), ..History::default() };
-        let plan = self.plan_part(link, Part::Whole, &history, false).await?.plan;
+        let plan = self.plan_part(reach, Part::Whole, &history, false).await?.plan;
         Ok(differences(&plan))
     }
 
@@ -402,22 +445,30 @@ impl Engine {
         if self.project.in_maintenance(host) {
             return Err(LostHost::maintenance());
         }
+        // A lane and a cluster's tunnel may come for it at once: there is one session, and one memory of what the host said.
+        let door = Arc::clone(self.doors.lock().await.entry(host.to_owned()).or_default());
+        let _one_at_a_time = door.lock().await;
         if let Some(link) = self.links.lock().await.get(host) {
             return Ok(Arc::clone(link));
         }
-        let (target, become_) = self.way(host).await.map_err(LostHost::refused)?;
         self.events.send(Event::Connecting { host: host.to_owned() });
         let begun = Instant::now();
+        let link = Arc::new(self.new_link(host).await?);
+        self.events.send(Event::Connected { host: host.to_owned(), took: begun.elapsed() });
+        self.links.lock().await.insert(host.to_owned(), Arc::clone(&link));
+        Ok(link)
+    }
+
+    /// A session of its own with a host, beside any other one.
+    pub(crate) async fn new_link(&self, host: &str) -> Result<Link, LostHost> {
+        let (target, become_) = self.way(host).await.map_err(LostHost::refused)?;
         let session = self.enter(host, &target).await.1.map_err(|error| no_session(host, &error))?;
         let lost = |error: ShellError| lost(&session, &error);
         let shell = session.shell(&become_).await.map_err(lost)?;
         // Nothing waits for this answer: the first questions follow in the same packet.
         let prelude = Batch { prelude: Some(converge_store::host::library()), ..Batch::default() };
         let _answers = shell.run(&prelude).map_err(lost)?;
-        self.events.send(Event::Connected { host: host.to_owned(), took: begun.elapsed() });
-        let link = Arc::new(Link { host: host.to_owned(), shell, session, become_, facts: Mutex::new(None) });
-        self.links.lock().await.insert(host.to_owned(), Arc::clone(&link));
-        Ok(link)
+        Ok(Link { host: host.to_owned(), shell, session, become_, facts: Mutex::new(None) })
     }
 
     /// A new session with a host that has restarted, in place of the one that went with it.
@@ -480,6 +531,7 @@ pub(crate) fn differences(plan: &HostPlan) -> Vec<(String, String)> {
         .iter()
         .filter_map(|item| {
             let why = match &item.outcome {
+                Outcome::Changed(_) if item.only_waits() && !item.notes.is_empty() => item.notes.join("; "),
                 Outcome::Changed(changes) => {
                     let objects: Vec<String> = changes.iter().map(|c| c.change.object.to_string()).collect();
                     format!("{} is not as planned", objects.join(", "))

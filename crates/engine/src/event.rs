@@ -191,6 +191,13 @@ pub enum ItemResult {
     },
     /// It was not tried: the run was stopped.
     Stopped,
+    /// It was guarded and not confirmed: the host has put it back, or is about to.
+    PutBack {
+        /// Why, and what became of it.
+        message: String,
+        /// The end of the output, where a step of it failed; empty for a sensitive item.
+        output: String,
+    },
     /// The link was lost while it ran: nobody knows.
     Unknown {
         /// Why.

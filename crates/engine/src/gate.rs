@@ -232,6 +232,11 @@ impl Gates {
         begun.collect()
     }
 
+    /// Whether this run is still at work on a host.
+    pub fn is_at_work(&self, host: &str) -> bool {
+        self.state().lanes.contains(host)
+    }
+
     /// Returns after the next report of any host, or at once when one came since this was enabled.
     pub fn next_report(&self) -> tokio::sync::futures::Notified<'_> {
         self.0.changed.notified()

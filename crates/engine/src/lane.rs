@@ -1,5 +1,7 @@
 //! One host's way through an apply: which items come next, and whether a fresh look still allows them. Pure.
 
+mod behind;
+
 use crate::ItemResult;
 use crate::gate::Permit;
 use crate::work::restarts;
@@ -13,6 +15,8 @@ pub(crate) struct Lane {
     pub host: String,
     remaining: Vec<Item>,
     finished: Vec<(Item, ItemResult)>,
+    /// Items behind a switch that is armed, each with its own end: not confirmed yet.
+    unconfirmed: Vec<(Item, ItemResult)>,
     /// Items without work, by address: foreign code may still give them some.
     resting: BTreeMap<String, (Item, ItemResult)>,
     /// The address of every item by its number in the latest plan: what `needs` names.
@@ -37,6 +41,10 @@ pub(crate) enum Next {
     Send(Vec<u32>),
     /// Restart the host for this item, by number, and go on in another session.
     Restart(u32),
+    /// Send these items, by number, behind a switch: they are guarded.
+    Guarded(Vec<u32>),
+    /// Ask another host for what this item needs, by number, and send it alone.
+    Fetch(u32),
     /// Look at the host again and plan the rest anew.
     Replan,
     /// Everything waits for other hosts; this is what the first item waits for.
@@ -88,6 +96,10 @@ impl Lane {
     }
 
     fn rest(&mut self, item: Item, result: ItemResult) {
+        // A wait whose turn has come is over, whatever comes after it: it must not hold up what follows when that is planned anew.
+        if item.only_waits() {
+            self.history.over.insert(item.address.clone());
+        }
         self.resting.insert(item.address.clone(), (item, result));
     }
 
@@ -102,6 +114,11 @@ impl Lane {
 
     pub fn history(&self) -> &History {
         &self.history
+    }
+
+    /// Takes contents that the items' states name.
+    pub fn learn(&mut self, contents: Vec<Content>) {
+        self.contents.extend(contents.into_iter().map(|c| (c.digest().clone(), c)));
     }
 
     pub fn contents(&self) -> &BTreeMap<Digest, Content> {
@@ -129,7 +146,8 @@ impl Lane {
 
     /// Whether any item of this role is still to come, and whether one has failed.
     pub fn role_state(&self, role: &str) -> (bool, bool) {
-        let open = self.remaining.iter().any(|i| i.role == role);
+        let open = self.remaining.iter().chain(self.unconfirmed.iter().map(|(i, _)| i));
+        let open = open.into_iter().any(|i| i.role == role);
         let failed = self.finished.iter().any(|(i, r)| i.role == role && r.is_bad());
         (open, failed)
     }
@@ -149,7 +167,7 @@ impl Lane {
         let mut send = Vec::new();
         let mut held: BTreeSet<u32> = BTreeSet::new();
         let mut wait = None;
-        for item in &self.remaining {
+        for (at, item) in self.remaining.iter().enumerate() {
             if !item.needs.iter().any(|need| held.contains(need)) {
                 match gate(item) {
                     Permit::Go if is_deferred(item) && send.is_empty() && held.is_empty() => {
@@ -157,6 +175,18 @@ impl Lane {
                     }
                     // What is deferred ends a stretch.
                     Permit::Go if is_deferred(item) => break,
+                    // So does what is guarded. Its group is sent whole or not at all.
+                    Permit::Go if item.guard.is_some() => {
+                        if !send.is_empty() {
+                            break;
+                        }
+                        match self.guarded_from(at, gate) {
+                            Ok(ids) => return Next::Guarded(ids),
+                            Err(waits) => {
+                                wait.get_or_insert(waits);
+                            }
+                        }
+                    }
                     // So does a restart, which comes alone, and not before what still waits for other hosts.
                     Permit::Go if restarts(item) => {
                         if !send.is_empty() {
@@ -165,6 +195,13 @@ impl Lane {
                         if held.is_empty() {
                             return Next::Restart(item.id);
                         }
+                    }
+                    // What is asked of another host may take its time: the others come first.
+                    Permit::Go if item.fetch.is_some() => {
+                        if send.is_empty() {
+                            return Next::Fetch(item.id);
+                        }
+                        break;
                     }
                     Permit::Go => {
                         send.push(item.id);
@@ -224,7 +261,17 @@ impl Lane {
         for (object, state) in after {
             self.base.insert(object.clone(), state.clone());
         }
-        self.end(item.clone(), result);
+        let ended = matches!(
+            result,
+            ItemResult::Unchanged | ItemResult::NotApplicable { .. } | ItemResult::Skipped { .. }
+        );
+        if item.guard.is_some() && !ended {
+            self.resting.remove(&item.address);
+            self.history.changed.insert(item.address.clone());
+            self.unconfirmed.push((item.clone(), result));
+        } else {
+            self.end(item.clone(), result);
+        }
         Some(item)
     }
 
@@ -246,6 +293,8 @@ impl Lane {
 
     /// Everything that is left ends so.
     pub fn end_all(&mut self, result: &ItemResult) {
+        let message = "nobody confirmed it: the host puts it back by itself".to_owned();
+        self.settle(|_, _| ItemResult::PutBack { message: message.clone(), output: String::new() });
         for item in std::mem::take(&mut self.remaining) {
             self.end(item, result.clone());
         }
@@ -296,10 +345,15 @@ impl Lane {
                 continue;
             }
             match old.remove(&new.address) {
-                Some(before) => match self.allowed(&before, &new) {
-                    Err(message) => self.end(before, ItemResult::Refused { message }),
-                    Ok(()) => self.take(before, new, &mut resolved),
-                },
+                Some(before) => {
+                    // What lies behind a switch stays behind it.
+                    let guard = new.guard.or(before.guard);
+                    let new = Item { guard, ..new };
+                    match self.allowed(&before, &new) {
+                        Err(message) => self.end(before, ItemResult::Refused { message }),
+                        Ok(()) => self.take(before, new, &mut resolved),
+                    }
+                }
                 // An element of a `for_each` over what was not known.
                 None if new.is_pending() && old.contains_key(element_of(&new.address)) => {
                     resolved.push(new.clone());
@@ -445,15 +499,9 @@ pub(crate) mod tests {
             name: id.to_string(),
             role: role.to_owned(),
             kind: "file".to_owned(),
-            origin: String::new(),
             needs: needs.to_vec(),
-            claims: Vec::new(),
             outcome,
-            notes: Vec::new(),
-            sensitive: false,
-            disruption: converge_resource::Disruption::None,
-            settings: Vec::new(),
-            params: None,
+            ..Item::default()
         }
     }
 
@@ -471,6 +519,64 @@ pub(crate) mod tests {
 
     fn results(lane: Lane) -> Vec<(u32, ItemResult)> {
         lane.into_finished().into_iter().map(|(i, r)| (i.id, r)).collect()
+    }
+
+    #[test]
+    fn what_another_host_must_say_first_is_sent_alone_after_the_others() {
+        let mut asks = item(1, "r", &[], changed("/b", "absent", "x"));
+        asks.fetch = Some(converge_resource::Fetch {
+            host: "cp1".to_owned(),
+            script: "true".to_owned(),
+            seconds: 9,
+            what: "a join token".to_owned(),
+        });
+        let before = item(0, "r", &[], changed("/a", "absent", "x"));
+        let after = item(2, "r", &[1], changed("/c", "absent", "x"));
+        let mut lane = lane(vec![before, asks, after]);
+        assert_eq!(lane.next(false, &open), Next::Send(vec![0]));
+        lane.finish(0, ItemResult::Changed, &[]);
+        assert_eq!(lane.next(false, &open), Next::Fetch(1));
+        lane.finish(1, ItemResult::Changed, &[]);
+        assert_eq!(lane.next(false, &open), Next::Send(vec![2]));
+    }
+
+    #[test]
+    fn guarded_items_go_together_and_stay_open_until_they_are_confirmed() {
+        let guard = Some(converge_planner::Guarded { guard: converge_planner::Guard::Ssh, seconds: 9 });
+        let items = || {
+            vec![
+                item(1, "a", &[], changed("/1", "x", "y")),
+                Item { guard, ..item(2, "b", &[], changed("/2", "x", "y")) },
+                Item { guard, ..item(3, "b", &[2], changed("/3", "x", "y")) },
+                item(4, "b", &[3], changed("/4", "x", "y")),
+            ]
+        };
+        let mut l = lane(items());
+        assert_eq!(l.next(false, &open), Next::Send(vec![1]));
+        l.finish(1, ItemResult::Changed, &[]);
+        // When one must wait, none begins: the switch waits for nobody.
+        let third_waits = |item: &Item| {
+            if item.id == 3 { Permit::Wait("x".to_owned(), "x".to_owned()) } else { Permit::Go }
+        };
+        assert!(matches!(l.next(false, &third_waits), Next::Wait { .. }));
+        assert_eq!(l.next(false, &open), Next::Guarded(vec![2, 3]));
+        l.finish(2, ItemResult::Changed, &[]);
+        assert!(l.more_behind(&l.unconfirmed()[0].0));
+        l.finish(3, ItemResult::Changed, &[]);
+        assert!(!l.more_behind(&l.unconfirmed()[0].0));
+        assert_eq!(l.role_state("b"), (true, false));
+        assert_eq!(l.confirm().len(), 2);
+        assert_eq!(l.next(false, &open), Next::Send(vec![4]));
+        // What is put back is bad, and so is what stands on it.
+        let mut l = lane(items());
+        l.finish(2, ItemResult::Changed, &[]);
+        l.finish(3, ItemResult::Failed { message: "no".to_owned(), output: String::new() }, &[]);
+        assert_eq!(l.role_state("b"), (true, false));
+        l.settle(|_, _| ItemResult::PutBack { message: "no".to_owned(), output: String::new() });
+        assert_eq!(l.next(false, &open), Next::Send(vec![1]));
+        assert_eq!(l.role_state("b"), (false, true));
+        let got = results(l);
+        assert!(matches!(got[2].1, ItemResult::Skipped { .. }), "{got:?}");
     }
 
     #[test]

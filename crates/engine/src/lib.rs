@@ -15,6 +15,7 @@ mod options;
 mod ownership;
 mod path;
 mod project;
+mod reach;
 pub mod recorded;
 mod report;
 mod rollback;

@@ -124,6 +124,8 @@ fn questions(probes: &BTreeSet<Probe>, facts: Option<&Groups>) -> (Vec<Item>, BT
                 asked.insert(next, Asked::One(probe.clone()));
                 next += 1;
             }
+            // A host has no such API: the question stays without an answer, and its item says so.
+            Probe::Api(_) => {}
         }
     }
     for (kind, keys) in objects {
@@ -208,7 +210,7 @@ fn answer(probe: &Probe, result: &ItemResult) -> Answer {
             Answer::Content(Some(Content::new(result.output.clone())))
         }
         Probe::Content(_) if status == NO_CONTENT || result.cut => Answer::Content(None),
-        Probe::Content(_) | Probe::Object(_) => Answer::Failed(failure(result)),
+        Probe::Content(_) | Probe::Object(_) | Probe::Api(_) => Answer::Failed(failure(result)),
         Probe::Run { .. } => {
             Answer::Run(RunAnswer { status, stdout: text(&result.output), stderr: text(&result.stderr) })
         }

@@ -35,6 +35,8 @@ pub struct Options {
     pub prune: bool,
     /// Things by ID (`path:/srv/big`) that may be destroyed though nothing keeps them.
     pub allow_destroy: Vec<String>,
+    /// Keep the records of all runs in a cluster, instead of the newest few: a test makes many, and rolls back to before the first.
+    pub keep_all_runs: bool,
     /// Ask before each item or each role of an apply.
     pub steps: Option<Steps>,
 }
@@ -54,6 +56,7 @@ impl Default for Options {
             in_project: Scope::default(),
             prune: false,
             allow_destroy: Vec::new(),
+            keep_all_runs: false,
             steps: None,
         }
     }

@@ -3,8 +3,9 @@
 //! A thing counts as no longer declared when no item of any role claims it and every role that made it was evaluated
 //! completely for that host. Whatever is not known for sure leaves it alone.
 
-use crate::engine::{Engine, Link};
+use crate::engine::Engine;
 use crate::project::HostSource;
+use crate::reach::Reach;
 use crate::rollback::{Undo, go_with_what_brought_them, undo_item};
 use crate::{LostHost, Options};
 use converge_planner::{CutOff, Fate, HostPlan, Item, Knowledge, Outcome, Undeclared};
@@ -114,13 +115,13 @@ impl Engine {
     /// Adds to a plan what the host's records say: what is no longer declared, how it would go, and a run that did not end.
     pub(crate) async fn own(
         &self,
-        link: &Link,
+        reach: &Reach,
         plan: &mut HostPlan,
         records: OwnedRecords,
         declares: &Declares,
         mut known: Knowledge,
     ) -> Result<(), LostHost> {
-        let scope = self.scope(&link.host);
+        let scope = self.scope(reach.name());
         let going = undeclared(&records.things, &scope, declares);
         plan.ours.owned = records.things.iter().filter(|t| !t.by_product && t.scope == scope).count();
         let prune = self.options().prune;
@@ -134,8 +135,7 @@ impl Engine {
         probes.extend(apt.clone());
         probes.retain(|p| !known.knows(p));
         if !probes.is_empty() {
-            let asked = crate::observe::observe(&link.shell, &probes, None, &mut known).await;
-            asked.map_err(|e| link.lost(&e))?;
+            reach.look(&probes, &mut known).await?;
         }
         plan.ours.cut_off = records.cut_off.as_ref().map(|run| Box::new(cut_off(run, records.busy, &known)));
         let with = match apt.as_ref().and_then(|probe| known.answer(probe)) {
@@ -149,6 +149,7 @@ impl Engine {
         let leaving = records.things.iter().rev().filter(|t| leaving.contains(&t.object));
         let mut undos: Vec<Undo> = leaving.map(|t| undo_of(t, &known)).collect();
         go_with_what_brought_them(&mut undos);
+        reach.saved_contents(undos.iter(), &mut known).await?;
         let since: BTreeMap<&ObjectId, &Owned> = going.iter().map(|t| (&t.object, *t)).collect();
         plan.ours.undeclared = undos
             .iter()
@@ -165,14 +166,14 @@ impl Engine {
             })
             .collect();
         if prune && !undos.is_empty() {
-            self.add_prune_items(link, plan, undos, declares, &mut known).await?;
+            self.add_prune_items(reach, plan, undos, declares, &mut known).await?;
         }
         Ok(())
     }
 
     async fn add_prune_items(
         &self,
-        link: &Link,
+        reach: &Reach,
         plan: &mut HostPlan,
         undos: Vec<Undo>,
         declares: &Declares,
@@ -202,8 +203,9 @@ impl Engine {
             }
         }
         own.base = crate::rollback::base_of(&own, known);
+        crate::rollback::take_contents(&mut own, known);
         if self.options().diffs {
-            self.contents_for_diffs(link, &mut own, known).await?;
+            self.contents_for_diffs(reach, &mut own, known).await?;
         }
         join(plan, own);
         Ok(())
@@ -267,7 +269,7 @@ fn fate(undo: &Undo, known: &Knowledge, options: &Options) -> Fate {
     if let Some(why) = crate::rollback::lost(undo) {
         return Fate::Forgotten(format!("cannot be given back: {why}"));
     }
-    if now != undo.left {
+    if !crate::rollback::shows(undo, &now, known) {
         return Fate::LeftAlone("someone else has changed it since".to_owned());
     }
     let back = Change { object: undo.object.clone(), from: now, to: undo.before.clone() };
@@ -318,8 +320,12 @@ fn cut_off(run: &RunRecord, busy: bool, known: &Knowledge) -> CutOff {
     }
     let begun: BTreeSet<&str> = items.iter().map(|(item, _)| *item).collect();
     let not_begun = run.planned.iter().filter(|a| !begun.contains(a.as_str())).cloned().collect();
-    let (mut done, mut unknown) = (Vec::new(), Vec::new());
+    let (mut done, mut unknown, mut put_back) = (Vec::new(), Vec::new(), Vec::new());
     for (item, changes) in items {
+        if changes.iter().any(|c| c.outcome == SavedOutcome::PutBack) {
+            put_back.push(item.to_owned());
+            continue;
+        }
         let open: Vec<String> = changes
             .iter()
             .filter(|c| c.outcome == SavedOutcome::Unknown)
@@ -336,6 +342,7 @@ fn cut_off(run: &RunRecord, busy: bool, known: &Knowledge) -> CutOff {
         time: run.time.clone(),
         operator: run.operator.clone(),
         busy,
+        put_back: run.put_back.clone().map(|why| (why, put_back)),
         done,
         unknown,
         not_begun,

@@ -1,12 +1,13 @@
 //! From the project's declarations to the planner's: the items of one host in order, resolved when they are asked for.
 
 use converge_model::{
-    DeclaredItem, Facts, HostPlan as Declared, NOT_KNOWN, Project, Registered, Resolution, RoleScope, RoleUse,
+    DeclaredItem, Facts, HostPlan as Declared, NOT_KNOWN, Project, Registered, Resolution, RoleUse,
 };
 use converge_planner::{
-    Conflict, Declared as Item, HostPlan, Outcome, Outputs, Problem, Resolved, RoleEdge, RoleGraph, Source,
+    Conflict, Declared as Item, Guard, HostPlan, Outcome, Outputs, Problem, Resolved, RoleEdge, RoleGraph,
+    SaidGuard, Source,
 };
-use converge_resource::{Claim, Disruption, ObjectId, Probe};
+use converge_resource::{Claim, Disruption, ObjectId, Place, Probe};
 use converge_syntax::{Diagnostic, Diagnostics, Span};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,7 +55,7 @@ impl Section {
 pub(crate) fn role_graph(project: &Project) -> Result<RoleGraph<Span>, Diagnostics> {
     let roles: Vec<String> = project.roles().map(|r| r.name.clone()).collect();
     let edges = project.role_edges().into_iter().map(|e| RoleEdge { from: e.from, to: e.to, span: e.span });
-    let clusters = project.roles().filter(|r| r.scope == RoleScope::Cluster).map(|r| r.name.clone());
+    let clusters = project.roles().filter(|r| r.scope == Place::Cluster).map(|r| r.name.clone());
     let graph = RoleGraph::new(&roles, edges.collect()).map(|graph| graph.on_clusters(clusters));
     graph.map_err(|cycles| {
         let mut found = Diagnostics::new();
@@ -91,6 +92,7 @@ pub(crate) fn shown(probe: &Probe) -> String {
         Probe::Object(object) => object.to_string(),
         Probe::Content(path) => format!("the content of {path}"),
         Probe::Run { script, .. } => format!("`{}`", script.lines().next().unwrap_or_default()),
+        Probe::Api(_) => "a question to the cluster".to_owned(),
     }
 }
 
@@ -150,6 +152,10 @@ impl<'a> HostSource<'a> {
                         origin: origin(&item.span),
                         register: item.register.clone(),
                         disruption: item.item.disruption.as_deref().and_then(Disruption::from_word),
+                        guard: SaidGuard {
+                            guard: item.item.guard.as_deref().map(Guard::from_word),
+                            seconds: item.item.guard_seconds,
+                        },
                     });
                 }
             }
@@ -213,6 +219,8 @@ impl<'a> HostSource<'a> {
                 params.entry("user").or_insert(user.into());
             }
         }
+        // What is wrong with a secret is told without its value too.
+        ready.sensitive |= kind.sensitive;
         let resource = match (kind.parse)(&ready.params) {
             Ok(resource) => resource,
             Err(e) => return self.invalid(index, &ready, &e.pointer, e.message, e.help),

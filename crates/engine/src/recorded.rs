@@ -123,6 +123,8 @@ impl HostRecording {
                     let (script, user, timeout) = (script.clone(), user.clone(), *timeout);
                     out.scripts.push(RecordedScript { script, user, timeout, answer, error });
                 }
+                // Recordings are of hosts.
+                Probe::Api(_) => {}
             }
         }
         out

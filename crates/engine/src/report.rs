@@ -219,9 +219,12 @@ pub struct HostApply {
 }
 
 impl ApplyReport {
-    /// 0 done; 1 failed; 3 a host was unreachable; 4 refused.
+    /// 0 done; 1 failed; 3 a host was unreachable; 4 refused; 5 a guarded change was put back.
     pub fn exit_code(&self) -> u8 {
         let items = || self.hosts.iter().flat_map(|h| h.items.iter().map(|(_, r)| r));
+        if items().any(|r| matches!(r, ItemResult::PutBack { .. })) {
+            return 5;
+        }
         let failed = items().any(|r| {
             matches!(r, ItemResult::Failed { .. } | ItemResult::Stopped | ItemResult::Unknown { .. })
         });

@@ -1,14 +1,16 @@
 //! Rolling back: an ordinary plan towards the states that a run saved.
 
-use crate::engine::{Engine, Link, side_by_side};
+use crate::engine::{Engine, side_by_side};
+use crate::reach::Reach;
 use crate::{Event, FleetPlan, HostEntry, HostResult, HostSnapshots, LostHost, Purpose, Snapshot};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome, PlannedChange, Problem};
-use converge_resource::{Answer, Change, Disruption, ObjectId, Probe, Reversibility, State};
+use converge_resource::{
+    Answer, Change, Content, Digest, Disruption, ObjectId, Place, Probe, Reversibility, State,
+};
 use converge_ssh::{Batch, Item as ShellItem, Stderr};
-use converge_store::host::{self, RunPurpose, RunRecord, SavedChange};
+use converge_store::host::{self, RunPurpose, RunRecord, SavedChange, SavedOutcome};
 use converge_syntax::{Diagnostic, Diagnostics};
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 /// One object on its way back.
@@ -38,7 +40,13 @@ fn compose(runs: &[&RunRecord]) -> Vec<Undo> {
         |c: &SavedChange| converge_objects::object(&c.object.kind).is_some_and(|o| o.restarts_host());
     let changes = runs.iter().flat_map(|r| r.changes.iter().map(|c| (r.id.as_str(), c)));
     // What the host has restarted for stays so.
-    let changes = changes.filter(|(_, c)| !restart(c));
+    let passes = |c: &SavedChange| converge_objects::object(&c.object.kind).is_some_and(|o| o.passes());
+    // What helm has moved in a cluster goes back with its release.
+    let moved = |c: &SavedChange| {
+        let place = converge_objects::object(&c.object.kind).map(|o| o.place());
+        c.outcome == SavedOutcome::Moved && place == Some(Place::Cluster)
+    };
+    let changes = changes.filter(|(_, c)| !restart(c) && !passes(c) && !moved(c));
     for (run, change) in changes.filter(|(_, c)| c.may_have_happened()) {
         let place = undos.iter().position(|u| u.object == change.object);
         let earlier = place.map(|at| undos.remove(at));
@@ -55,8 +63,26 @@ fn compose(runs: &[&RunRecord]) -> Vec<Undo> {
         undos.insert(place.unwrap_or(undos.len()), undo);
     }
     undos.reverse();
+    after_all_else_of_their_role(&mut undos);
     go_with_what_brought_them(&mut undos);
     undos
+}
+
+/// What is seen to last ([`converge_resource::Object::BACK_LAST`]) comes behind all else of its role, and not behind other roles: these wait for this
+/// one.
+fn after_all_else_of_their_role(undos: &mut [Undo]) {
+    let last = |u: &Undo| converge_objects::object(&u.object.kind).is_some_and(|o| o.back_last());
+    if !undos.iter().any(last) {
+        return;
+    }
+    let mut roles: Vec<String> = Vec::new();
+    for undo in undos.iter() {
+        let role = role_of(&undo.item);
+        if !roles.iter().any(|known| known == role) {
+            roles.push(role.to_owned());
+        }
+    }
+    undos.sort_by_key(|u| (roles.iter().position(|role| role == role_of(&u.item)), last(u)));
 }
 
 /// What was there only through another object that goes, goes with it, and comes back with it: a unit with its file.
@@ -157,19 +183,19 @@ impl Engine {
     async fn plan_back(
         &self,
         host: &str,
-        read: Result<(Arc<Link>, Vec<RunRecord>), LostHost>,
+        read: Result<(Reach, Vec<RunRecord>), LostHost>,
         start: Option<&str>,
         roles: &[String],
     ) -> (HostEntry, Vec<String>) {
         let begun = Instant::now();
         let planned = match read {
             Err(lost) => Err(lost),
-            Ok((link, records)) => {
+            Ok((reach, records)) => {
                 let runs = start.map(|start| runs_from(&records, start)).unwrap_or_default();
                 let mut undos = compose(&runs);
                 undos.retain(|u| roles.is_empty() || roles.iter().any(|r| role_of(&u.item) == r));
                 let ids = runs.iter().map(|r| r.id.clone()).collect();
-                self.plan_undos(&link, undos).await.map(|plan| (plan, ids))
+                self.plan_undos(&reach, undos).await.map(|plan| (plan, ids))
             }
         };
         let (result, ids) = match planned {
@@ -185,8 +211,18 @@ impl Engine {
         (HostEntry { host: host.to_owned(), result, took: begun.elapsed() }, ids)
     }
 
-    async fn records(&self, name: &str) -> Result<(Arc<Link>, Vec<RunRecord>), LostHost> {
-        let link = self.link(name).await?;
+    async fn records(&self, name: &str) -> Result<(Reach, Vec<RunRecord>), LostHost> {
+        let reach = self.reach(name).await?;
+        let link = match &reach {
+            Reach::Host(link) => link,
+            Reach::Cluster(link) => {
+                let records = match link.arrive(self).await? {
+                    Ok(cluster) => cluster.records().await.map_err(LostHost::refused)?,
+                    Err(_not_yet) => Vec::new(),
+                };
+                return Ok((reach, records));
+            }
+        };
         let item = ShellItem { stderr: Stderr::Separate, ..ShellItem::new(1, host::list_script()) };
         let (results, error) =
             link.shell.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
@@ -200,26 +236,41 @@ impl Engine {
         }
         let records = host::parse_records(&String::from_utf8_lossy(&result.output))
             .map_err(|e| refused(e.to_string()))?;
-        Ok((link, records))
+        Ok((reach, records))
     }
 
     /// Looks at the objects and plans them back.
-    async fn plan_undos(&self, link: &Link, undos: Vec<Undo>) -> Result<HostPlan, LostHost> {
+    async fn plan_undos(&self, reach: &Reach, mut undos: Vec<Undo>) -> Result<HostPlan, LostHost> {
+        without_gone_workloads(&mut undos);
         let mut known = Knowledge::default();
         let objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
         if !objects.is_empty() {
-            crate::observe::observe(&link.shell, &objects, None, &mut known)
-                .await
-                .map_err(|e| link.lost(&e))?;
+            reach.look(&objects, &mut known).await?;
         }
-        let mut plan = HostPlan { host: link.host.clone(), ..HostPlan::default() };
+        reach.saved_contents(undos.iter(), &mut known).await?;
+        let mut plan = HostPlan { host: reach.name().to_owned(), ..HostPlan::default() };
+        // What stays keeps what it stands on: a node in its cluster keeps the kubelet.
+        let mut stays: BTreeMap<String, String> = BTreeMap::new();
         for (address, members) in by_item(undos) {
             let id = u32::try_from(plan.items.len()).unwrap_or(u32::MAX);
-            plan.items.push(undo_item(id, &address, members, &known, &self.options().allow_destroy));
+            let allowed = &self.options().allow_destroy;
+            let kept = members.iter().any(|undo| is_kept(undo, &known, allowed));
+            let mut item = undo_item(id, &address, members, &known, allowed);
+            match stays.get(role_of(&address)) {
+                Some(later) if item.is_pending() => {
+                    item.outcome = Outcome::Refused(format!("`{later}` stands on it and stays"));
+                }
+                None if kept => {
+                    stays.insert(role_of(&address).to_owned(), address);
+                }
+                _ => {}
+            }
+            plan.items.push(item);
         }
         plan.base = base_of(&plan, &known);
+        take_contents(&mut plan, &known);
         if self.options().diffs {
-            self.contents_for_diffs(link, &mut plan, &mut known).await?;
+            self.contents_for_diffs(reach, &mut plan, &mut known).await?;
         }
         Ok(plan)
     }
@@ -227,7 +278,7 @@ impl Engine {
     /// Reads the present and the saved content of files for the diff.
     pub(crate) async fn contents_for_diffs(
         &self,
-        link: &Link,
+        reach: &Reach,
         plan: &mut HostPlan,
         known: &mut Knowledge,
     ) -> Result<(), LostHost> {
@@ -235,11 +286,8 @@ impl Engine {
         for planned in plan.items.iter().filter(|i| !i.sensitive).flat_map(Item::changes) {
             let change = &planned.change;
             let Some(object) = converge_objects::object(&change.object.kind) else { continue };
-            if change.object.kind != "path" {
-                continue;
-            }
             let (from, to) = (object.content(&change.from), object.content(&change.to));
-            if from == to {
+            if change.object.kind != "path" || from == to {
                 continue;
             }
             probes.extend(from.map(|_| Probe::Content(change.object.key.clone())));
@@ -248,7 +296,7 @@ impl Engine {
         if probes.is_empty() {
             return Ok(());
         }
-        crate::observe::observe(&link.shell, &probes, None, known).await.map_err(|e| link.lost(&e))?;
+        reach.look(&probes, known).await?;
         for probe in &probes {
             if let Some(Answer::Content(Some(content))) = known.answer(probe) {
                 plan.contents.insert(content.digest().clone(), content.clone());
@@ -272,10 +320,31 @@ pub(crate) fn by_item(undos: Vec<Undo>) -> Vec<(String, Vec<Undo>)> {
     groups
 }
 
+/// Takes the contents that the changes name, as far as they are known: an executor of clusters compares them field by field.
+pub(crate) fn take_contents(plan: &mut HostPlan, known: &Knowledge) {
+    let changes = plan.items.iter().flat_map(Item::changes).map(|c| &c.change);
+    let named = changes.filter_map(|change| {
+        let object = converge_objects::object(&change.object.kind)?;
+        Some([object.content(&change.from), object.content(&change.to)])
+    });
+    let found: Vec<Content> =
+        named.flatten().flatten().filter_map(|digest| known.content(&digest).cloned()).collect();
+    plan.contents.extend(found.into_iter().map(|c| (c.digest().clone(), c)));
+}
+
 /// What the items claim, as it was seen.
 pub(crate) fn base_of(plan: &HostPlan, known: &Knowledge) -> Vec<(ObjectId, State)> {
     let claims = plan.items.iter().flat_map(|i| &i.claims);
     claims.filter_map(|o| known.observed(o).ok().map(|seen| (o.clone(), seen.state))).collect()
+}
+
+/// Whether the object still shows what the runs made of it.
+pub(crate) fn shows(undo: &Undo, now: &State, known: &Knowledge) -> bool {
+    let content = |digest: &Digest| known.content(digest).cloned();
+    match converge_objects::object(&undo.object.kind) {
+        Some(object) => object.shows(now, &undo.left, &undo.before, &content),
+        None => *now == undo.left,
+    }
 }
 
 /// Why the state before cannot be restored.
@@ -286,6 +355,16 @@ pub(crate) fn lost(undo: &Undo) -> Option<String> {
         Reversibility::Reversible => None,
     };
     undo.lost.clone().or(lost_now)
+}
+
+/// Whether an object stays because its way back would destroy what nobody has allowed by name.
+fn is_kept(undo: &Undo, known: &Knowledge, allowed: &[String]) -> bool {
+    let Ok(seen) = known.observed(&undo.object) else { return false };
+    let back = Change { object: undo.object.clone(), from: seen.state, to: undo.before.clone() };
+    shows(undo, &back.from, known)
+        && back.from != back.to
+        && lost(undo).is_none()
+        && destroys(&back, allowed).is_some()
 }
 
 /// Why a change must not be made: it destroys what no snapshot holds, and nobody has allowed that by name.
@@ -302,6 +381,21 @@ pub(crate) fn destroys(change: &Change, allowed: &[String]) -> Option<String> {
 
 pub(crate) fn role_of(address: &str) -> &str {
     address.split_once('/').map_or(address, |(role, _)| role)
+}
+
+/// A workload that a rollback takes away needs no restart.
+fn without_gone_workloads(undos: &mut Vec<Undo>) {
+    let gone: BTreeSet<String> = undos
+        .iter()
+        .filter(|u| u.object.kind == "k8s" && u.before.is_absent())
+        .map(|u| u.object.key.clone())
+        .collect();
+    undos.retain(|u| u.object.kind != "workload" || !gone.contains(&u.object.key));
+}
+
+/// Whether there is nothing to put back between these states of an object.
+fn same(object: &ObjectId, a: &State, b: &State) -> bool {
+    converge_objects::object(&object.kind).map_or(a == b, |o| o.same(a, b))
 }
 
 /// One item of a rollback: all objects that one item of the run changed.
@@ -327,10 +421,10 @@ pub(crate) fn undo_item(
                 continue;
             }
         };
-        if now == undo.before {
+        if same(&undo.object, &now, &undo.before) {
             continue;
         }
-        if now != undo.left {
+        if !shows(&undo, &now, known) {
             moved.push(format!("{} was changed by someone else since: it is left as it is", undo.object));
             continue;
         }
@@ -360,14 +454,12 @@ pub(crate) fn undo_item(
         Outcome::Changed(changes) => converge_planner::disruption(changes),
         _ => Disruption::None,
     };
-    Item {
+    let item = Item {
         id,
         address: address.to_owned(),
         name: address.split_once('/').map_or(address, |(_, name)| name).to_owned(),
         role: role_of(address).to_owned(),
         kind: "rollback".to_owned(),
-        origin: String::new(),
-        needs: Vec::new(),
         claims,
         outcome,
         notes,
@@ -375,8 +467,9 @@ pub(crate) fn undo_item(
         disruption,
         // Accounts are restored from what that run has kept of them.
         settings: vec![("CV_FROM_RUN".to_owned(), from_run)],
-        params: None,
-    }
+        ..Item::default()
+    };
+    Item { guard: converge_planner::guard_of(&item), ..item }
 }
 
 pub(crate) fn planned(change: Change) -> PlannedChange {

@@ -1,6 +1,7 @@
 //! Beginning and ending a run on hosts: locks and records.
 
-use crate::engine::{Engine, Link, side_by_side};
+use crate::engine::{Engine, side_by_side};
+use crate::reach::{ClusterLink, Reach};
 use crate::ways::bare;
 use crate::{LostHost, Purpose};
 use bytes::Bytes;
@@ -39,7 +40,7 @@ impl Engine {
         &self,
         plans: &[HostPlan],
         metas: &[RunMeta],
-    ) -> Vec<(String, Result<Arc<Link>, LostHost>)> {
+    ) -> Vec<(String, Result<Reach, LostHost>)> {
         let opening = plans
             .iter()
             .zip(metas)
@@ -48,8 +49,11 @@ impl Engine {
     }
 
     /// Takes the lock of one host and begins the run there, or goes on with it in another session.
-    pub(crate) async fn open_run(&self, name: &str, meta: &RunMeta) -> Result<Arc<Link>, LostHost> {
-        let link = self.link(name).await?;
+    pub(crate) async fn open_run(&self, name: &str, meta: &RunMeta) -> Result<Reach, LostHost> {
+        let link = match self.reach(name).await? {
+            Reach::Cluster(cluster) => return self.open_cluster_run(cluster, meta).await,
+            Reach::Host(link) => link,
+        };
         let (piece, content) = host::undo_piece();
         let install = Item {
             payload: Some(Bytes::copy_from_slice(content.bytes())),
@@ -62,7 +66,7 @@ impl Engine {
             // The lock is someone else's, or the host cannot take records: its own words say which.
             Some(ShellError::Prelude { said, .. }) => Err(LostHost::refused(bare(name, said.trim()))),
             Some(error) => Err(link.lost(&error)),
-            None if results.iter().all(converge_ssh::ItemResult::success) => Ok(link),
+            None if results.iter().all(converge_ssh::ItemResult::success) => Ok(Reach::Host(link)),
             None => {
                 let said: Vec<String> =
                     results.iter().map(|r| String::from_utf8_lossy(&r.output).trim().to_owned()).collect();
@@ -72,8 +76,27 @@ impl Engine {
         }
     }
 
+    /// Takes the lock of a cluster. One that is not there yet is locked once it is.
+    async fn open_cluster_run(&self, link: Arc<ClusterLink>, meta: &RunMeta) -> Result<Reach, LostHost> {
+        if let Ok(cluster) = link.arrive(self).await? {
+            cluster.open(meta).await.map_err(|refused| LostHost::refused(refused.to_string()))?;
+            link.mark_open(Some(&meta.id)).await;
+        }
+        Ok(Reach::Cluster(link))
+    }
+
     /// Ends the run on a host and gives its lock back. A host that no longer answers keeps an unfinished record.
-    pub(crate) async fn close_run(&self, link: &Link, run: &str, result: &str) {
+    pub(crate) async fn close_run(&self, reach: &Reach, run: &str, result: &str) {
+        let link = match reach {
+            Reach::Host(link) => link,
+            Reach::Cluster(link) => {
+                if let (true, Some(cluster)) = (link.is_open(run).await, link.present().await) {
+                    cluster.close(run, result).await;
+                    link.mark_open(None).await;
+                }
+                return;
+            }
+        };
         let batch = Batch { prelude: Some(host::close_script(run, result)), ..Batch::default() };
         if let Ok((_, Some(error))) | Err(error) = link.shell.run_to_end(&batch).await {
             tracing::warn!(host = link.host, %error, "the run's record could not be ended");

@@ -277,20 +277,14 @@ mod tests {
 
     fn item(address: &str, sensitive: bool, outcome: Outcome) -> Item {
         Item {
-            id: 0,
             address: address.to_owned(),
             name: address.to_owned(),
             role: "r".to_owned(),
             kind: "file".to_owned(),
-            origin: String::new(),
-            needs: Vec::new(),
             claims: vec![ObjectId::new("path", "/a")],
             outcome,
-            notes: Vec::new(),
             sensitive,
-            disruption: converge_resource::Disruption::None,
-            settings: Vec::new(),
-            params: None,
+            ..Item::default()
         }
     }
 

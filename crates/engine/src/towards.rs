@@ -1,11 +1,12 @@
 //! Where an apply goes: to what the project declares, or back to a saved state. It decides how the rest is planned anew.
 
-use crate::engine::{Engine, Link};
+use crate::engine::Engine;
 use crate::lane::{Lane, element_of};
 use crate::ownership::{carry_over, is_prune};
+use crate::reach::Reach;
 use crate::{ItemResult, LostHost, Purpose};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
-use converge_resource::{Change, ObjectId, Probe, State};
+use converge_resource::{Change, ObjectId, Place, Probe, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The goal of one host.
@@ -27,18 +28,18 @@ impl Towards {
     }
 
     /// Plans what is left on a fresh look.
-    pub async fn replan(&self, engine: &Engine, link: &Link, lane: &Lane) -> Result<HostPlan, LostHost> {
+    pub async fn replan(&self, engine: &Engine, reach: &Reach, lane: &Lane) -> Result<HostPlan, LostHost> {
         match self {
             Self::Declared => {
-                let mut fresh = engine.plan_again(link, lane.history()).await?.plan;
+                let mut fresh = engine.plan_again(reach, lane.history()).await?.plan;
                 let back: Vec<Item> = lane.remaining().iter().filter(|i| is_prune(i)).cloned().collect();
                 if !back.is_empty() {
-                    carry_over(&mut fresh, seen_again(link, back).await?, lane.addresses());
+                    carry_over(&mut fresh, seen_again(reach, back).await?, lane.addresses());
                 }
                 Ok(fresh)
             }
             Self::Saved(_) => {
-                let items = seen_again(link, lane.remaining().to_vec()).await?;
+                let items = seen_again(reach, lane.remaining().to_vec()).await?;
                 Ok(HostPlan { host: lane.host.clone(), items, ..HostPlan::default() })
             }
         }
@@ -48,7 +49,7 @@ impl Towards {
     pub async fn differences(
         &self,
         engine: &Engine,
-        link: &Link,
+        reach: &Reach,
         lane: &Lane,
     ) -> Result<Vec<String>, LostHost> {
         let mut bad = BTreeSet::new();
@@ -63,7 +64,7 @@ impl Towards {
         }
         match self {
             Self::Declared => {
-                let fresh = engine.plan_after(link, &bad).await?;
+                let fresh = engine.plan_after(reach, &bad).await?;
                 let given_back: Vec<&Change> = lane
                     .finished()
                     .iter()
@@ -77,13 +78,13 @@ impl Towards {
                     .map(|(a, why)| format!("{a}: {why}"))
                     .collect();
                 if !given_back.is_empty() {
-                    let now = look(link, given_back.iter().map(|c| c.object.clone()).collect()).await?;
+                    let now = look(reach, given_back.iter().map(|c| c.object.clone()).collect()).await?;
                     found.extend(elsewhere(&now, &given_back));
                 }
                 Ok(found)
             }
             Self::Saved(changes) => {
-                let now = look(link, rolled_back.iter().cloned().collect()).await?;
+                let now = look(reach, rolled_back.iter().cloned().collect()).await?;
                 Ok(elsewhere(&now, &changes.iter().collect::<Vec<_>>()))
             }
         }
@@ -93,18 +94,26 @@ impl Towards {
 /// What is not where the last of these changes should have brought it.
 fn elsewhere(now: &BTreeMap<ObjectId, State>, changes: &[&Change]) -> Vec<String> {
     let wanted: BTreeMap<&ObjectId, &State> = changes.iter().map(|c| (&c.object, &c.to)).collect();
+    // What went with the release that brought it is where it should be.
+    let object = |id: &ObjectId| converge_objects::object(&id.kind).filter(|o| o.place() == Place::Cluster);
+    let gone = changes.iter().filter(|c| c.to.is_absent());
+    let with: BTreeSet<&str> =
+        gone.filter_map(|c| object(&c.object)).flat_map(|o| o.offers()).copied().collect();
     now.iter()
         .filter_map(|(object, state)| {
             let to = wanted.get(object)?;
+            if state.is_absent() && with.contains(object.kind.as_str()) {
+                return None;
+            }
             (*to != state).then(|| format!("{object} is `{state}`, not `{to}`"))
         })
         .collect()
 }
 
 /// Items on their way back, planned on what the host shows now.
-async fn seen_again(link: &Link, items: Vec<Item>) -> Result<Vec<Item>, LostHost> {
+async fn seen_again(reach: &Reach, items: Vec<Item>) -> Result<Vec<Item>, LostHost> {
     let objects = items.iter().flat_map(Item::changes).map(|c| c.change.object.clone());
-    let now = look(link, objects.collect()).await?;
+    let now = look(reach, objects.collect()).await?;
     let mut fresh = Vec::new();
     for mut item in items {
         if let Outcome::Changed(changes) = &mut item.outcome {
@@ -124,9 +133,9 @@ async fn seen_again(link: &Link, items: Vec<Item>) -> Result<Vec<Item>, LostHost
 }
 
 /// The present states of these objects.
-async fn look(link: &Link, objects: Vec<ObjectId>) -> Result<BTreeMap<ObjectId, State>, LostHost> {
+async fn look(reach: &Reach, objects: Vec<ObjectId>) -> Result<BTreeMap<ObjectId, State>, LostHost> {
     let probes: BTreeSet<Probe> = objects.iter().cloned().map(Probe::Object).collect();
     let mut known = Knowledge::default();
-    crate::observe::observe(&link.shell, &probes, None, &mut known).await.map_err(|e| link.lost(&e))?;
+    reach.look(&probes, &mut known).await?;
     Ok(objects.into_iter().filter_map(|o| known.observed(&o).ok().map(|seen| (o, seen.state))).collect())
 }

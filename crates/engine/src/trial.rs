@@ -2,8 +2,8 @@
 
 use crate::engine::Engine;
 use crate::facts::Groups;
-use crate::observe::observe;
 use crate::project::{HostSource, Part};
+use crate::reach::Reach;
 use crate::recorded::{HostRecording, learn};
 use crate::{FleetPlan, HostEntry, HostResult, LostHost, Purpose};
 use converge_model::Facts;
@@ -12,6 +12,7 @@ use converge_resource::{Answer, Claim, ObjectId, Probe, RunAnswer, State};
 use converge_ssh::{Batch, Item, Outcome, Status, Stderr};
 use converge_syntax::Diagnostics;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Rounds of questions that a recording is asked for one plan.
@@ -78,11 +79,11 @@ impl Engine {
         host: &str,
         objects: &BTreeSet<ObjectId>,
     ) -> Result<BTreeMap<ObjectId, State>, LostHost> {
-        let link = self.link(host).await?;
+        let reach = self.reach(host).await?;
         let probes: BTreeSet<Probe> = objects.iter().cloned().map(Probe::Object).collect();
         let mut known = Knowledge::default();
         if !probes.is_empty() {
-            observe(&link.shell, &probes, None, &mut known).await.map_err(|e| link.lost(&e))?;
+            reach.look(&probes, &mut known).await?;
         }
         let state = |o: &ObjectId| Some((o.clone(), known.observed(o).ok()?.state));
         Ok(objects.iter().filter_map(state).collect())
@@ -93,9 +94,9 @@ impl Engine {
     /// # Errors
     /// The host is lost.
     pub async fn claims(&self, host: &str) -> Result<Vec<ItemClaims>, LostHost> {
-        let link = self.link(host).await?;
-        let folded = self.plan_part(&link, Part::Converge, &History::default(), false).await?;
-        let facts = Facts::new(link.known_facts().map(|f| (host.to_owned(), f)));
+        let reach = self.reach(host).await?;
+        let folded = self.plan_part(&reach, Part::Converge, &History::default(), false).await?;
+        let facts = self.facts().await;
         let source =
             HostSource::new(&self.project, &self.graph, host, &facts, Part::Converge, &folded.outputs);
         let claimed = source.items().iter().enumerate().filter_map(|(index, item)| {
@@ -113,7 +114,7 @@ impl Engine {
         Ok(claimed.collect())
     }
 
-    /// Plans like [`Engine::plan`], and keeps what every host answered. Contents and answers that belong to sensitive items are
+    /// Plans like [`Engine::plan`], and keeps what every host answered; what clusters answer is not kept. Contents and answers that belong to sensitive items are
     /// left out.
     ///
     /// # Errors
@@ -122,7 +123,7 @@ impl Engine {
         self.check_without_hosts()?;
         let mut entries = Vec::new();
         let mut recordings = BTreeMap::new();
-        for host in self.hosts() {
+        for host in self.machines() {
             let begun = Instant::now();
             let result = match self.record_one(&host).await {
                 Ok((folded, recording)) => {
@@ -133,12 +134,19 @@ impl Engine {
             };
             entries.push(HostEntry { host, result, took: begun.elapsed() });
         }
-        Ok((self.fleet(entries), recordings))
+        for name in self.hosts().iter().filter(|name| self.project.ways_to(name).is_some()) {
+            entries.push(self.plan_one(name).await);
+        }
+        let mut plan = self.fleet(entries);
+        plan.order = self.order(&plan);
+        Ok((plan, recordings))
     }
 
     async fn record_one(&self, host: &str) -> Result<(Folded, HostRecording), LostHost> {
         let link = self.link(host).await?;
-        let looked = self.look_and_plan(&link, Part::Converge, &History::default(), true, true).await?;
+        let looked = self
+            .look_and_plan(&Reach::Host(Arc::clone(&link)), Part::Converge, &History::default(), true, true)
+            .await?;
         let (folded, known) = (looked.folded, looked.known);
         // Items that do not read facts today may do so tomorrow.
         self.facts_of(host, &Groups::new()).await?;
@@ -150,6 +158,7 @@ impl Engine {
             Probe::Object(object) => object.kind != "command" || !secret.contains(object),
             // A script's text or answer may hold a secret, and nothing says whose it is.
             Probe::Run { .. } => !any_secret,
+            Probe::Api(_) => false,
         });
         Ok((folded, recording))
     }
@@ -179,7 +188,7 @@ impl Engine {
             recordings.iter().filter_map(|(host, r)| Some((host.clone(), r.facts.clone()?))).collect();
         let facts = Facts::new(facts);
         let mut assumed = BTreeMap::new();
-        let entries = self.hosts().into_iter().map(|host| {
+        let entries = self.machines().into_iter().map(|host| {
             let begun = Instant::now();
             let mut known = Knowledge::default();
             if let Some(recording) = recordings.get(&host) {
@@ -229,7 +238,7 @@ impl Engine {
                         Answer::Object(converge_resource::Observed { state: State::absent(), moment: None })
                     }
                     Probe::Content(_) => Answer::Content(None),
-                    Probe::Run { .. } => Answer::Failed(
+                    Probe::Run { .. } | Probe::Api(_) => Answer::Failed(
                         "no host was asked this when the answers were recorded: record them again".to_owned(),
                     ),
                 };

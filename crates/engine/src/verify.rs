@@ -10,9 +10,9 @@ impl Engine {
     pub async fn verify(&self) -> Vec<HostVerify> {
         let hosts = self.hosts();
         let checking = hosts.iter().map(|host| async move {
-            let folded = match self.link(host).await {
+            let folded = match self.reach(host).await {
                 Err(lost) => Err(lost),
-                Ok(link) => self.plan_part(&link, Part::Verify, &History::default(), false).await,
+                Ok(reach) => self.plan_part(&reach, Part::Verify, &History::default(), false).await,
             };
             match folded {
                 Err(lost) => HostVerify { host: host.clone(), checks: Vec::new(), lost: Some(lost) },

@@ -46,7 +46,7 @@ impl Engine {
 
     /// Key files on the ways to the hosts of this run that need a passphrase, and are not in the ssh-agent. Contacts no host.
     pub async fn locked_keys(&self) -> Vec<Utf8PathBuf> {
-        let hosts = self.hosts();
+        let hosts = self.machines();
         let ways = side_by_side(hosts.iter().map(|host| self.way(host)).collect()).await;
         let targets: Vec<Target> = ways.into_iter().flatten().map(|(target, _)| target).collect();
         let all = targets.iter().flat_map(|target| target.jumps.iter().chain([target]));

@@ -3,11 +3,11 @@
 use crate::ItemResult;
 use crate::lane::Lane;
 use bytes::Bytes;
-use converge_planner::{Item, Outcome};
+use converge_planner::{Guarded, Item, Outcome};
 use converge_resource::{Change, Digest, ObjectId, State};
 use converge_ssh::Status;
 use converge_store::host::{
-    ItemSpec, Piece, Reading as HostReading, Row, WindowRow, adopt_script, disown_script,
+    ItemSpec, Piece, Reading as HostReading, Row, Switch, WindowRow, adopt_script, disown_script,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,6 +37,17 @@ pub(crate) struct Reading {
 impl Work {
     /// Prepares an item. `sequence` numbers the journal's rows.
     pub fn new(item: &Item, lane: &Lane, run: &str, sequence: &mut u32) -> Result<Self, String> {
+        Self::given(item, lane, run, sequence, None)
+    }
+
+    /// The same for an item whose first step reads what another host has said.
+    pub fn given(
+        item: &Item,
+        lane: &Lane,
+        run: &str,
+        sequence: &mut u32,
+        said: Option<Bytes>,
+    ) -> Result<Self, String> {
         let mut number = || {
             *sequence = sequence.saturating_add(1);
             *sequence
@@ -66,6 +77,12 @@ impl Work {
         let changes: Vec<&Change> = item.changes().iter().map(|c| &c.change).collect();
         spec.rows = changes.iter().map(|c| Row { seq: number(), change: (*c).clone() }).collect();
         spec.steps = steps(&changes)?;
+        spec.fetched = said.is_some();
+        spec.switch = item.guard.map(|Guarded { guard, seconds }| Switch {
+            guard: guard.word().to_owned(),
+            window: seconds,
+            units: guard.units(),
+        });
         // What gives something back makes nothing its own.
         spec.restarts = restarts(item);
         if !crate::ownership::is_prune(item) && item.kind != "rollback" && !spec.restarts {
@@ -84,7 +101,11 @@ impl Work {
         let content =
             |digest: &Digest| lane.contents().get(digest).map(|c| Bytes::copy_from_slice(c.bytes()));
         let pieces = spec.pieces();
-        let pieces = pieces.into_iter().map(|p| (p.clone(), p.stdin.as_ref().and_then(content))).collect();
+        let mut pieces: Vec<(Piece, Option<Bytes>)> =
+            pieces.into_iter().map(|p| (p.clone(), p.stdin.as_ref().and_then(content))).collect();
+        if let (Some(said), Some((_, input))) = (said, pieces.last_mut()) {
+            *input = Some(said);
+        }
         Ok(Self { item: item.clone(), spec: Arc::new(spec), pieces: Arc::new(pieces) })
     }
 

@@ -37,7 +37,9 @@ pub enum LabError {
     #[error("no subnet of 10.77.0.0/24 to 10.99.0.0/24 is free: too many labs run on this machine")]
     NoSubnet,
     /// The subnet that was asked for is taken.
-    #[error("10.{0}.0.0/24 is taken: the link clab{0} exists and belongs to another lab")]
+    #[error(
+        "10.{0}.0.0/24 is taken: by another lab (the link clab{0}), or by another network of this machine"
+    )]
     SubnetTaken(u8),
     /// No Debian mirror is known.
     #[error(
@@ -59,6 +61,14 @@ pub enum LabError {
     /// The host is not running.
     #[error("host {0} is down")]
     HostDown(String),
+    /// A program of Kubernetes or its surroundings cannot be had.
+    #[error("the Kubernetes part {part}: {why}")]
+    Part {
+        /// Which part.
+        part: &'static str,
+        /// What stands in the way, with the end of a build's output.
+        why: String,
+    },
     /// Something did not end in time.
     #[error("{what} did not end within {seconds} s")]
     Stuck {

@@ -7,14 +7,18 @@ use crate::session::Inner;
 use fs_err as fs;
 use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const SUPERVISE: &str = include_str!("scripts/supervise.sh");
 const DISK: &str = include_str!("scripts/disk.sh");
 const OFF: &str = include_str!("scripts/off.sh");
+const KUBE_HOST: &str = include_str!("scripts/kube-host.sh");
+const RUNC: &str = include_str!("scripts/runc.sh");
+/// Where hosts see what the lab shows them.
+pub(crate) const SHARE: &str = "/run/lab";
 /// How long a host may take to boot, on a loaded machine too.
 const BOOT: Duration = Duration::from_secs(60);
 
@@ -41,6 +45,16 @@ impl ExecOutput {
     /// Whether the command exited with 0.
     pub fn success(&self) -> bool {
         self.status == Some(0)
+    }
+}
+
+impl From<Output> for ExecOutput {
+    fn from(output: Output) -> Self {
+        Self {
+            status: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
     }
 }
 
@@ -116,6 +130,9 @@ impl Host {
         let mut disk = command::root("sh");
         disk.args(["-c", DISK, "converge-lab-disk"]).arg(&directory).arg(&self.lab.base).arg(&self.name);
         disk.args([self.address().to_string(), net.gateway().to_string()]).arg(self.cgroup());
+        if self.lab.kube {
+            disk.args([KUBE_HOST, RUNC]);
+        }
         command::with_input(&mut disk, hosts.as_bytes())?;
         let console = fs::OpenOptions::new().create(true).append(true).open(directory.join("console.log"))?;
         let mut supervisor = command::root("setsid");
@@ -132,7 +149,9 @@ impl Host {
         supervisor.arg(&self.lab.cgroup2).arg(self.cgroup()).arg(directory.join("root"));
         supervisor
             .args([&net.machine(self.last), &self.name, &self.uuid()])
-            .arg(self.lab.state.join("bridge"));
+            .arg(self.lab.state.join("bridge"))
+            .arg(self.lab.state.join("share"))
+            .arg(if self.lab.kube { "kube" } else { "" });
         supervisor.stdin(Stdio::null()).stdout(console.file().try_clone()?).stderr(console.into_parts().0);
         let mut child = supervisor.spawn().map_err(|error| command::failed_start(&supervisor, &error))?;
         // Somebody has to collect its exit status; what it says is in the console log.
@@ -219,7 +238,7 @@ impl Host {
         command::checked(&mut off).map(drop)
     }
 
-    fn wait_for(&self, what: &str, done: impl Fn() -> bool) -> Result<()> {
+    pub(crate) fn wait_for(&self, what: &str, done: impl Fn() -> bool) -> Result<()> {
         let deadline = Instant::now() + BOOT;
         while !done() {
             if Instant::now() > deadline {
@@ -285,12 +304,29 @@ impl Host {
 
     /// Like [`Host::exec`], with this standard input.
     pub fn exec_with_input(&self, script: &str, input: &[u8]) -> Result<ExecOutput> {
-        let output = command::output_of(&mut self.exec_command(script)?, input)?;
-        Ok(ExecOutput {
-            status: output.status.code(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })
+        Ok(command::output_of(&mut self.exec_command(script)?, input)?.into())
+    }
+
+    /// Writes a file of root inside the host, with the directories above it.
+    pub(crate) fn write(&self, path: &str, mode: &str, content: &str) -> Result<()> {
+        let pid = self.leader().ok_or_else(|| LabError::HostDown(self.name.clone()))?;
+        let mut install = command::root("nsenter");
+        install.args(["-t", &pid.to_string(), "-a", "--", "install", "-D", "-m", mode, "/dev/stdin", path]);
+        command::with_input(&mut install, content.as_bytes()).map(drop)
+    }
+
+    /// Shows a file of this machine to the lab's hosts, without a copy where it can be, and says where they have it.
+    pub(crate) fn share(&self, file: &Path) -> Result<String> {
+        self.lab.share(file, "")
+    }
+
+    pub(crate) fn cache(&self) -> &Path {
+        self.lab.cache()
+    }
+
+    /// Where hosts have a file that was shared.
+    pub(crate) fn shared(&self, name: &str) -> String {
+        format!("{SHARE}/{name}")
     }
 
     /// The command of [`Host::exec`], to be run in another way.

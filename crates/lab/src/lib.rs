@@ -24,6 +24,7 @@ mod command;
 mod delay;
 mod error;
 mod host;
+pub mod kube;
 mod machine;
 mod mirror;
 mod net;

@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "a command-line program answers on standard output")]
 
 use clap::{Parser, Subcommand};
+use converge_lab::kube::{ApiOptions, ApiServer, NodeSpec, Part, Repositories, ensure};
 use converge_lab::{Host, Lab, LabError, LabOptions, default_cache_dir, forward_with_delay, wipe};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -26,6 +27,9 @@ enum Action {
         /// How many.
         #[arg(default_value_t = 1)]
         count: u8,
+        /// Hosts that can become nodes of a Kubernetes cluster.
+        #[arg(long)]
+        kube: bool,
     },
     /// Stop all hosts, delete their disks, remove every trace.
     Down,
@@ -67,6 +71,25 @@ enum Action {
         /// Milliseconds; 0 for none.
         milliseconds: u64,
     },
+    /// Start an API server with controllers and simulated nodes in a host, and leave it running.
+    KubeApi {
+        /// Host name.
+        #[arg(default_value = "h1")]
+        host: String,
+        /// Simulated nodes with GPUs.
+        #[arg(long, default_value_t = 0)]
+        nodes: u32,
+        /// GPUs of each.
+        #[arg(long, default_value_t = 8)]
+        gpus: u32,
+    },
+    /// Serve packages and images of a Kubernetes cluster to the hosts, until it is interrupted.
+    KubeRepositories,
+    /// Build the programs that Kubernetes tests use; those that are there already only show their folder.
+    KubeParts {
+        /// Which; none for all.
+        names: Vec<String>,
+    },
     /// Delete the cached base too.
     Wipe,
     #[command(hide = true)]
@@ -93,8 +116,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, LabError> {
         Ok((lab, host))
     };
     match &arguments.action {
-        Action::Up { count } => {
-            let lab = Lab::open(options)?;
+        Action::Up { count, kube } => {
+            let lab = Lab::open(if *kube { options.kube() } else { options })?;
             for host in lab.up(*count)? {
                 println!("{} {}", host.name(), host.address());
             }
@@ -133,6 +156,34 @@ fn run(arguments: &Arguments) -> Result<ExitCode, LabError> {
                 let mut line = Command::new("setsid");
                 line.arg(std::env::current_exe()?).args(["delay", &a, &b, &(milliseconds * 500).to_string()]);
                 line.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+            }
+        }
+        Action::KubeApi { host: name, nodes, gpus } => {
+            let (_lab, host) = host(name)?;
+            let api = ApiServer::start(&host, ApiOptions::new().kwok())?;
+            if *nodes > 0 {
+                api.nodes(&NodeSpec::new("cpu", 1))?;
+                api.nodes(&NodeSpec::new("gpu", *nodes).gpus(*gpus))?;
+            }
+            println!("converge-lab --name {} exec {name} '{}'", arguments.name, api.kubectl_line());
+            api.leave_running();
+        }
+        Action::KubeRepositories => {
+            let served = Repositories::serve(&Lab::attach(options)?)?;
+            println!("kubernetes: {} /", served.kubernetes_url());
+            println!("  key {}\n  {}", served.kubernetes_key_url(), served.kubernetes_fingerprint()?);
+            println!("containerd: {} bookworm stable", served.containerd_url());
+            println!("  key {}\n  {}", served.containerd_key_url(), served.containerd_fingerprint()?);
+            println!("images: {}/*.tar", Repositories::IMAGES);
+            loop {
+                std::thread::park();
+            }
+        }
+        Action::KubeParts { names } => {
+            for part in Part::ALL {
+                if names.is_empty() || names.iter().any(|name| name == part.name()) {
+                    println!("{:14} {}", part.name(), ensure(&[*part])?.folder(*part)?.display());
+                }
             }
         }
         Action::Wipe => wipe(&default_cache_dir())?,

@@ -33,7 +33,8 @@ impl Net {
 
     fn try_claim(self, owner: &str) -> Result<bool> {
         let bridge = self.bridge();
-        if is_link(&bridge) {
+        // Somebody else's network of the same numbers would answer for our hosts.
+        if is_link(&bridge) || self.is_routed()? {
             return Ok(false);
         }
         if let Err(error) = command::run("ip", &["link", "add", &bridge, "type", "bridge"]) {
@@ -42,6 +43,12 @@ impl Net {
         }
         command::run("ip", &["link", "set", &bridge, "alias", &alias(owner)])?;
         Ok(true)
+    }
+
+    fn is_routed(self) -> Result<bool> {
+        let subnet = format!("{}/24", self.address(0));
+        let output = command::checked(command::root("ip").args(["-4", "route", "show", &subnet]))?;
+        Ok(!output.stdout.is_empty())
     }
 
     /// The network that `owner` holds, from an earlier process.

@@ -3,7 +3,7 @@
 use crate::command;
 use crate::delay;
 use crate::error::{LabError, Result};
-use crate::host::{Host, is_name};
+use crate::host::{Host, SHARE, is_name};
 use crate::mirror::{Endpoint, Mirror};
 use crate::net::Net;
 use crate::{base, packages};
@@ -11,10 +11,11 @@ use fs_err as fs;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,6 +23,9 @@ use std::time::{Duration, Instant};
 const TEARDOWN: &str = include_str!("scripts/teardown.sh");
 /// How long a lab whose owner died may take to clean up before a new owner gives up waiting.
 const CLEANING: Duration = Duration::from_secs(60);
+
+/// How many watchers of files the machine allows a user where hosts can become nodes.
+const WATCHERS: u32 = 2048;
 
 type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -32,6 +36,7 @@ pub struct LabOptions {
     cache: PathBuf,
     number: Option<u8>,
     install: bool,
+    kube: bool,
     say: Say,
 }
 
@@ -42,7 +47,7 @@ impl LabOptions {
             // Nothing can be done about a closed standard error.
             drop(writeln!(io::stderr(), "lab: {line}"));
         });
-        Self { name: name.into(), cache: default_cache_dir(), number: None, install: true, say }
+        Self { name: name.into(), cache: default_cache_dir(), number: None, install: true, kube: false, say }
     }
 
     /// Where the base and the hosts' disks lie, instead of [`default_cache_dir`].
@@ -63,6 +68,14 @@ impl LabOptions {
     #[must_use]
     pub fn install_nothing(mut self) -> Self {
         self.install = false;
+        self
+    }
+
+    /// Hosts that can become nodes of a Kubernetes cluster: with the machine's cgroup controllers, `/dev/kmsg`, the capabilities of a
+    /// kubelet, and room of their own for what it and containerd keep. Nothing is installed in them.
+    #[must_use]
+    pub fn kube(mut self) -> Self {
+        self.kube = true;
         self
     }
 
@@ -87,8 +100,36 @@ pub(crate) struct Inner {
     pub state: PathBuf,
     pub cgroup2: PathBuf,
     pub mirror: Vec<Endpoint>,
+    /// Whether hosts can become nodes.
+    pub kube: bool,
     hosts: Mutex<BTreeMap<String, u8>>,
     delay: Mutex<Option<DelayLine>>,
+}
+
+impl Inner {
+    /// What all labs share; the state lies in it.
+    pub(crate) fn cache(&self) -> &Path {
+        self.state.parent().unwrap_or(&self.state)
+    }
+
+    /// Shows a file of this machine to all hosts, without a copy where it can be, in a folder below [`SHARE`]; says where they have it.
+    pub(crate) fn share(&self, file: &Path, folder: &str) -> Result<String> {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let folder_here = self.state.join("share").join(folder);
+        fs::create_dir_all(&folder_here)?;
+        let to = folder_here.join(&name);
+        if !to.exists() {
+            // Two hosts may be given the same file side by side.
+            static GIVEN: AtomicU64 = AtomicU64::new(0);
+            let number = GIVEN.fetch_add(1, Ordering::Relaxed);
+            let new = self.state.join("share").join(format!(".new-{}-{number}", std::process::id()));
+            if fs::hard_link(file, &new).is_err() {
+                fs::copy(file, &new)?;
+            }
+            fs::rename(new, &to)?;
+        }
+        Ok(Path::new(SHARE).join(folder).join(name).display().to_string())
+    }
 }
 
 struct DelayLine {
@@ -112,7 +153,7 @@ impl Lab {
     ///
     /// Errors when another living process holds the lab, or when the machine cannot run it.
     pub fn open(options: LabOptions) -> Result<Self> {
-        let LabOptions { name, cache, number, install, say } = options;
+        let LabOptions { name, cache, number, install, kube, say } = options;
         check_name(&name)?;
         if install {
             packages::ensure(packages::LAB_TOOLS, &*say)?;
@@ -125,6 +166,7 @@ impl Lab {
         let mirror = Mirror::find()?;
         let base = base::ensure(&cache, &mirror, &*say)?;
         fs::create_dir_all(state.join("hosts"))?;
+        fs::create_dir_all(state.join("share"))?;
         let net = Net::claim(number, &state.to_string_lossy())?;
         let guard = start_guard(net, &cgroup2, &state, &lock)?;
         let inner = Inner {
@@ -133,13 +175,20 @@ impl Lab {
             state,
             cgroup2,
             mirror: mirror.endpoints(),
+            kube,
             hosts: Mutex::default(),
             delay: Mutex::default(),
         };
         // From here on a failure drops the lab, which takes it down.
         let lab = Self { inner: Arc::new(inner), name, say, guard: Some(guard), _lock: Some(lock) };
+        if kube {
+            allow_watchers()?;
+        }
         net.configure(&lab.inner.mirror)?;
         fs::write(lab.inner.state.join("bridge"), net.bridge())?;
+        if kube {
+            fs::write(lab.inner.state.join("kube"), "")?;
+        }
         fs::write(lab.inner.state.join("base"), lab.inner.base.to_string_lossy().as_bytes())?;
         let key = cache.join("id_lab");
         for (from, to) in
@@ -166,12 +215,14 @@ impl Lab {
             }
         }
         let mirror = Mirror::find().map(|mirror| mirror.endpoints()).unwrap_or_default();
+        let kube = state.join("kube").exists();
         let inner = Inner {
             net,
             base,
             state,
             cgroup2: cgroup2_mount(),
             mirror,
+            kube,
             hosts: Mutex::new(hosts),
             delay: Mutex::default(),
         };
@@ -264,6 +315,24 @@ impl Lab {
     /// The lab's own directory: gone when the lab is down.
     pub fn state_dir(&self) -> &Path {
         &self.inner.state
+    }
+
+    /// This machine's address on the lab's network, as its hosts reach it.
+    pub fn gateway(&self) -> Ipv4Addr {
+        self.inner.net.gateway()
+    }
+
+    /// Shows a file of this machine to all hosts, read-only, in a folder (`""` for none) below `/run/lab`; says where they have it.
+    pub fn share(&self, file: &Path, folder: &str) -> Result<String> {
+        self.inner.share(file, folder)
+    }
+
+    pub(crate) fn cache(&self) -> &Path {
+        self.inner.cache()
+    }
+
+    pub(crate) fn say(&self, line: &str) {
+        (self.say)(line);
     }
 
     /// Writes [`Lab::known_hosts`] and [`Lab::ssh_config`] again; starting hosts does it too.
@@ -390,7 +459,7 @@ pub fn wipe(cache: &Path) -> Result<()> {
 
 fn check_name(name: &str) -> Result<()> {
     // The cache's own directories.
-    let reserved = ["base", "tools", "venv"].iter().any(|own| name.starts_with(own));
+    let reserved = ["base", "kube", "tools", "venv"].iter().any(|own| name.starts_with(own));
     if is_name(name) && !reserved { Ok(()) } else { Err(LabError::Name(name.to_owned(), "lab")) }
 }
 
@@ -488,6 +557,17 @@ fn free_address(name: &str, taken: &BTreeMap<String, u8>) -> Option<u8> {
     (100..=250).find(|last| !taken.values().any(|other| other == last))
 }
 
+/// Every kubelet, containerd and kube-proxy watches files, and all hosts share the machine's one limit: the usual 128 is too little for
+/// two nodes. It is raised, never lowered.
+fn allow_watchers() -> Result<()> {
+    let file = "/proc/sys/fs/inotify/max_user_instances";
+    let now: u32 = fs::read_to_string(file)?.trim().parse().unwrap_or(0);
+    if now >= WATCHERS {
+        return Ok(());
+    }
+    command::run("sysctl", &["-qw", &format!("fs.inotify.max_user_instances={WATCHERS}")])
+}
+
 /// A busy processor must not add to the delay.
 fn prefer_this_thread() {
     let Ok(link) = fs::read_link("/proc/thread-self") else { return };
@@ -522,7 +602,7 @@ mod tests {
     #[test]
     fn names_of_the_cache_are_refused() {
         assert!(check_name("t-lab").is_ok());
-        for bad in ["base-1", "tools", "../x", "", "Ab", "a b", "1a"] {
+        for bad in ["base-1", "kube-0", "tools", "../x", "", "Ab", "a b", "1a"] {
             assert!(check_name(bad).is_err(), "{bad}");
         }
     }

@@ -4,9 +4,9 @@ use converge_syntax::Node;
 use indexmap::IndexMap;
 use serde_json::Value as Json;
 
-/// The schema keyword of a parameter that names a file of the role (`"template"` or `"source"`). It is the
-/// `LOAD_KEYWORD` of the `resource` crate; a test of a crate that sees both holds them equal.
-pub const LOAD_KEYWORD: &str = "x-converge-load";
+pub use converge_resource::LOAD_KEYWORD;
+use converge_resource::{KindInfo, Place};
+
 /// The schema keyword of a kind with declared outputs, which allows `register`.
 pub const OUTPUT_KEYWORD: &str = "x-converge-outputs";
 
@@ -17,6 +17,10 @@ pub struct KindSpec {
     pub schema: Json,
     /// It only reads: allowed in `check` and `verify`.
     pub read_only: bool,
+    /// The scopes of the roles that it may be used in.
+    pub scopes: Vec<Place>,
+    /// It may stand in `verify` alone.
+    pub verify_only: bool,
 }
 
 /// All kinds by name.
@@ -40,9 +44,14 @@ impl KindCatalog {
         Self::default()
     }
 
-    /// Adds a kind, or replaces it.
+    /// Adds a kind for hosts, or replaces it.
     pub fn add(&mut self, name: impl Into<String>, schema: Json, read_only: bool) {
-        self.kinds.insert(name.into(), KindSpec { schema, read_only });
+        self.insert(name, KindSpec::for_hosts(schema, read_only));
+    }
+
+    /// Adds a kind, or replaces it.
+    pub fn insert(&mut self, name: impl Into<String>, spec: KindSpec) {
+        self.kinds.insert(name.into(), spec);
     }
 
     /// The kind of this name.
@@ -50,13 +59,28 @@ impl KindCatalog {
         self.kinds.get(name)
     }
 
-    /// All names, in the order they were added.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.kinds.keys().map(String::as_str)
+    /// All names for roles of this scope, in the order they were added.
+    pub fn names(&self, scope: Place) -> impl Iterator<Item = &str> {
+        self.kinds.iter().filter(move |(_, spec)| spec.scopes.contains(&scope)).map(|(name, _)| name.as_str())
     }
 }
 
 impl KindSpec {
+    /// What is known of a kind, without the kind.
+    pub fn of(kind: &KindInfo) -> Self {
+        Self {
+            schema: (kind.schema)(),
+            read_only: kind.read_only,
+            scopes: kind.places.to_vec(),
+            verify_only: kind.verify_only,
+        }
+    }
+
+    /// A kind for roles that act on hosts.
+    pub fn for_hosts(schema: Json, read_only: bool) -> Self {
+        Self { schema, read_only, scopes: vec![Place::Host], verify_only: false }
+    }
+
     /// The schema that a `$ref` leads to; the schema itself where there is none.
     pub(crate) fn resolve<'s>(&'s self, schema: &'s Json) -> &'s Json {
         let mut schema = schema;
@@ -156,10 +180,8 @@ mod tests {
 
     #[test]
     fn a_default_name_comes_from_the_main_parameter() {
-        let spec = KindSpec {
-            schema: json!({"properties": {"state": {}, "names": {}, "path": {}}, "required": ["path"]}),
-            read_only: false,
-        };
+        let schema = json!({"properties": {"state": {}, "names": {}, "path": {}}, "required": ["path"]});
+        let spec = KindSpec::for_hosts(schema, false);
         let main = |json: Json| spec.main_parameter(&Node::from_json(&json, &Span::nowhere("t")));
         assert_eq!(main(json!("jq")), Some("jq".into()));
         assert_eq!(main(json!({"state": "absent", "path": "/a"})), Some("/a".into()));

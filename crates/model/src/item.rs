@@ -12,12 +12,27 @@ use crate::fields::{conditions, flag, is_identifier, is_template, nearest, strin
 use crate::input::Input;
 use crate::schema;
 use crate::scope::MAGIC;
+use converge_resource::Place;
 
 /// The keys that an item of any kind may have.
-pub const COMMON_KEYS: [&str; 8] =
-    ["name", "when", "for_each", "tags", "register", "become_user", "sensitive", "disruption"];
+pub const COMMON_KEYS: [&str; 10] = [
+    "name",
+    "when",
+    "for_each",
+    "tags",
+    "register",
+    "become_user",
+    "sensitive",
+    "disruption",
+    "guard",
+    "guard_seconds",
+];
 /// What an item may do to what runs on its host, as a user writes it.
 pub const DISRUPTIONS: [&str; 3] = ["none", "restarts", "drain"];
+/// What an item may break, as a user writes it; `none` makes it without a switch.
+pub const GUARDS: [&str; 4] = ["none", "ssh", "network", "runtime"];
+/// The shortest and the longest window of a guarded item, in seconds.
+pub const GUARD_SECONDS: (i64, i64) = (5, 3600);
 /// Parameters of any kind that name earlier items of the same role.
 const NAMING: [&str; 2] = ["restart_on", "on_change"];
 
@@ -68,6 +83,10 @@ pub struct Item {
     pub become_user: Option<Node>,
     /// What it does to what runs, said by hand: one of [`DISRUPTIONS`].
     pub disruption: Option<String>,
+    /// What it can break, said by hand: one of [`GUARDS`].
+    pub guard: Option<String>,
+    /// Within how many seconds that must be confirmed.
+    pub guard_seconds: Option<u64>,
     /// Marked as secret by hand.
     pub sensitive: bool,
     /// Earlier items that its parameters name (`restart_on`, `on_change`).
@@ -79,6 +98,7 @@ pub struct Item {
 /// Reads the three lists of a role, with every complaint about them.
 pub(crate) fn read_items(
     role: &Node,
+    scope: Place,
     catalog: &KindCatalog,
     inputs: &IndexMap<String, Input>,
     diags: &mut Diagnostics,
@@ -94,7 +114,7 @@ pub(crate) fn read_items(
             continue;
         };
         for entry in entries {
-            items.extend(read_item(entry, section, catalog, diags));
+            items.extend(read_item(entry, section, scope, catalog, diags));
         }
     }
     unique_names(&items, diags);
@@ -105,7 +125,13 @@ pub(crate) fn read_items(
     items
 }
 
-fn read_item(node: &Node, section: Section, catalog: &KindCatalog, diags: &mut Diagnostics) -> Option<Item> {
+fn read_item(
+    node: &Node,
+    section: Section,
+    scope: Place,
+    catalog: &KindCatalog,
+    diags: &mut Diagnostics,
+) -> Option<Item> {
     let Some(entries) = node.as_map() else {
         diags.push(
             wrong_type(node, &format!("an item of `{}`", section.key()), "a map")
@@ -113,17 +139,19 @@ fn read_item(node: &Node, section: Section, catalog: &KindCatalog, diags: &mut D
         );
         return None;
     };
-    let (kind_key, params, spec) = kind_of(node, entries, catalog, diags)?;
+    let (kind_key, params, spec) = kind_of(node, entries, scope, catalog, diags)?;
     let kind = kind_key.as_str().unwrap_or_default().to_owned();
+    right_place(kind_key, &kind, section, scope, spec, diags);
     if section != Section::Resources && !spec.read_only {
+        let reads = |spec: &KindSpec| spec.read_only && (section == Section::Verify || !spec.verify_only);
         let readers: Vec<&str> =
-            catalog.names().filter(|name| catalog.get(name).is_some_and(|spec| spec.read_only)).collect();
+            catalog.names(scope).filter(|name| catalog.get(name).is_some_and(reads)).collect();
         diags.push(
             Diagnostic::error(
                 "not-read-only",
                 format!("`{}` only reads, and `{kind}` makes changes", section.key()),
             )
-            .label(&kind_key.span, "changes the host")
+            .label(&kind_key.span, format!("changes the {}", scope.word()))
             .help(format!("move it to `resources`, or use one of: {}", readers.join(", "))),
         );
     }
@@ -181,39 +209,109 @@ fn read_item(node: &Node, section: Section, catalog: &KindCatalog, diags: &mut D
         tags: tags(node, diags),
         register,
         become_user,
-        disruption: disruption(node, section, diags),
+        disruption: word(node, "disruption", &DISRUPTIONS, section, diags),
+        guard: guard(node, section, scope, diags),
+        guard_seconds: guard_seconds(node, diags),
         sensitive: flag(node, "sensitive", diags),
         names: named_items(params, diags),
         span: node.span.clone(),
     })
 }
 
-/// The key `disruption`.
-fn disruption(node: &Node, section: Section, diags: &mut Diagnostics) -> Option<String> {
-    let word = string(node, "disruption", diags)?;
+/// Complains about a kind that is not for roles of this scope, or not for this list of the role.
+fn right_place(
+    key: &Node,
+    kind: &str,
+    section: Section,
+    scope: Place,
+    spec: &KindSpec,
+    diags: &mut Diagnostics,
+) {
+    if let Some(other) = spec.scopes.first().filter(|_| !spec.scopes.contains(&scope)) {
+        let (here, there) = (scope.word(), other.word());
+        diags.push(
+            Diagnostic::error("wrong-scope", format!("`{kind}` is not for roles of scope `{here}`"))
+                .label(&key.span, format!("works on a {there}"))
+                .help(format!("move it to a role with `scope: {there}`, and name that role in `requires` where one must come first")),
+        );
+    }
+    if spec.verify_only && section != Section::Verify {
+        diags.push(
+            Diagnostic::error("wrong-section", format!("`{kind}` may stand in `verify` alone"))
+                .label(&key.span, format!("stands in `{}`", section.key()))
+                .help("move it to `verify`: it puts work on the cluster and takes it away again"),
+        );
+    }
+}
+
+/// A key that is one of some words, and means something for what is changed only.
+fn word(
+    node: &Node,
+    key: &str,
+    words: &[&'static str],
+    section: Section,
+    diags: &mut Diagnostics,
+) -> Option<String> {
+    let word = string(node, key, diags)?;
     if section != Section::Resources {
         diags.push(
-            Diagnostic::error("bad-value", "`disruption` means nothing here")
+            Diagnostic::error("bad-value", format!("`{key}` means nothing here"))
                 .label(&word.span, format!("`{}` only reads", section.key()))
                 .help("remove it"),
         );
         return None;
     }
-    if !DISRUPTIONS.contains(&word.value.as_str()) {
+    if !words.contains(&word.value.as_str()) {
         diags.push(
-            Diagnostic::error("bad-value", format!("there is no disruption `{}`", word.value))
+            Diagnostic::error("bad-value", format!("there is no {key} `{}`", word.value))
                 .label(&word.span, "not known")
-                .help(nearest(&word.value, DISRUPTIONS)),
+                .help(nearest(&word.value, words.iter().copied())),
         );
         return None;
     }
     Some(word.value)
 }
 
+/// The key `guard`: hosts have a switch, clusters have none.
+fn guard(node: &Node, section: Section, scope: Place, diags: &mut Diagnostics) -> Option<String> {
+    let said = word(node, "guard", &GUARDS, section, diags)?;
+    if scope == Place::Host {
+        return Some(said);
+    }
+    if let Some(key) = node.key_span("guard") {
+        diags.push(
+            Diagnostic::error("bad-value", "`guard` means nothing in a role of scope `cluster`")
+                .label(key, "a switch stands on a host")
+                .help("remove it"),
+        );
+    }
+    None
+}
+
+/// The key `guard_seconds`.
+fn guard_seconds(node: &Node, diags: &mut Diagnostics) -> Option<u64> {
+    let said = node.get("guard_seconds").filter(|said| !said.is_null())?;
+    let (least, most) = GUARD_SECONDS;
+    let Value::Int(seconds) = said.value else {
+        diags.push(wrong_type(said, "`guard_seconds`", "a whole number").help("write `guard_seconds: 90`"));
+        return None;
+    };
+    if !(least..=most).contains(&seconds) {
+        diags.push(
+            Diagnostic::error("bad-value", format!("`guard_seconds` is from {least} to {most}"))
+                .label(&said.span, "out of range")
+                .help("it is the time to connect anew and to ask what the change can break"),
+        );
+        return None;
+    }
+    u64::try_from(seconds).ok()
+}
+
 /// The one key of an item that is a kind. Complains about none, two, unknown ones.
 fn kind_of<'n, 'c>(
     node: &'n Node,
     entries: &'n [(Node, Node)],
+    scope: Place,
     catalog: &'c KindCatalog,
     diags: &mut Diagnostics,
 ) -> Option<(&'n Node, &'n Node, &'c KindSpec)> {
@@ -233,10 +331,11 @@ fn kind_of<'n, 'c>(
         let name = key.scalar_text().unwrap_or_default();
         let habit = ansible_instead(&[AnsibleSort::Module, AnsibleSort::Keyword], &name).map(str::to_owned);
         let meant = || {
-            did_you_mean(&name, catalog.names().chain(COMMON_KEYS)).map(|n| format!("did you mean `{n}`?"))
+            did_you_mean(&name, catalog.names(scope).chain(COMMON_KEYS))
+                .map(|n| format!("did you mean `{n}`?"))
         };
         let (code, message, all) = if found.is_empty() {
-            let all = format!("kinds there are: {}", catalog.names().collect::<Vec<_>>().join(", "));
+            let all = format!("kinds there are: {}", catalog.names(scope).collect::<Vec<_>>().join(", "));
             ("unknown-kind", format!("there is no kind `{name}`"), all)
         } else {
             let all = format!("besides the kind: {}", COMMON_KEYS.join(", "));
@@ -268,7 +367,7 @@ fn kind_of<'n, 'c>(
         diags.push(
             Diagnostic::error("no-kind", "an item has exactly one kind, and this has none")
                 .label(node.head_span(), "only common keys")
-                .help(format!("kinds there are: {}", catalog.names().collect::<Vec<_>>().join(", "))),
+                .help(format!("kinds there are: {}", catalog.names(scope).collect::<Vec<_>>().join(", "))),
         );
     }
     found.pop()

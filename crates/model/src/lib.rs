@@ -1,6 +1,7 @@
 //! Inventory, variables, roles and playbooks to typed declarations per host.
 
 mod catalog;
+mod clusters;
 pub mod declare;
 mod fact_names;
 mod fields;
@@ -25,11 +26,11 @@ pub use converge_template::{ANSIBLE, AnsibleName, AnsibleSort, Moment, ansible_p
 pub use declare::{DeclaredItem, HostPlan, Registered, RoleUse};
 pub use fact_names::FactNames;
 pub use input::{Input, InputType};
-pub use item::{COMMON_KEYS, DISRUPTIONS, Item, Section};
+pub use item::{COMMON_KEYS, DISRUPTIONS, GUARD_SECONDS, GUARDS, Item, Section};
 pub use play::{MinAvailable, Play, Playbook, RoleRef, Share};
 pub use project::{GivenPlays, HostErrors, LoadOptions, Needs, Project, RoleEdge};
 pub use resolve::{NOT_KNOWN, Outline, ParamSpans, Ready, Resolution};
-pub use role::{Role, RolePath, RoleScope};
+pub use role::{Role, RolePath};
 pub use scope::{Facts, MAGIC};
 pub use tags::TagFilter;
 pub use vars::{Candidate, Layer, VarReport, Winner, parse_set};

@@ -8,6 +8,7 @@ use converge_syntax::{Diagnostic, Diagnostics, Span, Value};
 use indexmap::IndexMap;
 
 use crate::catalog::KindCatalog;
+use crate::clusters::{CLUSTER, Clusters};
 use crate::declare::{Registered, tag_filter};
 use crate::fields::{is_template, nearest, wrong_type};
 use crate::files::{Files, locate};
@@ -17,10 +18,13 @@ use crate::project::{HostErrors, Inner, LoadOptions, Needs, Project, Used, folde
 use crate::resolve::Resolution;
 use crate::role::Role;
 use crate::scope::{Facts, Shared};
-use crate::vars::{Layers, SET, SetVars, role_layers};
+use crate::vars::{Layers, SET, SetVars, host_layers, role_layers};
+use converge_resource::Place;
 
 /// The variable that takes a host out.
 const MAINTENANCE: &str = "maintenance";
+/// The variables of a host that only a way to a cluster has.
+const KUBECONFIGS: [&str; 2] = ["converge_kubeconfig", "converge_kubeconfig_on_host"];
 const DEFAULT_PLAYBOOK: &str = "playbooks/site.yaml";
 
 pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
@@ -58,11 +62,18 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
     let secrets = roles.values().flat_map(|role| role.inputs.values());
     let secrets = secrets.filter(|input| input.sensitive).map(|input| input.name.clone()).collect();
     let mut errors = HostErrors::new();
-    let mut hosts = uses(&playbook, &inventory, &set, &roles, &mut errors, &mut diags, &mut warnings);
+    let mut clusters = Clusters::default();
+    let mut hosts =
+        uses(&playbook, &inventory, &set, &roles, &mut clusters, (&mut errors, &mut diags, &mut warnings));
+    for name in clusters.names().filter(|name| inventory.host(name).is_some()) {
+        let message = format!("`{name}` is the name of a host and of a cluster");
+        diags.push(Diagnostic::error("two-things", message).help(format!("set `{CLUSTER}` to another name")));
+    }
     if options.inventory_only {
+        clusters = known_clusters(&playbook_path, &inventory, &set, &options.catalog);
         hosts.extend(inventory.hosts().map(|host| (host.name().to_owned(), Vec::new())));
     }
-    let selected = limited(options, &inventory, &hosts, &mut diags, &mut warnings);
+    let selected = limited(options, &inventory, &hosts, &clusters, &mut diags, &mut warnings);
     let playbook_dir = folder_of(&playbook_path);
     let playbook_dir = playbook_dir.canonicalize_utf8().unwrap_or_else(|_| playbook_dir.to_owned());
     let mut inner = Inner {
@@ -81,6 +92,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
         only_roles: options.roles.clone(),
         start_at,
         hosts,
+        clusters,
         selected,
         warnings: Diagnostics::new(),
         errors: HostErrors::new(),
@@ -379,9 +391,8 @@ fn uses(
     inventory: &Inventory,
     set: &SetVars,
     roles: &IndexMap<String, Arc<Role>>,
-    errors: &mut HostErrors,
-    diags: &mut Diagnostics,
-    warnings: &mut Diagnostics,
+    clusters: &mut Clusters,
+    (errors, diags, warnings): (&mut HostErrors, &mut Diagnostics, &mut Diagnostics),
 ) -> IndexMap<String, Vec<Used>> {
     let mut hosts: IndexMap<String, Vec<Used>> = IndexMap::new();
     for play in &playbook.plays {
@@ -394,11 +405,26 @@ fn uses(
         };
         warnings.extend(selection.warnings);
         for host in selection.hosts {
-            let mine = hosts.entry(host.clone()).or_default();
+            if play
+                .roles
+                .iter()
+                .all(|used| roles.get(&used.role.value).is_none_or(|r| r.scope == Place::Host))
+            {
+                hosts.entry(host.clone()).or_default();
+            }
             for (index, used) in play.roles.iter().enumerate() {
                 let Some(role) = roles.get(&used.role.value) else {
                     continue;
                 };
+                let holder = match role.scope {
+                    Place::Host => host.clone(),
+                    Place::Cluster => {
+                        let name = Clusters::name_of(inventory, set, &host);
+                        clusters.add(&name, &host);
+                        name
+                    }
+                };
+                let mine = hosts.entry(holder).or_default();
                 let mut tags = play.tags.clone();
                 tags.extend(used.tags.iter().filter(|tag| !play.tags.contains(tag)).cloned());
                 let Some(before) = mine.iter_mut().find(|other| other.role.name == role.name) else {
@@ -430,6 +456,40 @@ fn uses(
         }
     }
     hosts
+}
+
+/// The clusters of an inventory without plays: those of the playbook that it belongs to, as far as that can be read, and those of
+/// hosts whose own variables say so.
+fn known_clusters(
+    playbook: &Utf8Path,
+    inventory: &Inventory,
+    set: &SetVars,
+    catalog: &KindCatalog,
+) -> Clusters {
+    let mut clusters = Clusters::default();
+    let mut add = |host: &str| {
+        let name = Clusters::name_of(inventory, set, host);
+        if inventory.host(&name).is_none() {
+            clusters.add(&name, host);
+        }
+    };
+    // What is wrong with the playbook is not the question here.
+    let mut unsaid = Diagnostics::new();
+    if let Some(playbook) = Playbook::load(playbook, &mut unsaid) {
+        let (roles, _) = load_roles(&playbook, catalog, &mut unsaid);
+        let acts = |name: &str| roles.get(name).is_some_and(|role| role.scope == Place::Cluster);
+        for play in playbook.plays.iter().filter(|play| play.roles.iter().any(|r| acts(&r.role.value))) {
+            let hosts = inventory.select(&play.hosts).map(|selection| selection.hosts).unwrap_or_default();
+            hosts.iter().for_each(|host| add(host));
+        }
+    }
+    for host in inventory.hosts() {
+        let layers = host_layers(inventory, set, host.name());
+        if KUBECONFIGS.iter().any(|name| layers.get(*name).is_some()) {
+            add(host.name());
+        }
+    }
+    clusters
 }
 
 /// What differs between two uses of a role on one host.
@@ -464,6 +524,7 @@ fn limited(
     options: &LoadOptions,
     inventory: &Inventory,
     hosts: &IndexMap<String, Vec<Used>>,
+    clusters: &Clusters,
     diags: &mut Diagnostics,
     warnings: &mut Diagnostics,
 ) -> Vec<String> {
@@ -474,7 +535,12 @@ fn limited(
         return Vec::new();
     };
     warnings.extend(selection.warnings);
-    let selected: Vec<String> = hosts.keys().filter(|host| selection.hosts.contains(host)).cloned().collect();
+    // A cluster takes part when a way to it does.
+    let takes_part = |name: &str| match clusters.ways(name) {
+        Some(ways) => ways.iter().any(|way| selection.hosts.contains(way)),
+        None => selection.hosts.iter().any(|host| host == name),
+    };
+    let selected: Vec<String> = hosts.keys().filter(|host| takes_part(host)).cloned().collect();
     if selected.is_empty() && !selection.hosts.is_empty() {
         warnings.push(
             Diagnostic::warning("no-hosts", "no play has a host of the limit")
@@ -515,7 +581,9 @@ fn check_hosts(inner: &Arc<Inner>, errors: &mut HostErrors) -> BTreeMap<String, 
 /// The hosts that the inventory takes out with `maintenance: true`.
 fn in_maintenance(inner: &Inner, diags: &mut Diagnostics) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
-    for host in inner.hosts.keys() {
+    let hosts = inner.hosts.keys().filter(|name| inner.clusters.ways(name).is_none());
+    let ways = inner.clusters.names().filter_map(|name| inner.clusters.ways(name)).flatten();
+    for host in hosts.chain(ways).collect::<BTreeSet<_>>() {
         match crate::report::host_var(inner, host, MAINTENANCE) {
             Ok(None) => {}
             Ok(Some(node)) => match &node.value {
@@ -554,6 +622,12 @@ fn check_host(inner: &Arc<Inner>, host: &str, facts: &Facts) -> (String, Needs, 
                 _ => {}
             }
         }
+    }
+    // A cluster has no facts of its own: roles there read those of the host through which it is reached.
+    let speaker = inner.clusters.speaker(host);
+    if needs.facts && speaker != host {
+        needs.facts = false;
+        needs.facts_of.insert(speaker.to_owned());
     }
     if needs.facts || !needs.facts_of.is_empty() {
         needs.fact_names = crate::fact_names::read_by(inner, &plan);

@@ -9,6 +9,7 @@ use converge_template::{HostScopes, Moment};
 use indexmap::IndexMap;
 
 use crate::catalog::KindCatalog;
+use crate::clusters::Clusters;
 use crate::declare::{HostPlan, Registered, UseContext, declare};
 use crate::fact_names::FactNames;
 use crate::files::Files;
@@ -69,7 +70,7 @@ pub struct RoleEdge {
     pub from: String,
     /// The role that is required.
     pub to: String,
-    /// Where `requires` names it.
+    /// Where `requires` or `after` names it.
     pub span: Span,
 }
 
@@ -112,6 +113,8 @@ pub(crate) struct Inner {
     pub start_at: Option<(String, Option<String>)>,
     /// Hosts of all plays in play order, with their roles.
     pub hosts: IndexMap<String, Vec<Used>>,
+    /// Clusters are among the hosts by their names; these are the ways to them.
+    pub clusters: Clusters,
     /// The hosts that `--limit` leaves, in play order.
     pub selected: Vec<String>,
     pub warnings: Diagnostics,
@@ -133,7 +136,7 @@ impl Project {
         crate::load::load(options)
     }
 
-    /// The hosts of this run, in the order of the plays.
+    /// The hosts of this run, and its clusters by their names, in the order of the plays.
     pub fn hosts(&self) -> &[String] {
         &self.0.selected
     }
@@ -141,6 +144,20 @@ impl Project {
     /// The hosts of all plays, those outside `--limit` too, in the order of the plays.
     pub fn all_hosts(&self) -> impl Iterator<Item = &str> {
         self.0.hosts.keys().map(String::as_str)
+    }
+
+    /// The hosts through which a cluster is reached, in play order; `None` for what is no cluster.
+    pub fn ways_to(&self, cluster: &str) -> Option<&[String]> {
+        self.0.clusters.ways(cluster)
+    }
+
+    /// The clusters to which a host of this run is a way.
+    pub fn clusters(&self) -> impl Iterator<Item = &str> {
+        let takes_part = |name: &&str| {
+            let ways = self.ways_to(name).unwrap_or_default();
+            ways.iter().any(|way| self.hosts().contains(way)) || self.hosts().iter().any(|host| host == name)
+        };
+        self.0.clusters.names().filter(takes_part)
     }
 
     /// Errors of single hosts, found without contact to any; those outside `--limit` too.
@@ -257,7 +274,9 @@ impl Inner {
         let hosts = self.hostvars(facts);
         let mut errors = Diagnostics::new();
         let mut roles = Vec::new();
-        for used in self.hosts.get(host).into_iter().flatten() {
+        let name = host;
+        let host = self.clusters.speaker(name);
+        for used in self.hosts.get(name).into_iter().flatten() {
             let Some((play, role_ref)) = self.play_use(used) else {
                 continue;
             };
@@ -277,7 +296,7 @@ impl Inner {
             roles.push(declare(&self, host, context, made, registered));
         }
         let scope = host_scope(&self.shared, facts, &hosts, host);
-        HostPlan { host: host.to_owned(), roles, errors, scope }
+        HostPlan { host: name.to_owned(), roles, errors, scope }
     }
 
     fn hostvars(&self, facts: &Facts) -> Arc<dyn HostScopes> {
@@ -300,14 +319,18 @@ impl Inner {
 
 /// The edges of these roles.
 pub(crate) fn edges<'r>(roles: impl Iterator<Item = &'r Role>) -> Vec<RoleEdge> {
+    let roles: Vec<&Role> = roles.collect();
+    let there: BTreeSet<&str> = roles.iter().map(|role| role.name.as_str()).collect();
     let edge = |role: &Role, required: &Spanned<String>| RoleEdge {
         from: role.name.clone(),
         to: required.value.clone(),
         span: required.span.clone(),
     };
-    roles
-        .flat_map(|role| role.requires.iter().map(|required| edge(role, required)).collect::<Vec<_>>())
-        .collect()
+    let first = |role: &&Role| {
+        let after = role.after.iter().filter(|after| there.contains(after.value.as_str()));
+        role.requires.iter().chain(after).map(|required| edge(role, required)).collect::<Vec<_>>()
+    };
+    roles.iter().flat_map(first).collect()
 }
 
 /// The folder of a path; `.` for a bare name.

@@ -43,7 +43,7 @@ impl<'p> HostReader<'p> {
 
 /// A variable of a host outside any role.
 pub(crate) fn host_var(project: &Inner, host: &str, name: &str) -> Result<Option<Node>, Diagnostics> {
-    let reader = HostReader::new(project, host);
+    let reader = HostReader::new(project, project.clusters.speaker(host));
     match reader.written(name) {
         None => Ok(None),
         Some(node) => reader.render(&node).map(Some),

@@ -1,6 +1,7 @@
 //! Roles: `roles/NAME/role.yaml`.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use converge_resource::Place;
 use converge_syntax::{
     Diagnostic, Diagnostics, Dialect, Node, Source, Span, Spanned, did_you_mean, parse_yaml_into,
 };
@@ -13,18 +14,8 @@ use crate::item::{Item, Section, read_items};
 use crate::scope::MAGIC;
 
 /// The keys of a role.
-pub const KEYS: [&str; 8] =
-    ["summary", "scope", "renamed_from", "requires", "inputs", "check", "resources", "verify"];
-
-/// What a role acts on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RoleScope {
-    /// Every host of the play.
-    #[default]
-    Host,
-    /// Once a cluster, through its API.
-    Cluster,
-}
+pub const KEYS: [&str; 9] =
+    ["summary", "scope", "renamed_from", "requires", "after", "inputs", "check", "resources", "verify"];
 
 /// A role as its file declares it.
 #[derive(Clone, Debug)]
@@ -40,9 +31,11 @@ pub struct Role {
     /// What it was called before: things that were made under these names are its own.
     pub renamed_from: Vec<Spanned<String>>,
     /// What it acts on.
-    pub scope: RoleScope,
+    pub scope: Place,
     /// Roles that come first, with the place of each name.
     pub requires: Vec<Spanned<String>>,
+    /// Roles that come first where the playbook has them, with the place of each name.
+    pub after: Vec<Spanned<String>>,
     /// Its typed inputs, in the order of the file.
     pub inputs: IndexMap<String, Input>,
     /// Preconditions: read-only.
@@ -82,20 +75,21 @@ impl Role {
         }
         let scope = scope(&node, diags);
         let requires = strings(&node, "requires", diags);
-        for (index, required) in requires.iter().enumerate() {
+        let after = strings(&node, "after", diags);
+        for (index, required) in requires.iter().chain(&after).enumerate() {
             if required.value == name {
                 diags.push(
                     Diagnostic::error("role-cycle", format!("the role `{name}` requires itself"))
                         .label(&required.span, "itself"),
                 );
             }
-            if requires.iter().take(index).any(|earlier| earlier == required) {
+            if requires.iter().chain(&after).take(index).any(|earlier| earlier == required) {
                 let message = format!("the role `{}` is required twice", required.value);
                 diags.push(Diagnostic::error("duplicate", message).label(&required.span, "again here"));
             }
         }
         let inputs = inputs(&node, diags);
-        let mut sections = read_items(&node, catalog, &inputs, diags);
+        let mut sections = read_items(&node, scope, catalog, &inputs, diags);
         let mut take = |section: Section| {
             let (taken, rest) = std::mem::take(&mut sections).into_iter().partition(|i| i.section == section);
             sections = rest;
@@ -109,6 +103,7 @@ impl Role {
             renamed_from: strings(&node, "renamed_from", diags),
             scope,
             requires,
+            after,
             inputs,
             check: take(Section::Check),
             resources: take(Section::Resources),
@@ -127,27 +122,20 @@ impl Role {
     }
 }
 
-fn scope(node: &Node, diags: &mut Diagnostics) -> RoleScope {
+fn scope(node: &Node, diags: &mut Diagnostics) -> Place {
     let Some(scope) = string(node, "scope", diags) else {
-        return RoleScope::Host;
+        return Place::Host;
     };
     match scope.value.as_str() {
         "host" => {}
-        "cluster" => {
-            diags.push(
-                Diagnostic::error("not-yet", "roles of scope `cluster` cannot be run yet")
-                    .label(&scope.span, "this version works on hosts alone")
-                    .help("take the role out of the playbook, or write `scope: host`"),
-            );
-            return RoleScope::Cluster;
-        }
+        "cluster" => return Place::Cluster,
         other => diags.push(
             Diagnostic::error("bad-value", format!("there is no scope `{other}`"))
                 .label(&scope.span, "not a scope")
                 .help(nearest(other, ["host", "cluster"])),
         ),
     }
-    RoleScope::Host
+    Place::Host
 }
 
 fn inputs(node: &Node, diags: &mut Diagnostics) -> IndexMap<String, Input> {

@@ -312,27 +312,25 @@ mod tests {
     use serde_json::json;
 
     fn spec() -> KindSpec {
-        KindSpec {
-            schema: json!({
-                "type": "object",
-                "properties": {
-                    "path": {"type": "string"},
-                    "mode": {"anyOf": [{"$ref": "#/$defs/Mode"}, {"type": "null"}]},
-                    "state": {"$ref": "#/$defs/State"},
-                    "names": {"type": ["array", "null"], "items": {"type": "string"}, "minItems": 1},
-                    "count": {"type": "integer", "minimum": 0},
-                    "labels": {"type": "object", "additionalProperties": {"type": "string"}},
-                    "either": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
-                },
-                "required": ["path"],
-                "additionalProperties": false,
-                "$defs": {
-                    "Mode": {"type": "string", "pattern": "^[0-7]{3,4}$"},
-                    "State": {"oneOf": [{"const": "present", "type": "string"}, {"const": "absent", "type": "string"}]},
-                },
-            }),
-            read_only: false,
-        }
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "mode": {"anyOf": [{"$ref": "#/$defs/Mode"}, {"type": "null"}]},
+                "state": {"$ref": "#/$defs/State"},
+                "names": {"type": ["array", "null"], "items": {"type": "string"}, "minItems": 1},
+                "count": {"type": "integer", "minimum": 0},
+                "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+                "either": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+            },
+            "required": ["path"],
+            "additionalProperties": false,
+            "$defs": {
+                "Mode": {"type": "string", "pattern": "^[0-7]{3,4}$"},
+                "State": {"oneOf": [{"const": "present", "type": "string"}, {"const": "absent", "type": "string"}]},
+            },
+        });
+        KindSpec::for_hosts(schema, false)
     }
 
     fn complaints(yaml: &str) -> Vec<String> {
@@ -414,7 +412,7 @@ mod tests {
 
     #[test]
     fn a_schema_that_refers_to_itself_ends() {
-        let spec = KindSpec { schema: json!({"$ref": "#", "anyOf": [{"$ref": "#"}]}), read_only: false };
+        let spec = KindSpec::for_hosts(json!({"$ref": "#", "anyOf": [{"$ref": "#"}]}), false);
         let key = Node::new("k", Span::nowhere("k"));
         check(&spec, "x", &key, &key);
     }

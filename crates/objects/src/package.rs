@@ -68,6 +68,7 @@ pub struct Package;
 impl Object for Package {
     const KIND: &'static str = "package";
     const SHELL: &'static str = include_str!("package.sh");
+    const OFFERS: &'static [&'static str] = &["path", "unit", "user", "group", "sysctl"];
     type State = PackageState;
 
     fn title(key: &str, from: &PackageState, to: &PackageState) -> String {
@@ -122,8 +123,8 @@ impl Object for Package {
     }
 
     fn may_bring(_: &PackageState, to: &PackageState) -> Option<MayBring> {
-        let kinds = &["path", "unit", "user", "group", "sysctl"];
-        matches!(to, PackageState::Present { .. }).then_some(MayBring { verb: "installing", kinds })
+        matches!(to, PackageState::Present { .. })
+            .then_some(MayBring { verb: "installing", kinds: Self::OFFERS })
     }
 
     fn facets(state: &PackageState) -> Facets {

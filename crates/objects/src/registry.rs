@@ -1,8 +1,8 @@
 //! All objects: one line each.
 
 use crate::{
-    apt_lists, boot, command, firewall, git, group, hostname, module, mount, package, path, snap, swap,
-    sysctl, unit, user,
+    apt_lists, boot, command, condition, firewall, git, group, hostname, k8s, kubeadm, module, mount,
+    package, path, release, snap, swap, sysctl, unit, user, workload,
 };
 use converge_resource::{DynObject, Erased};
 
@@ -16,13 +16,18 @@ static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<apt_lists::AptLists>::new(),
     &Erased::<boot::Boot>::new(),
     &Erased::<command::Command>::new(),
+    &Erased::<condition::Condition>::new(),
     &Erased::<firewall::Firewall>::new(),
     &Erased::<git::Git>::new(),
     &Erased::<hostname::Hostname>::new(),
+    &Erased::<k8s::K8s>::new(),
+    &Erased::<kubeadm::Kubeadm>::new(),
     &Erased::<module::Module>::new(),
     &Erased::<mount::Mount>::new(),
+    &Erased::<release::Release>::new(),
     &Erased::<snap::Snap>::new(),
     &Erased::<swap::Swap>::new(),
+    &Erased::<workload::Workload>::new(),
 ];
 
 /// All objects.
@@ -49,6 +54,7 @@ pub fn shell_library() -> String {
 mod tests {
     use super::*;
     use crate::testing::shells;
+    use converge_resource::Place;
 
     #[test]
     fn every_object_is_listed_and_defines_its_functions_in_every_shell() {
@@ -59,7 +65,8 @@ mod tests {
             .map(|p| p.file_stem().unwrap().to_str().unwrap().to_owned())
             .collect();
         kinds.sort();
-        let mut listed: Vec<&str> = objects().iter().map(|o| o.kind()).collect();
+        let on_hosts = objects().iter().filter(|o| o.place() == Place::Host);
+        let mut listed: Vec<&str> = on_hosts.map(|o| o.kind()).collect();
         listed.sort_unstable();
         assert_eq!(listed, kinds);
         let dir = tempfile::tempdir().unwrap();
@@ -77,9 +84,11 @@ mod tests {
     /// The tests of roles spoil what roles manage. An object that nobody can spoil is named here, with the reason.
     #[test]
     fn every_object_says_how_it_is_spoiled() {
-        // apt_lists: apt fetches its lists by itself. boot: a restart that happened stays so.
-        let exempt = ["apt_lists", "boot"];
-        for object in objects().iter().filter(|o| !exempt.contains(&o.kind())) {
+        // apt_lists: apt fetches its lists by itself. boot: a restart that happened stays so. kubeadm: a host that somebody took out of
+        // its cluster, or half of it, is not mended by the next run.
+        let exempt = ["apt_lists", "boot", "kubeadm"];
+        let on_hosts = objects().iter().filter(|o| o.place() == Place::Host);
+        for object in on_hosts.filter(|o| !exempt.contains(&o.kind())) {
             let file = format!("{}/src/{}.rs", env!("CARGO_MANIFEST_DIR"), object.kind());
             let text = std::fs::read_to_string(&file).unwrap();
             assert!(text.contains("fn spoils("), "{file}: write `Object::spoils`");

@@ -1,7 +1,10 @@
 //! The fold: declared items, in order, over the virtual host.
 
 use crate::conflict::{Claims, Conflict, conflicts};
-use crate::{HostPlan, Item, Knowledge, Outcome, PlannedChange, Problem, VirtualHost, chains};
+use crate::guard::{guarded, join_guarded};
+use crate::{
+    Guarded, HostPlan, Item, Knowledge, Outcome, PlannedChange, Problem, SaidGuard, VirtualHost, chains,
+};
 use converge_resource::{
     Change, Claim, ClaimMode, Disruption, DynResource, ObjectId, Probe, State, Stop, View as _, Wait, Wanted,
 };
@@ -24,6 +27,8 @@ pub struct Declared {
     pub register: Option<String>,
     /// What the user says that it does to what runs; else its kind and its objects say it.
     pub disruption: Option<Disruption>,
+    /// What the user says of its guard.
+    pub guard: SaidGuard,
 }
 
 /// An item's parameters on a host.
@@ -134,6 +139,9 @@ struct Pass<'a> {
     last_on_object: BTreeMap<ObjectId, u32>,
     /// Roles in which an item failed at plan time.
     failed_roles: BTreeMap<String, String>,
+    /// Guarded items by role and name, and the numbers of those that restart something for one.
+    guarded: BTreeMap<(String, String), Guarded>,
+    restarts: BTreeSet<u32>,
 }
 
 fn pass(
@@ -152,6 +160,8 @@ fn pass(
         last_of_role: BTreeMap::new(),
         last_on_object: BTreeMap::new(),
         failed_roles: BTreeMap::new(),
+        guarded: BTreeMap::new(),
+        restarts: BTreeSet::new(),
     };
     host.clone_into(&mut pass.out.plan.host);
     let mut all_claims = Vec::new();
@@ -172,6 +182,7 @@ fn pass(
             pass.virtual_host.leave_open();
         }
     }
+    join_guarded(&mut pass.out.plan.items, &pass.restarts);
     pass.out.conflicts = conflicts(&all_claims, &|a, b| source.ordered(a, b));
     pass.ask_for_diffs();
     let claimed: BTreeSet<&ObjectId> = pass.out.plan.items.iter().flat_map(|i| &i.claims).collect();
@@ -192,16 +203,12 @@ impl Pass<'_> {
             kind: declared.kind.clone(),
             origin: declared.origin.clone(),
             needs: self.role_needs(declared, source),
-            claims: Vec::new(),
-            outcome: Outcome::Unchanged,
-            notes: Vec::new(),
-            sensitive: false,
-            disruption: Disruption::None,
-            settings: Vec::new(),
-            params: None,
+            ..Item::default()
         };
         let mut objects = Vec::new();
+        let mut basis = None;
         let mut by_kind = Disruption::None;
+        let mut names = Vec::new();
         let outcome = match resolved {
             Resolved::Skipped(why) => Outcome::Skipped(why),
             Resolved::Invalid(problem) => Outcome::Failed(problem),
@@ -218,8 +225,11 @@ impl Pass<'_> {
                 }
             }
             Resolved::Ready { resource, params, sensitive } => {
+                let sensitive = sensitive || resource.sensitive();
                 item.sensitive = sensitive;
                 by_kind = resource.disruption();
+                names = resource.names();
+                basis = resource.basis();
                 item.params = (!sensitive).then_some(params);
                 let claims = resource.claims();
                 objects = objects_of(&claims);
@@ -236,7 +246,15 @@ impl Pass<'_> {
             }
         };
         item.disruption = self.disruption(declared, by_kind, &outcome);
-        self.close(&mut item, outcome, objects, declared);
+        self.close(&mut item, outcome, (objects, basis), declared);
+        let named = names.iter().find_map(|name| self.guarded.get(&(declared.role.clone(), name.clone())));
+        item.guard = guarded(&item, declared.guard, named.copied());
+        if let Some(guard) = item.guard {
+            if named.is_some() {
+                self.restarts.insert(item.id);
+            }
+            self.guarded.insert((declared.role.clone(), declared.name.clone()), guard);
+        }
         self.out.plan.items.push(item);
     }
 
@@ -280,8 +298,7 @@ impl Pass<'_> {
                 return Outcome::Unchanged;
             }
             Err(Stop::Deferred(wait)) => {
-                let objects = claims.iter().map(|c| c.object.clone()).collect();
-                return Outcome::Deferred { wait, objects };
+                return Outcome::Deferred { wait, objects: objects_of(claims) };
             }
             Err(Stop::Invalid { pointer, message, help }) => {
                 return Outcome::Failed(Problem { message, help, pointer, at: None });
@@ -290,6 +307,8 @@ impl Pass<'_> {
         };
         item.notes = wanted.notes.clone();
         item.settings = wanted.settings.clone();
+        item.calls.clone_from(&wanted.calls);
+        item.fetch = wanted.fetch.clone();
         if let (Some(name), Some(output)) = (&declared.register, &wanted.output) {
             let output = Output { value: output.clone(), sensitive: item.sensitive };
             self.out.outputs.insert((declared.role.clone(), name.clone()), output);
@@ -344,13 +363,25 @@ impl Pass<'_> {
     }
 
     /// Records the outcome for later items.
-    fn close(&mut self, item: &mut Item, outcome: Outcome, objects: Vec<ObjectId>, declared: &Declared) {
+    fn close(
+        &mut self,
+        item: &mut Item,
+        outcome: Outcome,
+        (objects, basis): (Vec<ObjectId>, Option<String>),
+        declared: &Declared,
+    ) {
         let changed = matches!(outcome, Outcome::Changed(_));
+        if !changed {
+            item.fetch = None;
+        }
         let deferred = matches!(outcome, Outcome::Deferred { .. });
         if deferred {
             self.virtual_host.defer(&declared.address, &objects);
         }
+        let mut matters = changed || deferred;
         if let Outcome::Failed(problem) = &outcome {
+            // What only reads is planned behind it all the same; when the turn comes, it is not begun.
+            matters = true;
             self.failed_roles.entry(declared.role.clone()).or_insert_with(|| {
                 format!("`{}` comes first and cannot be done: {}", item.address, problem.message)
             });
@@ -366,11 +397,13 @@ impl Pass<'_> {
                     item.needs.push(last);
                 }
             }
+        }
+        if matters {
             self.last_of_role.insert(declared.role.clone(), item.id);
         }
         let changed = changed || self.history.changed.contains(&declared.address);
         item.claims.clone_from(&objects);
-        self.virtual_host.finish(&declared.name, objects, changed, deferred);
+        self.virtual_host.finish(&declared.name, (objects, basis), changed, deferred);
         item.outcome = outcome;
     }
 
@@ -392,6 +425,9 @@ impl Pass<'_> {
 
     /// Objects that are claimed are always looked at, and files that are edited are read, in the first round already.
     fn ask_for_claims(&mut self, claims: &[Claim]) {
+        if self.known.absent().is_some() {
+            return;
+        }
         for claim in claims {
             let mut probes = vec![Probe::Object(claim.object.clone())];
             if claim.mode == ClaimMode::Edit && claim.facet == "content" && claim.object.kind == "path" {
@@ -404,13 +440,18 @@ impl Pass<'_> {
     /// For changed files: the old content, for the diff.
     fn ask_for_diffs(&mut self) {
         let mut found = Vec::new();
-        for item in self.out.plan.items.iter().filter(|i| !i.sensitive) {
+        for item in &self.out.plan.items {
             for planned in item.changes() {
                 let change = &planned.change;
+                let Some(digest) = content_of(&change.object, &change.from) else { continue };
                 if change.object.kind != "path" {
+                    // The content of what lives in a cluster came with its state, and is compared field by field later.
+                    found.extend(self.known.content(&digest).cloned());
                     continue;
                 }
-                let Some(digest) = content_of(&change.object, &change.from) else { continue };
+                if item.sensitive {
+                    continue;
+                }
                 match self.known.content(&digest) {
                     Some(content) => found.push(content.clone()),
                     None => {

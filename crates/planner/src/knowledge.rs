@@ -1,6 +1,6 @@
 //! What a host has answered so far.
 
-use converge_resource::{Answer, Content, Digest, ObjectId, Observed, Probe, Stop};
+use converge_resource::{Answer, Content, Digest, ObjectId, Observed, Probe, Stop, Wait};
 use std::collections::BTreeMap;
 
 /// Answers by question, and content by digest.
@@ -8,15 +8,32 @@ use std::collections::BTreeMap;
 pub struct Knowledge {
     answers: BTreeMap<Probe, Answer>,
     contents: BTreeMap<Digest, Content>,
+    /// Nothing can be asked before this has happened: the cluster is not there yet.
+    absent: Option<Wait>,
 }
 
 impl Knowledge {
+    /// What is known of something that is not there yet: nothing, and until when.
+    pub fn until(wait: Wait) -> Self {
+        Self { absent: Some(wait), ..Self::default() }
+    }
+
+    /// What must happen before anything can be asked.
+    pub fn absent(&self) -> Option<&Wait> {
+        self.absent.as_ref()
+    }
+
     /// Takes one answer.
     pub fn learn(&mut self, probe: Probe, answer: Answer) {
         if let Answer::Content(Some(content)) = &answer {
             self.contents.insert(content.digest().clone(), content.clone());
         }
         self.answers.insert(probe, answer);
+    }
+
+    /// Takes content that an observed state names.
+    pub fn learn_content(&mut self, content: Content) {
+        self.contents.insert(content.digest().clone(), content);
     }
 
     /// True when the question has been answered, well or not.
@@ -39,6 +56,9 @@ impl Knowledge {
     /// # Errors
     /// `Stop::Ask` when it was not asked; `Stop::Failed` when it could not be read.
     pub fn observed(&self, object: &ObjectId) -> Result<Observed, Stop> {
+        if let Some(wait) = &self.absent {
+            return Err(Stop::Deferred(wait.clone()));
+        }
         let probe = Probe::Object(object.clone());
         match self.answers.get(&probe) {
             Some(Answer::Object(observed)) => Ok(observed.clone()),

@@ -8,6 +8,7 @@ mod chains;
 mod conflict;
 mod fold;
 mod graph;
+mod guard;
 mod knowledge;
 mod ours;
 mod plan;
@@ -17,6 +18,7 @@ pub use batches::{Available, Member, PlayOrder, Rules, Share, Turn, Turns, caref
 pub use conflict::Conflict;
 pub use fold::{Declared, Folded, History, Output, Outputs, Resolved, Source, disruption, fold};
 pub use graph::{Cycle, Reach, RoleEdge, RoleGraph};
+pub use guard::{Guard, Guarded, SaidGuard, guard_of};
 pub use knowledge::Knowledge;
 pub use ours::{CutOff, Fate, Ours, Undeclared};
 pub use plan::{HostPlan, Item, Outcome, PlannedChange, Problem, Summary};

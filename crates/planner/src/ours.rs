@@ -54,6 +54,9 @@ pub struct CutOff {
     pub operator: String,
     /// True when some process holds the host's lock: it may still be at work.
     pub busy: bool,
+    /// Why the host has put back what stood behind a switch, and the addresses of those items.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub put_back: Option<(String, Vec<String>)>,
     /// The addresses of the items that it ended.
     pub done: Vec<String>,
     /// The items that it was cut off in, each with what the host shows now.

@@ -1,7 +1,9 @@
 //! The plan: what would happen on each host, item by item.
 
 use crate::Ours;
-use converge_resource::{Change, Content, Digest, Disruption, ObjectId, Reversibility, State, Wait};
+use converge_resource::{
+    ApiCall, Change, Content, Digest, Disruption, Fetch, ObjectId, Reversibility, State, Wait,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -23,7 +25,7 @@ pub struct HostPlan {
 }
 
 /// One resource on one host.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Item {
     /// Its number on this host; later items have higher numbers.
     pub id: u32,
@@ -50,17 +52,27 @@ pub struct Item {
     /// What applying it does to what runs on the host.
     #[serde(default)]
     pub disruption: Disruption,
+    /// How it is guarded: a switch on the host puts it back unless it is confirmed in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<crate::Guarded>,
     /// Shell variables for the item's steps.
     pub settings: Vec<(String, String)>,
+    /// What another host must say first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetch: Option<Fetch>,
     /// The resolved parameters; `None` when they are sensitive or not known yet.
     pub params: Option<serde_json::Value>,
+    /// On a cluster: how the changes are made, where their states do not say it. They may hold secrets: never stored.
+    #[serde(skip)]
+    pub calls: Vec<ApiCall>,
 }
 
 /// What would happen to an item.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// It is as declared.
+    #[default]
     Unchanged,
     /// It is as declared; only a record of ours is to be written.
     Adopt(Vec<Change>),
@@ -136,6 +148,12 @@ impl Item {
             Outcome::Changed(changes) => changes,
             _ => &[],
         }
+    }
+
+    /// True when it only waits for something: it changes nothing, and its notes say what does not hold yet.
+    pub fn only_waits(&self) -> bool {
+        let waits = |id: &ObjectId| converge_objects::object(&id.kind).is_some_and(|o| o.passes());
+        !self.claims.is_empty() && self.claims.iter().all(waits)
     }
 
     /// True when applying does, or may do, something here.

@@ -2,7 +2,8 @@
 
 use crate::Knowledge;
 use converge_resource::{
-    Answer, Change, Content, Digest, Named, ObjectId, Observed, Probe, RunAnswer, State, Stop, View, Wait,
+    Answer, ApiProbe, Change, Content, Digest, Named, ObjectId, Observed, Probe, RunAnswer, State, Stop,
+    View, Wait,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,10 @@ const NOT_PACKAGED: &[&str] =
 /// What `restart_on` may name.
 #[derive(Clone, Debug)]
 struct Done {
-    objects: Vec<ObjectId>,
+    /// Its objects, and whether their states count.
+    objects: Vec<(ObjectId, bool)>,
+    /// What counts in their place.
+    basis: Vec<String>,
     changed: bool,
     deferred: Option<Wait>,
 }
@@ -115,20 +119,30 @@ impl<'a> VirtualHost<'a> {
         for object in objects {
             self.unknown.insert(object.clone(), wait.clone());
             let offers = converge_objects::object(&object.kind).map(|o| o.offers()).unwrap_or_default();
-            self.bringers.extend(offers.iter().map(|kind| (*kind, wait.clone())));
+            let offered =
+                Wait { item: address.to_owned(), reason: format!("`{address}`, which is deferred,") };
+            self.bringers.extend(offers.iter().map(|kind| (*kind, offered.clone())));
         }
         self.pending = Some(wait);
     }
 
-    /// Remembers a resource for `restart_on`.
-    pub fn finish(&mut self, name: &str, objects: Vec<ObjectId>, changed: bool, deferred: bool) {
+    /// Remembers a resource for `restart_on`: its objects, and what stands for them where it says so itself.
+    pub fn finish(
+        &mut self,
+        name: &str,
+        (objects, basis): (Vec<ObjectId>, Option<String>),
+        changed: bool,
+        deferred: bool,
+    ) {
         let wait = Wait { item: name.to_owned(), reason: format!("`{name}` is deferred itself") };
         let entry = self.done.entry((self.role.clone(), name.to_owned())).or_insert_with(|| Done {
             objects: Vec::new(),
+            basis: Vec::new(),
             changed: false,
             deferred: None,
         });
-        entry.objects.extend(objects);
+        entry.objects.extend(objects.into_iter().map(|object| (object, basis.is_none())));
+        entry.basis.extend(basis);
         entry.changed |= changed;
         if deferred {
             entry.deferred = Some(wait);
@@ -178,6 +192,19 @@ impl View for VirtualHost<'_> {
         }
     }
 
+    fn api(&self, probe: &ApiProbe) -> Result<serde_json::Value, Stop> {
+        if let Some(wait) = self.known.absent() {
+            return Err(Stop::Deferred(wait.clone()));
+        }
+        let probe = Probe::Api(probe.clone());
+        match self.known.answer(&probe) {
+            None => Err(Stop::Ask(vec![probe])),
+            Some(Answer::Api(answer)) => Ok(answer.clone()),
+            Some(Answer::Failed(why)) => Err(Stop::Failed(why.clone())),
+            Some(_) => Err(Stop::Failed("the answer is of another sort".to_owned())),
+        }
+    }
+
     fn may_appear(&self, object: &ObjectId) -> Option<Wait> {
         if let Some(wait) = self.promised.get(object) {
             return Some(wait.clone());
@@ -215,11 +242,14 @@ impl View for VirtualHost<'_> {
         }
         let mut lines = String::new();
         let mut newest = None;
-        for object in &done.objects {
+        for (object, counts) in &done.objects {
             let observed = self.observed(object)?;
-            lines.push_str(&format!("{}:{}\t{}\n", object.kind, object.key, observed.state));
+            if *counts {
+                lines.push_str(&format!("{}:{}\t{}\n", object.kind, object.key, observed.state));
+            }
             newest = newest.max(observed.moment);
         }
+        done.basis.iter().for_each(|basis| lines.push_str(&format!("={basis}\n")));
         Ok(Named { digest: Digest::of(lines.as_bytes()).to_string(), changed: done.changed, newest })
     }
 }

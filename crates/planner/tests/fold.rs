@@ -61,6 +61,9 @@ impl DynResource for Kind {
     fn validate(&self) -> Vec<ParamError> {
         Vec::new()
     }
+    fn basis(&self) -> Option<String> {
+        None
+    }
     fn disruption(&self) -> converge_resource::Disruption {
         converge_resource::Disruption::None
     }
@@ -147,6 +150,7 @@ impl Items {
                 origin: format!("role.yaml:{n}"),
                 register: matches!(kind, Kind::Ask(_)).then(|| "answer".to_owned()),
                 disruption: None,
+                guard: converge_planner::SaidGuard::default(),
             })
             .collect();
         Self { declared, kinds: kinds.iter().map(|(_, k)| k.clone()).collect() }
@@ -202,6 +206,7 @@ fn planned(kinds: &[(&str, Kind)], mut known: Knowledge) -> Folded {
                 }
                 Probe::Object(_) => Answer::Object(Observed { state: State::absent(), moment: None }),
                 Probe::Content(_) => Answer::Content(None),
+                Probe::Api(_) => Answer::Failed("a host has no API".to_owned()),
                 Probe::Run { .. } => Answer::Run(converge_resource::RunAnswer {
                     status: 0,
                     stdout: "said".to_owned(),

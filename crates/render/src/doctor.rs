@@ -27,11 +27,17 @@ pub fn doctor(all: &[HostDoctor], verbose: bool) -> Text {
         let names: Vec<&str> = hosts.iter().map(|host| host.host.as_str()).collect();
         let (tone, word) = match first.health() {
             Health::Well => (Tone::Good, "well"),
+            Health::Odd if first.cluster => (Tone::Warn, "works, with something odd"),
             Health::Odd => (Tone::Warn, "can be worked on"),
             Health::Ill if first.findings.iter().any(|f| f.health == Health::Ill && f.step == "login") => {
                 (Tone::Bad, "refuses the login")
             }
             Health::Ill if first.unreachable => (Tone::Bad, "cannot be reached"),
+            Health::Ill if first.cluster => (Tone::Bad, "is not well"),
+            // Nothing that converge itself needs is missing.
+            Health::Ill if first.findings.iter().all(|f| f.health != Health::Ill || f.cause.is_some()) => {
+                (Tone::Bad, "is not well")
+            }
             Health::Ill => (Tone::Bad, "cannot be worked on"),
         };
         text.push(Line::at(0).say(Tone::Strong, fold_names(&names)).faint(" · ").say(tone, word).fold(2));
@@ -46,9 +52,14 @@ pub fn doctor(all: &[HostDoctor], verbose: bool) -> Text {
     if all.len() > 1 {
         text.gap();
         let ill = all.iter().filter(|host| host.health() == Health::Ill).count();
+        let clusters = all.iter().filter(|host| host.cluster).count();
+        let mut what = vec![count(all.len() - clusters, "host")];
+        if clusters > 0 {
+            what.push(count(clusters, "cluster"));
+        }
         text.push(
             Line::at(0)
-                .say(Tone::Strong, format!("{}: ", count(all.len(), "host")))
+                .say(Tone::Strong, format!("{}: ", what.join(", ")))
                 .plain(format!("{} well, {ill} not", all.len() - ill)),
         );
     }
@@ -76,8 +87,14 @@ fn push(text: &mut Text, finding: &Finding) {
     for line in lines {
         text.push(Line::at(COLUMN).plain(line));
     }
+    if let Some(cause) = &finding.cause {
+        text.prose(COLUMN, Tone::Plain, "cause: ", cause);
+    }
     if let Some(help) = &finding.help {
         text.prose(COLUMN, Tone::Plain, "help: ", help);
+    }
+    if let Some(role) = finding.role {
+        text.push(Line::at(COLUMN).plain("role: ").say(Tone::Strong, role));
     }
 }
 
@@ -113,13 +130,16 @@ mod tests {
             step,
             health: *health,
             found: (*found).to_owned(),
+            cause: None,
             help: help.map(str::to_owned),
+            role: None,
         };
         HostDoctor {
             host: name.to_owned(),
             address: address.to_owned(),
             findings: findings.iter().map(finding).collect(),
             unreachable: findings.iter().any(|f| f.0 == "tcp" && f.1 == Health::Ill),
+            cluster: false,
         }
     }
 

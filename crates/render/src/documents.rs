@@ -227,6 +227,8 @@ pub struct PlanItem {
     pub sensitive: bool,
     /// What it does to what runs: `none`, `restarts` or `drain`.
     pub disruption: String,
+    /// What its change can break, and within how many seconds that must be confirmed; null when it is not guarded
+    pub guard: Option<GuardEntry>,
     /// How it ends
     pub result: PlanResult,
     /// With `change`: what changes
@@ -404,6 +406,24 @@ pub enum PruneFate {
     LeftAlone,
 }
 
+/// What a host has put back by itself.
+#[derive(JsonSchema)]
+pub struct PutBackEntry {
+    /// Why
+    pub because: String,
+    /// The items
+    pub items: Vec<String>,
+}
+
+/// How an item is guarded.
+#[derive(JsonSchema)]
+pub struct GuardEntry {
+    /// What it can break: `ssh`, `network` or `runtime`
+    pub guard: String,
+    /// The window
+    pub seconds: u64,
+}
+
 /// A run that did not end.
 #[derive(JsonSchema)]
 pub struct UnfinishedRun {
@@ -415,6 +435,8 @@ pub struct UnfinishedRun {
     pub operator: String,
     /// Is it at work still?
     pub busy: bool,
+    /// What the host has put back because nobody confirmed it
+    pub put_back: Option<PutBackEntry>,
     /// Items that it did
     pub done: Vec<String>,
     /// Items of which it is not known, and what the host shows now
@@ -485,6 +507,8 @@ pub struct ApplySummary {
     pub skipped: usize,
     /// The run was stopped
     pub not_begun: usize,
+    /// Guarded, not confirmed, and put back
+    pub put_back: usize,
     /// The link was lost meanwhile
     pub unknown: usize,
 }
@@ -508,13 +532,15 @@ pub struct ApplyItem {
     pub sensitive: bool,
     /// What it does to what runs: `none`, `restarts` or `drain`.
     pub disruption: String,
+    /// What its change can break, and within how many seconds that must be confirmed; null when it is not guarded
+    pub guard: Option<GuardEntry>,
     /// How it ended
     pub result: ApplyResult,
     /// How long it took on the host; null when it was not begun
     pub seconds: Option<f64>,
-    /// With `failed`, `refused`, `unknown`: what was said
+    /// With `failed`, `refused`, `put_back`, `unknown`: what was said
     pub message: Option<String>,
-    /// With `failed`: the end of the output
+    /// With `failed`, `put_back`: the end of the output
     pub output: Option<String>,
     /// With `skipped`: the address of what failed
     pub because: Option<String>,
@@ -540,6 +566,8 @@ pub enum ApplyResult {
     Skipped,
     /// The run was stopped
     NotBegun,
+    /// It was guarded and not confirmed: the host has put it back
+    PutBack,
     /// The link was lost meanwhile
     Unknown,
 }

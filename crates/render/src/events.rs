@@ -104,6 +104,7 @@ pub(crate) fn verdict(result: &ItemResult) -> (&'static str, &'static str, Tone)
         ItemResult::Refused { .. } => ("✗", "refused", Tone::Bad),
         ItemResult::Skipped { .. } => ("-", "skipped", Tone::Warn),
         ItemResult::Stopped => ("-", "not begun", Tone::Warn),
+        ItemResult::PutBack { .. } => ("✗", "put back", Tone::Bad),
         ItemResult::Unknown { .. } => ("?", "unknown", Tone::Bad),
     }
 }
@@ -126,7 +127,7 @@ fn push_finished(
     }
     text.push(line);
     match result {
-        ItemResult::Failed { message, output } => {
+        ItemResult::Failed { message, output } | ItemResult::PutBack { message, output } => {
             text.prose(column + 4, Tone::Plain, "", message);
             push_output(text, output, message, column + 4, look);
         }

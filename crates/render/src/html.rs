@@ -106,6 +106,7 @@ fn done(result: &ItemResult) -> &'static str {
         ItemResult::Refused { .. } => "refused",
         ItemResult::Skipped { .. } => "skipped",
         ItemResult::Stopped => "not begun",
+        ItemResult::PutBack { .. } => "put back",
         ItemResult::Unknown { .. } => "unknown",
     }
 }

@@ -127,6 +127,7 @@ fn head(item: &Item) -> Map<String, Value> {
         ("origin", json!(item.origin)),
         ("sensitive", json!(item.sensitive)),
         ("disruption", json!(item.disruption)),
+        ("guard", json!(item.guard)),
     ] {
         out.insert(key.to_owned(), value);
     }
@@ -187,6 +188,7 @@ pub fn apply_json(report: &ApplyReport) -> Value {
                     "refused": c.refused,
                     "skipped": c.skipped,
                     "not_begun": c.stopped,
+                    "put_back": c.put_back,
                     "unknown": c.unknown,
                 },
                 "items": host.items.iter().map(|(i, r)| applied(i, r, host.times.get(&i.address))).collect::<Vec<_>>(),
@@ -238,6 +240,13 @@ fn applied(item: &Item, result: &ItemResult, took: Option<&Duration>) -> Value {
             set("because", because.as_str().into());
         }
         ItemResult::Stopped => set("result", "not_begun".into()),
+        ItemResult::PutBack { message, output } => {
+            set("result", "put_back".into());
+            set("message", message.as_str().into());
+            if !item.sensitive {
+                set("output", output.as_str().into());
+            }
+        }
         ItemResult::Unknown { message } => {
             set("result", "unknown".into());
             set("message", message.as_str().into());
@@ -272,7 +281,19 @@ pub fn fact_json(name: &str, values: &[(String, Value)], all: &[HostAnswer]) -> 
 
 /// What `converge doctor` found, as a document.
 pub fn doctor_json(all: &[HostDoctor]) -> Value {
-    let hosts: Vec<Value> = all
+    let (clusters, hosts): (Vec<_>, Vec<_>) = all.iter().partition(|host| host.cluster);
+    let clusters: Vec<Value> = clusters
+        .iter()
+        .map(|cluster| {
+            json!({
+                "cluster": cluster.host,
+                "health": cluster.health(),
+                "unreachable": cluster.unreachable,
+                "findings": cluster.findings,
+            })
+        })
+        .collect();
+    let hosts: Vec<Value> = hosts
         .iter()
         .map(|host| {
             json!({
@@ -284,7 +305,7 @@ pub fn doctor_json(all: &[HostDoctor]) -> Value {
             })
         })
         .collect();
-    json!({"format": "converge-doctor", "version": VERSION, "hosts": hosts})
+    json!({"format": "converge-doctor", "version": VERSION, "hosts": hosts, "clusters": clusters})
 }
 
 /// What can be rolled back to.

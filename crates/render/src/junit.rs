@@ -210,6 +210,10 @@ pub fn apply_junit(report: &ApplyReport) -> Suites {
                         message: message.clone(),
                         text: if item.sensitive { String::new() } else { output.clone() },
                     },
+                    ItemResult::PutBack { message, output } => End::Failed {
+                        message: format!("{word}: {message}"),
+                        text: if item.sensitive { String::new() } else { output.clone() },
+                    },
                     ItemResult::Refused { message } | ItemResult::Unknown { message } => {
                         End::Failed { message: format!("{word}: {message}"), text: String::new() }
                     }

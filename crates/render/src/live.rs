@@ -350,7 +350,13 @@ fn padded(name: &str, width: usize) -> String {
 }
 
 fn is_failure(result: &ItemResult) -> bool {
-    matches!(result, ItemResult::Failed { .. } | ItemResult::Refused { .. } | ItemResult::Unknown { .. })
+    matches!(
+        result,
+        ItemResult::Failed { .. }
+            | ItemResult::Refused { .. }
+            | ItemResult::PutBack { .. }
+            | ItemResult::Unknown { .. }
+    )
 }
 
 #[cfg(test)]

@@ -55,6 +55,10 @@ fn push_cut_off(text: &mut Text, run: &CutOff) {
     if !run.done.is_empty() {
         text.push(Line::at(4).plain("done: ").faint(names(&run.done)).fold(6));
     }
+    if let Some((why, items)) = &run.put_back {
+        let line = Line::at(4).say(Tone::Bad, "put back by the host: ").plain(names(items));
+        text.push(line.faint(format!(" · {why}")).fold(6));
+    }
     for (item, what) in &run.unknown {
         text.push(
             Line::at(4)
@@ -108,6 +112,7 @@ pub(crate) fn ours_json(plan: &HostPlan) -> Value {
             "time": run.time,
             "operator": run.operator,
             "busy": run.busy,
+            "put_back": run.put_back.as_ref().map(|(why, items)| json!({"because": why, "items": items})),
             "done": run.done,
             "unknown": unknown,
             "not_begun": run.not_begun,
@@ -145,6 +150,7 @@ mod tests {
             time: "2026-11-21T06:14:47Z".into(),
             operator: "ada@desk".into(),
             busy: false,
+            put_back: None,
             done: vec!["shop/a".into()],
             unknown: vec![("shop/b".into(), "path:/b is as it was before".into())],
             not_begun: (1..12).map(|n| format!("shop/{n}")).collect(),

@@ -3,6 +3,7 @@
 use crate::change::push_reversibility;
 use crate::text::{Line, Text, Tone};
 use converge_objects::PackageState;
+use converge_objects::deb_version::compare;
 use converge_planner::PlannedChange;
 use std::cmp::Ordering;
 
@@ -75,73 +76,4 @@ pub(crate) fn transaction(changes: &[&PlannedChange], indent: usize) -> Text {
         text.append(why);
     }
     text
-}
-
-/// Compares two versions as dpkg does (deb-version(7)).
-fn compare(a: &str, b: &str) -> Ordering {
-    let epoch = |v: &str| match v.split_once(':') {
-        Some((e, rest)) => (e.parse::<u64>().unwrap_or(0), rest.to_owned()),
-        None => (0, v.to_owned()),
-    };
-    let revision = |v: &str| match v.rsplit_once('-') {
-        Some((u, r)) => (u.to_owned(), r.to_owned()),
-        None => (v.to_owned(), "0".to_owned()),
-    };
-    let ((e1, a), (e2, b)) = (epoch(a), epoch(b));
-    let ((u1, r1), (u2, r2)) = (revision(&a), revision(&b));
-    e1.cmp(&e2).then_with(|| part(&u1, &u2)).then_with(|| part(&r1, &r2))
-}
-
-fn part(a: &str, b: &str) -> Ordering {
-    // `~` sorts before the end, letters before everything else.
-    let weight = |c: Option<&u8>| match c {
-        Some(b'~') => -1,
-        None => 0,
-        Some(c) if c.is_ascii_digit() => 0,
-        Some(c) if c.is_ascii_alphabetic() => i32::from(*c),
-        Some(c) => i32::from(*c) + 256,
-    };
-    let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
-    while !a.is_empty() || !b.is_empty() {
-        while a.first().is_some_and(|c| !c.is_ascii_digit()) || b.first().is_some_and(|c| !c.is_ascii_digit())
-        {
-            match weight(a.first()).cmp(&weight(b.first())) {
-                Ordering::Equal => {}
-                other => return other,
-            }
-            a = a.get(1..).unwrap_or_default();
-            b = b.get(1..).unwrap_or_default();
-        }
-        let (x, rest_a) = number(a);
-        let (y, rest_b) = number(b);
-        match x.len().cmp(&y.len()).then_with(|| x.cmp(y)) {
-            Ordering::Equal => (a, b) = (rest_a, rest_b),
-            other => return other,
-        }
-    }
-    Ordering::Equal
-}
-
-/// The leading digits without leading zeros, and the rest.
-fn number(text: &[u8]) -> (&[u8], &[u8]) {
-    let end = text.iter().position(|c| !c.is_ascii_digit()).unwrap_or(text.len());
-    let start = text.iter().take(end).position(|c| *c != b'0').unwrap_or(end);
-    (text.get(start..end).unwrap_or_default(), text.get(end..).unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_compare_as_dpkg_compares_them() {
-        // The order that `dpkg --compare-versions` gives.
-        let rising =
-            ["1.0~rc1-1", "1.0-1", "1.0-1+deb12u1", "1.0a-1", "1.0.1-1", "1.9-1", "1.10-1", "1:0.1-1"];
-        for pair in rising.windows(2) {
-            assert_eq!(compare(pair[0], pair[1]), Ordering::Less, "{pair:?}");
-            assert_eq!(compare(pair[1], pair[0]), Ordering::Greater, "{pair:?}");
-        }
-        assert_eq!(compare("1.01", "1.1-0"), Ordering::Equal);
-    }
 }

@@ -6,7 +6,8 @@ use crate::ours::ours;
 use crate::packages::transaction;
 use crate::text::{Line, Look, Text, Tone};
 use converge_engine::{FleetPlan, HostResult, LostHost, Purpose};
-use converge_planner::{HostPlan, Item, Outcome, PlannedChange, Summary};
+use converge_objects::object;
+use converge_planner::{Guard, Guarded, HostPlan, Item, Outcome, PlannedChange, Summary};
 use converge_resource::{Content, Digest, Disruption};
 use std::collections::BTreeMap;
 
@@ -284,7 +285,8 @@ pub(crate) fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look:
             text.prose(BODY, Tone::Plain, &lead, &wait.reason);
             let names: Vec<String> = objects
                 .iter()
-                .filter(|o| o.kind != "command")
+                // A wait changes nothing.
+                .filter(|o| o.kind != "command" && !object(&o.kind).is_some_and(|kind| kind.passes()))
                 .map(|o| format!("{} {}", o.kind, o.key))
                 .collect();
             if !names.is_empty() {
@@ -295,6 +297,7 @@ pub(crate) fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look:
                     Line::at(BODY).say(Tone::Warn, format!("perhaps {}", item.disruption)).fold(BODY + 2),
                 );
             }
+            push_guard(&mut text, item);
         }
         Outcome::Refused(why) => {
             text.push(head("✗", Tone::Bad).faint(format!(" · {} ", item.kind)).say(Tone::Bad, "is refused"));
@@ -328,6 +331,17 @@ pub(crate) fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look:
     text
 }
 
+/// What stands behind a guarded item.
+fn push_guard(text: &mut Text, item: &Item) {
+    let Some(Guarded { guard, seconds }) = item.guard else { return };
+    let by = match guard {
+        Guard::Ssh | Guard::Network => "by a new connection",
+        Guard::Runtime => "by a new connection, CRI and the node",
+    };
+    let line = format!("guarded: put back unless confirmed {by} within {seconds} s");
+    text.push(Line::at(BODY).faint(line).fold(BODY + 2));
+}
+
 fn push_changed(
     text: &mut Text,
     item: &Item,
@@ -359,6 +373,7 @@ fn push_changed(
     if item.disruption.is_some() {
         text.push(Line::at(BODY).say(Tone::Warn, item.disruption.to_string()).fold(BODY + 2));
     }
+    push_guard(text, item);
     if changes.iter().any(|c| c.opaque) {
         text.push(
             Line::at(BODY)

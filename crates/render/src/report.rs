@@ -17,6 +17,7 @@ pub(crate) struct Counts {
     pub unchanged: usize,
     pub not_applicable: usize,
     pub failed: usize,
+    pub put_back: usize,
     pub refused: usize,
     pub skipped: usize,
     pub stopped: usize,
@@ -32,6 +33,7 @@ impl Counts {
                 ItemResult::Unchanged => c.unchanged += 1,
                 ItemResult::NotApplicable { .. } => c.not_applicable += 1,
                 ItemResult::Failed { .. } => c.failed += 1,
+                ItemResult::PutBack { .. } => c.put_back += 1,
                 ItemResult::Refused { .. } => c.refused += 1,
                 ItemResult::Skipped { .. } => c.skipped += 1,
                 ItemResult::Stopped => c.stopped += 1,
@@ -47,6 +49,7 @@ impl Counts {
             (self.unchanged, "as declared", Tone::Plain),
             (self.not_applicable, "not applicable", Tone::Plain),
             (self.failed, "failed", Tone::Bad),
+            (self.put_back, "put back", Tone::Bad),
             (self.refused, "refused", Tone::Bad),
             (self.unknown, "unknown", Tone::Bad),
             (self.skipped, "skipped", Tone::Warn),
@@ -138,6 +141,7 @@ fn host_body(host: &HostApply) -> Text {
     for (item, result) in &host.items {
         match result {
             ItemResult::Failed { message, .. }
+            | ItemResult::PutBack { message, .. }
             | ItemResult::Refused { message }
             | ItemResult::Unknown { message } => {
                 push_problem(&mut text, item, result, message);
@@ -169,7 +173,7 @@ fn host_body(host: &HostApply) -> Text {
 pub(crate) fn outcome_text(item: &Item, result: &ItemResult) -> Text {
     let mut text = Text::new();
     match result {
-        ItemResult::Failed { message, output } => {
+        ItemResult::Failed { message, output } | ItemResult::PutBack { message, output } => {
             text.prose(0, Tone::Bad, "", message);
             // What the message says already is not said again.
             let output = output.trim_end();

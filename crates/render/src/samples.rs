@@ -14,14 +14,8 @@ pub(crate) fn item(id: u32, role: &str, name: &str, kind: &str, outcome: Outcome
         role: role.into(),
         kind: kind.into(),
         origin: format!("roles/{role}/role.yaml:{}", 4 + 3 * id),
-        needs: vec![],
-        claims: vec![],
         outcome,
-        notes: vec![],
-        sensitive: false,
-        disruption: converge_resource::Disruption::None,
-        settings: vec![],
-        params: None,
+        ..Item::default()
     }
 }
 

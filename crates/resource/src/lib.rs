@@ -5,24 +5,31 @@
 //! save and restore; resources only map what is seen to what is wanted.
 
 mod answer;
+mod api;
 mod claim;
 mod content;
 mod disruption;
+mod fetch;
 mod loaded;
 mod object;
+mod place;
 mod probe;
 mod resource;
 mod state;
 mod step;
 mod view;
 
+pub use api::{ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, ReleaseSpec};
 pub use claim::{Claim, ClaimMode};
 pub use content::{Content, Digest};
 pub use disruption::Disruption;
+pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch};
 pub use loaded::{LOAD_KEYWORD, Source, Template};
 pub use object::{
-    AnswerError, AttributeChange, Change, DynObject, Erased, Facets, MayBring, Object, Reversibility, Spoil,
+    AnswerError, AttributeChange, Change, Contents, DynObject, Erased, Facets, MayBring, Object,
+    Reversibility, Spoil,
 };
+pub use place::Place;
 pub use probe::{Answer, Probe, RunAnswer};
 pub use resource::{DynResource, KindInfo, ParamError, Resource, Stop, Wanted, parse_params};
 pub use state::{BadState, ObjectId, Observed, State, decode_field, encode_field};

@@ -1,6 +1,6 @@
 //! The contract of an object.
 
-use crate::{Content, Digest, Disruption, ObjectId, Observed, State, Step, quote};
+use crate::{Content, Digest, Disruption, ObjectId, Observed, Place, State, Step, quote};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -42,7 +42,9 @@ pub struct AttributeChange {
 #[error("{0}")]
 pub struct AnswerError(pub String);
 
-/// Something a machine has. One file each, in the `objects` crate.
+/// Something a machine or a cluster has. One file each, in the `objects` crate.
+///
+/// An object of a cluster ([`Object::PLACE`]) has no shell text: the executor of clusters makes its states and changes.
 ///
 /// [`Object::SHELL`] defines these POSIX shell functions (dash, bash, busybox ash), where `KIND` is [`Object::KIND`]:
 ///
@@ -57,6 +59,12 @@ pub trait Object: Send + Sync + 'static {
     const KIND: &'static str;
     /// Its shell functions; see above. Plain definitions, no side effects.
     const SHELL: &'static str;
+    /// Where it lives.
+    const PLACE: Place = Place::Host;
+    /// True for what a rollback passes over: a moment that has been, such as a wait.
+    const PASSES: bool = false;
+    /// True for what a rollback sees to after all else: what it runs with must be there first.
+    const BACK_LAST: bool = false;
     /// Its state, typed. `absent` has a value too.
     type State: Clone + Debug + PartialEq + TryFrom<State, Error = crate::BadState> + Into<State>;
 
@@ -126,6 +134,17 @@ pub trait Object: Send + Sync + 'static {
         None
     }
 
+    /// Whether a rollback takes these states for one: what comes and goes by itself is left out.
+    fn same(a: &Self::State, b: &Self::State) -> bool {
+        a == b
+    }
+
+    /// Whether an object in the state `now` still shows what a change from `before` to `left` made. Objects that others change
+    /// too, field by field, compare their contents.
+    fn shows(now: &Self::State, left: &Self::State, _before: &Self::State, _content: &Contents<'_>) -> bool {
+        Self::same(now, left)
+    }
+
     /// True for a state that an object has through another one alone: a unit that has a file and nothing more.
     fn bare(_state: &Self::State) -> bool {
         false
@@ -160,6 +179,9 @@ impl Spoil {
         Self { facet, what: what.into(), script: script.into() }
     }
 }
+
+/// Contents by their digest, as far as they are known.
+pub type Contents<'a> = dyn Fn(&Digest) -> Option<Content> + 'a;
 
 /// Objects that a change may bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,6 +240,16 @@ pub trait DynObject: Send + Sync {
     fn kind(&self) -> &'static str;
     /// [`Object::SHELL`].
     fn shell(&self) -> &'static str;
+    /// [`Object::PLACE`].
+    fn place(&self) -> Place;
+    /// [`Object::PASSES`].
+    fn passes(&self) -> bool;
+    /// [`Object::BACK_LAST`].
+    fn back_last(&self) -> bool;
+    /// [`Object::same`]; bad states are compared as they are.
+    fn same(&self, a: &State, b: &State) -> bool;
+    /// [`Object::shows`]; bad states are compared as they are.
+    fn shows(&self, now: &State, left: &State, before: &State, content: &Contents<'_>) -> bool;
     /// [`Object::parse`].
     fn parse(&self, keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>>;
     /// [`Object::title`]; of a bad state only that it changes.
@@ -277,6 +309,28 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn shell(&self) -> &'static str {
         O::SHELL
+    }
+    fn place(&self) -> Place {
+        O::PLACE
+    }
+    fn passes(&self) -> bool {
+        O::PASSES
+    }
+    fn back_last(&self) -> bool {
+        O::BACK_LAST
+    }
+    fn same(&self, a: &State, b: &State) -> bool {
+        match (O::State::try_from(a.clone()), O::State::try_from(b.clone())) {
+            (Ok(x), Ok(y)) => O::same(&x, &y),
+            _ => a == b,
+        }
+    }
+    fn shows(&self, now: &State, left: &State, before: &State, content: &Contents<'_>) -> bool {
+        let typed = |state: &State| O::State::try_from(state.clone());
+        match (typed(now), typed(left), typed(before)) {
+            (Ok(now_is), Ok(left), Ok(before)) => O::shows(&now_is, &left, &before, content),
+            _ => now == left,
+        }
     }
     fn parse(&self, keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
         O::parse(keys, answer)

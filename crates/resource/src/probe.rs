@@ -1,9 +1,9 @@
-//! Questions to a host and their answers, as data.
+//! Questions to a host or a cluster and their answers, as data.
 
-use crate::{Content, ObjectId, Observed};
+use crate::{ApiProbe, Content, ObjectId, Observed};
 use serde::{Deserialize, Serialize};
 
-/// A question to a host. It changes nothing there. Equal questions are asked once; questions about objects of
+/// A question to a host, or to a cluster. It changes nothing there. Equal questions are asked once; questions about objects of
 /// one kind travel as one command.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Probe {
@@ -20,6 +20,8 @@ pub enum Probe {
         /// Seconds after which it is killed.
         timeout: u64,
     },
+    /// A question to the API of a cluster.
+    Api(ApiProbe),
 }
 
 impl Probe {
@@ -41,6 +43,8 @@ pub enum Answer {
     Content(Option<Content>),
     /// To [`Probe::Run`].
     Run(RunAnswer),
+    /// To [`Probe::Api`]: see there for its shape.
+    Api(serde_json::Value),
     /// The question could not be answered (no permission, a broken tool): why.
     Failed(String),
 }

@@ -1,6 +1,6 @@
 //! The contract of a resource: a kind that a user writes.
 
-use crate::{Claim, Content, Disruption, ObjectId, Probe, State, View, Wait};
+use crate::{ApiCall, Claim, Content, Disruption, Fetch, ObjectId, Place, Probe, State, View, Wait};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
@@ -22,6 +22,10 @@ pub struct Wanted {
     pub adopt: Vec<(ObjectId, State)>,
     /// Changes of these objects cannot be undone, though their states do not say so: why.
     pub irreversible: Vec<(ObjectId, String)>,
+    /// On a cluster: how the targets are reached, where their states do not say it.
+    pub calls: Vec<ApiCall>,
+    /// What another host must say first, where something is to be changed.
+    pub fetch: Option<Fetch>,
 }
 
 impl Wanted {
@@ -79,6 +83,12 @@ pub trait Resource: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     const EXAMPLE: &'static str;
     /// True for kinds that only read (`query`, `assert`): allowed in `check` and `verify`, never a change.
     const READ_ONLY: bool = false;
+    /// Where it may be used: in roles of these scopes.
+    const PLACES: &'static [Place] = &[Place::Host];
+    /// True for kinds that may only stand in `verify`: they put work on a cluster, and take it away again.
+    const VERIFY_ONLY: bool = false;
+    /// True for kinds whose parameters are secrets by nature: their items are sensitive whatever they are made of.
+    const SENSITIVE: bool = false;
 
     /// What is wrong with the parameters, whatever the host: a relative path, two sources of content.
     /// `(JSON pointer, message, help)`, all at once.
@@ -97,6 +107,12 @@ pub trait Resource: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     /// The resources of the same role that it names (`restart_on`).
     fn names(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// What stands for it in `restart_on`, in place of the states of its objects: for an edit of a part of a file that part, so
+    /// that what others change beside it restarts nothing.
+    fn basis(&self) -> Option<String> {
+        None
     }
 
     /// What any change of it does to what runs, beyond what its objects say of themselves: a unit that is restarted
@@ -130,6 +146,10 @@ pub trait DynResource: Send + Sync {
     fn kind(&self) -> &'static str;
     /// [`Resource::READ_ONLY`].
     fn read_only(&self) -> bool;
+    /// [`Resource::SENSITIVE`].
+    fn sensitive(&self) -> bool {
+        false
+    }
     /// [`Resource::validate`].
     fn validate(&self) -> Vec<ParamError>;
     /// [`Resource::claims`].
@@ -141,6 +161,8 @@ pub trait DynResource: Send + Sync {
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop>;
     /// [`Resource::names`].
     fn names(&self) -> Vec<String>;
+    /// [`Resource::basis`].
+    fn basis(&self) -> Option<String>;
     /// [`Resource::disruption`].
     fn disruption(&self) -> Disruption;
 }
@@ -151,6 +173,9 @@ impl<R: Resource> DynResource for R {
     }
     fn read_only(&self) -> bool {
         R::READ_ONLY
+    }
+    fn sensitive(&self) -> bool {
+        R::SENSITIVE
     }
     fn validate(&self) -> Vec<ParamError> {
         Resource::validate(self)
@@ -163,6 +188,9 @@ impl<R: Resource> DynResource for R {
     }
     fn names(&self) -> Vec<String> {
         Resource::names(self)
+    }
+    fn basis(&self) -> Option<String> {
+        Resource::basis(self)
     }
     fn disruption(&self) -> Disruption {
         Resource::disruption(self)
@@ -178,6 +206,12 @@ pub struct KindInfo {
     pub example: &'static str,
     /// [`Resource::READ_ONLY`].
     pub read_only: bool,
+    /// [`Resource::PLACES`].
+    pub places: &'static [Place],
+    /// [`Resource::VERIFY_ONLY`].
+    pub verify_only: bool,
+    /// [`Resource::SENSITIVE`].
+    pub sensitive: bool,
     /// The JSON Schema of the parameters.
     pub schema: fn() -> serde_json::Value,
     /// Reads the parameters.
@@ -191,6 +225,9 @@ impl KindInfo {
             kind: R::KIND,
             example: R::EXAMPLE,
             read_only: R::READ_ONLY,
+            places: R::PLACES,
+            verify_only: R::VERIFY_ONLY,
+            sensitive: R::SENSITIVE,
             schema: || schemars::schema_for!(R).to_value(),
             parse: |params| parse_params::<R>(params).map(|r| Box::new(r) as Box<dyn DynResource>),
         }

@@ -1,6 +1,6 @@
 //! What a resource may look at while it plans.
 
-use crate::{Content, Digest, Object, ObjectId, Probe, RunAnswer, State, Stop};
+use crate::{ApiProbe, Content, Digest, Object, ObjectId, Probe, RunAnswer, State, Stop};
 use serde::{Deserialize, Serialize};
 
 /// What a deferred item waits for.
@@ -45,6 +45,12 @@ pub trait View {
     /// `Stop::Ask` when it was not asked yet; `Stop::Failed` when it could not be run.
     fn run(&self, probe: &Probe) -> Result<RunAnswer, Stop>;
 
+    /// The answer of a cluster's API. It shows the cluster before this run.
+    ///
+    /// # Errors
+    /// `Stop::Ask` when it was not asked yet; `Stop::Failed` when it could not be asked.
+    fn api(&self, probe: &ApiProbe) -> Result<serde_json::Value, Stop>;
+
     /// Why this object, absent now, may be there when the item's turn comes: an earlier item of this run
     /// installs a package or runs a command that may bring it. `None` when nothing of the sort comes first, or when
     /// an earlier item has determined the object since.
@@ -74,6 +80,27 @@ impl dyn View + '_ {
         let object = ObjectId::new(O::KIND, key);
         let observed = self.observed(&object)?;
         O::State::try_from(observed.state).map_err(|e| Stop::Failed(format!("{object}: {e}")))
+    }
+
+    /// Lets go on what shows how things are only when the items before it have been.
+    ///
+    /// # Errors
+    /// `Stop::Deferred` when an earlier item of this run changes something.
+    pub fn after_changes(&self) -> Result<(), Stop> {
+        self.pending().map_or(Ok(()), |wait| Err(Stop::Deferred(wait)))
+    }
+
+    /// The same for what takes its time, such as a wait: it is not begun on the chance that nothing changes before it.
+    ///
+    /// # Errors
+    /// `Stop::Deferred`, also while it is not known what earlier items do.
+    pub fn after_all(&self) -> Result<(), Stop> {
+        self.after_changes()?;
+        if self.settled() {
+            return Ok(());
+        }
+        let reason = "what comes before it is still looked at".to_owned();
+        Err(Stop::Deferred(Wait { item: String::new(), reason }))
     }
 
     /// The raw state of an object.

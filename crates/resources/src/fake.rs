@@ -2,7 +2,7 @@
 
 use converge_objects::{GroupState, PathState, UserState};
 use converge_resource::{
-    Content, Digest, Named, ObjectId, Observed, Probe, RunAnswer, State, Stop, View, Wait, Wanted,
+    ApiProbe, Content, Digest, Named, ObjectId, Observed, Probe, RunAnswer, State, Stop, View, Wait, Wanted,
     parse_params,
 };
 use serde_json::Value;
@@ -13,6 +13,7 @@ pub struct FakeView {
     states: BTreeMap<ObjectId, Observed>,
     contents: BTreeMap<Digest, Content>,
     answers: BTreeMap<Probe, RunAnswer>,
+    api: BTreeMap<ApiProbe, Value>,
     may: BTreeSet<ObjectId>,
     pending: bool,
     named: BTreeMap<String, Named>,
@@ -80,6 +81,16 @@ impl FakeView {
             .insert(probe.clone(), RunAnswer { status, stdout: String::new(), stderr: stderr.into() });
         self
     }
+    /// What a cluster's API answers.
+    pub fn says(mut self, probe: ApiProbe, answer: Value) -> Self {
+        self.api.insert(probe, answer);
+        self
+    }
+    /// Content that a state names.
+    pub fn knows(mut self, content: Content) -> Self {
+        self.contents.insert(content.digest().clone(), content);
+        self
+    }
     pub fn may(mut self, id: ObjectId) -> Self {
         self.may.insert(id);
         self
@@ -132,6 +143,9 @@ impl View for FakeView {
     }
     fn run(&self, probe: &Probe) -> Result<RunAnswer, Stop> {
         self.answers.get(probe).cloned().ok_or_else(|| Stop::Ask(vec![probe.clone()]))
+    }
+    fn api(&self, probe: &ApiProbe) -> Result<Value, Stop> {
+        self.api.get(probe).cloned().ok_or_else(|| Stop::Ask(vec![Probe::Api(probe.clone())]))
     }
     fn may_appear(&self, object: &ObjectId) -> Option<Wait> {
         self.may.contains(object).then(wait)

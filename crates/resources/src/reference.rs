@@ -75,7 +75,16 @@ fn type_of(schema: &Value, property: &Value) -> String {
     if !choices(schema, property).is_empty() {
         return "one of the words below".to_owned();
     }
+    let options = property.get("anyOf").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let options: Vec<&Value> =
+        options.iter().filter(|o| o.get("type").and_then(Value::as_str) != Some("null")).collect();
+    if options.len() > 1 || options.first().is_some_and(|only| only.get("anyOf").is_some()) {
+        return options.into_iter().map(|o| type_of(schema, o)).collect::<Vec<_>>().join(" or ");
+    }
     let resolved = resolved(schema, property);
+    if resolved.get("anyOf").is_some() && !std::ptr::eq(resolved, property) {
+        return type_of(schema, resolved);
+    }
     let word = |name: &str| match name {
         "array" => match resolved.pointer("/items/type").and_then(Value::as_str) {
             Some(item) => format!("list of {item}s"),

@@ -56,6 +56,8 @@ pub(crate) fn against_plan(
         let mut named = Vec::new();
         for expected in own {
             match find(host_plan, &expected.item.value, role) {
+                // A role of a cluster has its items there, and none on the hosts.
+                None if is_elsewhere(plan, host_plan, &expected.item.value, role) => {}
                 None => {
                     let addresses: Vec<&str> = host_plan.items.iter().map(|i| i.address.as_str()).collect();
                     let near = did_you_mean(&expected.item.value, addresses.iter().copied());
@@ -108,6 +110,12 @@ pub(crate) fn against_plan(
 fn find<'p>(plan: &'p HostPlan, name: &str, role: &str) -> Option<&'p Item> {
     let full = format!("{role}/{name}");
     plan.items.iter().find(|i| i.address == full).or_else(|| plan.items.iter().find(|i| i.address == name))
+}
+
+/// Whether this plan has nothing of the item's role, and another one has the item.
+fn is_elsewhere(plan: &FleetPlan, here: &HostPlan, name: &str, role: &str) -> bool {
+    let role = name.split_once('/').map_or(role, |(role, _)| role);
+    !here.items.iter().any(|i| i.role == role) && plan.planned().any(|p| find(p, name, role).is_some())
 }
 
 fn describe(item: &Item) -> String {

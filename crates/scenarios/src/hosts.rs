@@ -1,9 +1,12 @@
 //! Hosts of a scenario: thrown away afterwards, or those of an inventory.
 
+use crate::cluster;
+use crate::cluster_spec::ClusterSpec;
 use crate::discover::Case;
 use crate::project::inventory;
 use crate::report::Kept;
 use camino::Utf8PathBuf;
+use converge_lab::kube::ApiServer;
 use converge_lab::{Lab, LabOptions};
 use converge_model::inventory::InventorySource;
 use std::sync::Arc;
@@ -22,13 +25,20 @@ pub(crate) struct Hosts {
     pub names: Vec<String>,
     /// Narrows an inventory to these hosts.
     pub limit: Option<String>,
+    /// The API server in the first of them. It goes before the hosts do.
+    pub api: Option<ApiServer>,
     lab: Option<Lab>,
     _folder: Option<TempDir>,
 }
 
 impl Hosts {
     /// Makes throw-away hosts.
-    pub fn make(case: &Case, number: usize, say: Arc<dyn Fn(&str) + Send + Sync>) -> Result<Self, String> {
+    pub fn make(
+        case: &Case,
+        number: usize,
+        spec: Option<&ClusterSpec>,
+        say: Arc<dyn Fn(&str) + Send + Sync>,
+    ) -> Result<Self, String> {
         let name = format!("{PREFIX}{}-{number}", std::process::id());
         let options = LabOptions::new(name).install_nothing().on_progress(move |line| say(line));
         let lab = Lab::open(options).map_err(|e| e.to_string())?;
@@ -47,7 +57,12 @@ impl Hosts {
             ]
         };
         let (folder, source) = inventory_file(&inventory(case, variables))?;
+        let api = match (spec, hosts.first()) {
+            (Some(spec), Some(first)) => Some(cluster::start(first, spec)?),
+            _ => None,
+        };
         Ok(Self {
+            api,
             inventories: vec![source],
             names: names.iter().map(|n| (*n).to_owned()).collect(),
             limit: None,
@@ -69,6 +84,7 @@ impl Hosts {
             inventories: vec![source],
             names: case.scenario.host_names().iter().map(|n| (*n).to_owned()).collect(),
             limit: None,
+            api: None,
             lab: None,
             _folder: Some(folder),
         })
@@ -80,6 +96,7 @@ impl Hosts {
             inventories: inventories.to_vec(),
             names: names.to_vec(),
             limit: Some(names.join(":")),
+            api: None,
             lab: None,
             _folder: None,
         }
@@ -88,6 +105,9 @@ impl Hosts {
     /// Leaves the hosts running, and says how to get in.
     pub fn keep(self) -> Option<Kept> {
         let lab = self.lab?;
+        if let Some(api) = self.api {
+            api.leave_running();
+        }
         let config = lab.ssh_config();
         let logins = self.names.iter().map(|n| format!("ssh -F {} {n}", config.display())).collect();
         // A lab that cannot be left is taken down: then there is nothing to say.

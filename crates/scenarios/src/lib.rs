@@ -5,6 +5,8 @@
 //! throw-away hosts, on hosts of an inventory, or, as far as a plan goes, on recorded answers. Nothing here prints: see [`Told`]
 //! and [`CaseReport`].
 
+mod cluster;
+mod cluster_spec;
 mod discover;
 mod expect;
 mod given;
@@ -18,7 +20,9 @@ mod run;
 mod scenario;
 mod snapshot;
 mod spoil;
+mod spoil_cluster;
 
+pub use cluster_spec::{ClusterSpec, NodesSpec};
 pub use discover::{Case, find_roles, role_at};
 pub use hosts::{Missing, missing, remove_kept};
 pub use report::{CaseReport, Gate, GateReport, Kept, Mismatch, Outcome, Told};

@@ -5,6 +5,7 @@ use camino::Utf8PathBuf;
 use converge_model::inventory::InventorySource;
 use converge_model::vault::Vault;
 use converge_model::{GivenPlays, KindCatalog, LoadOptions, Project, Role, RolePath};
+use converge_resource::Place;
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Spanned, Value, did_you_mean};
 
 /// Loads the project that a scenario stands for. `hosts` are the inventory's names of the scenario's hosts, in order.
@@ -39,6 +40,12 @@ pub(crate) fn load(
         }
     }
     wrong.or_value(project)
+}
+
+/// Whether the role, or one that it requires, acts on a cluster.
+pub(crate) fn needs_cluster(case: &Case, catalog: &KindCatalog) -> bool {
+    let role_path = RolePath { dirs: vec![case.roles_folder()] };
+    with_required(case, &role_path, catalog).iter().any(|role| role.scope == Place::Cluster)
 }
 
 /// The role and all that it requires, as far as they can be read; the required ones first.
@@ -105,7 +112,10 @@ fn plays(case: &Case, roles: &[Role], hosts: &[String]) -> Node {
     if !names.contains(&case.role) {
         names.push(case.role.clone());
     }
-    let plays = scenario.hosts.iter().zip(hosts).map(|(spec, host)| {
+    let cluster = |name: &String| roles.iter().any(|r| r.name == *name && r.scope == Place::Cluster);
+    let plays = scenario.hosts.iter().zip(hosts).enumerate().map(|(number, (spec, host))| {
+        // The first host is the way to the cluster.
+        let names = names.iter().filter(|name| number == 0 || !cluster(name));
         // What a host has of its own stands above what all have.
         let mut vars: Vec<(Node, Node)> = Vec::new();
         let layers = [&scenario.inputs, &spec.inputs];
@@ -118,7 +128,7 @@ fn plays(case: &Case, roles: &[Role], hosts: &[String]) -> Node {
             ("name", text(&case.name(), &scenario.span)),
             ("hosts", text(host, &scenario.span)),
             ("vars", Node::new(Value::Map(vars), at.clone())),
-            ("roles", list(names.iter().map(|name| text(name, at)).collect())),
+            ("roles", list(names.map(|name| text(name, at)).collect())),
         ])
     });
     list(plays.collect())

@@ -1,5 +1,7 @@
 //! The gates on real hosts.
 
+use crate::cluster::{self, Objects};
+use crate::cluster_spec::ClusterSpec;
 use crate::discover::Case;
 use crate::expect::{self, Complaint};
 use crate::given;
@@ -11,8 +13,9 @@ use crate::{project, recording, spoil};
 use converge_engine::{
     ApplyReport, Engine, Event, EventSink, FleetPlan, HostResult, ItemResult, LostHost, Options, StopSwitch,
 };
+use converge_lab::kube::ApiServer;
 use converge_planner::{Item, Outcome as Planned};
-use converge_resource::{ObjectId, State};
+use converge_resource::{ApiRef, ObjectId, State};
 use converge_syntax::{Diagnostic, Diagnostics};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
@@ -20,6 +23,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(900);
+/// Lets a command of a scenario ask the cluster.
+const AS_ADMINISTRATOR: &str = "export KUBECONFIG=/etc/kubernetes/admin.conf PATH=\"$PATH:/run/lab\"; ";
 
 /// How an item ended, in words.
 pub(crate) fn ended(result: &ItemResult) -> String {
@@ -32,6 +37,7 @@ pub(crate) fn ended(result: &ItemResult) -> String {
         ItemResult::Skipped { because } => format!("skipped because of {because}"),
         ItemResult::NotApplicable { why } => format!("not for this host: {why}"),
         ItemResult::Stopped => "stopped".to_owned(),
+        ItemResult::PutBack { message, .. } => format!("put back: {message}"),
         ItemResult::Unknown { message } => format!("unknown: {message}"),
     }
 }
@@ -45,6 +51,25 @@ struct Trial<'a> {
     gates: Vec<GateReport>,
     /// The gate that is being tried: items that run belong to it.
     now: Arc<Mutex<Gate>>,
+    /// All objects of the cluster before the first run.
+    objects: Objects,
+}
+
+/// What a scenario runs on.
+struct Site<'a> {
+    /// Its hosts.
+    names: &'a [String],
+    /// The clusters that its roles act on.
+    clusters: &'a [String],
+    /// The API server of throw-away hosts.
+    api: Option<&'a ApiServer>,
+}
+
+impl Site<'_> {
+    /// Hosts and clusters.
+    fn all(&self) -> impl Iterator<Item = &String> {
+        self.names.iter().chain(self.clusters)
+    }
 }
 
 /// What a gate found: mismatches and notes.
@@ -73,8 +98,15 @@ pub(crate) async fn run(case: &Case, number: usize, options: &RunOptions, told: 
     let begun = Instant::now();
     // Nobody listening is fine.
     let _gone = told.send(Told::Began { case: number });
-    let mut trial =
-        Trial { case, number, options, told, gates: Vec::new(), now: Arc::new(Mutex::new(Gate::Input)) };
+    let mut trial = Trial {
+        case,
+        number,
+        options,
+        told,
+        gates: Vec::new(),
+        now: Arc::new(Mutex::new(Gate::Input)),
+        objects: Objects::new(),
+    };
     let mut hosts = None;
     trial.all(&mut hosts).await;
     let passed = trial.gates.iter().all(|g| g.outcome != Outcome::Failed);
@@ -156,29 +188,37 @@ impl Trial<'_> {
         }
         let begun = Instant::now();
         self.doing(Gate::Given, "makes the hosts");
-        let engine = match self.make(hosts) {
-            Ok(engine) => engine,
+        let (mut engine, clusters) = match self.make(hosts) {
+            Ok(made) => made,
             Err(found) => {
                 self.close(Gate::Given, begun, Ok(Findings::from(found)));
                 return self.not_run("there are no hosts");
             }
         };
         let names = hosts.as_ref().map(|h| h.names.clone()).unwrap_or_default();
-        self.on_hosts(&engine, &names, begun).await;
+        let api = hosts.as_ref().and_then(|h| h.api.as_ref());
+        self.on_hosts(&mut engine, &Site { names: &names, clusters: &clusters, api }, begun).await;
         for host in &names {
             snapshot::forget(&engine, host).await;
         }
         engine.close().await;
     }
 
-    /// Hosts, and an engine for them.
-    fn make(&self, hosts: &mut Option<Hosts>) -> Result<Engine, Vec<Mismatch>> {
+    /// Hosts, an engine for them, and the names of the clusters.
+    fn make(&self, hosts: &mut Option<Hosts>) -> Result<(Engine, Vec<String>), Vec<Mismatch>> {
         let told = self.told.clone();
         let say = Arc::new(move |line: &str| {
             let _gone = told.send(Told::Remark(line.to_owned()));
         });
+        let usual = ClusterSpec::default();
+        let needed = project::needs_cluster(self.case, &self.options.catalog).then_some(&usual);
+        let spec = self.case.scenario.cluster.as_ref().or(needed);
         let made = match &self.options.hosts {
-            Where::ThrowAway => Hosts::make(self.case, self.number, say),
+            Where::ThrowAway => Hosts::make(self.case, self.number, spec, say),
+            Where::Inventory(_) if spec.is_some() => {
+                Err("a scenario with a cluster runs on throw-away hosts only: leave --inventory out"
+                    .to_owned())
+            }
             Where::Inventory(given) => {
                 let wanted = self.case.scenario.hosts.len();
                 match given.names.get(..wanted) {
@@ -206,6 +246,7 @@ impl Trial<'_> {
             operator: self.options.operator.clone(),
             inventory: "a test of the role".to_owned(),
             become_password: self.options.become_password.clone(),
+            keep_all_runs: true,
             ..Options::default()
         };
         let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
@@ -220,18 +261,22 @@ impl Trial<'_> {
                 }
             }
         });
-        Engine::new(project, engine_options, EventSink::to(sender))
-            .map_err(|found| expect::complaints(&found))
+        let clusters =
+            project.hosts().iter().filter(|name| project.ways_to(name).is_some()).cloned().collect();
+        let engine = Engine::new(project, engine_options, EventSink::to(sender));
+        engine.map(|engine| (engine, clusters)).map_err(|found| expect::complaints(&found))
     }
 
-    async fn on_hosts(&mut self, engine: &Engine, names: &[String], begun: Instant) {
-        let given = self.given(engine, names).await;
+    async fn on_hosts(&mut self, engine: &mut Engine, site: &Site<'_>, begun: Instant) {
+        let names = site.names;
+        let given = self.given(engine, site).await;
         if !self.close(Gate::Given, begun, given) || self.failed(Gate::Given) {
             return self.not_run("the hosts are not as the scenario gives them");
         }
 
         let begun = Instant::now();
         self.doing(Gate::Plan, "");
+        let identities = site.api.map(|api| cluster::at_rest(api, true)).transpose();
         let (plan, recordings) = match engine.plan_and_record().await {
             Ok(made) => made,
             Err(found) => {
@@ -268,7 +313,13 @@ impl Trial<'_> {
 
         let begun = Instant::now();
         self.doing(Gate::PlanChangesNothing, "");
-        let found = untouched(engine, names, "times", "planning changed the host").await;
+        let mut found = untouched(engine, names, "times", "planning changed the host").await;
+        if let (Some(api), Ok(findings)) = (site.api, &mut found) {
+            let differ = identities.and_then(|before| {
+                Ok(cluster::differences(&before.unwrap_or_default(), &cluster::list(api, true)?))
+            });
+            findings.wrong.extend(as_before(differ, "planning changed the cluster"));
+        }
         if !self.close(Gate::PlanChangesNothing, begun, found) {
             return self.not_run("an earlier gate failed, and the hosts are kept");
         }
@@ -278,21 +329,24 @@ impl Trial<'_> {
         if broken {
             return self.not_run("the plan cannot be carried out");
         }
-        self.changes(engine, names, plan).await;
+        self.changes(engine, site, plan).await;
     }
 
     /// Everything after the first plan.
-    async fn changes(&mut self, engine: &Engine, names: &[String], plan: FleetPlan) {
+    async fn changes(&mut self, engine: &mut Engine, site: &Site<'_>, plan: FleetPlan) {
         const KEPT: &str = "an earlier gate failed, and the hosts are kept";
         let begun = Instant::now();
         self.doing(Gate::Converge, "");
-        let start = match starts(engine, names, &plan).await {
+        let start = match starts(engine, site, &plan).await {
             Ok(start) => start,
             Err(lost) => {
                 self.close(Gate::Converge, begun, Err(lost));
                 return self.not_run("the host is lost");
             }
         };
+        // What the run makes it may take away again, with all that is in it.
+        engine.allow_destroy(made_whole(&start));
+        let engine: &Engine = engine;
         let report = engine.apply(plan.clone(), StopSwitch::new()).await;
         let run = report.run.clone();
         if !self.close(Gate::Converge, begun, Ok(applied(&report, &plan).into())) {
@@ -314,20 +368,20 @@ impl Trial<'_> {
             }
             let begun = Instant::now();
             self.doing(Gate::ConvergeAgain, "");
-            let found = again(engine, names).await;
+            let found = again(engine, site).await;
             if !self.close(Gate::ConvergeAgain, begun, found) {
                 return self.not_run(KEPT);
             }
             let begun = Instant::now();
             self.doing(Gate::Verify, "");
-            let found = self.verify(engine, names).await;
+            let found = self.verify(engine, site).await;
             if !self.close(Gate::Verify, begun, found) {
                 return self.not_run(KEPT);
             }
             // On a host on which the next plan is not empty, a finding would say nothing.
             if !self.failed(Gate::Converge) && !self.failed(Gate::PlanIsEmpty) && self.options.spoil {
                 let begun = Instant::now();
-                let found = self.drift(engine, names, &start).await;
+                let found = self.drift(engine, site, &start).await;
                 if !self.close(Gate::Drift, begun, found) {
                     return self.not_run(KEPT);
                 }
@@ -338,7 +392,7 @@ impl Trial<'_> {
         self.doing(Gate::Rollback, "");
         let worked = plan.planned().flat_map(|p| &p.items).any(Item::is_pending);
         let found = if worked {
-            self.rollback(engine, names, &run, &start).await
+            self.rollback(engine, site, &run, &start).await
         } else {
             let mut nothing = Findings::default();
             nothing.note("the first run changed nothing, so there is nothing to put back");
@@ -362,9 +416,9 @@ impl Trial<'_> {
         spec.map_or_else(|| host.to_owned(), |spec| spec.name.clone())
     }
 
-    async fn given(&self, engine: &Engine, names: &[String]) -> Found {
+    async fn given(&mut self, engine: &Engine, site: &Site<'_>) -> Found {
         let mut findings = Findings::default();
-        for host in names {
+        for host in site.names {
             engine.keep_all_runs(host).await?;
             for (what, script) in given::scripts(&self.case.scenario.before) {
                 self.doing(Gate::Given, what.clone());
@@ -383,10 +437,14 @@ impl Trial<'_> {
             snapshot::take(engine, host, "start", false).await?;
             snapshot::take(engine, host, "times", true).await?;
         }
+        if let Some(api) = site.api {
+            self.doing(Gate::Given, "lists the objects of the cluster");
+            self.objects = cluster::at_rest(api, false).map_err(LostHost::refused)?;
+        }
         Ok(findings)
     }
 
-    async fn verify(&self, engine: &Engine, names: &[String]) -> Found {
+    async fn verify(&self, engine: &Engine, site: &Site<'_>) -> Found {
         let mut findings = Findings::default();
         let mut checks = 0;
         for host in engine.verify().await {
@@ -400,8 +458,12 @@ impl Trial<'_> {
             }
         }
         for after in &self.case.scenario.expect.after {
-            for host in names {
-                let answer = engine.script(host, &after.value, LIMIT).await?;
+            for host in site.names {
+                let script = match site.api {
+                    Some(_) => format!("{AS_ADMINISTRATOR}{}", after.value),
+                    None => after.value.clone(),
+                };
+                let answer = engine.script(host, &script, LIMIT).await?;
                 checks += 1;
                 if answer.status != 0 {
                     let output = format!("{}{}", answer.stdout, answer.stderr);
@@ -421,13 +483,14 @@ impl Trial<'_> {
         Ok(findings)
     }
 
-    async fn drift(&self, engine: &Engine, names: &[String], start: &Starts) -> Found {
+    async fn drift(&self, engine: &Engine, site: &Site<'_>, start: &Starts) -> Found {
         let mut findings = Findings::default();
         let mut mended = 0;
-        for host in names {
+        for host in site.all() {
             let before = start.get(host).cloned().unwrap_or_default();
             let doing = |what: String| self.doing(Gate::Drift, what);
-            let spoiled = spoil::all(engine, host, &self.case.role, &before, doing).await?;
+            let api = site.api.filter(|_| site.clusters.contains(host));
+            let spoiled = spoil::all(engine, host, api, &self.case.role, &before, doing).await?;
             mended += spoiled.mended;
             findings.wrong.extend(spoiled.wrong);
             findings.notes.extend(spoiled.left.into_iter().map(|l| format!("not spoiled: {l}")));
@@ -437,7 +500,7 @@ impl Trial<'_> {
         Ok(findings)
     }
 
-    async fn rollback(&self, engine: &Engine, names: &[String], run: &str, start: &Starts) -> Found {
+    async fn rollback(&self, engine: &Engine, site: &Site<'_>, run: &str, start: &Starts) -> Found {
         let mut findings = Findings::default();
         let plan = match engine.plan_rollback(Some(run), &[]).await {
             Ok(plan) => plan,
@@ -453,7 +516,12 @@ impl Trial<'_> {
         }
         let report = engine.apply(plan.clone(), StopSwitch::new()).await;
         findings.wrong.extend(applied(&report, &plan));
-        for host in names {
+        if let Some(api) = site.api {
+            self.doing(Gate::Rollback, "compares the objects of the cluster");
+            let left = cluster::left(api, &self.objects);
+            findings.wrong.extend(as_before(left, "the cluster is not as it was"));
+        }
+        for host in site.names {
             self.doing(Gate::Rollback, "compares the file system");
             let before = start.get(host).cloned().unwrap_or_default();
             let objects: BTreeSet<ObjectId> = before.keys().cloned().collect();
@@ -497,9 +565,32 @@ fn refused_without_hosts(case: &Case, options: &RunOptions) -> Result<Diagnostic
 /// By host: what is claimed, as it is before the first run.
 type Starts = BTreeMap<String, BTreeMap<ObjectId, State>>;
 
-async fn starts(engine: &Engine, names: &[String], plan: &FleetPlan) -> Result<Starts, LostHost> {
+/// What the run makes anew and a rollback takes away only when that is allowed, by ID.
+fn made_whole(start: &Starts) -> Vec<String> {
+    let absent = start.values().flatten().filter(|(_, state)| state.is_absent());
+    let whole = |key: &str| {
+        ApiRef::from_key(key)
+            .is_some_and(|object| ["Namespace", "CustomResourceDefinition"].contains(&object.kind.as_str()))
+    };
+    let made = absent.filter(|(object, _)| object.kind == "k8s" && whole(&object.key));
+    made.map(|(object, _)| object.to_string()).collect()
+}
+
+/// What is wrong when a cluster has these differences.
+fn as_before(found: Result<Vec<String>, String>, what: &str) -> Option<Mismatch> {
+    match found {
+        Ok(differ) if differ.is_empty() => None,
+        Ok(differ) => {
+            let found = format!("{} that differ", differ.len());
+            Some(Mismatch::new(what).but("every object as before", found).lines(differ))
+        }
+        Err(why) => Some(Mismatch::new("the objects of the cluster cannot be compared").lines([why])),
+    }
+}
+
+async fn starts(engine: &Engine, site: &Site<'_>, plan: &FleetPlan) -> Result<Starts, LostHost> {
     let mut out = Starts::new();
-    for host in names {
+    for host in site.all() {
         let claims = engine.claims(host).await?;
         let mut objects: BTreeSet<ObjectId> =
             claims.iter().flat_map(|i| &i.claims).map(|c| c.object.clone()).collect();
@@ -627,10 +718,11 @@ async fn next_plan(engine: &Engine) -> Found {
 }
 
 /// A second run, and that it left the hosts alone.
-async fn again(engine: &Engine, names: &[String]) -> Found {
-    for host in names {
+async fn again(engine: &Engine, site: &Site<'_>) -> Found {
+    for host in site.names {
         snapshot::take(engine, host, "again", true).await?;
     }
+    let before = site.api.map(|api| cluster::at_rest(api, true)).transpose();
     let plan = match engine.plan().await {
         Ok(plan) => plan,
         Err(found) => return Ok(expect::complaints(&found).into()),
@@ -646,7 +738,13 @@ async fn again(engine: &Engine, names: &[String]) -> Found {
             );
         }
     }
-    wrong.extend(untouched(engine, names, "again", "the second run changed the host").await?.wrong);
+    wrong.extend(untouched(engine, site.names, "again", "the second run changed the host").await?.wrong);
+    if let Some(api) = site.api {
+        let differ = before.and_then(|before| {
+            Ok(cluster::differences(&before.unwrap_or_default(), &cluster::list(api, true)?))
+        });
+        wrong.extend(as_before(differ, "the second run changed the cluster"));
+    }
     Ok(wrong.into())
 }
 

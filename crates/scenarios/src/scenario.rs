@@ -1,5 +1,6 @@
 //! Scenarios as they are written: `roles/NAME/tests/*.yaml`.
 
+use crate::cluster_spec::ClusterSpec;
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_syntax::{
     Diagnostic, Diagnostics, Dialect, Node, Source, Span, Spanned, did_you_mean, from_node, parse_yaml_into,
@@ -34,6 +35,8 @@ pub struct Scenario {
     pub expect: Expect,
     /// Paths that may be left after the rollback: the role means it. A path ends with `/` for all that lies below it.
     pub leaves: Vec<Spanned<String>>,
+    /// The cluster that its first host is the way to.
+    pub cluster: Option<ClusterSpec>,
 }
 
 /// A host of a scenario.
@@ -179,6 +182,8 @@ struct RawScenario {
     expect: Option<RawExpect>,
     #[serde(default)]
     leaves: Vec<Spanned<String>>,
+    #[serde(default)]
+    cluster: Option<Node>,
 }
 
 #[derive(Default, Deserialize)]
@@ -244,6 +249,7 @@ impl Scenario {
             before: Before::default(),
             expect: Expect::default(),
             leaves: Vec::new(),
+            cluster: None,
         }
     }
 
@@ -292,6 +298,7 @@ impl Scenario {
         }
         let mut hosts = hosts(raw.hosts.as_ref(), diags);
         groups(raw.groups.as_ref(), &mut hosts, diags);
+        let cluster = raw.cluster.as_ref().and_then(|node| ClusterSpec::read(node, diags));
         let expect = expect(raw.expect.unwrap_or_default(), &hosts, diags);
         Some(Self {
             name: path.file_stem().unwrap_or("scenario").to_owned(),
@@ -304,6 +311,7 @@ impl Scenario {
             before: before(raw.before.unwrap_or_default(), diags),
             expect,
             leaves: raw.leaves,
+            cluster,
         })
     }
 

@@ -34,6 +34,10 @@ pub const NOISE: &[&str] = &[
     "/etc/gshadow-",
     "/etc/subuid-",
     "/etc/subgid-",
+    // The API server of a throw-away host, and what kubectl remembers.
+    "/var/lib/converge-lab-etcd/",
+    "/root/.kube/",
+    "/root/.kube",
 ];
 
 /// Paths that differ at most, before it is only said that there are more.

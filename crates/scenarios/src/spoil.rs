@@ -1,7 +1,9 @@
 //! One managed thing after another is spoiled, found by a plan that names it and nothing else, and mended.
 
 use crate::report::Mismatch;
+use crate::spoil_cluster;
 use converge_engine::{Engine, FleetPlan, ItemClaims, LostHost, StopSwitch};
+use converge_lab::kube::ApiServer;
 use converge_planner::{Item, Outcome};
 use converge_resource::{Claim, ClaimMode, ObjectId, State, quote};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,11 +14,12 @@ const NOT_HERE: i32 = 3;
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// One thing to spoil.
-struct Way {
-    object: ObjectId,
-    facet: &'static str,
-    what: String,
-    script: String,
+pub(crate) struct Way {
+    pub object: ObjectId,
+    pub facet: &'static str,
+    pub what: String,
+    /// Shell text; on a cluster the words for kubectl, one a line.
+    pub script: String,
 }
 
 /// What came of it.
@@ -31,7 +34,7 @@ pub(crate) struct Spoiled {
 }
 
 /// The name of an object for people.
-fn shown(object: &ObjectId) -> String {
+pub(crate) fn shown(object: &ObjectId) -> String {
     if object.kind == "command" { "a command's mark".to_owned() } else { object.to_string() }
 }
 
@@ -39,6 +42,7 @@ fn shown(object: &ObjectId) -> String {
 pub(crate) async fn all(
     engine: &Engine,
     host: &str,
+    api: Option<&ApiServer>,
     role: &str,
     start: &BTreeMap<ObjectId, State>,
     mut doing: impl FnMut(String),
@@ -48,11 +52,20 @@ pub(crate) async fn all(
         claims.iter().flat_map(|i| &i.claims).map(|c| c.object.clone()).collect();
     let converged = engine.states(host, &objects).await?;
     let mut out = Spoiled::default();
-    let ways = ways(&claims, role, &converged, start, &mut out.left);
+    let ways = match api {
+        Some(_) => {
+            let taken = spoil_cluster::taken(engine, host).await;
+            spoil_cluster::ways(&claims, role, &taken, start, &mut out.left)
+        }
+        None => ways(&claims, role, &converged, start, &mut out.left),
+    };
     let total = ways.len();
     for (number, way) in ways.into_iter().enumerate() {
         doing(format!("{}/{total} {}: {}", number + 1, shown(&way.object), way.what));
-        let answer = engine.script(host, &way.script, LIMIT).await?;
+        let answer = match api {
+            Some(api) => spoil_cluster::spoil(api, &way),
+            None => engine.script(host, &way.script, LIMIT).await?,
+        };
         if answer.status != 0 {
             let why = if answer.status == NOT_HERE {
                 "something else needs it as it is".to_owned()

@@ -19,6 +19,7 @@ mod session;
 mod shell;
 mod stream;
 mod target;
+mod tcp;
 mod trail;
 
 pub use batch::{Batch, Because, Event, Item, ItemResult, Outcome, Status, Stderr};
@@ -30,5 +31,7 @@ pub use known_hosts::{HostKeyVerdict, KnownHosts};
 pub use quote::quote;
 pub use session::Session;
 pub use shell::{Events, Shell};
+pub use stream::Duplex;
 pub use target::{Become, Method, Options, Target, Transport};
+pub use tcp::dial;
 pub use trail::{Mark, Trust};

@@ -155,6 +155,14 @@ impl Session {
         Ok((Writer::Ssh(writer), Reader::Ssh { half, ended: None, _slot: slot }))
     }
 
+    /// The connection; none when the session is a local one.
+    pub(crate) fn ssh(&self) -> Option<&Connection> {
+        match &self.inner.way {
+            Way::Ssh(connection) => Some(connection),
+            Way::Local => None,
+        }
+    }
+
     /// The connection is gone; a local session never is.
     #[must_use]
     pub fn is_closed(&self) -> bool {

@@ -12,8 +12,14 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 const FIRST_WORDS: usize = 256;
 
 /// A stream in both directions.
-pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+impl std::fmt::Debug for dyn Duplex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Duplex")
+    }
+}
 
 /// A TCP stream that acknowledges at once. sshd leaves Nagle's algorithm on: after its unasked announcement of host keys, its next
 /// small answer waits for our acknowledgement, which Linux would delay by 40 ms. The option wears off, so it is set after each read.

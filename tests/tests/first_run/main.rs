@@ -13,18 +13,12 @@ mod cases;
 
 use cases::{CASES, Case, Run};
 use converge_lab::Host;
-use converge_tests::World;
+use converge_tests::{World, exec};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where the cases write. Elsewhere nothing may change but what foreign code is known to.
 const WATCHED: &str = "/etc /srv /opt /home /root /usr/local";
-
-fn exec(host: &Host, script: &str) -> String {
-    let output = host.exec(script).unwrap();
-    assert!(output.success(), "{script}: {output:?}");
-    output.stdout.trim().to_owned()
-}
 
 /// Each watched path with all but its times.
 fn paths(host: &Host) -> BTreeMap<String, String> {

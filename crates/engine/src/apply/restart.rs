@@ -2,6 +2,7 @@
 
 use super::HostRun;
 use crate::engine::Link;
+use crate::reach::Reach;
 use crate::work::Work;
 use crate::{Event, ItemResult, LostHost, TimedItem};
 use converge_planner::Item;
@@ -52,7 +53,8 @@ impl HostRun<'_> {
                 return Ok(());
             }
         };
-        let before = match boot_id(&self.link).await? {
+        let link = Arc::clone(self.reach.host()?);
+        let before = match boot_id(&link).await? {
             Some(before) => before,
             None => {
                 fail(
@@ -66,7 +68,7 @@ impl HostRun<'_> {
         let items = work.items(Vec::new(), &mut 1);
         let prelude = std::mem::take(&mut self.resume).then(|| host::resume_script(&self.run));
         let stop_file = Some(host::stop_file(&self.run));
-        let said = self.link.shell.run_to_end(&Batch { prelude, stop_file, items }).await;
+        let said = link.shell.run_to_end(&Batch { prelude, stop_file, items }).await;
         if let Ok((results, None)) = said {
             match results.last().map(|r| &r.outcome) {
                 Some(Outcome::Finished { status, duration }) if !status.success() => {
@@ -88,7 +90,7 @@ impl HostRun<'_> {
         let text = format!("the host restarts; it must be back within {within} s");
         self.engine.events().send(Event::ItemOutput { host, id: item.id, text });
         match self.back(&before, within, deadline).await {
-            Ok(link) => self.link = link,
+            Ok(link) => self.reach = Reach::Host(link),
             Err(Some(lost)) => {
                 let (took, message) = (took(self), lost.message.clone());
                 self.finish(item, ItemResult::Failed { message, output: String::new() }, &[], took);
@@ -108,10 +110,11 @@ impl HostRun<'_> {
         took: Duration,
     ) -> Result<(), LostHost> {
         // The session from before is the one that holds the lock.
-        self.engine.keep_link(&self.link).await;
+        let link = Arc::clone(self.reach.host()?);
+        self.engine.keep_link(&link).await;
         let said = converge_ssh::Item::new(2, "cat /run/converge-restart 2>/dev/null");
         let batch = Batch::of(vec![work.after_restart(0), said]);
-        let answer = self.link.shell.run_to_end(&batch).await;
+        let answer = link.shell.run_to_end(&batch).await;
         let output = match &answer {
             Ok((results, _)) => results.last().map(|r| String::from_utf8_lossy(&r.output).into_owned()),
             Err(_) => None,
@@ -120,7 +123,7 @@ impl HostRun<'_> {
         let output = output.unwrap_or_default();
         self.finish(item, ItemResult::Failed { message, output }, &[], took);
         match answer {
-            Ok((_, Some(error))) | Err(error) => return Err(self.link.lost(&error)),
+            Ok((_, Some(error))) | Err(error) => return Err(link.lost(&error)),
             Ok(_) => {}
         }
         let because = "a restart that was asked for and did not come".to_owned();
@@ -146,18 +149,17 @@ impl HostRun<'_> {
         }
         let left = deadline.saturating_duration_since(Instant::now());
         let batch = Batch::of(vec![work.after_restart(left.as_secs())]);
-        let (results, error) = match self.link.shell.run_to_end(&batch).await {
+        let link = Arc::clone(self.reach.host()?);
+        let (results, error) = match link.shell.run_to_end(&batch).await {
             Ok(answer) => answer,
-            Err(error) => return Err(unknown(self, self.link.lost(&error))),
+            Err(error) => return Err(unknown(self, link.lost(&error))),
         };
         let Some((result, status, duration)) = results.into_iter().next().and_then(|r| match r.outcome {
             Outcome::Finished { status, duration } => Some((r, status, duration)),
             _ => None,
         }) else {
-            let lost = error.map_or_else(
-                || LostHost::refused("gave no answer".to_owned()),
-                |error| self.link.lost(&error),
-            );
+            let lost = error
+                .map_or_else(|| LostHost::refused("gave no answer".to_owned()), |error| link.lost(&error));
             return Err(unknown(self, lost));
         };
         let took = took.saturating_add(duration);

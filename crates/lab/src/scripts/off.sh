@@ -15,9 +15,13 @@ fi
 tries=0
 while [ -e "/sys/class/net/$link" ] && [ "$tries" -lt 50 ]; do sleep 0.02; tries=$((tries + 1)); done
 [ ! -e "/sys/class/net/$link" ] || ip link del "$link"
-[ ! -d "$cgroup" ] || find "$cgroup" -depth -type d -exec rmdir {} \; 2>/dev/null
+lab=${cgroup%/*}
+for own in "$cgroup" /sys/fs/cgroup/*/"${lab##*/}/${cgroup##*/}"; do
+  [ ! -d "$own" ] || find "$own" -depth -type d -exec rmdir {} \; 2>/dev/null
+done
 if [ -n "${3:-}" ]; then
   ! mountpoint -q "$3/root" || umount "$3/root" || exit 1
-  rm -rf "$3/upper" "$3/work" "$3/made"
+  ! mountpoint -q "$3/node" || umount "$3/node" || exit 1
+  rm -rf --one-file-system "$3/upper" "$3/work" "$3/made" "$3/node" "$3/node.img"
 fi
 exit 0

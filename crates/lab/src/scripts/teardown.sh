@@ -24,9 +24,11 @@ done
 while iptables -w -t nat -D POSTROUTING -j "clab$number"; do :; done
 iptables -w -t nat -F "clab$number"
 iptables -w -t nat -X "clab$number"
-find "$cgroup" -depth -type d -exec rmdir {} \;
-for root in "$state"/hosts/*/root; do
-  umount "$root" || umount -l "$root"
+for own in "$cgroup" /sys/fs/cgroup/*/"converge-lab-$number"; do
+  find "$own" -depth -type d -exec rmdir {} \;
+done
+for mount in "$state"/hosts/*/root "$state"/hosts/*/node; do
+  [ ! -e "$mount" ] || umount "$mount" || umount -l "$mount"
 done
 # A mount that is left would let the deletion reach what lies below it.
 grep -q " $state/" /proc/self/mountinfo || rm -rf --one-file-system "$state"

@@ -4,21 +4,25 @@
 
 use camino::Utf8Path;
 use converge_model::inventory::InventorySource;
-use converge_model::{Facts, KindCatalog, LOAD_KEYWORD, LoadOptions, Project, Registered, Resolution};
+use converge_model::{
+    Facts, KindCatalog, KindSpec, LOAD_KEYWORD, LoadOptions, Project, Registered, Resolution,
+};
+use converge_resource::Place;
 use converge_resources::KINDS;
 use serde_json::json;
 
 fn real() -> KindCatalog {
     let mut catalog = KindCatalog::new();
     for kind in KINDS {
-        catalog.add(kind.kind, (kind.schema)(), kind.read_only);
+        catalog.insert(kind.kind, KindSpec::of(kind));
     }
     catalog
 }
 
 #[test]
 fn the_keyword_for_files_is_the_one_of_the_kinds() {
-    assert_eq!(LOAD_KEYWORD, converge_resource::LOAD_KEYWORD);
+    // The schemas of the kinds write it out.
+    assert_eq!(LOAD_KEYWORD, "x-converge-load");
     let template = schema_of("file", "/properties/template");
     assert!(template.to_string().contains(LOAD_KEYWORD), "{template}");
 }
@@ -31,19 +35,75 @@ fn schema_of(kind: &str, pointer: &str) -> serde_json::Value {
 #[test]
 fn examples_of_all_kinds_are_right() {
     for kind in KINDS {
+        let cluster = kind.places == [Place::Cluster];
         let indented: String = kind.example.lines().map(|line| format!("  {line}\n")).collect();
         // Examples name items of a role that is not shown.
-        let named = ["configuration of the agent", "no login with a password"]
+        let named = ["configuration of the agent", "no login with a password", "time-slicing profiles"]
             .into_iter()
-            .filter(|name| !kind.example.contains(&format!("name: {name}")))
-            .map(|name| format!("  - name: {name}\n    directory: {{path: /x}}\n"))
+            .filter(|name| !kind.verify_only && !kind.example.contains(&format!("name: {name}")))
+            .map(|name| {
+                let item = if cluster { "namespace: {name: x}" } else { "directory: {path: /x}" };
+                format!("  - name: {name}\n    {item}\n")
+            })
             .collect::<String>();
-        let text = format!("resources:\n{named}{indented}");
+        let scope = if cluster { "cluster" } else { "host" };
+        let section = if kind.verify_only { "verify" } else { "resources" };
+        let text = format!("scope: {scope}\n{section}:\n{named}{indented}");
         let mut found = converge_syntax::Diagnostics::new();
         let source = converge_syntax::Source::new("role.yaml", text);
         let role = converge_model::Role::parse("r", "roles/r".into(), source, &real(), &mut found);
         assert!(found.is_empty() && role.is_some(), "{}: {found}", kind.kind);
     }
+}
+
+/// What is said of a role with the real kinds: code, label and help.
+fn said_of(text: &str) -> Vec<String> {
+    let mut found = converge_syntax::Diagnostics::new();
+    let source = converge_syntax::Source::new("role.yaml", text);
+    converge_model::Role::parse("r", "roles/r".into(), source, &real(), &mut found);
+    let line = |d: &converge_syntax::Diagnostic| {
+        let labels: Vec<&str> = d.labels.iter().map(|(_, text)| text.as_str()).collect();
+        format!("{}: {} [{}] {}", d.code, d.message, labels.join(", "), d.help.clone().unwrap_or_default())
+    };
+    found.iter().map(line).collect()
+}
+
+#[test]
+fn a_kind_stands_only_where_it_can_work() {
+    let host = said_of("resources:\n- namespace: {name: x}\n");
+    assert_eq!(
+        host,
+        ["wrong-scope: `namespace` is not for roles of scope `host` [works on a cluster] \
+         move it to a role with `scope: cluster`, and name that role in `requires` where one must come first"]
+    );
+    let cluster =
+        said_of("scope: cluster\nresources:\n- file: {path: /x, content: a}\n- assert: {that: true}\n");
+    assert!(
+        cluster
+            .iter()
+            .any(|said| said.contains("`file` is not for roles of scope `cluster` [works on a host]"))
+    );
+    assert!(!cluster.iter().any(|said| said.contains("`assert`")), "{cluster:?}");
+    let unknown = said_of("scope: cluster\nresources:\n- fole: {path: /x}\n");
+    assert!(
+        unknown.iter().any(|said| said.contains("kinds there are") && !said.contains("swap")),
+        "{unknown:?}"
+    );
+}
+
+#[test]
+fn every_role_of_this_repository_is_right() {
+    let roles = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../../roles");
+    let mut seen = 0;
+    for entry in roles.read_dir_utf8().unwrap() {
+        let dir = entry.unwrap().into_path();
+        let mut found = converge_syntax::Diagnostics::new();
+        let name = dir.file_name().unwrap().to_owned();
+        let role = converge_model::Role::load(&name, &dir, &real(), &mut found);
+        assert!(found.is_empty() && role.is_some(), "{name}: {found}");
+        seen += 1;
+    }
+    assert!(seen >= 8, "{seen} roles");
 }
 
 fn demo() -> Project {

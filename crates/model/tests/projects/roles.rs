@@ -216,13 +216,9 @@ fn each_complaint_of_an_item() {
         ),
         (
             "- a",
-            "error[wrong-type]: a role must be a map, found a list\n  --> 1:3: expected a map\n  help: keys of a role: summary, scope, renamed_from, requires, inputs, check, resources, verify",
+            "error[wrong-type]: a role must be a map, found a list\n  --> 1:3: expected a map\n  help: keys of a role: summary, scope, renamed_from, requires, after, inputs, check, resources, verify",
         ),
         ("", "error[empty]: a role is empty\n  --> roles/r/role.yaml"),
-        (
-            "scope: cluster",
-            "error[not-yet]: roles of scope `cluster` cannot be run yet\n  --> 1:8: this version works on hosts alone\n  help: take the role out of the playbook, or write `scope: host`",
-        ),
         (
             "scope: hosts",
             "error[bad-value]: there is no scope `hosts`\n  --> 1:8: not a scope\n  help: did you mean `host`?",

@@ -1,6 +1,6 @@
 //! `assert`
 
-use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ParamError, Place, Resource, Stop, View, Wanted};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::borrow::Cow;
@@ -84,6 +84,7 @@ impl JsonSchema for Conditions {
 impl Resource for Assert {
     const KIND: &'static str = "assert";
     const READ_ONLY: bool = true;
+    const PLACES: &'static [Place] = &[Place::Host, Place::Cluster];
     const EXAMPLE: &'static str = "\
 - name: the host is large enough
   assert:

@@ -89,9 +89,7 @@ impl Git {
             return Ok(commit.to_owned());
         }
         // An earlier item may bring git, a key or the repository itself.
-        if let Some(wait) = seen.pending() {
-            return Err(Stop::Deferred(wait));
-        }
+        seen.after_changes()?;
         Err(match answer.status {
             127 => {
                 Stop::invalid_help("", "this host has no git", "install it before: `package: {name: git}`")

@@ -2,8 +2,8 @@
 
 use crate::look::{Asks, package, package_id};
 use crate::names::Names;
-use crate::version::compare;
 use converge_objects::PackageState;
+use converge_objects::deb_version::compare;
 use converge_resource::{
     Claim, ObjectId, ParamError, Probe, Resource, RunAnswer, State, Stop, View, Wanted, quote,
 };

@@ -109,8 +109,8 @@ impl Resource for Query {
     }
 
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
-        if let Some(wait) = seen.pending().filter(|_| !self.before_changes) {
-            return Err(Stop::Deferred(wait));
+        if !self.before_changes {
+            seen.after_changes()?;
         }
         let answer = seen.run(&self.probe())?;
         if !self.status.contains(&answer.status) {

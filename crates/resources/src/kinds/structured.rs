@@ -5,7 +5,7 @@ use crate::body::{check_validate, validate_setting};
 use crate::edit::Edit;
 use crate::look::{check_path, path_id};
 use crate::structured::{Format, Wishes, edit, parse_pointer};
-use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, Content, ParamError, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -21,7 +21,8 @@ use serde_json::{Map, Value};
 /// holds for a key that stands twice, values with a YAML anchor, alias or tag, several YAML documents, and INI values on several
 /// lines. In an INI file all values are text, and the places are `/section/key`, or `/key` before the first section.
 ///
-/// The items are edits, as `line` and `block` are: they may follow a `file` item for the same path and each other.
+/// The items are edits, as `line` and `block` are: they may follow a `file` item for the same path and each other. Where `restart_on` or
+/// `on_change` names one, its values count and not the whole file: what others write beside them restarts nothing.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Structured {
@@ -185,6 +186,13 @@ impl Resource for Structured {
         }
         claims.extend(self.attrs().claims(&id));
         claims
+    }
+
+    /// What it wants in the file: others may write the rest anew.
+    fn basis(&self) -> Option<String> {
+        let text =
+            serde_json::json!([self.path, self.set, self.remove, self.include, self.exclude]).to_string();
+        Some(Content::new(text.into_bytes()).digest().to_string())
     }
 
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {

@@ -55,3 +55,13 @@ fn wrong_parameters_are_named() {
     let both = json!({"path": "/x.json", "include": {"/a": 1}, "exclude": {"/a": [1]}});
     assert_eq!(wrong::<Structured>(both), ["/include/~1a"]);
 }
+
+#[test]
+fn for_a_restart_its_values_count_and_nothing_beside_them() {
+    let one = read::<Structured>(json!({"path": "/etc/a.toml", "set": {"/a": 1}}));
+    let same = read::<Structured>(json!({"path": "/etc/a.toml", "set": {"/a": 1}, "mode": "0600"}));
+    let other = read::<Structured>(json!({"path": "/etc/a.toml", "set": {"/a": 2}}));
+    assert!(one.basis().is_some());
+    assert_eq!(one.basis(), same.basis());
+    assert_ne!(one.basis(), other.basis());
+}

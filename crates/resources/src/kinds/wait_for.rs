@@ -2,7 +2,7 @@
 
 use crate::look::check_path;
 use crate::restart::{check_unit_name, full_name};
-use converge_resource::{Claim, ParamError, Probe, Resource, Stop, View, Wait, Wanted, quote, unlisted};
+use converge_resource::{Claim, ParamError, Probe, Resource, Stop, View, Wanted, quote, unlisted};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -244,14 +244,7 @@ impl Resource for WaitFor {
     }
 
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
-        if let Some(wait) = seen.pending() {
-            return Err(Stop::Deferred(wait));
-        }
-        if !seen.settled() {
-            // A wait takes its time: it is not begun on the chance that nothing changes before it.
-            let reason = "what comes before it is still looked at".to_owned();
-            return Err(Stop::Deferred(Wait { item: String::new(), reason }));
-        }
+        seen.after_all()?;
         let answer = seen.run(&self.probe())?;
         if answer.status == 0 {
             return Ok(Wanted::default());

@@ -8,3 +8,4 @@ mod limits;
 mod local;
 #[cfg(test)]
 mod sshd;
+mod tcp;

@@ -24,6 +24,17 @@ pub struct WindowRow {
     pub expected: State,
 }
 
+/// The dead man's switch behind a guarded item: it puts the item back unless a new session confirms it in time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Switch {
+    /// What must answer: `ssh`, `network` or `runtime`.
+    pub guard: String,
+    /// Seconds from the item's first step to its end.
+    pub window: u64,
+    /// Units that may have to be restarted when it is put back, if they run now.
+    pub units: Vec<String>,
+}
+
 /// All that the host must know of one item.
 #[derive(Clone, Debug, Default)]
 pub struct ItemSpec {
@@ -47,6 +58,10 @@ pub struct ItemSpec {
     pub owns: Vec<(u32, String)>,
     /// Its one change restarts the host: the end of the item comes in another session, see [`ItemSpec::after_restart`].
     pub restarts: bool,
+    /// Its first step reads what another host has said: the last piece's input is not by digest.
+    pub fetched: bool,
+    /// The switch that is armed before its first step.
+    pub switch: Option<Switch>,
     /// In a rollback: the run that is rolled back, whose saved accounts the steps may need.
     pub from_run: Option<String>,
 }
@@ -80,8 +95,14 @@ impl ItemSpec {
         }
         let mut script = self.head();
         script.push_str("cv_item_begin </dev/null\n");
+        if let Some(Switch { guard, window, units }) = &self.switch {
+            let units: String = units.iter().map(|unit| format!(" {}", quote(unit))).collect();
+            let arm = format!("cv_switch_arm {} {window}{units}", quote(guard));
+            let _infallible = writeln!(script, "{arm} </dev/null || cv_item_failed 0 $?");
+        }
         for (n, step) in self.steps.iter().enumerate() {
             let input = match &step.stdin {
+                None if self.fetched && n == 0 => String::new(),
                 None => " </dev/null".to_owned(),
                 Some(_) if direct => String::new(),
                 Some(digest) => format!(" <\"$CV_DIR/stage/{digest}\""),

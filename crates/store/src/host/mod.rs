@@ -8,9 +8,9 @@ mod item;
 mod owned;
 mod record;
 
-pub use item::{ItemRun, ItemSpec, Piece, Reading, Row, WindowRow, adopt_script};
+pub use item::{ItemRun, ItemSpec, Piece, Reading, Row, Switch, WindowRow, adopt_script};
 pub use owned::{Owned, OwnedRecords, Scope, disown_script, owned_script, parse_owned};
-pub use record::{RecordError, RunRecord, SavedChange, SavedOutcome, parse_records};
+pub use record::{RecordError, RunRecord, SavedChange, SavedOutcome, mark_rolled_back, parse_records};
 
 use converge_resource::{Content, Digest, encode_field, quote};
 
@@ -25,15 +25,21 @@ pub const UNFIT: i32 = 76;
 
 /// All shell functions of objects and records: the prelude of a session.
 pub fn library() -> String {
-    let runtime = [include_str!("runtime.sh"), include_str!("owned.sh")];
+    let runtime = [
+        include_str!("runtime.sh"),
+        include_str!("owned.sh"),
+        include_str!("switch.sh"),
+        include_str!("answers.sh"),
+    ];
     format!("{}\n{}", converge_objects::shell_library(), runtime.join("\n"))
 }
 
 /// The text of `undo.sh`: constant for one version of this program.
 pub fn undo_text() -> String {
     format!(
-        "#!/bin/sh\n# Restores what a run of converge changed on this machine, without converge: sh undo.sh --help\n{}\n{}",
+        "#!/bin/sh\n# Restores what a run of converge changed on this machine, without converge: sh undo.sh --help\n{}\n{}\n{}",
         library(),
+        include_str!("act.sh"),
         include_str!("undo.sh")
     )
 }
@@ -107,6 +113,23 @@ pub fn open_script(meta: &RunMeta) -> String {
 /// `finished` makes it a good run.
 pub fn close_script(run: &str, result: &str) -> String {
     format!("CV_RUN={}; cv_run_close {}", quote(run), quote(result))
+}
+
+/// In a new session: asks what the guarded change of this run can break, and confirms it. It fails, and says why, when something does
+/// not answer as before, or when it is too late. It takes as long as the window lasts, at most.
+pub fn confirm_script(run: &str) -> String {
+    format!("CV_RUN={}; cv_switch_confirm", quote(run))
+}
+
+/// Has the switch of this run put back now, and waits for it; then as [`put_back_script`].
+pub fn put_back_now_script(run: &str, seconds: u64, ends: u32) -> String {
+    format!("cv_switch_ask; {}", put_back_script(run, seconds, ends))
+}
+
+/// Waits this many seconds until the switch of this run has acted; `ends` switches of it were over before. Statuses: 0 all is put back, 1
+/// not all, 2 it is not over, 3 none was armed or it was confirmed, 4 nothing had been changed.
+pub fn put_back_script(run: &str, seconds: u64, ends: u32) -> String {
+    format!("CV_RUN={}; cv_switch_wait {seconds} {ends}", quote(run))
 }
 
 /// Puts `undo.sh` beside the records, unless it is there. An item of the first stretch, after [`open_script`].

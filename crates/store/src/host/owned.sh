@@ -66,7 +66,7 @@ cv_owned_fold() (
       n++; row[$2] = n; s[n] = $2; o[n] = $3 OFS $4; b[n] = $5; a[n] = $6; t[n] = $7; f[n] = $8; u[n] = "-"; m[n] = ($1 == "moved")
     }
     $1 == "owns" && ($2 in row) { owns[$2] = $3; owner[t[row[$2]]] = $3 }
-    ($1 == "done" || $1 == "off") && ($2 in row) && $3 !~ /^!/ { a[row[$2]] = $3 }
+    ($1 == "done" || $1 == "off" || $1 == "putback") && ($2 in row) && $3 !~ /^!/ { a[row[$2]] = $3 }
     $1 == "failed" && ($2 in row) && $4 !~ /^!/ { a[row[$2]] = $4 }
     $1 == "unsaved" && ($2 in row) { u[row[$2]] = $3 }
     END {
@@ -108,6 +108,7 @@ cv_disown() (
 
 # cv_busy: whether some process holds the lock (a session and its steps have it at descriptor 9). It takes none itself.
 cv_busy() {
+  [ ! -e "$CV_ROOT/switch/armed" ] && [ ! -e "$CV_ROOT/switch/acting" ] || return 0
   for cv_b_fd in /proc/[0-9]*/fd/9; do
     [ ! "$cv_b_fd" -ef "$CV_ROOT/lock" ] || return 0
   done

@@ -31,6 +31,8 @@ pub struct RunRecord {
     pub changes: Vec<SavedChange>,
     /// False when it was cut off: what it left open is unknown.
     pub finished: bool,
+    /// Why its guarded change was put back on the host, when it was.
+    pub put_back: Option<String>,
 }
 
 /// One change of a run.
@@ -65,6 +67,8 @@ pub enum SavedOutcome {
     Failed,
     /// Foreign code moved the object.
     Moved,
+    /// It was guarded and not confirmed: the host has put it back by itself.
+    PutBack,
     /// The run was cut off in the middle: it may or may not have happened.
     Unknown,
 }
@@ -106,14 +110,19 @@ pub fn parse_records(output: &str) -> Result<Vec<RunRecord>, RecordError> {
         }
     }
     let mut records: Vec<RunRecord> = runs.into_iter().map(|r| r.record).collect();
+    mark_rolled_back(&mut records);
+    Ok(records)
+}
+
+/// Puts runs in order, oldest first, and notes which later run rolled each of them back.
+pub fn mark_rolled_back(records: &mut [RunRecord]) {
     records.sort_by(|a, b| a.id.cmp(&b.id));
     for at in 0..records.len() {
-        let by = undone_by(&records, at);
+        let by = undone_by(records, at);
         if let Some(record) = records.get_mut(at) {
             record.rolled_back_by = by;
         }
     }
-    Ok(records)
 }
 
 /// The run that undid the one at this place and still counts. Only later runs can undo, so this ends.
@@ -171,6 +180,8 @@ impl Reader {
             ["done", seq, line, ..] => self.end(seq, SavedOutcome::Done, line)?,
             ["off", seq, line, ..] => self.end(seq, SavedOutcome::Off, line)?,
             ["failed", seq, _, line, ..] => self.end(seq, SavedOutcome::Failed, line)?,
+            ["putback", seq, line, ..] => self.end(seq, SavedOutcome::PutBack, line)?,
+            ["switch", "acts", why, ..] => self.record.put_back = Some(decode_field(why)?),
             ["unsaved", seq, why, ..] => self.change(seq)?.unsaved = Some(decode_field(why)?),
             [_, _, ..] => {}
             _ => return None,

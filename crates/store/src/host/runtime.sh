@@ -1,7 +1,7 @@
 # --- the records on the host ---
 #
 # $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved}, owned, kept/ID, blobs/SHA256, debs, started,
-# ran, undo.sh. Journal and meta are lines of fields separated by tabs; texts are encoded words.
+# ran, switch, undo.sh. Journal and meta are lines of fields separated by tabs; texts are encoded words.
 
 CV_FORMAT=2
 
@@ -20,6 +20,10 @@ cv_run_open() {
   flock -n 9 || {
     exec 9>&-
     cv_run_holder
+    return 75
+  }
+  cv_switch_free || {
+    exec 9>&-
     return 75
   }
   cv_run_begin "$2" || {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 mod owned;
+mod switch;
 
 /// A machine: a directory for its records, one for its files, and the shell that it has.
 struct Host {

@@ -6,6 +6,7 @@ usage: sh undo.sh [--list] [--force] [RUN]
 Restores what a run of converge changed on this machine: the newest one that is not undone yet, or RUN.
 It compares before it swaps: what someone else has changed since is left alone, unless --force is given.
   --list   the runs that can be undone
+  --switch for the unit of an armed switch: waits, and puts a guarded change back that nobody confirms
 Status: 0 all is as before; 1 something was left alone or failed; 64 wrong usage; 75 locked; 76 not possible here.
 END
 }
@@ -18,6 +19,7 @@ cv_undo_rows() {
     $1 == "moved" { n++; at[$2] = n; row[n] = $2 OFS $3 OFS $4 OFS $5 OFS $6 OFS $7; last[n] = $6; lost[n] = "-" }
     $1 == "done" || $1 == "off" { last[at[$2]] = $3 }
     $1 == "failed" { last[at[$2]] = $4 }
+    $1 == "putback" { last[at[$2]] = $3 }
     $1 == "unsaved" { lost[at[$2]] = $3 }
     END { for (i = n; i > 0; i--) print row[i], last[i], lost[i] }'
 }
@@ -167,6 +169,10 @@ cv_undo_main() {
   force= target= failed= reload=
   while [ $# -gt 0 ]; do
     case $1 in
+    --switch)
+      cv_act_main
+      return
+      ;;
     --force) force=yes ;;
     --list)
       cv_undo_list

@@ -78,11 +78,15 @@ mod tests {
             ("9", "1:1"),
             ("1.0-1", "1.0-1+deb12u1"),
             ("7.88.1-10+deb12u5", "7.88.1-10+deb12u12"),
+            ("1.0a-1", "1.0.1-1"),
+            ("1.0-1+deb12u1", "1.0a-1"),
+            ("1.10-1", "1:0.1-1"),
         ] {
             assert_eq!(compare(older, newer), Ordering::Less, "{older} < {newer}");
             assert_eq!(compare(newer, older), Ordering::Greater);
         }
         assert_eq!(compare("0:1.00-0", "1.0"), Ordering::Equal);
+        assert_eq!(compare("1.01", "1.1-0"), Ordering::Equal);
     }
 
     proptest! {

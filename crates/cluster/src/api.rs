@@ -1,0 +1,533 @@
+//! Requests to the API server: each with a deadline, a few side by side, errors as people understand them.
+
+use crate::error::ClusterError;
+use bytes::Bytes;
+use converge_resource::ApiRef;
+use http::{Method, Request, StatusCode};
+use jiff::Timestamp;
+use kube::client::Body;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::{Mutex, Semaphore};
+use tokio::time::{sleep, timeout};
+
+/// Requests at a time.
+const SIDE_BY_SIDE: usize = 8;
+
+/// Objects that a page of a list holds.
+const PAGE: usize = 500;
+
+/// A list of kinds this old is asked for again when a kind is not in it.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// So many requests without an answer in time, and the server counts as hung.
+const LATE: u32 = 3;
+/// How long nothing more is asked of a server that hangs, and how long a request may take then.
+const PAUSE: Duration = Duration::from_secs(2);
+const BRIEF: Duration = Duration::from_secs(5);
+
+const JSON: &str = "application/json";
+/// Content type of a server-side apply. JSON is YAML.
+pub(crate) const APPLY: &str = "application/apply-patch+yaml";
+/// Content type of a merge patch.
+pub(crate) const MERGE: &str = "application/merge-patch+json";
+
+/// What a kind is called in addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Resource {
+    kind: String,
+    plural: String,
+    pub(crate) namespaced: bool,
+}
+
+/// The server's refusal.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Said {
+    /// HTTP status.
+    pub(crate) code: u16,
+    /// `NotFound`, `Conflict`, `Invalid` …
+    pub(crate) reason: String,
+    /// For people.
+    pub(crate) message: String,
+    /// What `details` holds.
+    pub(crate) details: Value,
+}
+
+impl Said {
+    fn of(code: u16, body: &[u8]) -> Self {
+        let status: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
+        let text = |key: &str| status.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut message = text("message");
+        if message.is_empty() {
+            let body = String::from_utf8_lossy(body);
+            let words: String = body.trim().chars().filter(|c| !c.is_control()).take(300).collect();
+            message = if words.is_empty() { format!("HTTP status {code}") } else { words };
+        }
+        Self {
+            code,
+            reason: text("reason"),
+            message,
+            details: status.get("details").cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Fields that other managers own.
+    pub(crate) fn conflicts(&self) -> Vec<(String, String)> {
+        let causes = self.details.get("causes").and_then(Value::as_array).into_iter().flatten();
+        causes
+            .filter(|c| c.get("reason").and_then(Value::as_str) == Some("FieldManagerConflict"))
+            .map(|cause| {
+                let text = |key: &str| cause.get(key).and_then(Value::as_str).unwrap_or_default();
+                let message = text("message");
+                let manager = message.split('"').nth(1).unwrap_or(message);
+                (manager.to_owned(), text("field").to_owned())
+            })
+            .collect()
+    }
+
+    /// The namespace is not there.
+    pub(crate) fn lacks_namespace(&self) -> bool {
+        self.code == 404 && self.details.get("kind").and_then(Value::as_str) == Some("namespaces")
+    }
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// The way to the server is broken.
+    Lost(ClusterError),
+    /// The server refused.
+    Said(Box<Said>),
+    /// The question makes no sense.
+    Wrong(String),
+}
+
+impl Fault {
+    /// The HTTP status.
+    pub(crate) fn code(&self) -> Option<u16> {
+        match self {
+            Self::Said(said) => Some(said.code),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost(error) => error.fmt(f),
+            Self::Said(said) if said.code == 403 => write!(f, "the API server forbids it: {}", said.message),
+            Self::Said(said) => write!(f, "the API server says: {}", said.message),
+            Self::Wrong(why) => f.write_str(why),
+        }
+    }
+}
+
+struct Known {
+    at: Instant,
+    kinds: Vec<Resource>,
+}
+
+/// The server.
+pub(crate) struct Api {
+    client: kube::Client,
+    cluster: String,
+    server: String,
+    deadline: Duration,
+    slots: Semaphore,
+    gone: AtomicBool,
+    /// Requests in a row that had no answer in time, and when the last one began to be late.
+    late: std::sync::Mutex<(u32, Instant)>,
+    /// The server's clock less ours, in seconds.
+    ahead: AtomicI64,
+    kinds: Mutex<HashMap<String, Known>>,
+    client_expires: Option<Timestamp>,
+}
+
+impl Api {
+    pub(crate) fn new(
+        client: kube::Client,
+        cluster: String,
+        server: String,
+        deadline: Duration,
+        client_expires: Option<Timestamp>,
+    ) -> Self {
+        Self {
+            client,
+            cluster,
+            server,
+            deadline,
+            slots: Semaphore::new(SIDE_BY_SIDE),
+            gone: AtomicBool::new(false),
+            late: std::sync::Mutex::new((0, Instant::now())),
+            ahead: AtomicI64::new(0),
+            kinds: Mutex::new(HashMap::new()),
+            client_expires,
+        }
+    }
+
+    /// The last request found no server.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    /// The server's present time.
+    pub(crate) fn now(&self) -> Timestamp {
+        let now = Timestamp::now();
+        let ahead = jiff::SignedDuration::from_secs(self.ahead.load(Ordering::Relaxed));
+        now.checked_add(ahead).unwrap_or(now)
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, Fault> {
+        json(&self.send(&Method::GET, path, JSON, None).await?)
+    }
+
+    /// The same; `None` when there is no such thing.
+    pub(crate) async fn find(&self, path: &str) -> Result<Option<Value>, Fault> {
+        match self.get(path).await {
+            Ok(value) => Ok(Some(value)),
+            Err(fault) if fault.code() == Some(404) => Ok(None),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Plain text.
+    pub(crate) async fn text(&self, path: &str) -> Result<String, Fault> {
+        Ok(String::from_utf8_lossy(&self.send(&Method::GET, path, JSON, None).await?).into_owned())
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, Fault> {
+        json(&self.send(&Method::POST, path, JSON, Some((JSON, body))).await?)
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Result<Value, Fault> {
+        json(&self.send(&Method::PUT, path, JSON, Some((JSON, body))).await?)
+    }
+
+    pub(crate) async fn patch(&self, path: &str, form: &'static str, body: &Value) -> Result<Value, Fault> {
+        json(&self.send(&Method::PATCH, path, JSON, Some((form, body))).await?)
+    }
+
+    /// False when there was nothing to delete.
+    pub(crate) async fn delete(&self, path: &str, options: &Value) -> Result<bool, Fault> {
+        match self.send(&Method::DELETE, path, JSON, Some((JSON, options))).await {
+            Ok(_) => Ok(true),
+            Err(fault) if fault.code() == Some(404) => Ok(false),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// All objects under this path, each with its apiVersion and kind; the path may have a query.
+    pub(crate) async fn list(&self, path: &str) -> Result<Vec<Value>, Fault> {
+        self.pages(path, "application/json").await
+    }
+
+    /// The same, without what the objects hold.
+    pub(crate) async fn list_metadata(&self, path: &str) -> Result<Vec<Value>, Fault> {
+        self.pages(path, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").await
+    }
+
+    async fn pages(&self, path: &str, form: &'static str) -> Result<Vec<Value>, Fault> {
+        let mut items = Vec::new();
+        let mut more = String::new();
+        let joint = if path.contains('?') { '&' } else { '?' };
+        loop {
+            let page =
+                self.send(&Method::GET, &format!("{path}{joint}limit={PAGE}{more}"), form, None).await?;
+            let mut page = json(&page)?;
+            let version = page.get("apiVersion").cloned().unwrap_or_default();
+            let kind = page.get("kind").and_then(Value::as_str).unwrap_or_default();
+            let kind = Value::from(kind.strip_suffix("List").unwrap_or(kind));
+            let found = page.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take);
+            for mut item in found.unwrap_or_default() {
+                if let Some(map) = item.as_object_mut() {
+                    map.entry("apiVersion").or_insert_with(|| version.clone());
+                    map.entry("kind").or_insert_with(|| kind.clone());
+                }
+                items.push(item);
+            }
+            match page.pointer("/metadata/continue").and_then(Value::as_str) {
+                Some(token) if !token.is_empty() => more = format!("&continue={}", escaped(token)),
+                _ => return Ok(items),
+            }
+        }
+    }
+
+    /// What the server calls this kind; `None` when it has none such.
+    pub(crate) async fn resource(&self, version: &str, kind: &str) -> Result<Option<Resource>, Fault> {
+        let mut known = self.kinds.lock().await;
+        let found = |known: &Known| known.kinds.iter().find(|r| r.kind == kind).cloned();
+        if let Some(list) = known.get(version) {
+            let hit = found(list);
+            if hit.is_some() || list.at.elapsed() < FRESH {
+                return Ok(hit);
+            }
+        }
+        let path = group_path(version);
+        let answer = self.find(&path).await?;
+        let listed = answer.as_ref().and_then(|a| a.get("resources")).and_then(Value::as_array);
+        let kinds = listed.into_iter().flatten().filter_map(resource_of).collect();
+        let list = Known { at: Instant::now(), kinds };
+        let hit = found(&list);
+        known.insert(version.to_owned(), list);
+        Ok(hit)
+    }
+
+    /// What may have come since is asked for again.
+    pub(crate) async fn forget_kinds(&self) {
+        self.kinds.lock().await.clear();
+    }
+
+    /// The path of an object; `None` when the server has no such kind.
+    pub(crate) async fn path(&self, object: &ApiRef) -> Result<Option<String>, Fault> {
+        let ApiRef { api_version, kind, namespace, name } = object;
+        let Some(resource) = self.resource(api_version, kind).await? else { return Ok(None) };
+        match (resource.namespaced, namespace) {
+            (true, None) => {
+                Err(Fault::Wrong(format!("{}: this kind lives in a namespace; name one", object.shown())))
+            }
+            (false, Some(_)) => Err(Fault::Wrong(format!(
+                "{}: this kind lives in no namespace; take the namespace away",
+                object.shown()
+            ))),
+            (_, namespace) => Ok(Some(format!(
+                "{}/{}",
+                list_path(api_version, &resource, namespace.as_deref()),
+                escaped(name)
+            ))),
+        }
+    }
+
+    /// The path under which the objects of a kind are; `None` when the server has no such kind.
+    pub(crate) async fn collection(
+        &self,
+        version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+    ) -> Result<Option<String>, Fault> {
+        let resource = self.resource(version, kind).await?;
+        Ok(resource.map(|r| list_path(version, &r, namespace.filter(|_| r.namespaced))))
+    }
+
+    /// An object as the server gives it; `None` when there is none, or no such kind.
+    pub(crate) async fn object(&self, object: &ApiRef) -> Result<Option<Value>, Fault> {
+        match self.path(object).await? {
+            Some(path) => self.find(&path).await,
+            None => Ok(None),
+        }
+    }
+
+    /// A request. One that only reads is tried again when the server was not there or was busy.
+    async fn send(
+        &self,
+        method: &Method,
+        path: &str,
+        accept: &'static str,
+        body: Option<(&'static str, &Value)>,
+    ) -> Result<Bytes, Fault> {
+        let _slot = self.slots.acquire().await.map_err(|e| Fault::Wrong(e.to_string()))?;
+        let reads = *method == Method::GET;
+        let deadline = self.patience()?;
+        let trying = async {
+            // Many questions to a server that is not there shall not each wait.
+            let pauses: &[u64] = if self.is_gone() { &[] } else { &[250, 750] };
+            let mut pauses = pauses.iter().copied().map(Duration::from_millis);
+            loop {
+                let result = self.once(method, path, accept, body).await;
+                let again = match &result {
+                    Err(Fault::Lost(ClusterError::Unreachable { .. })) => reads,
+                    // The server did not begin with it.
+                    Err(Fault::Said(said)) => said.code == 429 || (reads && matches!(said.code, 500..=504)),
+                    _ => false,
+                };
+                match (again, pauses.next()) {
+                    (true, Some(pause)) => sleep(pause).await,
+                    _ => return result,
+                }
+            }
+        };
+        let result = timeout(deadline, trying).await.unwrap_or_else(|_| Err(self.timed_out(deadline)));
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        *late = match result {
+            Err(Fault::Lost(ClusterError::Timeout { .. })) => (late.0.saturating_add(1), Instant::now()),
+            _ => (0, Instant::now()),
+        };
+        self.gone.store(matches!(result, Err(Fault::Lost(_))), Ordering::Relaxed);
+        result
+    }
+
+    /// How long a request may take. After several that had no answer in time the next ones are brief, or not made at all for a moment:
+    /// what waits behind them ends too.
+    fn patience(&self) -> Result<Duration, Fault> {
+        let late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        match *late {
+            (LATE.., at) if at.elapsed() < PAUSE => Err(self.timed_out(self.deadline)),
+            (LATE.., _) => Ok(self.deadline.min(BRIEF)),
+            _ => Ok(self.deadline),
+        }
+    }
+
+    fn timed_out(&self, deadline: Duration) -> Fault {
+        Fault::Lost(ClusterError::Timeout {
+            cluster: self.cluster.clone(),
+            server: self.server.clone(),
+            seconds: deadline.as_secs(),
+        })
+    }
+
+    /// A request without another try.
+    async fn once(
+        &self,
+        method: &Method,
+        path: &str,
+        accept: &'static str,
+        body: Option<(&'static str, &Value)>,
+    ) -> Result<Bytes, Fault> {
+        let mut request = Request::builder().method(method).uri(path).header("accept", accept);
+        let mut bytes = Vec::new();
+        if let Some((form, value)) = body {
+            request = request.header("content-type", form);
+            bytes = serde_json::to_vec(value).map_err(|e| Fault::Wrong(e.to_string()))?;
+        }
+        let request = request.body(Body::from(bytes)).map_err(|e| Fault::Wrong(e.to_string()))?;
+        let response = self.client.send(request).await.map_err(|e| self.lost(&e))?;
+        let date = response.headers().get("date").and_then(|d| d.to_str().ok());
+        if let Some(theirs) = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok()) {
+            let ahead = theirs.timestamp().as_second() - Timestamp::now().as_second();
+            self.ahead.store(ahead, Ordering::Relaxed);
+        }
+        let status = response.status();
+        let bytes = response.into_body().collect_bytes().await.map_err(|e| self.lost(&e))?;
+        tracing::debug!(%method, path, status = status.as_u16(), bytes = bytes.len(), "API");
+        if status.is_success() {
+            return Ok(bytes);
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            return Err(Fault::Lost(self.unauthorized(&Said::of(401, &bytes))));
+        }
+        Err(Fault::Said(Box::new(Said::of(status.as_u16(), &bytes))))
+    }
+
+    fn unauthorized(&self, said: &Said) -> ClusterError {
+        let cluster = self.cluster.clone();
+        match self.client_expires.filter(|end| *end < self.now()) {
+            Some(end) => ClusterError::ClientExpired { cluster, when: end.to_string() },
+            None => ClusterError::Unauthorized {
+                cluster,
+                server: self.server.clone(),
+                said: said.message.clone(),
+            },
+        }
+    }
+
+    fn lost(&self, error: &kube::Error) -> Fault {
+        Fault::Lost(broken(&self.cluster, &self.server, error))
+    }
+
+    /// What a fault at the connect means.
+    pub(crate) fn refusal(&self, fault: Fault) -> ClusterError {
+        let (cluster, server) = (self.cluster.clone(), self.server.clone());
+        match fault {
+            Fault::Lost(error) => error,
+            Fault::Said(said) if said.code == 403 => {
+                ClusterError::Forbidden { cluster, server, said: said.message }
+            }
+            Fault::Said(said) => ClusterError::Odd { cluster, server, said: said.message },
+            Fault::Wrong(said) => ClusterError::Odd { cluster, server, said },
+        }
+    }
+}
+
+/// Names what went wrong below HTTP: the libraries tell it only as text, at the end of a chain of causes.
+fn broken(cluster: &str, server: &str, error: &dyn std::error::Error) -> ClusterError {
+    let mut texts = Vec::new();
+    let mut at = Some(error);
+    while let Some(error) = at {
+        texts.push(error.to_string());
+        at = error.source();
+    }
+    let last = texts.last().cloned().unwrap_or_default();
+    let (cluster, server) = (cluster.to_owned(), server.to_owned());
+    let has = |word: &str| texts.iter().any(|t| t.contains(word));
+    let said = texts.iter().find(|t| t.contains("certificate")).cloned().unwrap_or_else(|| last.clone());
+    if has("certificate expired") || has("certificate: Expired") {
+        ClusterError::ServerExpired { cluster, server, said }
+    } else if has("invalid peer certificate") {
+        ClusterError::Untrusted { cluster, server, said }
+    } else {
+        ClusterError::Unreachable { cluster, server, why: last }
+    }
+}
+
+fn json(bytes: &[u8]) -> Result<Value, Fault> {
+    serde_json::from_slice(bytes)
+        .map_err(|e| Fault::Wrong(format!("the API server's answer is no JSON: {e}")))
+}
+
+fn resource_of(entry: &Value) -> Option<Resource> {
+    let text = |key: &str| entry.get(key).and_then(Value::as_str);
+    // `pods/log` and the like are parts of others.
+    let plural = text("name").filter(|name| !name.contains('/'))?;
+    Some(Resource {
+        kind: text("kind")?.to_owned(),
+        plural: plural.to_owned(),
+        namespaced: entry.get("namespaced").and_then(Value::as_bool)?,
+    })
+}
+
+fn group_path(version: &str) -> String {
+    let folder = if version.contains('/') { "apis" } else { "api" };
+    let parts: Vec<String> = version.split('/').map(escaped).collect();
+    format!("/{folder}/{}", parts.join("/"))
+}
+
+fn list_path(version: &str, resource: &Resource, namespace: Option<&str>) -> String {
+    let group = group_path(version);
+    let plural = &resource.plural;
+    match namespace {
+        Some(namespace) => format!("{group}/namespaces/{}/{plural}", escaped(namespace)),
+        None => format!("{group}/{plural}"),
+    }
+}
+
+/// A part of a path or a query.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn paths_are_those_of_the_api() {
+        let pods = Resource { kind: "Pod".into(), plural: "pods".into(), namespaced: true };
+        assert_eq!(list_path("v1", &pods, Some("a")), "/api/v1/namespaces/a/pods");
+        assert_eq!(list_path("apps/v1", &pods, None), "/apis/apps/v1/pods");
+        assert_eq!(escaped("a=b,c in (d)"), "a%3Db%2Cc%20in%20%28d%29");
+        assert_eq!(escaped("system:node"), "system:node");
+    }
+
+    #[test]
+    fn a_conflict_names_both() {
+        let body = json!({"reason": "Conflict", "message": "Apply failed", "details": {"causes": [
+            {"reason": "FieldManagerConflict", "message": "conflict with \"kubectl\" using v1", "field": ".data.a"}]}});
+        let said = Said::of(409, body.to_string().as_bytes());
+        assert_eq!(said.conflicts(), [("kubectl".to_owned(), ".data.a".to_owned())]);
+        assert!(!said.lacks_namespace());
+        assert_eq!(Said::of(502, b"<html>\nbad gateway").message, "<html>bad gateway");
+    }
+}

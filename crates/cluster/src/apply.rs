@@ -1,0 +1,172 @@
+//! Work on a cluster: look, compare, save, change, look again, record.
+
+mod condition;
+mod k8s;
+mod release;
+mod workload;
+
+use crate::connect::Cluster;
+use crate::records::Ended;
+use crate::work::{Work, WorkEnd, Worked};
+use converge_objects::k8s as text;
+use converge_resource::{Change, Content, Digest, ObjectId, State};
+use serde_json::Value;
+
+/// For people, while it goes on.
+pub(crate) type Tell<'a> = &'a (dyn Fn(&str) + Sync);
+
+/// One change on its way.
+pub(crate) struct Job<'a> {
+    pub(crate) run: &'a str,
+    pub(crate) work: &'a Work,
+    pub(crate) change: &'a Change,
+    pub(crate) tell: Tell<'a>,
+}
+
+/// What a change left.
+pub(crate) struct Done {
+    pub(crate) after: State,
+    pub(crate) contents: Vec<Content>,
+}
+
+impl Cluster {
+    /// Does an item. What it finds otherwise than planned it leaves alone; what it changes it saves before.
+    pub async fn work(&self, run: &str, work: &Work, tell: &(dyn Fn(&str) + Sync)) -> Worked {
+        let mut worked = Worked::default();
+        if work.adopt {
+            if let Err(end) = self.adopt(run, work).await {
+                worked.end = end;
+            }
+            return worked;
+        }
+        for change in &work.changes {
+            let job = Job { run, work, change, tell };
+            let result = match change.object.kind.as_str() {
+                "k8s" => self.change_k8s(&job).await,
+                "workload" => self.change_workload(&job).await,
+                "release" => self.change_release(&job, &mut worked.window).await,
+                "condition" => self.change_condition(&job).await,
+                other => Err(WorkEnd::Refused(format!("`{other}` is not of a cluster"))),
+            };
+            match result {
+                Ok(done) => {
+                    worked.after.push((change.object.clone(), done.after));
+                    worked.contents.extend(done.contents);
+                }
+                Err(end) => {
+                    if matches!(end, WorkEnd::Failed { .. })
+                        && let Ok((observed, contents)) = self.look(&change.object).await
+                    {
+                        worked.after.push((change.object.clone(), observed.state));
+                        worked.contents.extend(contents);
+                    }
+                    worked.end = end;
+                    break;
+                }
+            }
+        }
+        // A definition of kinds may be among what was done.
+        self.inner.api.forget_kinds().await;
+        worked
+    }
+
+    /// Only records are written. With no owner things are given out of our hands; a workload is told what it runs with.
+    async fn adopt(&self, run: &str, work: &Work) -> Result<(), WorkEnd> {
+        for change in &work.changes {
+            if work.owner.is_empty() {
+                self.disown(run, &change.object).await.map_err(failed)?;
+            } else if change.object.kind == "workload" {
+                self.note_started(change).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Saves contents and writes that a change begins. Afterwards it may be made.
+    pub(crate) async fn begin(
+        &self,
+        job: &Job<'_>,
+        before: &State,
+        saves: Vec<(Content, Option<String>)>,
+        unsaved: Option<String>,
+    ) -> Result<u32, WorkEnd> {
+        let not_saved = |why: String| WorkEnd::NotSaved(format!("{}: {why}", shown(&job.change.object)));
+        let mut slot = self.inner.run.lock().await;
+        let open = slot.as_mut().filter(|open| open.meta.id == job.run);
+        let open = open.ok_or_else(|| not_saved("the run is not open on the cluster".to_owned()))?;
+        open.lease.confirm().await.map_err(WorkEnd::Refused)?;
+        for (content, sealed) in saves {
+            open.save(&content, sealed).await.map_err(not_saved)?;
+        }
+        let work = job.work;
+        // Should we be cut off, a rollback needs to know what was meant to come.
+        let planned = job.change.to.words().unwrap_or_default();
+        for content in work.contents.values().filter(|c| planned.iter().any(|w| w == c.digest().as_str())) {
+            open.save(content, None).await.map_err(not_saved)?;
+        }
+        open.begin(job.change, before, &work.address, work.sensitive, unsaved).await.map_err(not_saved)
+    }
+
+    /// The same for a change that has to begin again, since somebody else wrote in between.
+    pub(crate) async fn begin_again(
+        &self,
+        job: &Job<'_>,
+        seq: u32,
+        before: &State,
+        saves: Vec<(Content, Option<String>)>,
+    ) -> Result<u32, WorkEnd> {
+        let mut slot = self.inner.run.lock().await;
+        let Some(open) = slot.as_mut().filter(|open| open.meta.id == job.run) else { return Ok(seq) };
+        for (content, sealed) in saves {
+            open.save(&content, sealed).await.map_err(failed)?;
+        }
+        open.begin_again(seq, before).await.map_err(failed)?;
+        Ok(seq)
+    }
+
+    /// Writes how it ended.
+    pub(crate) async fn end(
+        &self,
+        job: &Job<'_>,
+        seq: u32,
+        ended: Ended,
+        after: Option<(&State, &[Content])>,
+        uid: Option<String>,
+    ) -> Result<(), WorkEnd> {
+        let mut slot = self.inner.run.lock().await;
+        let Some(open) = slot.as_mut().filter(|open| open.meta.id == job.run) else { return Ok(()) };
+        for content in after.iter().flat_map(|(_, contents)| contents.iter()) {
+            if let Err(why) = open.save(content, None).await {
+                tracing::warn!(%why, "what a change left was not kept");
+            }
+        }
+        let after = after.map(|(state, _)| state);
+        open.end(seq, ended, after, &job.work.owner, uid).await.map_err(|why| {
+            failed(format!(
+                "{} was changed, but its record was not written: {why}",
+                shown(&job.change.object)
+            ))
+        })
+    }
+}
+
+/// A failure of one line.
+pub(crate) fn failed(message: impl Into<String>) -> WorkEnd {
+    WorkEnd::Failed { message: message.into(), output: String::new() }
+}
+
+/// An object as people name it.
+pub(crate) fn shown(id: &ObjectId) -> String {
+    match id.kind.as_str() {
+        "k8s" | "workload" => {
+            converge_resource::ApiRef::from_key(&id.key).map_or_else(|| id.key.clone(), |r| r.shown())
+        }
+        "release" => format!("release {}", id.key),
+        _ => id.kind.clone(),
+    }
+}
+
+/// The object that a state names.
+pub(crate) fn named(work: &Work, digest: &Digest) -> Option<Value> {
+    work.contents.get(digest).and_then(text::from_text)
+}

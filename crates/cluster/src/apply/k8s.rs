@@ -1,0 +1,472 @@
+//! Changes of objects.
+
+use super::{Done, Job, failed, named, shown};
+use crate::api::{APPLY, Fault, MERGE};
+use crate::connect::Cluster;
+use crate::object::{self, deviating, differences, merge_patch, other_managers, told};
+use crate::observe::{no_key, observed};
+use crate::records::Ended;
+use crate::run::{seal, unseal};
+use crate::work::WorkEnd;
+use converge_objects::k8s::fields::{self, Field, Segment};
+use converge_objects::k8s::{K8sState, normalised};
+use converge_resource::{ApiCall, ApiRef, FIELD_MANAGER, State};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// Comparisons when others write at the same time.
+const TRIES: usize = 6;
+
+/// A deleted object has so long to go.
+const GOING: Duration = Duration::from_secs(120);
+
+/// A definition has so long until its kind can be used.
+const COMING: Duration = Duration::from_secs(20);
+
+/// Fields that the server fills when an object is made again.
+const ASSIGNED: [&str; 8] = [
+    ".spec.clusterIP",
+    ".spec.clusterIPs",
+    ".spec.healthCheckNodePort",
+    ".spec.volumeName",
+    ".spec.nodeName",
+    ".spec.template.metadata.labels",
+    ".spec.selector",
+    ".metadata.finalizers",
+];
+
+/// A change as it was planned.
+struct Planned<'a> {
+    wanted: ApiRef,
+    /// Both sides; `None` for absent.
+    from: Option<Value>,
+    to: Option<Value>,
+    from_state: K8sState,
+    to_state: K8sState,
+    /// The fields in which they differ.
+    fields: Vec<Field>,
+    manifest: Option<(&'a Value, bool)>,
+    secret: bool,
+}
+
+/// Why a write did not come about.
+enum Miss {
+    /// Somebody else wrote in between.
+    Raced,
+    End(WorkEnd),
+}
+
+impl<'a> Planned<'a> {
+    fn of(job: &Job<'a>) -> Result<Self, WorkEnd> {
+        let change = job.change;
+        let refused = |why: String| WorkEnd::Refused(format!("{}: {why}", shown(&change.object)));
+        let wanted = ApiRef::from_key(&change.object.key).ok_or_else(|| refused(no_key(&change.object)))?;
+        let state = |state: &State| K8sState::try_from(state.clone()).map_err(|e| refused(e.to_string()));
+        let (from_state, to_state) = (state(&change.from)?, state(&change.to)?);
+        let value = |state: &K8sState| match state {
+            K8sState::Absent => Ok(None),
+            K8sState::Present(digest) => named(job.work, digest)
+                .map(Some)
+                .ok_or_else(|| refused("the plan does not hold the content that it names".to_owned())),
+        };
+        let (from, to) = (value(&from_state)?, value(&to_state)?);
+        let nothing = json!({});
+        let fields = differences(from.as_ref().unwrap_or(&nothing), to.as_ref().unwrap_or(&nothing));
+        let manifest = job.work.calls.iter().find_map(|call| match call {
+            ApiCall::Apply { manifest, force } if ApiRef::of(manifest).as_ref() == Some(&wanted) => {
+                Some((manifest, *force))
+            }
+            _ => None,
+        });
+        let secret = wanted.kind == "Secret" || job.work.sensitive;
+        Ok(Self { wanted, from, to, from_state, to_state, fields, manifest, secret })
+    }
+
+    /// Whether the live object is what the change was planned against. The error tells what moved.
+    fn check(&self, live: Option<&Value>) -> Result<(), WorkEnd> {
+        let refused = |why: String| Err(WorkEnd::Refused(format!("{} {why}", self.wanted.shown())));
+        match (live, &self.from) {
+            (None, None) => Ok(()),
+            (None, Some(_)) => refused("was there when this was planned, and is gone; plan again".to_owned()),
+            (Some(_), None) => {
+                refused("was not there when this was planned, and is there now; plan again".to_owned())
+            }
+            (Some(live), Some(from)) => {
+                let live = normalised(live);
+                if K8sState::of(&live).0 == self.from_state {
+                    return Ok(());
+                }
+                let moved = match self.to {
+                    // With the whole object everything goes that anybody has put there.
+                    None => deviating(&live, &differences(from, &live), false),
+                    Some(_) => deviating(&live, &self.fields, false),
+                };
+                if moved.is_empty() {
+                    return Ok(());
+                }
+                refused(format!(
+                    "has changed since this was planned: {}; plan again",
+                    told(&moved, "planned against", self.secret)
+                ))
+            }
+        }
+    }
+
+    /// Whether it may be taken away.
+    fn may_go(&self, live: &Value, job: &Job<'_>) -> Result<(), WorkEnd> {
+        let id = &job.change.object;
+        let allowed = |named: &String| *named == id.key || *named == id.to_string();
+        if job.work.allow_destroy.iter().any(allowed) {
+            return Ok(());
+        }
+        let more = match self.wanted.kind.as_str() {
+            "Namespace" => Some("all that is in it would go with it"),
+            "CustomResourceDefinition" => Some("all objects of its kind would go with it"),
+            "PersistentVolumeClaim" | "PersistentVolume" => Some("its data may go with it"),
+            _ => None,
+        };
+        let refused = |why: String| {
+            Err(WorkEnd::Refused(format!(
+                "{} is not deleted: {why}; name it to allow this: --allow-destroy {id}",
+                self.wanted.shown()
+            )))
+        };
+        if let Some(more) = more {
+            return refused(more.to_owned());
+        }
+        let owners = live.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        if let Some(owner) = owners.and_then(|list| list.first()) {
+            let (kind, name) = (object::text(owner, "/kind").to_lowercase(), object::text(owner, "/name"));
+            return refused(format!("it belongs to {kind} {name} and goes with that"));
+        }
+        let others: Vec<String> = other_managers(live).into_iter().collect();
+        if others.is_empty() {
+            Ok(())
+        } else {
+            refused(format!("fields of it belong to {}", others.join(", ")))
+        }
+    }
+
+    /// Fields that are not as planned, after the change.
+    fn off(&self, live: &Value) -> Vec<(fields::Path, Option<Value>, Option<Value>)> {
+        let live = normalised(live);
+        if K8sState::of(&live).0 == self.to_state {
+            return Vec::new();
+        }
+        let manifest = self.manifest.map(|(manifest, _)| normalised(manifest));
+        let counts = |field: &&Field| match (&self.from, &manifest) {
+            // What the server fills by itself on creation is its own affair.
+            (None, Some(manifest)) => fields::read(manifest, &field.path).is_some(),
+            (None, None) => {
+                let path = fields::shown(&field.path);
+                !path.contains("nodePort") && !ASSIGNED.iter().any(|assigned| path.starts_with(assigned))
+            }
+            _ => true,
+        };
+        let fields: Vec<Field> = match (&self.from, &self.to) {
+            // A new object is one difference as a whole: what of it is not as planned is looked for inside.
+            (None, Some(to)) => {
+                let wanted = |f: Field| Field { path: f.path, before: None, after: f.before };
+                differences(to, &live).into_iter().map(wanted).filter(|f| counts(&f)).collect()
+            }
+            _ => self.fields.iter().filter(counts).cloned().collect(),
+        };
+        deviating(&live, &fields, true)
+    }
+}
+
+impl Cluster {
+    /// Brings one object to its planned state.
+    pub(super) async fn change_k8s(&self, job: &Job<'_>) -> Result<Done, WorkEnd> {
+        let planned = Planned::of(job)?;
+        let look = |fault: Fault| {
+            WorkEnd::Refused(format!("{} cannot be looked at: {fault}", planned.wanted.shown()))
+        };
+        let mut seq = None;
+        let values = self.values(&planned).await?;
+        for _ in 0..TRIES {
+            let live = self.inner.api.object(&planned.wanted).await.map_err(look)?;
+            if let Err(end) = planned.check(live.as_ref()) {
+                if let Some(number) = seq {
+                    // Somebody came in between: the journal says that it began, and nothing was written.
+                    self.stopped(job, &planned, number).await?;
+                }
+                return Err(end);
+            }
+            if let (None, Some(live)) = (&planned.to, &live) {
+                planned.may_go(live, job)?;
+                self.same(job, &planned, live).await?;
+            }
+            let before = observed(live.as_ref()).0.state;
+            let (saves, unsaved) = self.to_save(live.as_ref())?;
+            let number = match seq {
+                None => self.begin(job, &before, saves, unsaved).await?,
+                Some(number) => self.begin_again(job, number, &before, saves).await?,
+            };
+            seq = Some(number);
+            let written = self.write(job, &planned, live.as_ref(), &values).await;
+            match written {
+                Ok(()) => return self.after_k8s(job, &planned, number).await,
+                Err(Miss::Raced) => sleep(Duration::from_millis(100)).await,
+                Err(Miss::End(end)) => {
+                    self.stopped(job, &planned, number).await?;
+                    return Err(end);
+                }
+            }
+        }
+        if let Some(number) = seq {
+            self.stopped(job, &planned, number).await?;
+        }
+        Err(failed(format!(
+            "{}: others write it all the time; it was compared and tried {TRIES} times",
+            planned.wanted.shown()
+        )))
+    }
+
+    /// What a prune or a rollback takes away must be the very object that was made, not another one of the same name.
+    async fn same(&self, job: &Job<'_>, planned: &Planned<'_>, live: &Value) -> Result<(), WorkEnd> {
+        let slot = self.inner.run.lock().await;
+        let made = slot.as_ref().and_then(|open| open.uid(&job.change.object));
+        match made {
+            Some(made) if job.work.owner.is_empty() && made != object::text(live, "/metadata/uid") => {
+                Err(WorkEnd::Refused(format!(
+                    "{} is not the one that converge made: somebody has deleted that and made another of the same name; it is left alone",
+                    planned.wanted.shown()
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is kept of the object as it is.
+    fn to_save(&self, live: Option<&Value>) -> Result<(Vec<Save>, Option<String>), WorkEnd> {
+        let Some(live) = live else { return Ok((Vec::new(), None)) };
+        let (_, content) = K8sState::of(live);
+        if live.get("kind").and_then(Value::as_str) != Some("Secret") {
+            return Ok((vec![(content, None)], None));
+        }
+        let values = live.get("data").cloned().unwrap_or_else(|| json!({}));
+        let sealed = seal(&values, &self.inner.options).map_err(WorkEnd::NotSaved)?;
+        let unsaved = sealed.is_none().then(|| {
+            "the inventory names no age recipients, so the values of a Secret are not kept".to_owned()
+        });
+        Ok((vec![(content, sealed)], unsaved))
+    }
+
+    /// The values of a Secret that is to be as it was; null where none are needed.
+    async fn values(&self, planned: &Planned<'_>) -> Result<Value, WorkEnd> {
+        let K8sState::Present(digest) = &planned.to_state else { return Ok(Value::Null) };
+        let needs = planned.fields.iter().any(|f| f.after.is_some() && is_value(&f.path));
+        if planned.wanted.kind != "Secret" || planned.manifest.is_some() || !needs {
+            return Ok(Value::Null);
+        }
+        let refused = |why: String| {
+            WorkEnd::Refused(format!("{}: its values cannot be restored: {why}", planned.wanted.shown()))
+        };
+        let kept = self.kept(&BTreeSet::from([digest.clone()])).await.map_err(refused)?;
+        let sealed = kept.get(digest).and_then(|kept| kept.sealed.as_deref());
+        let sealed = sealed.ok_or_else(|| refused("they were not saved (no age recipients)".to_owned()))?;
+        unseal(sealed, &self.inner.options).map_err(refused)
+    }
+
+    async fn write(
+        &self,
+        job: &Job<'_>,
+        planned: &Planned<'_>,
+        live: Option<&Value>,
+        values: &Value,
+    ) -> Result<(), Miss> {
+        let api = &self.inner.api;
+        let shown = planned.wanted.shown();
+        let missed = |fault: Fault| match &fault {
+            Fault::Said(said) if said.code == 409 && !said.conflicts().is_empty() => {
+                let others: Vec<String> = said
+                    .conflicts()
+                    .iter()
+                    .map(|(manager, field)| format!("{field} belongs to {manager}"))
+                    .collect();
+                Miss::End(WorkEnd::Refused(format!(
+                    "{shown}: {}; leave these fields to them, or take them with `force_conflicts`",
+                    others.join(", ")
+                )))
+            }
+            Fault::Said(said) if said.code == 409 && said.reason == "Conflict" => Miss::Raced,
+            Fault::Said(said) if said.reason == "AlreadyExists" => Miss::Raced,
+            _ => Miss::End(failed(format!("{shown}: {fault}"))),
+        };
+        let path = api.path(&planned.wanted).await.map_err(missed)?;
+        let path = path.ok_or_else(|| {
+            let ApiRef { api_version, kind, .. } = &planned.wanted;
+            Miss::End(failed(format!("{shown}: the API server has no kind {kind} of {api_version}")))
+        })?;
+        let version = live.map(|live| object::text(live, "/metadata/resourceVersion"));
+        match (&planned.to, planned.manifest, live) {
+            (None, _, None) => Ok(()),
+            (None, _, Some(live)) => {
+                let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": going(&planned.wanted),
+                    "preconditions": {"uid": object::text(live, "/metadata/uid"), "resourceVersion": version}});
+                api.delete(&path, &options).await.map_err(missed)?;
+                self.gone(job, planned, live).await.map_err(Miss::End)
+            }
+            (Some(_), Some((manifest, force)), _) => {
+                let mut manifest = manifest.clone();
+                if let (Some(version), Some(metadata)) =
+                    (version, manifest.get_mut("metadata").and_then(Value::as_object_mut))
+                {
+                    metadata.insert("resourceVersion".to_owned(), json!(version));
+                }
+                let path = format!("{path}?fieldManager={FIELD_MANAGER}&force={force}");
+                api.patch(&path, APPLY, &manifest).await.map_err(missed)?;
+                Ok(())
+            }
+            (Some(to), None, Some(live)) => {
+                let fields = real(&planned.fields, values);
+                let mut new =
+                    fields::with(live, &fields).map_err(|e| Miss::End(failed(format!("{shown}: {e}"))))?;
+                object::drop_emptied(&mut new, &fields, to);
+                let mut patch = merge_patch(live, &new);
+                if let Some(map) = patch.as_object_mut() {
+                    let metadata = map.entry("metadata").or_insert_with(|| json!({}));
+                    if let Some(metadata) = metadata.as_object_mut() {
+                        metadata.insert("resourceVersion".to_owned(), json!(version));
+                    }
+                }
+                let path = format!("{path}?fieldManager={FIELD_MANAGER}");
+                api.patch(&path, MERGE, &patch).await.map_err(missed)?;
+                Ok(())
+            }
+            (Some(to), None, None) => {
+                let new = fields::with(to, &real(&planned.fields, values));
+                let new = new.map_err(|e| Miss::End(failed(format!("{shown}: {e}"))))?;
+                let ApiRef { api_version, kind, namespace, .. } = &planned.wanted;
+                let list = api.collection(api_version, kind, namespace.as_deref()).await.map_err(missed)?;
+                let path = format!("{}?fieldManager={FIELD_MANAGER}", list.unwrap_or_default());
+                api.post(&path, &new).await.map_err(missed)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until a deleted object is gone.
+    async fn gone(&self, job: &Job<'_>, planned: &Planned<'_>, deleted: &Value) -> Result<(), WorkEnd> {
+        let uid = object::text(deleted, "/metadata/uid");
+        let (start, mut told) = (Instant::now(), false);
+        loop {
+            let shown = planned.wanted.shown();
+            let live =
+                self.inner.api.object(&planned.wanted).await.map_err(|e| failed(format!("{shown}: {e}")))?;
+            let Some(live) = live.filter(|live| object::text(live, "/metadata/uid") == uid) else {
+                return Ok(());
+            };
+            let finalizers = live.pointer("/metadata/finalizers").map(Value::to_string).unwrap_or_default();
+            if start.elapsed() > GOING {
+                return Err(failed(format!(
+                    "{shown} was deleted {} s ago and is not gone; it waits for its finalizers {finalizers}: is what handles them at work?",
+                    GOING.as_secs()
+                )));
+            }
+            if !told && start.elapsed() > Duration::from_secs(3) {
+                (job.tell)(&format!("{shown}: waiting for its finalizers {finalizers}"));
+                told = true;
+            }
+            sleep(Duration::from_millis(if start.elapsed() < Duration::from_secs(1) { 50 } else { 500 }))
+                .await;
+        }
+    }
+
+    /// A definition is done when its kind can be used.
+    async fn established(&self, planned: &Planned<'_>) -> Result<(), WorkEnd> {
+        if planned.wanted.kind != "CustomResourceDefinition" || planned.to.is_none() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        loop {
+            let live = self.inner.api.object(&planned.wanted).await.ok().flatten().unwrap_or_default();
+            let conditions =
+                live.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+            let on = |name: &str| {
+                conditions
+                    .clone()
+                    .any(|c| object::text(c, "/type") == name && object::text(c, "/status") == "True")
+            };
+            let kind = object::text(&live, "/spec/names/kind").to_owned();
+            let group = object::text(&live, "/spec/group");
+            let served = live.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+            let mut versions = served.filter(|v| v.get("served") == Some(&Value::Bool(true)));
+            let version = versions.next().map(|v| object::text(v, "/name")).unwrap_or_default();
+            let known = self.inner.api.resource(&format!("{group}/{version}"), &kind).await.ok().flatten();
+            if on("Established") && known.is_some() {
+                return Ok(());
+            }
+            if start.elapsed() > COMING {
+                return Err(failed(format!(
+                    "{}: the API server does not offer its kind {kind} {} s after it was defined",
+                    planned.wanted.shown(),
+                    COMING.as_secs()
+                )));
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    async fn after_k8s(&self, job: &Job<'_>, planned: &Planned<'_>, seq: u32) -> Result<Done, WorkEnd> {
+        let shown = planned.wanted.shown();
+        let established = self.established(planned).await;
+        let live = self.inner.api.object(&planned.wanted).await;
+        let live = live.map_err(|fault| {
+            failed(format!("{shown} was changed, and cannot be looked at since: {fault}"))
+        })?;
+        let off = match (&planned.to, &live) {
+            (None, None) => String::new(),
+            (None, Some(_)) => format!("{shown} was deleted, and somebody has made it again"),
+            (Some(_), None) => format!("{shown} was written, and is gone"),
+            (Some(_), Some(live)) => match planned.off(live) {
+                off if off.is_empty() => String::new(),
+                off => format!("{shown} is not as planned: {}", told(&off, "planned", planned.secret)),
+            },
+        };
+        let (seen, contents) = observed(live.as_ref());
+        let uid = live.as_ref().map(|live| object::text(live, "/metadata/uid").to_owned());
+        let ended = if off.is_empty() && established.is_ok() { Ended::Done } else { Ended::Failed };
+        self.end(job, seq, ended, Some((&seen.state, &contents)), uid).await?;
+        established?;
+        if off.is_empty() { Ok(Done { after: seen.state, contents }) } else { Err(failed(off)) }
+    }
+
+    /// Records what a write that did not come about has left.
+    async fn stopped(&self, job: &Job<'_>, planned: &Planned<'_>, seq: u32) -> Result<(), WorkEnd> {
+        let live = self.inner.api.object(&planned.wanted).await;
+        let after = live.as_ref().ok().map(|live| observed(live.as_ref()));
+        let uid = live.ok().flatten().map(|live| object::text(&live, "/metadata/uid").to_owned());
+        // When nobody can look, the record says that it is unknown.
+        let Some((seen, contents)) = after else { return Ok(()) };
+        self.end(job, seq, Ended::Failed, Some((&seen.state, &contents)), uid).await
+    }
+}
+
+/// How what stands below an object goes: before it, where there may be something; a plain object need not wait for the collector.
+fn going(wanted: &ApiRef) -> &'static str {
+    let group = wanted.api_version.split_once('/').map_or("", |(group, _)| group);
+    let plain = group.is_empty() || group.ends_with(".k8s.io");
+    if plain { "Background" } else { "Foreground" }
+}
+
+/// A content to save, and a Secret's values.
+type Save = (converge_resource::Content, Option<String>);
+
+fn is_value(path: &[Segment]) -> bool {
+    matches!(path, [Segment::Key(data), Segment::Key(_)] if data == "data")
+}
+
+/// The fields with real values where a Secret's stand as digests.
+fn real(planned: &[Field], values: &Value) -> Vec<Field> {
+    let one = |field: &Field| match (field.path.as_slice(), &field.after) {
+        ([Segment::Key(data), Segment::Key(key)], Some(_)) if data == "data" && !values.is_null() => {
+            Field { after: values.get(key).cloned(), ..field.clone() }
+        }
+        _ => field.clone(),
+    };
+    planned.iter().map(one).collect()
+}

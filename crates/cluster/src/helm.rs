@@ -1,0 +1,266 @@
+//! The real helm, run on this machine against the cluster: through a port of this machine's loopback that leads into the tunnel, with a
+//! kubeconfig that nobody else can read. Both are gone afterwards, and no secret stands on a command line.
+
+use crate::connect::{Access, Cluster, ClusterOptions};
+use crate::tunnel::{Road, address};
+use converge_resource::{Chart, ReleaseSpec};
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::PoisonError;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
+use tokio::process::Command;
+use tokio::task::JoinHandle;
+
+/// What helm may take beyond the time that it was told to wait.
+const SLACK: Duration = Duration::from_secs(90);
+
+/// What is kept of its output.
+const OUTPUT: u64 = 64 << 20;
+
+/// Variables that it may see: where programs are, and the way out to chart repositories.
+const PASSED: [&str; 10] = [
+    "PATH",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "TMPDIR",
+];
+
+/// A forwarded port and a folder with what helm reads. Dropping it takes both away.
+pub(crate) struct Helm {
+    program: PathBuf,
+    folder: TempDir,
+    cache: PathBuf,
+    server: String,
+    forward: Option<JoinHandle<()>>,
+}
+
+impl Drop for Helm {
+    fn drop(&mut self) {
+        if let Some(forward) = &self.forward {
+            forward.abort();
+        }
+    }
+}
+
+/// Finds the program.
+fn program(options: &ClusterOptions) -> Result<PathBuf, String> {
+    if let Some(path) = &options.helm {
+        return if path.is_file() {
+            Ok(path.clone())
+        } else {
+            Err(format!("there is no helm at {}", path.display()))
+        };
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|folder| folder.join("helm")).find(|p| p.is_file()).ok_or_else(|| {
+        "helm releases need the program `helm` (3) on this machine; install it, or name it with --helm"
+            .to_owned()
+    })
+}
+
+/// Puts a file there that only we can read.
+fn private(path: &Path, text: &[u8]) -> Result<(), String> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(text)).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// The same kubeconfig with another server, verified by the name of the first.
+fn redirected(access: &Access, port: Option<u16>) -> Result<String, String> {
+    let bad = || "the kubeconfig is not understood".to_owned();
+    let mut config: Value = serde_yaml::from_str(access.kubeconfig.expose_secret()).map_err(|_| bad())?;
+    if let Some(context) = &access.context {
+        config["current-context"] = json!(context);
+    }
+    let Some(port) = port else { return serde_yaml::to_string(&config).map_err(|_| bad()) };
+    let current = config.get("current-context").and_then(Value::as_str).unwrap_or_default();
+    let contexts = config.get("contexts").and_then(Value::as_array).into_iter().flatten();
+    let name = contexts
+        .filter(|c| crate::object::text(c, "/name") == current)
+        .map(|c| crate::object::text(c, "/context/cluster").to_owned())
+        .next()
+        .ok_or_else(bad)?;
+    let (host, _) = address(&access.server).ok_or_else(bad)?;
+    let clusters = config.get_mut("clusters").and_then(Value::as_array_mut).into_iter().flatten();
+    for cluster in clusters.filter(|c| crate::object::text(c, "/name") == name) {
+        let Some(cluster) = cluster.get_mut("cluster").and_then(Value::as_object_mut) else { continue };
+        cluster.insert("server".to_owned(), json!(format!("https://127.0.0.1:{port}")));
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        cluster.entry("tls-server-name").or_insert_with(|| json!(host));
+    }
+    serde_yaml::to_string(&config).map_err(|_| bad())
+}
+
+/// Leads each connection to a port of the loopback through the tunnel.
+async fn forward(access: &Access) -> Result<(u16, JoinHandle<()>), String> {
+    let (host, port) = address(&access.server).ok_or("the server's address names no host")?;
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|e| e.to_string())?;
+    let local = listener.local_addr().map_err(|e| e.to_string())?.port();
+    let road = access.road.clone();
+    let task = tokio::spawn(async move {
+        // Connections end with the listener.
+        let mut open = tokio::task::JoinSet::new();
+        while let Ok((mut near, _)) = listener.accept().await {
+            let (road, host) = (road.clone(), host.clone());
+            open.spawn(async move {
+                match road.dial(&host, port).await {
+                    Ok(mut far) => {
+                        let passed = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+                        tracing::trace!(?passed, "a connection of helm ended");
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "helm's connection does not come through the tunnel")
+                    }
+                }
+            });
+            while open.try_join_next().is_some() {}
+        }
+    });
+    Ok((local, task))
+}
+
+impl Helm {
+    pub(crate) async fn ready(cluster: &Cluster) -> Result<Self, String> {
+        let inner = &cluster.inner;
+        let program = program(&inner.options)?;
+        let folder =
+            tempfile::Builder::new().prefix("converge-helm-").tempdir().map_err(|e| e.to_string())?;
+        let (port, forward) = match inner.access.road {
+            Road::Direct => (None, None),
+            Road::Through(_) => {
+                let (port, task) = forward(&inner.access).await?;
+                (Some(port), Some(task))
+            }
+        };
+        let server = inner.access.server.host().unwrap_or_default().to_owned();
+        let helm = Self { program, folder, cache: inner.options.cache.clone(), server, forward };
+        private(&helm.folder.path().join("kubeconfig"), redirected(&inner.access, port)?.as_bytes())?;
+        Ok(helm)
+    }
+
+    /// The arguments that name the chart; a packaged one is laid down.
+    pub(crate) fn chart(&self, cluster: &Cluster, spec: &ReleaseSpec) -> Result<Vec<String>, String> {
+        let mut arguments = match &spec.chart {
+            Chart::Repository { url, name } => vec![name.clone(), "--repo".to_owned(), url.clone()],
+            Chart::Oci(url) => vec![url.clone()],
+            Chart::Archive(hex) => {
+                let charts = cluster.inner.charts.lock().unwrap_or_else(PoisonError::into_inner);
+                let found = charts.iter().find(|(digest, _)| digest.as_str() == hex);
+                let (_, content) =
+                    found.ok_or("the content of the packaged chart is not at hand; plan again")?;
+                let path = self.folder.path().join("chart.tgz");
+                private(&path, content.bytes())?;
+                vec![path.display().to_string()]
+            }
+        };
+        if let Some(version) = &spec.version {
+            arguments.extend(["--version".to_owned(), version.clone()]);
+        }
+        let values = self.folder.path().join("values.json");
+        private(&values, spec.values.to_string().as_bytes())?;
+        arguments.extend(["--values".to_owned(), values.display().to_string()]);
+        Ok(arguments)
+    }
+
+    /// Runs it; its standard output. The error is what it said.
+    pub(crate) async fn run(&self, arguments: &[String], limit: Duration) -> Result<String, String> {
+        let limit = limit + SLACK;
+        let mut command = Command::new(&self.program);
+        command.env_clear();
+        for name in PASSED {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        // A proxy to the outside does not lead to the API server.
+        let mut direct = format!("127.0.0.1,{}", self.server);
+        for name in ["NO_PROXY", "no_proxy"] {
+            if let Ok(more) = std::env::var(name) {
+                direct = format!("{direct},{more}");
+            }
+        }
+        command.env("NO_PROXY", &direct).env("no_proxy", &direct);
+        command
+            .args(arguments)
+            .env("HOME", self.folder.path())
+            .env("KUBECONFIG", self.folder.path().join("kubeconfig"))
+            .env("HELM_CACHE_HOME", self.cache.join("cache"))
+            .env("HELM_CONFIG_HOME", self.folder.path().join("config"))
+            .env("HELM_DATA_HOME", self.folder.path().join("data"))
+            .env("HELM_DRIVER", "secret")
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // A Ctrl-C at the terminal is for us: what is in flight is finished.
+            .process_group(0)
+            .kill_on_drop(true);
+        let mut child =
+            command.spawn().map_err(|e| format!("{} does not start: {e}", self.program.display()))?;
+        let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else {
+            return Err("helm has no pipes".to_owned());
+        };
+        let running = async {
+            let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+            let (mut out, mut err) = (out.take(OUTPUT), err.take(OUTPUT));
+            let (status, a, b) =
+                tokio::join!(child.wait(), out.read_to_end(&mut stdout), err.read_to_end(&mut stderr));
+            a.and(b).and(status).map(|status| (status, stdout, stderr)).map_err(|e| e.to_string())
+        };
+        let (status, stdout, stderr) = tokio::time::timeout(limit, running)
+            .await
+            .map_err(|_| format!("helm did not end within {} s and was killed", limit.as_secs()))??;
+        if status.success() {
+            return Ok(String::from_utf8_lossy(&stdout).into_owned());
+        }
+        let said = String::from_utf8_lossy(&stderr);
+        let folder = self.folder.path().display().to_string();
+        let lines = said.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("WARNING:"));
+        let said = lines.collect::<Vec<_>>().join("\n").replace(&folder, "…");
+        Err(if said.is_empty() { format!("helm ended with {status}") } else { said })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(server: &str) -> Access {
+        let text = format!(
+            "{{current-context: x, contexts: [{{name: x, context: {{cluster: other, user: u}}}}, {{name: a, context: {{cluster: c, user: u}}}}], \
+             clusters: [{{name: c, cluster: {{server: '{server}'}}}}, {{name: other, cluster: {{server: 'https://o'}}}}]}}"
+        );
+        Access {
+            road: Road::Direct,
+            server: server.parse().unwrap(),
+            kubeconfig: text.into(),
+            context: Some("a".to_owned()),
+        }
+    }
+
+    #[test]
+    fn the_server_is_the_forwarded_port_verified_by_its_own_name() {
+        let text = redirected(&access("https://10.0.0.7:6443"), Some(4000)).unwrap();
+        let config: Value = serde_yaml::from_str(&text).unwrap();
+        assert_eq!(config["current-context"], "a");
+        assert_eq!(
+            config["clusters"][0]["cluster"],
+            json!({"server": "https://127.0.0.1:4000", "tls-server-name": "10.0.0.7"})
+        );
+        assert_eq!(config["clusters"][1]["cluster"]["server"], "https://o");
+        let direct: Value = serde_yaml::from_str(&redirected(&access("https://h"), None).unwrap()).unwrap();
+        assert_eq!(direct["clusters"][0]["cluster"]["server"], "https://h");
+    }
+}

@@ -1,0 +1,24 @@
+//! The Kubernetes API through an SSH tunnel, and helm: the executor of everything that lives in a cluster.
+//!
+//! A [`Cluster`] is one connection to one API server. [`Cluster::observe`] answers questions, [`Cluster::open`] takes the cluster's
+//! lock, [`Cluster::work`] does an item, [`Cluster::close`] ends the run. What a run did is kept in the cluster itself: [`NAMESPACE`].
+
+mod api;
+mod apply;
+mod certificate;
+mod connect;
+mod error;
+mod helm;
+mod lease;
+mod object;
+mod observe;
+mod records;
+mod rollout;
+mod run;
+mod tunnel;
+mod work;
+
+pub use connect::{Cluster, ClusterOptions, Way};
+pub use error::{ClusterError, Refused};
+pub use records::NAMESPACE;
+pub use work::{Observation, Work, WorkEnd, Worked};

@@ -1,0 +1,274 @@
+//! Objects as the server gives them: who owns their fields, when they changed, what brings one to another form. Pure.
+
+use converge_objects::k8s::fields::{self, Field, Path, Segment};
+use converge_resource::FIELD_MANAGER;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Managers that Kubernetes itself runs: what they write they write anew.
+const CONTROLLERS: [&str; 7] = [
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kube-apiserver",
+    "kubelet",
+    "kube-proxy",
+    "cloud-controller-manager",
+    "before-first-apply",
+];
+
+/// Where two objects differ, as fine as maps go: a map that is on one side only counts by its entries, so that what others have in
+/// the same map is left to them.
+pub(crate) fn differences(before: &Value, after: &Value) -> Vec<Field> {
+    fields::differences(before, after).into_iter().flat_map(leaves).collect()
+}
+
+fn leaves(field: Field) -> Vec<Field> {
+    let map = match (&field.before, &field.after) {
+        (Some(Value::Object(map)), None) | (None, Some(Value::Object(map))) if !map.is_empty() => map,
+        _ => return vec![field],
+    };
+    let comes = field.after.is_some();
+    map.iter()
+        .flat_map(|(key, value)| {
+            let mut path = field.path.clone();
+            path.push(Segment::Key(key.clone()));
+            let value = Some(value.clone());
+            let (before, after) = if comes { (None, value) } else { (value, None) };
+            leaves(Field { path, before, after })
+        })
+        .collect()
+}
+
+/// Fields that do not have the value on this side, with what they have. `after` tells which side.
+pub(crate) fn deviating(
+    live: &Value,
+    wanted: &[Field],
+    after: bool,
+) -> Vec<(Path, Option<Value>, Option<Value>)> {
+    wanted
+        .iter()
+        .filter_map(|field| {
+            let expected = if after { &field.after } else { &field.before };
+            let found = fields::read(live, &field.path);
+            // An empty map and none are the same to the server.
+            let blank = |v: Option<&Value>| match v {
+                None | Some(Value::Null) => true,
+                Some(Value::Object(map)) => map.is_empty(),
+                _ => false,
+            };
+            let same = found == expected.as_ref() || (blank(found) && blank(expected.as_ref()));
+            (!same).then(|| (field.path.clone(), expected.clone(), found.cloned()))
+        })
+        .collect()
+}
+
+/// `.spec.replicas (planned against 2, found 3)`, for people.
+pub(crate) fn told(
+    deviations: &[(Path, Option<Value>, Option<Value>)],
+    planned: &str,
+    secret: bool,
+) -> String {
+    let value = |v: &Option<Value>| match v {
+        None => "nothing".to_owned(),
+        Some(_) if secret => "(hidden)".to_owned(),
+        Some(v) => {
+            let text = v.to_string();
+            if text.chars().count() > 60 {
+                format!("{}…", text.chars().take(60).collect::<String>())
+            } else {
+                text
+            }
+        }
+    };
+    let mut parts: Vec<String> = deviations
+        .iter()
+        .take(5)
+        .map(|(path, expected, found)| {
+            format!("{} ({planned} {}, found {})", fields::shown(path), value(expected), value(found))
+        })
+        .collect();
+    if deviations.len() > parts.len() {
+        parts.push(format!("and {} more", deviations.len() - parts.len()));
+    }
+    parts.join("; ")
+}
+
+/// Takes out the maps that lost their last entry to these fields, where the wanted object has no such map.
+pub(crate) fn drop_emptied(object: &mut Value, changed: &[Field], wanted: &Value) {
+    for field in changed.iter().filter(|field| field.after.is_none()) {
+        let mut path = field.path.as_slice();
+        while let Some((_, above)) = path.split_last() {
+            let empty = fields::read(object, above).and_then(Value::as_object).is_some_and(Map::is_empty);
+            // What cannot be written is what it was: nothing was emptied there.
+            if above.is_empty()
+                || !empty
+                || fields::read(wanted, above).is_some()
+                || fields::write(object, above, None).is_err()
+            {
+                break;
+            }
+            path = above;
+        }
+    }
+}
+
+/// The merge patch (RFC 7386) that makes one of the other.
+pub(crate) fn merge_patch(from: &Value, to: &Value) -> Value {
+    let (Some(old), Some(new)) = (from.as_object(), to.as_object()) else { return to.clone() };
+    let mut patch = Map::new();
+    for (key, value) in new {
+        match old.get(key) {
+            Some(was) if was == value => {}
+            Some(was) => {
+                patch.insert(key.clone(), merge_patch(was, value));
+            }
+            None => {
+                patch.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    for key in old.keys().filter(|key| !new.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    Value::Object(patch)
+}
+
+/// Managers of fields other than ours, Kubernetes' own, and those of the status.
+pub(crate) fn other_managers(object: &Value) -> BTreeSet<String> {
+    entries(object)
+        .filter(|entry| {
+            entry.get("fieldsV1").and_then(Value::as_object).is_some_and(|fields| !fields.is_empty())
+        })
+        .filter_map(|entry| entry.get("manager").and_then(Value::as_str))
+        .filter(|manager| *manager != FIELD_MANAGER && !CONTROLLERS.contains(manager))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// When an owner last changed it, in seconds since 1970: the newest of its managers' times, those of the status left out.
+pub(crate) fn moment(object: &Value) -> Option<i64> {
+    let times = entries(object).filter_map(|entry| entry.get("time"));
+    let created = object.pointer("/metadata/creationTimestamp");
+    times.chain(created).filter_map(seconds).max()
+}
+
+/// Seconds since 1970 of a time as the server writes it.
+pub(crate) fn seconds(time: &Value) -> Option<i64> {
+    time.as_str()?.parse::<Timestamp>().ok().map(Timestamp::as_second)
+}
+
+fn entries(object: &Value) -> impl Iterator<Item = &Value> {
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    entries.into_iter().flatten().filter(|entry| {
+        let part = entry.get("subresource").and_then(Value::as_str).unwrap_or_default();
+        part != "status"
+    })
+}
+
+/// A text at this place; empty when there is none.
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A label selector as text, of a `LabelSelector` object.
+pub(crate) fn selector(selector: &Value) -> String {
+    let labels = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
+    let mut parts: Vec<String> =
+        labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    for term in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
+        let key = text(term, "/key");
+        let values: Vec<&str> = term
+            .get("values")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let values = values.join(",");
+        match text(term, "/operator") {
+            "In" => parts.push(format!("{key} in ({values})")),
+            "NotIn" => parts.push(format!("{key} notin ({values})")),
+            "Exists" => parts.push(key.to_owned()),
+            "DoesNotExist" => parts.push(format!("!{key}")),
+            _ => {}
+        }
+    }
+    parts.join(",")
+}
+
+/// Objects by their names.
+pub(crate) fn by_name(list: Vec<Value>) -> BTreeMap<String, Value> {
+    list.into_iter().map(|object| (text(&object, "/metadata/name").to_owned(), object)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_map_that_came_with_its_entries_goes_with_them() {
+        let before = json!({"spec": {"plugin": {"enabled": true}, "empty": {}}});
+        let after = json!({"spec": {"plugin": {"enabled": true, "config": {"name": "n", "default": "any"}}, "empty": {"a": 1}}});
+        let back = differences(&after, &before);
+        let mut new = fields::with(&after, &back).unwrap();
+        drop_emptied(&mut new, &back, &before);
+        assert_eq!(new, before);
+        // What somebody else has put there stays.
+        let mut live = after;
+        live["spec"]["plugin"]["config"]["more"] = json!(1);
+        let mut new = fields::with(&live, &back).unwrap();
+        drop_emptied(&mut new, &back, &before);
+        assert_eq!(new["spec"]["plugin"]["config"], json!({"more": 1}));
+    }
+
+    #[test]
+    fn a_map_that_comes_counts_by_its_entries() {
+        let before = json!({"metadata": {"name": "x"}});
+        let after = json!({"metadata": {"name": "x", "labels": {"a": "1"}}});
+        let planned = differences(&before, &after);
+        let live = json!({"metadata": {"name": "x", "labels": {"theirs": "2"}}});
+        assert_eq!(deviating(&live, &planned, false), []);
+        let new = fields::with(&live, &planned).unwrap();
+        assert_eq!(new["metadata"]["labels"], json!({"theirs": "2", "a": "1"}));
+        let moved = json!({"metadata": {"name": "x", "labels": {"a": "0"}}});
+        let found = deviating(&moved, &planned, false);
+        assert_eq!(
+            told(&found, "planned against", false),
+            ".metadata.labels.a (planned against nothing, found \"0\")"
+        );
+        assert_eq!(
+            told(&found, "planned against", true),
+            ".metadata.labels.a (planned against nothing, found (hidden))"
+        );
+        // Back: what others have stays.
+        let back = differences(&after, &before);
+        assert_eq!(fields::with(&new, &back).unwrap()["metadata"]["labels"], json!({"theirs": "2"}));
+    }
+
+    #[test]
+    fn a_merge_patch_makes_one_of_the_other() {
+        let from = json!({"a": {"b": 1, "c": [1, 2]}, "d": "x"});
+        let to = json!({"a": {"b": 1, "c": [2]}, "e": {"f": true}});
+        assert_eq!(merge_patch(&from, &to), json!({"a": {"c": [2]}, "e": {"f": true}, "d": null}));
+    }
+
+    #[test]
+    fn managers_and_moments_leave_the_status_out() {
+        let object = json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": [
+            {"manager": "converge", "time": "2026-01-01T00:00:10Z", "fieldsV1": {"f:data": {}}},
+            {"manager": "kubectl-edit", "time": "2026-01-01T00:00:20Z", "fieldsV1": {"f:data": {}}},
+            {"manager": "operator", "time": "2026-01-01T00:00:30Z", "subresource": "status", "fieldsV1": {"f:status": {}}},
+            {"manager": "kubelet", "time": "2026-01-01T00:00:05Z", "fieldsV1": {"f:spec": {}}}]}});
+        assert_eq!(other_managers(&object).into_iter().collect::<Vec<_>>(), ["kubectl-edit"]);
+        assert_eq!(moment(&object), Some(1_767_225_620));
+    }
+
+    #[test]
+    fn selectors_are_text() {
+        let given = json!({"matchLabels": {"app": "x"}, "matchExpressions": [
+            {"key": "tier", "operator": "In", "values": ["a", "b"]}, {"key": "z", "operator": "DoesNotExist"}]});
+        assert_eq!(selector(&given), "app=x,tier in (a,b),!z");
+    }
+}

@@ -1,0 +1,188 @@
+//! Looking at a cluster: all questions at once, a bounded number of requests side by side, each failure with its own question.
+
+mod ask;
+mod job;
+pub(crate) mod release;
+mod workload;
+
+pub(crate) use workload::Running;
+
+use crate::api::{Fault, escaped};
+use crate::connect::Cluster;
+use crate::object;
+use crate::work::Observation;
+use converge_objects::k8s::K8sState;
+use converge_resource::{Answer, ApiProbe, ApiRef, Content, ObjectId, Observed, Probe, State};
+use futures::stream::{self, StreamExt as _};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Questions in work at a time; the requests themselves are fewer.
+const AT_ONCE: usize = 32;
+
+/// So many objects of one kind in one namespace are read by one list.
+const BY_LIST: usize = 4;
+
+/// Kind, version, namespace.
+type Group = (String, String, Option<String>);
+
+/// Lists that stand for many single questions.
+type Lists = BTreeMap<Group, Result<BTreeMap<String, Value>, String>>;
+
+/// An answer, and the content that its state names.
+pub(crate) type Seen = (Answer, Vec<Content>);
+
+impl Cluster {
+    /// Answers questions. Nothing is changed, and each failure stays with its question.
+    pub async fn observe(&self, probes: &BTreeSet<Probe>) -> Observation {
+        let lists = self.lists(probes).await;
+        let answers: Vec<(Probe, Seen)> = stream::iter(probes.iter().cloned())
+            .map(|probe| {
+                let lists = &lists;
+                async move {
+                    let seen = self.answer(&probe, lists).await;
+                    (probe, seen)
+                }
+            })
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
+        let mut observation = Observation::default();
+        for (probe, (answer, contents)) in answers {
+            observation.answers.push((probe, answer));
+            for content in contents {
+                if !observation.contents.iter().any(|c| c.digest() == content.digest()) {
+                    observation.contents.push(content);
+                }
+            }
+        }
+        observation
+    }
+
+    /// One list for each kind and namespace of which many objects are asked for.
+    async fn lists(&self, probes: &BTreeSet<Probe>) -> Lists {
+        let mut groups: BTreeMap<Group, usize> = BTreeMap::new();
+        for probe in probes {
+            if let Probe::Object(id) = probe
+                && let Some(found) = api_ref(id)
+            {
+                *groups.entry((found.kind, found.api_version, found.namespace)).or_default() += 1;
+            }
+        }
+        let many = groups.into_iter().filter(|(_, count)| *count >= BY_LIST).map(|(group, _)| group);
+        stream::iter(many.collect::<Vec<_>>())
+            .map(|group| async move {
+                let (kind, version, namespace) = &group;
+                let resource = self.inner.api.resource(version, kind).await.ok().flatten();
+                if resource.is_some_and(|r| r.namespaced != namespace.is_some()) {
+                    // Each question tells by itself what is wrong with it.
+                    return None;
+                }
+                let list = self.list(version, kind, namespace.as_deref(), None).await;
+                let list = list.map(|l| object::by_name(l.unwrap_or_default())).map_err(|e| e.to_string());
+                Some((group, list))
+            })
+            .buffer_unordered(AT_ONCE)
+            .filter_map(|list| async { list })
+            .collect()
+            .await
+    }
+
+    /// All objects of a kind; `None` when the server has no such kind.
+    pub(crate) async fn list(
+        &self,
+        version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        labels: Option<&str>,
+    ) -> Result<Option<Vec<Value>>, Fault> {
+        let api = &self.inner.api;
+        let Some(mut path) = api.collection(version, kind, namespace).await? else { return Ok(None) };
+        if let Some(labels) = labels {
+            path.push_str(&format!("?labelSelector={}", escaped(labels)));
+        }
+        api.list(&path).await.map(Some)
+    }
+
+    async fn answer(&self, probe: &Probe, lists: &Lists) -> Seen {
+        let result = match probe {
+            Probe::Object(id) => self.look_in(id, lists).await,
+            Probe::Api(question) => self.ask(question).await.map(|answer| (Answer::Api(answer), Vec::new())),
+            Probe::Content(_) | Probe::Run { .. } => {
+                Err("a cluster has no files and runs no scripts".to_owned())
+            }
+        };
+        result.unwrap_or_else(|why| (Answer::Failed(why), Vec::new()))
+    }
+
+    async fn look_in(&self, id: &ObjectId, lists: &Lists) -> Result<Seen, String> {
+        if let Some(wanted) = api_ref(id) {
+            let ApiRef { api_version, kind, namespace, name } = wanted;
+            if let Some(list) = lists.get(&(kind, api_version, namespace)) {
+                return Ok(seen(list.as_ref().map_err(Clone::clone)?.get(&name)));
+            }
+        }
+        self.look(id).await.map(|(observed, contents)| (Answer::Object(observed), contents))
+    }
+
+    /// The state of one object.
+    pub(crate) async fn look(&self, id: &ObjectId) -> Result<(Observed, Vec<Content>), String> {
+        match id.kind.as_str() {
+            "k8s" => {
+                let wanted = ApiRef::from_key(&id.key).ok_or_else(|| no_key(id))?;
+                let found = self.inner.api.object(&wanted).await.map_err(|e| e.to_string())?;
+                Ok(observed(found.as_ref()))
+            }
+            "workload" => {
+                let wanted = ApiRef::from_key(&id.key).ok_or_else(|| no_key(id))?;
+                let running = self.running(&wanted).await?;
+                let absent = Observed { state: State::absent(), moment: None };
+                Ok((running.map_or(absent, |running| running.observed()), Vec::new()))
+            }
+            "release" => self.release(id).await,
+            "condition" => Ok((self.condition(id).await?, Vec::new())),
+            other => Err(format!("`{other}` is not of a cluster")),
+        }
+    }
+
+    pub(crate) async fn ask(&self, question: &ApiProbe) -> Result<Value, String> {
+        match question {
+            ApiProbe::Apply { manifest, force } => self.dry_run(manifest, *force).await,
+            ApiProbe::Get(wanted) => {
+                let found = self.inner.api.object(wanted).await.map_err(|e| e.to_string())?;
+                Ok(found.unwrap_or_default())
+            }
+            ApiProbe::List { api_version, kind, namespace, labels } => {
+                let list = self.list(api_version, kind, namespace.as_deref(), labels.as_deref()).await;
+                Ok(list.map_err(|e| e.to_string())?.map(Value::Array).unwrap_or_default())
+            }
+            ApiProbe::Release { namespace, name } => self.revisions(namespace, name).await.map(Value::Array),
+            ApiProbe::Render(spec) => self.render(spec).await,
+            ApiProbe::Job { manifest, seconds } => self.job(manifest, *seconds).await,
+        }
+    }
+}
+
+fn api_ref(id: &ObjectId) -> Option<ApiRef> {
+    (id.kind == "k8s").then(|| ApiRef::from_key(&id.key)).flatten()
+}
+
+pub(crate) fn no_key(id: &ObjectId) -> String {
+    format!("`{}` names no object of a cluster", id.key)
+}
+
+/// State and content of an object as the server gives it.
+pub(crate) fn observed(object: Option<&Value>) -> (Observed, Vec<Content>) {
+    match object {
+        None => (Observed { state: State::absent(), moment: None }, Vec::new()),
+        Some(found) => {
+            let (state, content) = K8sState::of(found);
+            (Observed { state: state.into(), moment: object::moment(found) }, vec![content])
+        }
+    }
+}
+
+fn seen(object: Option<&Value>) -> Seen {
+    let (observed, contents) = observed(object);
+    (Answer::Object(observed), contents)
+}

@@ -1,0 +1,492 @@
+//! The records of runs, kept in Secrets of the cluster itself: their forms, how they are packed, which ones are dropped. Pure.
+//!
+//! Namespace [`NAMESPACE`]. A run has the Secret `run-ID` (what it did) and `run-ID-2`, `run-ID-3` … (the states before, by digest).
+//! `owned` holds what is ours. Each Secret holds one value, `record`: JSON with `format`, packed by gzip.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId, State};
+use converge_store::host::{
+    Owned, RunMeta, RunPurpose, RunRecord, SavedChange, SavedOutcome, Scope, mark_rolled_back,
+};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use jiff::{SignedDuration, Timestamp};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read as _, Write as _};
+
+/// The namespace of all that converge keeps in a cluster.
+pub const NAMESPACE: &str = "converge-system";
+
+/// What a Secret of a record may hold, packed: the server takes 1 MiB.
+const LIMIT: usize = 900 << 10;
+
+/// What a record may hold unpacked: a guard against a crafted one.
+const UNPACKED: u64 = 256 << 20;
+
+/// The format of the records.
+const FORMAT: u32 = 1;
+
+/// Label with the run's ID.
+pub(crate) const RUN_LABEL: &str = "converge/run";
+/// Label with what the Secret is.
+pub(crate) const RECORD_LABEL: &str = "converge/record";
+
+/// What is kept: so many runs, so long, so many bytes; the newest good one in every case.
+const RUNS: usize = 10;
+const AGE: SignedDuration = SignedDuration::from_hours(30 * 24);
+const BYTES: usize = 20 << 20;
+
+/// A run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RunDoc {
+    pub(crate) format: u32,
+    pub(crate) id: String,
+    pub(crate) time: String,
+    pub(crate) operator: String,
+    pub(crate) inventory: String,
+    pub(crate) playbook: String,
+    pub(crate) scope: Scope,
+    /// Of a rollback: the roles; empty for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rollback: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) rolls_back: Vec<String>,
+    #[serde(default)]
+    pub(crate) planned: Vec<String>,
+    #[serde(default)]
+    pub(crate) changes: Vec<ChangeDoc>,
+    /// How it ended; `None` while it is at work, or when it was cut off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) result: Option<String>,
+}
+
+/// A change of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChangeDoc {
+    pub(crate) seq: u32,
+    pub(crate) object: ObjectId,
+    pub(crate) before: State,
+    pub(crate) after: State,
+    pub(crate) item: String,
+    #[serde(default)]
+    pub(crate) sensitive: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unsaved: Option<String>,
+    /// `None` until it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) outcome: Option<Ended>,
+}
+
+/// How a change ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Ended {
+    /// As planned.
+    Done,
+    /// It failed.
+    Failed,
+    /// Foreign code moved the object.
+    Moved,
+}
+
+impl RunDoc {
+    pub(crate) fn of(meta: &RunMeta) -> Self {
+        let RunMeta { id, time, operator, inventory, playbook, purpose, scope, rolls_back, planned } = meta;
+        Self {
+            format: FORMAT,
+            id: id.clone(),
+            time: time.clone(),
+            operator: operator.clone(),
+            inventory: inventory.clone(),
+            playbook: playbook.clone(),
+            scope: scope.clone(),
+            rollback: match purpose {
+                RunPurpose::Rollback(roles) => Some(roles.clone()),
+                RunPurpose::Converge | RunPurpose::Undo => None,
+            },
+            rolls_back: rolls_back.clone(),
+            planned: planned.clone(),
+            changes: Vec::new(),
+            result: None,
+        }
+    }
+
+    pub(crate) fn record(self) -> RunRecord {
+        let change = |c: ChangeDoc| SavedChange {
+            seq: c.seq,
+            object: c.object,
+            before: c.before,
+            after: c.after,
+            item: c.item,
+            sensitive: c.sensitive,
+            unsaved: c.unsaved,
+            outcome: match c.outcome {
+                None => SavedOutcome::Unknown,
+                Some(Ended::Done) => SavedOutcome::Done,
+                Some(Ended::Failed) => SavedOutcome::Failed,
+                Some(Ended::Moved) => SavedOutcome::Moved,
+            },
+        };
+        RunRecord {
+            id: self.id,
+            time: self.time,
+            operator: self.operator,
+            inventory: self.inventory,
+            playbook: self.playbook,
+            purpose: self.rollback.map_or(RunPurpose::Converge, RunPurpose::Rollback),
+            planned: self.planned,
+            rolls_back: self.rolls_back,
+            attempts: None,
+            rolled_back_by: None,
+            changes: self.changes.into_iter().map(change).collect(),
+            finished: self.result.is_some(),
+            put_back: None,
+        }
+    }
+}
+
+/// All runs, oldest first.
+pub(crate) fn runs(docs: Vec<RunDoc>) -> Vec<RunRecord> {
+    let mut records: Vec<RunRecord> = docs.into_iter().map(RunDoc::record).collect();
+    mark_rolled_back(&mut records);
+    records
+}
+
+/// States before, by digest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ContentsDoc {
+    pub(crate) format: u32,
+    pub(crate) contents: BTreeMap<Digest, Kept>,
+}
+
+/// A content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// The text whose digest it is; a Secret's values stand in it as digests.
+    pub(crate) text: String,
+    /// A Secret's values (JSON), encrypted by age, base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sealed: Option<String>,
+}
+
+impl Kept {
+    pub(crate) fn content(&self) -> Content {
+        Content::new(self.text.clone().into_bytes())
+    }
+}
+
+/// What is ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OwnedDoc {
+    pub(crate) format: u32,
+    pub(crate) things: Vec<OwnedThing>,
+}
+
+impl Default for OwnedDoc {
+    fn default() -> Self {
+        Self { format: FORMAT, things: Vec::new() }
+    }
+}
+
+/// A thing of ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OwnedThing {
+    pub(crate) object: ObjectId,
+    /// The server's own identity of it: another object of the same name is not ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) uid: Option<String>,
+    pub(crate) scope: Scope,
+    pub(crate) roles: Vec<String>,
+    pub(crate) item: String,
+    pub(crate) since: String,
+    pub(crate) run: String,
+    pub(crate) before: State,
+    pub(crate) left: State,
+    #[serde(default)]
+    pub(crate) sensitive: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unsaved: Option<String>,
+}
+
+impl OwnedThing {
+    pub(crate) fn thing(self) -> Owned {
+        Owned {
+            object: self.object,
+            scope: self.scope,
+            roles: self.roles,
+            item: self.item,
+            since: self.since,
+            run: self.run,
+            before: self.before,
+            left: self.left,
+            sensitive: self.sensitive,
+            by_product: false,
+            unsaved: self.unsaved,
+        }
+    }
+}
+
+/// What is known of a change when it has ended.
+pub(crate) struct Left<'a> {
+    pub(crate) meta: &'a RunMeta,
+    /// The role; empty for nobody.
+    pub(crate) owner: &'a str,
+    pub(crate) item: &'a str,
+    pub(crate) object: &'a ObjectId,
+    pub(crate) uid: Option<String>,
+    pub(crate) before: &'a State,
+    pub(crate) after: &'a State,
+    pub(crate) sensitive: bool,
+    pub(crate) unsaved: Option<String>,
+}
+
+impl OwnedDoc {
+    /// Takes in what a change left.
+    pub(crate) fn take(&mut self, left: Left<'_>) {
+        if left.before == left.after {
+            return;
+        }
+        let at = self.things.iter().position(|t| t.object == *left.object);
+        let thing = match at.and_then(|at| self.things.get_mut(at)) {
+            Some(thing) => thing,
+            None if left.owner.is_empty() => return,
+            None => {
+                self.things.push(OwnedThing {
+                    object: left.object.clone(),
+                    uid: None,
+                    scope: Scope::default(),
+                    roles: Vec::new(),
+                    item: String::new(),
+                    since: left.meta.time.clone(),
+                    run: left.meta.id.clone(),
+                    before: left.before.clone(),
+                    left: left.after.clone(),
+                    sensitive: left.sensitive,
+                    unsaved: left.unsaved,
+                });
+                match self.things.last_mut() {
+                    Some(thing) => thing,
+                    None => return,
+                }
+            }
+        };
+        thing.left = left.after.clone();
+        thing.uid = left.uid;
+        if !left.owner.is_empty() {
+            thing.roles.retain(|role| role != left.owner);
+            thing.roles.insert(0, left.owner.to_owned());
+            thing.scope = left.meta.scope.clone();
+            left.item.clone_into(&mut thing.item);
+        }
+        if thing.left == thing.before {
+            self.disown(left.object);
+        }
+    }
+
+    /// It is no longer ours.
+    pub(crate) fn disown(&mut self, object: &ObjectId) {
+        self.things.retain(|thing| thing.object != *object);
+    }
+}
+
+/// Packs a record; the error is for people.
+pub(crate) fn pack<T: Serialize>(record: &T) -> Result<Vec<u8>, String> {
+    let json = serde_json::to_vec(record).map_err(|e| e.to_string())?;
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(&json).and_then(|()| encoder.finish()).map_err(|e| e.to_string())
+}
+
+/// Whether a Secret can hold it.
+pub(crate) fn fits(packed: &[u8]) -> bool {
+    packed.len() <= LIMIT
+}
+
+/// Reads the record of a Secret.
+pub(crate) fn unpack<T: DeserializeOwned>(secret: &Value) -> Result<T, String> {
+    let name = crate::object::text(secret, "/metadata/name");
+    let bad = |why: String| format!("the record {NAMESPACE}/{name} in the cluster is not understood: {why}");
+    let text = crate::object::text(secret, "/data/record");
+    let packed = STANDARD.decode(text).map_err(|e| bad(e.to_string()))?;
+    let mut json = Vec::new();
+    GzDecoder::new(packed.as_slice())
+        .take(UNPACKED)
+        .read_to_end(&mut json)
+        .map_err(|e| bad(e.to_string()))?;
+    let value: Value = serde_json::from_slice(&json).map_err(|e| bad(e.to_string()))?;
+    match value.get("format").and_then(Value::as_u64) {
+        Some(format) if format == u64::from(FORMAT) => {}
+        other => {
+            let other = other.map_or_else(|| "no format".to_owned(), |f| format!("format {f}"));
+            return Err(bad(format!("it has {other}, this converge reads {FORMAT}")));
+        }
+    }
+    serde_json::from_value(value).map_err(|e| bad(e.to_string()))
+}
+
+/// The Secret for a packed record, as a manifest to apply.
+pub(crate) fn secret(
+    name: &str,
+    what: &str,
+    run: Option<&str>,
+    packed: &[u8],
+    notes: &[(&str, &str)],
+) -> Value {
+    let mut labels = json!({"app.kubernetes.io/managed-by": FIELD_MANAGER, RECORD_LABEL: what});
+    if let (Some(run), Some(labels)) = (run, labels.as_object_mut()) {
+        labels.insert(RUN_LABEL.to_owned(), json!(run));
+    }
+    let mut annotations = json!({"converge/bytes": packed.len().to_string()});
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.extend(notes.iter().map(|(key, value)| (format!("converge/{key}"), json!(value))));
+    }
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": format!("converge/{what}"),
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels, "annotations": annotations},
+        "data": {"record": STANDARD.encode(packed)},
+    })
+}
+
+/// A recorded run, as its Secrets' metadata tell it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) id: String,
+    pub(crate) time: Option<Timestamp>,
+    pub(crate) bytes: usize,
+    /// It ended well.
+    pub(crate) good: bool,
+}
+
+/// Runs by the metadata of their Secrets, oldest first.
+pub(crate) fn listed(secrets: &[Value]) -> Vec<Listed> {
+    let mut runs: BTreeMap<String, Listed> = BTreeMap::new();
+    for secret in secrets {
+        let labels = secret.pointer("/metadata/labels").unwrap_or(&Value::Null);
+        let Some(id) = labels.get(RUN_LABEL).and_then(Value::as_str) else { continue };
+        let note = |key: &str| {
+            secret
+                .pointer("/metadata/annotations")
+                .and_then(|a| a.get(key))
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let run =
+            runs.entry(id.to_owned()).or_insert_with(|| Listed { id: id.to_owned(), ..Listed::default() });
+        run.bytes += note("converge/bytes").parse::<usize>().unwrap_or(0);
+        if labels.get(RECORD_LABEL).and_then(Value::as_str) == Some("run") {
+            run.time = note("converge/time").parse().ok();
+            run.good = note("converge/result") == "finished";
+        }
+    }
+    runs.into_values().collect()
+}
+
+/// The runs to drop: what is above the number, the age or the size, the oldest first; never the present one, the newest good one, or
+/// one that keeps what was there before something of ours.
+pub(crate) fn to_drop(
+    runs: &[Listed],
+    present: &str,
+    needed: &BTreeSet<String>,
+    now: Timestamp,
+) -> Vec<String> {
+    let newest_good = runs.iter().rev().find(|r| r.good).map(|r| r.id.as_str());
+    let mut total: usize = runs.iter().map(|r| r.bytes).sum();
+    let mut dropped = Vec::new();
+    for (at, run) in runs.iter().enumerate() {
+        let too_many = runs.len() - at > RUNS;
+        let too_old = run.time.is_some_and(|time| now.duration_since(time) > AGE);
+        let kept = run.id == present || Some(run.id.as_str()) == newest_good || needed.contains(&run.id);
+        if !kept && (too_many || too_old || total > BYTES) {
+            total = total.saturating_sub(run.bytes);
+            dropped.push(run.id.clone());
+        }
+    }
+    dropped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(id: &str) -> RunMeta {
+        RunMeta { id: id.to_owned(), time: "2026-11-21T00:00:00Z".to_owned(), ..RunMeta::default() }
+    }
+
+    fn left<'a>(
+        meta: &'a RunMeta,
+        object: &'a ObjectId,
+        owner: &'a str,
+        before: &'a State,
+        after: &'a State,
+    ) -> Left<'a> {
+        Left { meta, owner, item: "item", object, uid: None, before, after, sensitive: false, unsaved: None }
+    }
+
+    #[test]
+    fn records_come_back_and_another_format_is_refused() {
+        let mut doc = RunDoc::of(&meta("a"));
+        doc.changes.push(ChangeDoc {
+            seq: 1,
+            object: ObjectId::new("k8s", "v1/ConfigMap/n/x"),
+            before: State::absent(),
+            after: State::from_line("object 1"),
+            item: "i".to_owned(),
+            sensitive: false,
+            unsaved: None,
+            outcome: None,
+        });
+        let packed = pack(&doc).unwrap();
+        let secret = secret("run-a", "run", Some("a"), &packed, &[("time", "t")]);
+        assert_eq!(unpack::<RunDoc>(&secret), Ok(doc.clone()));
+        assert_eq!(doc.clone().record().changes[0].outcome, SavedOutcome::Unknown);
+        assert!(!doc.clone().record().finished);
+        doc.format = 2;
+        let later = super::secret("run-a", "run", Some("a"), &pack(&doc).unwrap(), &[]);
+        assert!(unpack::<RunDoc>(&later).unwrap_err().contains("it has format 2, this converge reads 1"));
+        let broken = super::secret("run-a", "run", None, b"no gzip", &[]);
+        assert!(unpack::<RunDoc>(&broken).unwrap_err().contains("converge-system/run-a"));
+    }
+
+    #[test]
+    fn what_is_ours_grows_and_is_given_back() {
+        let (meta, object) = (meta("a"), ObjectId::new("k8s", "v1/ConfigMap/n/x"));
+        let (absent, one, two) =
+            (State::absent(), State::from_line("object 1"), State::from_line("object 2"));
+        let mut owned = OwnedDoc::default();
+        owned.take(left(&meta, &object, "", &absent, &one));
+        assert_eq!(owned.things, [], "a rollback makes nothing ours");
+        owned.take(left(&meta, &object, "r", &absent, &one));
+        let later = self::meta("b");
+        owned.take(left(&later, &object, "s", &one, &two));
+        let thing = &owned.things[0];
+        assert_eq!((thing.run.as_str(), &thing.before, &thing.left), ("a", &absent, &two));
+        assert_eq!(thing.roles, ["s", "r"]);
+        owned.take(left(&later, &object, "", &two, &absent));
+        assert_eq!(owned.things, []);
+    }
+
+    #[test]
+    fn old_runs_are_dropped_but_not_what_is_needed() {
+        let now: Timestamp = "2026-11-21T00:00:00Z".parse().unwrap();
+        let day = |n: i64| now.checked_sub(SignedDuration::from_hours(24 * n)).unwrap();
+        let run = |n: usize, good: bool| Listed {
+            id: format!("{n:02}"),
+            time: Some(day(20 - n as i64)),
+            bytes: 1000,
+            good,
+        };
+        let runs: Vec<Listed> = (0..13).map(|n| run(n, n == 1)).collect();
+        let none = BTreeSet::new();
+        assert_eq!(to_drop(&runs, "12", &none, now), ["00", "02"], "01 is the newest good one");
+        let needed = BTreeSet::from(["00".to_owned()]);
+        assert_eq!(to_drop(&runs, "12", &needed, now), ["02"]);
+        let old = Listed { time: Some(day(31)), ..run(1, false) };
+        assert_eq!(to_drop(&[old.clone(), run(2, true)], "02", &none, now), ["01"]);
+        let big = |n: usize| Listed { bytes: 9 << 20, ..run(n, false) };
+        assert_eq!(to_drop(&[big(1), big(2), big(3)], "03", &none, now), ["01"]);
+    }
+}

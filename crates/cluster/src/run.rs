@@ -1,0 +1,416 @@
+//! A run on a cluster: its lock, its journal, what it saves.
+
+use crate::api::{APPLY, Api, Fault, escaped};
+use crate::connect::{Cluster, ClusterOptions};
+use crate::error::Refused;
+use crate::lease::{self, Held};
+use crate::records::{
+    self, ChangeDoc, ContentsDoc, Ended, Kept, Left, Listed, NAMESPACE, OwnedDoc, RECORD_LABEL, RUN_LABEL,
+    RunDoc,
+};
+use converge_resource::{Change, Content, Digest, FIELD_MANAGER, ObjectId, State};
+use converge_store::host::{OwnedRecords, RunMeta, RunRecord};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A run at work.
+pub(crate) struct OpenRun {
+    api: Arc<Api>,
+    pub(crate) meta: RunMeta,
+    pub(crate) lease: Held,
+    doc: RunDoc,
+    owned: OwnedDoc,
+    /// The contents that the present Secret of contents holds, and its number.
+    contents: ContentsDoc,
+    number: u32,
+    /// What is saved, and whether with a Secret's values.
+    saved: BTreeMap<Digest, bool>,
+}
+
+fn secrets() -> String {
+    format!("/api/v1/namespaces/{NAMESPACE}/secrets")
+}
+
+fn labelled(what: &str) -> String {
+    let labels = format!("app.kubernetes.io/managed-by={FIELD_MANAGER},{what}");
+    format!("{}?labelSelector={}", secrets(), escaped(&labels))
+}
+
+async fn put(api: &Api, name: &str, secret: &Value) -> Result<(), Fault> {
+    let path = format!("{}/{}?fieldManager={FIELD_MANAGER}&force=true", secrets(), escaped(name));
+    api.patch(&path, APPLY, secret).await.map(|_| ())
+}
+
+async fn read_owned(api: &Api) -> Result<OwnedDoc, String> {
+    let found = api.find(&format!("{}/owned", secrets())).await.map_err(|e| e.to_string())?;
+    found.as_ref().map_or_else(|| Ok(OwnedDoc::default()), records::unpack)
+}
+
+/// All recorded runs as they stand there.
+async fn read_runs(api: &Api) -> Result<Vec<RunDoc>, String> {
+    let found = api.list(&labelled(&format!("{RECORD_LABEL}=run"))).await.map_err(|e| e.to_string())?;
+    found.iter().map(records::unpack).collect()
+}
+
+impl Cluster {
+    /// Begins a run: takes the cluster's lock, makes the namespace of the records where there is none, writes the run's record.
+    ///
+    /// # Errors
+    /// Another run is at work, or the cluster takes no records.
+    pub async fn open(&self, meta: &RunMeta) -> Result<(), Refused> {
+        let api = &self.inner.api;
+        let unfit = |why: String| {
+            Refused::Unfit(format!("{}: no record of the run can be written: {why}", self.inner.name))
+        };
+        let mut slot = self.inner.run.lock().await;
+        namespace(api).await.map_err(|fault| unfit(fault.to_string()))?;
+        let operator = if meta.operator.is_empty() { &self.inner.options.operator } else { &meta.operator };
+        let lease = lease::take(api, &meta.id, operator).await?;
+        let begin = async {
+            let mut run = OpenRun {
+                api: Arc::clone(api),
+                meta: meta.clone(),
+                doc: RunDoc::of(meta),
+                owned: read_owned(api).await?,
+                lease,
+                contents: ContentsDoc { format: 1, ..ContentsDoc::default() },
+                number: 2,
+                saved: BTreeMap::new(),
+            };
+            run.write().await?;
+            Ok(run)
+        };
+        *slot = Some(begin.await.map_err(unfit)?);
+        Ok(())
+    }
+
+    /// Ends a run: `finished` makes it a good one. Old records are dropped, and the lock is given back.
+    pub async fn close(&self, run: &str, result: &str) {
+        let open = {
+            let mut slot = self.inner.run.lock().await;
+            if slot.as_ref().is_some_and(|open| open.meta.id == run) { slot.take() } else { None }
+        };
+        let Some(mut open) = open else { return };
+        open.doc.result = Some(result.to_owned());
+        if let Err(why) = open.write().await {
+            tracing::warn!(%why, "the end of the run was not recorded");
+        }
+        if !self.inner.options.keep_all_runs
+            && let Err(why) = open.prune().await
+        {
+            tracing::warn!(%why, "old records were not dropped");
+        }
+        open.lease.give_back().await;
+    }
+
+    /// The runs that the cluster has recorded, oldest first.
+    ///
+    /// # Errors
+    /// No answer, or records of another format.
+    pub async fn records(&self) -> Result<Vec<RunRecord>, String> {
+        Ok(records::runs(read_runs(&self.inner.api).await?))
+    }
+
+    /// What is ours in the cluster, and the newest run when it did not end.
+    ///
+    /// # Errors
+    /// As [`Cluster::records`].
+    pub async fn owned(&self) -> Result<OwnedRecords, String> {
+        let api = &self.inner.api;
+        let (owned, runs) = futures::try_join!(read_owned(api), read_runs(api))?;
+        let cut_off = records::runs(runs).pop().filter(|run| !run.finished);
+        let busy = match cut_off {
+            Some(_) => lease::busy(api).await.map_err(|e| e.to_string())?,
+            None => false,
+        };
+        let things = owned.things.into_iter().map(records::OwnedThing::thing).collect();
+        Ok(OwnedRecords { things, cut_off, busy })
+    }
+
+    /// Takes an object out of the record of what is ours.
+    ///
+    /// # Errors
+    /// The record could not be written.
+    pub async fn disown(&self, run: &str, object: &ObjectId) -> Result<(), String> {
+        let mut slot = self.inner.run.lock().await;
+        let open =
+            slot.as_mut().filter(|open| open.meta.id == run).ok_or("the run is not open on the cluster")?;
+        open.owned.disown(object);
+        open.write_owned().await
+    }
+
+    /// The contents of states before, as the runs have saved them: for a rollback. Those that were not saved are missing.
+    ///
+    /// # Errors
+    /// As [`Cluster::records`].
+    pub async fn contents(&self, wanted: &BTreeSet<Digest>) -> Result<BTreeMap<Digest, Content>, String> {
+        let kept = self.kept(wanted).await?;
+        Ok(kept.into_iter().map(|(digest, kept)| (digest, kept.content())).collect())
+    }
+
+    /// The same, with sealed values.
+    pub(crate) async fn kept(&self, wanted: &BTreeSet<Digest>) -> Result<BTreeMap<Digest, Kept>, String> {
+        if wanted.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let path = labelled(&format!("{RECORD_LABEL}=contents"));
+        let found = self.inner.api.list(&path).await.map_err(|e| e.to_string())?;
+        let mut all: BTreeMap<Digest, Kept> = BTreeMap::new();
+        for secret in &found {
+            for (digest, kept) in records::unpack::<ContentsDoc>(secret)?.contents {
+                // Of two the one with values.
+                if wanted.contains(&digest) && all.get(&digest).is_none_or(|old| old.sealed.is_none()) {
+                    all.insert(digest, kept);
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Makes the namespace of the records.
+async fn namespace(api: &Api) -> Result<(), Fault> {
+    if api.find(&format!("/api/v1/namespaces/{NAMESPACE}")).await?.is_some() {
+        return Ok(());
+    }
+    let manifest = json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": NAMESPACE, "labels": {"app.kubernetes.io/managed-by": FIELD_MANAGER}},
+    });
+    match api.post("/api/v1/namespaces", &manifest).await {
+        Err(fault) if fault.code() == Some(409) => Ok(()),
+        result => result.map(|_| ()),
+    }
+}
+
+impl OpenRun {
+    async fn write(&mut self) -> Result<(), String> {
+        let packed = records::pack(&self.doc)?;
+        if !records::fits(&packed) {
+            return Err("the journal of this run is full; divide the run with --tags or --limit".to_owned());
+        }
+        let name = format!("run-{}", self.meta.id);
+        let mut notes = vec![("time", self.meta.time.as_str())];
+        if let Some(result) = &self.doc.result {
+            notes.push(("result", result));
+        }
+        let secret = records::secret(&name, "run", Some(&self.meta.id), &packed, &notes);
+        put(&self.api, &name, &secret).await.map_err(|fault| fault.to_string())
+    }
+
+    async fn write_owned(&mut self) -> Result<(), String> {
+        let packed = records::pack(&self.owned)?;
+        if !records::fits(&packed) {
+            return Err("the record of what is ours is full".to_owned());
+        }
+        let secret = records::secret("owned", "owned", None, &packed, &[]);
+        put(&self.api, "owned", &secret).await.map_err(|fault| fault.to_string())
+    }
+
+    /// The server's identity of a thing of ours.
+    pub(crate) fn uid(&self, object: &ObjectId) -> Option<&str> {
+        self.owned.things.iter().find(|thing| thing.object == *object)?.uid.as_deref()
+    }
+
+    /// Saves a content, before anything changes.
+    pub(crate) async fn save(&mut self, content: &Content, sealed: Option<String>) -> Result<(), String> {
+        let digest = content.digest();
+        if self.saved.get(digest).is_some_and(|with_values| *with_values || sealed.is_none()) {
+            return Ok(());
+        }
+        let with_values = sealed.is_some();
+        let text = content.text().ok_or("the state before is no text")?.to_owned();
+        let mut next = self.contents.clone();
+        next.contents.insert(digest.clone(), Kept { text, sealed });
+        let mut packed = records::pack(&next)?;
+        if !records::fits(&packed) && !self.contents.contents.is_empty() {
+            // The present Secret is full.
+            self.number += 1;
+            next.contents.retain(|d, _| d == digest);
+            packed = records::pack(&next)?;
+        }
+        if !records::fits(&packed) {
+            return Err("it is too large for a Secret".to_owned());
+        }
+        let name = format!("run-{}-{}", self.meta.id, self.number);
+        let secret = records::secret(&name, "contents", Some(&self.meta.id), &packed, &[]);
+        put(&self.api, &name, &secret).await.map_err(|fault| fault.to_string())?;
+        self.contents = next;
+        self.saved.insert(digest.clone(), with_values);
+        Ok(())
+    }
+
+    /// Writes that a change begins; its number in the run.
+    pub(crate) async fn begin(
+        &mut self,
+        change: &Change,
+        before: &State,
+        item: &str,
+        sensitive: bool,
+        unsaved: Option<String>,
+    ) -> Result<u32, String> {
+        let seq = self.doc.changes.last().map_or(1, |c| c.seq + 1);
+        self.doc.changes.push(ChangeDoc {
+            seq,
+            object: change.object.clone(),
+            before: before.clone(),
+            after: change.to.clone(),
+            item: item.to_owned(),
+            sensitive,
+            unsaved,
+            outcome: None,
+        });
+        let written = self.write().await;
+        if written.is_err() {
+            self.doc.changes.pop();
+        }
+        written.map(|()| seq)
+    }
+
+    /// The change is about to be made on another state than it began with.
+    pub(crate) async fn begin_again(&mut self, seq: u32, before: &State) -> Result<(), String> {
+        if let Some(change) = self.doc.changes.iter_mut().find(|c| c.seq == seq) {
+            change.before = before.clone();
+        }
+        self.write().await
+    }
+
+    /// Writes how a change ended. `after` is `None` when nobody could look; `contents` are what it names.
+    pub(crate) async fn end(
+        &mut self,
+        seq: u32,
+        ended: Ended,
+        after: Option<&State>,
+        owner: &str,
+        uid: Option<String>,
+    ) -> Result<(), String> {
+        let Some(change) = self.doc.changes.iter_mut().find(|c| c.seq == seq) else { return Ok(()) };
+        let Some(after) = after else { return Ok(()) };
+        change.outcome = Some(ended);
+        change.after = after.clone();
+        let change = change.clone();
+        self.owned.take(Left {
+            meta: &self.meta,
+            owner,
+            item: &change.item,
+            object: &change.object,
+            uid,
+            before: &change.before,
+            after,
+            sensitive: change.sensitive,
+            unsaved: change.unsaved.clone(),
+        });
+        self.write().await?;
+        self.write_owned().await
+    }
+
+    /// Writes that foreign code moved an object.
+    pub(crate) async fn moved(
+        &mut self,
+        moved: &[(ObjectId, State, State)],
+        item: &str,
+    ) -> Result<(), String> {
+        if moved.is_empty() {
+            return Ok(());
+        }
+        for (object, before, after) in moved {
+            let seq = self.doc.changes.last().map_or(1, |c| c.seq + 1);
+            self.doc.changes.push(ChangeDoc {
+                seq,
+                object: object.clone(),
+                before: before.clone(),
+                after: after.clone(),
+                item: item.to_owned(),
+                sensitive: false,
+                unsaved: None,
+                outcome: Some(Ended::Moved),
+            });
+        }
+        self.write().await
+    }
+
+    async fn prune(&self) -> Result<(), String> {
+        let found = self.api.list_metadata(&labelled(RUN_LABEL)).await.map_err(|e| e.to_string())?;
+        let runs: Vec<Listed> = records::listed(&found);
+        let needed =
+            self.owned.things.iter().filter(|t| !t.before.is_absent()).map(|t| t.run.clone()).collect();
+        for id in records::to_drop(&runs, &self.meta.id, &needed, self.api.now()) {
+            for secret in &found {
+                let of =
+                    secret.pointer("/metadata/labels").and_then(|l| l.get(RUN_LABEL)).and_then(Value::as_str);
+                if of == Some(id.as_str()) {
+                    let name = crate::object::text(secret, "/metadata/name");
+                    let path = format!("{}/{}", secrets(), escaped(name));
+                    self.api.delete(&path, &json!({})).await.map_err(|e| e.to_string())?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Encrypts a Secret's values to the recipients; `None` when there are none.
+pub(crate) fn seal(values: &Value, options: &ClusterOptions) -> Result<Option<String>, String> {
+    use base64::Engine as _;
+    use std::io::Write as _;
+    let recipients: Vec<age::x25519::Recipient> =
+        options.recipients.iter().map(|r| r.parse()).collect::<Result<_, &str>>()?;
+    if recipients.is_empty() {
+        return Ok(None);
+    }
+    let encryptor = age::Encryptor::with_recipients(recipients.iter().map(|r| r as &dyn age::Recipient))
+        .map_err(|e| e.to_string())?;
+    let mut sealed = Vec::new();
+    let mut writer = encryptor.wrap_output(&mut sealed).map_err(|e| e.to_string())?;
+    writer.write_all(values.to_string().as_bytes()).map_err(|e| e.to_string())?;
+    writer.finish().map_err(|e| e.to_string())?;
+    Ok(Some(base64::engine::general_purpose::STANDARD.encode(sealed)))
+}
+
+/// Reads what [`seal`] wrote.
+pub(crate) fn unseal(sealed: &str, options: &ClusterOptions) -> Result<Value, String> {
+    use base64::Engine as _;
+    use secrecy::ExposeSecret as _;
+    use std::io::Read as _;
+    let identities: Vec<age::x25519::Identity> = options
+        .identities
+        .iter()
+        .map(|i| i.expose_secret().parse())
+        .collect::<Result<_, &str>>()
+        .map_err(|_| "an age identity is not of the form AGE-SECRET-KEY-1…")?;
+    if identities.is_empty() {
+        return Err("no age identity was given to read it with".to_owned());
+    }
+    let sealed = base64::engine::general_purpose::STANDARD.decode(sealed).map_err(|e| e.to_string())?;
+    let decryptor = age::Decryptor::new(sealed.as_slice()).map_err(|e| e.to_string())?;
+    let identities = identities.iter().map(|i| i as &dyn age::Identity);
+    let mut reader = decryptor.decrypt(identities).map_err(|e| e.to_string())?;
+    let mut text = String::new();
+    reader.read_to_string(&mut text).map_err(|e| e.to_string())?;
+    serde_json::from_str(&text).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use secrecy::ExposeSecret as _;
+
+    #[test]
+    fn values_are_sealed_to_the_recipients_only() {
+        let identity = age::x25519::Identity::generate();
+        let mut options = ClusterOptions {
+            recipients: vec![identity.to_public().to_string()],
+            ..ClusterOptions::default()
+        };
+        let values = json!({"token": "aHVudGVyMg=="});
+        let sealed = seal(&values, &options).unwrap().unwrap();
+        assert!(unseal(&sealed, &options).unwrap_err().contains("no age identity"));
+        options.identities =
+            vec![age::x25519::Identity::generate().to_string().expose_secret().to_owned().into()];
+        assert!(unseal(&sealed, &options).is_err());
+        options.identities = vec![identity.to_string().expose_secret().to_owned().into()];
+        assert_eq!(unseal(&sealed, &options), Ok(values.clone()));
+        assert_eq!(seal(&values, &ClusterOptions::default()), Ok(None));
+    }
+}

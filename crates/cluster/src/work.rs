@@ -1,0 +1,69 @@
+//! What goes to a cluster and what comes back, as data.
+
+use converge_resource::{Answer, ApiCall, Change, Content, Digest, ObjectId, Probe, State};
+use std::collections::BTreeMap;
+
+/// What a cluster answered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observation {
+    /// An answer to every question.
+    pub answers: Vec<(Probe, Answer)>,
+    /// The contents that the states name.
+    pub contents: Vec<Content>,
+}
+
+/// One planned item on its way to a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    /// The item's address, for records.
+    pub address: String,
+    /// Its role: what it makes is recorded as that role's own. Empty when nothing becomes anybody's own: a rollback, a prune.
+    pub owner: String,
+    /// Its content is a secret: nothing of it is told.
+    pub sensitive: bool,
+    /// What is to change, in order.
+    pub changes: Vec<Change>,
+    /// How, where the states do not say it.
+    pub calls: Vec<ApiCall>,
+    /// Contents that the states and the calls name.
+    pub contents: BTreeMap<Digest, Content>,
+    /// Objects that later items claim, with the states that these are planned against. They are looked at before and after foreign
+    /// code (helm).
+    pub watch: Vec<(ObjectId, State)>,
+    /// Only records of ours are written: nothing changes.
+    pub adopt: bool,
+    /// Things that may be destroyed though nothing keeps them, by ID.
+    pub allow_destroy: Vec<String>,
+}
+
+/// How an item ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Worked {
+    /// The end.
+    pub end: WorkEnd,
+    /// The objects' states after it, as far as they could be looked at.
+    pub after: Vec<(ObjectId, State)>,
+    /// Watched objects before and after foreign code.
+    pub window: Option<(BTreeMap<ObjectId, State>, BTreeMap<ObjectId, State>)>,
+    /// The contents that `after` names.
+    pub contents: Vec<Content>,
+}
+
+/// The end of an item.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum WorkEnd {
+    /// As planned.
+    #[default]
+    Done,
+    /// Nothing was changed: the cluster does not show what the change was planned against; what moved, for people.
+    Refused(String),
+    /// Nothing was changed: the state before could not be saved, and why.
+    NotSaved(String),
+    /// It failed.
+    Failed {
+        /// One line.
+        message: String,
+        /// More of what was said: events, the end of a log.
+        output: String,
+    },
+}

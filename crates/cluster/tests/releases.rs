@@ -1,0 +1,255 @@
+//! Releases by real helm, through a forwarded port.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests stop the test")]
+
+mod common;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use common::*;
+use converge_cluster::{Cluster, ClusterOptions, Way, Work, WorkEnd};
+use converge_lab::kube::{ApiOptions, LocalApi, Part, ensure};
+use converge_objects::release::{self, ReleaseState};
+use converge_resource::{ARCHIVE, ApiCall, ApiProbe, Change, Chart, Content, ObjectId, ReleaseSpec, State};
+use converge_ssh::{Options, Session, Target, Transport};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const FILES: [(&str, &str); 5] = [
+    ("Chart.yaml", "apiVersion: v2\nname: small\nversion: 1.0.0\n"),
+    ("values.yaml", "size: 1\nhang: false\nthing: false\nbroken: false\n"),
+    (
+        "templates/map.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}-map}\ndata: {size: {{ .Values.size | quote }}}\n",
+    ),
+    (
+        "templates/hook.yaml",
+        "{{- if .Values.hang }}\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {{ .Release.Name }}-hook\n  annotations: {helm.sh/hook: 'pre-install,pre-upgrade', helm.sh/hook-delete-policy: before-hook-creation}\n\
+         spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: x}]}}}\n{{- end }}\n",
+    ),
+    (
+        "templates/more.yaml",
+        "{{- if .Values.broken }}{{ fail \"size and broken do not go together\" }}{{ end }}\n\
+         {{- if .Values.thing }}\napiVersion: test.example/v1\nkind: Thing\nmetadata: {name: t}\n{{- end }}\n",
+    ),
+];
+
+fn helm() -> PathBuf {
+    ensure(&[Part::Helm]).unwrap().program("helm").unwrap()
+}
+
+/// The packaged chart.
+fn chart() -> Content {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("small");
+    for (name, text) in FILES {
+        let path = root.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let packed = Command::new(helm()).arg("package").arg(&root).current_dir(folder.path()).output().unwrap();
+    assert!(packed.status.success(), "{packed:?}");
+    Content::new(std::fs::read(folder.path().join("small-1.0.0.tgz")).unwrap())
+}
+
+/// Through a session of this machine, so that helm goes through a forwarded port.
+async fn fresh(namespace: &str) -> (&'static LocalApi, Cluster, Content) {
+    let api = server(|| ApiOptions::new().controllers());
+    api.apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}")).unwrap();
+    let local = Target { transport: Transport::Local, ..Target::ssh("here") };
+    let session = Session::connect(&local, &Options::default()).await.unwrap();
+    let way = Way::Tunnel { session, text: kubeconfig(api).into(), context: None };
+    let options = ClusterOptions { helm: Some(helm()), cache: folder().join("helm"), ..options() };
+    let cluster = Cluster::connect("test", way, options).await.unwrap();
+    (api, cluster, chart())
+}
+
+fn spec(namespace: &str, chart: &Content, values: Value, seconds: u64) -> ReleaseSpec {
+    ReleaseSpec {
+        name: "r".to_owned(),
+        namespace: namespace.to_owned(),
+        chart: Chart::Archive(chart.digest().to_string()),
+        version: None,
+        values,
+        create_namespace: false,
+        wait_seconds: Some(seconds),
+    }
+}
+
+/// As the kind asks: the content of the chart stands beside the specification.
+async fn render(cluster: &Cluster, spec: &ReleaseSpec, chart: &Content) -> Value {
+    let mut question = serde_json::to_value(spec).unwrap();
+    question[ARCHIVE] = json!(STANDARD.encode(chart.bytes()));
+    api(cluster, ApiProbe::Render(question.to_string())).await
+}
+
+/// What the kind plans.
+async fn plan(cluster: &Cluster, spec: &ReleaseSpec, chart: &Content) -> Work {
+    let id = ObjectId::new("release", format!("{}/r", spec.namespace));
+    let (from, before) = look(cluster, &id).await;
+    let rendered = render(cluster, spec, chart).await;
+    let manifests = rendered["manifests"].as_array().unwrap_or_else(|| panic!("{rendered}"));
+    assert_eq!(rendered["chart"], "small");
+    let content = release::content("small", rendered["version"].as_str().unwrap(), &spec.values, manifests);
+    let to = ReleaseState::Installed {
+        status: "deployed".to_owned(),
+        chart: "small-1.0.0".to_owned(),
+        digest: content.digest().clone(),
+    };
+    Work {
+        address: "role[release]".to_owned(),
+        owner: "role".to_owned(),
+        changes: vec![Change { object: id, from, to: to.into() }],
+        calls: vec![ApiCall::Release(spec.clone())],
+        contents: by_digest(before.into_iter().chain([content, chart.clone()])),
+        ..Work::default()
+    }
+}
+
+fn size(api: &LocalApi, namespace: &str) -> Value {
+    api.get(&["-n", namespace, "configmap", "r-map"]).unwrap()["data"]["size"].clone()
+}
+
+async fn statuses(cluster: &Cluster, namespace: &str) -> Vec<(u64, String)> {
+    let question = ApiProbe::Release { namespace: namespace.to_owned(), name: "r".to_owned() };
+    let list = api(cluster, question).await;
+    let one = |r: &Value| (r["revision"].as_u64().unwrap(), r["status"].as_str().unwrap().to_owned());
+    list.as_array().unwrap().iter().map(one).collect()
+}
+
+/// A helm that is killed in the middle.
+fn killed(api: &LocalApi, namespace: &str, chart: &Content) {
+    // The hook of the last one stays.
+    api.kubectl(&["-n", namespace, "delete", "job", "r-hook", "--ignore-not-found"]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.tgz");
+    std::fs::write(&path, chart.bytes()).unwrap();
+    let mut child = Command::new(helm())
+        .args(["upgrade", "--install", "r", "-n", namespace, "--set", "hang=true,size=66"])
+        .arg(&path)
+        .arg("--kubeconfig")
+        .arg(api.kubeconfig())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let came = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        api.kubectl(&["-n", namespace, "get", "jobs", "-o", "name"]).unwrap().stdout.contains("r-hook")
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(came, "helm did not come to its hook");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_is_installed_upgraded_rolled_back_and_taken_away() {
+    let _alone = alone().await;
+    let (api, cluster, chart) = fresh("whole").await;
+    let run = meta();
+    cluster.open(&run).await.unwrap();
+    let one = plan(&cluster, &spec("whole", &chart, json!({"size": 2}), 60), &chart).await;
+    let worked = done(&cluster, &run, &one).await;
+    assert_eq!(worked.after[0].1, one.changes[0].to, "exactly what was planned");
+    assert_eq!(size(api, "whole"), "2");
+    let mut two = plan(&cluster, &spec("whole", &chart, json!({"size": 3}), 60), &chart).await;
+    let map = object(&configmap("whole", "r-map", json!({})));
+    two.watch = vec![(map.clone(), look(&cluster, &map).await.0)];
+    let worked = done(&cluster, &run, &two).await;
+    let (before, after) = worked.window.unwrap();
+    assert!(before[&map] != after[&map] && before[&map] == two.watch[0].1);
+    assert_eq!(size(api, "whole"), "3");
+    // The plan was made for revision 1.
+    let end = work(&cluster, &run, &two).await.end;
+    assert!(matches!(&end, WorkEnd::Refused(why) if why.contains("plan again")), "{end:?}");
+    // Back, by what helm keeps.
+    let change = &two.changes[0];
+    let back = Work {
+        address: "rollback".to_owned(),
+        changes: vec![Change {
+            object: change.object.clone(),
+            from: change.to.clone(),
+            to: change.from.clone(),
+        }],
+        contents: two.contents.clone(),
+        ..Work::default()
+    };
+    done(&cluster, &run, &back).await;
+    assert_eq!(size(api, "whole"), "2");
+    assert_eq!(look(&cluster, &change.object).await.0, change.from);
+    let (from, before) = look(&cluster, &change.object).await;
+    let gone = Work {
+        changes: vec![Change { object: change.object.clone(), from, to: State::absent() }],
+        contents: by_digest(before),
+        ..Work::default()
+    };
+    done(&cluster, &run, &gone).await;
+    assert!(look(&cluster, &map).await.0.is_absent());
+    assert_eq!(statuses(&cluster, "whole").await, []);
+    cluster.close(&run.id, "finished").await;
+    let record = cluster.records().await.unwrap().pop().unwrap();
+    let kinds: Vec<&str> = record.changes.iter().map(|c| c.object.kind.as_str()).collect();
+    assert_eq!(kinds, ["release", "release", "k8s", "release", "release"], "the map was moved by helm");
+    assert!(!cluster.owned().await.unwrap().things.iter().any(|t| t.object.kind == "release"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_chart_lacks_or_refuses_is_told() {
+    let (_, cluster, chart) = fresh("rendered").await;
+    let rendered = render(&cluster, &spec("rendered", &chart, json!({"size": 9}), 60), &chart).await;
+    assert_eq!(rendered["manifests"][0]["data"]["size"], "9", "{rendered}");
+    assert_eq!((&rendered["version"], &rendered["values"]["size"]), (&json!("1.0.0"), &json!(1)));
+    let waits = render(&cluster, &spec("rendered", &chart, json!({"thing": true}), 60), &chart).await;
+    assert!(waits["waits"].as_str().unwrap().contains("no matches for kind \"Thing\""), "{waits}");
+    let refused = render(&cluster, &spec("rendered", &chart, json!({"broken": true}), 60), &chart).await;
+    assert!(refused["invalid"].as_str().unwrap().contains("do not go together"), "{refused}");
+    let lost = spec("rendered", &Content::new(b"x".as_slice()), json!({}), 60);
+    let (answer, _) =
+        ask(&cluster, converge_resource::Probe::Api(ApiProbe::Render(serde_json::to_string(&lost).unwrap())))
+            .await;
+    assert!(
+        matches!(&answer, converge_resource::Answer::Failed(why) if why.contains("not at hand")),
+        "{answer:?}"
+    );
+    // Nothing was left in the cluster, and no folder with credentials here.
+    assert_eq!(statuses(&cluster, "rendered").await, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_hangs_or_has_failed_is_put_right() {
+    let _alone = alone().await;
+    let (api, cluster, chart) = fresh("hung").await;
+    let run = meta();
+    cluster.open(&run).await.unwrap();
+    // The first install hangs: it is taken away.
+    killed(api, "hung", &chart);
+    assert_eq!(statuses(&cluster, "hung").await, [(1, "pending-install".to_owned())]);
+    let first = plan(&cluster, &spec("hung", &chart, json!({"size": 2}), 60), &chart).await;
+    let worked = done(&cluster, &run, &first).await;
+    assert_eq!(worked.after[0].1, first.changes[0].to);
+    assert_eq!(statuses(&cluster, "hung").await, [(1, "deployed".to_owned())]);
+    // An upgrade hangs: back to what was deployed, then upgraded.
+    killed(api, "hung", &chart);
+    assert_eq!(statuses(&cluster, "hung").await[0], (2, "pending-upgrade".to_owned()));
+    let second = plan(&cluster, &spec("hung", &chart, json!({"size": 3}), 60), &chart).await;
+    done(&cluster, &run, &second).await;
+    assert_eq!(size(api, "hung"), "3");
+    assert_eq!(
+        statuses(&cluster, "hung").await[..2],
+        [(4, "deployed".to_owned()), (3, "superseded".to_owned())]
+    );
+    // An upgrade fails, and tells why; the next one goes over it.
+    let third = plan(&cluster, &spec("hung", &chart, json!({"size": 4, "hang": true}), 4), &chart).await;
+    let WorkEnd::Failed { message, .. } = work(&cluster, &run, &third).await.end else { panic!() };
+    assert!(
+        message.contains("helm upgrade --install r") && message.contains("pre-upgrade hooks failed"),
+        "{message}"
+    );
+    assert_eq!(statuses(&cluster, "hung").await[0], (5, "failed".to_owned()));
+    let fourth = plan(&cluster, &spec("hung", &chart, json!({"size": 5}), 60), &chart).await;
+    done(&cluster, &run, &fourth).await;
+    assert_eq!(size(api, "hung"), "5");
+    cluster.close(&run.id, "finished").await;
+}

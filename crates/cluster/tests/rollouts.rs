@@ -1,0 +1,255 @@
+//! Restarts, waits and Jobs, on simulated nodes.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests stop the test")]
+
+mod common;
+
+use common::*;
+use converge_cluster::{Cluster, Work, WorkEnd};
+use converge_lab::kube::{ApiOptions, LocalApi, NodeSpec};
+use converge_objects::condition::{Amount, ConditionState, CountTest, Pick, Wait, What};
+use converge_objects::workload::WorkloadState;
+use converge_resource::{ApiProbe, ApiRef, Change, ObjectId, Probe, State};
+use serde_json::{Value, json};
+use std::sync::Mutex;
+
+/// Three nodes with GPUs, one of them not ready.
+fn up() -> &'static LocalApi {
+    let api = server(|| ApiOptions::new().kwok());
+    static NODES: std::sync::Once = std::sync::Once::new();
+    NODES.call_once(|| {
+        api.nodes(&NodeSpec::new("gpu", 2).gpus(8)).unwrap();
+        api.nodes(&NodeSpec::new("gpu", 1).from(3).gpus(8).not_ready()).unwrap();
+    });
+    api
+}
+
+async fn fresh(namespace: &str) -> (&'static LocalApi, Cluster) {
+    let api = up();
+    api.apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}")).unwrap();
+    (api, connect(api).await)
+}
+
+fn daemons(namespace: &str, pod: Value) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d", "namespace": namespace},
+        "spec": {"selector": {"matchLabels": {"app": "d"}}, "updateStrategy": {"rollingUpdate": {"maxUnavailable": "100%"}},
+        "template": {"metadata": {"labels": {"app": "d"}, "annotations": pod},
+        "spec": {"tolerations": [{"operator": "Exists"}], "containers": [{"name": "c", "image": "x"}]}}}})
+}
+
+fn running(with: Option<&str>, complete: bool) -> State {
+    WorkloadState::Running { started_with: with.map(str::to_owned), complete }.into()
+}
+
+async fn until_complete(cluster: &Cluster, id: &ObjectId) -> State {
+    for _ in 0..100 {
+        let state = look(cluster, id).await.0;
+        if state.line().ends_with(" complete") {
+            return state;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+    panic!("{id} does not get complete: {:?}", look(cluster, id).await.0);
+}
+
+fn item(change: Change) -> Work {
+    Work {
+        address: "role[wait]".to_owned(),
+        owner: "role".to_owned(),
+        changes: vec![change],
+        ..Work::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_reaches_every_node_that_is_ready_and_is_remembered() {
+    let _alone = alone().await;
+    let (api, cluster) = fresh("restarts").await;
+    let id = ObjectId::new("workload", "apps/v1/DaemonSet/restarts/d");
+    assert!(look(&cluster, &id).await.0.is_absent());
+    api.apply(&daemons("restarts", json!({})).to_string()).unwrap();
+    let from = until_complete(&cluster, &id).await;
+    assert_eq!(from, running(None, true));
+    let pods = |api: &LocalApi| {
+        let list = api.get(&["-n", "restarts", "pods", "--field-selector=spec.nodeName!=gpu-3"]).unwrap();
+        let uid = |p: &Value| p["metadata"]["uid"].as_str().unwrap().to_owned();
+        list["items"].as_array().unwrap().iter().map(uid).collect::<Vec<String>>()
+    };
+    let before = pods(api);
+    let run = meta();
+    cluster.open(&run).await.unwrap();
+    let restart = item(Change { object: id.clone(), from: from.clone(), to: running(Some("abc"), true) });
+    let worked = done(&cluster, &run, &restart).await;
+    assert_eq!(worked.after, [(id.clone(), running(Some("abc"), true))]);
+    let after = pods(api);
+    assert!(before.len() >= 2 && after.iter().all(|uid| !before.contains(uid)), "{before:?} {after:?}");
+    // The plan is of before: no second restart.
+    let end = work(&cluster, &run, &restart).await.end;
+    assert!(matches!(&end, WorkEnd::Refused(why) if why.contains("restarted it since")), "{end:?}");
+    // Back to what it was started with once: the words are old, the restart is new.
+    for with in ["def", "abc"] {
+        let (from, before) = (look(&cluster, &id).await.0, pods(api));
+        done(&cluster, &run, &item(Change { object: id.clone(), from, to: running(Some(with), true) })).await;
+        assert!(pods(api).iter().all(|uid| !before.contains(uid)));
+    }
+    let adopt =
+        Work { adopt: true, ..item(Change { object: id.clone(), from, to: running(Some("noted"), true) }) };
+    let before = pods(api);
+    done(&cluster, &run, &adopt).await;
+    assert_eq!(look(&cluster, &id).await.0, running(Some("noted"), true));
+    assert_eq!(pods(api), before);
+    cluster.close(&run.id, "finished").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_does_not_start_is_named_while_it_is_waited_for() {
+    let _alone = alone().await;
+    let (api, cluster) = fresh("stuck").await;
+    let id = ObjectId::new("workload", "apps/v1/DaemonSet/stuck/d");
+    api.apply(&daemons("stuck", json!({"converge-lab/pod": "never-ready"})).to_string()).unwrap();
+    let run = meta();
+    cluster.open(&run).await.unwrap();
+    let told: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let tell = |text: &str| told.lock().unwrap().push(text.to_owned());
+    let work = item(Change { object: id.clone(), from: running(None, false), to: running(None, true) });
+    let waiting = cluster.work(&run.id, &work, &tell);
+    assert!(tokio::time::timeout(std::time::Duration::from_secs(8), waiting).await.is_err(), "it ended");
+    let text = told.lock().unwrap().join("\n");
+    assert!(text.contains("of 3 pods 3 are of the present template and 0 are ready"), "{text}");
+    assert!(text.contains("on gpu-1") && text.contains("on gpu-2"), "{text}");
+    assert!(!text.contains("on gpu-3"), "its node is not ready itself: {text}");
+    // What was given up in the middle is unknown to the record.
+    cluster.close(&run.id, "failed").await;
+    let record = cluster.records().await.unwrap().pop().unwrap();
+    assert_eq!(record.changes[0].outcome, converge_store::host::SavedOutcome::Unknown);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conditions_are_waited_for_and_tell_why_they_do_not_hold() {
+    let (api, cluster) = fresh("waited").await;
+    let run = meta();
+    let wait = |what: What, seconds: u64| Wait { what, seconds };
+    let gpus = |times: u64| What::Allocatable {
+        resource: "nvidia.com/gpu".to_owned(),
+        nodes: None,
+        amount: Amount { label: None, times, or_more: false },
+        none_is_fine: false,
+    };
+    let change = |wait: &Wait| Change {
+        object: ObjectId::new("condition", wait.key()),
+        from: ConditionState::Open.into(),
+        to: ConditionState::Met.into(),
+    };
+    let eight = wait(gpus(8), 20);
+    assert_eq!(look(&cluster, &change(&eight).object).await.0, ConditionState::Met.into());
+    done(&cluster, &run, &item(change(&eight))).await;
+    let nine = wait(gpus(9), 1);
+    let WorkEnd::Failed { message, .. } = work(&cluster, &run, &item(change(&nine))).await.end else {
+        panic!()
+    };
+    assert!(message.contains("does not hold after 1 s") && message.contains("gpu-1"), "{message}");
+    // It comes to hold meanwhile.
+    let pick = Pick::All {
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        namespace: Some("waited".to_owned()),
+        labels: Some("mine=1".to_owned()),
+    };
+    let one = wait(What::Count { of: pick, condition: None, test: CountTest::Equals(1) }, 20);
+    let item = item(change(&one));
+    let (worked, ()) = tokio::join!(work(&cluster, &run, &item), async {
+        tokio::time::sleep(std::time::Duration::from_millis(700)).await;
+        let mut map = configmap("waited", "x", json!({}));
+        map["metadata"]["labels"] = json!({"mine": "1"});
+        api.apply(&map.to_string()).unwrap();
+    });
+    assert_eq!(worked.end, WorkEnd::Done);
+    assert_eq!(worked.after[0].1, ConditionState::Met.into());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_run_to_its_end_and_taken_away_however_it_ends() {
+    let (api, cluster) = fresh("jobs").await;
+    let job = |annotations: Value| {
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "jobs"}, "spec": {"backoffLimit": 0,
+            "template": {"metadata": {"annotations": annotations}, "spec": {"restartPolicy": "Never",
+            "tolerations": [{"operator": "Exists"}], "containers": [{"name": "c", "image": "x"}]}}}})
+    };
+    // A leftover does not stand in the way.
+    api.apply(&job(json!({})).to_string()).unwrap();
+    for (pod, succeeded, reason) in [
+        ("", true, ""),
+        ("fails", false, "BackoffLimitExceeded"),
+        ("never-ready", false, "did not end within 3 s"),
+    ] {
+        let manifest = job(json!({"converge-lab/pod": pod})).to_string();
+        let mut manifest: Value = serde_json::from_str(&manifest).unwrap();
+        // Our own deadline, not the cluster's.
+        manifest["spec"]["activeDeadlineSeconds"] = json!(600);
+        let seconds = if pod == "never-ready" { 3 } else { 30 };
+        let question = ApiProbe::Job { manifest: manifest.to_string(), seconds };
+        let answer = common::api(&cluster, question).await;
+        assert_eq!(answer["succeeded"], succeeded, "{pod}: {answer}");
+        assert!(answer["reason"].as_str().unwrap().contains(reason), "{pod}: {answer}");
+        assert!(answer["log"].is_string() && answer["seconds"].as_u64().unwrap() <= seconds + 2, "{answer}");
+        let left = api.kubectl(&["-n", "jobs", "get", "jobs", "-o", "name"]).unwrap().stdout;
+        assert_eq!(left.trim(), "", "{pod}");
+    }
+    // Nobody waits any more.
+    let question =
+        ApiProbe::Job { manifest: job(json!({"converge-lab/pod": "never-ready"})).to_string(), seconds: 60 };
+    let given_up = ask(&cluster, Probe::Api(question));
+    assert!(tokio::time::timeout(std::time::Duration::from_secs(2), given_up).await.is_err());
+    let key = ApiRef::from_key("batch/v1/Job/jobs/j").unwrap();
+    for _ in 0..50 {
+        if common::api(&cluster, ApiProbe::Get(key.clone())).await.is_null() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+    panic!("the Job is still there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workloads_of_every_kind_are_restarted() {
+    let _alone = alone().await;
+    let (api, cluster) = fresh("kinds").await;
+    let run = meta();
+    cluster.open(&run).await.unwrap();
+    let on_delete = json!({"updateStrategy": {"type": "OnDelete"}});
+    let two = json!({"replicas": 2, "serviceName": "s"});
+    let mut deployment = two.clone();
+    deployment.as_object_mut().unwrap().remove("serviceName");
+    for (kind, more) in [("DaemonSet", on_delete), ("StatefulSet", two), ("Deployment", deployment)] {
+        let name = kind.to_lowercase();
+        let mut manifest = daemons("kinds", json!({}));
+        manifest["kind"] = json!(kind);
+        manifest["metadata"]["name"] = json!(name);
+        let spec = manifest["spec"].as_object_mut().unwrap();
+        spec.remove("updateStrategy");
+        spec.extend(more.as_object().unwrap().clone());
+        spec["selector"] = json!({"matchLabels": {"app": name}});
+        spec["template"]["metadata"] = json!({"labels": {"app": name}});
+        // On the nodes that are ready.
+        spec["template"]["spec"]["tolerations"] = json!([{"key": "nvidia.com/gpu", "operator": "Exists"}]);
+        api.apply(&manifest.to_string()).unwrap();
+        let id = ObjectId::new("workload", format!("apps/v1/{kind}/kinds/{name}"));
+        let from = until_complete(&cluster, &id).await;
+        let label = format!("app={name}");
+        let pods = || {
+            let list = api.get(&["-n", "kinds", "pods", "-l", &label]).unwrap();
+            let uid = |p: &Value| p["metadata"]["uid"].as_str().unwrap().to_owned();
+            let there =
+                |p: &&Value| p["metadata"]["deletionTimestamp"].is_null() && p["spec"]["nodeName"] != "gpu-3";
+            list["items"].as_array().unwrap().iter().filter(there).map(uid).collect::<Vec<String>>()
+        };
+        let before = pods();
+        let change = Change { object: id.clone(), from, to: running(Some("w"), true) };
+        let worked = done(&cluster, &run, &item(change)).await;
+        assert_eq!(worked.after[0].1, running(Some("w"), true), "{kind}");
+        let after = pods();
+        assert!(before.len() >= 2 && after.len() >= 2, "{kind}: {before:?} {after:?}");
+        assert!(after.iter().all(|uid| !before.contains(uid)), "{kind}: {before:?} {after:?}");
+    }
+    cluster.close(&run.id, "finished").await;
+}

@@ -1,0 +1,140 @@
+//! A stretch on a cluster: item after item through its API.
+
+use super::HostRun;
+use crate::reach::ClusterLink;
+use crate::{Event, ItemResult, LostHost, TimedItem};
+use converge_cluster::{Cluster, Work, WorkEnd, Worked};
+use converge_planner::{Item, Outcome};
+use converge_resource::Change;
+use std::time::Duration;
+
+impl HostRun<'_> {
+    /// Works on these items until one of them asks for a fresh look.
+    pub(super) async fn send_to_cluster(&mut self, link: &ClusterLink, ids: &[u32]) -> Result<(), LostHost> {
+        let Some(cluster) = link.present().await else {
+            return Err(LostHost::new("the cluster is not there", true));
+        };
+        if !link.is_open(&self.run).await {
+            // It came with this run: until now nothing could be locked.
+            cluster.open(&self.meta).await.map_err(|refused| LostHost::refused(refused.to_string()))?;
+            link.mark_open(Some(&self.run)).await;
+        }
+        let stretch: Vec<Item> =
+            self.lane.remaining().iter().filter(|i| ids.contains(&i.id)).cloned().collect();
+        for item in stretch {
+            if self.stop.is_stopped() {
+                return Ok(());
+            }
+            let worked = self.work_on(&cluster, &item).await;
+            if cluster.is_gone() {
+                return Err(LostHost::new("the API server does not answer any more", true));
+            }
+            if worked {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Works on one item; true when what comes next must be decided anew.
+    async fn work_on(&mut self, cluster: &Cluster, item: &Item) -> bool {
+        let host = self.lane.host.clone();
+        let begun = self.epoch.elapsed();
+        let adopts = matches!(item.outcome, Outcome::Adopt(_));
+        if !adopts {
+            let address = item.address.clone();
+            self.engine.events().send(Event::ItemStarted { host: host.clone(), id: item.id, address });
+        }
+        if adopts && crate::ownership::is_prune(item) {
+            return self.disown(cluster, item).await;
+        }
+        let work = self.cluster_work(item);
+        let events = self.engine.events();
+        let tell = |text: &str| {
+            if !item.sensitive {
+                events.send(Event::ItemOutput { host: host.clone(), id: item.id, text: text.to_owned() });
+            }
+        };
+        // A wait is given up when the run is stopped; a change that has begun is ended.
+        let working = cluster.work(&self.run, &work, &tell);
+        let worked = tokio::select! {
+            worked = working => worked,
+            () = self.stop.stopped(), if item.only_waits() => {
+                self.finish(item, ItemResult::Stopped, &[], self.epoch.elapsed().saturating_sub(begun));
+                return true;
+            }
+        };
+        let ended = self.epoch.elapsed();
+        let waited = self.idle_since.take();
+        self.gates.record(TimedItem { host, address: item.address.clone(), begun, ended, waited });
+        let Worked { end, after, window, contents } = worked;
+        self.lane.learn(contents);
+        let foreign = window.is_some();
+        if let Some((before, after)) = &window {
+            self.lane.window(before, after);
+        }
+        let result = result_of(end, item.sensitive);
+        let bad = result.is_bad();
+        self.finish(item, result, &after, ended.saturating_sub(begun));
+        self.report();
+        foreign || bad
+    }
+
+    /// Takes things out of the record of what is ours; nothing else changes.
+    async fn disown(&mut self, cluster: &Cluster, item: &Item) -> bool {
+        let mut result = ItemResult::Unchanged;
+        for object in &item.claims {
+            if let Err(message) = cluster.disown(&self.run, object).await {
+                result = ItemResult::Failed { message, output: String::new() };
+            }
+        }
+        let bad = result.is_bad();
+        self.finish(item, result, &[], Duration::ZERO);
+        bad
+    }
+
+    fn cluster_work(&self, item: &Item) -> Work {
+        let (changes, adopt): (Vec<Change>, bool) = match &item.outcome {
+            Outcome::Adopt(changes) => (changes.clone(), true),
+            _ => (item.changes().iter().map(|c| c.change.clone()).collect(), false),
+        };
+        let gives_back = crate::ownership::is_prune(item) || item.kind == "rollback";
+        let foreign = item.changes().iter().any(|c| c.opaque);
+        let own = |object: &converge_resource::ObjectId| changes.iter().any(|c| c.object == *object);
+        let watch = match foreign {
+            true => self.lane.claimed_after(item.id).into_iter().filter(|(o, _)| !own(o)).collect(),
+            false => Vec::new(),
+        };
+        Work {
+            address: item.address.clone(),
+            owner: if gives_back { String::new() } else { item.role.clone() },
+            sensitive: item.sensitive,
+            changes,
+            calls: item.calls.clone(),
+            contents: self.lane.contents().clone(),
+            watch,
+            adopt,
+            allow_destroy: self.engine.options().allow_destroy.clone(),
+        }
+    }
+}
+
+/// How an item ended, for reports.
+fn result_of(end: WorkEnd, sensitive: bool) -> ItemResult {
+    match end {
+        WorkEnd::Done => ItemResult::Changed,
+        WorkEnd::Refused(_) if sensitive => ItemResult::Refused {
+            message: "the cluster does not show what it was planned against (sensitive)".to_owned(),
+        },
+        WorkEnd::Refused(message) => ItemResult::Refused { message },
+        WorkEnd::NotSaved(why) => ItemResult::Failed {
+            message: format!("the state before could not be saved, so nothing was changed: {why}"),
+            output: String::new(),
+        },
+        WorkEnd::Failed { .. } if sensitive => ItemResult::Failed {
+            message: "it failed (what was said is sensitive and not shown)".to_owned(),
+            output: String::new(),
+        },
+        WorkEnd::Failed { message, output } => ItemResult::Failed { message, output },
+    }
+}

@@ -1,0 +1,99 @@
+//! An item that needs a secret of another host: it is asked for at the item's turn, and lives in the controller's memory only.
+
+use super::HostRun;
+use crate::{Event, ItemResult};
+use bytes::Bytes;
+use converge_planner::Item;
+use converge_resource::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch};
+use converge_ssh::{Outcome, Status};
+use std::time::{Duration, Instant};
+
+/// Between two questions to the other host.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
+
+/// Seconds that one answer may take.
+const ANSWER: u64 = 90;
+
+/// What the other host said.
+enum Said {
+    Here(Bytes),
+    /// Not yet: why.
+    NotYet(String),
+    /// Why it cannot be had.
+    Never(String),
+}
+
+impl HostRun<'_> {
+    /// Asks for what this item needs. With nothing, either it is asked again later, or the item has failed.
+    pub(super) async fn fetch(&mut self, id: u32) -> Option<Bytes> {
+        let item = self.lane.remaining().iter().find(|i| i.id == id).cloned()?;
+        let fetch = item.fetch.clone()?;
+        let first = self.asking.as_ref().is_none_or(|(address, _)| *address != item.address);
+        if first {
+            let until = Instant::now() + Duration::from_secs(fetch.seconds);
+            self.asking = Some((item.address.clone(), until));
+        }
+        // Looked at before the question: work that ends meanwhile is seen by the next one.
+        let at_work = self.gates.is_at_work(&fetch.host) && fetch.host != self.lane.host;
+        let said = self.ask_for(&fetch, at_work).await;
+        let late = self.asking.as_ref().is_none_or(|(_, until)| Instant::now() >= *until);
+        match said {
+            Said::Here(said) => {
+                self.asking = None;
+                Some(said)
+            }
+            Said::NotYet(why) if !late => {
+                if first {
+                    let on = format!("{} of {}: {why}", fetch.what, fetch.host);
+                    let event = Event::Waiting { host: self.lane.host.clone(), role: item.role.clone(), on };
+                    self.engine.events().send(event);
+                }
+                None
+            }
+            Said::NotYet(why) => {
+                let within = fetch.seconds;
+                self.not_had(&item, &fetch, &format!("not within {within} s: {why}"));
+                None
+            }
+            Said::Never(why) => {
+                self.not_had(&item, &fetch, &why);
+                None
+            }
+        }
+    }
+
+    fn not_had(&mut self, item: &Item, fetch: &Fetch, why: &str) {
+        self.asking = None;
+        let message = format!("{} was asked for {} and gave none: {why}", fetch.host, fetch.what);
+        self.finish(item, ItemResult::Failed { message, output: String::new() }, &[], Duration::ZERO);
+    }
+
+    async fn ask_for(&self, fetch: &Fetch, at_work: bool) -> Said {
+        let link = match self.engine.link(&fetch.host).await {
+            Ok(link) => link,
+            Err(lost) => return Said::Never(lost.message),
+        };
+        let result = match link.ask_beside(&fetch.script, ANSWER).await {
+            Ok(result) => result,
+            // A host at work may be restarting: its lane brings the session back.
+            Err(error) if at_work => return Said::NotYet(error.to_string()),
+            Err(error) => return Said::Never(link.lost(&error).message),
+        };
+        let why = || {
+            let text = String::from_utf8_lossy(&result.stderr).into_owned();
+            let last = text.lines().rev().find(|line| !line.trim().is_empty());
+            last.unwrap_or("it said nothing").trim().to_owned()
+        };
+        match result.outcome {
+            Outcome::Finished { status: Status::Exited(0), .. } => Said::Here(Bytes::from(result.output)),
+            Outcome::Finished { status: Status::Exited(FETCH_NOT_READY), .. } => Said::NotYet(why()),
+            Outcome::Finished { status: Status::Exited(FETCH_NOT_MADE), .. } if at_work => {
+                Said::NotYet(why())
+            }
+            Outcome::Finished { status: Status::TimedOut, .. } => {
+                Said::NotYet(format!("no answer within {ANSWER} s"))
+            }
+            _ => Said::Never(why()),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Guarded items: they stand behind a switch on the host, which puts them back unless a new session confirms them in time.
+
+use super::HostRun;
+use crate::engine::Link;
+use crate::{Event, ItemResult, LostHost};
+use converge_planner::{Guarded, Item};
+use converge_ssh::{Batch, Outcome, Status};
+use converge_store::host;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Between two attempts to reach the host anew.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The switch acts by itself so much later than we give up: it is better asked to.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// Seconds that the host gets for putting back.
+const ACTING: u64 = 150;
+
+/// How the switch ended, as the host says.
+enum Acted {
+    Whole,
+    Partly,
+    /// None was armed.
+    NotArmed,
+    /// It had nothing to put back.
+    Nothing,
+    /// It cannot be asked, or it is still at it: why.
+    Open(String),
+}
+
+impl HostRun<'_> {
+    /// Sends guarded items. A session that breaks with them is no loss of the host yet: [`HostRun::settle`] reaches it anew.
+    pub(super) async fn guarded(&mut self, ids: &[u32]) {
+        let stretch = || self.lane.remaining().iter().filter(|i| ids.contains(&i.id));
+        let windows: u64 = stretch().filter_map(|i| i.guard).map(|g| g.seconds).sum();
+        let within = Duration::from_secs(windows.saturating_add(ACTING));
+        self.armed = Some(Instant::now());
+        let broken = match self.reach.host().cloned() {
+            Err(lost) => Ok(Err(lost)),
+            Ok(link) => tokio::time::timeout(within, self.send(&link, ids, None)).await,
+        };
+        let broken = match broken {
+            Ok(Ok(())) => return,
+            Ok(Err(lost)) => lost.message,
+            Err(_) => format!("no answer within {} s", within.as_secs()),
+        };
+        // What had not ended may or may not have happened.
+        let open: Vec<Item> = self.lane.remaining().iter().filter(|i| ids.contains(&i.id)).cloned().collect();
+        for item in open {
+            let message = format!("the session broke: {broken}");
+            self.finish(&item, ItemResult::Unknown { message }, &[], Duration::ZERO);
+        }
+    }
+
+    /// Confirms what stands behind the switch, or has it put back. Nothing, while more is to come behind it.
+    pub(super) async fn settle(&mut self) -> Result<(), LostHost> {
+        let Some((last, _)) = self.lane.unconfirmed().last() else { return Ok(()) };
+        let last = last.clone();
+        let Some(Guarded { seconds, .. }) = last.guard else { return Ok(()) };
+        let bad = self.lane.unconfirmed().iter().find(|(_, result)| result.is_bad());
+        let bad = bad.map(|(item, result)| match result {
+            ItemResult::Stopped => "the run was stopped in the middle".to_owned(),
+            _ => format!("`{}` failed", item.address),
+        });
+        let more = self.lane.more_behind(&last);
+        let good = match bad {
+            Some(why) => Err(why),
+            None if more && self.stop.is_stopped() => Err("the run was stopped in the middle".to_owned()),
+            None if more => return Ok(()),
+            None => self.confirm(&last, seconds).await,
+        };
+        match good {
+            Ok(()) => {
+                self.switches = self.switches.saturating_add(1);
+                let ended = self.lane.confirm();
+                self.tell(ended);
+                Ok(())
+            }
+            Err(why) => self.put_back(&why, seconds).await,
+        }
+    }
+
+    fn tell(&mut self, ended: Vec<(Item, ItemResult)>) {
+        for (item, result) in ended {
+            self.engine.events().send(Event::ItemFinished {
+                host: self.lane.host.clone(),
+                id: item.id,
+                took: self.times.get(&item.address).copied().unwrap_or_default(),
+                address: item.address,
+                result,
+            });
+        }
+        self.armed = None;
+        self.report();
+    }
+
+    /// Reaches the host by a new connection, and has it ask what the change can break.
+    async fn confirm(&self, item: &Item, seconds: u64) -> Result<(), String> {
+        let host = self.lane.host.clone();
+        let text = format!("changed; put back unless a new session confirms it within {seconds} s");
+        self.engine.events().send(Event::ItemOutput { host, id: item.id, text });
+        let deadline = self.deadline(seconds).checked_sub(MARGIN).unwrap_or_else(Instant::now);
+        loop {
+            let why = match self.anew(deadline).await {
+                Err(why) => return Err(format!("no new session within {seconds} s: {why}")),
+                Ok(link) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    let said = ask(&link, host::confirm_script(&self.run), left).await;
+                    leave(link).await;
+                    match said {
+                        Ok((Status::Exited(0), _)) => return Ok(()),
+                        Ok((_, said)) => return Err(said),
+                        Err(why) => why,
+                    }
+                }
+            };
+            if Instant::now() >= deadline {
+                return Err(format!("a new session did not last: {why}"));
+            }
+        }
+    }
+
+    fn deadline(&self, seconds: u64) -> Instant {
+        self.armed.unwrap_or_else(Instant::now) + Duration::from_secs(seconds)
+    }
+
+    /// A new session, tried until the deadline.
+    async fn anew(&self, deadline: Instant) -> Result<Link, String> {
+        let mut why = "the host does not answer".to_owned();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match tokio::time::timeout(left, self.engine.new_link(&self.lane.host)).await {
+                Ok(Ok(link)) => return Ok(link),
+                Ok(Err(lost)) => lost.message.trim_end_matches('.').clone_into(&mut why),
+                Err(_) => return Err(why),
+            }
+            tokio::time::sleep(PAUSE.min(left)).await;
+        }
+    }
+
+    /// Has the switch act, and says what became of it. The run goes on with what does not stand on it.
+    async fn put_back(&mut self, why: &str, seconds: u64) -> Result<(), LostHost> {
+        let now = host::put_back_now_script(&self.run, ACTING, self.switches);
+        let link = Arc::clone(self.reach.host()?);
+        let (acted, link) = match ask(&link, now, Duration::from_secs(ACTING + 10)).await {
+            Ok(said) => (acted(&said), None),
+            // The session went with the change. The host acts by itself when the window is over.
+            Err(_) => self.put_back_by_itself(seconds).await,
+        };
+        let became = match &acted {
+            Acted::Whole => "all is put back as it was".to_owned(),
+            Acted::Partly => {
+                "not all could be put back: `journalctl -u converge-switch` on the host says what".to_owned()
+            }
+            Acted::NotArmed | Acted::Nothing => String::new(),
+            Acted::Open(why) => {
+                format!("the host puts it back by itself; whether it has is not known: {why}")
+            }
+        };
+        if !matches!(acted, Acted::NotArmed) {
+            self.switches = self.switches.saturating_add(1);
+        }
+        let ended = self.lane.settle(|_, result| match (&acted, result) {
+            (Acted::NotArmed | Acted::Nothing, result) => result.clone(),
+            (_, ItemResult::Refused { .. } | ItemResult::Stopped) => result.clone(),
+            (_, ItemResult::Failed { message, output }) => {
+                ItemResult::PutBack { message: format!("{message}; {became}"), output: output.clone() }
+            }
+            (_, ItemResult::Unknown { message }) => {
+                ItemResult::PutBack { message: format!("{message}; {became}"), output: String::new() }
+            }
+            _ => ItemResult::PutBack { message: format!("{why}; {became}"), output: String::new() },
+        });
+        self.tell(ended);
+        // Foreign code behind the switch may have moved more than was put back.
+        self.lane.ask_to_look_again();
+        match link {
+            None => match acted {
+                Acted::Open(why) => Err(LostHost::new(why, true)),
+                _ => Ok(()),
+            },
+            Some(link) => {
+                let link = Arc::new(link);
+                self.engine.keep_link(&link).await;
+                self.reach = self.engine.open_run(&self.lane.host, &self.meta).await?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits in a new session until the switch has acted.
+    async fn put_back_by_itself(&self, seconds: u64) -> (Acted, Option<Link>) {
+        let deadline = self.deadline(seconds) + Duration::from_secs(ACTING);
+        loop {
+            let link = match self.anew(deadline).await {
+                Ok(link) => link,
+                Err(why) => return (Acted::Open(why), None),
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            let wait = host::put_back_script(&self.run, left.as_secs(), self.switches);
+            match ask(&link, wait, left + Duration::from_secs(10)).await {
+                Ok(said) => return (acted(&said), Some(link)),
+                // A session that came about during the change may go with it.
+                Err(why) if Instant::now() >= deadline => return (Acted::Open(why), None),
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+}
+
+/// Reads the status of [`host::put_back_script`].
+fn acted((status, said): &(Status, String)) -> Acted {
+    match status {
+        Status::Exited(0) => Acted::Whole,
+        Status::Exited(1) => Acted::Partly,
+        Status::Exited(3) => Acted::NotArmed,
+        Status::Exited(4) => Acted::Nothing,
+        _ if said.is_empty() => Acted::Open("it takes too long".to_owned()),
+        _ => Acted::Open(said.clone()),
+    }
+}
+
+/// Runs one script in a session: how it ended and what it said, or why there is no answer.
+async fn ask(link: &Link, script: String, within: Duration) -> Result<(Status, String), String> {
+    let item = converge_ssh::Item { timeout: Some(within), ..converge_ssh::Item::new(1, script) };
+    let batch = Batch::of(vec![item]);
+    let asked = tokio::time::timeout(within + PAUSE, link.shell.run_to_end(&batch)).await;
+    match asked {
+        Err(_) => Err(format!("no answer within {} s", within.as_secs())),
+        Ok(Err(error) | Ok((_, Some(error)))) => Err(error.to_string()),
+        Ok(Ok((results, None))) => match results.into_iter().next().map(|r| (r.outcome, r.output)) {
+            Some((Outcome::Finished { status, .. }, output)) => {
+                Ok((status, String::from_utf8_lossy(&output).trim().to_owned()))
+            }
+            _ => Err("no answer".to_owned()),
+        },
+    }
+}
+
+/// Ends a session that was for one question.
+async fn leave(link: Link) {
+    drop(tokio::time::timeout(Duration::from_secs(2), link.shell.close()).await);
+}

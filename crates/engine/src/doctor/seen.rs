@@ -1,0 +1,219 @@
+//! What the diagnoses look at: the answers of an API server, and short ways through them.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// The resource of NVIDIA's GPUs.
+pub(super) const GPU: &str = "nvidia.com/gpu";
+
+/// Names that a sentence lists before it says "and N more".
+const SHOWN: usize = 4;
+
+/// A cluster as its API server told it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    pub nodes: Vec<Value>,
+    pub daemon_sets: Vec<Value>,
+    /// The operators' Deployments.
+    pub operators: Vec<Value>,
+    pub runtime_classes: Vec<Value>,
+    /// `None` when the server has no such kind.
+    pub policies: Option<Vec<Value>>,
+    /// helm's Secrets of newest revisions.
+    pub releases: Vec<Value>,
+    /// Warnings alone.
+    pub events: Vec<Value>,
+    pub quotas: Vec<Value>,
+    /// Of kube-system and the namespaces of GPU parts, and those of which an event says that they do not start.
+    pub pods: Vec<Value>,
+    /// Those that a device plugin is configured with.
+    pub config_maps: Vec<Value>,
+}
+
+/// Text at a JSON pointer, empty when there is none.
+pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A list at a JSON pointer.
+pub(super) fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+    value.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The name of an object.
+pub(super) fn name(object: &Value) -> &str {
+    text(object, "/metadata/name")
+}
+
+/// The namespace of an object.
+pub(super) fn namespace(object: &Value) -> &str {
+    text(object, "/metadata/namespace")
+}
+
+/// `namespace/name`.
+pub(super) fn full(object: &Value) -> String {
+    format!("{}/{}", namespace(object), name(object))
+}
+
+/// A label.
+pub(super) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object.get("metadata")?.get("labels")?.get(key)?.as_str()
+}
+
+/// An annotation.
+pub(super) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object.get("metadata")?.get("annotations")?.get(key)?.as_str()
+}
+
+/// A number, as Kubernetes writes one: bare or as text.
+pub(super) fn number(value: Option<&Value>) -> Option<u64> {
+    let value = value?;
+    value.as_u64().or_else(|| value.as_str()?.parse().ok())
+}
+
+/// How many of a resource a node has, in `capacity` or `allocatable`.
+pub(super) fn resource(node: &Value, which: &str, resource: &str) -> Option<u64> {
+    number(node.get("status")?.get(which)?.get(resource))
+}
+
+/// A moment at a JSON pointer.
+pub(super) fn moment(value: &Value, pointer: &str) -> Option<Timestamp> {
+    text(value, pointer).parse().ok()
+}
+
+/// A few names, and how many more.
+pub(super) fn few(names: impl IntoIterator<Item = impl Into<String>>) -> String {
+    let names: Vec<String> = names.into_iter().map(Into::into).collect();
+    match names.len().checked_sub(SHOWN) {
+        Some(more) if more > 0 => {
+            let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
+            format!("{} and {more} more", shown.join(", "))
+        }
+        _ => names.join(", "),
+    }
+}
+
+/// The first sentence of what somebody said, at most 160 characters.
+pub(super) fn short(said: &str) -> String {
+    let line = said.lines().next().unwrap_or_default().trim();
+    match line.char_indices().nth(160) {
+        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
+        None => line.to_owned(),
+    }
+}
+
+/// Is this node Ready?
+pub(super) fn is_ready(node: &Value) -> bool {
+    ready(node).is_some_and(|condition| text(condition, "/status") == "True")
+}
+
+/// The condition Ready of a node.
+pub(super) fn ready(node: &Value) -> Option<&Value> {
+    list(node, "/status/conditions").iter().find(|condition| text(condition, "/type") == "Ready")
+}
+
+/// Does this pair of labels select the node?
+fn selects(node: &Value, selector: &serde_json::Map<String, Value>) -> bool {
+    selector.iter().all(|(key, value)| label(node, key) == value.as_str())
+}
+
+impl Seen {
+    /// Nodes with GPUs, as far as something has said so: the kubelet or feature discovery.
+    pub fn gpu_nodes(&self) -> impl Iterator<Item = &Value> {
+        self.nodes.iter().filter(|node| {
+            resource(node, "capacity", GPU).is_some_and(|count| count > 0)
+                || label(node, "nvidia.com/gpu.present") == Some("true")
+                || label(node, "nvidia.com/gpu.count").is_some_and(|count| count != "0")
+                || label(node, "feature.node.kubernetes.io/pci-10de.present") == Some("true")
+        })
+    }
+
+    /// The DaemonSets of NVIDIA's device plugin.
+    pub fn plugins(&self) -> impl Iterator<Item = &Value> {
+        self.daemon_sets
+            .iter()
+            .filter(|set| name(set).contains("device-plugin") && !name(set).contains("mps"))
+    }
+
+    /// The nodes that a DaemonSet selects, whatever their taints.
+    pub fn selected_by(&self, set: &Value) -> Vec<&Value> {
+        let none = serde_json::Map::new();
+        let selector = set.pointer("/spec/template/spec/nodeSelector").and_then(Value::as_object);
+        let selector = selector.unwrap_or(&none);
+        self.nodes.iter().filter(|node| selects(node, selector)).collect()
+    }
+
+    /// The namespaces in which GPU parts run.
+    pub fn gpu_namespaces(&self) -> BTreeSet<&str> {
+        let is_gpu = |set: &&Value| {
+            let name = name(set);
+            ["nvidia", "gpu", "dcgm", "amdgpu"].iter().any(|word| name.contains(word))
+        };
+        let sets = self.daemon_sets.iter().filter(is_gpu).chain(&self.operators);
+        sets.map(namespace).filter(|name| !name.is_empty()).collect()
+    }
+
+    /// Namespace and name of the ConfigMaps that device plugins read.
+    pub fn configs(&self) -> BTreeSet<(String, String)> {
+        let mut found = BTreeSet::new();
+        for policy in self.policies.iter().flatten() {
+            let config = text(policy, "/spec/devicePlugin/config/name");
+            let place = self.plugins().chain(&self.operators).next().map_or("gpu-operator", namespace);
+            if !config.is_empty() {
+                found.insert((place.to_owned(), config.to_owned()));
+            }
+        }
+        for set in self.plugins() {
+            for volume in list(set, "/spec/template/spec/volumes") {
+                let config = text(volume, "/configMap/name");
+                // The operator's own entry points are no configuration.
+                if !config.is_empty() && !config.contains("entrypoint") {
+                    found.insert((namespace(set).to_owned(), config.to_owned()));
+                }
+            }
+        }
+        found
+    }
+
+    /// The pods of a DaemonSet.
+    pub fn pods_of<'a>(&'a self, set: &'a Value) -> impl Iterator<Item = &'a Value> {
+        self.pods.iter().filter(move |pod| {
+            namespace(pod) == namespace(set)
+                && list(pod, "/metadata/ownerReferences")
+                    .iter()
+                    .any(|owner| text(owner, "/kind") == "DaemonSet" && text(owner, "/name") == name(set))
+        })
+    }
+
+    /// The pods of the GPU parts' namespaces.
+    pub fn gpu_pods(&self) -> impl Iterator<Item = &Value> {
+        let places = self.gpu_namespaces();
+        self.pods.iter().filter(move |pod| places.contains(namespace(pod)))
+    }
+
+    /// Warnings whose message has one of these texts, about what is still there and still not started.
+    pub fn warnings<'a>(&'a self, texts: &'a [&str]) -> impl Iterator<Item = &'a Value> {
+        self.events.iter().filter(move |event| {
+            let message = text(event, "/message");
+            texts.iter().any(|wanted| message.contains(wanted)) && self.still_holds(event)
+        })
+    }
+
+    /// An event tells the past: that of a pod counts while the pod has not started.
+    fn still_holds(&self, event: &Value) -> bool {
+        if text(event, "/involvedObject/kind") != "Pod" {
+            return true;
+        }
+        self.pods.iter().any(|pod| {
+            name(pod) == text(event, "/involvedObject/name")
+                && namespace(pod) == text(event, "/involvedObject/namespace")
+                && matches!(text(pod, "/status/phase"), "Pending" | "Failed")
+        })
+    }
+}
+
+/// What an event is about: `namespace/name`.
+pub(super) fn about(event: &Value) -> String {
+    format!("{}/{}", text(event, "/involvedObject/namespace"), text(event, "/involvedObject/name"))
+}

@@ -1,0 +1,67 @@
+//! The troubleshooting tables of GPU clusters: each diagnosis is a small pure function over what was seen.
+
+mod nodes;
+mod operator;
+mod plugin;
+mod pods;
+mod runtime;
+mod sharing;
+
+#[cfg(test)]
+mod tests;
+
+use super::seen::Seen;
+use super::{Finding, Health};
+
+/// A diagnosis: what people notice, what it is, how it is found.
+pub(super) struct Diagnosis {
+    /// What doctor calls it.
+    pub step: &'static str,
+    /// What people notice.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the page of the documentation is held to it"))]
+    pub symptom: &'static str,
+    /// Why it is so.
+    pub cause: &'static str,
+    /// What to do about it.
+    pub help: &'static str,
+    /// The role that mends it.
+    pub role: Option<&'static str>,
+    /// The evidence, where this is the case, and how bad that is.
+    pub look: fn(&Seen) -> Option<(Health, String)>,
+}
+
+/// All of them, in the order in which they are told: what explains others comes first.
+pub(super) const TABLE: &[Diagnosis] = &[
+    nodes::RUNC,
+    nodes::NETWORK,
+    nodes::NOT_READY,
+    runtime::CGROUP,
+    runtime::HANDLER,
+    runtime::CLASS,
+    operator::RELEASE,
+    operator::TWO,
+    operator::POLICY,
+    operator::QUOTA,
+    operator::SECURITY,
+    plugin::LABEL,
+    plugin::TAINT,
+    sharing::REPLICAS,
+    sharing::PROFILE,
+    sharing::STALE,
+    pods::IMAGE,
+    pods::CRASH,
+    plugin::NONE,
+    sharing::SHARES,
+    pods::ADMISSION,
+    pods::FULL,
+];
+
+/// What is wrong with a cluster.
+pub(super) fn diagnose(seen: &Seen) -> Vec<Finding> {
+    let found = TABLE.iter().filter_map(|entry| {
+        let (health, evidence) = (entry.look)(seen)?;
+        let finding = Finding::new(entry.step, health, evidence).because(entry.cause).help(entry.help);
+        Some(Finding { role: entry.role, ..finding })
+    });
+    found.collect()
+}

@@ -1,0 +1,137 @@
+//! The GPU operator and its helm release.
+
+use super::super::seen::{Seen, about, annotation, few, full, label, name, namespace, number, short, text};
+use super::{Diagnosis, Health};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A release between two states.
+pub(in super::super) const RELEASE: Diagnosis = Diagnosis {
+    step: "helm",
+    symptom: "helm refuses: `another operation (install/upgrade/rollback) is in progress`",
+    cause: "a helm run was interrupted, or did not succeed",
+    help: "let the role that has the release run again: it takes a stuck revision back first. By hand: `helm rollback`, or `helm uninstall` of a first revision",
+    role: Some("gpu_operator"),
+    look: release,
+};
+
+/// `--generate-name`, twice.
+pub(in super::super) const TWO: Diagnosis = Diagnosis {
+    step: "operators",
+    symptom: "parts of the GPU operator are made and taken away again and again",
+    cause: "two GPU operators fight over the one ClusterPolicy: a release with a generated name was installed twice",
+    help: "uninstall all but the one that the role has (release gpu-operator)",
+    role: Some("gpu_operator"),
+    look: two,
+};
+
+/// A policy that nobody's release has.
+pub(in super::super) const POLICY: Diagnosis = Diagnosis {
+    step: "policy",
+    symptom: "the GPU operator ignores the chart's values, or `helm install` refuses to adopt the ClusterPolicy",
+    cause: "the ClusterPolicy is not of the helm release that runs: made by hand, or left by a release that is gone",
+    help: "delete it with `kubectl delete clusterpolicy NAME` (GPU pods run on) and let the role install the operator",
+    role: Some("gpu_operator"),
+    look: policy,
+};
+
+/// A quota where DaemonSets run.
+pub(in super::super) const QUOTA: Diagnosis = Diagnosis {
+    step: "quota",
+    symptom: "new GPU nodes get no device plugin: `exceeded quota`",
+    cause: "a ResourceQuota in the namespace of the GPU parts: their DaemonSets grow with every node",
+    help: "take the quota away, or raise it with the number of nodes",
+    role: None,
+    look: quota,
+};
+
+/// A namespace that forbids privileged pods.
+pub(in super::super) const SECURITY: Diagnosis = Diagnosis {
+    step: "security",
+    symptom: "the GPU parts' pods are not made: `violates PodSecurity`",
+    cause: "the namespace does not allow privileged pods, and the GPU parts are such",
+    help: "the namespace needs the label pod-security.kubernetes.io/enforce: privileged",
+    role: Some("gpu_operator"),
+    look: security,
+};
+
+fn release(seen: &Seen) -> Option<(Health, String)> {
+    let mut newest: BTreeMap<(&str, &str), (u64, &str)> = BTreeMap::new();
+    for secret in &seen.releases {
+        let (Some(release), Some(status)) = (label(secret, "name"), label(secret, "status")) else {
+            continue;
+        };
+        let version = label(secret, "version").and_then(|text| text.parse().ok()).unwrap_or(0);
+        let entry = newest.entry((namespace(secret), release)).or_default();
+        if version >= entry.0 {
+            *entry = (version, status);
+        }
+    }
+    let bad = |status: &str| status.starts_with("pending-") || matches!(status, "failed" | "uninstalling");
+    let stuck: Vec<String> = newest
+        .iter()
+        .filter(|(_, (_, status))| bad(status))
+        .map(|((place, name), (version, status))| format!("{place}/{name} revision {version} is {status}"))
+        .collect();
+    (!stuck.is_empty()).then(|| (Health::Ill, few(stuck)))
+}
+
+fn two(seen: &Seen) -> Option<(Health, String)> {
+    (seen.operators.len() > 1).then(|| {
+        (
+            Health::Ill,
+            format!("{} GPU operators: {}", seen.operators.len(), few(seen.operators.iter().map(full))),
+        )
+    })
+}
+
+fn policy(seen: &Seen) -> Option<(Health, String)> {
+    let policies = seen.policies.as_ref()?;
+    if policies.len() > 1 {
+        return Some((
+            Health::Ill,
+            format!("{} ClusterPolicies: {}", policies.len(), few(policies.iter().map(name))),
+        ));
+    }
+    let policy = policies.first()?;
+    let Some(release) = annotation(policy, "meta.helm.sh/release-name") else {
+        return Some((Health::Odd, format!("ClusterPolicy {} is of no helm release", name(policy))));
+    };
+    let there: BTreeSet<&str> = seen.releases.iter().filter_map(|secret| label(secret, "name")).collect();
+    (!there.contains(release)).then(|| {
+        (
+            Health::Ill,
+            format!("ClusterPolicy {} is of helm release {release}, which is not there", name(policy)),
+        )
+    })
+}
+
+fn quota(seen: &Seen) -> Option<(Health, String)> {
+    let places = seen.gpu_namespaces();
+    let quota = seen.quotas.iter().find(|quota| places.contains(namespace(quota)))?;
+    let refused = |event: &&Value| {
+        text(event, "/message").contains("exceeded quota")
+            && places.contains(text(event, "/involvedObject/namespace"))
+    };
+    if let Some(event) = seen.events.iter().find(refused) {
+        return Some((
+            Health::Ill,
+            format!("ResourceQuota {} refuses pods of {}", full(quota), about(event)),
+        ));
+    }
+    let count = |which: &str| number(quota.pointer(&format!("/status/{which}/pods")));
+    let used = match (count("used"), count("hard")) {
+        (Some(used), Some(hard)) => format!(": {used} of {hard} pods"),
+        _ => String::new(),
+    };
+    Some((Health::Odd, format!("ResourceQuota {}{used}", full(quota))))
+}
+
+fn security(seen: &Seen) -> Option<(Health, String)> {
+    let places = seen.gpu_namespaces();
+    let event = seen.events.iter().find(|event| {
+        text(event, "/message").contains("violates PodSecurity")
+            && places.contains(text(event, "/involvedObject/namespace"))
+    })?;
+    Some((Health::Ill, format!("{}: {}", about(event), short(text(event, "/message")))))
+}

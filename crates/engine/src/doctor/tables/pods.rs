@@ -1,0 +1,97 @@
+//! Pods that do not run.
+
+use super::super::seen::{GPU, Seen, about, few, full, list, resource, short, text};
+use super::{Diagnosis, Health, sharing};
+use serde_json::Value;
+
+/// An image that does not come.
+pub(in super::super) const IMAGE: Diagnosis = Diagnosis {
+    step: "image",
+    symptom: "GPU parts stay in ImagePullBackOff",
+    cause: "the node cannot pull the image: its name or version, the registry, or the way to it",
+    help: "on the node: `crictl pull IMAGE`. A mirror goes into the role's values (repository, image, version)",
+    role: Some("gpu_operator"),
+    look: image,
+};
+
+/// A program that ends again and again.
+pub(in super::super) const CRASH: Diagnosis = Diagnosis {
+    step: "crash",
+    symptom: "GPU parts are in CrashLoopBackOff",
+    cause: "a part starts and ends at once; the device plugin does when it finds no driver (ERROR_LIBRARY_NOT_FOUND without the runtime class)",
+    help: "`kubectl logs --previous` of the pod says why; on the host: `nvidia-smi`",
+    role: Some("gpu_host"),
+    look: crash,
+};
+
+/// Bound too early.
+pub(in super::super) const ADMISSION: Diagnosis = Diagnosis {
+    step: "admission",
+    symptom: "a GPU pod fails for good: `UnexpectedAdmissionError`",
+    cause: "it was bound while the device plugin registered: allocatable trails the plugin by up to 10 s. Or it asks for more shares than one",
+    help: "delete the pod; a Job or Deployment makes a new one. After a restart of the plugin, wait for allocatable first",
+    role: None,
+    look: admission,
+};
+
+/// No free GPU.
+pub(in super::super) const FULL: Diagnosis = Diagnosis {
+    step: "gpus",
+    symptom: "GPU pods stay Pending: `Insufficient nvidia.com/gpu`",
+    cause: "all GPUs that the scheduler knows of are taken, or the node that the pod asks for has none",
+    help: "free some, add nodes, or share the GPUs",
+    role: Some("time_slicing"),
+    look: full_up,
+};
+
+/// Why a pod's containers wait: (reason, image, message).
+fn waits(pod: &Value) -> impl Iterator<Item = (&str, &str, &str)> {
+    let all = list(pod, "/status/initContainerStatuses").iter().chain(list(pod, "/status/containerStatuses"));
+    all.map(|status| {
+        (
+            text(status, "/state/waiting/reason"),
+            text(status, "/image"),
+            text(status, "/state/waiting/message"),
+        )
+    })
+}
+
+fn image(seen: &Seen) -> Option<(Health, String)> {
+    let bad = |reason: &str| {
+        matches!(reason, "ImagePullBackOff" | "ErrImagePull" | "InvalidImageName" | "ErrImageNeverPull")
+    };
+    let pods: Vec<(&Value, &str)> = seen
+        .gpu_pods()
+        .filter_map(|pod| waits(pod).find(|wait| bad(wait.0)).map(|wait| (pod, wait.1)))
+        .collect();
+    let (_, image) = pods.first()?;
+    Some((Health::Ill, format!("{image} cannot be pulled: {}", few(pods.iter().map(|(pod, _)| full(pod))))))
+}
+
+fn crash(seen: &Seen) -> Option<(Health, String)> {
+    if sharing::is_refused(seen) {
+        return None;
+    }
+    let pods = seen.gpu_pods().filter(|pod| waits(pod).any(|wait| wait.0 == "CrashLoopBackOff"));
+    let pods: Vec<String> = pods.map(full).collect();
+    (!pods.is_empty()).then(|| (Health::Ill, format!("in CrashLoopBackOff: {}", few(pods))))
+}
+
+fn admission(seen: &Seen) -> Option<(Health, String)> {
+    let failed = seen.pods.iter().filter(|pod| text(pod, "/status/reason") == "UnexpectedAdmissionError");
+    let failed: Vec<&Value> = failed.collect();
+    let first = failed.first()?;
+    let said = short(text(first, "/status/message"));
+    Some((Health::Odd, format!("{}: {said}", few(failed.iter().map(|pod| full(pod))))))
+}
+
+fn full_up(seen: &Seen) -> Option<(Health, String)> {
+    let mut waiting: Vec<String> = seen.warnings(&["Insufficient nvidia.com/gpu"]).map(about).collect();
+    waiting.sort();
+    waiting.dedup();
+    if waiting.is_empty() {
+        return None;
+    }
+    let all: u64 = seen.nodes.iter().filter_map(|node| resource(node, "allocatable", GPU)).sum();
+    Some((Health::Odd, format!("Pending for want of GPUs ({all} allocatable in all): {}", few(waiting))))
+}

@@ -1,0 +1,154 @@
+//! Time-slicing: what the device plugin is told, and what came of it.
+
+use super::super::seen::{GPU, Seen, few, full, label, list, moment, name, namespace, resource, text};
+use super::{Diagnosis, Health};
+use jiff::Timestamp;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// The label that names a node's profile.
+const PROFILE_LABEL: &str = "nvidia.com/device-plugin.config";
+
+/// Fewer than two.
+pub(in super::super) const REPLICAS: Diagnosis = Diagnosis {
+    step: "replicas",
+    symptom: "the device plugin crash-loops, 0 GPUs are allocatable: `number of replicas must be >= 2`",
+    cause: "a profile asks for fewer than 2 shares, which the plugin refuses as a whole",
+    help: "one pod a GPU is what there is without a sharing section: leave it out, or ask for 2 and more",
+    role: Some("time_slicing"),
+    look: replicas,
+};
+
+/// A name that no profile has.
+pub(in super::super) const PROFILE: Diagnosis = Diagnosis {
+    step: "profile",
+    symptom: "a node keeps its old number of shares, the plugin's sidecars crash-loop",
+    cause: "a profile is named that the ConfigMap does not have",
+    help: "name one that is there, or add it to `gpu_time_slicing_profiles`",
+    role: Some("time_slicing"),
+    look: profile,
+};
+
+/// Content that nobody has read.
+pub(in super::super) const STALE: Diagnosis = Diagnosis {
+    step: "slices",
+    symptom: "the number of shares was changed, and allocatable stays as it was",
+    cause: "a running device plugin does not notice new content: it watches the node's label only",
+    help: "restart what reads it: `kubectl rollout restart` of the device plugin and of feature discovery, or the role",
+    role: Some("time_slicing"),
+    look: stale,
+};
+
+/// Shares that do not add up.
+pub(in super::super) const SHARES: Diagnosis = Diagnosis {
+    step: "shares",
+    symptom: "a node offers more or fewer GPUs than it has, times its shares",
+    cause: "the device plugin runs with another profile than feature discovery tells of, or has lost a GPU",
+    help: "restart both with the role; where a GPU is lost, `nvidia-smi -L` and `dmesg | grep -i xid` on the host say so",
+    role: Some("time_slicing"),
+    look: shares,
+};
+
+/// Every number of replicas in a profile.
+fn numbers(profile: &str) -> impl Iterator<Item = i64> {
+    profile.lines().filter_map(|line| {
+        let line = line.split('#').next()?.trim().trim_start_matches("- ");
+        line.strip_prefix("replicas:")?.trim().parse().ok()
+    })
+}
+
+fn profiles(seen: &Seen) -> impl Iterator<Item = (&Value, &str, &str)> {
+    seen.config_maps.iter().flat_map(|map| {
+        let data = map.get("data").and_then(Value::as_object).into_iter().flatten();
+        data.filter_map(move |(key, value)| Some((map, key.as_str(), value.as_str()?)))
+    })
+}
+
+/// Does the plugin refuse what it is told?
+pub(super) fn is_refused(seen: &Seen) -> bool {
+    replicas(seen).is_some() || profile(seen).is_some()
+}
+
+fn replicas(seen: &Seen) -> Option<(Health, String)> {
+    let (map, key, least) = profiles(seen).find_map(|(map, key, text)| {
+        let least = numbers(text).min().filter(|least| *least < 2)?;
+        Some((map, key, least))
+    })?;
+    Some((Health::Ill, format!("ConfigMap {}, profile {key}: replicas {least}", full(map))))
+}
+
+fn profile(seen: &Seen) -> Option<(Health, String)> {
+    let known: BTreeSet<&str> = profiles(seen).map(|(_, key, _)| key).collect();
+    for (place, wanted) in seen.configs() {
+        if !seen.config_maps.iter().any(|map| namespace(map) == place && name(map) == wanted) {
+            return Some((
+                Health::Ill,
+                format!("the device plugin is to read ConfigMap {place}/{wanted}, which is not there"),
+            ));
+        }
+    }
+    for policy in seen.policies.iter().flatten() {
+        let default = text(policy, "/spec/devicePlugin/config/default");
+        if !default.is_empty() && !known.is_empty() && !known.contains(default) {
+            let found =
+                format!("ClusterPolicy {} has the default {default}; there is {}", name(policy), few(known));
+            return Some((Health::Ill, found));
+        }
+    }
+    if known.is_empty() {
+        return None;
+    }
+    let unknown = seen.nodes.iter().find_map(|node| {
+        let wanted =
+            label(node, PROFILE_LABEL).filter(|wanted| !wanted.is_empty() && !known.contains(wanted))?;
+        Some((node, wanted))
+    });
+    let (node, wanted) = unknown?;
+    Some((Health::Ill, format!("node {} wants the profile {wanted}; there is {}", name(node), few(known))))
+}
+
+/// When the content of a ConfigMap was last written.
+fn changed(map: &Value) -> Option<Timestamp> {
+    let wrote = list(map, "/metadata/managedFields").iter();
+    let wrote = wrote.filter(|entry| entry.pointer("/fieldsV1/f:data").is_some());
+    wrote
+        .filter_map(|entry| moment(entry, "/time"))
+        .max()
+        .or_else(|| moment(map, "/metadata/creationTimestamp"))
+}
+
+fn stale(seen: &Seen) -> Option<(Health, String)> {
+    for map in &seen.config_maps {
+        let Some(changed) = changed(map) else { continue };
+        let sets = seen.plugins().filter(|set| namespace(set) == namespace(map));
+        let old: Vec<&str> = sets
+            .flat_map(|set| seen.pods_of(set))
+            .filter(|pod| moment(pod, "/status/startTime").is_some_and(|started| started < changed))
+            .map(name)
+            .collect();
+        if !old.is_empty() {
+            let found =
+                format!("ConfigMap {} changed at {changed:.0}; started before that: {}", full(map), few(old));
+            return Some((Health::Ill, found));
+        }
+    }
+    None
+}
+
+fn shares(seen: &Seen) -> Option<(Health, String)> {
+    let count = |node: &Value, key: &str| label(node, key).and_then(|text| text.parse::<u64>().ok());
+    let odd = seen.nodes.iter().filter_map(|node| {
+        let physical = count(node, "nvidia.com/gpu.count")?;
+        let replicas = count(node, "nvidia.com/gpu.replicas").unwrap_or(1).max(1);
+        let sliced = label(node, "nvidia.com/gpu.sharing-strategy")
+            .is_none_or(|s| matches!(s, "none" | "time-slicing"));
+        let whole = label(node, "nvidia.com/mig.strategy").is_none_or(|strategy| strategy == "none");
+        let own = resource(node, "allocatable", GPU).unwrap_or(0);
+        let renamed = resource(node, "allocatable", "nvidia.com/gpu.shared").unwrap_or(0);
+        let offered = own.max(renamed);
+        (sliced && whole && offered > 0 && offered != physical * replicas)
+            .then(|| format!("{} offers {offered}, not {physical} × {replicas}", name(node)))
+    });
+    let odd: Vec<String> = odd.collect();
+    (!odd.is_empty()).then(|| (Health::Ill, few(odd)))
+}

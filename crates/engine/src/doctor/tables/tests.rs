@@ -1,0 +1,281 @@
+//! Each diagnosis finds its fault in what an API server says of one, and nothing in a cluster that is well.
+
+use super::*;
+use serde_json::{Value, json};
+
+fn node(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "labels": {
+            "nvidia.com/gpu.present": "true", "nvidia.com/gpu.count": "4", "nvidia.com/gpu.replicas": "2",
+            "nvidia.com/gpu.sharing-strategy": "time-slicing", "nvidia.com/device-plugin.config": "any"}},
+        "spec": {},
+        "status": {
+            "capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "8"},
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"}],
+            "runtimeHandlers": [{"name": ""}, {"name": "nvidia"}, {"name": "runc"}],
+        },
+    })
+}
+
+fn daemon_set() -> Value {
+    json!({
+        "metadata": {"name": "nvidia-device-plugin-daemonset", "namespace": "gpu-operator"},
+        "spec": {"template": {"spec": {
+            "runtimeClassName": "nvidia",
+            "nodeSelector": {"nvidia.com/gpu.present": "true"},
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Equal", "value": "true", "effect": "NoSchedule"}],
+        }}},
+        "status": {"desiredNumberScheduled": 2, "numberReady": 2},
+    })
+}
+
+fn pod(name: &str, phase: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "gpu-operator",
+            "ownerReferences": [{"kind": "DaemonSet", "name": "nvidia-device-plugin-daemonset"}]},
+        "status": {"phase": phase, "startTime": "2026-11-20T10:00:00Z"},
+    })
+}
+
+fn release(status: &str, version: &str) -> Value {
+    json!({"metadata": {"name": format!("sh.helm.release.v1.gpu-operator.v{version}"), "namespace": "gpu-operator",
+        "labels": {"owner": "helm", "name": "gpu-operator", "status": status, "version": version}}})
+}
+
+fn event(pod: &str, reason: &str, message: &str) -> Value {
+    json!({"type": "Warning", "reason": reason, "message": message,
+        "involvedObject": {"kind": "Pod", "namespace": "gpu-operator", "name": pod}})
+}
+
+fn well() -> Seen {
+    Seen {
+        nodes: vec![node("g1"), node("g2")],
+        daemon_sets: vec![daemon_set()],
+        operators: vec![json!({"metadata": {"name": "gpu-operator", "namespace": "gpu-operator"}})],
+        runtime_classes: vec![json!({"metadata": {"name": "nvidia"}, "handler": "nvidia"})],
+        policies: Some(vec![json!({
+            "metadata": {"name": "cluster-policy", "annotations": {"meta.helm.sh/release-name": "gpu-operator"}},
+            "spec": {"devicePlugin": {"config": {"name": "time-slicing-config", "default": "any"}}},
+        })]),
+        releases: vec![release("deployed", "2")],
+        events: Vec::new(),
+        quotas: Vec::new(),
+        pods: vec![pod("plugin-a", "Running")],
+        config_maps: vec![json!({
+            "metadata": {"name": "time-slicing-config", "namespace": "gpu-operator", "creationTimestamp": "2026-11-20T09:00:00Z",
+                "managedFields": [{"manager": "converge", "time": "2026-11-20T09:00:00Z", "fieldsV1": {"f:data": {"f:any": {}}}}]},
+            "data": {"any": "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: 2\n"},
+        })],
+    }
+}
+
+/// The one finding of a cluster in which this is wrong.
+#[track_caller]
+fn only(step: &str, role: Option<&str>, text: &str, spoil: impl FnOnce(&mut Seen)) {
+    let mut seen = well();
+    spoil(&mut seen);
+    let found = diagnose(&seen);
+    let [one] = found.as_slice() else { panic!("one finding is wanted: {found:#?}") };
+    assert_eq!((one.step, one.role), (step, role));
+    assert!(one.found.contains(text), "{}", one.found);
+    assert!(one.cause.is_some() && one.help.is_some());
+}
+
+fn not_ready(node: &mut Value, message: &str) {
+    node["status"]["conditions"][0] =
+        json!({"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": message});
+}
+
+#[test]
+fn a_cluster_that_is_well_has_nothing() {
+    assert_eq!(diagnose(&well()), Vec::new());
+    assert_eq!(diagnose(&Seen::default()), Vec::new());
+}
+
+#[test]
+fn nodes() {
+    let said = "container runtime is down, failed: no corresponding runtime configured in `containerd.runtimes` for `containerd` `default_runtime_name = \"runc\"`";
+    only("runc", Some("k8s"), "g2 (KubeletNotReady", |seen| not_ready(&mut seen.nodes[1], said));
+    only("runc", Some("k8s"), "g1", |seen| {
+        not_ready(&mut seen.nodes[0], "PLEG is not healthy");
+        seen.nodes[0]["status"]["runtimeHandlers"] = json!([{"name": "nvidia"}]);
+    });
+    let said = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized";
+    only("network", Some("k8s"), "g1", |seen| not_ready(&mut seen.nodes[0], said));
+    only("node", Some("k8s"), "Kubelet stopped", |seen| {
+        not_ready(&mut seen.nodes[0], "Kubelet stopped posting node status.")
+    });
+}
+
+#[test]
+fn runtimes() {
+    let said = "Failed to create pod sandbox: runc create failed: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups";
+    only("cgroup", Some("k8s"), "gpu-operator/x", |seen| {
+        seen.pods.push(pod("x", "Pending"));
+        seen.events.push(event("x", "FailedCreatePodSandBox", said));
+    });
+    only(
+        "handler",
+        Some("gpu_runtime"),
+        "1 of 2 GPU nodes without the handler nvidia of RuntimeClass nvidia: g2",
+        |seen| {
+            seen.nodes[1]["status"]["runtimeHandlers"] = json!([{"name": ""}, {"name": "runc"}]);
+        },
+    );
+    let said = "Failed to create pod sandbox: rpc error: code = Unknown desc = no runtime for \"nvidia\" is configured";
+    only("handler", Some("gpu_runtime"), "no runtime for", |seen| {
+        seen.pods.push(pod("x", "Pending"));
+        seen.events.push(event("x", "FailedCreatePodSandBox", said));
+    });
+    only("class", Some("runtime_class"), "names RuntimeClass nvidia, which is not there", |seen| {
+        seen.runtime_classes.clear()
+    });
+    only("class", Some("runtime_class"), "the GPU operator runs", |seen| {
+        seen.runtime_classes.clear();
+        seen.daemon_sets.clear();
+    });
+}
+
+#[test]
+fn an_event_of_a_pod_that_runs_by_now_is_history() {
+    let mut seen = well();
+    seen.events.push(event("plugin-a", "FailedCreatePodSandBox", "no runtime for \"nvidia\" is configured"));
+    seen.events.push(event(
+        "gone",
+        "FailedScheduling",
+        "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.",
+    ));
+    assert_eq!(diagnose(&seen), Vec::new());
+}
+
+#[test]
+fn operators() {
+    only("helm", Some("gpu_operator"), "revision 3 is pending-upgrade", |seen| {
+        seen.releases.push(release("pending-upgrade", "3"))
+    });
+    only("helm", Some("gpu_operator"), "revision 1 is failed", |seen| {
+        seen.releases = vec![release("failed", "1")]
+    });
+    // An old failure under a newer revision is history.
+    let mut seen = well();
+    seen.releases.push(release("failed", "1"));
+    assert_eq!(diagnose(&seen), Vec::new());
+    only(
+        "operators",
+        Some("gpu_operator"),
+        "2 GPU operators: gpu-operator/gpu-operator, gpu-operator/gpu-operator-1732",
+        |seen| {
+            seen.operators
+                .push(json!({"metadata": {"name": "gpu-operator-1732", "namespace": "gpu-operator"}}));
+        },
+    );
+    let policy = |seen: &mut Seen, annotations: Value| {
+        seen.policies.as_mut().unwrap()[0]["metadata"]["annotations"] = annotations;
+    };
+    only("policy", Some("gpu_operator"), "of no helm release", |seen| policy(seen, json!({})));
+    only("policy", Some("gpu_operator"), "gpu-operator-99", |seen| {
+        policy(seen, json!({"meta.helm.sh/release-name": "gpu-operator-99"}))
+    });
+    let quota = json!({"metadata": {"name": "pods", "namespace": "gpu-operator"}, "status": {"hard": {"pods": "10"}, "used": {"pods": "10"}}});
+    only("quota", None, "10 of 10 pods", |seen| seen.quotas.push(quota.clone()));
+    let refused = |message: &str| {
+        json!({"type": "Warning", "reason": "FailedCreate", "message": message,
+            "involvedObject": {"kind": "DaemonSet", "namespace": "gpu-operator", "name": "gfd"}})
+    };
+    only("quota", None, "refuses pods of gpu-operator/gfd", |seen| {
+        seen.quotas.push(quota.clone());
+        seen.events.push(refused(
+            "Error creating: pods \"gfd-x\" is forbidden: exceeded quota: pods, requested: pods=1",
+        ));
+    });
+    only("security", Some("gpu_operator"), "violates PodSecurity", |seen| {
+        seen.events.push(refused("Error creating: pods \"gfd-x\" is forbidden: violates PodSecurity \"baseline:latest\": privileged"));
+    });
+}
+
+#[test]
+fn plugins() {
+    only("label", Some("device_plugin"), "wants 0 nodes: none has nvidia.com/gpu=true", |seen| {
+        seen.daemon_sets[0]["spec"]["template"]["spec"]["nodeSelector"] = json!({"nvidia.com/gpu": "true"});
+    });
+    let taint = |value: &str| json!([{"key": "nvidia.com/gpu", "value": value, "effect": "NoSchedule"}]);
+    only("taint", Some("gpu_operator"), "does not tolerate nvidia.com/gpu=t4:NoSchedule of g1", |seen| {
+        seen.nodes[0]["spec"]["taints"] = taint("t4");
+    });
+    let mut seen = well();
+    seen.nodes[0]["spec"]["taints"] = taint("true");
+    assert_eq!(diagnose(&seen), Vec::new());
+    only("allocatable", Some("gpu_host"), "g1 (0 of 8)", |seen| {
+        seen.nodes[0]["status"]["allocatable"] = json!({"nvidia.com/gpu": "0"})
+    });
+}
+
+#[test]
+fn shares() {
+    only("replicas", Some("time_slicing"), "profile any: replicas 1", |seen| {
+        seen.config_maps[0]["data"]["any"] =
+            "sharing:\n  timeSlicing:\n    resources:\n    - replicas: 1\n      name: nvidia.com/gpu\n"
+                .into();
+        // The plugin exits: the node offers nothing, and its pod crashes. That is one trouble.
+        seen.nodes[0]["status"]["allocatable"] = json!({"nvidia.com/gpu": "0"});
+        seen.pods[0]["status"]["containerStatuses"] =
+            json!([{"image": "p", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]);
+    });
+    only("profile", Some("time_slicing"), "node g2 wants the profile tesla; there is any", |seen| {
+        seen.nodes[1]["metadata"]["labels"]["nvidia.com/device-plugin.config"] = "tesla".into();
+    });
+    only("profile", Some("time_slicing"), "has the default all", |seen| {
+        seen.policies.as_mut().unwrap()[0]["spec"]["devicePlugin"]["config"]["default"] = "all".into();
+    });
+    only(
+        "profile",
+        Some("time_slicing"),
+        "ConfigMap gpu-operator/time-slicing-config, which is not there",
+        |seen| seen.config_maps.clear(),
+    );
+    only("slices", Some("time_slicing"), "started before that: plugin-a", |seen| {
+        seen.config_maps[0]["metadata"]["managedFields"][0]["time"] = "2026-11-20T11:00:00Z".into();
+    });
+    only("shares", Some("time_slicing"), "g1 offers 6, not 4 × 2", |seen| {
+        seen.nodes[0]["status"]["allocatable"] = json!({"nvidia.com/gpu": "6"})
+    });
+}
+
+#[test]
+fn pods_that_do_not_run() {
+    only("image", Some("gpu_operator"), "nvcr.io/nvidia/x:v9 cannot be pulled: gpu-operator/y", |seen| {
+        let mut pod = pod("y", "Pending");
+        pod["status"]["containerStatuses"] =
+            json!([{"image": "nvcr.io/nvidia/x:v9", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]);
+        seen.pods.push(pod);
+    });
+    only("crash", Some("gpu_host"), "gpu-operator/plugin-a", |seen| {
+        seen.pods[0]["status"]["containerStatuses"] =
+            json!([{"image": "p", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]);
+    });
+    only("admission", None, "no healthy devices present", |seen| {
+        let mut pod = pod("early", "Failed");
+        pod["status"]["reason"] = "UnexpectedAdmissionError".into();
+        pod["status"]["message"] = "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected".into();
+        seen.pods.push(pod);
+    });
+    only("gpus", Some("time_slicing"), "16 allocatable in all): gpu-operator/big", |seen| {
+        seen.pods.push(pod("big", "Pending"));
+        seen.events.push(event(
+            "big",
+            "FailedScheduling",
+            "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.",
+        ));
+    });
+}
+
+/// The page has a row for each: what people notice, what doctor says, which role mends it.
+#[test]
+fn the_page_has_every_diagnosis() {
+    let page = include_str!("../../../../../docs/troubleshooting.md");
+    for entry in TABLE {
+        let role = entry.role.map_or("–".to_owned(), |role| format!("`{role}`"));
+        let row = format!("| {} | `{}`: {} | {role} |", entry.symptom, entry.step, entry.cause);
+        assert!(page.contains(&row), "docs/troubleshooting.md lacks this row:\n{row}");
+    }
+}

@@ -1,0 +1,58 @@
+//! The part of a lane that stands behind a switch: which items go together, and what becomes of them in the end.
+
+use super::{Lane, Next, is_deferred};
+use crate::ItemResult;
+use crate::gate::Permit;
+use converge_planner::Item;
+
+impl Lane {
+    /// The guarded items of one role from this place on that are known by now. When one of them must wait, all do: the switch
+    /// waits for nobody.
+    pub(super) fn guarded_from(&self, at: usize, gate: &dyn Fn(&Item) -> Permit) -> Result<Vec<u32>, Next> {
+        let mut ids = Vec::new();
+        let mut group = self.remaining.iter().skip(at);
+        let first = group.next();
+        let same = |i: &&Item| first.is_some_and(|f| f.role == i.role && f.guard == i.guard);
+        for item in first.into_iter().chain(group.take_while(same)) {
+            match gate(item) {
+                Permit::Go if is_deferred(item) => break,
+                Permit::Go => ids.push(item.id),
+                Permit::Wait(on, key) => return Err(Next::Wait { role: item.role.clone(), on, key }),
+                Permit::Never(_) => break,
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Items behind the switch that is armed, each with its own end.
+    pub fn unconfirmed(&self) -> &[(Item, ItemResult)] {
+        &self.unconfirmed
+    }
+
+    /// Whether the next item of the role goes behind the same switch.
+    pub fn more_behind(&self, item: &Item) -> bool {
+        self.remaining.iter().find(|i| i.role == item.role).is_some_and(|next| next.guard == item.guard)
+    }
+
+    /// What is behind the switch stays.
+    pub fn confirm(&mut self) -> Vec<(Item, ItemResult)> {
+        self.settle(|_, result| result.clone())
+    }
+
+    /// What is behind the switch ends otherwise than it seemed to.
+    pub fn settle(&mut self, end: impl Fn(&Item, &ItemResult) -> ItemResult) -> Vec<(Item, ItemResult)> {
+        let held = std::mem::take(&mut self.unconfirmed);
+        let ended: Vec<(Item, ItemResult)> =
+            held.into_iter().map(|(item, result)| (item.clone(), end(&item, &result))).collect();
+        for (item, result) in &ended {
+            if result.is_bad() {
+                self.history.changed.remove(&item.address);
+                for planned in item.changes() {
+                    self.base.insert(planned.change.object.clone(), planned.change.from.clone());
+                }
+            }
+            self.end(item.clone(), result.clone());
+        }
+        ended
+    }
+}

@@ -1,0 +1,294 @@
+//! The programs of Kubernetes and its surroundings, each built as an ordinary Go module at a fixed version.
+
+use super::modules::{self, Recipe};
+use super::versions;
+use crate::error::{LabError, Result};
+use crate::session::{default_cache_dir, make_cache};
+use fs_err as fs;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// A folder of ready-made programs that is asked before anything is built: the ecosystem's own variable.
+pub const ASSETS: &str = "KUBEBUILDER_ASSETS";
+
+/// Programs that are built together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The API server, the controller manager, the scheduler and kubectl.
+    Kubernetes,
+    /// etcd.
+    Etcd,
+    /// helm.
+    Helm,
+    /// kwok.
+    Kwok,
+    /// kubeadm, kubelet and kube-proxy.
+    Kubeadm,
+    /// All seven of Kubernetes under the name of the older version.
+    Older,
+    /// containerd, its shim and `ctr`.
+    Containerd,
+    /// CoreDNS.
+    Coredns,
+    /// The CNI plugins.
+    Cni,
+    /// NVIDIA's device plugin, feature discovery and configuration manager.
+    DevicePlugin,
+    /// NVIDIA's container toolkit.
+    Toolkit,
+}
+
+impl Part {
+    /// All parts.
+    pub const ALL: &[Self] = &[
+        Self::Kubernetes,
+        Self::Etcd,
+        Self::Helm,
+        Self::Kwok,
+        Self::Kubeadm,
+        Self::Older,
+        Self::Containerd,
+        Self::Coredns,
+        Self::Cni,
+        Self::DevicePlugin,
+        Self::Toolkit,
+    ];
+
+    /// Its short name, which is its folder in the cache.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kubernetes => "kubernetes",
+            Self::Etcd => "etcd",
+            Self::Helm => "helm",
+            Self::Kwok => "kwok",
+            Self::Kubeadm => "kubeadm",
+            Self::Older => "older",
+            Self::Containerd => "containerd",
+            Self::Coredns => "coredns",
+            Self::Cni => "cni",
+            Self::DevicePlugin => "device-plugin",
+            Self::Toolkit => "toolkit",
+        }
+    }
+
+    /// The programs that it brings.
+    pub fn programs(self) -> &'static [&'static str] {
+        match self {
+            Self::Kubernetes => &["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"],
+            Self::Etcd => &["etcd"],
+            Self::Helm => &["helm"],
+            Self::Kwok => &["kwok"],
+            Self::Kubeadm => &["kubeadm", "kubelet", "kube-proxy"],
+            Self::Older => &[
+                "kubeadm",
+                "kubelet",
+                "kubectl",
+                "kube-proxy",
+                "kube-apiserver",
+                "kube-controller-manager",
+                "kube-scheduler",
+            ],
+            Self::Containerd => &["containerd", "containerd-shim-runc-v2", "ctr"],
+            Self::Coredns => &["coredns"],
+            Self::Cni => &["bridge", "loopback", "ptp", "host-local", "portmap", "firewall", "tuning"],
+            Self::DevicePlugin => &["nvidia-device-plugin", "gpu-feature-discovery", "config-manager"],
+            Self::Toolkit => &["nvidia-ctk", "nvidia-container-runtime", "nvidia-cdi-hook"],
+        }
+    }
+
+    /// Where it lies below a folder of ready-made programs.
+    fn in_assets(self, assets: &Path) -> PathBuf {
+        match self {
+            Self::Cni => assets.join("cni"),
+            Self::Older => assets.join(versions::KUBERNETES_OLDER),
+            _ => assets.to_owned(),
+        }
+    }
+}
+
+/// Where parts lie.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    folders: BTreeMap<Part, PathBuf>,
+}
+
+impl Parts {
+    /// The folder of a part's programs.
+    ///
+    /// Errors when the part was not asked for.
+    pub fn folder(&self, part: Part) -> Result<&Path> {
+        let found = self.folders.get(&part).map(PathBuf::as_path);
+        found.ok_or_else(|| LabError::Part { part: part.name(), why: "it was not asked for".to_owned() })
+    }
+
+    /// A program of one of the parts that were asked for; of [`Part::Older`] see [`Parts::folder`].
+    ///
+    /// Errors when no such part was asked for.
+    pub fn program(&self, name: &str) -> Result<PathBuf> {
+        let parts = self.folders.iter().filter(|(part, _)| **part != Part::Older);
+        let mut found = parts.filter(|(part, _)| part.programs().contains(&name));
+        let path = found.next().map(|(_, folder)| folder.join(name));
+        path.ok_or_else(|| LabError::Part {
+            part: "kube",
+            why: format!("no part with `{name}` was asked for"),
+        })
+    }
+}
+
+/// Finds the parts, in the folder that [`ASSETS`] names or in the cache, and builds what is missing; progress goes to standard error.
+///
+/// Errors when Go is missing or a build fails: nothing is skipped.
+pub fn ensure(parts: &[Part]) -> Result<Parts> {
+    let say = |line: &str| {
+        // Nothing can be done about a closed standard error.
+        drop(writeln!(std::io::stderr(), "lab: {line}"));
+    };
+    ensure_in(&default_cache_dir(), parts, &say)
+}
+
+/// Like [`ensure`], with another cache and another listener.
+pub fn ensure_in(cache: &Path, parts: &[Part], say: &dyn Fn(&str)) -> Result<Parts> {
+    let assets = std::env::var_os(ASSETS).map(PathBuf::from);
+    let mut folders = BTreeMap::new();
+    for part in parts {
+        let ready = assets.as_deref().map(|folder| part.in_assets(folder));
+        let folder = match ready.filter(|folder| is_whole(*part, folder)) {
+            Some(folder) => folder,
+            None => built(cache, *part, say)?,
+        };
+        folders.insert(*part, folder);
+    }
+    Ok(Parts { folders })
+}
+
+/// What the lab keeps of the present versions.
+pub(crate) fn cache_folder(cache: &Path) -> PathBuf {
+    let digest = Sha256::digest(versions::all());
+    let short: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    cache.join(format!("kube-{short}"))
+}
+
+fn is_whole(part: Part, folder: &Path) -> bool {
+    part.programs().iter().all(|name| folder.join(name).is_file())
+}
+
+fn built(cache: &Path, part: Part, say: &dyn Fn(&str)) -> Result<PathBuf> {
+    make_cache(cache)?;
+    let root = cache_folder(cache);
+    fs::create_dir_all(&root)?;
+    let folder = root.join(part.name());
+    if is_whole(part, &folder) {
+        return Ok(folder);
+    }
+    // Two tests must not build at once; the second one finds it built.
+    let lock = fs::File::create(root.join(format!("{}.lock", part.name())))?;
+    lock.file().lock()?;
+    if is_whole(part, &folder) {
+        return Ok(folder);
+    }
+    say(&format!("building {} from its Go module (minutes, once)", part.name()));
+    let begun = Instant::now();
+    let work = root.join(format!("{}.building", part.name()));
+    for old in [&work, &folder] {
+        if old.exists() {
+            fs::remove_dir_all(old)?;
+        }
+    }
+    let out = work.join("out");
+    fs::create_dir_all(&out)?;
+    for recipe in modules::recipes(part) {
+        build(part, &recipe, &work, &out)?;
+    }
+    if !is_whole(part, &out) {
+        let why = format!("the build left not all of {}", part.programs().join(", "));
+        return Err(LabError::Part { part: part.name(), why });
+    }
+    // Renamed whole: a build that was cut off is not taken for a part.
+    fs::rename(&out, &folder)?;
+    fs::remove_dir_all(&work)?;
+    say(&format!("built {} in {} s", part.name(), begun.elapsed().as_secs()));
+    Ok(folder)
+}
+
+fn build(part: Part, recipe: &Recipe, work: &Path, out: &Path) -> Result<()> {
+    match recipe {
+        Recipe::Module { text, packages, flags, tags, cgo } => {
+            let module = work.join("module");
+            fs::create_dir_all(&module)?;
+            fs::write(module.join("go.mod"), text)?;
+            go(part, &module, *cgo, &["mod", "tidy"], None)?;
+            let to = format!("{}/", out.display());
+            let mut arguments = vec!["build", "-ldflags", flags.as_str(), "-o", &to];
+            if !tags.is_empty() {
+                arguments.extend(["-tags", tags]);
+            }
+            arguments.extend(packages.iter().map(String::as_str));
+            go(part, &module, *cgo, &arguments, None)
+        }
+        Recipe::Renamed { from, to } => Ok(fs::rename(out.join(from), out.join(to))?),
+        Recipe::Install { package, cgo } => {
+            go(part, work, *cgo, &["install", "-ldflags", "-s -w", package], Some(out))
+        }
+    }
+}
+
+fn go(part: Part, folder: &Path, cgo: bool, arguments: &[&str], bin: Option<&Path>) -> Result<()> {
+    let mut command = Command::new("go");
+    command.current_dir(folder).args(arguments).env("CGO_ENABLED", if cgo { "1" } else { "0" });
+    if let Some(bin) = bin {
+        command.env("GOBIN", bin);
+    }
+    let output = command.output().map_err(|error| {
+        let why = match error.kind() {
+            std::io::ErrorKind::NotFound => format!(
+                "it has to be built, and there is no `go` here: install Go {}, or name a folder with {} in {ASSETS}",
+                versions::GO,
+                part.programs().join(", "),
+            ),
+            _ => format!("`go` does not start: {error}"),
+        };
+        LabError::Part { part: part.name(), why }
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = text.trim().lines().collect();
+    let tail = lines.get(lines.len().saturating_sub(25)..).unwrap_or_default().join("\n");
+    let verb = arguments.first().copied().unwrap_or_default();
+    Err(LabError::Part { part: part.name(), why: format!("`go {verb}` failed ({}):\n{tail}", output.status) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_belongs_to_one_part() {
+        let mut seen = BTreeMap::new();
+        for part in Part::ALL.iter().filter(|part| **part != Part::Older) {
+            for name in part.programs() {
+                assert_eq!(seen.insert(*name, *part), None, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_that_was_not_asked_for_is_an_error() {
+        let parts = Parts { folders: BTreeMap::from([(Part::Etcd, PathBuf::from("/x"))]) };
+        assert_eq!(parts.program("etcd").unwrap(), Path::new("/x/etcd"));
+        assert!(parts.program("kubectl").unwrap_err().to_string().contains("kubectl"));
+        assert!(parts.folder(Part::Cni).is_err());
+    }
+
+    #[test]
+    fn a_failing_build_says_what_go_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = go(Part::Helm, folder.path(), false, &["no-such-verb"], None).unwrap_err().to_string();
+        assert!(error.contains("helm") && error.contains("no-such-verb"), "{error}");
+    }
+}

@@ -1,0 +1,53 @@
+//! Something that is waited for on a cluster. Its key is the question as JSON text ([`Wait`]): see the kind `k8s_wait`.
+
+mod jsonpath;
+mod question;
+
+pub use jsonpath::Way;
+pub use question::{Amount, CountTest, Pick, Test, Verdict, Wait, What, quantity, ready};
+
+use converge_resource::{Facets, Object, Place, state_of_words};
+
+/// Whether it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConditionState {
+    /// It does not hold yet.
+    Open,
+    /// It holds.
+    Met,
+}
+
+impl ConditionState {
+    fn words(&self) -> Vec<String> {
+        vec![if *self == Self::Met { "met" } else { "open" }.to_owned()]
+    }
+
+    fn read(words: &[&str]) -> Option<Self> {
+        match words {
+            ["met"] => Some(Self::Met),
+            ["open"] => Some(Self::Open),
+            _ => None,
+        }
+    }
+}
+
+state_of_words!(ConditionState);
+
+/// The object.
+pub struct Condition;
+
+impl Object for Condition {
+    const KIND: &'static str = "condition";
+    const SHELL: &'static str = "";
+    const PLACE: Place = Place::Cluster;
+    const PASSES: bool = true;
+    type State = ConditionState;
+
+    fn title(key: &str, _: &ConditionState, _: &ConditionState) -> String {
+        Wait::from_key(key).map_or_else(|| "wait".to_owned(), |wait| format!("wait until {}", wait.shown()))
+    }
+
+    fn facets(state: &ConditionState) -> Facets {
+        vec![("condition", if *state == ConditionState::Met { "holds" } else { "open" }.to_owned())]
+    }
+}

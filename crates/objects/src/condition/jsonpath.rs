@@ -1,0 +1,144 @@
+//! Ways into an object as Kubernetes writes them, read as JSONPath (RFC 9535).
+
+use serde_json::Value;
+use serde_json_path::JsonPath;
+
+/// A way into an object.
+#[derive(Clone, Debug)]
+pub struct Way {
+    path: JsonPath,
+}
+
+impl Way {
+    /// Reads `{.status.conditions[?(@.type=="Ready")].status}` (with or without the braces), `$.status.state`, or a JSON
+    /// pointer as `/status/state`.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let standard = standard(text.trim())?;
+        let path = JsonPath::parse(&standard).map_err(|e| format!("`{text}` is no JSONPath: {e}"))?;
+        Ok(Self { path })
+    }
+
+    /// All values that it leads to.
+    pub fn find<'a>(&self, object: &'a Value) -> Vec<&'a Value> {
+        self.path.query(object).all()
+    }
+}
+
+/// The same way as RFC 9535 writes it.
+fn standard(text: &str) -> Result<String, String> {
+    if text.starts_with('/') {
+        let names = text.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~"));
+        return Ok(names.fold("$".to_owned(), |path, name| path + &bracketed(&name)));
+    }
+    let text = match text.strip_prefix('{') {
+        Some(inner) => inner.strip_suffix('}').ok_or_else(|| format!("`{text}`: the brace is not closed"))?,
+        None => text,
+    };
+    let text = text.strip_prefix('$').unwrap_or(text);
+    if text.is_empty() || text.contains(['{', '}']) {
+        return Err("write one path, as `{.status.phase}`".to_owned());
+    }
+    let mut out = "$".to_owned();
+    let mut rest = text;
+    if !rest.starts_with(['.', '[']) {
+        let (name, left) = name(rest);
+        out.push_str(&bracketed(&name));
+        rest = left;
+    }
+    while let Some(first) = rest.chars().next() {
+        if first == '[' {
+            let end = closing(rest).ok_or_else(|| format!("`{text}`: a bracket is not closed"))?;
+            let (inside, left) = rest.split_at(end);
+            out.push_str(inside);
+            rest = left;
+            continue;
+        }
+        let deep = rest.starts_with("..");
+        let (found, left) = name(rest.trim_start_matches('.'));
+        if found.is_empty() && !left.starts_with('[') {
+            return Err(format!("`{text}`: a name is missing behind a dot"));
+        }
+        out.push_str(if deep { ".." } else { "" });
+        match found.as_str() {
+            "" => {}
+            "*" => out.push_str("[*]"),
+            found => out.push_str(&bracketed(found)),
+        }
+        rest = left;
+    }
+    Ok(out)
+}
+
+/// A name up to the next dot or bracket; a backslash keeps what follows it.
+fn name(text: &str) -> (String, &str) {
+    let mut found = String::new();
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '.' | '[' => return (found, text.get(at..).unwrap_or_default()),
+            '\\' => found.extend(chars.next().map(|(_, kept)| kept)),
+            _ => found.push(c),
+        }
+    }
+    (found, "")
+}
+
+fn bracketed(name: &str) -> String {
+    format!("['{}']", name.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+/// The place behind the bracket that closes the first one; brackets in quotes do not count.
+fn closing(text: &str) -> Option<usize> {
+    let (mut depth, mut quote, mut kept) = (0_usize, None, false);
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            _ if kept => kept = false,
+            (Some(_), '\\') => kept = true,
+            (Some(open), _) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '[') => depth += 1,
+            (None, ']') => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn kubernetes_and_pointers_are_read() {
+        let node = json!({"metadata": {"labels": {"nvidia.com/gpu.count": "8"}}, "status": {"conditions": [
+            {"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}],
+            "node-info": {"v": 1}}});
+        let found = |way: &str| Way::read(way).unwrap().find(&node).into_iter().cloned().collect::<Vec<_>>();
+        assert_eq!(found("{.status.conditions[?(@.type==\"Ready\")].status}"), [json!("True")]);
+        assert_eq!(found(".status.conditions[?(@.type=='Ready')].status"), [json!("True")]);
+        assert_eq!(found("{.metadata.labels.nvidia\\.com/gpu\\.count}"), [json!("8")]);
+        assert_eq!(found("/metadata/labels/nvidia.com~1gpu.count"), [json!("8")]);
+        assert_eq!(found("$.status.node-info.v"), [json!(1)]);
+        assert_eq!(found("status.conditions[*].type"), [json!("MemoryPressure"), json!("Ready")]);
+        assert_eq!(found(".status.conditions.*.type").len(), 2);
+        assert_eq!(found("..type").len(), 2);
+        assert_eq!(found("{.spec.nothing}"), Vec::<Value>::new());
+    }
+
+    #[test]
+    fn what_is_no_path_is_refused() {
+        for bad in ["", "{.a", "{.a}{.b}", ".a[0", ".a.", "[?(@.a==]", "{}"] {
+            assert!(Way::read(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! What is waited for, as data, and the judgement of what the API answers.
+
+use super::jsonpath::Way;
+use converge_resource::{ApiProbe, ApiRef};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What must hold, and how long it may take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Wait {
+    /// What must hold.
+    pub what: What,
+    /// The deadline in seconds.
+    pub seconds: u64,
+}
+
+/// What must hold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// A condition of each picked object.
+    Condition {
+        /// Which objects.
+        of: Pick,
+        /// Its type: `Ready`.
+        name: String,
+        /// `True`, `False` or `Unknown`.
+        status: String,
+    },
+    /// A field of each picked object.
+    Field {
+        /// Which objects.
+        of: Pick,
+        /// JSONPath.
+        path: String,
+        /// What its value must be.
+        test: Test,
+    },
+    /// How many objects there are.
+    Count {
+        /// Which objects.
+        of: Pick,
+        /// Only those with this condition count.
+        condition: Option<String>,
+        /// What their number must be.
+        test: CountTest,
+    },
+    /// How much of a resource each node that is ready offers.
+    Allocatable {
+        /// `nvidia.com/gpu`.
+        resource: String,
+        /// Which nodes: a label selector.
+        nodes: Option<String>,
+        /// How much each of them must offer.
+        amount: Amount,
+        /// It holds too where no node is picked.
+        none_is_fine: bool,
+    },
+}
+
+/// One object or several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pick {
+    /// These, by name.
+    Named(Vec<ApiRef>),
+    /// All of a kind.
+    All {
+        /// `v1`, `apps/v1`.
+        api_version: String,
+        /// `Pod`.
+        kind: String,
+        /// In this namespace; in all when `None`.
+        namespace: Option<String>,
+        /// A label selector.
+        labels: Option<String>,
+    },
+}
+
+/// What a value must be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Test {
+    /// This value. A number and the text of it are the same.
+    Equals(Value),
+    /// A number of at least this.
+    AtLeast(i64),
+    /// A number of at most this.
+    AtMost(i64),
+    /// Anything.
+    Exists,
+}
+
+/// What a number of objects must be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CountTest {
+    /// Exactly this many.
+    Equals(u64),
+    /// At least this many.
+    AtLeast(u64),
+    /// As many as nodes that are ready and have these labels; with `None` as all that are ready.
+    Nodes(Option<String>),
+}
+
+/// How much a node must offer: a fixed number, or what a label of the node says, times a factor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amount {
+    /// The label that has the number of one node.
+    pub label: Option<String>,
+    /// The number, or the factor.
+    pub times: u64,
+    /// More will do too: GPUs that are shared already.
+    #[serde(default)]
+    pub or_more: bool,
+}
+
+/// Whether it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It holds.
+    Met,
+    /// It does not hold yet: why, with names and numbers.
+    Open(String),
+}
+
+impl Wait {
+    /// Reads the key of a condition; `None` for what is none.
+    pub fn from_key(key: &str) -> Option<Self> {
+        serde_json::from_str(key).ok()
+    }
+
+    /// The key of its condition: JSON text.
+    pub fn key(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// For people: `each node offers 4 of nvidia.com/gpu`.
+    pub fn shown(&self) -> String {
+        match &self.what {
+            What::Condition { of, name, status } => format!("{name} is {status} of {}", of.shown()),
+            What::Field { of, path, test } => format!("{path} is {} of {}", test.wanted(), of.shown()),
+            What::Count { of, condition, test } => {
+                let state = condition.as_ref().map_or_else(String::new, |name| format!(" that are {name}"));
+                let wanted = match test {
+                    CountTest::Equals(n) => n.to_string(),
+                    CountTest::AtLeast(n) => format!("at least {n}"),
+                    CountTest::Nodes(_) => "one for each node".to_owned(),
+                };
+                format!("there are {wanted} {}{state}", of.shown())
+            }
+            What::Allocatable { resource, nodes, amount, .. } => {
+                let which = nodes.as_ref().map_or_else(String::new, |l| format!(" with {l}"));
+                let wanted = match &amount.label {
+                    Some(label) => format!("{label} times {}", amount.times),
+                    None => amount.times.to_string(),
+                };
+                format!("each node{which} offers {wanted} of {resource}")
+            }
+        }
+    }
+
+    /// What must be asked, in the order in which [`Wait::judge`] takes the answers.
+    pub fn asks(&self) -> Vec<ApiProbe> {
+        match &self.what {
+            What::Condition { of, .. } | What::Field { of, .. } => of.asks(),
+            What::Count { of, test: CountTest::Nodes(labels), .. } => {
+                let mut asks = of.asks();
+                asks.push(nodes(labels.clone()));
+                asks
+            }
+            What::Count { of, .. } => of.asks(),
+            What::Allocatable { nodes: labels, .. } => vec![nodes(labels.clone())],
+        }
+    }
+
+    /// Whether it holds, by the answers to [`Wait::asks`].
+    pub fn judge(&self, answers: &[Value]) -> Verdict {
+        let open = match &self.what {
+            What::Condition { of, name, status } => {
+                each(of, answers, &|object| condition(object, name, status))
+            }
+            What::Field { of, path, test } => match Way::read(path) {
+                Ok(way) => each(of, answers, &|object| {
+                    // What a node that is not ready would tell, nobody knows.
+                    if of.is_nodes() && !ready(object) { None } else { field(object, &way, path, test) }
+                }),
+                Err(why) => vec![why],
+            },
+            What::Count { of, condition: name, test } => {
+                count(of, name.as_deref(), test, answers).into_iter().collect()
+            }
+            What::Allocatable { resource, nodes, amount, none_is_fine } => {
+                let list = answers.first().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+                allocatable(list, resource, nodes.as_deref(), amount, *none_is_fine)
+            }
+        };
+        if open.is_empty() { Verdict::Met } else { Verdict::Open(some_of(&open)) }
+    }
+
+    /// Names of picked nodes that are not ready and so do not count.
+    pub fn left_out(&self, answers: &[Value]) -> Vec<String> {
+        let counts_nodes = match &self.what {
+            What::Allocatable { .. } | What::Count { test: CountTest::Nodes(_), .. } => true,
+            What::Field { of, .. } => of.is_nodes(),
+            _ => false,
+        };
+        let list = answers.last().filter(|_| counts_nodes).and_then(Value::as_array);
+        list.into_iter().flatten().filter(|node| !ready(node)).map(name_of).collect()
+    }
+}
+
+fn nodes(labels: Option<String>) -> ApiProbe {
+    ApiProbe::List { api_version: "v1".to_owned(), kind: "Node".to_owned(), namespace: None, labels }
+}
+
+impl Pick {
+    fn is_nodes(&self) -> bool {
+        matches!(self, Self::All { api_version, kind, .. } if api_version == "v1" && kind == "Node")
+    }
+
+    fn asks(&self) -> Vec<ApiProbe> {
+        match self {
+            Self::Named(names) => names.iter().cloned().map(ApiProbe::Get).collect(),
+            Self::All { api_version, kind, namespace, labels } => vec![ApiProbe::List {
+                api_version: api_version.clone(),
+                kind: kind.clone(),
+                namespace: namespace.clone(),
+                labels: labels.clone(),
+            }],
+        }
+    }
+
+    /// The objects that were found, and what is missing.
+    fn found<'a>(&self, answers: &'a [Value]) -> (Vec<&'a Value>, Vec<String>) {
+        match self {
+            Self::Named(names) => {
+                let (mut there, mut missing) = (Vec::new(), Vec::new());
+                for (index, name) in names.iter().enumerate() {
+                    match answers.get(index).filter(|a| !a.is_null()) {
+                        Some(object) => there.push(object),
+                        None => missing.push(format!("{} is not there", name.shown())),
+                    }
+                }
+                (there, missing)
+            }
+            Self::All { kind, .. } => match answers.first() {
+                Some(Value::Array(list)) => (list.iter().collect(), Vec::new()),
+                _ => (Vec::new(), vec![format!("the server knows no kind {kind}")]),
+            },
+        }
+    }
+
+    /// For people: `pods with app=x in gpu-operator`.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Named(names) => names.iter().map(ApiRef::shown).collect::<Vec<_>>().join(", "),
+            Self::All { kind, namespace, labels, .. } => {
+                let mut text = format!("{}s", kind.to_lowercase());
+                for (word, part) in [("with", labels), ("in", namespace)] {
+                    if let Some(part) = part {
+                        text.push_str(&format!(" {word} {part}"));
+                    }
+                }
+                text
+            }
+        }
+    }
+}
+
+/// A reason for each object for which it does not hold.
+fn each(of: &Pick, answers: &[Value], judge: &dyn Fn(&Value) -> Option<String>) -> Vec<String> {
+    let (there, mut open) = of.found(answers);
+    if there.is_empty() && open.is_empty() {
+        open.push(format!("there are no {}", of.shown()));
+    }
+    open.extend(there.into_iter().filter_map(|o| Some(format!("{}: {}", shown(o), judge(o)?))));
+    open
+}
+
+fn name_of(object: &Value) -> String {
+    object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("(no name)").to_owned()
+}
+
+fn shown(object: &Value) -> String {
+    ApiRef::of(object).map_or_else(|| name_of(object), |r| r.shown())
+}
+
+/// Whether a node is ready.
+pub fn ready(node: &Value) -> bool {
+    condition_of(node, "Ready").is_some_and(|c| c.get("status").and_then(Value::as_str) == Some("True"))
+}
+
+fn condition_of<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+    let list = object.pointer("/status/conditions")?.as_array()?;
+    list.iter().find(|c| c.get("type").and_then(Value::as_str).is_some_and(|t| t.eq_ignore_ascii_case(name)))
+}
+
+/// Why the condition does not hold.
+fn condition(object: &Value, name: &str, wanted: &str) -> Option<String> {
+    let number = |value: Option<&Value>| value.and_then(Value::as_i64);
+    let Some(found) = condition_of(object, name) else { return Some(format!("no condition {name} yet")) };
+    let seen = number(found.get("observedGeneration"))
+        .or_else(|| number(object.pointer("/status/observedGeneration")));
+    if let (Some(seen), Some(now)) = (seen, number(object.pointer("/metadata/generation")))
+        && seen < now
+    {
+        return Some(format!("its controller has not looked at the newest change yet ({seen} of {now})"));
+    }
+    let text = |key: &str| found.get(key).and_then(Value::as_str).filter(|t| !t.is_empty());
+    let status = text("status").unwrap_or("Unknown");
+    if status.eq_ignore_ascii_case(wanted) {
+        return None;
+    }
+    let why: Vec<&str> = [text("reason"), text("message")].into_iter().flatten().collect();
+    let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join(": ")) };
+    Some(format!("{name} is {status}{why}"))
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn field(object: &Value, way: &Way, path: &str, test: &Test) -> Option<String> {
+    let found = way.find(object);
+    if found.is_empty() {
+        return Some(format!("{path} is not there"));
+    }
+    let bad = found.into_iter().find(|value| match test {
+        Test::Exists => false,
+        Test::Equals(wanted) => plain(value) != plain(wanted),
+        Test::AtLeast(least) => quantity(value).is_none_or(|n| n < i128::from(*least) * 1000),
+        Test::AtMost(most) => quantity(value).is_none_or(|n| n > i128::from(*most) * 1000),
+    })?;
+    Some(format!("{path} is {}, expected {}", plain(bad), test.wanted()))
+}
+
+impl Test {
+    fn wanted(&self) -> String {
+        match self {
+            Self::Equals(wanted) => plain(wanted),
+            Self::AtLeast(least) => format!("at least {least}"),
+            Self::AtMost(most) => format!("at most {most}"),
+            Self::Exists => "there".to_owned(),
+        }
+    }
+}
+
+/// A quantity of Kubernetes in thousandths: `8`, `100m`, `4Ki`.
+pub fn quantity(value: &Value) -> Option<i128> {
+    let text = plain(value);
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let number: i128 = number.parse().ok()?;
+    let power = |base: i128, exponent: u32| Some(base.pow(exponent) * 1000);
+    let factor = match suffix {
+        "m" => Some(1),
+        "" => Some(1000),
+        "k" => power(1000, 1),
+        "M" => power(1000, 2),
+        "G" => power(1000, 3),
+        "T" => power(1000, 4),
+        "Ki" => power(1024, 1),
+        "Mi" => power(1024, 2),
+        "Gi" => power(1024, 3),
+        "Ti" => power(1024, 4),
+        _ => None,
+    }?;
+    number.checked_mul(factor)
+}
+
+fn count(of: &Pick, name: Option<&str>, test: &CountTest, answers: &[Value]) -> Option<String> {
+    let (there, missing) = of.found(answers);
+    if let (Some(missing), Pick::All { .. }) = (missing.first(), of) {
+        return Some(missing.clone());
+    }
+    let mut waiting = Vec::new();
+    let mut number = 0_u64;
+    for object in there {
+        match name.and_then(|name| condition(object, name, "True")) {
+            None => number += 1,
+            Some(why) => waiting.push(format!("{}: {why}", shown(object))),
+        }
+    }
+    let (holds, wanted) = match test {
+        CountTest::Equals(n) => (number == *n, n.to_string()),
+        CountTest::AtLeast(n) => (number >= *n, format!("at least {n}")),
+        CountTest::Nodes(labels) => {
+            let nodes = answers.last().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            let ready = nodes.iter().filter(|n| ready(n)).count() as u64;
+            let which = labels.as_ref().map_or_else(String::new, |l| format!(" with {l}"));
+            (number == ready, format!("{ready}: a node that is ready{which} each"))
+        }
+    };
+    if holds {
+        return None;
+    }
+    let state = name.map_or_else(String::new, |name| format!(" that are {name}"));
+    let why = if waiting.is_empty() { String::new() } else { format!("; {}", some_of(&waiting)) };
+    Some(format!("{number} {}{state}, expected {wanted}{why}", of.shown()))
+}
+
+fn allocatable(
+    list: &[Value],
+    resource: &str,
+    labels: Option<&str>,
+    amount: &Amount,
+    none_is_fine: bool,
+) -> Vec<String> {
+    let eligible: Vec<&Value> = list.iter().filter(|n| ready(n)).collect();
+    if eligible.is_empty() && !none_is_fine {
+        let which = labels.map_or_else(String::new, |l| format!(" with {l}"));
+        return vec![format!("no node{which} is ready")];
+    }
+    eligible.into_iter().filter_map(|node| offered(node, resource, amount)).collect()
+}
+
+/// Why a node does not offer what it should.
+fn offered(node: &Value, resource: &str, amount: &Amount) -> Option<String> {
+    let name = name_of(node);
+    let key = |name: &str| name.replace('~', "~0").replace('/', "~1");
+    let (wanted, how) = match &amount.label {
+        None => (i128::from(amount.times), String::new()),
+        Some(label) => {
+            let value = node.pointer(&format!("/metadata/labels/{}", key(label)));
+            let Some(number) = value.and_then(Value::as_str).and_then(|v| v.parse::<u32>().ok()) else {
+                let what = value.map_or_else(|| "is missing".to_owned(), |v| format!("is {}", plain(v)));
+                return Some(format!(
+                    "node {name}: its label {label} {what}, so nobody can say how much to expect"
+                ));
+            };
+            let times = amount.times;
+            (
+                i128::from(number) * i128::from(times),
+                format!(" (its label {label} = {number}, times {times})"),
+            )
+        }
+    };
+    let found = node.pointer(&format!("/status/allocatable/{}", key(resource)));
+    let number = found.and_then(quantity).unwrap_or_default();
+    if number == wanted * 1000 || (amount.or_more && number > wanted * 1000) {
+        return None;
+    }
+    let shown = found.map_or_else(|| "0".to_owned(), plain);
+    let capacity = node.pointer(&format!("/status/capacity/{}", key(resource))).map(plain);
+    let capacity = capacity.filter(|c| *c != shown).map_or_else(String::new, |c| format!(" of capacity {c}"));
+    let more = if amount.or_more { " or more" } else { "" };
+    Some(format!("node {name}: allocatable {resource} is {shown}{capacity}, expected {wanted}{more}{how}"))
+}
+
+/// The first reasons, and how many more there are.
+fn some_of(reasons: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let mut text = reasons.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
+    if reasons.len() > SHOWN {
+        text.push_str(&format!("; and {} more", reasons.len() - SHOWN));
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "question_tests.rs"]
+mod tests;

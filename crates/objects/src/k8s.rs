@@ -1,0 +1,249 @@
+//! An object of a cluster: all that its owners say of it, without its status and what the server keeps for itself.
+
+pub mod fields;
+
+use converge_resource::{
+    ApiRef, Content, Digest, Disruption, Facets, MayBring, Object, Reversibility, Spoil, state_of_words,
+};
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+/// Whether it is there, and the digest of its text ([`text`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum K8sState {
+    /// Not there.
+    Absent,
+    /// There, with this content.
+    Present(Digest),
+}
+
+impl K8sState {
+    fn words(&self) -> Vec<String> {
+        match self {
+            Self::Absent => vec!["absent".to_owned()],
+            Self::Present(digest) => vec!["object".to_owned(), digest.to_string()],
+        }
+    }
+
+    fn read(words: &[&str]) -> Option<Self> {
+        match words {
+            ["absent"] => Some(Self::Absent),
+            ["object", digest] => Digest::from_hex(digest).map(Self::Present),
+            _ => None,
+        }
+    }
+
+    /// Of an object as the server gives it, with the content that the state names.
+    pub fn of(object: &Value) -> (Self, Content) {
+        let content = Content::new(text(&normalised(object)).into_bytes());
+        (Self::Present(content.digest().clone()), content)
+    }
+}
+
+state_of_words!(K8sState);
+
+/// Annotations that tell how an object came to be, not what it is.
+const NOTES: [&str; 2] =
+    ["kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision"];
+
+/// What the server keeps for itself in `metadata`.
+const KEPT: [&str; 8] = [
+    "managedFields",
+    "resourceVersion",
+    "uid",
+    "generation",
+    "creationTimestamp",
+    "selfLink",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+];
+
+/// All that owners say of an object: without status, and without what the server keeps for itself. The values of a Secret stand there as
+/// their digests.
+pub fn normalised(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(map) = object.as_object_mut() {
+        map.shift_remove("status");
+        if let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) {
+            for key in KEPT {
+                metadata.shift_remove(key);
+            }
+            if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+                for key in NOTES {
+                    annotations.shift_remove(key);
+                }
+                if annotations.is_empty() {
+                    metadata.shift_remove("annotations");
+                }
+            }
+        }
+        if map.get("kind").and_then(Value::as_str) == Some("Secret") {
+            hide(map);
+        }
+    }
+    sorted(object)
+}
+
+/// Puts digests where the values of a Secret are.
+fn hide(secret: &mut Map<String, Value>) {
+    for part in ["data", "stringData"] {
+        let Some(values) = secret.get_mut(part).and_then(Value::as_object_mut) else { continue };
+        for value in values.values_mut() {
+            let digest = Sha256::digest(value.to_string().as_bytes());
+            let short: String = digest.iter().take(8).map(|b| format!("{b:02x}")).collect();
+            *value = Value::String(format!("(sha256 {short})"));
+        }
+    }
+}
+
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<(String, Value)> = map.into_iter().map(|(k, v)| (k, sorted(v))).collect();
+            // As people expect to read a manifest.
+            let rank = |key: &str| {
+                ["apiVersion", "kind", "metadata", "name", "namespace"]
+                    .iter()
+                    .position(|k| *k == key)
+                    .unwrap_or(9)
+            };
+            entries.sort_by(|(a, _), (b, _)| rank(a).cmp(&rank(b)).then_with(|| a.cmp(b)));
+            Value::Object(entries.into_iter().collect())
+        }
+        Value::Array(list) => Value::Array(list.into_iter().map(sorted).collect()),
+        other => other,
+    }
+}
+
+/// The text of a normalised object, for digests and for people: YAML.
+pub fn text(object: &Value) -> String {
+    serde_yaml::to_string(object).unwrap_or_else(|_| object.to_string())
+}
+
+/// Reads a content back.
+pub fn from_text(content: &Content) -> Option<Value> {
+    serde_yaml::from_str(content.text()?).ok()
+}
+
+/// The object.
+pub struct K8s;
+
+/// Kinds whose deletion takes what no snapshot holds.
+fn takes_more(key: &str) -> Option<&'static str> {
+    match ApiRef::from_key(key)?.kind.as_str() {
+        "Namespace" => Some("all that is in the namespace goes with it"),
+        "CustomResourceDefinition" => Some("all objects of its kind go with it"),
+        "PersistentVolumeClaim" | "PersistentVolume" => Some("its data may go with it"),
+        _ => None,
+    }
+}
+
+impl Object for K8s {
+    const KIND: &'static str = "k8s";
+    const SHELL: &'static str = "";
+    const PLACE: converge_resource::Place = converge_resource::Place::Cluster;
+    type State = K8sState;
+
+    fn title(key: &str, from: &K8sState, to: &K8sState) -> String {
+        let name = ApiRef::from_key(key).map_or_else(|| key.to_owned(), |r| r.shown());
+        match (from, to) {
+            (_, K8sState::Absent) => format!("delete {name}"),
+            (K8sState::Absent, _) => format!("create {name}"),
+            _ => format!("change {name}"),
+        }
+    }
+
+    fn reversibility(key: &str, _: &K8sState, to: &K8sState) -> Reversibility {
+        match (to, takes_more(key)) {
+            (K8sState::Absent, Some(why)) => Reversibility::Irreversible(why.to_owned()),
+            _ => Reversibility::Reversible,
+        }
+    }
+
+    /// The fields that the change made are as it left them; others may have moved.
+    fn shows(
+        now: &K8sState,
+        left: &K8sState,
+        before: &K8sState,
+        content: &converge_resource::Contents<'_>,
+    ) -> bool {
+        let read =
+            |state: &K8sState| Self::content(state).and_then(|d| content(&d)).and_then(|c| from_text(&c));
+        match (now, left, before) {
+            (now, left, _) if now == left => true,
+            // What it made as a whole is taken away as a whole, whatever was added: the executor looks for other owners.
+            (K8sState::Present(_), K8sState::Present(_), K8sState::Absent) => true,
+            _ => match (read(now), read(left), read(before)) {
+                (Some(now), Some(left), Some(before)) => fields::differences(&before, &left)
+                    .iter()
+                    .all(|field| fields::read(&now, &field.path) == field.after.as_ref()),
+                _ => false,
+            },
+        }
+    }
+
+    fn facets(_: &K8sState) -> Facets {
+        Vec::new()
+    }
+
+    fn content(state: &K8sState) -> Option<Digest> {
+        match state {
+            K8sState::Absent => None,
+            K8sState::Present(digest) => Some(digest.clone()),
+        }
+    }
+
+    fn may_bring(from: &K8sState, to: &K8sState) -> Option<MayBring> {
+        // A definition of a kind, a namespace: what stands on it may come once it is there.
+        (*from == K8sState::Absent && *to != K8sState::Absent)
+            .then_some(MayBring { verb: "creating", kinds: &["k8s"] })
+    }
+
+    fn disruption(_: &K8sState, _: Option<&K8sState>) -> Disruption {
+        Disruption::None
+    }
+
+    fn spoils(_: &str, _: &K8sState) -> Vec<Spoil> {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_the_server_keeps_for_itself_is_no_part_of_the_state() {
+        let live = json!({"kind": "ConfigMap", "apiVersion": "v1", "data": {"b": "1", "a": "2"}, "metadata": {
+            "name": "x", "namespace": "n", "uid": "u", "resourceVersion": "7", "managedFields": [], "generation": 2,
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}, "status": {"phase": "Active"}});
+        let (state, content) = K8sState::of(&live);
+        assert_eq!(
+            content.text(),
+            Some(
+                "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\n  namespace: n\ndata:\n  a: '2'\n  b: '1'\n"
+            )
+        );
+        assert_eq!(K8s::content(&state).as_ref(), Some(content.digest()));
+        assert_eq!(from_text(&content), Some(normalised(&live)));
+    }
+
+    #[test]
+    fn values_of_a_secret_are_never_in_its_text() {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"k": "aHVudGVyMg=="}});
+        let (one, content) = K8sState::of(&secret);
+        assert!(!content.text().unwrap().contains("aHVudGVy"), "{content:?}");
+        let other =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"k": "eA=="}});
+        assert_ne!(one, K8sState::of(&other).0);
+    }
+
+    #[test]
+    fn what_takes_more_with_it_cannot_be_undone() {
+        let present = || K8sState::Present(Digest::of(b""));
+        let gone = |key: &str| K8s::reversibility(key, &present(), &K8sState::Absent);
+        assert!(matches!(gone("v1/Namespace/x"), Reversibility::Irreversible(_)));
+        assert!(matches!(gone("v1/ConfigMap/x/y"), Reversibility::Reversible));
+    }
+}

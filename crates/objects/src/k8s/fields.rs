@@ -1,0 +1,272 @@
+//! The fields in which two objects of a cluster differ, by path. Items of a list are found by their key, never by their place, where
+//! they have one.
+
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// Names of keys by which Kubernetes finds an item of a list, in the order in which they are tried: the merge keys of its API.
+const KEYS: [&str; 7] = ["name", "key", "type", "mountPath", "containerPort", "port", "ip"];
+
+/// One step on the way to a field.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Segment {
+    /// A key of a map.
+    Key(String),
+    /// The item of a list whose key `.0` has the value `.1` (JSON text).
+    Item(String, String),
+}
+
+/// The way to a field.
+pub type Path = Vec<Segment>;
+
+/// A field that is not the same on both sides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Where.
+    pub path: Path,
+    /// What it was; `None` when it was not there.
+    pub before: Option<Value>,
+    /// What it is to be; `None` when it goes.
+    pub after: Option<Value>,
+}
+
+/// As people write it: `.spec.template.spec.containers[name=driver].image`.
+pub fn shown(path: &[Segment]) -> String {
+    let mut text = String::new();
+    for segment in path {
+        let _infallible = match segment {
+            Segment::Key(key) if key.contains(['.', '/', '[']) => write!(text, "[\"{key}\"]"),
+            Segment::Key(key) => write!(text, ".{key}"),
+            Segment::Item(key, value) => write!(text, "[{key}={}]", value.trim_matches('"')),
+        };
+    }
+    text
+}
+
+/// The key by which the items of both lists are found, if they have one.
+fn key_of(lists: [&[Value]; 2]) -> Option<&'static str> {
+    let items = || lists.iter().flat_map(|list| list.iter());
+    let unique = |key: &str| {
+        lists.iter().all(|list| {
+            let found: BTreeSet<String> = list
+                .iter()
+                .filter_map(|item| item.get(key))
+                .filter(|v| !v.is_object() && !v.is_array())
+                .map(Value::to_string)
+                .collect();
+            found.len() == list.len()
+        })
+    };
+    items().next()?;
+    KEYS.into_iter().find(|key| unique(key))
+}
+
+fn item<'a>(list: &'a [Value], key: &str, value: &str) -> Option<&'a Value> {
+    list.iter().find(|item| has(item, key, value))
+}
+
+/// Whether the key of an item has this value (JSON text).
+fn has(item: &Value, key: &str, value: &str) -> bool {
+    let text = item.get(key).map(Value::to_string);
+    text.as_deref() == Some(value)
+}
+
+/// The items of a list by their keys; `None` where they have none.
+pub fn items(list: &[Value]) -> Option<Vec<Segment>> {
+    if list.is_empty() {
+        return Some(Vec::new());
+    }
+    let key = key_of([list, &[]])?;
+    let item = |item: &Value| item.get(key).map(|value| Segment::Item(key.to_owned(), value.to_string()));
+    list.iter().map(item).collect()
+}
+
+/// Where two objects differ, in the order of their keys. What is on one side only is one field, as a whole.
+pub fn differences(before: &Value, after: &Value) -> Vec<Field> {
+    let mut found = Vec::new();
+    compare(&mut Vec::new(), before, after, &mut found);
+    found
+}
+
+fn compare(path: &mut Path, before: &Value, after: &Value, found: &mut Vec<Field>) {
+    if before == after {
+        return;
+    }
+    match (before, after) {
+        (Value::Object(old), Value::Object(new)) => {
+            let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+            for name in names {
+                one(path, Segment::Key(name.clone()), old.get(name), new.get(name), found);
+            }
+        }
+        (Value::Array(old), Value::Array(new)) => match key_of([old, new]) {
+            Some(key) => {
+                let names: BTreeSet<String> =
+                    old.iter().chain(new).filter_map(|item| item.get(key)).map(Value::to_string).collect();
+                for name in names {
+                    let (a, b) = (item(old, key, &name), item(new, key, &name));
+                    one(path, Segment::Item(key.to_owned(), name), a, b, found);
+                }
+            }
+            None => differ(path, Some(before), Some(after), found),
+        },
+        _ => differ(path, Some(before), Some(after), found),
+    }
+}
+
+fn one(path: &mut Path, segment: Segment, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<Field>) {
+    path.push(segment);
+    match (old, new) {
+        (Some(old), Some(new)) => compare(path, old, new, found),
+        _ => differ(path, old, new, found),
+    }
+    path.pop();
+}
+
+fn differ(path: &Path, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<Field>) {
+    found.push(Field { path: path.clone(), before: old.cloned(), after: new.cloned() });
+}
+
+/// The value of a field.
+pub fn read<'a>(object: &'a Value, path: &[Segment]) -> Option<&'a Value> {
+    path.iter().try_fold(object, |at, segment| match segment {
+        Segment::Key(key) => at.get(key),
+        Segment::Item(key, value) => item(at.as_array()?, key, value),
+    })
+}
+
+/// Sets a field, or takes it away. Maps and lists on the way are made where there are none.
+///
+/// # Errors
+/// Something on the way is neither a map nor a list.
+pub fn write(object: &mut Value, path: &[Segment], value: Option<Value>) -> Result<(), String> {
+    let Some((segment, rest)) = path.split_first() else {
+        *object = value.unwrap_or(Value::Null);
+        return Ok(());
+    };
+    let wrong = |what: &str| Err(format!("{} is no {what}", shown(path)));
+    match segment {
+        Segment::Key(key) => {
+            if object.is_null() {
+                *object = Value::Object(Map::new());
+            }
+            let Some(map) = object.as_object_mut() else { return wrong("map") };
+            if rest.is_empty() && value.is_none() {
+                map.shift_remove(key);
+                return Ok(());
+            }
+            match (map.contains_key(key), &value) {
+                (false, None) => Ok(()),
+                _ => write(map.entry(key.clone()).or_insert(Value::Null), rest, value),
+            }
+        }
+        Segment::Item(key, name) => {
+            if object.is_null() {
+                *object = Value::Array(Vec::new());
+            }
+            let Some(list) = object.as_array_mut() else { return wrong("list") };
+            let at = list.iter().position(|item| has(item, key, name));
+            match (at, rest.is_empty(), value) {
+                (Some(at), true, None) => {
+                    list.remove(at);
+                    Ok(())
+                }
+                (None, _, None) => Ok(()),
+                (Some(at), _, value) => match list.get_mut(at) {
+                    Some(found) => write(found, rest, value),
+                    None => Ok(()),
+                },
+                (None, _, value) => {
+                    let named = serde_json::from_str(name).unwrap_or(Value::Null);
+                    let mut new = Value::Object(Map::from_iter([(key.clone(), named)]));
+                    write(&mut new, rest, value)?;
+                    list.push(new);
+                    Ok(())
+                }
+            }
+        }
+    }
+}
+
+/// The same object with these fields as they are to be.
+///
+/// # Errors
+/// As [`write()`].
+pub fn with(object: &Value, fields: &[Field]) -> Result<Value, String> {
+    let mut new = object.clone();
+    for field in fields {
+        write(&mut new, &field.path, field.after.clone())?;
+    }
+    Ok(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn items_of_lists_are_found_by_their_key() {
+        let before = json!({"spec": {"containers": [{"name": "a", "image": "x:1"}, {"name": "b"}], "args": ["1", "2"]}});
+        let after =
+            json!({"spec": {"containers": [{"name": "b"}, {"name": "a", "image": "x:2"}], "args": ["2"]}});
+        let found = differences(&before, &after);
+        let paths: Vec<String> = found.iter().map(|f| shown(&f.path)).collect();
+        assert_eq!(paths, [".spec.args", ".spec.containers[name=a].image"]);
+        assert_eq!(read(&after, &found[1].path), Some(&json!("x:2")));
+        assert_eq!(differences(&with(&before, &found).unwrap(), &after), []);
+    }
+
+    #[test]
+    fn what_comes_and_goes_is_one_field() {
+        let before = json!({"metadata": {"labels": {"a.b/c": "1"}}});
+        let after = json!({"metadata": {}, "data": {"k": {"x": 1}}});
+        let found = differences(&before, &after);
+        let paths: Vec<String> = found.iter().map(|f| shown(&f.path)).collect();
+        assert_eq!(paths, [".data", ".metadata.labels"]);
+        assert_eq!(with(&before, &found).unwrap(), json!({"metadata": {}, "data": {"k": {"x": 1}}}));
+        // A field of what is not there is made with its way, and taken away without a trace of it.
+        let mut bare = json!({});
+        let path = vec![
+            Segment::Key("spec".into()),
+            Segment::Item("name".into(), "\"a\"".into()),
+            Segment::Key("image".into()),
+        ];
+        write(&mut bare, &path, None).unwrap();
+        assert_eq!(bare, json!({}));
+        write(&mut bare, &path, Some(json!("x"))).unwrap();
+        assert_eq!(bare, json!({"spec": [{"name": "a", "image": "x"}]}));
+        assert!(write(&mut json!({"spec": 1}), &path, Some(json!(1))).is_err());
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![Just(json!(1)), Just(json!("x")), Just(json!(true)), Just(json!("y"))];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                proptest::collection::btree_map("[a-c]", inner.clone(), 0..4).prop_map(|m| json!(m)),
+                proptest::collection::btree_map("[a-c]", inner.clone(), 0..3).prop_map(|m| {
+                    let named = |(name, v): (String, Value)| json!({"name": name, "value": v});
+                    Value::Array(m.into_iter().map(named).collect())
+                }),
+                proptest::collection::vec(inner, 0..3).prop_map(Value::Array),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_differences_lead_there_and_back(a in value(), b in value()) {
+            let forth = differences(&a, &b);
+            let there = with(&a, &forth).unwrap();
+            prop_assert!(differences(&there, &b).is_empty(), "{there} {b}");
+            let back: Vec<Field> = forth
+                .into_iter()
+                .map(|f| Field { path: f.path, before: f.after, after: f.before })
+                .collect();
+            let again = with(&there, &back).unwrap();
+            prop_assert!(differences(&again, &a).is_empty(), "{again} {a}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+# --- kubeadm ---
+CV_KUBE_DIR=${CV_KUBE_DIR:-/etc/kubernetes}
+CV_KUBE_RUN=${CV_KUBE_RUN:-/run/converge-kubeadm}
+
+# cv_kubeadm_server FILE: the HOST:PORT that a kubeconfig names, in CV_SERVER.
+cv_kubeadm_server() {
+  CV_SERVER=$(sed -n 's|^[[:blank:]]*server:[[:blank:]]*||p' "$1" 2>/dev/null | sed -n '1{s|^"\(.*\)"$|\1|;s|^https*://||;s|/*$||;p;}')
+  [ -n "$CV_SERVER" ]
+}
+
+cv_see_kubeadm() (
+  for key; do
+    [ "$key" = node ] || {
+      cv_fail_all 'not the key of a node' "$key"
+      continue
+    }
+    record=$CV_ROOT/kubeadm what= where=
+    if [ -r "$record" ]; then
+      IFS=" " read -r what where <"$record"
+      printf -- '- begun %s %s\n' "$what" "$where"
+      continue
+    fi
+    there=
+    for file in admin.conf bootstrap-kubelet.conf kubelet.conf manifests/etcd.yaml manifests/kube-apiserver.yaml pki/ca.crt; do
+      [ ! -e "$CV_KUBE_DIR/$file" ] || there="$there $file"
+    done
+    conf=
+    case $there in
+    '')
+      echo '- absent'
+      continue
+      ;;
+    *' admin.conf'*' kubelet.conf'*' manifests/kube-apiserver.yaml'*) part=control-plane conf=admin.conf ;;
+    *' admin.conf'* | *' manifests/'*) ;;
+    *' kubelet.conf'*) part=worker conf=kubelet.conf ;;
+    esac
+    if [ -n "$conf" ] && [ ! -r "$CV_KUBE_DIR/$conf" ]; then
+      cv_fail_all "$CV_KUBE_DIR/$conf cannot be read: root is needed (become: true)" "$key"
+    elif [ -n "$conf" ] && cv_kubeadm_server "$CV_KUBE_DIR/$conf"; then
+      cv_enc_to "$CV_SERVER"
+      printf -- '- %s %s\n' "$part" "$CV_ENC"
+    else
+      cv_enc_to "${there# }"
+      printf -- '- partial %s\n' "$CV_ENC"
+    fi
+  done
+)
+
+cv_line_kubeadm() { cv_line_of "$(cv_see_kubeadm "$1")"; }
+
+cv_save_kubeadm() { :; }
+
+# undo.sh destroys nothing.
+cv_restore_kubeadm() (
+  is=$(cv_line_kubeadm "$1") || return 1
+  [ "$is" != "$2" ] || return 0
+  cv_say "the host stays in its cluster ($is): 'kubeadm reset' takes it out, and its data along"
+  return 1
+)
+
+# cv_kubeadm_hide FILE: standard input with the words of the file, one a line, made unreadable.
+cv_kubeadm_hide() {
+  awk '!secrets_are_known { if ($0 != "") words[$0]; next }
+    {
+      for (word in words) while (at = index($0, word)) $0 = substr($0, 1, at - 1) "<secret>" substr($0, at + length(word))
+      print
+      fflush()
+    }' "$1" secrets_are_known=1 -
+}
+
+# cv_kubeadm_run WORD...: kubeadm, its output without secrets.
+cv_kubeadm_run() {
+  : >>"$CV_KUBE_RUN/hide"
+  {
+    cv_bounded 1080 kubeadm "$@" </dev/null
+    echo $? >"$CV_KUBE_RUN/status"
+  } 2>&1 | cv_kubeadm_hide "$CV_KUBE_RUN/hide"
+  cv_k_status=1
+  read -r cv_k_status <"$CV_KUBE_RUN/status"
+  return "$cv_k_status"
+}
+
+# cv_apply_kubeadm KEY LINE. Reads CV_KUBEADM_CONFIG (kubeadm's documents) and CV_KUBEADM_IGNORE; a join reads on standard input
+# what cv_kubeadm_invite printed on a control plane.
+cv_apply_kubeadm() (
+  umask 077
+  want=$2
+  is=$(cv_line_kubeadm "$1") || return 1
+  [ "$is" != "$want" ] || return 0
+  command -v kubeadm >/dev/null 2>&1 || {
+    cv_say 'kubeadm is not installed here: a package item comes before'
+    return 1
+  }
+  case $want in
+  absent)
+    cv_kubeadm_reset
+    return
+    ;;
+  'control-plane '* | 'worker '*) ;;
+  *)
+    cv_say "nobody can bring a host to the state '$want'"
+    return 1
+    ;;
+  esac
+  [ -n "${CV_KUBEADM_CONFIG:-}" ] || {
+    cv_say 'a host that has left its cluster does not come back by a rollback: run converge'
+    return 1
+  }
+  cv_dec_to "${want#* }"
+  endpoint=$CV_DEC
+  rm -rf "$CV_KUBE_RUN"
+  mkdir -m 700 "$CV_KUBE_RUN" || return 1
+  # The token is on this host in memory only (/run), and no longer than kubeadm runs.
+  trap 'rm -rf "$CV_KUBE_RUN"' EXIT
+  case ${CV_KUBEADM_HOW:-} in
+  init) cv_kubeadm_init "$is" "$endpoint" ;;
+  join) cv_kubeadm_join "$is" "$endpoint" ;;
+  *)
+    cv_say 'nothing says how the host comes into the cluster'
+    return 1
+    ;;
+  esac || return
+  rm -f "$CV_ROOT/kubeadm"
+)
+
+# cv_kubeadm_init IS ENDPOINT
+cv_kubeadm_init() {
+  ignore=${CV_KUBEADM_IGNORE:-}
+  # What an init that did not end has left is no reason to refuse; kubeadm takes its certificates and data as they are.
+  case $1 in 'begun init'*)
+    for file in kube-apiserver kube-controller-manager kube-scheduler etcd; do
+      ignore="$ignore,FileAvailable--etc-kubernetes-manifests-$file.yaml"
+    done
+    ignore="$ignore,DirAvailable--var-lib-etcd,Port-6443,Port-10259,Port-10257,Port-10250,Port-2379,Port-2380"
+    ;;
+  esac
+  printf '%s\n' "$CV_KUBEADM_CONFIG" >"$CV_KUBE_RUN/init.yaml"
+  cv_write_record "$CV_ROOT/kubeadm" "init $2" || return 1
+  cv_kubeadm_run init --config "$CV_KUBE_RUN/init.yaml" --skip-token-print --ignore-preflight-errors="${ignore#,}" || {
+    status=$?
+    cv_kubeadm_nothing_done
+    cv_say "kubeadm init ended with status $status"
+    return 1
+  }
+}
+
+# cv_kubeadm_join IS ENDPOINT
+cv_kubeadm_join() {
+  token= key= ca=
+  while IFS= read -r line; do
+    case $line in
+    'token '*) token=${line#token } ;;
+    'key '*) key=${line#key } ;;
+    'ca '*) ca=${line#ca } ;;
+    esac
+  done
+  [ -n "$token" ] && [ -n "$ca" ] || {
+    cv_say 'the control plane sent no token'
+    return 1
+  }
+  printf '%s\n' "$token" "$key" >"$CV_KUBE_RUN/hide"
+  # The certificate authority is pinned: the cluster is the one that the control plane showed us.
+  printf '%s\n' 'apiVersion: v1' 'kind: Config' 'clusters:' '- name: c' '  cluster:' "    server: https://$2" \
+    "    certificate-authority-data: $ca" 'users:' '- name: u' '  user:' "    token: $token" 'contexts:' '- name: x' \
+    '  context: {cluster: c, user: u}' 'current-context: x' >"$CV_KUBE_RUN/discovery.conf"
+  rest=$CV_KUBEADM_CONFIG
+  case $rest in *@certificate-key@*) rest=${rest%%@certificate-key@*}$key${rest#*@certificate-key@} ;; esac
+  printf '%s\n' "$rest" >"$CV_KUBE_RUN/join.yaml"
+  case $1 in 'begun join'*)
+    cv_say 'a join was begun here and did not end: what it left is taken away first'
+    cv_kubeadm_run reset --force || return 1
+    ;;
+  esac
+  cv_write_record "$CV_ROOT/kubeadm" "join $2" || return 1
+  cv_kubeadm_run join --config "$CV_KUBE_RUN/join.yaml" --ignore-preflight-errors="${CV_KUBEADM_IGNORE:-}" || {
+    status=$?
+    cv_kubeadm_nothing_done
+    cv_say "kubeadm join ended with status $status"
+    return 1
+  }
+}
+
+# Where kubeadm refused before it did anything, nothing was begun.
+cv_kubeadm_nothing_done() {
+  mv -f "$CV_ROOT/kubeadm" "$CV_ROOT/kubeadm.was"
+  case $(cv_line_kubeadm node) in
+  absent) rm -f "$CV_ROOT/kubeadm.was" ;;
+  *) mv -f "$CV_ROOT/kubeadm.was" "$CV_ROOT/kubeadm" ;;
+  esac
+}
+
+cv_kubeadm_reset() (
+  cv_bounded 600 kubeadm reset --force 2>&1 </dev/null || return 1
+  rm -f "$CV_ROOT/kubeadm"
+  # What kubeadm leaves: without a cluster the network of the pods has no meaning.
+  for file in "${CV_CNI_DIR:-/etc/cni/net.d}"/*; do
+    [ -f "$file" ] || continue
+    rm -f "$file" && cv_note "removed ${file}: the network of the pods is gone with the cluster"
+  done
+  cv_note 'rules of iptables and interfaces of the pods stay until the next restart of the host'
+)
+
+# cv_kubeadm_invite worker|control-plane ENDPOINT: on a control plane, what another host needs to join: a token for 15 minutes, the
+# certificate authority and, for a control plane, the key of the certificates. Status 75: no cluster here yet; 74: it does
+# not answer yet.
+cv_kubeadm_invite() (
+  umask 077
+  conf=$CV_KUBE_DIR/admin.conf
+  if [ -e "$CV_ROOT/kubeadm" ] || [ ! -r "$conf" ] || [ ! -e "$CV_KUBE_DIR/manifests/kube-apiserver.yaml" ]; then
+    cv_say "it is no control plane: $conf is not there, or its init has not ended"
+    exit 75
+  fi
+  cv_kubeadm_server "$conf"
+  [ "$CV_SERVER" = "$2" ] || {
+    cv_say "it is a control plane of the cluster at $CV_SERVER, not of $2"
+    exit 1
+  }
+  ca=$(sed -n 's/^[[:blank:]]*certificate-authority-data:[[:blank:]]*//p' "$conf" | sed -n 1p)
+  [ -n "$ca" ] || {
+    cv_say "$conf has no certificate authority in it"
+    exit 1
+  }
+  dir=$CV_KUBE_RUN-invite.$$
+  mkdir -m 700 "$dir" || exit 1
+  trap 'rm -rf "$dir"' EXIT
+  key=
+  if [ "$1" = control-plane ]; then
+    # With the cluster's own configuration kubeadm need not ask the Internet for a version.
+    cv_bounded 20 kubectl --kubeconfig "$conf" -n kube-system get configmap kubeadm-config -o 'jsonpath={.data.ClusterConfiguration}' \
+      >"$dir/config" 2>"$dir/why" </dev/null &&
+      cv_bounded 60 kubeadm init phase upload-certs --upload-certs --kubeconfig "$conf" --config "$dir/config" >"$dir/key" 2>"$dir/why" </dev/null || {
+      cv_say "the certificates cannot be handed out: $(sed -n '$p' "$dir/why")"
+      exit 74
+    }
+    key=$(grep -x '[0-9a-f]\{64\}' "$dir/key" | sed -n '$p')
+    [ -n "$key" ] || {
+      cv_say 'kubeadm gave no key of the certificates'
+      exit 1
+    }
+  fi
+  cv_bounded 30 kubeadm --kubeconfig "$conf" token create --ttl 15m --description 'converge: one join' >"$dir/token" 2>"$dir/why" </dev/null || {
+    cv_say "the API does not answer yet: $(sed -n '$p' "$dir/why")"
+    exit 74
+  }
+  token=$(grep -x '[a-z0-9]\{6\}\.[a-z0-9]\{16\}' "$dir/token" | sed -n '$p')
+  [ -n "$token" ] || {
+    cv_say 'kubeadm gave no token'
+    exit 1
+  }
+  printf 'token %s\nca %s\n' "$token" "$ca"
+  [ -z "$key" ] || printf 'key %s\n' "$key"
+)

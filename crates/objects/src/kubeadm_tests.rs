@@ -1,0 +1,164 @@
+use super::*;
+use crate::testing::{Shell, fake_tool, shells};
+use converge_resource::{State, quote};
+use std::path::Path;
+
+/// What kubeadm does to the files, and what it was given. `fail` in place of a status makes it end so.
+const KUBEADM: &str = r#"#!/bin/sh
+here=${0%/*}
+echo "$*" >>"$here/log"
+[ ! -e "$here/fail" ] || { echo "no: $(cat "$here/secret" 2>/dev/null)"; exit 1; }
+case $* in
+*'token create'*) echo 'abcdef.0123456789abcdef' ;;
+init*)
+  mkdir -p "$CV_KUBE_DIR/manifests" "$CV_KUBE_DIR/pki"
+  printf '    server: https://10.0.0.1:6443\n    certificate-authority-data: Q0E=\n' >"$CV_KUBE_DIR/admin.conf"
+  cp "$CV_KUBE_DIR/admin.conf" "$CV_KUBE_DIR/kubelet.conf"
+  : >"$CV_KUBE_DIR/manifests/kube-apiserver.yaml" ; : >"$CV_KUBE_DIR/pki/ca.crt"
+  ;;
+join*)
+  cp "$CV_KUBE_RUN/discovery.conf" "$here/discovery"; cp "$CV_KUBE_RUN/join.yaml" "$here/join"
+  echo 'the token abcdef.0123456789abcdef is fine'
+  mkdir -p "$CV_KUBE_DIR/pki"; : >"$CV_KUBE_DIR/pki/ca.crt"
+  printf '    server: "https://10.0.0.1:6443/"\n' >"$CV_KUBE_DIR/kubelet.conf"
+  ;;
+reset*) rm -rf "$CV_KUBE_DIR" ;;
+esac
+"#;
+
+struct Host<'a> {
+    shell: &'a Shell,
+    root: tempfile::TempDir,
+    tools: String,
+}
+
+impl Host<'_> {
+    fn vars(&self) -> String {
+        let root = self.root.path().display();
+        format!(
+            "PATH={}:$PATH CV_KUBE_DIR={root}/kubernetes CV_KUBE_RUN={root}/run CV_CNI_DIR={root}/cni; export PATH CV_KUBE_DIR CV_KUBE_RUN; ",
+            quote(&self.tools)
+        )
+    }
+
+    fn good(&self, script: &str, stdin: &str) -> String {
+        self.shell.good(self.root.path(), &format!("{}{script}", self.vars()), &[], stdin.as_bytes())
+    }
+
+    fn run(&self, script: &str) -> (i32, String) {
+        let output = self.shell.run(self.root.path(), &format!("{}{script}", self.vars()), &[], b"");
+        let text =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        (output.status.code().unwrap(), text)
+    }
+
+    fn line(&self) -> String {
+        self.good("cv_line_kubeadm node", "").trim_end().to_owned()
+    }
+
+    fn tool(&self, name: &str) -> String {
+        std::fs::read_to_string(Path::new(&self.tools).join(name)).unwrap_or_default()
+    }
+}
+
+fn every_host(test: impl Fn(&Host<'_>)) {
+    let dir = tempfile::tempdir().unwrap();
+    for shell in shells(dir.path()) {
+        let root = tempfile::tempdir().unwrap();
+        let tools = fake_tool(root.path(), "kubeadm", KUBEADM);
+        test(&Host { shell: &shell, root, tools });
+    }
+}
+
+const INIT: &str = "CV_KUBEADM_HOW=init CV_KUBEADM_CONFIG='{}' CV_KUBEADM_IGNORE=SystemVerification; cv_apply_kubeadm node 'control-plane 10.0.0.1:6443'";
+const JOIN: &str = "CV_KUBEADM_HOW=join CV_KUBEADM_CONFIG='{\"k\": \"@certificate-key@\"}'; cv_apply_kubeadm node 'worker 10.0.0.1:6443'";
+
+#[test]
+fn states_are_lines_and_lines_are_states() {
+    let endpoint = "10.0.0.1:6443".to_owned();
+    for (state, line) in [
+        (KubeadmState::Absent, "absent"),
+        (KubeadmState::ControlPlane { endpoint: endpoint.clone() }, "control-plane 10.0.0.1:6443"),
+        (KubeadmState::Worker { endpoint: endpoint.clone() }, "worker 10.0.0.1:6443"),
+        (KubeadmState::Begun { what: "init".into(), endpoint }, "begun init 10.0.0.1:6443"),
+    ] {
+        assert_eq!(State::from(state.clone()).line(), line);
+        assert_eq!(KubeadmState::try_from(State::from_line(line)), Ok(state));
+    }
+    assert!(KubeadmState::try_from(State::from_line("begun reset x")).is_err());
+}
+
+#[test]
+fn only_the_way_out_destroys() {
+    let there = KubeadmState::ControlPlane { endpoint: "a:1".into() };
+    assert_eq!(Kubeadm::reversibility("node", &KubeadmState::Absent, &there), Reversibility::Reversible);
+    let out = Kubeadm::reversibility("node", &there, &KubeadmState::Absent);
+    assert!(matches!(out, Reversibility::Irreversible(why) if why.contains("etcd")));
+}
+
+#[test]
+fn a_host_is_made_a_control_plane_invites_others_and_is_reset_in_every_shell() {
+    every_host(|host| {
+        assert_eq!(host.line(), "absent", "{}", host.shell.name);
+        let (status, said) = host.run("cv_kubeadm_invite worker 10.0.0.1:6443");
+        assert_eq!(status, 75, "{said}");
+        host.good(INIT, "");
+        assert_eq!(host.line(), "control-plane 10.0.0.1:6443");
+        assert!(host.tool("log").contains("init --config"), "{}", host.tool("log"));
+        assert!(!host.root.path().join("run").exists(), "nothing is left in memory");
+        let said = host.good("cv_kubeadm_invite worker 10.0.0.1:6443", "");
+        assert_eq!(said, "token abcdef.0123456789abcdef\nca Q0E=\n");
+        let (status, said) = host.run("cv_kubeadm_invite worker 10.0.0.2:6443");
+        assert!(status == 1 && said.contains("not of 10.0.0.2:6443"), "{said}");
+        std::fs::create_dir_all(host.root.path().join("cni")).unwrap();
+        std::fs::write(host.root.path().join("cni/10-pods.conflist"), "{}").unwrap();
+        let (status, said) = host.run("cv_restore_kubeadm node absent");
+        assert!(status == 1 && said.contains("kubeadm reset"), "undo.sh destroys nothing: {said}");
+        host.good("cv_apply_kubeadm node absent >/dev/null", "");
+        assert_eq!(host.line(), "absent");
+        assert!(!host.root.path().join("cni/10-pods.conflist").exists());
+    });
+}
+
+#[test]
+fn a_token_is_in_a_file_of_its_own_and_never_said() {
+    every_host(|host| {
+        let said = host.good(JOIN, "token abcdef.0123456789abcdef\nca Q0E=\nkey fedcba9876\n");
+        assert_eq!(said, "the token <secret> is fine\n", "{}", host.shell.name);
+        assert_eq!(host.line(), "worker 10.0.0.1:6443");
+        assert!(!host.tool("log").contains("abcdef"), "{}", host.tool("log"));
+        assert!(
+            host.tool("discovery").contains("token: abcdef.0123456789abcdef"),
+            "{}",
+            host.tool("discovery")
+        );
+        assert!(host.tool("discovery").contains("server: https://10.0.0.1:6443"));
+        assert_eq!(host.tool("join"), "{\"k\": \"fedcba9876\"}\n");
+        assert!(!host.root.path().join("run").exists());
+        let (status, _) = host.run("rm -rf \"$CV_KUBE_DIR\"; CV_KUBEADM_HOW=join CV_KUBEADM_CONFIG=x; cv_apply_kubeadm node 'worker a:1'");
+        assert_eq!(status, 1, "without a token nothing is begun");
+    });
+}
+
+#[test]
+fn what_was_begun_is_seen_and_goes_on() {
+    every_host(|host| {
+        let fail = Path::new(&host.tools).join("fail");
+        std::fs::write(&fail, "").unwrap();
+        assert_eq!(host.run(INIT).0, 1);
+        assert_eq!(host.line(), "absent", "{}: kubeadm refused before it did anything", host.shell.name);
+        // A power cut in the middle: the record is there, and so is half of the cluster.
+        host.good("cv_write_record \"$CV_ROOT/kubeadm\" 'init 10.0.0.1:6443'; mkdir -p \"$CV_KUBE_DIR/pki\"; : >\"$CV_KUBE_DIR/pki/ca.crt\"", "");
+        assert_eq!(host.line(), "begun init 10.0.0.1:6443");
+        assert_eq!(host.run(INIT).0, 1);
+        assert_eq!(host.line(), "begun init 10.0.0.1:6443");
+        assert_eq!(host.run("cv_kubeadm_invite worker 10.0.0.1:6443").0, 75);
+        std::fs::remove_file(&fail).unwrap();
+        host.good(INIT, "");
+        assert!(host.tool("log").contains("DirAvailable--var-lib-etcd"));
+        assert_eq!(host.line(), "control-plane 10.0.0.1:6443");
+        // Without a record of ours it is somebody else's.
+        host.good("rm -f \"$CV_KUBE_DIR/kubelet.conf\"", "");
+        assert!(host.line().starts_with("partial "), "{}", host.line());
+    });
+}

@@ -1,0 +1,196 @@
+//! A helm release. Its key is `NAMESPACE/NAME`.
+
+use crate::k8s::normalised;
+use converge_resource::{
+    Content, Digest, Disruption, Facets, MayBring, Object, Place, Reversibility, state_of_words,
+};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+/// What helm's own record says of the newest revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReleaseState {
+    /// No such release.
+    Absent,
+    /// It is installed, or was meant to be.
+    Installed {
+        /// helm's word: `deployed`, `failed`, `pending-upgrade` …
+        status: String,
+        /// `NAME-VERSION` of its chart.
+        chart: String,
+        /// The digest of its text: the values and the manifests that are to be live.
+        digest: Digest,
+    },
+}
+
+impl ReleaseState {
+    fn words(&self) -> Vec<String> {
+        match self {
+            Self::Absent => vec!["absent".to_owned()],
+            Self::Installed { status, chart, digest } => {
+                vec!["release".to_owned(), status.clone(), chart.clone(), digest.to_string()]
+            }
+        }
+    }
+
+    fn read(words: &[&str]) -> Option<Self> {
+        match words {
+            ["absent"] => Some(Self::Absent),
+            ["release", status, chart, digest] => Some(Self::Installed {
+                status: (*status).to_owned(),
+                chart: (*chart).to_owned(),
+                digest: Digest::from_hex(digest)?,
+            }),
+            _ => None,
+        }
+    }
+}
+
+state_of_words!(ReleaseState);
+
+impl ReleaseState {
+    /// Of a revision, as [`converge_resource::ApiProbe::Release`] answers it, with the content that the state names.
+    ///
+    /// # Errors
+    /// Its manifest is no YAML.
+    pub fn of(revision: &Value) -> Result<(Self, Content), String> {
+        let word = |pointer: &str| revision.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (chart, version) = (word("/chart/name"), word("/chart/version"));
+        let values = revision.get("values").unwrap_or(&Value::Null);
+        let content = content(chart, version, values, &manifests(word("/manifest"))?);
+        let state = Self::Installed {
+            status: word("/status").to_owned(),
+            chart: format!("{chart}-{version}"),
+            digest: content.digest().clone(),
+        };
+        Ok((state, content))
+    }
+}
+
+/// The text of a release, whose digest its state holds: chart, version, the values given, and the manifests in the order of their names.
+/// The values of Secrets stand there as digests.
+pub fn content(chart: &str, version: &str, values: &Value, manifests: &[Value]) -> Content {
+    let mut manifests: Vec<Value> = manifests.iter().map(normalised).collect();
+    let name = |m: &Value| {
+        let word = |pointer: &str| m.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        [word("/kind"), word("/metadata/namespace"), word("/metadata/name"), word("/apiVersion")]
+    };
+    manifests.sort_by_cached_key(name);
+    let values = match values {
+        Value::Null => json!({}),
+        values => sorted(values),
+    };
+    let text = json!({"chart": chart, "version": version, "values": values, "manifests": manifests});
+    Content::new(crate::k8s::text(&text).into_bytes())
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<(&String, &Value)> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            Value::Object(entries.into_iter().map(|(k, v)| (k.clone(), sorted(v))).collect())
+        }
+        Value::Array(list) => Value::Array(list.iter().map(sorted).collect()),
+        other => other.clone(),
+    }
+}
+
+/// The objects in a text of several YAML documents, as helm renders it.
+///
+/// # Errors
+/// It is no YAML, and where.
+pub fn manifests(text: &str) -> Result<Vec<Value>, String> {
+    let mut found = Vec::new();
+    for document in serde_yaml::Deserializer::from_str(text) {
+        match Value::deserialize(document).map_err(|e| e.to_string())? {
+            Value::Null => {}
+            value => found.push(value),
+        }
+    }
+    Ok(found)
+}
+
+/// The object.
+pub struct Release;
+
+impl Object for Release {
+    const KIND: &'static str = "release";
+    const SHELL: &'static str = "";
+    const PLACE: Place = Place::Cluster;
+    type State = ReleaseState;
+    const OFFERS: &'static [&'static str] = &["k8s", "workload"];
+
+    fn title(key: &str, from: &ReleaseState, to: &ReleaseState) -> String {
+        match (from, to) {
+            (_, ReleaseState::Absent) => format!("helm uninstall {key}"),
+            (ReleaseState::Absent, ReleaseState::Installed { chart, .. }) => {
+                format!("helm install {key} ({chart})")
+            }
+            (_, ReleaseState::Installed { chart, .. }) => format!("helm upgrade {key} ({chart})"),
+        }
+    }
+
+    /// helm keeps the former revision. Definitions of kinds stay, and are neither taken away nor made older.
+    fn reversibility(_: &str, _: &ReleaseState, _: &ReleaseState) -> Reversibility {
+        Reversibility::Reversible
+    }
+
+    fn opaque(_: &ReleaseState, _: &ReleaseState) -> bool {
+        true
+    }
+
+    fn facets(state: &ReleaseState) -> Facets {
+        match state {
+            ReleaseState::Absent => Vec::new(),
+            ReleaseState::Installed { status, chart, .. } => {
+                vec![("chart", chart.clone()), ("status", status.clone())]
+            }
+        }
+    }
+
+    fn content(state: &ReleaseState) -> Option<Digest> {
+        match state {
+            ReleaseState::Absent => None,
+            ReleaseState::Installed { digest, .. } => Some(digest.clone()),
+        }
+    }
+
+    fn disruption(_: &ReleaseState, _: Option<&ReleaseState>) -> Disruption {
+        Disruption::Restarts
+    }
+
+    fn may_bring(_: &ReleaseState, to: &ReleaseState) -> Option<MayBring> {
+        (*to != ReleaseState::Absent).then_some(MayBring { verb: "installing", kinds: &["k8s", "workload"] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_is_its_chart_values_and_manifests_in_any_order() {
+        let manifest = "---\n# Source: a\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\ndata: {k: aHVudGVyMg==}\n\
+            ---\n# nothing\n---\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n";
+        let revision = json!({"status": "deployed", "chart": {"name": "c", "version": "1.2"},
+            "values": {"z": 1, "a": {"y": 2, "b": 3}}, "manifest": manifest});
+        let (state, one) = ReleaseState::of(&revision).unwrap();
+        let mut list = manifests(manifest).unwrap();
+        assert_eq!(list.len(), 2);
+        list.reverse();
+        let other = content("c", "1.2", &json!({"a": {"b": 3, "y": 2}, "z": 1}), &list);
+        assert_eq!(one.text(), other.text());
+        assert!(!one.text().unwrap().contains("aHVudGVyMg"));
+        assert_eq!(
+            state,
+            ReleaseState::Installed {
+                status: "deployed".into(),
+                chart: "c-1.2".into(),
+                digest: other.digest().clone()
+            }
+        );
+        assert!(manifests("a: [").is_err());
+        assert_ne!(content("c", "1.2", &Value::Null, &list), other);
+    }
+}

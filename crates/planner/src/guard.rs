@@ -1,0 +1,302 @@
+//! Guarded changes: what can shut us out of a host, or stop all that runs on it, stands behind a dead man's switch on the host.
+
+use crate::{Item, Outcome};
+use converge_resource::ObjectId;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a change can break, and so what must answer before the change stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Guard {
+    /// The way in: a new ssh connection.
+    Ssh,
+    /// The network or the firewall: a new ssh connection too.
+    Network,
+    /// A container runtime: besides, what answered before. CRI, kubelet's Lease, the node's Ready.
+    Runtime,
+}
+
+/// A guarded item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guarded {
+    /// What it can break.
+    pub guard: Guard,
+    /// It is put back unless confirmed within so many seconds.
+    pub seconds: u64,
+}
+
+/// What a user says of an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SaidGuard {
+    /// Nothing, that it is not guarded, or by what it is.
+    pub guard: Option<Option<Guard>>,
+    /// The window.
+    pub seconds: Option<u64>,
+}
+
+/// The one table of what is guarded where nobody says: kinds of objects, and the beginnings of their keys. A key with `/` or `.` at its
+/// end stands for all that begins so, any other one for itself.
+const TABLE: &[(Guard, &str, &[&str])] = &[
+    (Guard::Ssh, "path", &["/etc/ssh/sshd_config", "/etc/ssh/sshd_config.d/", "/etc/pam.d/sshd"]),
+    (Guard::Ssh, "unit", &["ssh.service", "sshd.service", "ssh.socket", "sshd.socket"]),
+    (
+        Guard::Network,
+        "path",
+        &[
+            "/etc/network/",
+            "/etc/netplan/",
+            "/etc/systemd/network/",
+            "/etc/NetworkManager/",
+            "/etc/nftables.conf",
+            "/etc/nftables/",
+            "/etc/iptables/",
+            "/etc/ufw/",
+        ],
+    ),
+    (
+        Guard::Network,
+        "unit",
+        &[
+            "networking.service",
+            "systemd-networkd.service",
+            "NetworkManager.service",
+            "nftables.service",
+            "netfilter-persistent.service",
+            "ufw.service",
+        ],
+    ),
+    (Guard::Network, "firewall", &["ufw"]),
+    (
+        Guard::Runtime,
+        "path",
+        &[
+            "/etc/containerd/",
+            "/etc/docker/daemon.json",
+            "/etc/crio/",
+            "/etc/systemd/system/containerd.service.d/",
+            "/etc/systemd/system/docker.service.d/",
+            "/etc/systemd/system/crio.service.d/",
+        ],
+    ),
+    (Guard::Runtime, "unit", &["containerd.service", "docker.service", "crio.service"]),
+];
+
+impl Guard {
+    /// The words that a role's file has for it.
+    pub const WORDS: [&str; 3] = ["ssh", "network", "runtime"];
+
+    /// From such a word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Ssh, Self::Network, Self::Runtime].into_iter().find(|guard| guard.word() == word)
+    }
+
+    /// The word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ssh => "ssh",
+            Self::Network => "network",
+            Self::Runtime => "runtime",
+        }
+    }
+
+    /// The window, where nobody says. A runtime has to hold the node's Ready for a minute in it.
+    pub fn seconds(self) -> u64 {
+        match self {
+            Self::Ssh | Self::Network => 60,
+            Self::Runtime => 180,
+        }
+    }
+
+    /// Units that may have to be restarted with what was there before.
+    pub fn units(self) -> Vec<String> {
+        let of = |(guard, kind, _): &&(Self, &str, &[&str])| *guard == self && *kind == "unit";
+        let units = TABLE.iter().filter(of).flat_map(|(_, _, keys)| keys.iter());
+        units.map(|unit| (*unit).to_owned()).collect()
+    }
+
+    /// What guards this object where nobody says.
+    pub fn of(object: &ObjectId) -> Option<Self> {
+        let matches = |key: &str| match key.strip_suffix('/') {
+            Some(_) => object.key.starts_with(key),
+            None => object.key == key,
+        };
+        let found =
+            TABLE.iter().find(|(_, kind, keys)| *kind == object.kind && keys.iter().any(|k| matches(k)));
+        found.map(|(guard, ..)| *guard)
+    }
+
+    /// What guards an item that changes these, where nobody says.
+    pub fn of_all<'a>(objects: impl IntoIterator<Item = &'a ObjectId>) -> Option<Self> {
+        objects.into_iter().find_map(Self::of)
+    }
+}
+
+/// How an item is guarded of which no role says anything: by what it changes.
+pub fn guard_of(item: &Item) -> Option<Guarded> {
+    guarded(item, SaidGuard::default(), None)
+}
+
+/// How an item is guarded: as its user says, else as an item that it restarts on, else as what it changes.
+pub(crate) fn guarded(item: &Item, said: SaidGuard, named: Option<Guarded>) -> Option<Guarded> {
+    let objects: Vec<&ObjectId> = match &item.outcome {
+        Outcome::Changed(changes) => changes.iter().map(|c| &c.change.object).collect(),
+        Outcome::Deferred { objects, .. } => objects.iter().collect(),
+        _ => return None,
+    };
+    // The switch takes a restart of the host for a sign that the change is bad, and no window is made for other hosts' answers.
+    if item.fetch.is_some() || objects.iter().any(|o| restarts_host(o)) {
+        return None;
+    }
+    // What a new package brings had nothing running before it.
+    let installs = objects.iter().any(|o| o.kind == "package");
+    let guard = match said.guard {
+        Some(said) => said?,
+        None if installs => return None,
+        None => named.map(|n| n.guard).or_else(|| Guard::of_all(objects))?,
+    };
+    let same = named.filter(|n| n.guard == guard).map(|n| n.seconds);
+    Some(Guarded { guard, seconds: said.seconds.or(same).unwrap_or(guard.seconds()) })
+}
+
+fn restarts_host(object: &ObjectId) -> bool {
+    converge_objects::object(&object.kind).is_some_and(|o| o.restarts_host())
+}
+
+/// A change and the restart that makes it count stand behind one switch, and so does what lies between them in the role. `closes` holds
+/// the items (by number) that restart something for a guarded one.
+pub(crate) fn join_guarded(items: &mut [Item], closes: &BTreeSet<u32>) {
+    // By role and guard, where its first item stands.
+    let mut open: BTreeMap<(String, Guard), usize> = BTreeMap::new();
+    for at in 0..items.len() {
+        let Some(item) = items.get(at).filter(|i| i.is_pending()) else { continue };
+        let role = item.role.clone();
+        let Some(own) = item.guard else {
+            // Neither goes behind a switch.
+            if item.fetch.is_some() || item.claims.iter().any(restarts_host) {
+                open.retain(|(of, _), _| *of != role);
+            }
+            continue;
+        };
+        let restarts = item.changes().iter().any(|c| c.change.object.kind == "unit");
+        if !restarts && !closes.contains(&item.id) {
+            open.entry((role, own.guard)).or_insert(at);
+        } else if let Some(from) = open.remove(&(role.clone(), own.guard)) {
+            let mut members: Vec<&mut Item> = items
+                .iter_mut()
+                .take(at + 1)
+                .skip(from)
+                .filter(|i| i.role == role && i.is_pending())
+                .collect();
+            let guards = || members.iter().filter_map(|i| i.guard);
+            // Among several the one that asks for most.
+            let guard = guards().map(|g| g.guard).max().unwrap_or(own.guard);
+            let seconds = guards().map(|g| g.seconds).max().unwrap_or(own.seconds);
+            for member in &mut members {
+                member.guard = Some(Guarded { guard, seconds });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_knows_by_path_unit_and_kind() {
+        let of = |kind: &str, key: &str| Guard::of(&ObjectId::new(kind, key));
+        assert_eq!(of("path", "/etc/ssh/sshd_config"), Some(Guard::Ssh));
+        assert_eq!(of("path", "/etc/ssh/sshd_config.d/10-x.conf"), Some(Guard::Ssh));
+        assert_eq!(of("path", "/etc/ssh/sshd_config.bak"), None);
+        assert_eq!(of("path", "/etc/ssh/ssh_config"), None);
+        assert_eq!(of("unit", "containerd.service"), Some(Guard::Runtime));
+        assert_eq!(of("path", "/etc/containerd/config.toml"), Some(Guard::Runtime));
+        assert_eq!(of("firewall", "ufw"), Some(Guard::Network));
+        assert_eq!(of("package", "containerd"), None);
+        assert_eq!(Guard::Ssh.units().first().map(String::as_str), Some("ssh.service"));
+        for word in Guard::WORDS {
+            assert_eq!(Guard::from_word(word).map(Guard::word), Some(word));
+        }
+    }
+
+    fn item(id: u32, role: &str, kind: &str, key: &str) -> Item {
+        let object = ObjectId::new(kind, key);
+        let state = converge_resource::State::absent;
+        let change = converge_resource::Change { object: object.clone(), from: state(), to: state() };
+        let reversibility = converge_resource::Reversibility::Reversible;
+        Item {
+            id,
+            address: format!("{role}/{id}"),
+            name: id.to_string(),
+            role: role.to_owned(),
+            kind: kind.to_owned(),
+            claims: vec![object],
+            outcome: Outcome::Changed(vec![crate::PlannedChange { change, reversibility, opaque: false }]),
+            ..Item::default()
+        }
+    }
+
+    #[test]
+    fn an_item_is_guarded_as_is_said_else_as_what_it_restarts_on_else_as_what_it_changes() {
+        let file = item(1, "r", "path", "/etc/containerd/config.toml");
+        let kubelet = item(2, "r", "unit", "kubelet.service");
+        let own = guard_of(&file);
+        assert_eq!(own, Some(Guarded { guard: Guard::Runtime, seconds: 180 }));
+        assert_eq!(guard_of(&kubelet), None);
+        let shorter = SaidGuard { guard: None, seconds: Some(90) };
+        let short = guarded(&file, shorter, None);
+        assert_eq!(short, Some(Guarded { guard: Guard::Runtime, seconds: 90 }));
+        assert_eq!(guarded(&kubelet, SaidGuard::default(), short), short, "it restarts on a guarded one");
+        let not = SaidGuard { guard: Some(None), seconds: None };
+        assert_eq!(guarded(&file, not, None), None);
+        let network = SaidGuard { guard: Some(Some(Guard::Network)), seconds: None };
+        assert_eq!(
+            guarded(&kubelet, network, None).map(|g| (g.guard, g.seconds)),
+            Some((Guard::Network, 60))
+        );
+        let unchanged = Item { outcome: Outcome::Unchanged, ..file };
+        assert_eq!(guarded(&unchanged, network, None), None);
+        let mut installs = item(3, "r", "package", "containerd");
+        if let (Outcome::Changed(all), Outcome::Changed(more)) =
+            (&mut installs.outcome, item(3, "r", "unit", "containerd.service").outcome)
+        {
+            all.extend(more);
+        }
+        assert_eq!(guard_of(&installs), None, "nothing ran before it");
+        let boot = item(4, "r", "boot", "required");
+        assert_eq!(guarded(&boot, network, None), None, "a restart ends no window");
+    }
+
+    #[test]
+    fn a_change_and_its_restart_take_along_what_lies_between_and_nothing_else() {
+        let with = |mut items: Vec<Item>| {
+            for item in &mut items {
+                item.guard = guard_of(item);
+            }
+            join_guarded(&mut items, &BTreeSet::new());
+            items.iter().map(|i| i.guard.is_some()).collect::<Vec<_>>()
+        };
+        let config = |id: u32| item(id, "r", "path", "/etc/ssh/sshd_config");
+        let plain = |id: u32| item(id, "r", "path", "/etc/motd");
+        let restart = |id: u32| item(id, "r", "unit", "ssh.service");
+        assert_eq!(
+            with(vec![plain(1), config(2), plain(3), restart(4), plain(5)]),
+            [false, true, true, true, false]
+        );
+        // A host that restarts in between would look like a change that killed it.
+        let boot = item(3, "r", "boot", "required");
+        assert_eq!(
+            with(vec![config(1), plain(2), boot, plain(4), restart(5)]),
+            [true, false, false, false, true]
+        );
+        // Another role is none of its business; another guard asks for more.
+        let other = item(2, "other", "path", "/etc/motd");
+        assert_eq!(with(vec![config(1), other, restart(3)]), [true, false, true]);
+        let runtime = item(2, "r", "path", "/etc/containerd/config.toml");
+        let mut items = vec![config(1), runtime, restart(3)];
+        items.iter_mut().for_each(|i| i.guard = guard_of(i));
+        join_guarded(&mut items, &BTreeSet::new());
+        assert_eq!(items[1].guard.map(|g| g.guard), Some(Guard::Runtime));
+    }
+}

@@ -1,0 +1,199 @@
+//! Questions to the API of a cluster and work on it, as data.
+
+use crate::ObjectId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The name under which the server knows our fields (`metadata.managedFields[].manager`).
+pub const FIELD_MANAGER: &str = "converge";
+
+/// The key under which an [`ApiProbe::Render`] holds a packaged chart.
+pub const ARCHIVE: &str = "archive_content";
+
+/// Which object of a cluster. As a key: `v1/ConfigMap/NAMESPACE/NAME`, `apps/v1/DaemonSet/NAMESPACE/NAME`, and without a
+/// namespace `v1/Node/NAME`, `nvidia.com/v1/ClusterPolicy/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ApiRef {
+    /// `v1`, `apps/v1`, `nvidia.com/v1`.
+    pub api_version: String,
+    /// `ConfigMap`.
+    pub kind: String,
+    /// `None` for an object of the whole cluster.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+impl ApiRef {
+    /// Reads a key; `None` for what is none.
+    pub fn from_key(key: &str) -> Option<Self> {
+        let parts: Vec<&str> = key.split('/').collect();
+        let at = parts.iter().position(|p| p.starts_with(|c: char| c.is_ascii_uppercase()))?;
+        let (version, rest) = parts.split_at(at);
+        let (namespace, name) = match rest {
+            [_, name] => (None, *name),
+            [_, namespace, name] => (Some((*namespace).to_owned()), *name),
+            _ => return None,
+        };
+        let good =
+            matches!(version.len(), 1 | 2) && !name.is_empty() && version.iter().all(|v| !v.is_empty());
+        good.then(|| Self {
+            api_version: version.join("/"),
+            kind: rest.first().copied().unwrap_or_default().to_owned(),
+            namespace,
+            name: name.to_owned(),
+        })
+    }
+
+    /// Of a manifest: `apiVersion`, `kind`, `metadata.namespace`, `metadata.name`.
+    pub fn of(manifest: &Value) -> Option<Self> {
+        let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        Some(Self {
+            api_version: text("/apiVersion")?,
+            kind: text("/kind")?,
+            namespace: text("/metadata/namespace"),
+            name: text("/metadata/name")?,
+        })
+    }
+
+    /// The key of its [`ObjectId`].
+    pub fn key(&self) -> String {
+        let Self { api_version, kind, namespace, name } = self;
+        match namespace {
+            Some(namespace) => format!("{api_version}/{kind}/{namespace}/{name}"),
+            None => format!("{api_version}/{kind}/{name}"),
+        }
+    }
+
+    /// Its identity among the objects.
+    pub fn object(&self) -> ObjectId {
+        ObjectId::new("k8s", self.key())
+    }
+
+    /// As people name it: `daemonset gpu-operator/nvidia-device-plugin-daemonset`.
+    pub fn shown(&self) -> String {
+        let kind = self.kind.to_lowercase();
+        match &self.namespace {
+            Some(namespace) => format!("{kind} {namespace}/{}", self.name),
+            None => format!("{kind} {}", self.name),
+        }
+    }
+}
+
+/// A question to the API of a cluster. It changes nothing there, but for a [`ApiProbe::Job`], which takes away what it made.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ApiProbe {
+    /// What the server would make of this manifest (JSON text), applied by our field manager: a dry run. Answer: an object
+    /// with one of `object` (the whole result as the server gives it), `conflicts` (a list of `{manager, field}`), `no_kind`,
+    /// `no_namespace` or `invalid` (what the server said).
+    Apply {
+        /// JSON text.
+        manifest: String,
+        /// Take fields from other managers.
+        force: bool,
+    },
+    /// One object as the server gives it, status and all. Answer: the object, or null.
+    Get(ApiRef),
+    /// All objects of a kind. Answer: a list of objects as the server gives them; null when the server has no such kind.
+    List {
+        /// `v1`, `apps/v1`.
+        api_version: String,
+        /// `Node`.
+        kind: String,
+        /// In this namespace; in all when `None`.
+        namespace: Option<String>,
+        /// A label selector as kubectl takes it.
+        labels: Option<String>,
+    },
+    /// The revisions of a helm release, newest first, as helm keeps them in Secrets. Answer: a list of `{revision, status,
+    /// chart: {name, version}, values, manifest, updated}`.
+    Release {
+        /// Namespace.
+        namespace: String,
+        /// Release.
+        name: String,
+    },
+    /// Renders a chart with real helm against the server: JSON text of a [`ReleaseSpec`], with the content of a packaged chart beside it
+    /// as [`ARCHIVE`] (base64).
+    /// Answer: `{manifests: [object…], chart, version, values: (the chart's own values), notes}` or `{invalid: what helm said}` or
+    /// `{waits: why}` when what the chart needs (an API, a namespace) is not there yet.
+    Render(String),
+    /// Runs a Job (JSON text of its manifest) to its end, reads its log, and takes it away in every case. Answer: `{succeeded:
+    /// bool, log, reason, seconds}`.
+    Job {
+        /// JSON text.
+        manifest: String,
+        /// Its deadline.
+        seconds: u64,
+    },
+}
+
+/// A helm release as it is to be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReleaseSpec {
+    /// Its fixed name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Where the chart is.
+    pub chart: Chart,
+    /// The exact version; `None` for an archive, which has its own.
+    pub version: Option<String>,
+    /// The values, typed.
+    pub values: Value,
+    /// Make the namespace.
+    pub create_namespace: bool,
+    /// Wait until what it installs is ready, at most this many seconds.
+    pub wait_seconds: Option<u64>,
+}
+
+/// Where a chart is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Chart {
+    /// A chart of a repository.
+    Repository {
+        /// `https://helm.ngc.nvidia.com/nvidia`
+        url: String,
+        /// `gpu-operator`
+        name: String,
+    },
+    /// `oci://…/chart`
+    Oci(String),
+    /// A packaged chart: the digest of its content (hex).
+    Archive(String),
+}
+
+/// A piece of work that its changes alone do not describe.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ApiCall {
+    /// Server-side apply of this manifest, by our field manager.
+    Apply {
+        /// The whole manifest.
+        manifest: Value,
+        /// Take fields from other managers.
+        force: bool,
+    },
+    /// Installs or upgrades a release. Before it, a release that hangs in `pending-*` is put right.
+    Release(ReleaseSpec),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_as_they_are_written() {
+        for key in [
+            "v1/ConfigMap/gpu-operator/time-slicing",
+            "apps/v1/DaemonSet/ns/x",
+            "v1/Node/h1",
+            "nvidia.com/v1/ClusterPolicy/a.b",
+        ] {
+            assert_eq!(ApiRef::from_key(key).map(|r| r.key()).as_deref(), Some(key));
+        }
+        for bad in ["", "v1", "v1/Node", "Node/x", "a/b/c/Node/x", "v1/Node/a/b/c", "v1/Node/"] {
+            assert_eq!(ApiRef::from_key(bad), None, "{bad}");
+        }
+    }
+}

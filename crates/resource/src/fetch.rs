@@ -1,0 +1,23 @@
+//! What an item needs from another host, as data.
+
+use serde::{Deserialize, Serialize};
+
+/// The status of a script of [`Fetch`] that found nothing yet, where the work under way on that host may still make it.
+pub const FETCH_NOT_MADE: i32 = 75;
+/// The status of one whose answer is only a matter of time.
+pub const FETCH_NOT_READY: i32 = 74;
+
+/// A secret that an item asks another host for at its turn: a join token. It goes from that host to the standard input of the
+/// item's first step through the controller's memory, and is neither logged nor recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetch {
+    /// The inventory's name of the other host. It need not be among the hosts of the run.
+    pub host: String,
+    /// POSIX shell text that prints what is wanted. It ends with [`FETCH_NOT_MADE`] or [`FETCH_NOT_READY`] as long as that is
+    /// not to be had, and says why on standard error; it is then run again.
+    pub script: String,
+    /// Seconds within which it must be had.
+    pub seconds: u64,
+    /// What it is, for people: `a join token`.
+    pub what: String,
+}

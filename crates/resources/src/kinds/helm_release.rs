@@ -1,0 +1,349 @@
+//! `helm_release`
+
+use crate::manifest::{Presence, check_name, namespace_comes};
+use crate::release_drift::Installed;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use converge_objects::ReleaseState;
+use converge_objects::release::{self, Release};
+use converge_resource::{
+    ARCHIVE, ApiCall, ApiProbe, Chart, Claim, ObjectId, ParamError, Place, ReleaseSpec, Resource, Source,
+    State, Stop, View, Wait, Wanted,
+};
+use converge_syntax::did_you_mean;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// A release of a helm chart, with a fixed name and an exact version.
+///
+/// The plan shows what the chart renders beside what is installed. Where chart, version and values are those of the deployed revision, the objects
+/// of the release are compared with the cluster: what is missing or was changed behind helm's back is set right; fields that another manager or a
+/// `k8s_patch` owns are shown as theirs and left to them. Keys of values that the chart does not know are shown with the nearest one that it knows. A
+/// release that hangs in `pending-…` or has failed is shown with its recovery.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HelmRelease {
+    /// The name of the release.
+    name: String,
+    /// The namespace of the release.
+    namespace: String,
+    /// The address of the repository that has the chart: `https://helm.ngc.nvidia.com/nvidia`.
+    repository: Option<String>,
+    /// The name of the chart in the repository.
+    chart: Option<String>,
+    /// In place of `repository` and `chart`: a chart of an OCI registry, `oci://registry.example.org/charts/name`.
+    oci: Option<String>,
+    /// In place of these: a packaged chart (`.tgz`) under the role's `files/`.
+    archive: Option<Source>,
+    /// The exact version of the chart. An archive has its own.
+    version: Option<String>,
+    /// The values, typed: `"true"` is text, `true` is not.
+    #[serde(default)]
+    values: Map<String, Value>,
+    /// Make the namespace where it is not there.
+    #[serde(default)]
+    create_namespace: bool,
+    /// Wait until what it installs is ready.
+    #[serde(default = "yes")]
+    wait: bool,
+    /// Seconds that helm may take.
+    #[serde(default = "ten_minutes")]
+    timeout: u64,
+    /// Whether it is installed.
+    #[serde(default)]
+    state: Presence,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn ten_minutes() -> u64 {
+    600
+}
+
+/// A version that names one chart: no range, no `latest`.
+fn exact(version: &str) -> bool {
+    let bare = version.strip_prefix('v').unwrap_or(version);
+    let numbers: Vec<&str> = bare.split(['-', '+']).next().unwrap_or_default().split('.').collect();
+    let good = |b: u8| b.is_ascii_alphanumeric() || b".-+".contains(&b);
+    numbers.len() == 3
+        && numbers.iter().all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+        && bare.bytes().all(good)
+}
+
+impl HelmRelease {
+    fn object(&self) -> ObjectId {
+        ObjectId::new("release", format!("{}/{}", self.namespace, self.name))
+    }
+
+    fn chart(&self) -> Option<Chart> {
+        match (&self.repository, &self.chart, &self.oci, &self.archive) {
+            (Some(url), Some(name), None, None) => {
+                Some(Chart::Repository { url: url.clone(), name: name.clone() })
+            }
+            (None, None, Some(oci), None) => Some(Chart::Oci(oci.clone())),
+            (None, None, None, Some(archive)) => {
+                Some(Chart::Archive(archive.content.digest().as_str().to_owned()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The chart's name, as far as the parameters say it.
+    fn chart_name(&self) -> Option<&str> {
+        self.chart.as_deref().or_else(|| self.oci.as_deref()?.rsplit('/').next())
+    }
+
+    fn spec(&self, chart: Chart) -> ReleaseSpec {
+        ReleaseSpec {
+            name: self.name.clone(),
+            namespace: self.namespace.clone(),
+            chart,
+            version: self.version.clone(),
+            values: Value::Object(self.values.clone()),
+            create_namespace: self.create_namespace,
+            wait_seconds: self.wait.then_some(self.timeout),
+        }
+    }
+
+    /// Whether this revision was made of the same chart, version and values.
+    fn made(&self, revision: &Value) -> bool {
+        let word = |pointer: &str| revision.pointer(pointer).and_then(Value::as_str);
+        let bare = |version: &str| version.strip_prefix('v').unwrap_or(version).to_owned();
+        let values = match revision.get("values") {
+            None | Some(Value::Null) => Value::Object(Map::new()),
+            Some(values) => values.clone(),
+        };
+        self.archive.is_none()
+            && word("/status") == Some("deployed")
+            && word("/chart/name") == self.chart_name()
+            && word("/chart/version").map(bare) == self.version.as_deref().map(bare)
+            && values == Value::Object(self.values.clone())
+    }
+
+    /// The release as it is: only its objects are looked at.
+    fn unchanged(&self, seen: &dyn View, now: ReleaseState, revision: &Value) -> Result<Wanted, Stop> {
+        let text = revision.get("manifest").and_then(Value::as_str).unwrap_or_default();
+        let manifests = release::manifests(text)
+            .map_err(|why| Stop::Failed(format!("the manifest of the release is no YAML: {why}")))?;
+        let drift = self.installed().drift(seen, &manifests)?;
+        let notes = drift.notes("left as it is");
+        let mut targets = vec![(self.object(), State::from(now))];
+        targets.extend(drift.targets);
+        Ok(Wanted { targets, contents: drift.contents, calls: drift.calls, notes, ..Wanted::default() })
+    }
+
+    fn installed(&self) -> Installed<'_> {
+        Installed { name: &self.name, namespace: &self.namespace }
+    }
+
+    /// What real helm is asked: a packaged chart goes with the question.
+    fn question(&self, spec: &ReleaseSpec) -> Result<ApiProbe, Stop> {
+        let mut question = serde_json::to_value(spec).map_err(|e| Stop::Failed(e.to_string()))?;
+        if let (Some(map), Some(archive)) = (question.as_object_mut(), &self.archive) {
+            map.insert(ARCHIVE.to_owned(), Value::from(STANDARD.encode(archive.content.bytes())));
+        }
+        Ok(ApiProbe::Render(question.to_string()))
+    }
+
+    /// What real helm makes of the chart.
+    fn rendered(&self, seen: &dyn View, spec: &ReleaseSpec) -> Result<Value, Stop> {
+        let answer = seen.api(&self.question(spec)?)?;
+        let said =
+            |key: &str| answer.get(key).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
+        if let Some(why) = said("waits") {
+            let wait = seen.may_appear(&self.object()).or_else(|| namespace_comes(seen, &self.namespace));
+            return Err(match wait.or_else(|| seen.pending()) {
+                Some(wait) => Stop::Deferred(Wait { reason: why, ..wait }),
+                None => Stop::invalid_help(
+                    "",
+                    format!("the chart cannot be rendered: {why}"),
+                    "bring what it needs with an earlier item or a role in `requires`",
+                ),
+            });
+        }
+        match said("invalid") {
+            Some(why) => Err(Stop::invalid("", format!("helm refuses the chart: {why}"))),
+            None => Ok(answer),
+        }
+    }
+}
+
+/// What is wrong with the newest revision, and how it is put right; `revisions` are newest first.
+fn recovery(revisions: &[Value]) -> Option<String> {
+    let status = |r: &Value| r.get("status").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let number = |r: &Value| r.get("revision").map_or_else(String::new, Value::to_string);
+    let newest = revisions.first()?;
+    let good = revisions.iter().find(|r| ["deployed", "superseded"].contains(&status(r).as_str()));
+    let (now, name) = (status(newest), number(newest));
+    match (now.as_str(), good) {
+        ("pending-install", _) => Some(format!(
+            "revision {name} hangs in {now}: what it left is taken away, then it is installed anew"
+        )),
+        (_, Some(good)) if now.starts_with("pending-") => Some(format!(
+            "revision {name} hangs in {now}: it goes back to revision {}, then it is upgraded",
+            number(good)
+        )),
+        (_, None) if now.starts_with("pending-") => {
+            Some(format!("revision {name} hangs in {now}, and none before it is good: it is installed anew"))
+        }
+        ("failed", _) => Some(format!("revision {name} has failed: it is upgraded anew")),
+        ("uninstalling", _) => Some(format!("revision {name} hangs in {now}: it is installed anew")),
+        _ => None,
+    }
+}
+
+/// Keys of values that the chart's own values do not have, each with the nearest that they have.
+fn unknown_keys(given: &Map<String, Value>, own: &Map<String, Value>, at: &str, notes: &mut Vec<String>) {
+    for (key, value) in given {
+        let way = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
+        match (own.get(key), value) {
+            (None, _) if key == "global" => {}
+            (None, _) => {
+                let near = did_you_mean(key, own.keys().map(String::as_str));
+                let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+                notes.push(format!("the chart has no value `{way}`, so it may do nothing{near}"));
+            }
+            // A map without keys takes any.
+            (Some(Value::Object(own)), Value::Object(given)) if !own.is_empty() => {
+                unknown_keys(given, own, &way, notes);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Resource for HelmRelease {
+    const KIND: &'static str = "helm_release";
+    const PLACES: &'static [Place] = &[Place::Cluster];
+    const EXAMPLE: &'static str = "\
+- name: the GPU operator
+  helm_release:
+    name: gpu-operator
+    namespace: gpu-operator
+    repository: https://helm.ngc.nvidia.com/nvidia
+    chart: gpu-operator
+    version: v25.10.0
+    values: {driver: {enabled: false}}
+";
+
+    fn validate(&self) -> Vec<ParamError> {
+        let mut errors = Vec::new();
+        check_name("/name", &self.name, &mut errors);
+        check_name("/namespace", &self.namespace, &mut errors);
+        let mut wrong = |p: &str, m: &str, h: &str| errors.push(ParamError::new(p, m, h));
+        if self.name.len() > 53 {
+            wrong("/name", "the name of a release has at most 53 letters", "choose a shorter one");
+        }
+        if self.timeout == 0 || self.timeout > 7200 {
+            wrong("/timeout", "the deadline is out of range", "write 1 to 7200 seconds");
+        }
+        if self.state == Presence::Absent {
+            return errors;
+        }
+        if self.chart().is_none() {
+            wrong(
+                "",
+                "it is not clear which chart it is",
+                "give `repository` and `chart`, or `oci`, or `archive`",
+            );
+        }
+        let http = |u: &&String| u.starts_with("https://") || u.starts_with("http://");
+        if self.repository.as_ref().is_some_and(|u| !http(&u) || u.contains(char::is_whitespace)) {
+            wrong(
+                "/repository",
+                "this is no address of a repository",
+                "write it as `https://charts.example.org`",
+            );
+        }
+        if self.oci.as_ref().is_some_and(|u| !u.starts_with("oci://") || u.ends_with('/')) {
+            wrong(
+                "/oci",
+                "this is no chart of an OCI registry",
+                "write it as `oci://registry.example.org/charts/name`",
+            );
+        }
+        match (&self.version, &self.archive) {
+            (Some(_), Some(_)) => wrong("/version", "an archive has its own version", "leave `version` out"),
+            (None, None) => wrong("", "no version is given", "add `version`, exact, as `v25.10.0`"),
+            (Some(version), None) if !exact(version) => {
+                let help = "write an exact version, as `v25.10.0`: what `latest` is changes behind your back";
+                wrong("/version", "this is not one version", help);
+            }
+            _ => {}
+        }
+        errors
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        match self.state {
+            Presence::Absent => vec![Claim::shared(self.object(), "presence", "absent")],
+            Presence::Present => vec![
+                Claim::exclusive(self.object(), "content"),
+                Claim::shared(self.object(), "presence", "present"),
+            ],
+        }
+    }
+
+    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        let object = self.object();
+        let now = seen.state::<Release>(&object.key)?;
+        if self.state == Presence::Absent {
+            return Ok(Wanted::one(object, ReleaseState::Absent));
+        }
+        let chart = self.chart().ok_or_else(|| Stop::invalid("", "it is not clear which chart it is"))?;
+        let probe = ApiProbe::Release { namespace: self.namespace.clone(), name: self.name.clone() };
+        let answer = seen.api(&probe)?;
+        let revisions = answer.as_array().map(Vec::as_slice).unwrap_or_default();
+        if let Some(newest) = revisions.first().filter(|r| self.made(r) && now != ReleaseState::Absent) {
+            return self.unchanged(seen, now, newest);
+        }
+        let spec = self.spec(chart);
+        let rendered = self.rendered(seen, &spec)?;
+        let word = |key: &str| rendered.get(key).and_then(Value::as_str);
+        let version = word("version").or(self.version.as_deref()).unwrap_or_default();
+        let known = word("chart").or(self.chart_name());
+        let name = known.or(self.archive.as_ref().map(|a| archive_name(&a.path))).unwrap_or_default();
+        let list = rendered.get("manifests").and_then(Value::as_array);
+        let manifests = list.map(Vec::as_slice).unwrap_or_default();
+        let content = release::content(name, version, &spec.values, manifests);
+        let state = ReleaseState::Installed {
+            status: "deployed".to_owned(),
+            chart: format!("{name}-{version}"),
+            digest: content.digest().clone(),
+        };
+        let mut wanted = Wanted::one(object, state.clone()).with(content);
+        if let Some(archive) = &self.archive {
+            wanted.contents.push(archive.content.clone());
+        }
+        if let Some(own) = rendered.get("values").and_then(Value::as_object) {
+            unknown_keys(&self.values, own, "", &mut wanted.notes);
+        }
+        wanted.notes.extend(recovery(revisions));
+        if state != now {
+            if now != ReleaseState::Absent {
+                let drift = self.installed().drift(seen, manifests)?;
+                wanted.notes.extend(drift.notes("the upgrade may set it back"));
+            }
+            wanted.calls = vec![ApiCall::Release(spec)];
+        }
+        Ok(wanted)
+    }
+}
+
+/// `gpu-operator` of `charts/gpu-operator-v25.10.0.tgz`.
+fn archive_name(path: &str) -> &str {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    let ends = |at: &usize| {
+        let rest = file.get(at + 1..).unwrap_or_default();
+        rest.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit())
+    };
+    let at = file.match_indices('-').map(|(at, _)| at).find(ends);
+    at.and_then(|at| file.get(..at)).unwrap_or(file)
+}
+
+#[cfg(test)]
+#[path = "helm_release_tests.rs"]
+mod tests;

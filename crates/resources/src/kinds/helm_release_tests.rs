@@ -1,0 +1,176 @@
+//! Releases that are there, that are not, and that hang.
+
+use super::*;
+use crate::fake::{FakeView, read, settle, wrong};
+use serde_json::json;
+
+const MANIFEST: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: '1'}\n";
+
+fn params() -> Value {
+    json!({"name": "op", "namespace": "ns", "repository": "https://charts.example.org", "chart": "op",
+        "version": "v1.2.3", "values": {"driver": {"enabled": false}}})
+}
+
+fn releases() -> ApiProbe {
+    ApiProbe::Release { namespace: "ns".into(), name: "op".into() }
+}
+
+fn render(kind: &HelmRelease) -> ApiProbe {
+    kind.question(&kind.spec(kind.chart().unwrap())).unwrap()
+}
+
+fn object() -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": "1"}})
+}
+
+fn revision(status: &str, version: &str) -> Value {
+    json!({"revision": 3, "status": status, "chart": {"name": "op", "version": version},
+        "values": {"driver": {"enabled": false}}, "manifest": MANIFEST})
+}
+
+/// What helm makes of the chart, and what the server makes of its one object.
+fn answers(kind: &HelmRelease, revisions: Value) -> FakeView {
+    let own = json!({"driver": {"enabled": true, "version": ""}, "toolkit": {}});
+    let live = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"}, "metadata": {"name": "x",
+        "namespace": "ns", "labels": {"app.kubernetes.io/managed-by": "Helm"}, "annotations": {
+        "meta.helm.sh/release-name": "op", "meta.helm.sh/release-namespace": "ns"}}});
+    let mut manifest = object();
+    for part in ["namespace", "labels", "annotations"] {
+        manifest["metadata"][part] = live["metadata"][part].clone();
+    }
+    let (state, content) = converge_objects::K8sState::of(&live);
+    let id = converge_resource::ApiRef::of(&live).unwrap();
+    FakeView::new()
+        .says(releases(), revisions)
+        .says(render(kind), json!({"manifests": [object()], "version": "1.2.3", "values": own}))
+        .says(ApiProbe::Get(id.clone()), live.clone())
+        .says(ApiProbe::Apply { manifest: manifest.to_string(), force: true }, json!({"object": live}))
+        .has(id.object(), state)
+        .knows(content)
+}
+
+fn installed(view: FakeView, revision: &Value) -> FakeView {
+    let (state, content) = ReleaseState::of(revision).unwrap();
+    view.has(ObjectId::new("release", "ns/op"), state).knows(content)
+}
+
+#[test]
+fn a_release_is_installed_from_what_helm_renders() {
+    let kind = read::<HelmRelease>(params());
+    let view = answers(&kind, json!([]));
+    let wanted = kind.plan(&view).unwrap();
+    assert!(wanted.targets[0].1.line().starts_with("release deployed op-1.2.3 "), "{wanted:?}");
+    assert!(wanted.contents[0].text().unwrap().contains("kind: ConfigMap"));
+    assert!(matches!(&wanted.calls[..], [ApiCall::Release(spec)] if spec.wait_seconds == Some(600)));
+    settle(&kind, view);
+}
+
+#[test]
+fn the_same_again_asks_helm_nothing() {
+    let kind = read::<HelmRelease>(params());
+    let now = revision("deployed", "v1.2.3");
+    let view = installed(answers(&kind, json!([now])), &now);
+    let wanted = kind.plan(&view).unwrap();
+    assert_eq!((wanted.targets.len(), wanted.calls.len(), wanted.notes.len()), (1, 0, 0), "{wanted:?}");
+    settle(&kind, view);
+}
+
+#[test]
+fn an_object_that_went_is_made_again() {
+    let kind = read::<HelmRelease>(params());
+    let now = revision("deployed", "v1.2.3");
+    let gone = ObjectId::new("k8s", "v1/ConfigMap/ns/x");
+    let view =
+        installed(answers(&kind, json!([now])), &now).has(gone.clone(), converge_objects::K8sState::Absent);
+    let wanted = kind.plan(&view).unwrap();
+    assert_eq!(wanted.targets[1].0, gone);
+    assert!(matches!(wanted.calls[..], [ApiCall::Apply { .. }]));
+}
+
+#[test]
+fn another_version_is_an_upgrade() {
+    let kind = read::<HelmRelease>(params());
+    let old = revision("deployed", "v1.2.2");
+    let view = installed(answers(&kind, json!([old])), &old);
+    assert_eq!(kind.plan(&view).unwrap().calls.len(), 1);
+    settle(&kind, view);
+}
+
+#[test]
+fn a_release_that_hangs_is_put_right() {
+    let kind = read::<HelmRelease>(params());
+    for (status, says) in [
+        ("pending-upgrade", "goes back to revision 2, then it is upgraded"),
+        ("pending-install", "taken away, then it is installed anew"),
+        ("failed", "revision 3 has failed"),
+    ] {
+        let now = revision(status, "v1.2.3");
+        let view = installed(answers(&kind, json!([now, {"revision": 2, "status": "superseded"}])), &now);
+        let wanted = kind.plan(&view).unwrap();
+        assert!(wanted.notes.iter().any(|n| n.contains(says)), "{:?}", wanted.notes);
+        assert_eq!(wanted.calls.len(), 1, "{status}");
+    }
+}
+
+#[test]
+fn unknown_keys_are_named_with_the_nearest() {
+    let mut wish = params();
+    wish["values"] = json!({"driver": {"enabeld": false}, "tolkit": {}, "toolkit": {"any": 1}, "global": {}});
+    let kind = read::<HelmRelease>(wish);
+    let notes = kind.plan(&answers(&kind, json!([]))).unwrap().notes;
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(
+        notes[0].contains("`driver.enabeld`") && notes[0].contains("did you mean `enabled`"),
+        "{notes:?}"
+    );
+    assert!(notes[1].contains("`tolkit`") && notes[1].contains("`toolkit`"), "{notes:?}");
+}
+
+#[test]
+fn what_helm_says_is_told() {
+    let kind = read::<HelmRelease>(params());
+    let with = |answer: Value| FakeView::new().says(releases(), json!([])).says(render(&kind), answer);
+    let refused = kind.plan(&with(json!({"invalid": "driver.enabled: must be a boolean"})));
+    assert!(matches!(refused, Err(Stop::Invalid { message, .. }) if message.contains("must be a boolean")));
+    let waits = with(json!({"waits": "the API monitoring.coreos.com is not there"}));
+    assert!(matches!(kind.plan(&waits), Err(Stop::Invalid { .. })));
+    let Err(Stop::Deferred(wait)) = kind.plan(&waits.pending()) else { panic!() };
+    assert!(wait.reason.contains("monitoring.coreos.com"));
+}
+
+#[test]
+fn an_archive_goes_with_the_item() {
+    let kind = read::<HelmRelease>(
+        json!({"name": "op", "namespace": "ns", "archive": Source::loaded("op-1.2.3.tgz", b"x")}),
+    );
+    let wanted = kind.plan(&answers(&kind, json!([]))).unwrap();
+    assert_eq!(wanted.contents[1].bytes(), b"x");
+    assert!(matches!(render(&kind), ApiProbe::Render(text) if text.contains("\"archive_content\":\"eA==\"")));
+    assert!(wanted.targets[0].1.line().contains(" op-1.2.3 "));
+    assert_eq!(archive_name("charts/gpu-operator-v25.10.0.tgz"), "gpu-operator");
+}
+
+#[test]
+fn a_release_goes() {
+    let kind = read::<HelmRelease>(json!({"name": "op", "namespace": "ns", "state": "absent"}));
+    let after = settle(&kind, installed(FakeView::new(), &revision("deployed", "1.2.3")));
+    assert_eq!(after.line(&kind.object()), "absent");
+}
+
+#[test]
+fn wrong_parameters_are_named() {
+    let with = |key: &str, value: Value| {
+        let mut wish = params();
+        wish[key] = value;
+        wrong::<HelmRelease>(wish)
+    };
+    for version in ["latest", "^1.2", "1.x", "1.2"] {
+        assert_eq!(with("version", json!(version)), ["/version"], "{version}");
+    }
+    assert_eq!(with("version", json!("1.2.3-rc.1+build")), Vec::<String>::new());
+    assert_eq!(with("version", Value::Null), [""]);
+    assert_eq!(with("oci", json!("oci://x/y")), [""]);
+    assert_eq!(with("repository", json!("nvidia")), ["/repository"]);
+    assert_eq!(with("name", json!("Op")), ["/name"]);
+    assert_eq!(with("timeout", json!(0)), ["/timeout"]);
+}

@@ -1,0 +1,231 @@
+//! `k8s_rollout`
+
+use crate::restart::Basis;
+use crate::target::Targets;
+use converge_objects::WorkloadState;
+use converge_objects::workload::Workload;
+use converge_resource::{ApiRef, Claim, ObjectId, ParamError, Place, Resource, State, Stop, View, Wanted};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Deployments, DaemonSets and StatefulSets that run with what they read, and whose pods are complete: on every node that is ready.
+///
+/// `restart_on` restarts them when a named resource changes. That is durable, not a notification: an annotation of the workload records what
+/// its pods were last started with, so an interrupted run never loses a restart. With no record yet, they are restarted if this run changes a named
+/// resource or a named object is newer than the oldest pod; else what is there is adopted.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct K8sRollout {
+    /// A workload or a list of them: `daemonset/nvidia-device-plugin-daemonset`.
+    target: Targets,
+    /// Their namespace.
+    namespace: Option<String>,
+    /// The names of earlier resources of this role: when one of them is no longer what the pods were started with, they are restarted.
+    #[serde(default)]
+    restart_on: Vec<String>,
+}
+
+impl K8sRollout {
+    fn workloads(&self) -> Result<Vec<ApiRef>, ParamError> {
+        self.target.find(self.namespace.as_deref())
+    }
+}
+
+fn id(workload: &ApiRef) -> ObjectId {
+    ObjectId::new("workload", workload.key())
+}
+
+/// What an item wants of one workload: its state, and its record where only that is missing.
+fn settle_one(
+    started_with: Option<String>,
+    basis: Option<&Basis>,
+    moment: Option<i64>,
+) -> (WorkloadState, Option<WorkloadState>) {
+    let running = |with: Option<String>| WorkloadState::Running { started_with: with, complete: true };
+    let Some(basis) = basis else { return (running(started_with), None) };
+    let fresh = || running(Some(basis.digest.clone()));
+    let adopts = match (&started_with, basis.changed, basis.newest, moment) {
+        (None, false, None, _) => true,
+        // Moments are whole seconds: what changed within the second of the start may be newer.
+        (None, false, Some(newest), Some(oldest)) => newest < oldest,
+        _ => false,
+    };
+    if adopts { (running(None), Some(fresh())) } else { (fresh(), None) }
+}
+
+impl Resource for K8sRollout {
+    const KIND: &'static str = "k8s_rollout";
+    const PLACES: &'static [Place] = &[Place::Cluster];
+    const EXAMPLE: &'static str = "\
+- name: the device plugin has read the profiles
+  k8s_rollout:
+    target: [daemonset/nvidia-device-plugin-daemonset, daemonset/gpu-feature-discovery]
+    namespace: gpu-operator
+    restart_on: [time-slicing profiles]
+";
+
+    fn validate(&self) -> Vec<ParamError> {
+        let workloads = match self.workloads() {
+            Ok(workloads) => workloads,
+            Err(error) => return vec![error],
+        };
+        let mut errors = Vec::new();
+        if workloads.is_empty() {
+            errors.push(ParamError::new("/target", "the list is empty", "name a workload"));
+        }
+        let runs = |w: &ApiRef| {
+            w.api_version == "apps/v1"
+                && ["Deployment", "DaemonSet", "StatefulSet"].contains(&w.kind.as_str())
+        };
+        for (index, workload) in workloads.iter().enumerate() {
+            if !runs(workload) {
+                let help = "name a deployment, a daemonset or a statefulset";
+                errors.push(ParamError::new("/target", format!("{} has no rollout", workload.shown()), help));
+            }
+            if workloads.iter().take(index).any(|w| w == workload) {
+                let message = format!("{} is named twice", workload.shown());
+                errors.push(ParamError::new("/target", message, "name each once"));
+            }
+        }
+        errors
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let mut claims = Vec::new();
+        for workload in self.workloads().unwrap_or_default() {
+            claims.push(Claim::shared(id(&workload), "pods", "complete"));
+            if !self.restart_on.is_empty() {
+                // Two records in one annotation would restart it for ever.
+                claims.push(Claim::exclusive(id(&workload), "started with"));
+            }
+        }
+        claims
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.restart_on.clone()
+    }
+
+    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        let workloads = self.workloads().map_err(|e| Stop::invalid(&e.pointer, e.message))?;
+        let basis = Basis::read(seen, &self.restart_on, None)?;
+        let mut wanted = Wanted::default();
+        for workload in workloads {
+            let object = id(&workload);
+            let moment = seen.observed(&object)?.moment;
+            let started_with = match seen.state::<Workload>(&object.key)? {
+                WorkloadState::Running { started_with, .. } => started_with,
+                WorkloadState::Absent => return Err(not_there(seen, &workload, &object)),
+            };
+            let (state, record) = settle_one(started_with, basis.as_ref(), moment);
+            wanted.targets.push((object.clone(), State::from(state)));
+            if let Some(record) = record {
+                wanted.notes.push(format!("adopt: {} runs with what is there", workload.shown()));
+                wanted.adopt.push((object, record.into()));
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+fn not_there(seen: &dyn View, workload: &ApiRef, object: &ObjectId) -> Stop {
+    // Whoever brings the workload brings it as an object of its kind, or in a release.
+    match seen.may_appear(object).or_else(|| seen.may_appear(&workload.object())).or_else(|| seen.pending()) {
+        Some(wait) => Stop::Deferred(wait),
+        None => Stop::invalid_help(
+            "/target",
+            format!("{} is not there, and nothing before this item brings it", workload.shown()),
+            "correct the name, or bring it with an earlier item or a role in `requires`",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeView, read, settle, wrong};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    const KEY: &str = "apps/v1/DaemonSet/ns/x";
+
+    fn kind() -> K8sRollout {
+        read(json!({"target": "daemonset/x", "namespace": "ns", "restart_on": ["conf"]}))
+    }
+
+    fn view(line: &str, changed: bool, newest: Option<i64>) -> FakeView {
+        let id = ObjectId::new("workload", KEY);
+        FakeView::new()
+            .has(id.clone(), State::from_line(line))
+            .at(id, 100)
+            .named("conf", "d1", changed, newest)
+    }
+
+    fn line(view: FakeView) -> String {
+        settle(&kind(), view).line(&ObjectId::new("workload", KEY))
+    }
+
+    #[test]
+    fn it_is_restarted_when_what_it_reads_is_another() {
+        let fresh = line(view("running old complete", false, None));
+        assert!(
+            fresh.starts_with("running ") && fresh.ends_with(" complete") && !fresh.contains("old"),
+            "{fresh}"
+        );
+        assert_eq!(line(view("running - complete", true, None)), fresh);
+        assert_eq!(line(view("running - complete", false, Some(100))), fresh);
+        let wanted = kind().plan(&view("running - complete", true, None)).unwrap();
+        assert!(wanted.adopt.is_empty());
+        let same = view(&fresh, true, Some(200));
+        assert_eq!(kind().plan(&same).unwrap().targets[0].1.line(), fresh);
+    }
+
+    #[test]
+    fn what_runs_with_what_is_there_is_adopted() {
+        for newest in [None, Some(99)] {
+            let wanted = kind().plan(&view("running - complete", false, newest)).unwrap();
+            assert_eq!(wanted.targets[0].1.line(), "running - complete");
+            assert_eq!(wanted.adopt.len(), 1);
+            assert!(wanted.notes[0].starts_with("adopt: daemonset ns/x"), "{:?}", wanted.notes);
+        }
+    }
+
+    #[test]
+    fn without_names_it_only_waits_for_its_pods() {
+        let kind = read::<K8sRollout>(json!({"target": "daemonset/x", "namespace": "ns"}));
+        let wanted = kind.plan(&view("running old incomplete", true, None)).unwrap();
+        assert_eq!(wanted.targets[0].1.line(), "running old complete");
+        assert_eq!(kind.claims().len(), 1);
+    }
+
+    #[test]
+    fn what_is_missing_is_waited_for_or_named() {
+        let none = FakeView::new().named("conf", "d1", false, None);
+        assert!(matches!(kind().plan(&none), Err(Stop::Invalid { pointer, .. }) if pointer == "/target"));
+        let later = none.may(ObjectId::new("workload", KEY));
+        assert!(matches!(kind().plan(&later), Err(Stop::Deferred(_))));
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        assert_eq!(wrong::<K8sRollout>(json!({"target": "daemonset/x"})), ["/target"]);
+        assert_eq!(wrong::<K8sRollout>(json!({"target": []})), ["/target"]);
+        assert_eq!(wrong::<K8sRollout>(json!({"target": "node/x"})), ["/target"]);
+        let twice = json!({"target": ["ds/x", "daemonset/x"], "namespace": "n"});
+        assert_eq!(wrong::<K8sRollout>(twice), ["/target"]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_second_run_changes_nothing(
+            with in prop_oneof![Just("-"), Just("old")],
+            complete: bool,
+            changed: bool,
+            newest in proptest::option::of(90i64..110),
+        ) {
+            let complete = if complete { "complete" } else { "incomplete" };
+            let text = line(view(&format!("running {with} {complete}"), changed, newest));
+            prop_assert!(text.ends_with(" complete"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! `k8s_wait`
+
+use crate::look::Asks;
+use crate::picked::check_selector;
+use crate::target::{Targets, short};
+use converge_objects::ConditionState;
+use converge_objects::condition::{self, Amount, CountTest, Pick, Test, Verdict, What};
+use converge_resource::{Claim, ObjectId, ParamError, Place, Resource, Stop, View, Wanted};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Waits until something holds on a cluster: a condition, a field, a number of objects, what nodes offer.
+///
+/// It changes nothing, and belongs in `resources` and `verify`. Where an earlier item of the run changes the cluster, it is looked at when its turn
+/// comes; what holds then is no change. What does not hold within the deadline fails, with the names and numbers that were seen last. Nodes that are
+/// not ready do not count, and are named.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct K8sWait {
+    /// An object or a list of objects: `clusterpolicy/cluster-policy`, or in full: `{apiVersion: …, kind: …, name: …}`.
+    #[serde(default)]
+    target: Targets,
+    /// In place of `target`: all objects of this kind, as `pod`, in `namespace` and with the labels of `selector`.
+    kind: Option<String>,
+    /// The version of `kind`, where it is not one of Kubernetes' own.
+    #[serde(rename = "apiVersion")]
+    api_version: Option<String>,
+    /// The namespace of `target` or `kind`.
+    namespace: Option<String>,
+    /// Labels of the objects of `kind`, as kubectl takes a selector.
+    selector: Option<String>,
+    /// Until this condition of each object holds: `Ready`, `Available`. With `count`: only objects with it count.
+    condition: Option<String>,
+    /// The status of `condition` that counts.
+    #[serde(default)]
+    status: Status,
+    /// Until the field at this JSONPath is there, or is as `equals`, `at_least` or `at_most` say: `{.status.state}`.
+    jsonpath: Option<String>,
+    /// The value of `jsonpath`.
+    equals: Option<Plain>,
+    /// The value of `jsonpath` is a number of at least this.
+    at_least: Option<i64>,
+    /// The value of `jsonpath` is a number of at most this.
+    at_most: Option<i64>,
+    /// Until there are so many objects of `kind`: `{equals: 2}`, `{at_least: 1}`, or `{nodes: SELECTOR}`, one for each node that is ready
+    /// and has these labels (`""`: each node that is ready).
+    count: Option<Count>,
+    /// Until each node that is ready offers so much of a resource: `{resource: nvidia.com/gpu, nodes: nvidia.com/gpu.present=true,
+    /// label: nvidia.com/gpu.count, times: 4}`, the number in its label times 4; without `label` exactly `times`.
+    /// `none_is_fine: true` lets it hold where no node has the labels of `nodes`.
+    allocatable: Option<Allocatable>,
+    /// Seconds after which the wait has failed.
+    #[serde(default = "five_minutes")]
+    timeout: u32,
+}
+
+fn five_minutes() -> u32 {
+    300
+}
+
+/// The status of a condition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+enum Status {
+    /// It holds.
+    #[default]
+    True,
+    /// It does not hold.
+    False,
+    /// Nobody can say.
+    Unknown,
+}
+
+/// A value that can be written in one word.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Plain {
+    /// Text.
+    Text(String),
+    /// A number.
+    Number(i64),
+    /// True or false.
+    Bool(bool),
+}
+
+/// How many.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Count {
+    /// Exactly this many.
+    equals: Option<u64>,
+    /// At least this many.
+    at_least: Option<u64>,
+    /// One for each node that is ready and has these labels.
+    nodes: Option<String>,
+}
+
+/// What nodes offer.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Allocatable {
+    /// `nvidia.com/gpu`.
+    resource: String,
+    /// Labels of the nodes, as kubectl takes a selector.
+    nodes: Option<String>,
+    /// The label of a node that says how many of it are there.
+    label: Option<String>,
+    /// The factor; without `label` the number itself.
+    #[serde(default = "once")]
+    times: u64,
+    /// More of it is fine too: where GPUs may be shared already.
+    #[serde(default)]
+    or_more: bool,
+    /// No node with these labels is fine too.
+    #[serde(default)]
+    none_is_fine: bool,
+}
+
+fn once() -> u64 {
+    1
+}
+
+impl K8sWait {
+    fn pick(&self) -> Result<Pick, ParamError> {
+        let Some(kind) = &self.kind else {
+            return self.target.find(self.namespace.as_deref()).map(Pick::Named);
+        };
+        let (api_version, kind) = match &self.api_version {
+            Some(version) => (version.clone(), kind.clone()),
+            None => short("/kind", kind).map(|(version, kind, _)| (version.to_owned(), kind.to_owned()))?,
+        };
+        let labels = self.selector.clone();
+        Ok(Pick::All { api_version, kind, namespace: self.namespace.clone(), labels })
+    }
+
+    fn test(&self) -> Test {
+        match (&self.equals, self.at_least, self.at_most) {
+            (Some(Plain::Text(text)), ..) => Test::Equals(Value::from(text.as_str())),
+            (Some(Plain::Number(number)), ..) => Test::Equals(Value::from(*number)),
+            (Some(Plain::Bool(is)), ..) => Test::Equals(Value::from(*is)),
+            (None, Some(least), _) => Test::AtLeast(least),
+            (None, None, Some(most)) => Test::AtMost(most),
+            (None, None, None) => Test::Exists,
+        }
+    }
+
+    fn question(&self) -> Result<condition::Wait, ParamError> {
+        let what = if let Some(wanted) = &self.allocatable {
+            What::Allocatable {
+                resource: wanted.resource.clone(),
+                nodes: wanted.nodes.clone(),
+                amount: Amount { label: wanted.label.clone(), times: wanted.times, or_more: wanted.or_more },
+                none_is_fine: wanted.none_is_fine,
+            }
+        } else if let Some(count) = &self.count {
+            let test = match (count.equals, count.at_least, &count.nodes) {
+                (Some(number), ..) => CountTest::Equals(number),
+                (None, Some(least), _) => CountTest::AtLeast(least),
+                (None, None, Some(labels)) => {
+                    CountTest::Nodes(Some(labels.clone()).filter(|l| !l.trim().is_empty()))
+                }
+                (None, None, None) => CountTest::AtLeast(1),
+            };
+            What::Count { of: self.pick()?, condition: self.condition.clone(), test }
+        } else if let Some(path) = &self.jsonpath {
+            What::Field { of: self.pick()?, path: path.clone(), test: self.test() }
+        } else {
+            let name = self.condition.clone().unwrap_or_else(|| "Ready".to_owned());
+            What::Condition { of: self.pick()?, name, status: format!("{:?}", self.status) }
+        };
+        Ok(condition::Wait { what, seconds: u64::from(self.timeout) })
+    }
+
+    fn object(&self) -> Result<ObjectId, ParamError> {
+        Ok(ObjectId::new("condition", self.question()?.key()))
+    }
+}
+
+impl Resource for K8sWait {
+    const KIND: &'static str = "k8s_wait";
+    const READ_ONLY: bool = true;
+    const PLACES: &'static [Place] = &[Place::Cluster];
+    const EXAMPLE: &'static str = "\
+- name: every GPU is shared by four
+  k8s_wait:
+    allocatable: {resource: nvidia.com/gpu, nodes: nvidia.com/gpu.present=true, label: nvidia.com/gpu.count, times: 4}
+    timeout: 600
+";
+
+    fn validate(&self) -> Vec<ParamError> {
+        let mut errors = Vec::new();
+        let mut wrong = |p: &str, m: &str, h: &str| errors.push(ParamError::new(p, m, h));
+        let objects = !self.target.0.is_empty() || self.kind.is_some();
+        if self.allocatable.is_some() {
+            let others = [self.count.is_some(), self.jsonpath.is_some(), self.condition.is_some(), objects];
+            if others.contains(&true) {
+                wrong("/allocatable", "two things are waited for", "write an item for each");
+            }
+        } else if !objects {
+            wrong("", "nothing is waited for", "give `target`, `kind` or `allocatable`");
+        } else if self.condition.is_none() && self.jsonpath.is_none() && self.count.is_none() {
+            wrong("", "nothing is said about the objects", "give `condition`, `jsonpath` or `count`");
+        }
+        if !self.target.0.is_empty() && self.kind.is_some() {
+            wrong("/kind", "`target` and `kind` both name the objects", "keep one of them");
+        }
+        if self.jsonpath.is_some() && (self.condition.is_some() || self.count.is_some()) {
+            wrong("/jsonpath", "two things are waited for", "write an item for each");
+        }
+        let tests = [self.equals.is_some(), self.at_least.is_some(), self.at_most.is_some()];
+        let tests = tests.into_iter().filter(|given| *given).count();
+        if tests > 1 || (tests == 1 && self.jsonpath.is_none()) {
+            let help = "give one of `equals`, `at_least` and `at_most`, with `jsonpath`";
+            wrong("/jsonpath", "what its value must be is not clear", help);
+        }
+        if let Some(count) = &self.count {
+            let given = [count.equals.is_some(), count.at_least.is_some(), count.nodes.is_some()];
+            if given.into_iter().filter(|given| *given).count() != 1 {
+                wrong("/count", "the number is not clear", "give one of `equals`, `at_least` and `nodes`");
+            }
+        }
+        if self.kind.is_none() && (self.selector.is_some() || self.api_version.is_some()) {
+            wrong("/kind", "whose labels and version are these", "give `kind` too");
+        }
+        if !(1..=7200).contains(&self.timeout) {
+            wrong("/timeout", "the deadline is out of range", "write 1 to 7200 seconds");
+        }
+        if let Some(Err(why)) = self.jsonpath.as_deref().map(condition::Way::read) {
+            wrong("/jsonpath", &why, "write it as `{.status.state}`");
+        }
+        let nodes = self.count.as_ref().and_then(|c| c.nodes.as_deref()).filter(|n| !n.trim().is_empty());
+        let offers = self.allocatable.as_ref().and_then(|a| a.nodes.as_deref());
+        for (pointer, text) in
+            [("/selector", self.selector.as_deref()), ("/count/nodes", nodes), ("/allocatable/nodes", offers)]
+        {
+            if let Some(text) = text {
+                check_selector(pointer, text, &mut errors);
+            }
+        }
+        if errors.is_empty() {
+            errors.extend(self.question().err());
+        }
+        errors
+    }
+
+    /// What is waited for is looked at with all else.
+    fn claims(&self) -> Vec<Claim> {
+        let claim = |object: ObjectId| Claim::shared(object, "condition", "met");
+        self.object().map(|object| vec![claim(object)]).unwrap_or_default()
+    }
+
+    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        seen.after_all()?;
+        let invalid = |e: ParamError| Stop::invalid(&e.pointer, e.message);
+        let (question, object) = (self.question().map_err(invalid)?, self.object().map_err(invalid)?);
+        let now = seen.state::<condition::Condition>(&object.key)?;
+        let mut wanted = Wanted::one(object, ConditionState::Met);
+        if now == ConditionState::Met {
+            return Ok(wanted);
+        }
+        let mut asks = Asks::default();
+        let mut answers = Vec::new();
+        for probe in question.asks() {
+            answers.extend(asks.take(seen.api(&probe))?);
+        }
+        asks.finish()?;
+        if let Verdict::Open(why) = question.judge(&answers) {
+            wanted.notes.push(format!("does not hold yet: {why}"));
+        }
+        let out = question.left_out(&answers);
+        if !out.is_empty() {
+            wanted.notes.push(format!("not ready, so not counted: {}", out.join(", ")));
+        }
+        Ok(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeView, read, settle, wrong};
+    use serde_json::json;
+
+    fn gpus() -> K8sWait {
+        read(
+            json!({"allocatable": {"resource": "nvidia.com/gpu", "nodes": "gpu=true", "times": 4}, "timeout": 60}),
+        )
+    }
+
+    fn question(params: Value) -> What {
+        read::<K8sWait>(params).question().unwrap().what
+    }
+
+    #[test]
+    fn what_holds_is_no_change_and_what_does_not_is_one() {
+        let kind = gpus();
+        let object = kind.object().unwrap();
+        assert_eq!(kind.claims()[0].object, object);
+        settle(&kind, FakeView::new().has(object.clone(), ConditionState::Met));
+        let node = |name: &str, ready: &str| {
+            json!({"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": ready}],
+                "allocatable": {"nvidia.com/gpu": "1"}}})
+        };
+        let probe = kind.question().unwrap().asks().remove(0);
+        let open = FakeView::new()
+            .has(object, ConditionState::Open)
+            .says(probe, json!([node("a", "True"), node("b", "False")]));
+        let notes = kind.plan(&open).unwrap().notes;
+        assert_eq!(notes[0], "does not hold yet: node a: allocatable nvidia.com/gpu is 1, expected 4");
+        assert_eq!(notes[1], "not ready, so not counted: b");
+        settle(&kind, open);
+    }
+
+    #[test]
+    fn it_waits_for_its_turn() {
+        assert!(matches!(gpus().plan(&FakeView::new().pending()), Err(Stop::Deferred(_))));
+    }
+
+    #[test]
+    fn every_form_is_read() {
+        let ready = question(json!({"target": "node/a", "condition": "Ready"}));
+        assert!(matches!(ready, What::Condition { ref status, .. } if status == "True"), "{ready:?}");
+        let field = question(
+            json!({"target": ["clusterpolicy/p"], "jsonpath": "{.status.state}", "equals": "ready"}),
+        );
+        assert!(matches!(field, What::Field { test: Test::Equals(_), .. }), "{field:?}");
+        let count = question(
+            json!({"kind": "pod", "namespace": "n", "selector": "app=x", "condition": "Ready", "count": {"nodes": ""}}),
+        );
+        assert!(matches!(count, What::Count { test: CountTest::Nodes(None), .. }), "{count:?}");
+        let other =
+            question(json!({"kind": "Thing", "apiVersion": "a.b/v1", "jsonpath": ".x", "at_least": 2}));
+        assert!(matches!(other, What::Field { test: Test::AtLeast(2), .. }), "{other:?}");
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        assert_eq!(wrong::<K8sWait>(json!({})), [""]);
+        assert_eq!(wrong::<K8sWait>(json!({"target": "node/a"})), [""]);
+        assert_eq!(wrong::<K8sWait>(json!({"target": "nod/a", "condition": "Ready"})), ["/target"]);
+        assert_eq!(
+            wrong::<K8sWait>(json!({"target": "node/a", "kind": "node", "condition": "Ready"})),
+            ["/kind"]
+        );
+        assert_eq!(wrong::<K8sWait>(json!({"target": "node/a", "jsonpath": "{.a"})), ["/jsonpath"]);
+        assert_eq!(
+            wrong::<K8sWait>(json!({"target": "node/a", "jsonpath": ".a", "equals": 1, "at_least": 1})),
+            ["/jsonpath"]
+        );
+        assert_eq!(wrong::<K8sWait>(json!({"kind": "pod", "count": {}})), ["/count"]);
+        assert_eq!(
+            wrong::<K8sWait>(json!({"kind": "pod", "condition": "Ready", "timeout": 0})),
+            ["/timeout"]
+        );
+        let both = json!({"target": "node/a", "condition": "Ready", "allocatable": {"resource": "x"}});
+        assert_eq!(wrong::<K8sWait>(both), ["/allocatable"]);
+    }
+}

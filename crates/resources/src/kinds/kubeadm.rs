@@ -1,0 +1,332 @@
+//! `kubeadm`
+
+use crate::look::state;
+use converge_objects::KubeadmState;
+use converge_resource::{Claim, Fetch, ObjectId, ParamError, Resource, Stop, View, Wanted, quote};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// The host's part in a Kubernetes cluster: `kubeadm init` for the first control plane, `kubeadm join` for every other node.
+///
+/// It runs only on a host that is no part of a cluster, as the files below `/etc/kubernetes` show. A host of another cluster, or one
+/// that has another part, is an error. What was declared for kubeadm then is not compared with the cluster later.
+///
+/// A join asks the control plane that `control_plane` names for a token when its turn comes, and waits until it can give one. That host
+/// may be outside `--limit`. The token is good for 15 minutes; it goes through the memory of converge to kubeadm, with the cluster's
+/// certificate authority, and is on no command line, in no log, no plan and no record.
+///
+/// An init or join of ours that did not end (a power cut) is seen by the next run: an init goes on with the certificates and data that
+/// are there, a join starts again after `kubeadm reset`. One that somebody else has left in pieces is an error.
+///
+/// A rollback does not take a host out of its cluster, for that destroys data, unless `--allow-destroy kubeadm:node` says so: then it
+/// runs `kubeadm reset` and removes the configuration of the pods' network in `/etc/cni/net.d`. Packages come before, with `package`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Kubeadm {
+    /// Where the cluster's API is reached by all nodes: `HOST:PORT`. For an init it is the `controlPlaneEndpoint` of its configuration.
+    endpoint: String,
+    /// Make the cluster, as its first control plane. `config` is the list of kubeadm's documents (`kubeadm.k8s.io/v1beta4`, and those of
+    /// the kubelet and of kube-proxy), of which one is a `ClusterConfiguration` with a `kubernetesVersion`; `ignore_preflight` names
+    /// checks of kubeadm whose failure is no reason to stop.
+    init: Option<Init>,
+    /// Join a cluster. `control_plane` is the inventory's name of a host that can give the token; `role` is `worker`, which is the
+    /// default, or `control_plane`; `config` holds fields of kubeadm's `JoinConfiguration` without `discovery`; `ignore_preflight` as for
+    /// an init; `timeout` is the number of seconds within which the token must be had, 900 without it.
+    join: Option<Join>,
+}
+
+/// The first control plane.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Init {
+    /// kubeadm's documents.
+    config: Vec<Map<String, Value>>,
+    /// Checks of kubeadm whose failure is no reason to stop.
+    #[serde(default)]
+    ignore_preflight: Vec<String>,
+}
+
+/// Every other node.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Join {
+    /// The inventory's name of the host that gives the token.
+    control_plane: String,
+    /// What the host becomes.
+    #[serde(default)]
+    role: Part,
+    /// Fields of kubeadm's `JoinConfiguration`.
+    #[serde(default)]
+    config: Map<String, Value>,
+    /// Checks of kubeadm whose failure is no reason to stop.
+    #[serde(default)]
+    ignore_preflight: Vec<String>,
+    /// Seconds within which the token must be had.
+    #[serde(default = "fifteen_minutes")]
+    timeout: u64,
+}
+
+fn fifteen_minutes() -> u64 {
+    900
+}
+
+/// What a host becomes in its cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// A node that runs pods.
+    #[default]
+    Worker,
+    /// One more control plane.
+    ControlPlane,
+}
+
+const API: &str = "kubeadm.k8s.io/v1beta4";
+
+/// Where the step writes what it was given; see the object.
+const DISCOVERY: &str = "/run/converge-kubeadm/discovery.conf";
+
+/// In place of the key of the certificates, which only the control plane knows.
+const KEY: &str = "@certificate-key@";
+
+impl Kubeadm {
+    fn id() -> ObjectId {
+        ObjectId::new("kubeadm", "node")
+    }
+
+    fn target(&self) -> KubeadmState {
+        let endpoint = self.endpoint.clone();
+        match &self.join {
+            Some(join) if join.role == Part::Worker => KubeadmState::Worker { endpoint },
+            _ => KubeadmState::ControlPlane { endpoint },
+        }
+    }
+
+    /// The word for what kubeadm is to do.
+    fn how(&self) -> &'static str {
+        if self.join.is_some() { "join" } else { "init" }
+    }
+
+    /// kubeadm's documents, as JSON, which is YAML too.
+    fn documents(&self) -> String {
+        let documents: Vec<String> = match (&self.init, &self.join) {
+            (Some(init), _) => init.config.iter().map(|d| Value::Object(d.clone()).to_string()).collect(),
+            (None, Some(join)) => {
+                let mut config = join.config.clone();
+                config.insert("apiVersion".to_owned(), json!(API));
+                config.insert("kind".to_owned(), json!("JoinConfiguration"));
+                config.insert("discovery".to_owned(), json!({"file": {"kubeConfigPath": DISCOVERY}}));
+                if join.role == Part::ControlPlane {
+                    let own = config.entry("controlPlane").or_insert_with(|| json!({}));
+                    if let Value::Object(own) = own {
+                        own.insert("certificateKey".to_owned(), json!(KEY));
+                    }
+                }
+                vec![Value::Object(config).to_string()]
+            }
+            (None, None) => Vec::new(),
+        };
+        documents.join("\n---\n")
+    }
+
+    fn fetch(&self) -> Option<Fetch> {
+        let join = self.join.as_ref()?;
+        let part = if join.role == Part::Worker { "worker" } else { "control-plane" };
+        Some(Fetch {
+            host: join.control_plane.clone(),
+            script: format!("cv_kubeadm_invite {part} {}", quote(&self.endpoint)),
+            seconds: join.timeout,
+            what: "a join token".to_owned(),
+        })
+    }
+
+    fn wanted(&self) -> Wanted {
+        let ignored = self.init.as_ref().map(|i| &i.ignore_preflight);
+        let ignored = ignored.or(self.join.as_ref().map(|j| &j.ignore_preflight));
+        Wanted {
+            settings: vec![
+                ("CV_KUBEADM_HOW".to_owned(), self.how().to_owned()),
+                ("CV_KUBEADM_CONFIG".to_owned(), self.documents()),
+                ("CV_KUBEADM_IGNORE".to_owned(), ignored.map(|list| list.join(",")).unwrap_or_default()),
+            ],
+            fetch: self.fetch(),
+            ..Wanted::one(Self::id(), self.target())
+        }
+    }
+
+    /// The notes of a change.
+    fn notes(&self, begun: bool) -> Vec<String> {
+        let mut notes = Vec::new();
+        if begun {
+            notes.push(match &self.init {
+                Some(_) => "an init was begun here and did not end: it goes on with what is there".to_owned(),
+                None => "a join was begun here and did not end: `kubeadm reset` comes before it".to_owned(),
+            });
+        }
+        if let Some(join) = &self.join {
+            notes.push(format!("asks {} for a join token when its turn comes", join.control_plane));
+        }
+        notes.push(
+            "a rollback needs `--allow-destroy kubeadm:node`: `kubeadm reset` destroys data".to_owned(),
+        );
+        notes
+    }
+}
+
+fn text<'a>(document: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
+    document.get(key).and_then(Value::as_str)
+}
+
+/// What is wrong with the documents of an init.
+fn check_documents(endpoint: &str, documents: &[Map<String, Value>], errors: &mut Vec<ParamError>) {
+    let mut wrong = |p: &str, m: String, h: &str| errors.push(ParamError::new(p, m, h));
+    for (n, document) in documents.iter().enumerate() {
+        if text(document, "kind").is_none() || text(document, "apiVersion").is_none() {
+            let message = "a document of kubeadm has an `apiVersion` and a `kind`".to_owned();
+            wrong(&format!("/init/config/{n}"), message, "add them: `apiVersion: kubeadm.k8s.io/v1beta4`");
+        }
+    }
+    let found = documents.iter().position(|d| text(d, "kind") == Some("ClusterConfiguration"));
+    let Some((n, cluster)) = found.and_then(|n| Some((n, documents.get(n)?))) else {
+        wrong("/init/config", "there is no `ClusterConfiguration`".to_owned(), "add that document");
+        return;
+    };
+    if text(cluster, "kubernetesVersion").is_none() {
+        wrong(
+            &format!("/init/config/{n}"),
+            "without `kubernetesVersion` kubeadm asks the Internet for one".to_owned(),
+            "add the version of the installed packages, as `v1.36.2`",
+        );
+    }
+    if text(cluster, "controlPlaneEndpoint") != Some(endpoint) {
+        wrong(
+            &format!("/init/config/{n}"),
+            format!("its `controlPlaneEndpoint` is not the `endpoint`, {endpoint}"),
+            "write the same address in both",
+        );
+    }
+}
+
+impl Resource for Kubeadm {
+    const KIND: &'static str = "kubeadm";
+    const EXAMPLE: &'static str = "\
+- name: the host is a worker of the cluster
+  kubeadm:
+    endpoint: api.cluster.example:6443
+    join:
+      control_plane: cp1
+      config: {nodeRegistration: {criSocket: unix:///run/containerd/containerd.sock}}
+";
+
+    fn validate(&self) -> Vec<ParamError> {
+        let mut errors = Vec::new();
+        let mut wrong = |p: &str, m: &str, h: &str| errors.push(ParamError::new(p, m, h));
+        let (host, port) = self.endpoint.rsplit_once(':').unwrap_or_default();
+        let good = |b: u8| b.is_ascii_alphanumeric() || b".-[]:".contains(&b);
+        if host.is_empty() || !host.bytes().all(good) || port.parse::<u16>().is_err() {
+            wrong("/endpoint", "it is not written as HOST:PORT", "write it as `10.0.0.10:6443`");
+        }
+        match (&self.init, &self.join) {
+            (Some(_), Some(_)) => {
+                wrong("/join", "a host is either the first or joins", "keep one of `init` and `join`");
+            }
+            (None, None) => wrong(
+                "",
+                "nothing says how the host comes into the cluster",
+                "add `init` on the first control plane, `join` elsewhere",
+            ),
+            (Some(init), None) => check_documents(&self.endpoint, &init.config, &mut errors),
+            (None, Some(join)) => {
+                if join.control_plane.is_empty() {
+                    wrong("/join/control_plane", "no host is named", "name a control plane of the inventory");
+                }
+                if join.config.contains_key("discovery") {
+                    wrong(
+                        "/join/config/discovery",
+                        "the token and the certificate authority come from the control plane",
+                        "take it out",
+                    );
+                }
+                if join.role == Part::Worker && join.config.contains_key("controlPlane") {
+                    wrong(
+                        "/join/config/controlPlane",
+                        "a worker has no such part",
+                        "take it out, or write `role: control_plane`",
+                    );
+                }
+                if join.timeout == 0 || join.timeout > 3600 {
+                    wrong("/join/timeout", "the deadline is out of range", "write 1 to 3600 seconds");
+                }
+            }
+        }
+        for (of, list) in [
+            ("init", self.init.as_ref().map(|i| &i.ignore_preflight)),
+            ("join", self.join.as_ref().map(|j| &j.ignore_preflight)),
+        ] {
+            let word =
+                |name: &String| !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() && b != b',');
+            if let Some(n) = list.and_then(|list| list.iter().position(|name| !word(name))) {
+                errors.push(ParamError::new(
+                    &format!("/{of}/ignore_preflight/{n}"),
+                    "it is not the name of a check",
+                    "write it as kubeadm shows it in brackets: `SystemVerification`",
+                ));
+            }
+        }
+        errors
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        vec![Claim::exclusive(Self::id(), "part")]
+    }
+
+    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        let now: KubeadmState = state(seen, &Self::id())?;
+        let target = self.target();
+        let another = |endpoint: &str| {
+            Stop::Failed(format!(
+                "this host is part of another cluster, {endpoint}, and not of {}: drain it there, run `kubeadm reset` on it, delete the \
+                 node, and run again",
+                self.endpoint
+            ))
+        };
+        match &now {
+            now if *now == target => Ok(Wanted::one(Self::id(), target)),
+            KubeadmState::Absent => Ok(Wanted { notes: self.notes(false), ..self.wanted() }),
+            KubeadmState::Begun { endpoint, .. }
+            | KubeadmState::ControlPlane { endpoint }
+            | KubeadmState::Worker { endpoint }
+                if *endpoint != self.endpoint =>
+            {
+                Err(another(endpoint))
+            }
+            KubeadmState::Begun { what, .. } if what == self.how() => {
+                Ok(Wanted { notes: self.notes(true), ..self.wanted() })
+            }
+            KubeadmState::Begun { what, .. } => Err(Stop::Failed(format!(
+                "an {what} was begun here and did not end, and now the host is to {}: run `kubeadm reset` on it, remove \
+                 /var/lib/converge/kubeadm, and run again",
+                self.how()
+            ))),
+            KubeadmState::ControlPlane { .. } => Err(Stop::Failed(
+                "this host is a control plane of the cluster and is to be a worker: take it out first (drain, `kubeadm reset`, delete the \
+                 node)"
+                    .to_owned(),
+            )),
+            KubeadmState::Worker { .. } => Err(Stop::Failed(
+                "this host is a worker of the cluster and is to be a control plane: take it out first (drain, `kubeadm reset`, delete the \
+                 node)"
+                    .to_owned(),
+            )),
+            KubeadmState::Partial { files } => Err(Stop::Failed(format!(
+                "somebody has left a half-made part of a cluster here (in /etc/kubernetes: {files}): finish it by hand, or run `kubeadm \
+                 reset`"
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "kubeadm_tests.rs"]
+mod tests;

@@ -1,0 +1,105 @@
+use super::*;
+use crate::fake::{FakeView, read, settle, wrong};
+
+const AT: &str = "10.0.0.1:6443";
+
+fn init() -> Value {
+    json!({"endpoint": AT, "init": {"ignore_preflight": ["SystemVerification"], "config": [{
+        "apiVersion": API, "kind": "ClusterConfiguration", "kubernetesVersion": "v1.36.2", "controlPlaneEndpoint": AT,
+    }]}})
+}
+
+fn join(role: &str) -> Value {
+    json!({"endpoint": AT, "join": {"control_plane": "cp1", "role": role}})
+}
+
+fn host(state: KubeadmState) -> FakeView {
+    FakeView::new().has(Kubeadm::id(), state)
+}
+
+fn setting(wanted: &Wanted, name: &str) -> String {
+    wanted.settings.iter().find(|(n, _)| n == name).unwrap().1.clone()
+}
+
+#[test]
+fn a_bare_host_becomes_what_it_is_to_be_and_stays_so() {
+    for (params, line) in [
+        (init(), "control-plane 10.0.0.1:6443"),
+        (join("worker"), "worker 10.0.0.1:6443"),
+        (join("control_plane"), "control-plane 10.0.0.1:6443"),
+    ] {
+        let kind = read::<Kubeadm>(params);
+        let view = settle(&kind, host(KubeadmState::Absent));
+        assert_eq!(view.line(&Kubeadm::id()), line);
+        let again = kind.plan(&view).unwrap();
+        assert!(
+            again.fetch.is_none() && again.settings.is_empty(),
+            "nothing is asked for where nothing changes"
+        );
+    }
+}
+
+#[test]
+fn only_a_join_asks_for_a_token() {
+    let first = read::<Kubeadm>(init()).plan(&host(KubeadmState::Absent)).unwrap();
+    assert_eq!(first.fetch, None);
+    assert_eq!(setting(&first, "CV_KUBEADM_HOW"), "init");
+    assert_eq!(setting(&first, "CV_KUBEADM_IGNORE"), "SystemVerification");
+    let worker = read::<Kubeadm>(join("worker")).plan(&host(KubeadmState::Absent)).unwrap();
+    let fetch = worker.fetch.clone().unwrap();
+    assert_eq!((fetch.host.as_str(), fetch.seconds), ("cp1", 900));
+    assert_eq!(fetch.script, "cv_kubeadm_invite worker 10.0.0.1:6443");
+    let document: Value = serde_json::from_str(&setting(&worker, "CV_KUBEADM_CONFIG")).unwrap();
+    assert_eq!(document["discovery"]["file"]["kubeConfigPath"], DISCOVERY);
+    assert!(document.get("controlPlane").is_none());
+    let second = read::<Kubeadm>(join("control_plane")).plan(&host(KubeadmState::Absent)).unwrap();
+    assert!(setting(&second, "CV_KUBEADM_CONFIG").contains(KEY));
+    assert!(second.fetch.unwrap().script.starts_with("cv_kubeadm_invite control-plane"));
+}
+
+#[test]
+fn what_was_begun_goes_on_and_what_others_left_is_an_error() {
+    let begun =
+        |what: &str, endpoint: &str| KubeadmState::Begun { what: what.into(), endpoint: endpoint.into() };
+    let notes = read::<Kubeadm>(init()).plan(&host(begun("init", AT))).unwrap().notes;
+    assert!(notes[0].contains("goes on"), "{notes:?}");
+    let worker = KubeadmState::Worker { endpoint: AT.into() };
+    for (params, state, says) in [
+        (init(), begun("join", AT), "begun here"),
+        (init(), begun("init", "10.9.9.9:6443"), "another cluster, 10.9.9.9:6443"),
+        (join("worker"), KubeadmState::Worker { endpoint: "10.9.9.9:6443".into() }, "another cluster"),
+        (join("worker"), KubeadmState::ControlPlane { endpoint: AT.into() }, "is to be a worker"),
+        (join("control_plane"), worker.clone(), "is to be a control plane"),
+        (init(), worker, "is to be a control plane"),
+        (join("worker"), KubeadmState::Partial { files: "pki/ca.crt".into() }, "kubeadm reset"),
+    ] {
+        match read::<Kubeadm>(params).plan(&host(state)) {
+            Err(Stop::Failed(why)) => assert!(why.contains(says), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn wrong_parameters_are_named() {
+    assert_eq!(wrong::<Kubeadm>(json!({"endpoint": AT})), [""]);
+    assert_eq!(
+        wrong::<Kubeadm>(json!({"endpoint": "x", "join": {"control_plane": ""}})),
+        ["/endpoint", "/join/control_plane"]
+    );
+    assert_eq!(wrong::<Kubeadm>(json!({"endpoint": AT, "init": {"config": []}})), ["/init/config"]);
+    let mut other = init();
+    other["endpoint"] = json!("10.0.0.2:6443");
+    assert_eq!(wrong::<Kubeadm>(other), ["/init/config/0"]);
+    let mut open = init();
+    open["init"]["config"][0].as_object_mut().unwrap().remove("kubernetesVersion");
+    assert_eq!(wrong::<Kubeadm>(open), ["/init/config/0"]);
+    let mut bad = join("worker");
+    bad["join"]["config"] = json!({"discovery": {}, "controlPlane": {}});
+    bad["join"]["ignore_preflight"] = json!(["a,b"]);
+    bad["join"]["timeout"] = json!(0);
+    let found = wrong::<Kubeadm>(bad);
+    let all =
+        ["/join/config/discovery", "/join/config/controlPlane", "/join/timeout", "/join/ignore_preflight/0"];
+    assert_eq!(found, all);
+}

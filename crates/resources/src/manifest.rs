@@ -1,0 +1,365 @@
+//! Objects of a cluster that a role writes in full: planned by the server's own dry run.
+
+use crate::target::missing_kind_help;
+use converge_objects::K8sState;
+use converge_objects::k8s::{self, fields};
+use converge_resource::{
+    ApiCall, ApiProbe, ApiRef, Claim, Content, FIELD_MANAGER, ObjectId, ParamError, Stop, View, Wait, Wanted,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Whether an object is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Presence {
+    /// It is there.
+    #[default]
+    Present,
+    /// It is not there.
+    Absent,
+}
+
+/// The claims of an item that decides a whole object.
+pub fn whole_claims(object: &ObjectId, state: Presence) -> Vec<Claim> {
+    match state {
+        Presence::Present => vec![
+            Claim::exclusive(object.clone(), "content"),
+            Claim::shared(object.clone(), "presence", "present"),
+        ],
+        Presence::Absent => vec![Claim::shared(object.clone(), "presence", "absent")],
+    }
+}
+
+/// The claims of an item that changes some fields of an object.
+pub fn edit_claims(object: &ObjectId) -> Vec<Claim> {
+    vec![Claim::edit(object.clone(), "content"), Claim::shared(object.clone(), "presence", "present")]
+}
+
+/// Refuses what can be no name of an object.
+pub fn check_name(pointer: &str, name: &str, errors: &mut Vec<ParamError>) {
+    let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.:".contains(&b);
+    let ends = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = name.as_bytes();
+    let ends = ends(bytes.first()) && ends(bytes.last());
+    if !ends || name.len() > 253 || !name.bytes().all(good) {
+        let help = "write lower-case letters, digits, `-` and `.`";
+        errors.push(ParamError::new(pointer, format!("`{name}` is no name of an object"), help));
+    }
+}
+
+/// What is wrong with a manifest, whatever the cluster.
+pub fn check_manifest(manifest: &Value, errors: &mut Vec<ParamError>) {
+    let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let mut wrong = |pointer: &str, message: &str, help: &str| {
+        errors.push(ParamError::new(pointer, message, help));
+    };
+    if manifest.pointer("/metadata/generateName").is_some() {
+        let help = "give it a fixed `name`: a generated one makes another object with every run";
+        wrong("/metadata/generateName", "the name would be another one with every run", help);
+    }
+    if manifest.get("status").is_some() {
+        let help = "leave `status` out";
+        wrong("/status", "the status is the server's to say", help);
+    }
+    if text("/kind").ends_with("List") || manifest.get("items").is_some() {
+        wrong("/kind", "a list is no object", "write an item for each object");
+    }
+    if text("/apiVersion") == "v1" && text("/kind") == "Secret" {
+        let help = "use the kind `secret`: it keeps the values out of plans, diffs and records";
+        wrong("/kind", "a Secret's values would stand in the plan", help);
+    }
+    for key in ["managedFields", "resourceVersion", "uid", "creationTimestamp"] {
+        let pointer = format!("/metadata/{key}");
+        if manifest.pointer(&pointer).is_some_and(|v| !v.is_null()) {
+            wrong(&pointer, "this is the server's to say", "leave it out");
+        }
+    }
+    if manifest.pointer("/metadata/name").and_then(Value::as_str).is_none() {
+        wrong("/metadata/name", "the object has no name", "add `metadata: {name: NAME}`");
+    } else {
+        let mut found = Vec::new();
+        check_name("/metadata/name", text("/metadata/name"), &mut found);
+        errors.extend(found);
+        let whole = ApiRef::of(manifest);
+        if whole.as_ref().and_then(|r| ApiRef::from_key(&r.key())) != whole || whole.is_none() {
+            let help = "write them as `apiVersion: apps/v1` and `kind: DaemonSet`";
+            errors.push(ParamError::new("", "`apiVersion` or `kind` is no version or kind", help));
+        }
+    }
+}
+
+/// The content of an object that is there, as it will be when the item's turn comes; `None` when it is not there.
+pub fn present(seen: &dyn View, object: &ApiRef) -> Result<Option<Value>, Stop> {
+    let id = object.object();
+    match seen.state::<k8s::K8s>(&id.key)? {
+        K8sState::Absent => Ok(None),
+        K8sState::Present(digest) => {
+            let content = seen.content(&id.key, &digest)?;
+            let read = k8s::from_text(&content);
+            read.map(Some).ok_or_else(|| Stop::Failed(format!("{}: its text is no object", object.shown())))
+        }
+    }
+}
+
+/// Why an object that is missing is not there yet, or that nothing brings it.
+pub fn missing(seen: &dyn View, pointer: &str, object: &ApiRef) -> Stop {
+    match seen.may_appear(&object.object()) {
+        Some(wait) => Stop::Deferred(wait),
+        None => Stop::invalid_help(
+            pointer,
+            format!("{} is not there, and nothing before this item brings it", object.shown()),
+            "correct the name, or bring it with an earlier item or a role in `requires`",
+        ),
+    }
+}
+
+/// The same wait with another reason.
+fn because(wait: Wait, reason: String) -> Stop {
+    Stop::Deferred(Wait { reason, ..wait })
+}
+
+/// What the server would give to a new object by lot is another with every question: only what the manifest says of it is known.
+fn without_assigned(made: Value, manifest: &Value) -> Value {
+    let named = |path: &fields::Path| fields::read(manifest, path).is_some();
+    let key = |name: &str| fields::Segment::Key(name.to_owned());
+    let mut ways: Vec<fields::Path> = match made.get("kind").and_then(Value::as_str) {
+        Some("Service") => ["clusterIP", "clusterIPs", "healthCheckNodePort"]
+            .map(|name| vec![key("spec"), key(name)])
+            .to_vec(),
+        Some("Job") => {
+            let labels = [key("spec"), key("template"), key("metadata"), key("labels")];
+            let label = |name: &str| labels.iter().cloned().chain([key(name)]).collect();
+            let names = ["controller-uid", "batch.kubernetes.io/controller-uid"];
+            let mut ways: Vec<fields::Path> = names.map(label).to_vec();
+            ways.push(vec![key("spec"), key("selector")]);
+            ways
+        }
+        _ => return made,
+    };
+    let ports = made.pointer("/spec/ports").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    for port in fields::items(ports).unwrap_or_default() {
+        ways.push(vec![key("spec"), key("ports"), port, key("nodePort")]);
+    }
+    let mut known = made;
+    for way in ways.into_iter().filter(|way| !named(way)) {
+        // Where there is no such place, there is nothing to take away.
+        let _nothing = fields::write(&mut known, &way, None);
+    }
+    known
+}
+
+/// Applies a whole manifest.
+pub struct Apply<'a> {
+    /// The manifest.
+    pub manifest: &'a Value,
+    /// Take fields from other managers.
+    pub force: bool,
+}
+
+impl Apply<'_> {
+    /// The object as the server would make it.
+    pub fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        let object = ApiRef::of(self.manifest)
+            .ok_or_else(|| Stop::invalid("", "`apiVersion`, `kind` or `metadata.name` is missing"))?;
+        let id = object.object();
+        let now = seen.state::<k8s::K8s>(&id.key)?;
+        let manifest = self.manifest.to_string();
+        let answer = seen.api(&ApiProbe::Apply { manifest, force: self.force })?;
+        let made = match answer.get("object") {
+            Some(made) => k8s::normalised(made),
+            None => return Err(self.refused(seen, &object, &answer)),
+        };
+        let made = match now {
+            K8sState::Absent => without_assigned(made, self.manifest),
+            K8sState::Present(_) => self.over_earlier(seen, &object, made)?,
+        };
+        let content = Content::new(k8s::text(&made).into_bytes());
+        let state = K8sState::Present(content.digest().clone());
+        let mut wanted = Wanted::one(id, state.clone()).with(content);
+        if state != now {
+            wanted.calls = vec![ApiCall::Apply { manifest: self.manifest.clone(), force: self.force }];
+        }
+        Ok(wanted)
+    }
+
+    /// The server answers for the object as it is now. What earlier items of this run change of it stays changed.
+    fn over_earlier(&self, seen: &dyn View, object: &ApiRef, made: Value) -> Result<Value, Stop> {
+        if seen.pending().is_none() {
+            return Ok(made);
+        }
+        let live = match seen.api(&ApiProbe::Get(object.clone()))? {
+            Value::Null => Value::Null,
+            live => k8s::normalised(&live),
+        };
+        let Some(base) = present(seen, object)? else { return Ok(made) };
+        if base == live {
+            return Ok(made);
+        }
+        let changes = if live.is_null() {
+            // An earlier item makes it: of what it makes, only what the manifest says becomes another.
+            let mut found = fields::differences(&base, &k8s::normalised(self.manifest));
+            found.retain(|field| field.after.is_some());
+            found
+        } else {
+            fields::differences(&live, &made)
+        };
+        fields::with(&base, &changes).map(|new| k8s::normalised(&new)).map_err(Stop::Failed)
+    }
+
+    /// Why the server would not make it.
+    fn refused(&self, seen: &dyn View, object: &ApiRef, answer: &Value) -> Stop {
+        let shown = object.shown();
+        let wait = seen.may_appear(&object.object());
+        if answer.get("no_kind").is_some() {
+            let (version, kind) = (&object.api_version, &object.kind);
+            return match wait {
+                Some(wait) => because(wait, format!("the kind {kind} of {version} is not there yet")),
+                None => Stop::invalid_help(
+                    "/kind",
+                    format!("the server knows no kind {kind} of {version}"),
+                    missing_kind_help(version, kind),
+                ),
+            };
+        }
+        if answer.get("no_namespace").is_some() {
+            let name = object.namespace.as_deref().unwrap_or_default();
+            return match namespace_comes(seen, name).or(wait) {
+                Some(wait) => because(wait, format!("the namespace {name} is not there yet")),
+                None => Stop::invalid_help(
+                    "/metadata/namespace",
+                    format!("there is no namespace {name}"),
+                    format!("make it with an earlier item: `namespace: {{name: {name}}}`"),
+                ),
+            };
+        }
+        if let Some(conflicts) = answer.get("conflicts").and_then(Value::as_array) {
+            let text = |c: &Value, key: &str| c.get(key).and_then(Value::as_str).unwrap_or("?").to_owned();
+            let owned: Vec<String> = conflicts
+                .iter()
+                .map(|c| format!("{} belongs to `{}`", text(c, "field"), text(c, "manager")))
+                .collect();
+            return Stop::invalid_help(
+                "",
+                format!("{shown}: `{FIELD_MANAGER}` would take fields of others: {}", owned.join(", ")),
+                "leave these fields out, or write `force_conflicts: true` to take them",
+            );
+        }
+        match answer.get("invalid") {
+            Some(said) => {
+                let said = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
+                Stop::invalid("", format!("the server refuses {shown}: {said}"))
+            }
+            None => Stop::Failed(format!("{shown}: the answer of the server is not understood")),
+        }
+    }
+}
+
+/// Whether an earlier item of this run makes the namespace, or may make it.
+pub fn namespace_comes(seen: &dyn View, name: &str) -> Option<Wait> {
+    let id = ObjectId::new("k8s", format!("v1/Namespace/{name}"));
+    let made = || seen.state::<k8s::K8s>(&id.key).is_ok_and(|s| s != K8sState::Absent);
+    seen.may_appear(&id).or_else(|| seen.pending().filter(|_| made()))
+}
+
+/// Sets fields of an object that is there, or takes them away (`None`); all else of it stays as it is.
+pub fn set_fields(
+    seen: &dyn View,
+    pointer: &str,
+    object: &ApiRef,
+    changes: &[(fields::Path, Option<Value>)],
+) -> Result<Wanted, Stop> {
+    let Some(now) = present(seen, object)? else { return Err(missing(seen, pointer, object)) };
+    let mut new = now.clone();
+    for (path, value) in changes {
+        let field = fields::shown(path);
+        let wrong = |why| Stop::invalid(pointer, format!("{}: {field} cannot be set: {why}", object.shown()));
+        fields::write(&mut new, path, value.clone()).map_err(wrong)?;
+        if value.is_none() {
+            drop_empty(&mut new, path).map_err(wrong)?;
+        }
+    }
+    // Items of a list in another order are no difference.
+    let new = if fields::differences(&now, &new).is_empty() { now } else { k8s::normalised(&new) };
+    let content = Content::new(k8s::text(&new).into_bytes());
+    Ok(Wanted::one(object.object(), K8sState::Present(content.digest().clone())).with(content))
+}
+
+/// A value as it is with all that is wanted in it: what the server or others add to a map, and to items of a list that have a key, stays.
+pub fn merged(now: Option<&Value>, wanted: &Value) -> Value {
+    match (now, wanted) {
+        (now, Value::Object(wanted)) => {
+            let mut all = now.and_then(Value::as_object).cloned().unwrap_or_default();
+            for (key, value) in wanted {
+                if value.is_null() {
+                    all.shift_remove(key);
+                } else {
+                    let new = merged(all.get(key), value);
+                    all.insert(key.clone(), new);
+                }
+            }
+            Value::Object(all)
+        }
+        (Some(Value::Array(now)), Value::Array(list)) => {
+            let (Some(old), Some(new)) = (fields::items(now), fields::items(list)) else {
+                return wanted.clone();
+            };
+            let before = |key: &fields::Segment| old.iter().position(|o| o == key).and_then(|at| now.get(at));
+            Value::Array(new.iter().zip(list).map(|(key, value)| merged(before(key), value)).collect())
+        }
+        _ => wanted.clone(),
+    }
+}
+
+/// The server keeps no empty list and no empty map of labels: they go with the last entry.
+fn drop_empty(object: &mut Value, path: &[fields::Segment]) -> Result<(), String> {
+    let Some((_, parent)) = path.split_last() else { return Ok(()) };
+    let empty = match (fields::read(object, parent), parent.last()) {
+        (Some(Value::Array(list)), _) => list.is_empty(),
+        (Some(Value::Object(map)), Some(fields::Segment::Key(name))) => {
+            map.is_empty() && ["labels", "annotations", "data", "nodeSelector"].contains(&name.as_str())
+        }
+        _ => false,
+    };
+    if empty { fields::write(object, parent, None) } else { Ok(()) }
+}
+
+/// Labels or annotations by name; what has no value is taken away.
+pub type Marks = std::collections::BTreeMap<String, Option<String>>;
+
+/// The ways to these labels or annotations, with their values.
+pub fn marks(part: &str, marks: &Marks) -> Vec<(fields::Path, Option<Value>)> {
+    let key = |name: &str| fields::Segment::Key(name.to_owned());
+    let way = |name: &str| vec![key("metadata"), key(part), key(name)];
+    marks.iter().map(|(name, value)| (way(name), value.clone().map(Value::String))).collect()
+}
+
+/// Those of them that are to be there, as a manifest has them.
+pub fn given(marks: &Marks) -> Value {
+    let there = marks.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?.into())));
+    Value::Object(there.collect())
+}
+
+/// Refuses what can be no name of a label or an annotation, and values that no label can have.
+pub fn check_marks(part: &str, marks: &Marks, errors: &mut Vec<ParamError>) {
+    let word = |text: &str, most: usize| {
+        let good = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+        let ends = [text.bytes().next(), text.bytes().last()];
+        let ends = ends.into_iter().all(|b| b.is_some_and(|b| b.is_ascii_alphanumeric()));
+        text.len() <= most && ends && text.bytes().all(good)
+    };
+    for (name, value) in marks {
+        let pointer = format!("/{part}/{}", name.replace('~', "~0").replace('/', "~1"));
+        let (prefix, rest) = name.split_once('/').map_or((None, name.as_str()), |(p, r)| (Some(p), r));
+        if !word(rest, 63) || prefix.is_some_and(|p| !word(p, 253)) {
+            let help = "write it as `example.org/name`";
+            errors.push(ParamError::new(&pointer, format!("`{name}` is no name of a label"), help));
+        }
+        let bad = |v: &String| part == "labels" && !v.is_empty() && !word(v, 63);
+        if value.as_ref().is_some_and(bad) {
+            let help = "at most 63 letters, digits, `-`, `_` and `.`; a longer text is an annotation";
+            errors.push(ParamError::new(&pointer, "a label cannot have this value", help));
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Where a cluster differs from the manifests of a release, and whose these fields are.
+
+use crate::look::Asks;
+use crate::manifest::present;
+use crate::target::in_namespace;
+use converge_objects::K8sState;
+use converge_objects::k8s::{self, fields};
+use converge_resource::{ApiCall, ApiProbe, ApiRef, Content, ObjectId, State, Stop, View};
+use serde_json::{Value, json};
+
+/// What differs.
+#[derive(Debug, Default)]
+pub struct Drift {
+    /// Objects that are missing, and objects with fields that nobody but helm owns, as they are to be.
+    pub targets: Vec<(ObjectId, State)>,
+    /// What these states name.
+    pub contents: Vec<Content>,
+    /// How what is missing is made again.
+    pub calls: Vec<ApiCall>,
+    /// Fields that are others' to say.
+    pub theirs: Vec<String>,
+}
+
+/// Managers whose fields follow from what others say.
+const FOLLOWERS: [&str; 4] = ["kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver"];
+/// More notes than this nobody reads.
+const SHOWN: usize = 8;
+
+/// A release.
+pub struct Installed<'a> {
+    pub name: &'a str,
+    pub namespace: &'a str,
+}
+
+impl Installed<'_> {
+    /// Compares the manifests with what is live; the server says what it would make of each.
+    pub fn drift(&self, seen: &dyn View, manifests: &[Value]) -> Result<Drift, Stop> {
+        let mut asks = Asks::default();
+        let mut drift = Drift::default();
+        for manifest in manifests.iter().filter(|m| !is_hook(m)) {
+            let manifest = self.marked(manifest);
+            let Some(object) = ApiRef::of(&manifest) else { continue };
+            let live = readable(&mut asks, seen.api(&ApiProbe::Get(object.clone())))?;
+            let probe = ApiProbe::Apply { manifest: manifest.to_string(), force: true };
+            let made = readable(&mut asks, seen.api(&probe))?;
+            let base = asks.take(present(seen, &object))?;
+            let (Some(live), Some(made), Some(base)) = (live, made, base) else { continue };
+            // What the server would not take says nothing of what is there.
+            let Some(made) = made.get("object").map(k8s::normalised) else { continue };
+            match base {
+                Some(base) if !live.is_null() => drift.changed(&object, &live, &made, &base)?,
+                Some(_) => {}
+                None => drift.missing(&object, manifest, &made),
+            }
+        }
+        asks.finish()?;
+        Ok(drift)
+    }
+
+    /// The manifest as helm lays it: in the namespace of the release, marked as its own.
+    fn marked(&self, manifest: &Value) -> Value {
+        let mut manifest = manifest.clone();
+        let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let placed = in_namespace(text("/apiVersion"), text("/kind"));
+        if let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
+            if placed == Some(true) && !metadata.contains_key("namespace") {
+                metadata.insert("namespace".to_owned(), json!(self.namespace));
+            }
+            let mut mark = |part: &str, name: &str, value: &str| {
+                let entry = metadata.entry(part).or_insert(Value::Null);
+                if entry.is_null() {
+                    *entry = json!({});
+                }
+                if let Some(map) = entry.as_object_mut() {
+                    map.insert(name.to_owned(), json!(value));
+                }
+            };
+            mark("labels", "app.kubernetes.io/managed-by", "Helm");
+            mark("annotations", "meta.helm.sh/release-name", self.name);
+            mark("annotations", "meta.helm.sh/release-namespace", self.namespace);
+        }
+        manifest
+    }
+}
+
+impl Drift {
+    /// The notes on fields of others, not too many. `verb` says what becomes of them.
+    pub fn notes(&self, verb: &str) -> Vec<String> {
+        let mut notes: Vec<String> = self.theirs.iter().take(SHOWN).map(|t| format!("{t}: {verb}")).collect();
+        if self.theirs.len() > SHOWN {
+            notes.push(format!("and {} more fields of others", self.theirs.len() - SHOWN));
+        }
+        notes
+    }
+
+    fn changed(&mut self, object: &ApiRef, live: &Value, made: &Value, base: &Value) -> Result<(), Stop> {
+        let mut ours = Vec::new();
+        // What helm does not name is nobody's fault.
+        let named =
+            fields::differences(&k8s::normalised(live), made).into_iter().filter(|f| f.after.is_some());
+        for field in named {
+            let owners = owners(live, &field.path);
+            if owners.iter().any(|o| FOLLOWERS.iter().any(|f| o.starts_with(f))) {
+                continue;
+            }
+            match owners.iter().find(|o| *o != "helm") {
+                Some(owner) => {
+                    let way = fields::shown(&field.path);
+                    self.theirs.push(format!("{}: {way} belongs to `{owner}`", object.shown()));
+                }
+                None => ours.push(field),
+            }
+        }
+        // The values of a Secret are not known here: only helm can lay them anew.
+        if ours.is_empty() || object.kind == "Secret" {
+            return Ok(());
+        }
+        let new = fields::with(base, &ours).map_err(Stop::Failed)?;
+        self.want(object, &new);
+        Ok(())
+    }
+
+    fn missing(&mut self, object: &ApiRef, manifest: Value, made: &Value) {
+        // What has run is cleared away by the cluster itself.
+        if ["Job", "Pod"].contains(&object.kind.as_str()) {
+            return;
+        }
+        self.want(object, made);
+        self.calls.push(ApiCall::Apply { manifest, force: false });
+    }
+
+    fn want(&mut self, object: &ApiRef, new: &Value) {
+        let content = Content::new(k8s::text(&k8s::normalised(new)).into_bytes());
+        self.targets.push((object.object(), K8sState::Present(content.digest().clone()).into()));
+        self.contents.push(content);
+    }
+}
+
+fn is_hook(manifest: &Value) -> bool {
+    manifest.pointer("/metadata/annotations").is_some_and(|a| a.get("helm.sh/hook").is_some())
+}
+
+/// An answer; `None` where it must be asked first or where the server cannot say.
+fn readable(asks: &mut Asks, answer: Result<Value, Stop>) -> Result<Option<Value>, Stop> {
+    match answer {
+        Err(Stop::Failed(_)) => Ok(None),
+        other => asks.take(other),
+    }
+}
+
+/// Who owns a field, by the server's own record.
+fn owners(object: &Value, path: &[fields::Segment]) -> Vec<String> {
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let holds_it = |entry: &&Value| {
+        entry.get("subresource").is_none()
+            && entry.get("fieldsV1").is_some_and(|fields| holds(fields, path, Some(object)))
+    };
+    let manager = |entry: &Value| entry.get("manager").and_then(Value::as_str).map(str::to_owned);
+    entries.into_iter().flatten().filter(holds_it).filter_map(manager).collect()
+}
+
+/// Whether a record of fields holds this one; `live` is the object at this place. The server may know an item of a list by other keys than we do.
+fn holds(at: &Value, path: &[fields::Segment], live: Option<&Value>) -> bool {
+    let (Some(map), Some((segment, rest))) = (at.as_object(), path.split_first()) else { return true };
+    if map.is_empty() {
+        // Owned as a whole.
+        return true;
+    }
+    let inner_live = live.and_then(|live| fields::read(live, std::slice::from_ref(segment)));
+    match segment {
+        fields::Segment::Key(key) => {
+            map.get(&format!("f:{key}")).is_some_and(|inner| holds(inner, rest, inner_live))
+        }
+        fields::Segment::Item(key, value) => map.iter().any(|(name, inner)| {
+            let Some(Value::Object(keys)) =
+                name.strip_prefix("k:").and_then(|t| serde_json::from_str(t).ok())
+            else {
+                return false;
+            };
+            let same = match inner_live {
+                Some(item) => keys.iter().all(|(key, value)| item.get(key) == Some(value)),
+                None => keys.get(key).map(Value::to_string).as_deref() == Some(value),
+            };
+            same && holds(inner, rest, inner_live)
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeView;
+
+    const RELEASE: Installed<'_> = Installed { name: "r", namespace: "ns" };
+
+    fn manifest(replicas: u32) -> Value {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"},
+            "spec": {"replicas": replicas, "template": {"spec": {"containers": [{"name": "c", "image": "a:1"}]}}}})
+    }
+
+    fn live(replicas: u32, image: &str, manager: &str) -> Value {
+        let mut object = RELEASE.marked(&manifest(replicas));
+        object["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+        object["metadata"]["managedFields"] = json!([
+            {"manager": "helm", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+            {"manager": manager, "fieldsV1": {"f:spec": {"f:template": {"f:spec": {"f:containers":
+                {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}}}}}}}},
+            {"manager": "other", "subresource": "status", "fieldsV1": {"f:spec": {}}}]);
+        object
+    }
+
+    fn view(object: Option<&Value>) -> FakeView {
+        let wish = RELEASE.marked(&manifest(2));
+        let id = ApiRef::of(&wish).unwrap();
+        let view = FakeView::new()
+            .says(ApiProbe::Get(id.clone()), object.cloned().unwrap_or_default())
+            .says(ApiProbe::Apply { manifest: wish.to_string(), force: true }, json!({"object": wish}));
+        match object {
+            None => view,
+            Some(object) => {
+                let (state, content) = K8sState::of(object);
+                view.has(id.object(), state).knows(content)
+            }
+        }
+    }
+
+    fn found(object: Option<&Value>) -> Drift {
+        RELEASE.drift(&view(object), &[manifest(2)]).unwrap()
+    }
+
+    #[test]
+    fn what_is_helms_is_set_back() {
+        let none = found(Some(&live(2, "a:1", "helm")));
+        assert!(none.targets.is_empty() && none.theirs.is_empty(), "{none:?}");
+        let drift = found(Some(&live(5, "a:1", "helm")));
+        assert!(drift.contents[0].text().unwrap().contains("replicas: 2"), "{drift:?}");
+        assert_eq!(drift.calls, []);
+    }
+
+    #[test]
+    fn what_belongs_to_others_is_theirs() {
+        let drift = found(Some(&live(2, "a:9", "kubectl-edit")));
+        assert!(drift.targets.is_empty());
+        assert_eq!(
+            drift.notes("left as it is"),
+            [
+                "deployment ns/x: .spec.template.spec.containers[name=c].image belongs to `kubectl-edit`: left as it is"
+            ]
+        );
+        let follower = found(Some(&live(2, "a:9", "kube-controller-manager")));
+        assert!(follower.targets.is_empty() && follower.theirs.is_empty(), "{follower:?}");
+    }
+
+    #[test]
+    fn what_is_missing_is_made_as_helm_would() {
+        let drift = found(None);
+        assert_eq!(drift.targets.len(), 1);
+        let ApiCall::Apply { manifest, force: false } = &drift.calls[0] else { panic!("{drift:?}") };
+        assert_eq!(manifest["metadata"]["annotations"]["meta.helm.sh/release-name"], "r");
+        assert_eq!(manifest["metadata"]["namespace"], "ns");
+        let hook = json!({"apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"name": "h", "annotations": {"helm.sh/hook": "pre-upgrade"}}});
+        assert!(RELEASE.drift(&FakeView::new(), &[hook]).unwrap().targets.is_empty());
+    }
+
+    #[test]
+    fn items_are_known_by_the_keys_of_the_server() {
+        let object = json!({"metadata": {"managedFields": [{"manager": "kubectl-edit", "fieldsV1": {"f:spec": {"f:ports": {
+            "k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:targetPort": {}}}, "f:args": {}}}}]},
+            "spec": {"ports": [{"name": "a", "port": 80, "protocol": "TCP"}, {"name": "b", "port": 81, "protocol": "TCP"}]}});
+        let way = |text: &str| crate::pointer::single(text).unwrap();
+        assert_eq!(owners(&object, &way("/spec/ports/[name=a]/targetPort")), ["kubectl-edit"]);
+        assert_eq!(owners(&object, &way("/spec/ports/[name=b]/targetPort")), Vec::<String>::new());
+        assert_eq!(owners(&object, &way("/spec/ports/[name=a]/nodePort")), Vec::<String>::new());
+        assert_eq!(owners(&object, &way("/spec/args/[key=x]/value")), ["kubectl-edit"]);
+    }
+
+    #[test]
+    fn all_is_asked_in_one_round() {
+        let two = [manifest(2), json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})];
+        let Err(Stop::Ask(probes)) = RELEASE.drift(&FakeView::strict(), &two) else { panic!() };
+        assert_eq!(probes.len(), 6);
+    }
+}

@@ -1,0 +1,259 @@
+//! The cluster of a scenario while it runs: what it is given, and all its objects, listed before and after.
+
+use crate::cluster_spec::{ClusterSpec, taint};
+use converge_lab::Host;
+use converge_lab::kube::{ApiOptions, ApiServer, NodeSpec};
+use converge_objects::k8s::{self, fields};
+use converge_objects::workload;
+use converge_resource::ApiRef;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How long controllers may take until all is at rest.
+const REST: Duration = Duration::from_secs(60);
+/// How long what was given may take to run.
+const ROLLOUT: &str = "--timeout=120s";
+const PAUSE: Duration = Duration::from_millis(700);
+
+/// Kinds that Kubernetes writes by itself all the time, or that follow from others.
+const NOISE: [&str; 8] = [
+    "componentstatuses",
+    "events",
+    "events.events.k8s.io",
+    "leases.coordination.k8s.io",
+    "endpoints",
+    "ipaddresses.networking.k8s.io",
+    "pods",
+    "controllerrevisions.apps",
+];
+
+/// Where converge keeps its records.
+const RECORDS: &str = "converge-system";
+
+/// Annotations that tell of restarts and of versions, not of what is wanted.
+const NOTES: [&str; 3] =
+    [workload::STARTED_WITH, workload::RESTARTED, "deprecated.daemonset.template.generation"];
+
+/// Starts an API server in a host and gives it what the scenario says.
+pub(crate) fn start(host: &Host, spec: &ClusterSpec) -> Result<ApiServer, String> {
+    let api = ApiServer::start(host, ApiOptions::new().kwok()).map_err(|e| e.to_string())?;
+    for nodes in &spec.nodes {
+        let mut wanted = NodeSpec::new(nodes.prefix.value.clone(), nodes.count).gpus(nodes.gpus);
+        if let Some(count) = nodes.allocatable {
+            wanted = wanted.allocatable_gpus(count);
+        }
+        for (key, value) in &nodes.labels {
+            wanted = wanted.label(key, value);
+        }
+        for (key, value, effect) in nodes.taints.iter().filter_map(|text| taint(&text.value)) {
+            wanted = wanted.taint(key, value, effect);
+        }
+        if !nodes.ready {
+            wanted = wanted.not_ready();
+        }
+        if nodes.cordoned {
+            wanted = wanted.cordoned();
+        }
+        let names = api.nodes(&wanted).map_err(|e| e.to_string())?;
+        let Some(status) = &nodes.status else { continue };
+        let patch = json!({"status": status.to_json()}).to_string();
+        for name in names {
+            let patch =
+                ["patch", "node", &name, "--subresource=status", "--type=strategic", "--patch", &patch];
+            kubectl(&api, &patch)?;
+        }
+    }
+    for object in &spec.objects {
+        give(&api, object)?;
+    }
+    for object in spec.objects.iter().filter_map(ApiRef::of) {
+        if ["DaemonSet", "Deployment", "StatefulSet"].contains(&object.kind.as_str()) {
+            let target = format!("{}/{}", object.kind.to_lowercase(), object.name);
+            let namespace = object.namespace.as_deref().unwrap_or("default");
+            kubectl(&api, &["rollout", "status", &target, "--namespace", namespace, ROLLOUT])?;
+        }
+    }
+    Ok(api)
+}
+
+/// Makes an object; one of a kind that was defined a moment ago takes a moment.
+fn give(api: &ApiServer, object: &Value) -> Result<(), String> {
+    let deadline = Instant::now() + REST;
+    loop {
+        let Err(error) = api.apply(&object.to_string()) else { return Ok(()) };
+        let said = error.to_string();
+        if !said.contains("no matches for kind") || Instant::now() > deadline {
+            return Err(said);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Runs kubectl; what it printed.
+pub(crate) fn kubectl(api: &ApiServer, arguments: &[&str]) -> Result<String, String> {
+    let output = api.kubectl(arguments).map_err(|e| e.to_string())?;
+    match output.success() {
+        true => Ok(output.stdout),
+        false => Err(format!("kubectl {}: {}", arguments.join(" "), output.stderr.trim())),
+    }
+}
+
+/// All objects of a cluster by their keys, as their owners mean them.
+pub(crate) type Objects = BTreeMap<String, Value>;
+
+/// Lists all objects. With `identity` they are told from others of the same name and content, and every write of ours shows.
+pub(crate) fn list(api: &ApiServer, identity: bool) -> Result<Objects, String> {
+    let kinds = kubectl(api, &["api-resources", "--verbs=list", "--output=name"])?;
+    let kinds: Vec<&str> = kinds.lines().filter(|kind| !NOISE.contains(kind)).collect();
+    let arguments = [
+        "get",
+        &kinds.join(","),
+        "--all-namespaces",
+        "--show-managed-fields",
+        "--output=json",
+        "--ignore-not-found",
+    ];
+    let text = kubectl(api, &arguments)?;
+    let all: Value =
+        serde_json::from_str(&text).map_err(|e| format!("kubectl's list cannot be read: {e}"))?;
+    let objects = all.get("items").and_then(Value::as_array).into_iter().flatten();
+    Ok(objects.filter(|object| counts(object)).filter_map(|object| entry(object, identity)).collect())
+}
+
+/// Whether an object is somebody's intent: not our records, and not made by a controller.
+fn counts(object: &Value) -> bool {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (kind, namespace, name) = (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
+    let ours = namespace == RECORDS || (kind == "Namespace" && name == RECORDS);
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let follows =
+        owners.is_some_and(|owners| owners.iter().any(|o| o.get("controller") == Some(&true.into())));
+    let of_namespace = (kind == "ConfigMap" && name == "kube-root-ca.crt")
+        || (kind == "ServiceAccount" && name == "default")
+        || text("/metadata/labels/endpointslice.kubernetes.io~1managed-by").ends_with(".k8s.io");
+    let release = text("/type").starts_with("helm.sh/release");
+    !(ours || follows || of_namespace || release)
+}
+
+fn entry(object: &Value, identity: bool) -> Option<(String, Value)> {
+    let key = ApiRef::of(object)?.key();
+    let mut kept = k8s::normalised(object);
+    for place in ["/metadata/annotations", "/spec/template/metadata/annotations"] {
+        if let Some(notes) = kept.pointer_mut(place).and_then(Value::as_object_mut) {
+            notes.retain(|note, _| !NOTES.contains(&note.as_str()));
+        }
+    }
+    // An empty map of annotations is none.
+    for place in ["/metadata", "/spec/template/metadata"] {
+        if let Some(map) = kept.pointer_mut(place).and_then(Value::as_object_mut) {
+            map.retain(|key, value| {
+                !(key == "annotations" && value.as_object().is_some_and(serde_json::Map::is_empty))
+            });
+        }
+    }
+    if identity && let Some(map) = kept.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+        let managers = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+        let ours = managers.into_iter().flatten().filter(|m| {
+            m.get("manager").and_then(Value::as_str).is_some_and(|name| name.starts_with("converge"))
+        });
+        map.insert("ours".to_owned(), ours.cloned().collect());
+        map.insert("uid".to_owned(), object.pointer("/metadata/uid").cloned().unwrap_or_default());
+    }
+    Some((key, kept))
+}
+
+/// Lists all objects once controllers are at rest: two lists, one after the other, are the same.
+pub(crate) fn at_rest(api: &ApiServer, identity: bool) -> Result<Objects, String> {
+    let deadline = Instant::now() + REST;
+    let mut last = list(api, identity)?;
+    loop {
+        std::thread::sleep(PAUSE);
+        let now = list(api, identity)?;
+        if now == last {
+            return Ok(now);
+        }
+        if Instant::now() > deadline {
+            let moving = differences(&last, &now);
+            return Err(format!("the cluster does not come to rest: {}", moving.join(", ")));
+        }
+        last = now;
+    }
+}
+
+/// The differences from this list that are left once what is on its way has ended.
+pub(crate) fn left(api: &ApiServer, before: &Objects) -> Result<Vec<String>, String> {
+    let deadline = Instant::now() + REST;
+    loop {
+        let left = differences(before, &list(api, false)?);
+        if left.is_empty() || Instant::now() > deadline {
+            return Ok(left);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// `+ v1/ConfigMap/n/x`, `- …`, `~ … (.data.key)`: no value is shown, it may be a secret.
+pub(crate) fn differences(before: &Objects, after: &Objects) -> Vec<String> {
+    let mut out = Vec::new();
+    for (key, was) in before {
+        match after.get(key) {
+            None => out.push(format!("- {key}")),
+            Some(is) if is != was => {
+                let places: Vec<String> =
+                    fields::differences(was, is).iter().map(|field| fields::shown(&field.path)).collect();
+                out.push(format!("~ {key} ({})", places.join(", ")));
+            }
+            Some(_) => {}
+        }
+    }
+    out.extend(after.keys().filter(|key| !before.contains_key(*key)).map(|key| format!("+ {key}")));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(objects: &[Value]) -> Objects {
+        objects.iter().filter(|o| counts(o)).filter_map(|o| entry(o, false)).collect()
+    }
+
+    #[test]
+    fn what_controllers_make_and_what_we_keep_does_not_count() {
+        let object = |kind: &str, namespace: &str, name: &str, more: Value| {
+            let mut object =
+                json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}});
+            object["metadata"]["ownerReferences"] = more;
+            object
+        };
+        let all = listed(&[
+            object("Secret", RECORDS, "run", json!([])),
+            object("ConfigMap", "a", "kube-root-ca.crt", json!([])),
+            object("ServiceAccount", "a", "default", json!([])),
+            object("ReplicaSet", "a", "b", json!([{"kind": "Deployment", "name": "b", "controller": true}])),
+            object("ConfigMap", "a", "b", json!([])),
+        ]);
+        assert_eq!(all.keys().collect::<Vec<_>>(), ["v1/ConfigMap/a/b"]);
+    }
+
+    #[test]
+    fn differences_name_fields_and_no_values() {
+        let map = |name: &str, value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "n"}, "data": {"k": value}});
+        let before = listed(&[map("a", "hunter"), map("gone", "")]);
+        let after = listed(&[map("a", "other"), map("new", "")]);
+        let shown = differences(&before, &after);
+        assert_eq!(shown, ["~ v1/ConfigMap/n/a (.data.k)", "- v1/ConfigMap/n/gone", "+ v1/ConfigMap/n/new"]);
+    }
+
+    #[test]
+    fn a_restart_is_no_difference() {
+        let workload = |notes: Value| {
+            json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d", "namespace": "n", "generation": 2},
+            "spec": {"template": {"metadata": {"annotations": notes}}}})
+        };
+        let before = listed(&[workload(json!({}))]);
+        let after = listed(&[workload(json!({"converge/restarted": "now"}))]);
+        assert_eq!(differences(&before, &after), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,167 @@
+# --- the switch acts: undo.sh --switch, run by its unit ---
+
+cv_act_main() {
+  umask 077
+  PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+  export PATH
+  cv_boot_now || return 1
+  until cv_switch_read acting; do
+    cv_switch_read armed || {
+      # Confirmed, or cut off before the first change. Another one may be armed by now.
+      (cv_switch_lock && [ ! -e "$CV_ROOT/switch/armed" ] && cv_switch_clear)
+      return 0
+    }
+    cv_act_due || {
+      sleep 1
+      continue
+    }
+    (
+      cv_switch_lock || exit 1
+      # It may have been confirmed, or joined by another item, just now.
+      cv_switch_read armed && cv_act_due || exit 0
+      cv_write_record "$CV_ROOT/switch/why" "$CV_DUE" && mv -f "$CV_ROOT/switch/armed" "$CV_ROOT/switch/acting"
+    ) || sleep 1
+  done
+  CV_RUN=$sw_run CV_FROM_RUN=$sw_run CV_TOKEN=switch
+  CV_DUE='the host restarted in the middle'
+  if [ -r "$CV_ROOT/switch/why" ]; then read -r CV_DUE <"$CV_ROOT/switch/why"; fi
+  cv_run_dir
+  cv_act_alone
+  cv_enc_to "$CV_DUE"
+  cv_journal "switch${CV_TAB}acts$CV_TAB$CV_ENC$CV_NL" sync
+  printf 'putting back the guarded change of run %s: %s\n' "$CV_RUN" "$CV_DUE"
+  cv_act_restore
+  cv_act_restart
+  cv_act_record
+  cv_switch_clear
+}
+
+# Whether it is time, and why in CV_DUE.
+cv_act_due() {
+  cv_switch_clock
+  if [ "$sw_boot" != "$CV_BOOT" ]; then
+    CV_DUE='the host restarted before it was confirmed'
+  elif [ -e "$CV_ROOT/switch/asked" ]; then
+    CV_DUE='it is not good'
+  elif [ "$CV_UPTIME" -ge "$sw_deadline" ]; then
+    CV_DUE="nobody confirmed it within $sw_window s"
+  else
+    return 1
+  fi
+}
+
+# Nobody else works here meanwhile. Whoever has asked holds the lock and waits; whoever let the window pass counts as gone.
+cv_act_alone() {
+  [ ! -e "$CV_ROOT/switch/asked" ] || return 0
+  : >"$CV_DIR/stop"
+  exec 9>>"$CV_ROOT/lock"
+  flock -n 9 && return 0
+  for cv_a_fd in /proc/[0-9]*/fd/9; do
+    cv_a_pid=${cv_a_fd#/proc/}
+    cv_a_pid=${cv_a_pid%%/*}
+    [ "$cv_a_pid" != $$ ] && [ "$cv_a_fd" -ef "$CV_ROOT/lock" ] || continue
+    # A package manager in its work is waited for.
+    case $(cat "/proc/$cv_a_pid/comm" 2>/dev/null) in dpkg* | apt* | rpm | dnf* | yum) continue ;; esac
+    kill "$cv_a_pid" 2>/dev/null
+  done
+  cv_flock_within 120 9 || echo 'a step of the run goes on; it is put back all the same'
+}
+
+# The rows of what stands behind the switch, newest first; those of units after all others, so that they start with what was there.
+cv_act_rows() {
+  cv_undo_rows "$CV_RUN" | while IFS= read -r cv_a_row; do
+    cv_undo_split "$cv_a_row"
+    if grep -qxF -- "$row_item" "$CV_ROOT/switch/items"; then printf '%s\n' "$cv_a_row"; fi
+  done >"$CV_ROOT/switch/rows"
+  awk -F '\t' '$2 != "unit"' "$CV_ROOT/switch/rows"
+  awk -F '\t' '$2 == "unit"' "$CV_ROOT/switch/rows"
+}
+
+cv_act_restore() {
+  force= later= failed= reload= cv_a_netplan=
+  cv_a_starts=$(cv_act_starts)
+  cv_a_rows=$(cv_act_rows)
+  cv_a_left=$cv_a_rows
+  while [ -n "$cv_a_left" ]; do
+    cv_a_row=${cv_a_left%%"$CV_NL"*}
+    case $cv_a_left in *"$CV_NL"*) cv_a_left=${cv_a_left#*"$CV_NL"} ;; *) cv_a_left= ;; esac
+    cv_undo_judge "$cv_a_row"
+    # What a unit does changes by itself; nobody else's work is lost with it.
+    if [ "$row_kind" = unit ] && [ "$judged" != same ]; then judged=restore; fi
+    cv_undo_name "$row_kind" "$row_key"
+    case $judged in
+    same) printf 'as before      %s\n' "$CV_SHOWN" ;;
+    restore)
+      : >"$CV_ROOT/switch/did"
+      case $row_kind:$CV_SHOWN in
+      path:*/systemd/*) reload=yes ;;
+      path:*/netplan/*) cv_a_netplan=yes ;;
+      unit:*)
+        [ -z "$reload" ] || systemctl daemon-reload
+        reload=
+        ;;
+      esac
+      cv_dec_to "$row_key"
+      cv_a_how=cv_restore_$row_kind
+      [ "$row_kind" != package ] || cv_a_how=cv_apply_packages
+      if ("$cv_a_how" "$CV_DEC" "$row_before") </dev/null; then
+        printf 'restored       %s\n' "$CV_SHOWN"
+      else
+        printf 'FAILED         %s\n' "$CV_SHOWN"
+        failed=yes
+      fi
+      ;;
+    *)
+      printf 'LEFT ALONE     %s: %s\n' "$CV_SHOWN" "$judged"
+      failed=yes
+      ;;
+    esac
+  done
+  [ -z "$reload" ] || systemctl daemon-reload
+}
+
+# Units that were active when it was armed, with the invocation that runs now.
+cv_act_starts() {
+  while read -r cv_a_unit; do
+    printf '%s %s\n' "$cv_a_unit" "$(cv_unit_word "$cv_a_unit" InvocationID)"
+  done <"$CV_ROOT/switch/units"
+}
+
+# What ran then runs again, with what is there again.
+cv_act_restart() {
+  [ -e "$CV_ROOT/switch/did" ] || [ ! -e "$CV_ROOT/switch/asked" ] || return 0
+  if [ -n "$cv_a_netplan" ] && command -v netplan >/dev/null 2>&1; then netplan apply || failed=yes; fi
+  while read -r cv_a_unit cv_a_id; do
+    [ -n "$cv_a_unit" ] || continue
+    # Its own row has restarted it already.
+    [ "$(cv_unit_word "$cv_a_unit" InvocationID)" = "$cv_a_id" ] || continue
+    systemctl -q reset-failed -- "$cv_a_unit" 2>/dev/null
+    if systemctl restart -- "$cv_a_unit"; then
+      printf 'restarted      %s\n' "$cv_a_unit"
+    else
+      printf 'NOT STARTED    %s\n' "$cv_a_unit"
+      failed=yes
+    fi
+  done <<END
+$cv_a_starts
+END
+}
+
+# The journal says what each object is now: for whoever comes later, the run has not changed what is as before.
+cv_act_record() {
+  cv_a_status=0
+  # The first step behind the switch had failed before it changed anything.
+  [ -e "$CV_ROOT/switch/did" ] || [ ! -e "$CV_ROOT/switch/asked" ] || cv_a_status=4
+  [ -z "$failed" ] || cv_a_status=1
+  cv_a_now=$(cv_rows_now "$cv_a_rows")
+  cv_a_text=$(
+    set -f
+    IFS=$CV_NL
+    for cv_a_row in $cv_a_rows; do
+      cv_row "$cv_a_row"
+      cv_now_of "$row_seq" "$cv_a_now"
+      printf 'putback\t%s\t%s\n' "$row_seq" "$CV_NOW"
+    done
+  )
+  cv_journal "${cv_a_text:+$cv_a_text$CV_NL}switch${CV_TAB}done$CV_TAB$cv_a_status$CV_NL" sync
+}

@@ -1,0 +1,149 @@
+//! The switch behind guarded items, with a systemd of straw: `tests/tests/guard.rs` has real ones.
+
+use super::*;
+
+/// Takes every order and runs nothing.
+const SYSTEMD: &str = "systemctl() { [ \"$1\" != is-active ]; }\n";
+
+impl Host {
+    fn guarded(&self) -> ItemSpec {
+        let mut item = spec(vec![self.change(&self.file("conf"), self.file_line(b"new", 0o600))]);
+        item.run = "r1".to_owned();
+        let units = vec!["ssh.service".to_owned()];
+        item.switch = Some(Switch { guard: "ssh".to_owned(), window: 60, units });
+        item
+    }
+
+    fn with_systemd(&self) -> Command {
+        let mut command = self.command();
+        std::fs::create_dir_all(self.dir.path().join("units")).unwrap();
+        std::fs::write(self.dir.path().join("boot"), "this-boot\n").unwrap();
+        command
+            .env("CV_SYSTEMD", self.dir.path())
+            .env("CV_SWITCH_UNITS", self.dir.path().join("units"))
+            .env("CV_BOOT_ID", self.dir.path().join("boot"));
+        command
+    }
+
+    /// As the session's shell does it; the run is not closed.
+    fn in_session(&self, script: &str) -> String {
+        let meta = RunMeta { id: "r1".to_owned(), ..RunMeta::default() };
+        let library = self.dir.path().join("library");
+        let open = open_script(&meta);
+        let text = format!(". '{}'\n{SYSTEMD}{open} || exit $?\n{script}", library.display());
+        let output = self.with_systemd().arg("-c").arg(text).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    }
+
+    fn act(&self) -> String {
+        let script = self.dir.path().join("undo.sh");
+        std::fs::write(&script, undo_text()).unwrap();
+        let output = self.with_systemd().arg(script).arg("--switch").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn switch_is_there(&self) -> bool {
+        let unit = self.dir.path().join("units/converge-switch.service");
+        assert_eq!(unit.exists(), self.root().join("switch").exists());
+        unit.exists()
+    }
+}
+
+#[test]
+fn what_is_confirmed_stays_and_nothing_is_left() {
+    for host in hosts() {
+        std::fs::write(host.file("conf"), "old").unwrap();
+        let said = host.in_session(&host.item(&host.guarded(), &[b"new"]));
+        assert!(said.contains("status 0"), "{said}");
+        assert!(host.switch_is_there());
+        let said = host.in_session(&format!("({}); echo \"confirmed $?\"", confirm_script("r1")));
+        assert!(said.contains("confirmed 0"), "{said}");
+        assert!(!host.switch_is_there());
+        assert_eq!(host.act(), "");
+        assert_eq!(std::fs::read(host.file("conf")).unwrap(), b"new");
+        // Once is enough.
+        let said = host.in_session(&format!("({}); echo \"confirmed $?\"", confirm_script("r1")));
+        assert!(said.contains("confirmed 1") && said.contains("not confirmed in time"), "{said}");
+    }
+}
+
+#[test]
+fn what_is_not_confirmed_is_put_back_and_the_records_say_so() {
+    for host in hosts() {
+        std::fs::write(host.file("conf"), "old").unwrap();
+        let before = host.line(&host.file("conf"));
+        host.in_session(&host.item(&host.guarded(), &[b"new"]));
+        // Another run waits its turn, even when nobody holds the lock.
+        let other = host.sh(&open_script(&RunMeta { id: "r2".to_owned(), ..RunMeta::default() }));
+        assert_eq!(other.status.code(), Some(LOCKED));
+        assert!(String::from_utf8_lossy(&other.stderr).contains("the guarded change of run r1"));
+        std::fs::write(host.root().join("switch/asked"), "").unwrap();
+        let said = host.act();
+        assert!(said.contains("restored       path:"), "{said}");
+        assert!(!host.switch_is_there());
+        assert_eq!(host.line(&host.file("conf")), before);
+        let records = host.records();
+        assert_eq!(records[0].put_back.as_deref(), Some("it is not good"));
+        let change = &records[0].changes[0];
+        assert_eq!((change.outcome, &change.after), (SavedOutcome::PutBack, &before));
+        assert!(!change.may_have_happened());
+        let said = host.in_session(&format!("({}); echo \"waited $?\"", put_back_script("r1", 1, 0)));
+        assert!(said.contains("waited 0"), "{said}");
+        assert!(
+            host.sh(&open_script(&RunMeta { id: "r2".to_owned(), ..RunMeta::default() })).status.success()
+        );
+    }
+}
+
+#[test]
+fn another_boot_is_no_confirmation_and_what_others_changed_is_left_alone() {
+    for host in hosts() {
+        std::fs::write(host.file("conf"), "old").unwrap();
+        host.in_session(&host.item(&host.guarded(), &[b"new"]));
+        let armed = host.root().join("switch/armed");
+        let text = std::fs::read_to_string(&armed).unwrap().replace("this-boot", "former-boot");
+        std::fs::write(&armed, text).unwrap();
+        std::fs::write(host.file("conf"), "theirs").unwrap();
+        let said = host.act();
+        assert!(said.contains("restarted before it was confirmed") && said.contains("LEFT ALONE"), "{said}");
+        assert_eq!(std::fs::read(host.file("conf")).unwrap(), b"theirs");
+        let said = host.in_session(&format!("({}); echo \"waited $?\"", put_back_script("r1", 1, 0)));
+        assert!(said.contains("waited 1"), "not all was put back: {said}");
+    }
+}
+
+#[test]
+fn without_systemd_nothing_is_changed() {
+    for host in hosts() {
+        std::fs::write(host.file("conf"), "old").unwrap();
+        let item = host.guarded();
+        let none = format!("CV_SYSTEMD=/nonexistent\n{}", host.item(&item, &[b"new"]));
+        let said = host.in_session(&none);
+        assert!(said.contains("status 72") && said.contains("does not run systemd"), "{said}");
+        assert!(!host.switch_is_there());
+        assert_eq!(std::fs::read(host.file("conf")).unwrap(), b"old");
+        let said = host.in_session(&format!("({}); echo \"asked $?\"", put_back_now_script("r1", 1, 0)));
+        assert!(said.contains("asked 3"), "none was armed: {said}");
+    }
+}
+
+#[test]
+fn a_step_that_fails_before_it_changes_anything_is_nothing_to_put_back() {
+    for host in hosts() {
+        std::fs::write(host.file("conf"), "old").unwrap();
+        let mut item = host.guarded();
+        item.steps = vec![Step::new("validate", "echo 'it does not parse' >&2; exit 1")];
+        let said = host.in_session(&host.item(&item, &[]));
+        assert!(said.contains("status 72"), "{said}");
+        assert!(host.switch_is_there());
+        std::fs::write(host.root().join("switch/asked"), "").unwrap();
+        let said = host.act();
+        assert!(said.contains("as before      path:") && !said.contains("restarted"), "{said}");
+        assert!(!host.switch_is_there());
+        let said = host.in_session(&format!("({}); echo \"waited $?\"", put_back_script("r1", 1, 0)));
+        assert!(said.contains("waited 4"), "{said}");
+        let said = host.in_session(&format!("({}); echo \"waited $?\"", put_back_script("r1", 1, 1)));
+        assert!(said.contains("waited 3"), "that one is known: {said}");
+    }
+}

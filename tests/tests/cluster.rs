@@ -1,0 +1,332 @@
+//! A cluster planned, applied, verified and rolled back like files: through a real sshd, against a real API server with real helm and
+//! simulated nodes. And the roles of a GPU cluster on fifty of them.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
+use converge_lab::kube::{ApiOptions, ApiServer, Component, NodeSpec, Part, ensure};
+use converge_tests::{Ran, World, root};
+use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// One control plane for all tests here, one test at a time.
+struct Lab {
+    world: World,
+    api: ApiServer,
+    helm: PathBuf,
+}
+
+static LAB: LazyLock<Mutex<Lab>> = LazyLock::new(|| {
+    let world = World::new(&format!("cluster-p{}", std::process::id()), 1).unwrap();
+    let api = ApiServer::start(&world.hosts()[0], ApiOptions::new().kwok()).unwrap();
+    api.nodes(&NodeSpec::new("cpu", 1)).unwrap();
+    let helm = ensure(&[Part::Helm]).unwrap().program("helm").unwrap();
+    Mutex::new(Lab { world, api, helm })
+});
+
+impl Lab {
+    fn get() -> MutexGuard<'static, Self> {
+        LAB.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn role(&self, name: &str, text: &str) {
+        let roles = self.world.dir().join("roles");
+        drop(std::fs::remove_file(&roles));
+        self.world.write(&format!("roles/{name}/role.yaml"), text).unwrap();
+        self.world.write("playbooks/site.yaml", &format!("- hosts: lab\n  roles: [{name}]\n")).unwrap();
+    }
+
+    /// The binary, with the real helm at hand.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.world.command(args).unwrap();
+        let folder = self.helm.parent().unwrap().display().to_string();
+        command.env("PATH", format!("{folder}:{}", std::env::var("PATH").unwrap()));
+        command
+    }
+
+    fn converge(&self, args: &[&str]) -> Ran {
+        converge_tests::ran(&mut self.command(args)).unwrap()
+    }
+
+    fn plan(&self) -> Ran {
+        self.converge(&["plan", "hosts.yaml"])
+    }
+
+    fn apply(&self) -> Ran {
+        self.converge(&["apply", "--yes", "hosts.yaml"])
+    }
+
+    /// The run that is shown last: what it changed was the first.
+    fn oldest_run(&self) -> String {
+        let runs = self.converge(&["snapshots", "hosts.yaml"]).expect(0);
+        let line = runs.stdout.lines().rfind(|l| !l.starts_with(' ')).unwrap();
+        line.split_whitespace().next().unwrap().to_owned()
+    }
+
+    fn value(&self, object: &[&str], pointer: &str) -> Option<Value> {
+        self.api.get(object).ok()?.pointer(pointer).cloned()
+    }
+
+    fn kubectl(&self, args: &[&str]) {
+        let said = self.api.kubectl(args).unwrap();
+        assert!(said.success(), "{args:?}: {said:?}");
+    }
+}
+
+/// Everything that must be printed.
+#[track_caller]
+fn says_all(ran: &Ran, texts: &[&str]) {
+    for text in texts {
+        assert!(ran.all().contains(text), "nobody says {text:?}\n{}", ran.all());
+    }
+}
+
+const SETTINGS: &str = r#"
+scope: cluster
+inputs:
+  force: {type: bool, default: false}
+resources:
+  - name: a place for it
+    namespace: {name: shop}
+  - name: settings
+    k8s_object:
+      force_conflicts: "{{ force }}"
+      apiVersion: v1
+      kind: ConfigMap
+      metadata: {name: settings, namespace: shop, labels: {app: shop}}
+      data: {replicas: "2", text: "hello\n"}
+"#;
+
+#[test]
+fn an_object_is_planned_made_mended_and_taken_back() {
+    let lab = Lab::get();
+    lab.role("shop", SETTINGS);
+    // The namespace comes first in the same run: what stands in it is deferred.
+    let plan = lab.plan().expect(2);
+    says_all(&plan, &["create namespace shop", "? settings", "the namespace shop is not there yet"]);
+    assert!(lab.value(&["namespace", "shop"], "/metadata/name").is_none(), "planning made something");
+    says_all(&lab.apply().expect(0), &["create configmap shop/settings", "+  replicas: '2'"]);
+    let data = ["configmap", "-n", "shop", "settings"];
+    assert_eq!(lab.value(&data, "/data/replicas").unwrap(), "2");
+    lab.plan().expect(0).says("nothing to change");
+
+    // A field that is not declared is somebody's: it stays, and is no difference.
+    lab.kubectl(&["-n", "shop", "patch", "configmap", "settings", "-p", r#"{"data":{"more":"1"}}"#]);
+    lab.plan().expect(0);
+
+    // Somebody takes a declared field: both owners are named, and nothing is taken without being asked for.
+    lab.kubectl(&["-n", "shop", "patch", "configmap", "settings", "-p", r#"{"data":{"replicas":"9"}}"#]);
+    says_all(
+        &lab.apply().expect(1),
+        &["converge", "kubectl-patch", ".data.replicas", "force_conflicts: true"],
+    );
+    assert_eq!(lab.value(&data, "/data/replicas").unwrap(), "9");
+    let forced = lab.converge(&["plan", "hosts.yaml", "--set", "force=true"]).expect(2);
+    says_all(&forced, &["-  replicas: '9'", "+  replicas: '2'"]);
+    lab.converge(&["apply", "--yes", "hosts.yaml", "--set", "force=true"]).expect(0);
+    assert_eq!(lab.value(&data, "/data/replicas").unwrap(), "2");
+    assert_eq!(lab.value(&data, "/data/more").unwrap(), "1");
+
+    // The newest run goes back: only the field that it changed.
+    says_all(
+        &lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0),
+        &["-  replicas: '2'", "+  replicas: '9'"],
+    );
+    assert_eq!(lab.value(&data, "/data/replicas").unwrap(), "9");
+
+    // The one before made the object, in which others own fields, and the namespace: neither goes unasked.
+    let oldest = lab.oldest_run();
+    let back = ["rollback", "--yes", "hosts.yaml", "--to", &oldest];
+    let refused = lab.converge(&back).expect(4);
+    says_all(
+        &refused,
+        &["--allow-destroy k8s:v1/Namespace/shop", "--allow-destroy k8s:v1/ConfigMap/shop/settings"],
+    );
+    assert_eq!(lab.value(&data, "/data/replicas").unwrap(), "9");
+    let allowed =
+        ["--allow-destroy", "k8s:v1/Namespace/shop", "--allow-destroy", "k8s:v1/ConfigMap/shop/settings"];
+    lab.converge(&[&back, &allowed[..]].concat()).expect(0);
+    assert!(lab.value(&["namespace", "shop"], "/metadata/name").is_none());
+}
+
+#[test]
+fn a_cluster_that_cannot_be_asked_is_told_apart() {
+    let lab = Lab::get();
+    lab.role("shop", SETTINGS);
+    lab.api.kill(Component::ApiServer).unwrap();
+    let down = lab.plan();
+    assert_eq!(down.code, Some(3), "{}", down.all());
+    lab.api.start_one(Component::ApiServer).unwrap();
+    lab.api.wait_until_ready().unwrap();
+    // No kubeconfig on the control plane: there is no cluster yet, and all of it is deferred.
+    let host = &lab.world.hosts()[0];
+    host.exec("mv /etc/kubernetes/admin.conf /root/admin.conf").unwrap();
+    let none = lab.plan().expect(2);
+    host.exec("mv /root/admin.conf /etc/kubernetes/admin.conf").unwrap();
+    says_all(&none, &["2 deferred", "there is no cluster yet: no kubeconfig on h1"]);
+}
+
+/// Serves a folder over HTTP, as long as the test runs.
+fn serve(folder: &Path) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let folder = folder.to_owned();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).unwrap_or(0);
+            let line =
+                String::from_utf8_lossy(&request[..read]).lines().next().unwrap_or_default().to_owned();
+            let path = line.split(' ').nth(1).unwrap_or("/").trim_start_matches('/').to_owned();
+            let (status, body) = match std::fs::read(folder.join(path)) {
+                Ok(body) => ("200 OK", body),
+                Err(_) => ("404 Not Found", Vec::new()),
+            };
+            let head =
+                format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body)));
+        }
+    });
+    format!("http://{address}")
+}
+
+/// What an operator and a device plugin would do, until the run has ended: the policy gets ready, the plugin registers shares.
+fn play(lab: &Lab, mut run: std::process::Child, ready: &[String], shares: u32) -> Ran {
+    let begun = Instant::now();
+    let (mut content, mut shared) = (false, false);
+    while run.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(300), "the run does not end");
+        if !content && lab.api.get(&["clusterpolicy", "cluster-policy"]).is_ok() {
+            let state = r#"{"status":{"state":"ready"}}"#;
+            let patch = [
+                "patch",
+                "clusterpolicy",
+                "cluster-policy",
+                "--subresource=status",
+                "--type",
+                "merge",
+                "-p",
+                state,
+            ];
+            content = lab.api.kubectl(&patch).unwrap().success();
+        }
+        if !shared && lab.api.get(&["configmap", "-n", "gpu-operator", "time-slicing-config"]).is_ok() {
+            for node in ready {
+                lab.api.set_gpus(node, 8 * shares, 8 * shares).unwrap();
+            }
+            shared = true;
+        }
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let output = run.wait_with_output().unwrap();
+    Ran {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+#[test]
+fn the_roles_of_a_gpu_cluster_on_fifty_nodes() {
+    let lab = Lab::get();
+    let nodes = |spec: NodeSpec| {
+        lab.api
+            .nodes(&spec.gpus(8).label("nvidia.com/gpu.present", "true").label("nvidia.com/gpu.count", "8"))
+            .unwrap()
+    };
+    let mut ready = nodes(NodeSpec::new("gpu", 46));
+    ready.extend(nodes(NodeSpec::new("cordoned", 1).cordoned()));
+    nodes(NodeSpec::new("dead", 2).not_ready());
+    nodes(NodeSpec::new("odd", 1).allocatable_gpus(7));
+    let handlers = r#"{"status":{"runtimeHandlers":[{"name":""},{"name":"nvidia"}]}}"#;
+    for node in ready.iter().chain([&"odd-1".to_owned()]) {
+        lab.kubectl(&["patch", "node", node, "--subresource=status", "--type", "merge", "-p", handlers]);
+    }
+    let charts = tempfile::tempdir().unwrap();
+    let helm = |args: &[&str]| {
+        let said = Command::new(&lab.helm).args(args).current_dir(charts.path()).output().unwrap();
+        assert!(said.status.success(), "{said:?}");
+    };
+    helm(&["package", root().join("tests/charts/gpu-operator").to_str().unwrap()]);
+    helm(&["repo", "index", "."]);
+    let repository = serve(charts.path());
+    drop(std::fs::remove_dir_all(lab.world.dir().join("roles")));
+    std::os::unix::fs::symlink(root().join("roles"), lab.world.dir().join("roles")).unwrap();
+    let roles = "- hosts: lab\n  roles: [gpu_operator, time_slicing, discovery, runtime_class]\n";
+    lab.world.write("playbooks/site.yaml", roles).unwrap();
+    let more = format!(
+        "gpu_operator_version: v25.10.0\ngpu_operator_repository: {repository}\ngpu_operator_validation: \"\"\ngpu_operator_wait: 60\ngpu_operator_values: {{dcgmExportr: {{enabled: true}}}}"
+    );
+    lab.world.write("hosts.yaml", &lab.world.inventory(&more)).unwrap();
+
+    // One plan before anything is there: the release with its diff or its wait, and what waits for it.
+    let plan = lab.plan().expect(2);
+    says_all(&plan, &["create namespace gpu-operator", "the operator", "time-slicing profiles", "deferred"]);
+    assert!(!plan.all().contains("is wrong here"), "{}", plan.all());
+
+    let spawn = || {
+        let mut command = lab.command(&["apply", "--yes", "hosts.yaml"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    // A node that has lost a GPU is named, and nothing is held against the others or against nodes that are not ready.
+    let mut short = lab.command(&["apply", "--yes", "hosts.yaml", "--role", "gpu_operator"]);
+    let short = play(&lab, short.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(), &ready, 1);
+    assert_eq!(short.code, Some(1), "{}", short.all());
+    says_all(&short, &["node odd-1: allocatable nvidia.com/gpu is 7 of capacity 8", "dcgmExporter"]);
+    assert!(
+        !short.all().contains("node gpu-1:") && !short.all().contains("node dead-1: allocatable"),
+        "{}",
+        short.all()
+    );
+
+    // Mended, everything comes.
+    lab.api.set_gpus("odd-1", 8, 8).unwrap();
+    ready.push("odd-1".to_owned());
+    let done = play(&lab, spawn(), &ready, 4);
+    assert_eq!(done.code, Some(0), "{}", done.all());
+    says_all(&done, &["time_slicing/the device plugin has read them", "runtime_class"]);
+    let template = "/spec/template/metadata/annotations";
+    let plugin = ["daemonset", "-n", "gpu-operator", "nvidia-device-plugin-daemonset"];
+    assert!(lab.value(&plugin, template).is_some(), "the plugin was not restarted");
+    let policy = ["clusterpolicy", "cluster-policy"];
+    assert_eq!(lab.value(&policy, "/spec/devicePlugin/config/name").unwrap(), "time-slicing-config");
+
+    // The operator's role after time_slicing finds nothing to do, and neither do all of them; their live checks hold.
+    lab.converge(&["plan", "hosts.yaml", "--role", "gpu_operator"]).expect(0);
+    lab.plan().expect(0).says("nothing to change");
+    lab.converge(&["verify", "hosts.yaml"]).expect(0);
+
+    // One object is deleted: found, made again, and the plugin restarted for nothing that did not change.
+    lab.kubectl(&["-n", "gpu-operator", "delete", "configmap", "thinkube-service-config"]);
+    says_all(&lab.plan().expect(2), &["create configmap gpu-operator/thinkube-service-config"]);
+    lab.apply().expect(0);
+
+    // Other content, and nothing else: both readers are restarted.
+    let before = lab.value(&plugin, template);
+    let two = ["plan", "hosts.yaml", "--set", "gpu_time_slicing_replicas=2"];
+    says_all(
+        &lab.converge(&two).expect(2),
+        &["replicas: 4", "replicas: 2", "restart daemonset gpu-operator/gpu-feature-discovery"],
+    );
+    assert_eq!(lab.value(&plugin, template), before, "planning restarted something");
+
+    // Back to the start: the release is uninstalled, the policy's field is gone with it, and nodes and namespace stay.
+    let oldest = lab.oldest_run();
+    let back = [
+        "rollback",
+        "--yes",
+        "hosts.yaml",
+        "--to",
+        &oldest,
+        "--allow-destroy",
+        "k8s:v1/Namespace/gpu-operator",
+    ];
+    lab.converge(&back).expect(0);
+    assert!(lab.api.get(&plugin).is_err(), "the plugin is still there");
+    assert!(lab.value(&["namespace", "gpu-operator"], "/metadata/name").is_none());
+}

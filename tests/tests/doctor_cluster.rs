@@ -1,0 +1,237 @@
+//! `converge doctor` on a real API server with simulated nodes, through a real sshd: each fault is made, found, and mended.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
+use converge_lab::kube::{ApiOptions, ApiServer, NodeSpec};
+use converge_tests::{Ran, World};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const PLUGIN: &str = "nvidia-device-plugin-daemonset";
+const SPACE: &str = "gpu-operator";
+
+struct Lab {
+    world: World,
+    api: ApiServer,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let world = World::new(&format!("doctor-p{}", std::process::id()), 1).unwrap();
+        let api = ApiServer::start(&world.hosts()[0], ApiOptions::new().kwok()).unwrap();
+        world.write("roles/cluster/role.yaml", "scope: cluster\nresources: []\n").unwrap();
+        world.write("playbooks/site.yaml", "- hosts: lab\n  roles: [cluster]\n").unwrap();
+        let gpus = NodeSpec::new("gpu", 2)
+            .gpus(8)
+            .label("nvidia.com/gpu.present", "true")
+            .label("nvidia.com/gpu.count", "4")
+            .label("nvidia.com/gpu.replicas", "2");
+        api.nodes(&gpus).unwrap();
+        let lab = Self { world, api };
+        for node in ["gpu-1", "gpu-2"] {
+            lab.handlers(node, &["", "nvidia", "runc"]);
+        }
+        lab.kubectl(&["create", "namespace", SPACE]);
+        lab.class();
+        lab.config(2);
+        lab.plugin(&json!({"nvidia.com/gpu.present": "true"}));
+        lab
+    }
+
+    fn kubectl(&self, args: &[&str]) {
+        let said = self.api.kubectl(args).unwrap();
+        assert!(said.success(), "{args:?}: {said:?}");
+    }
+
+    fn handlers(&self, node: &str, names: &[&str]) {
+        let all: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+        let patch = json!({"status": {"runtimeHandlers": all}}).to_string();
+        self.kubectl(&["patch", "node", node, "--subresource=status", "--type=merge", "-p", &patch]);
+    }
+
+    fn class(&self) {
+        let class = json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}, "handler": "nvidia"});
+        self.api.apply(&class.to_string()).unwrap();
+    }
+
+    fn config(&self, replicas: u32) {
+        let profile = format!(
+            "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: {replicas}\n"
+        );
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "slices", "namespace": SPACE}, "data": {"any": profile}});
+        self.api.apply(&map.to_string()).unwrap();
+    }
+
+    fn plugin(&self, selector: &Value) {
+        let set = json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": PLUGIN, "namespace": SPACE},
+            "spec": {"selector": {"matchLabels": {"app": "plugin"}}, "template": {
+                "metadata": {"labels": {"app": "plugin"}},
+                "spec": {
+                    "runtimeClassName": "nvidia", "nodeSelector": selector,
+                    "tolerations": [{"key": "nvidia.com/gpu", "operator": "Equal", "value": "true", "effect": "NoSchedule"}],
+                    "containers": [{"name": "plugin", "image": "lab.local/plugin:1"}],
+                    "volumes": [{"name": "slices", "configMap": {"name": "slices"}}],
+                },
+            }},
+        });
+        // A selector is taken as a whole.
+        let _ =
+            self.api.kubectl(&["delete", "daemonset", "-n", SPACE, PLUGIN, "--ignore-not-found", "--wait"]);
+        self.api.apply(&set.to_string()).unwrap();
+    }
+
+    fn doctor(&self, args: &[&str]) -> Ran {
+        self.world.converge(&[["doctor", "hosts.yaml"].as_slice(), args].concat()).unwrap()
+    }
+
+    /// The findings of the cluster that are not well, once they are these steps.
+    #[track_caller]
+    fn finds(&self, steps: &[&str]) -> Vec<Value> {
+        let begun = Instant::now();
+        loop {
+            let ran = self.doctor(&["--output", "json"]);
+            let told = ran.json().unwrap();
+            let findings = told["clusters"][0]["findings"].as_array().unwrap().clone();
+            let ill: Vec<Value> = findings.into_iter().filter(|f| f["health"] != "well").collect();
+            if ill.iter().map(|f| f["step"].as_str().unwrap()).collect::<Vec<_>>() == steps {
+                return ill;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "not {steps:?}: {}", ran.all());
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    }
+}
+
+#[test]
+fn faults_of_a_cluster_are_found_and_gone_when_mended() {
+    let lab = Lab::new();
+    lab.finds(&[]);
+    let well = lab.doctor(&["-v"]).expect(0);
+    well.says("cluster · well").says("2 nodes, 2 with GPUs").says("1 host, 1 cluster: 2 well, 0 not");
+
+    // The handler is missing on one node, and the class is there.
+    lab.handlers("gpu-2", &["", "runc"]);
+    let found = lab.finds(&["handler"]);
+    assert_eq!(found[0]["role"], "gpu_runtime");
+    let told = lab.doctor(&[]).expect(1);
+    told.says("cluster · is not well")
+        .says("✗ handler")
+        .says("without the handler nvidia of RuntimeClass nvidia: gpu-2")
+        .says("cause: the RuntimeClass is there")
+        .says("role: gpu_runtime");
+    lab.handlers("gpu-2", &["", "nvidia", "runc"]);
+
+    // No class.
+    lab.kubectl(&["delete", "runtimeclass", "nvidia"]);
+    lab.finds(&["class"]);
+    lab.class();
+
+    // A kubelet that does not report.
+    lab.api.set_ready("gpu-1", false).unwrap();
+    assert_eq!(lab.finds(&["node"])[0]["role"], "k8s");
+    lab.api.set_ready("gpu-1", true).unwrap();
+    lab.finds(&[]);
+
+    // Label and taint.
+    lab.plugin(&json!({"nvidia.com/gpu": "true"}));
+    assert!(lab.finds(&["label"])[0]["found"].as_str().unwrap().contains("none has nvidia.com/gpu=true"));
+    lab.plugin(&json!({"nvidia.com/gpu.present": "true"}));
+    lab.kubectl(&["taint", "node", "gpu-1", "nvidia.com/gpu=t4:NoSchedule"]);
+    assert_eq!(lab.finds(&["taint"])[0]["role"], "gpu_operator");
+    lab.kubectl(&["taint", "node", "gpu-1", "nvidia.com/gpu-"]);
+
+    // What the plugin offers.
+    lab.api.set_gpus("gpu-1", 8, 0).unwrap();
+    lab.finds(&["allocatable"]);
+    lab.api.set_gpus("gpu-1", 8, 6).unwrap();
+    assert_eq!(lab.finds(&["shares"])[0]["found"], "gpu-1 offers 6, not 4 × 2");
+    lab.api.set_gpus("gpu-1", 8, 8).unwrap();
+    lab.finds(&[]);
+
+    // Time-slicing: moments are whole seconds.
+    std::thread::sleep(Duration::from_secs(2));
+    lab.config(1);
+    lab.finds(&["replicas", "slices"]);
+    lab.config(3);
+    lab.finds(&["slices"]);
+    lab.plugin(&json!({"nvidia.com/gpu.present": "true"}));
+    lab.finds(&[]);
+    lab.kubectl(&["label", "node", "gpu-2", "nvidia.com/device-plugin.config=tesla"]);
+    lab.finds(&["profile"]);
+    lab.kubectl(&["label", "node", "gpu-2", "nvidia.com/device-plugin.config-"]);
+
+    // helm's Secrets, as an interrupted upgrade leaves them.
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1", "data": {"release": ""},
+        "metadata": {"name": "sh.helm.release.v1.gpu-operator.v2", "namespace": SPACE,
+            "labels": {"owner": "helm", "name": "gpu-operator", "status": "pending-upgrade", "version": "2"}},
+    });
+    lab.api.apply(&secret.to_string()).unwrap();
+    assert!(lab.finds(&["helm"])[0]["found"].as_str().unwrap().contains("revision 2 is pending-upgrade"));
+    lab.kubectl(&["delete", "secret", "-n", SPACE, "sh.helm.release.v1.gpu-operator.v2"]);
+
+    // A quota, and a pod that asks for more than there is: the scheduler's own event.
+    lab.kubectl(&["create", "quota", "few", "-n", SPACE, "--hard=pods=3"]);
+    lab.finds(&["quota"]);
+    lab.kubectl(&["delete", "quota", "few", "-n", SPACE]);
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "big", "namespace": "default"},
+        "spec": {"containers": [{"name": "c", "image": "lab.local/none:1", "resources": {"limits": {"nvidia.com/gpu": "9"}}}]},
+    });
+    lab.api.apply(&pod.to_string()).unwrap();
+    let found = lab.finds(&["gpus"]);
+    assert_eq!(found[0]["found"], "Pending for want of GPUs (16 allocatable in all): default/big");
+    lab.kubectl(&["delete", "pod", "big"]);
+    lab.finds(&[]);
+
+    // No API server.
+    lab.api.stop().unwrap();
+    lab.doctor(&[]).expect(3).says("cluster · cannot be reached");
+}
+
+/// Faults of a node itself: files and programs in the places where real ones are.
+#[test]
+fn faults_of_a_node_are_found_on_the_host() {
+    let world = World::new(&format!("doctor-n{}", std::process::id()), 1).unwrap();
+    let host = &world.hosts()[0];
+    let made = host
+        .exec(
+            r#"set -e
+mkdir -p /etc/containerd/conf.d /var/lib/kubelet/pki
+printf 'version = 2\n' > /etc/containerd/config.toml
+printf 'version = 2\n' > /etc/containerd/conf.d/99-nvidia.toml
+printf 'kind: KubeletConfiguration\ncgroupDriver: systemd\n' > /var/lib/kubelet/config.yaml
+cat > /usr/local/bin/containerd << 'END'
+#!/bin/sh
+cat /etc/dump
+END
+cat > /etc/dump << 'END'
+version = 3
+[plugins.'io.containerd.cri.v1.runtime'.containerd]
+  default_runtime_name = 'runc'
+  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes]
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+      runtime_type = 'io.containerd.runc.v2'
+      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+        SystemdCgroup = false
+END
+chmod +x /usr/local/bin/containerd
+openssl req -x509 -newkey rsa:2048 -nodes -keyout /dev/null -days 5 -subj /CN=node -out /var/lib/kubelet/pki/kubelet-client-current.pem 2>/dev/null"#,
+        )
+        .unwrap();
+    assert!(made.success(), "{made:?}");
+    let doctor = || world.converge(&["doctor", "hosts.yaml"]).unwrap();
+    doctor()
+        .expect(1)
+        .says("✗ handler")
+        .says("has no runtime nvidia")
+        .says("✗ cgroup")
+        .says("runtime runc has SystemdCgroup = false")
+        .says("! certs")
+        .says("role: gpu_runtime");
+    host.exec("sed -i 's/runtimes.runc/runtimes.nvidia/; s/false/true/' /etc/dump").unwrap();
+    doctor().expect(1).says("✗ runc").says("only nvidia");
+    host.exec("printf 'version = 4\n' > /etc/containerd/conf.d/99-nvidia.toml").unwrap();
+    doctor().expect(1).says("99-nvidia.toml has version 4, config.toml has version 2");
+}

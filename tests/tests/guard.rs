@@ -1,0 +1,255 @@
+//! Guarded changes on real hosts: a switch on the host puts back what nobody confirms, whoever has gone away meanwhile.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
+use converge_lab::Host;
+use converge_tests::{Ran, World, exec};
+use std::process::{Child, Command, Stdio};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+static WORLD: LazyLock<Mutex<World>> =
+    LazyLock::new(|| Mutex::new(World::new(&format!("guard-{}", std::process::id()), 1).unwrap()));
+
+/// The world, as if new. The worlds of these tests are one: they go one after another.
+fn world() -> MutexGuard<'static, World> {
+    let world = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let host = &world.hosts()[0];
+    // A switch that a failed test has left must not act in the next one.
+    drop(host.exec("systemctl stop converge-switch; rm -f /etc/systemd/system/converge-switch.service"));
+    exec(
+        host,
+        "rm -rf /etc/ssh/sshd_config.d/50-test.conf /etc/guarded /etc/apart /var/lib/converge; systemctl restart ssh",
+    );
+    for old in ["roles", "playbooks"] {
+        drop(std::fs::remove_dir_all(world.dir().join(old)));
+    }
+    world.write("hosts.yaml", &world.inventory("ansible_timeout: 3")).unwrap();
+    world
+}
+
+fn has(host: &Host, path: &str) -> bool {
+    host.exec(&format!("test -e {path}")).unwrap().success()
+}
+
+fn until(what: &str, seconds: u64, holds: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(seconds);
+    while !holds() {
+        assert!(Instant::now() < end, "{what} does not come true");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// A role that sets one line of sshd's configuration, restarts it, and goes on; and a role beside it.
+fn sshd(world: &World, line: &str, seconds: u32) {
+    let role = format!(
+        r#"resources:
+  - directory: {{path: /etc/guarded}}
+  - name: setting
+    guard_seconds: {seconds}
+    file: {{path: /etc/ssh/sshd_config.d/50-test.conf, content: "{line}\n"}}
+  - name: sshd
+    service: {{name: ssh, state: started, restart_on: [setting]}}
+  - name: after
+    file: {{path: /etc/guarded/after, content: "1\n"}}
+"#
+    );
+    world.only_role("sshd", &role).unwrap();
+    let other = "resources:\n  - name: apart\n    file: {path: /etc/apart, content: \"1\\n\"}\n";
+    world.write("roles/other/role.yaml", other).unwrap();
+    world.write("playbooks/site.yaml", "- hosts: lab\n  roles: [sshd, other]\n").unwrap();
+}
+
+fn apply(world: &World) -> Ran {
+    world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap()
+}
+
+fn begin(world: &World) -> Child {
+    let mut command = world.command(&["apply", "--yes", "hosts.yaml"]).unwrap();
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn kill(mut child: Child) {
+    assert!(Command::new("kill").args(["-KILL", &child.id().to_string()]).status().unwrap().success());
+    child.wait().unwrap();
+}
+
+/// No switch, and no unit of one.
+fn nothing_behind(host: &Host) {
+    until("the switch is gone", 20, || {
+        let active = host.exec("systemctl is-active converge-switch.service").unwrap();
+        !has(host, "/var/lib/converge/switch") && active.stdout.trim() == "inactive"
+    });
+    for path in ["converge-switch.service", "multi-user.target.wants/converge-switch.service"] {
+        assert!(!host.exec(&format!("test -L /etc/systemd/system/{path}")).unwrap().success(), "{path}");
+        assert!(!has(host, &format!("/etc/systemd/system/{path}")), "{path}");
+    }
+}
+
+/// What the newest run wrote of its switch.
+fn switch_of_the_newest_run(host: &Host) -> String {
+    exec(host, "grep '^switch' \"$(ls -d /var/lib/converge/runs/* | tail -n 1)/journal\" | tr '\\t\\n' ' ,'")
+}
+
+#[test]
+fn a_good_change_of_sshd_is_confirmed_and_leaves_nothing_behind() {
+    let world = world();
+    let host = &world.hosts()[0];
+    sshd(&world, "MaxAuthTries 4", 40);
+    let plan = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2);
+    plan.says("guarded: put back unless confirmed by a new connection within 40 s");
+    let pid = exec(host, "systemctl show -p MainPID --value ssh");
+    apply(&world).expect(0);
+    assert_eq!(switch_of_the_newest_run(host), "switch armed ssh 40,switch confirmed,");
+    assert_ne!(exec(host, "systemctl show -p MainPID --value ssh"), pid);
+    assert!(exec(host, "sshd -T").contains("maxauthtries 4"));
+    assert!(has(host, "/etc/guarded/after") && has(host, "/etc/apart"));
+    nothing_behind(host);
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+    // The way back is guarded too.
+    let back = world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    back.says("guarded: put back unless confirmed by a new connection within 60 s");
+    assert_eq!(switch_of_the_newest_run(host), "switch armed ssh 60,switch confirmed,");
+    assert!(!exec(host, "sshd -T").contains("maxauthtries 4"));
+    nothing_behind(host);
+}
+
+#[test]
+fn a_change_of_sshd_that_shuts_us_out_is_put_back() {
+    let world = world();
+    let host = &world.hosts()[0];
+    sshd(&world, "AllowUsers nobody", 12);
+    let run = apply(&world).expect(5).says("put back").says("no new session within 12 s");
+    let run = run.says("refused the login").says("skipped because of `sshd/");
+    assert!(!has(host, "/etc/ssh/sshd_config.d/50-test.conf"), "{}", run.all());
+    assert!(!exec(host, "sshd -T").contains("allowusers"));
+    assert!(!has(host, "/etc/guarded/after"), "it stands on what was put back");
+    assert!(has(host, "/etc/apart"), "the rest of the run goes on: {}", run.all());
+    nothing_behind(host);
+    // We come in again, and the plan is what it was.
+    let plan = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2);
+    assert!(plan.all().contains("50-test.conf") && !plan.all().contains("did not end"), "{}", plan.all());
+    assert!(
+        exec(host, "sh /var/lib/converge/undo.sh").contains("as before      path:/etc/ssh/sshd_config.d")
+    );
+}
+
+/// Waits until the bad setting is in force and the switch behind it armed, and ends the controller.
+fn die_in_the_window(world: &World) {
+    let host = &world.hosts()[0];
+    let controller = begin(world);
+    until("the change is made", 60, || {
+        host.exec("test -e /var/lib/converge/switch/armed && sshd -T | grep -q 'allowusers nobody'")
+            .is_ok_and(|o| o.success())
+    });
+    kill(controller);
+}
+
+#[test]
+fn a_host_puts_back_by_itself_what_a_dead_controller_has_left() {
+    let world = world();
+    let host = &world.hosts()[0];
+    sshd(&world, "AllowUsers nobody", 15);
+    die_in_the_window(&world);
+    assert!(has(host, "/etc/ssh/sshd_config.d/50-test.conf"), "the window is not over");
+    until("it is put back", 40, || !has(host, "/etc/ssh/sshd_config.d/50-test.conf"));
+    nothing_behind(host);
+    let plan = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2).says("did not end");
+    let plan = plan.says("put back by the host: sshd/setting, sshd/sshd");
+    plan.says("nobody confirmed it within 15 s").says("not begun: sshd/after");
+    // The next run goes on from there, with another setting.
+    sshd(&world, "MaxAuthTries 5", 40);
+    apply(&world).expect(0);
+    assert!(exec(host, "sshd -T").contains("maxauthtries 5") && has(host, "/etc/guarded/after"));
+    assert!(!world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0).all().contains("did not end"));
+    nothing_behind(host);
+}
+
+#[test]
+fn a_power_cut_in_the_window_puts_it_back_after_the_boot() {
+    let world = world();
+    let host = &world.hosts()[0];
+    sshd(&world, "AllowUsers nobody", 300);
+    die_in_the_window(&world);
+    host.kill().unwrap();
+    host.start().unwrap();
+    until("it is put back", 60, || {
+        host.exec("! test -e /etc/ssh/sshd_config.d/50-test.conf").is_ok_and(|o| o.success())
+    });
+    host.wait_until_ready().unwrap();
+    nothing_behind(host);
+    assert!(!exec(host, "sshd -T").contains("allowusers"));
+    let plan = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2);
+    plan.says("put back by the host: sshd/setting").says("the host restarted before it was confirmed");
+}
+
+#[test]
+fn while_a_switch_is_armed_no_other_run_begins() {
+    let world = world();
+    let host = &world.hosts()[0];
+    sshd(&world, "MaxAuthTries 3", 20);
+    // A new session hangs before it can confirm: the shell of its login waits.
+    exec(
+        host,
+        "touch /root/.bashrc && cp /root/.bashrc /root/.bashrc.old && \
+         { echo 'test ! -e /var/lib/converge/switch/armed || sleep 1000'; cat /root/.bashrc.old; } > /root/.bashrc",
+    );
+    let controller = begin(&world);
+    until("the change is made", 60, || {
+        host.exec("grep -q '^done.*unit enabled active' /var/lib/converge/runs/*/journal")
+            .is_ok_and(|o| o.success())
+    });
+    kill(controller);
+    exec(host, "mv /root/.bashrc.old /root/.bashrc");
+    let other = apply(&world).expect(4);
+    other.says("locked by the guarded change of run").says("it is put back unless it is confirmed within");
+    until("it is put back", 40, || !has(host, "/etc/ssh/sshd_config.d/50-test.conf"));
+    nothing_behind(host);
+    apply(&world).expect(0);
+}
+
+/// Sets one line of containerd's configuration and restarts it.
+fn containerd(world: &World, line: &str) {
+    let role = format!(
+        r#"resources:
+  - name: configuration
+    guard_seconds: 20
+    file: {{path: /etc/containerd/config.toml, content: "version = 2\n{line}\n"}}
+  - name: containerd
+    service: {{name: containerd, state: started, restart_on: [configuration]}}
+"#
+    );
+    world.only_role("runtime", &role).unwrap();
+}
+
+#[test]
+fn a_runtime_that_no_longer_serves_cri_gets_its_configuration_back() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y containerd");
+    let serves = || {
+        exec(host, "ctr plugins ls")
+            .lines()
+            .any(|l| l.contains("grpc.v1") && l.contains(" cri ") && l.trim().ends_with("ok"))
+    };
+    assert!(serves(), "{}", exec(host, "ctr plugins ls"));
+    containerd(&world, "oom_score = 5");
+    apply(&world).expect(0);
+    let good = exec(host, "cat /etc/containerd/config.toml");
+    assert!(good.contains("oom_score"));
+    nothing_behind(host);
+    // It parses and starts, and no pod would run any more.
+    containerd(&world, r#"disabled_plugins = [\"io.containerd.grpc.v1.cri\"]"#);
+    let run = apply(&world).expect(5).says("put back");
+    run.says("its plugin io.containerd.grpc.v1.cri is not ok");
+    assert_eq!(exec(host, "cat /etc/containerd/config.toml"), good);
+    assert!(serves(), "{}", exec(host, "ctr plugins ls"));
+    nothing_behind(host);
+    // It does not even start: nobody waits for the end of the window.
+    containerd(&world, "this is no toml");
+    apply(&world).expect(5).says("put back").says("`runtime/containerd` failed");
+    assert_eq!(exec(host, "cat /etc/containerd/config.toml"), good);
+    assert!(serves(), "{}", exec(host, "ctr plugins ls"));
+    nothing_behind(host);
+    exec(host, "apt-get -qq purge -y containerd && rm -rf /etc/containerd");
+}

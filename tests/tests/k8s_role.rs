@@ -1,0 +1,266 @@
+//! The role `k8s`: from bare hosts to a kubeadm cluster of real parts, and what may go wrong on the way.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
+use converge_lab::kube::{Part, Repositories, ensure, versions};
+use converge_lab::{Host, LabOptions};
+use converge_tests::{World, exec, root};
+use serde_json::{Value, json};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A lab with three bare hosts, what a cluster is installed from, and a project: h1 is the control plane, the others are workers.
+struct Cluster {
+    // Before the lab whose network it is served on: fields are dropped in their order.
+    repositories: Repositories,
+    world: World,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// Two clusters at once are more than a small machine can start in time.
+static TURN: Mutex<()> = Mutex::new(());
+
+const PLAYBOOK: &str = "- hosts: k8s_control_plane\n  roles: [k8s]\n- hosts: k8s_workers\n  roles: [k8s]\n";
+
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        assert!(Instant::now() < end, "{what} does not come true");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+impl Cluster {
+    /// `older`: with packages and images of the older version too.
+    fn new(older: bool) -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = format!("k8s{}-{}", if older { "-older" } else { "" }, std::process::id());
+        let world = World::open(LabOptions::new(name).kube(), 3).unwrap();
+        let serve = if older { Repositories::serve_with_older } else { Repositories::serve };
+        let repositories = serve(world.lab()).unwrap();
+        let own = Self { repositories, world, _turn: turn };
+        std::os::unix::fs::symlink(root().join("roles"), own.world.dir().join("roles")).unwrap();
+        own.world.write("playbooks/site.yaml", PLAYBOOK).unwrap();
+        own.write_inventory(&json!({}));
+        own
+    }
+
+    fn host(&self, number: usize) -> &Host {
+        &self.world.hosts()[number - 1]
+    }
+
+    fn write_inventory(&self, more: &Value) {
+        let (lab, repositories) = (self.world.lab(), &self.repositories);
+        let key = |url: &str| exec(self.host(1), &format!("curl -fsS {url}"));
+        let host = |number: usize| {
+            let host = self.host(number);
+            (host.name().to_owned(), json!({"ansible_host": host.address().to_string()}))
+        };
+        let mut vars = json!({
+            "ansible_user": "root",
+            "ansible_timeout": 3,
+            "ansible_ssh_private_key_file": lab.identity(),
+            "ansible_ssh_common_args":
+                format!("-o UserKnownHostsFile={} -o StrictHostKeyChecking=yes", lab.known_hosts().display()),
+            "k8s_version": versions::KUBERNETES,
+            "k8s_containerd_version": Repositories::containerd_package_version(),
+            "k8s_apt": {
+                "uris": repositories.kubernetes_url(),
+                "fingerprint": repositories.kubernetes_fingerprint().unwrap(),
+                "key": key(&repositories.kubernetes_key_url()),
+            },
+            "k8s_containerd_apt": {
+                "uris": repositories.containerd_url(), "suites": "bookworm", "components": "stable",
+                "fingerprint": repositories.containerd_fingerprint().unwrap(),
+                "key": key(&repositories.containerd_key_url()),
+            },
+            "k8s_endpoint": format!("{}:6443", self.host(1).address()),
+            "k8s_images": Repositories::IMAGES,
+            "k8s_pod_network": "bridge",
+            "k8s_sandbox_image": format!("registry.k8s.io/pause:{}", versions::PAUSE),
+            "k8s_cluster": {"etcd": {"local": {"imageTag": format!("{}-0", versions::ETCD)}}},
+            // What the test hosts, which are containers on a machine with cgroup v1, cannot do.
+            "k8s_kubelet": {"failCgroupV1": false},
+            "k8s_kube_proxy": {"conntrack": {"maxPerCore": 0}},
+            "k8s_ignore_preflight": ["SystemVerification"],
+            "k8s_kernel_modules": [],
+            "k8s_sysctls": {"net.ipv4.ip_forward": 1},
+        });
+        vars.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let workers: serde_json::Map<_, _> = [host(2), host(3)].into_iter().collect();
+        let first: serde_json::Map<_, _> = [host(1)].into_iter().collect();
+        let inventory = json!({"all": {
+            "vars": vars,
+            "children": {"k8s_control_plane": {"hosts": first}, "k8s_workers": {"hosts": workers}},
+        }});
+        self.world.write("hosts.yaml", &inventory.to_string()).unwrap();
+    }
+
+    fn kubectl(&self, arguments: &str) -> String {
+        exec(self.host(1), &format!("kubectl --kubeconfig /etc/kubernetes/admin.conf {arguments}"))
+    }
+
+    fn is_ready(&self, node: &str) -> bool {
+        let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
+        self.kubectl(&format!("get node {node} -o '{path}'")) == "True"
+    }
+}
+
+fn started(host: &Host) -> String {
+    exec(host, "systemctl show containerd -p ActiveEnterTimestampMonotonic -p MainPID")
+}
+
+/// One cluster for all of it: making one is what takes the time.
+#[test]
+fn bare_hosts_become_a_cluster_and_stay_one() {
+    let cluster = Cluster::new(false);
+    let (one, two, three) = (cluster.host(1), cluster.host(2), cluster.host(3));
+    let run = |arguments: &[&str]| cluster.world.converge(arguments).unwrap();
+    let both: &[&str] = &["hosts.yaml", "--limit", "h1,h2"];
+    let with = |first: &[&'static str], rest: &[&'static str]| [first, both, rest].concat();
+
+    // The plan on bare hosts names all of it, and what waits for what.
+    let plan = run(&with(&["plan"], &[])).expect(2);
+    let plan = plan
+        .says("make the host a control plane of the cluster at")
+        .says("note: asks h1 for a join token when its turn comes")
+        .says("`--allow-destroy kubeadm:node`")
+        .says("may bring /etc/containerd/config.toml");
+    assert!(!plan.all().contains("wrong"), "{}", plan.all());
+
+    // The control plane's power is cut in the middle of its init.
+    let mut apply = cluster.world.command(&with(&["apply"], &["--yes"])).unwrap();
+    let mut apply =
+        apply.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let manifest = one.root_dir().join("etc/kubernetes/manifests/kube-apiserver.yaml");
+    until("the init", || manifest.exists());
+    std::thread::sleep(Duration::from_millis(700));
+    one.kill().unwrap();
+    assert!(!apply.wait().unwrap().success());
+    one.start().unwrap();
+    one.wait_until_ready().unwrap();
+    run(&with(&["plan"], &[]))
+        .expect(2)
+        .says("an init was begun here and did not end: it goes on with what is there");
+
+    let made = run(&with(&["apply"], &["--yes"])).expect(0);
+    until("two nodes", || cluster.is_ready("h1") && cluster.is_ready("h2"));
+    run(&with(&["plan"], &[])).expect(0).says("nothing to change");
+    run(&with(&["verify"], &[])).expect(0);
+
+    // The token was nowhere but in memory.
+    let tokens = exec(
+        one,
+        "kubeadm --kubeconfig /etc/kubernetes/admin.conf token list -o 'jsonpath={.token}{\"\\n\"}'",
+    );
+    let secrets: Vec<&str> =
+        tokens.lines().filter_map(|token| token.split_once('.')).map(|(_, s)| s).collect();
+    assert!(!secrets.is_empty(), "{tokens}");
+    for secret in secrets {
+        assert!(!made.all().contains(secret), "a token was shown");
+        let found =
+            two.exec(&format!("grep -rl {secret} /etc /run /var/lib/converge /var/log 2>/dev/null")).unwrap();
+        assert_eq!(found.stdout, "", "a token stayed on h2");
+    }
+
+    // Somebody else writes in containerd's configuration: nothing is to be done, and nothing restarts.
+    let toolkit = ensure(&[Part::Toolkit]).unwrap().program("nvidia-ctk").unwrap();
+    two.exec_with_input(
+        "cat > /usr/local/bin/nvidia-ctk && chmod 755 /usr/local/bin/nvidia-ctk",
+        &std::fs::read(toolkit).unwrap(),
+    )
+    .unwrap();
+    let (before, began) = (exec(two, "sha256sum /etc/containerd/config.toml"), started(two));
+    exec(two, "nvidia-ctk runtime configure --runtime=containerd");
+    assert_ne!(exec(two, "sha256sum /etc/containerd/config.toml"), before);
+    let driver =
+        "awk '/runtimes.nvidia.options/ { own = 1 } own && $1 == \"SystemdCgroup\" { print $3; exit }'";
+    assert_eq!(
+        exec(two, &format!("{driver} /etc/containerd/conf.d/99-nvidia.toml")),
+        "true",
+        "it copied runc's options"
+    );
+    run(&with(&["plan"], &[])).expect(0);
+    run(&with(&["apply"], &["--yes"])).expect(0);
+    assert_eq!(started(two), began, "containerd was restarted");
+
+    // Drift of files, a hold and a unit is found and mended; containerd restarts for its own fields.
+    exec(
+        two,
+        "sed -i 's/pause:[0-9.]*/pause:1/' /etc/containerd/config.toml; rm /etc/crictl.yaml; systemctl stop kubelet; apt-mark unhold kubelet",
+    );
+    run(&with(&["plan"], &[]))
+        .expect(2)
+        .says("pause:1")
+        .says("create file /etc/crictl.yaml")
+        .says("start kubelet.service");
+    run(&with(&["apply"], &["--yes"])).expect(0);
+    run(&with(&["plan"], &[])).expect(0);
+    // A configuration that containerd does not take never comes to stand there.
+    exec(two, "printf '[plugins.x]\\nbad = ' >> /etc/containerd/conf.d/50-bad.toml");
+    exec(two, "sed -i 's/pause:[0-9.]*/pause:1/' /etc/containerd/config.toml");
+    run(&with(&["apply"], &["--yes"])).expect(1);
+    assert_eq!(exec(two, "grep -c pause:1 /etc/containerd/config.toml"), "1");
+    exec(two, "rm /etc/containerd/conf.d/50-bad.toml");
+    run(&with(&["apply"], &["--yes"])).expect(0);
+
+    // A worker comes later, with nothing else in the run.
+    let later = ["apply", "hosts.yaml", "--limit", "h3", "--yes"];
+    run(&later).expect(0);
+    until("the third node", || cluster.is_ready("h3"));
+
+    // It does not leave by a rollback that nobody has allowed to destroy, nor do its packages.
+    let refused = run(&["rollback", "hosts.yaml", "--limit", "h3"]);
+    let refused = refused.says("`--allow-destroy kubeadm:node` allows it").says("stands on it and stays");
+    assert_ne!(refused.code, Some(0));
+    assert!(cluster.is_ready("h3"));
+    run(&["rollback", "hosts.yaml", "--limit", "h3", "--yes", "--allow-destroy", "kubeadm:node"]).expect(0);
+    assert!(!three.exec("command -v kubeadm || ls /etc/kubernetes/kubelet.conf").unwrap().success());
+
+    // A host of another cluster is left alone.
+    exec(
+        three,
+        "mkdir -p /etc/kubernetes && printf 'clusters:\\n- cluster:\\n    server: https://10.9.9.9:6443\\n' > /etc/kubernetes/kubelet.conf",
+    );
+    run(&["plan", "hosts.yaml", "--limit", "h3"]).expect(1).says("part of another cluster, 10.9.9.9:6443");
+    exec(three, "rm -r /etc/kubernetes");
+
+    // Nobody waits for a token of a host that cannot give one.
+    cluster.kubectl("delete node h3");
+    one.cut().unwrap();
+    run(&later).expect(1).says("h1 was asked for a join token and gave none");
+    one.heal().unwrap();
+
+    // Two minor versions at a time are refused before anything is done.
+    cluster.write_inventory(&json!({"k8s_version": "1.38.0"}));
+    run(&["plan", "hosts.yaml", "--limit", "h2"]).expect(1).says("one minor version at a time");
+}
+
+#[test]
+fn a_patch_version_goes_over_the_control_plane_first_then_over_the_workers() {
+    let cluster = Cluster::new(true);
+    let run = |arguments: &[&str]| cluster.world.converge(arguments).unwrap();
+    let with = |command: &'static str| [command, "hosts.yaml", "--limit", "h1,h2"];
+    let apply = [with("apply").as_slice(), &["--yes"]].concat();
+    let version = |version: &str| cluster.write_inventory(&json!({"k8s_version": version}));
+    let shows = |what: &str| {
+        cluster.kubectl("get nodes -o 'jsonpath={.items[*].status.nodeInfo.kubeletVersion}'")
+            == format!("v{what} v{what}")
+    };
+    version(versions::KUBERNETES_OLDER);
+    run(&apply).expect(0);
+    until("two nodes", || cluster.is_ready("h1") && cluster.is_ready("h2"));
+    assert!(shows(versions::KUBERNETES_OLDER));
+    run(&with("plan")).expect(0);
+
+    version(versions::KUBERNETES);
+    run(&with("plan")).expect(2).says("kubeadm").says("the control plane has the version");
+    run(&apply).expect(0);
+    until("the kubelets", || shows(versions::KUBERNETES));
+    let images =
+        cluster.kubectl("-n kube-system get pods -o 'jsonpath={.items[*].spec.containers[*].image}'");
+    assert!(images.contains(&format!("kube-apiserver:v{}", versions::KUBERNETES)), "{images}");
+    assert!(!images.contains(versions::KUBERNETES_OLDER), "{images}");
+    until("both are Ready", || cluster.is_ready("h1") && cluster.is_ready("h2"));
+    run(&with("plan")).expect(0);
+}

@@ -1,0 +1,211 @@
+//! A GPU cluster before your eyes: from two bare Debian hosts to time-slicing, on throw-away hosts.
+
+use crate::process::{Result, cargo, run as run_command, shown, target_dir, workspace};
+use converge_lab::kube::{DEVICE_PLUGIN_IMAGE, FAKE_GPUS, Repositories, device_plugin_image, versions};
+use converge_lab::{Lab, LabOptions};
+use fs_err as fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LAB: &str = "gpudemo";
+/// The host with GPUs.
+const GPU_NODE: &str = "h2";
+const PLAYBOOK: &str = "playbooks/demo_cluster.yaml";
+const ALLOCATABLE: &str =
+    "kubectl get nodes -o custom-columns=NODE:.metadata.name,GPUS:.status.allocatable.nvidia\\\\.com/gpu";
+
+struct Demo {
+    lab: Lab,
+    inventory: PathBuf,
+    done: Vec<String>,
+}
+
+/// Plans bare hosts, converges them to a cluster with shared GPUs, mends drift, rolls back; cleans up, also when something fails.
+pub fn run() -> Result<()> {
+    println!("== building converge");
+    run_command(&mut cargo(&["build", "--locked", "-p", "converge-cli", "--bin", "converge"]))?;
+    println!("== starting two bare Debian hosts (the parts of Kubernetes are built once, and kept)");
+    let start = Instant::now();
+    let lab = Lab::open(LabOptions::new(LAB).kube().on_progress(|line| println!("   {line}")))?;
+    let repositories = Repositories::serve(&lab)?;
+    device_plugin_image(&lab)?;
+    let ready = Instant::now();
+    for host in lab.up(2)? {
+        println!("   {} {}", host.name(), host.address());
+        if host.name() == GPU_NODE {
+            // NVIDIA's own device plugin runs here, unmodified; the GPUs under it are played by a library.
+            host.fake_gpus("count=4\nname=NVIDIA H200\n")?;
+        }
+    }
+    lab.write_ssh_files()?;
+    let folder = tempfile::tempdir()?;
+    let inventory = folder.path().join("demo-cluster.yaml");
+    fs::write(&inventory, inventory_of(&lab, &repositories)?)?;
+    let mut demo = Demo { lab, inventory, done: Vec::new() };
+    let result = demo.show();
+    println!("\n== cleaning up");
+    let Demo { lab, done, .. } = demo;
+    drop(repositories);
+    lab.down()?;
+    println!("\n== what you saw");
+    for line in &done {
+        println!("   {line}");
+    }
+    result?;
+    let (parts, all) = ((ready - start).as_secs_f64(), ready.elapsed().as_secs_f64());
+    println!("   all of it took {all:.0} s, after {parts:.0} s for the parts");
+    Ok(())
+}
+
+/// The hosts, and where the role `k8s` finds its packages and images. What a lab host lacks of a machine (its own control groups, its
+/// own conntrack limits) is said to kubeadm here.
+fn inventory_of(lab: &Lab, from: &Repositories) -> Result<String> {
+    let hosts = lab.hosts();
+    let address = |name: &str| -> Result<String> {
+        let host = hosts.iter().find(|h| h.name() == name).ok_or_else(|| format!("the lab lacks {name}"))?;
+        Ok(host.address().to_string())
+    };
+    let any = hosts.first().ok_or("the lab has no host")?;
+    // The role takes keys over https only, and these are served on the lab's own network: the text itself is given.
+    let key_at = |url: &str| -> Result<String> {
+        let said = any.exec(&format!("curl -fsS {url}"))?;
+        if !said.success() {
+            return Err(format!("{url} cannot be fetched: {}", said.stderr).into());
+        }
+        Ok(serde_json::to_string(&said.stdout)?)
+    };
+    let (h1, h2) = (address("h1")?, address("h2")?);
+    Ok(format!(
+        "all:
+  vars:
+    ansible_user: root
+    ansible_ssh_private_key_file: {key}
+    ansible_ssh_common_args: -o UserKnownHostsFile={known}
+    k8s_version: {version}
+    k8s_apt: {{uris: \"{k8s}\", suites: /, key: {k8s_key}, fingerprint: {k8s_print}}}
+    k8s_containerd_version: {containerd_version}
+    k8s_containerd_apt: {{uris: {ctr}, suites: bookworm, components: stable, key: {ctr_key}, fingerprint: {ctr_print}}}
+    k8s_endpoint: {h1}:6443
+    k8s_cluster: {{etcd: {{local: {{imageTag: {etcd}-0}}}}}}
+    k8s_kubelet: {{failCgroupV1: false}}
+    k8s_kube_proxy: {{conntrack: {{maxPerCore: 0}}}}
+    k8s_ignore_preflight: [SystemVerification]
+    k8s_images: {images}
+    k8s_pod_network: bridge
+    k8s_sandbox_image: registry.k8s.io/pause:{pause}
+    demo_plugin_image: {plugin}
+    demo_fake_gpus: {gpus}
+    k8s_kernel_modules: []
+    k8s_sysctls: {{net.ipv4.ip_forward: 1}}
+  children:
+    k8s:
+      children:
+        k8s_control_plane:
+          hosts: {{h1: {{ansible_host: {h1}}}}}
+        gpu_nodes:
+          hosts: {{h2: {{ansible_host: {h2}}}}}
+",
+        key = lab.identity().display(),
+        known = lab.known_hosts().display(),
+        version = versions::KUBERNETES,
+        etcd = versions::ETCD,
+        pause = versions::PAUSE,
+        plugin = DEVICE_PLUGIN_IMAGE,
+        gpus = FAKE_GPUS,
+        k8s = from.kubernetes_url(),
+        k8s_key = key_at(&from.kubernetes_key_url())?,
+        k8s_print = from.kubernetes_fingerprint()?,
+        containerd_version = Repositories::containerd_package_version(),
+        ctr = from.containerd_url(),
+        ctr_key = key_at(&from.containerd_key_url())?,
+        ctr_print = from.containerd_fingerprint()?,
+        images = Repositories::IMAGES,
+    ))
+}
+
+impl Demo {
+    fn show(&mut self) -> Result<()> {
+        self.converge("Look: one plan from bare hosts to shared GPUs; nothing is changed yet", &["plan"], 2)?;
+        self.converge("Converge", &["apply", "--yes"], 0)?;
+        self.look("the nodes", "kubectl get nodes -o wide")?;
+        self.look("what GPUs each node offers", ALLOCATABLE)?;
+        self.converge("Again: a second run changes nothing", &["apply", "--yes"], 0)?;
+        self.spoil()?;
+        self.converge("The drift is found, on a host and in the cluster", &["plan"], 2)?;
+        self.converge("And mended", &["apply", "--yes"], 0)?;
+        self.converge(
+            "Four shares a GPU become two: the plugin is restarted, since it does not notice by itself",
+            &["apply", "--yes", "--set", "gpu_time_slicing_replicas=2"],
+            0,
+        )?;
+        self.look("what GPUs each node offers", ALLOCATABLE)?;
+        self.converge("Put that back: four shares, and a plugin that knows it", &["rollback", "--yes"], 0)?;
+        // A node tells of it up to ten seconds later.
+        self.until_shared(16)?;
+        self.look("what GPUs each node offers", ALLOCATABLE)?;
+        self.converge("What can be rolled back to", &["snapshots"], 0)
+    }
+
+    /// Runs the real binary as a person would, and checks its exit code.
+    fn converge(&mut self, what: &str, arguments: &[&str], expected: i32) -> Result<()> {
+        let mut command = Command::new(target_dir().join("debug/converge"));
+        let (verb, more) = arguments.split_first().ok_or("no command")?;
+        command.arg(verb).arg(&self.inventory).args(more).current_dir(workspace()).stdin(Stdio::null());
+        if *verb != "snapshots" {
+            command.args(["--playbook", PLAYBOOK]);
+        }
+        println!("\n== {what}\n$ {}", shown(&command));
+        let start = Instant::now();
+        let status = command.status()?;
+        let took = start.elapsed().as_secs_f64();
+        if status.code() != Some(expected) {
+            let shown = shown(&command);
+            return Err(format!("{shown}: {status}, but exit code {expected} was expected").into());
+        }
+        println!("   (exit code {expected}, {took:.1} s)");
+        self.done.push(format!("{:72} {took:5.1} s, exit code {expected}", what));
+        Ok(())
+    }
+
+    /// What the control plane says.
+    fn look(&mut self, what: &str, script: &str) -> Result<()> {
+        let said = self.on("h1", &format!("KUBECONFIG=/etc/kubernetes/admin.conf {script}"))?;
+        println!("\n== {what}\n$ ssh h1 {script}\n{said}");
+        Ok(())
+    }
+
+    fn on(&self, name: &str, script: &str) -> Result<String> {
+        let host = self.lab.host(name).ok_or_else(|| format!("the lab lacks {name}"))?;
+        let output = host.exec(script)?;
+        match output.success() {
+            true => Ok(output.stdout.trim_end().to_owned()),
+            false => Err(format!("{name}: {script}: {}", output.stderr).into()),
+        }
+    }
+
+    /// Waits until the node with GPUs offers so many.
+    fn until_shared(&self, gpus: u32) -> Result<()> {
+        let script =
+            format!("KUBECONFIG=/etc/kubernetes/admin.conf {ALLOCATABLE} | grep -q '^{GPU_NODE} .* {gpus}$'");
+        let end = Instant::now() + Duration::from_secs(60);
+        while self.on("h1", &script).is_err() {
+            if Instant::now() > end {
+                return Err(format!("{GPU_NODE} does not offer {gpus} GPUs").into());
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        Ok(())
+    }
+
+    fn spoil(&mut self) -> Result<()> {
+        let file = "rm /etc/containerd/conf.d/00-k8s-runc.toml";
+        let object = "KUBECONFIG=/etc/kubernetes/admin.conf kubectl -n nvidia-device-plugin delete configmap time-slicing-config";
+        println!(
+            "\n== Somebody spoils a file on h2 and an object of the cluster\n$ ssh h2 {file}\n$ ssh h1 {object}"
+        );
+        self.on(GPU_NODE, file)?;
+        self.on("h1", object)?;
+        Ok(())
+    }
+}
