@@ -1,5 +1,7 @@
 //! A world for tests of the whole: throw-away real hosts, a project in a temporary folder, and the real binary.
 
+pub mod kubeadm;
+
 use converge_lab::{Host, Lab, LabOptions};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

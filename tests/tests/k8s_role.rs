@@ -1,110 +1,11 @@
 //! The role `k8s`: from bare hosts to a kubeadm cluster of real parts, and what may go wrong on the way.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
-
-use converge_lab::kube::{Part, Repositories, ensure, versions};
-use converge_lab::{Host, LabOptions};
-use converge_tests::{World, exec, root};
-use serde_json::{Value, json};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-/// A lab with three bare hosts, what a cluster is installed from, and a project: h1 is the control plane, the others are workers.
-struct Cluster {
-    // Before the lab whose network it is served on: fields are dropped in their order.
-    repositories: Repositories,
-    world: World,
-    _turn: MutexGuard<'static, ()>,
-}
-
-/// Two clusters at once are more than a small machine can start in time.
-static TURN: Mutex<()> = Mutex::new(());
-
-const PLAYBOOK: &str = "- hosts: k8s_control_plane\n  roles: [k8s]\n- hosts: k8s_workers\n  roles: [k8s]\n";
-
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(120);
-    while !holds() {
-        assert!(Instant::now() < end, "{what} does not come true");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
-impl Cluster {
-    /// `older`: with packages and images of the older version too.
-    fn new(older: bool) -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = format!("k8s{}-{}", if older { "-older" } else { "" }, std::process::id());
-        let world = World::open(LabOptions::new(name).kube(), 3).unwrap();
-        let serve = if older { Repositories::serve_with_older } else { Repositories::serve };
-        let repositories = serve(world.lab()).unwrap();
-        let own = Self { repositories, world, _turn: turn };
-        std::os::unix::fs::symlink(root().join("roles"), own.world.dir().join("roles")).unwrap();
-        own.world.write("playbooks/site.yaml", PLAYBOOK).unwrap();
-        own.write_inventory(&json!({}));
-        own
-    }
-
-    fn host(&self, number: usize) -> &Host {
-        &self.world.hosts()[number - 1]
-    }
-
-    fn write_inventory(&self, more: &Value) {
-        let (lab, repositories) = (self.world.lab(), &self.repositories);
-        let key = |url: &str| exec(self.host(1), &format!("curl -fsS {url}"));
-        let host = |number: usize| {
-            let host = self.host(number);
-            (host.name().to_owned(), json!({"ansible_host": host.address().to_string()}))
-        };
-        let mut vars = json!({
-            "ansible_user": "root",
-            "ansible_timeout": 3,
-            "ansible_ssh_private_key_file": lab.identity(),
-            "ansible_ssh_common_args":
-                format!("-o UserKnownHostsFile={} -o StrictHostKeyChecking=yes", lab.known_hosts().display()),
-            "k8s_version": versions::KUBERNETES,
-            "k8s_containerd_version": Repositories::containerd_package_version(),
-            "k8s_apt": {
-                "uris": repositories.kubernetes_url(),
-                "fingerprint": repositories.kubernetes_fingerprint().unwrap(),
-                "key": key(&repositories.kubernetes_key_url()),
-            },
-            "k8s_containerd_apt": {
-                "uris": repositories.containerd_url(), "suites": "bookworm", "components": "stable",
-                "fingerprint": repositories.containerd_fingerprint().unwrap(),
-                "key": key(&repositories.containerd_key_url()),
-            },
-            "k8s_endpoint": format!("{}:6443", self.host(1).address()),
-            "k8s_images": Repositories::IMAGES,
-            "k8s_pod_network": "bridge",
-            "k8s_sandbox_image": format!("registry.k8s.io/pause:{}", versions::PAUSE),
-            "k8s_cluster": {"etcd": {"local": {"imageTag": format!("{}-0", versions::ETCD)}}},
-            // What the test hosts, which are containers on a machine with cgroup v1, cannot do.
-            "k8s_kubelet": {"failCgroupV1": false},
-            "k8s_kube_proxy": {"conntrack": {"maxPerCore": 0}},
-            "k8s_ignore_preflight": ["SystemVerification"],
-            "k8s_kernel_modules": [],
-            "k8s_sysctls": {"net.ipv4.ip_forward": 1},
-        });
-        vars.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let workers: serde_json::Map<_, _> = [host(2), host(3)].into_iter().collect();
-        let first: serde_json::Map<_, _> = [host(1)].into_iter().collect();
-        let inventory = json!({"all": {
-            "vars": vars,
-            "children": {"k8s_control_plane": {"hosts": first}, "k8s_workers": {"hosts": workers}},
-        }});
-        self.world.write("hosts.yaml", &inventory.to_string()).unwrap();
-    }
-
-    fn kubectl(&self, arguments: &str) -> String {
-        exec(self.host(1), &format!("kubectl --kubeconfig /etc/kubernetes/admin.conf {arguments}"))
-    }
-
-    fn is_ready(&self, node: &str) -> bool {
-        let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
-        self.kubectl(&format!("get node {node} -o '{path}'")) == "True"
-    }
-}
+use converge_lab::Host;
+use converge_lab::kube::{Part, ensure, versions};
+use converge_tests::exec;
+use converge_tests::kubeadm::{Cluster, until};
+use serde_json::json;
+use std::time::Duration;
 
 fn started(host: &Host) -> String {
     exec(host, "systemctl show containerd -p ActiveEnterTimestampMonotonic -p MainPID")
@@ -113,7 +14,7 @@ fn started(host: &Host) -> String {
 /// One cluster for all of it: making one is what takes the time.
 #[test]
 fn bare_hosts_become_a_cluster_and_stay_one() {
-    let cluster = Cluster::new(false);
+    let cluster = Cluster::new("k8s", 3);
     let (one, two, three) = (cluster.host(1), cluster.host(2), cluster.host(3));
     let run = |arguments: &[&str]| cluster.world.converge(arguments).unwrap();
     let both: &[&str] = &["hosts.yaml", "--limit", "h1,h2"];
@@ -238,7 +139,7 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
 
 #[test]
 fn a_patch_version_goes_over_the_control_plane_first_then_over_the_workers() {
-    let cluster = Cluster::new(true);
+    let cluster = Cluster::with_older("k8s-older", 3);
     let run = |arguments: &[&str]| cluster.world.converge(arguments).unwrap();
     let with = |command: &'static str| [command, "hosts.yaml", "--limit", "h1,h2"];
     let apply = [with("apply").as_slice(), &["--yes"]].concat();

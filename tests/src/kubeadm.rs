@@ -1,0 +1,158 @@
+//! A world in which the role `k8s` makes a cluster: bare hosts, signed repositories, and a project with an inventory.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
+use crate::{World, exec, root};
+use converge_lab::kube::{Repositories, versions};
+use converge_lab::{Host, Lab, LabError, LabOptions};
+use serde_json::{Map, Value, json};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A lab with bare hosts, what a cluster is installed from, and a project: h1 is the control plane, the others are workers.
+pub struct Cluster {
+    // Before the lab whose network it is served on: fields are dropped in their order.
+    repositories: Repositories,
+    /// The hosts and the project.
+    pub world: World,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// Two clusters at once are more than a small machine can start in time.
+static TURN: Mutex<()> = Mutex::new(());
+
+const PLAYBOOK: &str = "- hosts: k8s_control_plane\n  roles: [k8s]\n- hosts: k8s_workers\n  roles: [k8s]\n";
+
+/// Waits until this holds.
+///
+/// # Panics
+/// When it does not within two minutes.
+#[track_caller]
+pub fn until(what: &str, holds: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        assert!(Instant::now() < end, "{what} does not come true");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+impl Cluster {
+    /// So many hosts, in a lab of this name.
+    ///
+    /// # Panics
+    /// The lab cannot be made.
+    pub fn new(name: &str, hosts: u8) -> Self {
+        Self::open(name, hosts, Repositories::serve)
+    }
+
+    /// The same, with packages and images of the older version too.
+    ///
+    /// # Panics
+    /// The lab cannot be made.
+    pub fn with_older(name: &str, hosts: u8) -> Self {
+        Self::open(name, hosts, Repositories::serve_with_older)
+    }
+
+    fn open(name: &str, hosts: u8, serve: impl Fn(&Lab) -> Result<Repositories, LabError>) -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let options = LabOptions::new(format!("{name}-{}", std::process::id())).kube();
+        let world = World::open(options, hosts).unwrap();
+        let repositories = serve(world.lab()).unwrap();
+        let own = Self { repositories, world, _turn: turn };
+        std::os::unix::fs::symlink(root().join("roles"), own.world.dir().join("roles")).unwrap();
+        own.world.write("playbooks/site.yaml", PLAYBOOK).unwrap();
+        own.write_inventory(&json!({}));
+        own
+    }
+
+    /// The host of this number; the first is 1.
+    ///
+    /// # Panics
+    /// There is none.
+    pub fn host(&self, number: usize) -> &Host {
+        self.world.hosts().get(number - 1).unwrap()
+    }
+
+    /// Writes the inventory, with more variables for all.
+    ///
+    /// # Panics
+    /// A repository does not answer.
+    pub fn write_inventory(&self, more: &Value) {
+        self.write_inventory_of(&[1], more, &json!({}));
+    }
+
+    /// The same with these control planes, the first host of them first, and with variables of single hosts.
+    ///
+    /// # Panics
+    /// A repository does not answer.
+    pub fn write_inventory_of(&self, control_planes: &[usize], more: &Value, of_hosts: &Value) {
+        let (lab, repositories) = (self.world.lab(), &self.repositories);
+        let key = |url: &str| exec(self.host(1), &format!("curl -fsS {url}"));
+        let host = |number: usize| {
+            let host = self.host(number);
+            let mut vars = json!({"ansible_host": host.address().to_string()});
+            if let (Some(vars), Some(own)) = (vars.as_object_mut(), of_hosts.get(host.name())) {
+                vars.extend(own.as_object().cloned().unwrap_or_default());
+            }
+            (host.name().to_owned(), vars)
+        };
+        let mut vars = json!({
+            "ansible_user": "root",
+            "ansible_timeout": 3,
+            "ansible_ssh_private_key_file": lab.identity(),
+            "ansible_ssh_common_args":
+                format!("-o UserKnownHostsFile={} -o StrictHostKeyChecking=yes", lab.known_hosts().display()),
+            "k8s_version": versions::KUBERNETES,
+            "k8s_containerd_version": Repositories::containerd_package_version(),
+            "k8s_apt": {
+                "uris": repositories.kubernetes_url(),
+                "fingerprint": repositories.kubernetes_fingerprint().unwrap(),
+                "key": key(&repositories.kubernetes_key_url()),
+            },
+            "k8s_containerd_apt": {
+                "uris": repositories.containerd_url(), "suites": "bookworm", "components": "stable",
+                "fingerprint": repositories.containerd_fingerprint().unwrap(),
+                "key": key(&repositories.containerd_key_url()),
+            },
+            "k8s_endpoint": format!("{}:6443", self.host(1).address()),
+            "k8s_images": Repositories::IMAGES,
+            "k8s_pod_network": "bridge",
+            "k8s_sandbox_image": format!("registry.k8s.io/pause:{}", versions::PAUSE),
+            "k8s_cluster": {"etcd": {"local": {"imageTag": format!("{}-0", versions::ETCD)}}},
+            // What the test hosts, which are containers on a machine with cgroup v1, cannot do.
+            "k8s_kubelet": {"failCgroupV1": false},
+            "k8s_kube_proxy": {"conntrack": {"maxPerCore": 0}},
+            "k8s_ignore_preflight": ["SystemVerification"],
+            "k8s_kernel_modules": [],
+            "k8s_sysctls": {"net.ipv4.ip_forward": 1},
+        });
+        vars.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let all = 1..=self.world.hosts().len();
+        let workers: Map<_, _> = all.filter(|n| !control_planes.contains(n)).map(host).collect();
+        let first: Map<_, _> = control_planes.iter().copied().map(host).collect();
+        let inventory = json!({"all": {
+            "vars": vars,
+            "children": {"k8s_control_plane": {"hosts": first}, "k8s_workers": {"hosts": workers}},
+        }});
+        self.world.write("hosts.yaml", &inventory.to_string()).unwrap();
+    }
+
+    /// What kubectl says on the first host.
+    ///
+    /// # Panics
+    /// When it fails.
+    #[track_caller]
+    pub fn kubectl(&self, arguments: &str) -> String {
+        exec(self.host(1), &format!("kubectl --kubeconfig /etc/kubernetes/admin.conf {arguments}"))
+    }
+
+    /// Whether the API says so of a node.
+    ///
+    /// # Panics
+    /// The API knows no such node, or does not answer.
+    #[track_caller]
+    pub fn is_ready(&self, node: &str) -> bool {
+        let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
+        self.kubectl(&format!("get node {node} -o '{path}'")) == "True"
+    }
+}
