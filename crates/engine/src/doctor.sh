@@ -88,12 +88,13 @@ EOF
     ends() {
       end=$(openssl x509 -noout -enddate 2>/dev/null) && say "cert $1" "$(date -d "${end#notAfter=}" +%s)"
     }
-    for file in /etc/kubernetes/pki/*.crt /var/lib/kubelet/pki/kubelet-client-current.pem; do
+    for file in /etc/kubernetes/pki/*.crt /etc/kubernetes/pki/etcd/*.crt /var/lib/kubelet/pki/kubelet-client-current.pem; do
       [ -f "$file" ] && ends "$file" <"$file"
     done
-    if [ -f /etc/kubernetes/admin.conf ]; then
-      sed -n 's/^ *client-certificate-data: *//p' /etc/kubernetes/admin.conf | base64 -d 2>/dev/null | ends /etc/kubernetes/admin.conf
-    fi
+    for file in admin super-admin controller-manager scheduler; do
+      file=/etc/kubernetes/$file.conf
+      [ -f "$file" ] && sed -n 's/^ *client-certificate-data: *//p' "$file" | base64 -d 2>/dev/null | ends "$file"
+    done
   fi
 fi
 say end .

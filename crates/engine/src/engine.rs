@@ -358,6 +358,7 @@ impl Engine {
             if asks.is_empty() && want_facts.is_none() && !owned {
                 if asked_for_diffs || folded.diff_asks.is_empty() {
                     source.refuse_open_lists(&mut folded.plan);
+                    refuse_what_is_lost(&mut folded.plan, &self.options.allow_destroy);
                     source.locate(&mut folded.plan, &folded.outputs);
                     let narrowed = self.project.is_narrowed();
                     let declares = match records {
@@ -512,6 +513,18 @@ impl Engine {
             tokio::time::timeout(Duration::from_secs(2), link.shell.close())
         });
         side_by_side(closing.collect()).await;
+    }
+}
+
+/// What takes a host out of its cluster destroys what nothing keeps: it is done only where somebody has allowed it by name.
+fn refuse_what_is_lost(plan: &mut HostPlan, allowed: &[String]) {
+    for item in &mut plan.items {
+        let changes = item.changes().iter().map(|planned| &planned.change);
+        let lost = changes.filter(|change| change.object.kind == "kubeadm" && change.to.is_absent());
+        let why = lost.filter_map(|change| crate::rollback::destroys(change, allowed)).next();
+        if let Some(why) = why {
+            item.outcome = Outcome::Refused(why);
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 const BASE: &str = include_str!("facts/base.sh");
 
 /// What takes longer or needs a program of its own, by the name of its fact: asked where something reads it.
-pub const FACT_GROUPS: [&str; 5] = ["nvidia", "amd", "containerd", "docker", "kubelet"];
+pub const FACT_GROUPS: [&str; 6] = ["nvidia", "amd", "containerd", "docker", "kubelet", "kubernetes"];
 
 /// Names out of [`FACT_GROUPS`].
 pub(crate) type Groups = BTreeSet<&'static str>;
@@ -35,6 +35,7 @@ pub(crate) fn script(groups: &Groups) -> String {
             "containerd" => include_str!("facts/containerd.sh"),
             "docker" => include_str!("facts/docker.sh"),
             "kubelet" => include_str!("facts/kubelet.sh"),
+            "kubernetes" => include_str!("facts/kubernetes.sh"),
             _ => "",
         });
     }
@@ -61,6 +62,7 @@ pub(crate) fn parse(answer: &str, groups: &Groups) -> Value {
                 let usual = "/var/lib/kubelet/config.yaml";
                 facts.kubelet = Some(parse::program(&said, "kubelet", &["--config"], usual));
             }
+            "kubernetes" => facts.kubernetes = Some(parse::kubernetes(&said)),
             _ => {}
         }
     }

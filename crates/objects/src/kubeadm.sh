@@ -81,7 +81,7 @@ cv_kubeadm_run() {
 }
 
 # cv_apply_kubeadm KEY LINE. Reads CV_KUBEADM_CONFIG (kubeadm's documents) and CV_KUBEADM_IGNORE; a join reads on standard input
-# what cv_kubeadm_invite printed on a control plane.
+# what cv_kubeadm_invite printed on a control plane, a node that leaves what cv_kubeadm_let_go printed there.
 cv_apply_kubeadm() (
   umask 077
   want=$2
@@ -93,6 +93,15 @@ cv_apply_kubeadm() (
   }
   case $want in
   absent)
+    if [ "${CV_KUBEADM_HOW:-}" = leave ]; then
+      gone=
+      IFS= read -r gone
+      case $gone in 'gone '?*) ;; *)
+        cv_say 'no control plane says that the cluster no longer knows the node: it is not reset'
+        return 1
+        ;;
+      esac
+    fi
     cv_kubeadm_reset
     return
     ;;
@@ -200,21 +209,26 @@ cv_kubeadm_reset() (
   cv_note 'rules of iptables and interfaces of the pods stay until the next restart of the host'
 )
 
-# cv_kubeadm_invite worker|control-plane ENDPOINT: on a control plane, what another host needs to join: a token for 15 minutes, the
-# certificate authority and, for a control plane, the key of the certificates. Status 75: no cluster here yet; 74: it does
-# not answer yet.
-cv_kubeadm_invite() (
-  umask 077
+# cv_kubeadm_is_plane ENDPOINT: ends the subshell unless this host is a control plane of that cluster.
+cv_kubeadm_is_plane() {
   conf=$CV_KUBE_DIR/admin.conf
   if [ -e "$CV_ROOT/kubeadm" ] || [ ! -r "$conf" ] || [ ! -e "$CV_KUBE_DIR/manifests/kube-apiserver.yaml" ]; then
     cv_say "it is no control plane: $conf is not there, or its init has not ended"
     exit 75
   fi
   cv_kubeadm_server "$conf"
-  [ "$CV_SERVER" = "$2" ] || {
-    cv_say "it is a control plane of the cluster at $CV_SERVER, not of $2"
+  [ "$CV_SERVER" = "$1" ] || {
+    cv_say "it is a control plane of the cluster at $CV_SERVER, not of $1"
     exit 1
   }
+}
+
+# cv_kubeadm_invite worker|control-plane ENDPOINT: on a control plane, what another host needs to join: a token for 15 minutes, the
+# certificate authority and, for a control plane, the key of the certificates. Status 75: no cluster here yet; 74: it does
+# not answer yet.
+cv_kubeadm_invite() (
+  umask 077
+  cv_kubeadm_is_plane "$2"
   ca=$(sed -n 's/^[[:blank:]]*certificate-authority-data:[[:blank:]]*//p' "$conf" | sed -n 1p)
   [ -n "$ca" ] || {
     cv_say "$conf has no certificate authority in it"
@@ -249,4 +263,105 @@ cv_kubeadm_invite() (
   }
   printf 'token %s\nca %s\n' "$token" "$ca"
   [ -z "$key" ] || printf 'key %s\n' "$key"
+)
+
+# cv_kubeadm_knows NODE: whether the API knows the node. Ends the subshell with 74 where nobody can say.
+cv_kubeadm_knows() {
+  cv_bounded 20 kubectl --kubeconfig "$conf" get node "$1" -o name >"$dir/node" 2>&1 </dev/null && return 0
+  grep -qF '(NotFound)' "$dir/node" && return 1
+  cv_say "the API does not answer yet: $(sed -n '$p' "$dir/node")"
+  exit 74
+}
+
+# cv_kubeadm_etcd URL WORD...: kubectl speaks to etcd's own gateway: no other program is needed.
+cv_kubeadm_etcd() {
+  cv_k_url=$1
+  shift
+  cv_bounded 20 kubectl --kubeconfig /dev/null --server "$cv_k_url" --certificate-authority "$CV_KUBE_DIR/pki/etcd/ca.crt" \
+    --client-certificate "$CV_KUBE_DIR/pki/etcd/healthcheck-client.crt" --client-key "$CV_KUBE_DIR/pki/etcd/healthcheck-client.key" "$@"
+}
+
+# The members of etcd, one a line, in $dir/members.
+cv_kubeadm_members() {
+  echo '{}' | cv_kubeadm_etcd https://127.0.0.1:2379 create --raw /v3/cluster/member/list -f - >"$dir/etcd" 2>"$dir/why" || {
+    cv_say "etcd does not list its members: $(sed -n '$p' "$dir/why")"
+    exit 74
+  }
+  tr '{' '\n' <"$dir/etcd" | grep '"ID":' >"$dir/members"
+}
+
+# cv_kubeadm_quorum NODE: ends the subshell unless etcd goes on without the node's member.
+cv_kubeadm_quorum() {
+  cv_kubeadm_members
+  grep -vF "\"name\":\"$1\"" "$dir/members" >"$dir/rest" || {
+    cv_say 'its etcd member is the last one: the cluster would end with it'
+    exit 1
+  }
+  while IFS= read -r member; do
+    name=$(printf '%s\n' "$member" | sed -n 's/.*"name":"\([^"]*\)".*/\1/p')
+    url=$(printf '%s\n' "$member" | sed -n 's/.*"clientURLs":\["\([^"]*\)".*/\1/p')
+    case $member in *'"isLearner":true'*) url= ;; esac
+    [ -n "$url" ] && cv_kubeadm_etcd "$url" get --raw /health 2>/dev/null </dev/null | grep -q '"health": *"true"' || {
+      cv_say "the etcd member ${name:-that has never started} is not healthy: without $1 etcd might have no quorum. Mend or remove that one first"
+      exit 1
+    }
+  done <"$dir/rest"
+}
+
+# cv_kubeadm_drain NODE FLAGS: evicts the node's pods, within the budgets. Ends the subshell where they do not go.
+cv_kubeadm_drain() {
+  set -- "$1" --ignore-daemonsets ${2:+"$2"}
+  # What drain refuses by itself is told before the node is cordoned.
+  cv_bounded 30 kubectl --kubeconfig "$conf" drain "$@" --dry-run=client >"$dir/drain" 2>&1 </dev/null || {
+    cv_say "$(grep -F 'cannot delete' "$dir/drain" | sed -n '$p' | sed 's/ (use --force to override)//; s/ (use --delete-emptydir-data to override)/ (delete_emptydir_data: true lets them go)/' | grep . || sed -n '$p' "$dir/drain")"
+    exit 1
+  }
+  cv_bounded 60 kubectl --kubeconfig "$conf" drain "$@" --timeout=45s >"$dir/drain" 2>&1 </dev/null && return 0
+  line=$(grep 'error when evicting pods/' "$dir/drain" | sed -n '$p')
+  pod=$(printf '%s\n' "$line" | sed -n 's|.*error when evicting pods/"\([^"]*\)".*|\1|p')
+  space=$(printf '%s\n' "$line" | sed -n 's|.*error when evicting pods/"[^"]*" -n "\([^"]*\)".*|\1|p')
+  if [ -z "$pod" ] || [ -z "$space" ]; then
+    cv_say "the node is not drained yet: $(sed -n '$p' "$dir/drain")"
+  else
+    budgets=$(cv_bounded 20 kubectl --kubeconfig "$conf" -n "$space" get poddisruptionbudgets \
+      -o 'jsonpath={range .items[?(@.status.disruptionsAllowed==0)]}{.metadata.name} {end}' 2>/dev/null </dev/null)
+    cv_say "the pod $space/$pod stays on the cordoned node: no eviction is allowed by the budget ${budgets:-of its workload}"
+  fi
+  exit 74
+}
+
+# cv_kubeadm_let_go NODE ENDPOINT [FLAG]: on a control plane that stays: the node's pods, its etcd member and its object go, and `gone
+# NODE` is printed when the API no longer knows it. Status 74: not yet. It may be asked again at any point.
+cv_kubeadm_let_go() (
+  umask 077
+  cv_kubeadm_is_plane "$2"
+  dir=$CV_KUBE_RUN-leave.$$
+  mkdir -m 700 "$dir" || exit 1
+  trap 'rm -rf "$dir"' EXIT
+  member=
+  if [ -e "$CV_KUBE_DIR/manifests/etcd.yaml" ]; then
+    cv_kubeadm_members
+    if grep -qF "\"name\":\"$1\"" "$dir/members"; then
+      member=yes
+      cv_kubeadm_quorum "$1"
+    fi
+  fi
+  if cv_kubeadm_knows "$1"; then cv_kubeadm_drain "$1" "${3:-}"; fi
+  if [ -n "$member" ]; then
+    # It may have become another while the pods went.
+    cv_kubeadm_quorum "$1"
+    id=$(grep -F "\"name\":\"$1\"" "$dir/members" | sed -n 's/.*"ID":"\([0-9]*\)".*/\1/p')
+    [ -n "$id" ] && printf '{"ID":"%s"}\n' "$id" | cv_kubeadm_etcd https://127.0.0.1:2379 create --raw /v3/cluster/member/remove -f - >"$dir/etcd" 2>"$dir/why" || {
+      cv_say "etcd does not let go of its member: $(sed -n '$p' "$dir/why")"
+      exit 74
+    }
+  fi
+  if cv_kubeadm_knows "$1"; then
+    cv_bounded 60 kubectl --kubeconfig "$conf" delete node "$1" >"$dir/node" 2>&1 </dev/null
+    ! cv_kubeadm_knows "$1" || {
+      cv_say "the node is not deleted yet: $(sed -n '$p' "$dir/node")"
+      exit 74
+    }
+  fi
+  printf 'gone %s\n' "$1"
 )

@@ -162,3 +162,69 @@ fn what_was_begun_is_seen_and_goes_on() {
         assert!(host.line().starts_with("partial "), "{}", host.line());
     });
 }
+
+/// What the API and etcd of a control plane say: files beside it say who is known, who is a member and who is ill.
+const KUBECTL: &str = r#"#!/bin/sh
+here=${0%/*}
+echo "$*" >>"$here/asked"
+case $* in
+*'get node '*) [ -e "$here/known" ] && echo node/h2 || { echo 'Error from server (NotFound): nodes "h2" not found' >&2; exit 1; } ;;
+*'drain h2'*dry-run*) [ ! -e "$here/bare" ] || { echo 'cannot delete Pods that declare no controller (use --force to override): default/x' >&2; exit 1; } ;;
+*'drain h2'*)
+  [ ! -e "$here/budget" ] || { echo 'error when evicting pods/"web-1" -n "shop" (will retry after 5s): Cannot evict pod' >&2; echo 'global timeout' >&2; exit 1; }
+  ;;
+*'get poddisruptionbudgets'*) printf 'web ' ;;
+*'delete node h2'*) rm "$here/known" ;;
+*member/list*)
+  cat >/dev/null
+  first='{"ID":"11","name":"h1","peerURLs":["https://10.0.0.1:2380"],"clientURLs":["https://10.0.0.1:2379"]}'
+  printf '{"header":{"cluster_id":"1","member_id":"11"},"members":['
+  [ -e "$here/last" ] || printf %s "$first"
+  [ ! -e "$here/member" ] || printf %s ',{"ID":"22","name":"h2","peerURLs":["https://10.0.0.2:2380"],"clientURLs":["https://10.0.0.2:2379"]}'
+  echo ']}'
+  ;;
+*member/remove*) read -r id; [ "$id" = '{"ID":"22"}' ] && rm "$here/member" ;;
+*'get --raw /health'*) [ ! -e "$here/ill" ] && echo '{"health":"true","reason":""}' ;;
+esac
+"#;
+
+#[test]
+fn a_node_is_let_go_when_its_pods_and_its_member_may_go() {
+    every_host(|host| {
+        host.good(INIT, "");
+        host.good(": >\"$CV_KUBE_DIR/manifests/etcd.yaml\"", "");
+        fake_tool(host.root.path(), "kubectl", KUBECTL);
+        let mark = |name: &str, there: bool| {
+            let path = Path::new(&host.tools).join(name);
+            if there { std::fs::write(path, "").unwrap() } else { std::fs::remove_file(path).unwrap() }
+        };
+        let ask = || host.run("cv_kubeadm_let_go h2 10.0.0.1:6443");
+        mark("known", true);
+        mark("member", true);
+        for (what, status, says) in [
+            ("last", 1, "is the last one"),
+            ("ill", 1, "member h1 is not healthy"),
+            ("bare", 1, "declare no controller: default/x"),
+            (
+                "budget",
+                74,
+                "pod shop/web-1 stays on the cordoned node: no eviction is allowed by the budget web",
+            ),
+        ] {
+            mark(what, true);
+            let (ended, said) = ask();
+            assert!(ended == status && said.contains(says), "{}: {what}: {ended}: {said}", host.shell.name);
+            assert!(!host.tool("asked").contains("member/remove"), "{what}");
+            mark(what, false);
+        }
+        assert_eq!(ask(), (0, "gone h2\n".to_owned()));
+        assert!(host.tool("asked").contains("delete node h2"));
+        assert_eq!(ask(), (0, "gone h2\n".to_owned()), "asked again it says the same");
+        assert_eq!(host.run("cv_kubeadm_let_go h2 10.0.0.9:6443").0, 1);
+        let leave = "CV_KUBEADM_HOW=leave; cv_apply_kubeadm node absent";
+        let (status, said) = host.run(leave);
+        assert!(status == 1 && said.contains("it is not reset"), "{said}");
+        host.good(leave, "gone h2\n");
+        assert_eq!(host.line(), "absent");
+    });
+}

@@ -216,11 +216,11 @@ fn certificates(answer: &Answer, now: Timestamp) -> Option<Finding> {
     let kubelet = path.contains("kubelet-client");
     Some(
         Finding::new("certs", health, found)
-            .because("kubeadm's certificates are good for a year, and are renewed by an upgrade or by hand")
+            .because("kubeadm's certificates are good for a year, and are renewed by an upgrade or by the role")
             .help(if kubelet {
                 "the kubelet renews its own while it reaches the API server: `systemctl restart kubelet`; if it has ended, join the node again"
             } else {
-                "`kubeadm certs renew all`, then restart the control plane's pods"
+                "converge with the role renews them; by hand: `kubeadm certs renew all`, then restart the control plane's pods"
             })
             .role("k8s"),
     )

@@ -60,6 +60,9 @@ pub struct HostFacts {
     /// The kubelet. Gathered where a role or the command reads it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet: Option<Program>,
+    /// Kubernetes, where kubeadm has set it up. Gathered where a role or the command reads it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<Kubernetes>,
 }
 
 /// A distribution, from `/etc/os-release`.
@@ -303,4 +306,22 @@ pub struct Program {
     pub active: bool,
     /// Its configuration file: that of its command line, else the usual one that is there
     pub config: Option<String>,
+}
+
+/// Kubernetes on a host, from what kubeadm leaves below `/etc/kubernetes`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Kubernetes {
+    /// Does an API server of kubeadm's belong here?
+    pub control_plane: bool,
+    /// The network of the pods with which the cluster was made: `10.244.0.0/16`. Null on workers
+    pub pod_cidr: Option<String>,
+    /// The network of the services with which the cluster was made: `10.96.0.0/16`. Null on workers
+    pub service_cidr: Option<String>,
+    /// When the first of the certificates ends that `kubeadm certs renew` renews: `2027-11-22T03:45:01Z`. Null on workers, and where
+    /// there is no openssl
+    pub certificates_end: Option<String>,
+    /// Whole days until then, by the host's own clock; below 0 when it has ended
+    pub certificates_days: Option<i64>,
+    /// The file with that certificate: `/etc/kubernetes/pki/apiserver.crt`
+    pub first_certificate: Option<String>,
 }

@@ -159,6 +159,30 @@ fn programs_have_versions_and_the_configuration_that_they_run_with() {
 }
 
 #[test]
+fn a_control_plane_tells_its_networks_and_the_first_end_of_its_certificates() {
+    let said = "kubernetes.runs=kube-controller-manager\nkubernetes.pod_cidr=10.244.0.0/16\n\
+        kubernetes.service_cidr=10.96.0.0/16\nkubernetes.runs=kube-apiserver\nkubernetes.service_cidr=10.96.0.0/16\n\
+        kubernetes.now=1795315501\n\
+        kubernetes.certificate=/etc/kubernetes/pki/apiserver.crt|Nov 22 03:45:01 2027 GMT\n\
+        kubernetes.certificate=/etc/kubernetes/admin.conf|Dec  2 03:45:00 2026 GMT\n\
+        kubernetes.certificate=/etc/kubernetes/odd.crt|soon\n";
+    let facts = parse(said, &only("kubernetes"));
+    assert_eq!(
+        facts["kubernetes"],
+        json!({
+            "control_plane": true, "pod_cidr": "10.244.0.0/16", "service_cidr": "10.96.0.0/16",
+            "certificates_end": "2026-12-02T03:45:00Z", "certificates_days": 9,
+            "first_certificate": "/etc/kubernetes/admin.conf",
+        })
+    );
+    let ended = said.replace("2026 GMT", "2025 GMT");
+    assert_eq!(parse(&ended, &only("kubernetes"))["kubernetes"]["certificates_days"], -356);
+    let worker = parse("kubernetes.now=1795315501\n", &only("kubernetes"))["kubernetes"].clone();
+    assert_eq!(worker["control_plane"], false);
+    assert_eq!(worker["certificates_end"], Value::Null);
+}
+
+#[test]
 fn an_answer_fits_the_schema() {
     let schema = facts_schema();
     let validator = jsonschema::validator_for(&schema).unwrap();
@@ -178,6 +202,7 @@ fn every_fact_is_on_the_page() {
         "| `nvidia.gpus[].memory_mib` | integer |",
         "| `network.interfaces[].addresses` | list of string |",
         "| `kubelet.config` | string |",
+        "| `kubernetes.certificates_days` | integer |",
     ] {
         assert!(page.contains(row), "{row} is not in\n{page}");
     }

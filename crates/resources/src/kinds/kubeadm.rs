@@ -19,8 +19,14 @@ use serde_json::{Map, Value, json};
 /// An init or join of ours that did not end (a power cut) is seen by the next run: an init goes on with the certificates and data that
 /// are there, a join starts again after `kubeadm reset`. One that somebody else has left in pieces is an error.
 ///
-/// A rollback does not take a host out of its cluster, for that destroys data, unless `--allow-destroy kubeadm:node` says so: then it
-/// runs `kubeadm reset` and removes the configuration of the pods' network in `/etc/cni/net.d`. Packages come before, with `package`.
+/// With `leave` the host leaves its cluster. A control plane that stays evicts the node's pods (budgets hold, pods of DaemonSets stay),
+/// takes its member out of etcd, where all others are healthy and it is not the last, and deletes the node. When the API no longer knows the
+/// node, the host runs `kubeadm reset` and removes the configuration of the pods' network in `/etc/cni/net.d`. That destroys data and so
+/// needs `--allow-destroy kubeadm:node`. Where a pod does not go in time, nothing is forced: the run says which pod and which budget, and
+/// the node stays cordoned until the next run.
+///
+/// A rollback does not take a host out of its cluster unless `--allow-destroy kubeadm:node` says so: then it runs `kubeadm reset` there
+/// and nothing else; the node's object stays in the cluster. Packages come before, with `package`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Kubeadm {
@@ -34,6 +40,10 @@ pub struct Kubeadm {
     /// default, or `control_plane`; `config` holds fields of kubeadm's `JoinConfiguration` without `discovery`; `ignore_preflight` as for
     /// an init; `timeout` is the number of seconds within which the token must be had, 900 without it.
     join: Option<Join>,
+    /// Leave the cluster. `control_plane` is the inventory's name of a control plane that stays, `node` the node's name in the cluster;
+    /// `delete_emptydir_data: true` lets pods go whose emptyDir volumes are lost with them; `timeout` is the number of seconds within
+    /// which the pods must have gone, 600 without it.
+    leave: Option<Leave>,
 }
 
 /// The first control plane.
@@ -71,6 +81,26 @@ fn fifteen_minutes() -> u64 {
     900
 }
 
+/// A node's way out.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Leave {
+    /// The inventory's name of a control plane that stays.
+    control_plane: String,
+    /// The node's name in the cluster.
+    node: String,
+    /// Pods with emptyDir volumes go too.
+    #[serde(default)]
+    delete_emptydir_data: bool,
+    /// Seconds within which the pods must have gone.
+    #[serde(default = "ten_minutes")]
+    timeout: u64,
+}
+
+fn ten_minutes() -> u64 {
+    600
+}
+
 /// What a host becomes in its cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -96,6 +126,9 @@ impl Kubeadm {
     }
 
     fn target(&self) -> KubeadmState {
+        if self.leave.is_some() {
+            return KubeadmState::Absent;
+        }
         let endpoint = self.endpoint.clone();
         match &self.join {
             Some(join) if join.role == Part::Worker => KubeadmState::Worker { endpoint },
@@ -105,7 +138,11 @@ impl Kubeadm {
 
     /// The word for what kubeadm is to do.
     fn how(&self) -> &'static str {
-        if self.join.is_some() { "join" } else { "init" }
+        match (&self.leave, &self.join) {
+            (Some(_), _) => "leave",
+            (None, Some(_)) => "join",
+            (None, None) => "init",
+        }
     }
 
     /// kubeadm's documents, as JSON, which is YAML too.
@@ -131,6 +168,15 @@ impl Kubeadm {
     }
 
     fn fetch(&self) -> Option<Fetch> {
+        if let Some(leave) = &self.leave {
+            let flag = if leave.delete_emptydir_data { " --delete-emptydir-data" } else { "" };
+            return Some(Fetch {
+                host: leave.control_plane.clone(),
+                script: format!("cv_kubeadm_let_go {} {}{flag}", quote(&leave.node), quote(&self.endpoint)),
+                seconds: leave.timeout,
+                what: format!("the way out for the node {}", leave.node),
+            });
+        }
         let join = self.join.as_ref()?;
         let part = if join.role == Part::Worker { "worker" } else { "control-plane" };
         Some(Fetch {
@@ -157,6 +203,12 @@ impl Kubeadm {
 
     /// The notes of a change.
     fn notes(&self, begun: bool) -> Vec<String> {
+        if let Some(leave) = &self.leave {
+            return vec![format!(
+                "{} drains and deletes the node {} before that, and takes its member out of etcd if it has one",
+                leave.control_plane, leave.node
+            )];
+        }
         let mut notes = Vec::new();
         if begun {
             notes.push(match &self.init {
@@ -172,6 +224,12 @@ impl Kubeadm {
         );
         notes
     }
+}
+
+/// A DNS name in lower case, as the API wants it.
+fn is_node_name(name: &str) -> bool {
+    let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
+    !name.is_empty() && name.len() <= 253 && name.bytes().all(good) && !name.starts_with('-')
 }
 
 fn text<'a>(document: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
@@ -227,14 +285,29 @@ impl Resource for Kubeadm {
         if host.is_empty() || !host.bytes().all(good) || port.parse::<u16>().is_err() {
             wrong("/endpoint", "it is not written as HOST:PORT", "write it as `10.0.0.10:6443`");
         }
+        if let Some(leave) = &self.leave {
+            if self.init.is_some() || self.join.is_some() {
+                wrong("/leave", "a host comes or goes", "keep one of `init`, `join` and `leave`");
+            }
+            if leave.control_plane.is_empty() {
+                wrong("/leave/control_plane", "no host is named", "name a control plane that stays");
+            }
+            if !is_node_name(&leave.node) {
+                wrong("/leave/node", "it is no name of a node", "write it as `kubectl get nodes` shows it");
+            }
+            if leave.timeout == 0 || leave.timeout > 3600 {
+                wrong("/leave/timeout", "the deadline is out of range", "write 1 to 3600 seconds");
+            }
+        }
         match (&self.init, &self.join) {
+            _ if self.leave.is_some() => {}
             (Some(_), Some(_)) => {
                 wrong("/join", "a host is either the first or joins", "keep one of `init` and `join`");
             }
             (None, None) => wrong(
                 "",
                 "nothing says how the host comes into the cluster",
-                "add `init` on the first control plane, `join` elsewhere",
+                "add `init` on the first control plane, `join` elsewhere, `leave` where it is to go",
             ),
             (Some(init), None) => check_documents(&self.endpoint, &init.config, &mut errors),
             (None, Some(join)) => {
@@ -300,6 +373,11 @@ impl Resource for Kubeadm {
                 if *endpoint != self.endpoint =>
             {
                 Err(another(endpoint))
+            }
+            KubeadmState::Begun { .. } | KubeadmState::ControlPlane { .. } | KubeadmState::Worker { .. }
+                if self.leave.is_some() =>
+            {
+                Ok(Wanted { notes: self.notes(false), ..self.wanted() })
             }
             KubeadmState::Begun { what, .. } if what == self.how() => {
                 Ok(Wanted { notes: self.notes(true), ..self.wanted() })

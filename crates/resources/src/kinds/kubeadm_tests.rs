@@ -58,6 +58,32 @@ fn only_a_join_asks_for_a_token() {
 }
 
 #[test]
+fn a_host_leaves_when_a_control_plane_that_stays_has_let_it_go() {
+    let leave = json!({"endpoint": AT, "leave": {"control_plane": "cp1", "node": "w1", "delete_emptydir_data": true}});
+    let kind = read::<Kubeadm>(leave);
+    for state in [
+        KubeadmState::Worker { endpoint: AT.into() },
+        KubeadmState::ControlPlane { endpoint: AT.into() },
+        KubeadmState::Begun { what: "join".into(), endpoint: AT.into() },
+    ] {
+        let wanted = kind.plan(&host(state.clone())).unwrap();
+        assert_eq!(setting(&wanted, "CV_KUBEADM_HOW"), "leave");
+        let fetch = wanted.fetch.unwrap();
+        assert_eq!((fetch.host.as_str(), fetch.seconds), ("cp1", 600));
+        assert_eq!(fetch.script, "cv_kubeadm_let_go w1 10.0.0.1:6443 --delete-emptydir-data");
+        let view = settle(&kind, host(state));
+        assert_eq!(view.line(&Kubeadm::id()), "absent");
+    }
+    let elsewhere = KubeadmState::Worker { endpoint: "10.9.9.9:6443".into() };
+    assert!(matches!(kind.plan(&host(elsewhere)), Err(Stop::Failed(why)) if why.contains("another cluster")));
+    let both = json!({
+        "endpoint": AT, "join": {"control_plane": "cp1"},
+        "leave": {"control_plane": "", "node": "W 1", "timeout": 0},
+    });
+    assert_eq!(wrong::<Kubeadm>(both), ["/leave", "/leave/control_plane", "/leave/node", "/leave/timeout"]);
+}
+
+#[test]
 fn what_was_begun_goes_on_and_what_others_left_is_an_error() {
     let begun =
         |what: &str, endpoint: &str| KubeadmState::Begun { what: what.into(), endpoint: endpoint.into() };

@@ -4,7 +4,7 @@ use crate::attrs::{Attrs, Mode};
 use crate::body::{check_validate, validate_setting};
 use crate::edit::Edit;
 use crate::look::{check_path, path_id};
-use crate::structured::{Format, Wishes, edit, parse_pointer};
+use crate::structured::{Format, Path, Wishes, edit, parse_pointer};
 use converge_resource::{Claim, Content, ParamError, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,6 +33,10 @@ pub struct Structured {
     /// JSON pointer → the exact value there.
     #[serde(default)]
     set: Map<String, Value>,
+    /// A mapping that is laid over the file: each value in it that is no mapping is set at its place, and what the file has beside it
+    /// stays.
+    #[serde(default)]
+    merge: Map<String, Value>,
     /// JSON pointers of what is not to be there.
     #[serde(default)]
     remove: Vec<String>,
@@ -63,6 +67,18 @@ fn list(value: &Value) -> Vec<Value> {
     }
 }
 
+/// All values in a mapping that are none themselves, with their places.
+fn leaves(above: &[String], mapping: &Map<String, Value>, found: &mut Vec<(Path, Value)>) {
+    for (key, value) in mapping {
+        let mut at = above.to_vec();
+        at.push(key.clone());
+        match value {
+            Value::Object(inner) => leaves(&at, inner, found),
+            value => found.push((at, value.clone())),
+        }
+    }
+}
+
 fn under(parameter: &str, key: &str) -> String {
     format!("/{parameter}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
@@ -87,6 +103,7 @@ impl Structured {
         for (key, value) in &self.set {
             wishes.set.extend(read(under("set", key), key).map(|path| (path, value.clone())));
         }
+        leaves(&[], &self.merge, &mut wishes.set);
         for (n, key) in self.remove.iter().enumerate() {
             wishes.remove.extend(read(format!("/remove/{n}"), key));
         }
@@ -108,7 +125,8 @@ impl Structured {
                     format!("`{}` is removed, and `{text}` is set", crate::structured::pointer(gone));
                 errors.push(ParamError::new(&format!("/remove/{n}"), message, "leave one of them out"));
             }
-            let inner = wishes.set.iter().find(|(other, _)| other != path && below(other, path));
+            let inner =
+                wishes.set.iter().take(self.set.len()).find(|(other, _)| other != path && below(other, path));
             if let Some((inner, _)) = inner {
                 let message = format!(
                     "`{text}` is set as a whole, and `{}` in it too",
@@ -119,6 +137,15 @@ impl Structured {
                     message,
                     "write the inner value into the outer one",
                 ));
+            }
+        }
+        for (path, _) in wishes.set.iter().skip(self.set.len()) {
+            let text = crate::structured::pointer(path);
+            let mut others =
+                wishes.set.iter().take(self.set.len()).map(|(other, _)| other).chain(&wishes.remove);
+            if others.any(|other| below(path, other) || below(other, path)) {
+                let message = format!("`{text}` is in `merge`, and is set or removed by its place too");
+                errors.push(ParamError::new(&format!("/merge{text}"), message, "leave one of them out"));
             }
         }
         for (path, values) in &wishes.include {
@@ -167,12 +194,12 @@ impl Resource for Structured {
             self.contradictions(&wishes, &mut errors);
         }
         errors.extend(wrong);
-        if self.set.is_empty() && self.remove.is_empty() && self.include.is_empty() && self.exclude.is_empty()
-        {
+        let lists = self.remove.is_empty() && self.include.is_empty() && self.exclude.is_empty();
+        if self.set.is_empty() && self.merge.is_empty() && lists {
             errors.push(ParamError::new(
                 "",
                 "nothing is said about the file's values",
-                "give `set`, `remove`, `include` or `exclude`",
+                "give `set`, `merge`, `remove`, `include` or `exclude`",
             ));
         }
         errors
@@ -181,7 +208,7 @@ impl Resource for Structured {
     fn claims(&self) -> Vec<Claim> {
         let id = path_id(&self.path);
         let mut claims = vec![Claim::edit(id.clone(), "content")];
-        if !self.set.is_empty() || !self.include.is_empty() {
+        if !self.set.is_empty() || !self.merge.is_empty() || !self.include.is_empty() {
             claims.push(Claim::shared(id.clone(), "presence", "file"));
         }
         claims.extend(self.attrs().claims(&id));
@@ -190,9 +217,12 @@ impl Resource for Structured {
 
     /// What it wants in the file: others may write the rest anew.
     fn basis(&self) -> Option<String> {
-        let text =
+        let mut wishes =
             serde_json::json!([self.path, self.set, self.remove, self.include, self.exclude]).to_string();
-        Some(Content::new(text.into_bytes()).digest().to_string())
+        if !self.merge.is_empty() {
+            wishes.push_str(&Value::Object(self.merge.clone()).to_string());
+        }
+        Some(Content::new(wishes.into_bytes()).digest().to_string())
     }
 
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {

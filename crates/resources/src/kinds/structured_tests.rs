@@ -13,6 +13,22 @@ fn a_value_in_an_old_file() {
 }
 
 #[test]
+fn a_mapping_is_laid_over_the_file() {
+    let merge = json!({"a": {"b": 1, "c": {"d": [2]}}, "e": {}});
+    let kind = read::<Structured>(json!({"path": "/etc/x.yaml", "merge": merge}));
+    let after = settle(&kind, FakeView::new().file("/etc/x.yaml", 0o644, "a:\n  b: 0\n  x: y\nz: 1\n"));
+    let text = after.text("/etc/x.yaml");
+    assert!(text.starts_with("a:\n  b: 1\n  x: y\n  c:\n") && text.ends_with("z: 1\n"), "{text}");
+    let other = read::<Structured>(json!({"path": "/etc/x.yaml", "merge": {"a": 2}}));
+    assert_ne!(kind.basis(), other.basis());
+    for more in [json!({"set": {"/a": {}}}), json!({"set": {"/a/b/c": 1}}), json!({"remove": ["/a/b"]})] {
+        let mut params = json!({"path": "/x.json", "merge": {"a": {"b": 1}}});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        assert_eq!(wrong::<Structured>(params), ["/merge/a/b"]);
+    }
+}
+
+#[test]
 fn a_missing_file() {
     let params = json!({"path": "/etc/x.toml", "set": {"/a": 1}});
     assert!(matches!(read::<Structured>(params.clone()).plan(&FakeView::new()), Err(Stop::Invalid { .. })));

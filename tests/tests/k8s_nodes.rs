@@ -1,0 +1,133 @@
+//! The life of a cluster's nodes with the role `k8s`: a second control plane, certificates, inputs that change, and the way out.
+
+use converge_lab::kube::versions;
+use converge_tests::exec;
+use converge_tests::kubeadm::{Cluster, until};
+use serde_json::{Value, json};
+
+/// What kubectl makes of etcd's own gateway on the first host.
+const MEMBERS: &str = "cd /etc/kubernetes/pki/etcd && echo '{}' | kubectl --kubeconfig /dev/null --server https://127.0.0.1:2379 \
+    --certificate-authority ca.crt --client-certificate healthcheck-client.crt --client-key healthcheck-client.key \
+    create --raw /v3/cluster/member/list -f -";
+
+/// A workload of which the only pod may not go.
+fn held() -> String {
+    let labels = json!({"app": "held"});
+    let pod = json!({"containers": [{
+        "name": "held", "image": format!("registry.k8s.io/pause:{}", versions::PAUSE), "imagePullPolicy": "IfNotPresent",
+    }], "terminationGracePeriodSeconds": 1});
+    let workload = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "held"}, "spec": {
+        "replicas": 1, "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod},
+    }});
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "stays"}, "spec": {
+        "minAvailable": 1, "selector": {"matchLabels": labels},
+    }});
+    json!({"apiVersion": "v1", "kind": "List", "items": [workload, budget]}).to_string()
+}
+
+/// One cluster for all of it: making one is what takes the time.
+#[test]
+fn certificates_inputs_and_nodes_come_and_go() {
+    let cluster = Cluster::new("k8s-nodes", 3);
+    let (one, two, three) = (cluster.host(1), cluster.host(2), cluster.host(3));
+    let run = |arguments: &[&str]| cluster.world.converge(arguments).unwrap();
+    let write = |more: Value, of_hosts: Value| cluster.write_inventory_of(&[1, 2], &more, &of_hosts);
+    let etcd = json!({"local": {"imageTag": format!("{}-0", versions::ETCD)}});
+    let members = || exec(one, MEMBERS).matches("\"clientURLs\"").count();
+
+    // Two control planes and a worker, in one run.
+    write(json!({}), json!({}));
+    run(&["apply", "hosts.yaml", "--yes"]).expect(0);
+    until("three nodes", || ["h1", "h2", "h3"].iter().all(|node| cluster.is_ready(node)));
+    assert_eq!(members(), 2);
+    run(&["plan", "hosts.yaml"]).expect(0).says("nothing to change");
+
+    // A certificate that ends soon is a fact, a line of doctor, and a renewal.
+    let pki = "cd /etc/kubernetes/pki && openssl req -new -key front-proxy-client.key -subj /CN=front-proxy-client 2>/dev/null | \
+        openssl x509 -req -CA front-proxy-ca.crt -CAkey front-proxy-ca.key -set_serial 7 -days 10 -out front-proxy-client.crt 2>/dev/null";
+    exec(one, pki);
+    let end = exec(
+        one,
+        "date -u -d \"$(openssl x509 -noout -enddate -in /etc/kubernetes/pki/front-proxy-client.crt | cut -d= -f2)\" +%FT%TZ",
+    );
+    run(&["facts", "hosts.yaml", "kubernetes.certificates_end", "--limit", "h1"]).expect(0).says(&end);
+    run(&["doctor", "hosts.yaml", "--limit", "h1"]).says("front-proxy-client.crt ends in 9 days");
+    run(&["plan", "hosts.yaml"])
+        .expect(2)
+        .says(&format!("the certificates are renewed before they end[{end}]"));
+    let server = "pgrep -x kube-apiserver";
+    let before = exec(one, server);
+    run(&["apply", "hosts.yaml", "--yes"]).expect(0);
+    assert_ne!(exec(one, server), before, "the API server still runs with the old ones");
+    exec(one, "openssl x509 -noout -checkend 30000000 -in /etc/kubernetes/pki/front-proxy-client.crt");
+    run(&["plan", "hosts.yaml"]).expect(0);
+
+    // What cannot change is an error with both values.
+    write(json!({"k8s_pod_cidr": "10.55.0.0/16"}), json!({}));
+    run(&["plan", "hosts.yaml"]).expect(1).says("10.244.0.0/16").says("10.55.0.0/16").says("cannot change");
+
+    // What can, is planned and done.
+    let changed = json!({
+        "k8s_kubelet": {"failCgroupV1": false, "maxPods": 77},
+        "k8s_cluster": {"etcd": etcd, "apiServer": {
+            "certSANs": ["api.cluster.example", "192.0.2.7"], "extraArgs": [{"name": "max-requests-inflight", "value": "321"}],
+        }},
+    });
+    write(changed.clone(), json!({}));
+    run(&["plan", "hosts.yaml"]).expect(2).says("maxPods").says("the API server's names");
+    run(&["apply", "hosts.yaml", "--yes"]).expect(0);
+    until("77 pods", || {
+        cluster.kubectl("get nodes -o 'jsonpath={.items[*].status.capacity.pods}'") == "77 77 77"
+    });
+    for plane in [one, two] {
+        let names =
+            exec(plane, "openssl x509 -noout -ext subjectAltName -in /etc/kubernetes/pki/apiserver.crt");
+        assert!(
+            names.contains("DNS:api.cluster.example") && names.contains("IP Address:192.0.2.7"),
+            "{names}"
+        );
+        let arguments = exec(plane, "tr '\\0' '\\n' </proc/$(pgrep -x kube-apiserver)/cmdline");
+        assert!(arguments.contains("--max-requests-inflight=321"), "{arguments}");
+    }
+    run(&["plan", "hosts.yaml"]).expect(0);
+
+    // A worker leaves: not unless it is allowed, and not while a budget holds a pod.
+    one.exec_with_input("kubectl --kubeconfig /etc/kubernetes/admin.conf apply -f -", held().as_bytes())
+        .unwrap();
+    until("the pod", || {
+        cluster.kubectl("get deployment held -o 'jsonpath={.status.availableReplicas}'") == "1"
+    });
+    let mut quick = changed.clone();
+    quick["k8s_leave_timeout"] = json!(5);
+    write(quick, json!({"h3": {"k8s_state": "absent"}}));
+    let refused = run(&["apply", "hosts.yaml", "--limit", "h3", "--yes"]);
+    let refused = refused.says("`--allow-destroy kubeadm:node` allows it");
+    assert_ne!(refused.code, Some(0));
+    let leave = |host: &'static str| {
+        ["apply", "hosts.yaml", "--limit", host, "--yes", "--allow-destroy", "kubeadm:node"]
+    };
+    run(&leave("h3")).expect(1).says("no eviction is allowed by the budget stays");
+    assert!(cluster.is_ready("h3"), "it was reset");
+    cluster.kubectl("delete poddisruptionbudget stays");
+    write(changed.clone(), json!({"h3": {"k8s_state": "absent"}}));
+    run(&["plan", "hosts.yaml", "--limit", "h3", "--allow-destroy", "kubeadm:node"])
+        .expect(2)
+        .says("h1 drains and deletes the node h3");
+    run(&leave("h3")).expect(0);
+    assert_eq!(cluster.kubectl("get nodes -o 'jsonpath={.items[*].metadata.name}'"), "h1 h2");
+    assert!(!three.exec("ls /etc/kubernetes/kubelet.conf /etc/cni/net.d/*").unwrap().success());
+    run(&["plan", "hosts.yaml"]).expect(0).says("nothing to change");
+
+    // So does a control plane: etcd is back at one member, and the API answers.
+    write(changed.clone(), json!({"h2": {"k8s_state": "absent"}, "h3": {"k8s_state": "absent"}}));
+    run(&leave("h2")).expect(0);
+    assert_eq!(members(), 1);
+    assert_eq!(cluster.kubectl("get nodes -o 'jsonpath={.items[*].metadata.name}'"), "h1");
+    assert!(!two.exec("ls /etc/kubernetes/admin.conf /etc/kubernetes/manifests/*").unwrap().success());
+    cluster.kubectl("create configmap still-there");
+
+    // The last one stays.
+    cluster.write_inventory_of(&[1], &changed, &json!({"h1": {"k8s_state": "absent"}}));
+    run(&["plan", "hosts.yaml", "--limit", "h1"]).expect(1).says("is the only host of the group");
+}
