@@ -44,8 +44,10 @@ fn certificates_inputs_and_nodes_come_and_go() {
     run(&["plan", "hosts.yaml"]).expect(0).says("nothing to change");
 
     // A certificate that ends soon is a fact, a line of doctor, and a renewal.
-    let pki = "cd /etc/kubernetes/pki && openssl req -new -key front-proxy-client.key -subj /CN=front-proxy-client 2>/dev/null | \
-        openssl x509 -req -CA front-proxy-ca.crt -CAkey front-proxy-ca.key -set_serial 7 -days 10 -out front-proxy-client.crt 2>/dev/null";
+    let pki = "cd /etc/kubernetes/pki && printf 'extendedKeyUsage=clientAuth\n' >/run/usage && \
+        openssl req -new -key front-proxy-client.key -subj /CN=front-proxy-client 2>/dev/null | \
+        openssl x509 -req -CA front-proxy-ca.crt -CAkey front-proxy-ca.key -set_serial 7 -days 10 -extfile /run/usage \
+            -out front-proxy-client.crt 2>/dev/null";
     exec(one, pki);
     let end = exec(
         one,
