@@ -55,8 +55,12 @@ impl Lab {
     }
 
     fn config(&self, replicas: u32) {
+        self.profile("timeSlicing", replicas);
+    }
+
+    fn profile(&self, section: &str, replicas: u32) {
         let profile = format!(
-            "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: {replicas}\n"
+            "version: v1\nsharing:\n  {section}:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: {replicas}\n"
         );
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "slices", "namespace": SPACE}, "data": {"any": profile}});
         self.api.apply(&map.to_string()).unwrap();
@@ -145,7 +149,15 @@ fn faults_of_a_cluster_are_found_and_gone_when_mended() {
     lab.api.set_gpus("gpu-1", 8, 0).unwrap();
     lab.finds(&["allocatable"]);
     lab.api.set_gpus("gpu-1", 8, 6).unwrap();
+    assert_eq!(lab.finds(&["sick"])[0]["found"], "fewer allocatable than there are on gpu-1 (6 of 8)");
+    lab.api.set_gpus("gpu-1", 6, 6).unwrap();
     assert_eq!(lab.finds(&["shares"])[0]["found"], "gpu-1 offers 6, not 4 × 2");
+    lab.api.set_gpus("gpu-1", 8, 8).unwrap();
+    lab.finds(&[]);
+    lab.api.set_gpus("gpu-1", 8, 0).unwrap();
+    lab.kubectl(&["delete", "daemonset", "-n", SPACE, PLUGIN]);
+    assert_eq!(lab.finds(&["plugin"])[0]["role"], "device_plugin");
+    lab.plugin(&json!({"nvidia.com/gpu.present": "true"}));
     lab.api.set_gpus("gpu-1", 8, 8).unwrap();
     lab.finds(&[]);
 
@@ -153,6 +165,8 @@ fn faults_of_a_cluster_are_found_and_gone_when_mended() {
     std::thread::sleep(Duration::from_secs(2));
     lab.config(1);
     lab.finds(&["replicas", "slices"]);
+    lab.profile("timeSlicin", 2);
+    lab.finds(&["key", "slices"]);
     lab.config(3);
     lab.finds(&["slices"]);
     lab.plugin(&json!({"nvidia.com/gpu.present": "true"}));

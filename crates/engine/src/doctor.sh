@@ -57,6 +57,7 @@ EOF
       [ -f "$file" ] && files="$files $file=$(version_of "$file")"
     done
     say ctd_files "${files# }"
+    say ctd_cgroup "$(awk '$1 == "SystemdCgroup" { print FILENAME "=" $3 }' /etc/containerd/config.toml /etc/containerd/conf.d/*.toml 2>/dev/null | sort -u | tr '\n' ' ')"
   fi
   if [ -e /var/lib/kubelet/config.yaml ]; then
     say kubelet_cgroup "$(sed -n 's/^cgroupDriver: *"*\([a-z]*\).*/\1/p' /var/lib/kubelet/config.yaml)"

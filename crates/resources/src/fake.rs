@@ -176,7 +176,9 @@ pub fn wrong<R: converge_resource::Resource>(params: Value) -> Vec<String> {
 /// Plans, lays the result over the host, and plans again: the second plan must want no change.
 pub fn settle<R: converge_resource::Resource>(kind: &R, view: FakeView) -> FakeView {
     let wanted = kind.plan(&view).unwrap_or_else(|e| panic!("{e:?}"));
-    let after = view.after(&wanted);
+    let mut after = view.after(&wanted);
+    // The next run changes nothing before this item.
+    after.named.values_mut().for_each(|named| named.changed = false);
     let again = kind.plan(&after).unwrap_or_else(|e| panic!("second plan: {e:?}"));
     for (id, state) in again.targets.iter().chain(&again.adopt) {
         assert_eq!(after.line(id), state.line(), "the second plan changes {id}");

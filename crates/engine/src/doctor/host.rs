@@ -19,7 +19,7 @@ pub(super) fn diagnose(answer: &Answer, now: Timestamp) -> Vec<Finding> {
         config(get("ctd_error"), get("ctd_root"), get("ctd_files")),
         runc(get("ctd_runtimes"), get("ctd_default")),
         nvidia(get("ctd_runtimes"), get("ctd_files")),
-        cgroup(get("ctd_runtimes"), get("kubelet_cgroup")),
+        cgroup(get("ctd_runtimes"), get("kubelet_cgroup"), get("ctd_cgroup")),
         driver(get("gpu_pci"), get("driver"), get("driver_error"), get("driver_loaded"), get("nouveau")),
         docker(get("gpu_pci"), get("docker"), get("docker_file")),
         toolkit(get("toolkit"), get("nvkind")),
@@ -99,17 +99,22 @@ fn nvidia(all: &str, files: &str) -> Option<Finding> {
     })
 }
 
-fn cgroup(all: &str, kubelet: &str) -> Option<Finding> {
+/// `files`: where the setting is written, as `FILE=VALUE`.
+fn cgroup(all: &str, kubelet: &str, files: &str) -> Option<Finding> {
     let wanted = match kubelet {
         "systemd" => "true",
         "cgroupfs" => "false",
         _ => return None,
     };
     let (name, value) = runtimes(all).find(|(_, value)| *value != wanted)?;
+    let places = files.split(' ').filter_map(|word| word.rsplit_once('=')).filter(|(_, set)| *set == value);
+    let places: Vec<&str> = places.map(|(file, _)| file).collect();
+    let places =
+        if places.is_empty() { String::new() } else { format!(", which stands in {}", places.join(", ")) };
     Some(
-        Finding::new("cgroup", Health::Ill, format!("the kubelet uses {kubelet}, containerd's runtime {name} has SystemdCgroup = {value}"))
+        Finding::new("cgroup", Health::Ill, format!("the kubelet uses {kubelet}, containerd's runtime {name} has SystemdCgroup = {value}{places}"))
             .because("kubelet and containerd disagree on the driver of control groups: pods do not start (`expected cgroupsPath …`)")
-            .help("the drop-in of the toolkit holds a copy of the setting: change it there too, or run nvidia-ctk again")
+            .help("a drop-in goes before config.toml, and that of the toolkit holds a copy of the setting: change it there too, or run nvidia-ctk again")
             .role("k8s"),
     )
 }
@@ -292,6 +297,17 @@ mod tests {
             "{found:?}"
         );
         assert_eq!(one(&[("ctd_runtimes", "runc:true"), ("kubelet_cgroup", "cgroupfs")]).step, "cgroup");
+        let found = one(&[
+            ("ctd_runtimes", "runc:false"),
+            ("kubelet_cgroup", "systemd"),
+            ("ctd_cgroup", "/etc/containerd/config.toml=true /etc/containerd/conf.d/99-nvidia.toml=false"),
+        ]);
+        assert!(
+            found
+                .found
+                .ends_with("SystemdCgroup = false, which stands in /etc/containerd/conf.d/99-nvidia.toml"),
+            "{found:?}"
+        );
     }
 
     #[test]

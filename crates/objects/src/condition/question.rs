@@ -35,6 +35,9 @@ pub enum What {
         path: String,
         /// What its value must be.
         test: Test,
+        /// It holds too where no object is picked.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        none_is_fine: bool,
     },
     /// How many objects there are.
     Count {
@@ -139,7 +142,7 @@ impl Wait {
     pub fn shown(&self) -> String {
         match &self.what {
             What::Condition { of, name, status } => format!("{name} is {status} of {}", of.shown()),
-            What::Field { of, path, test } => format!("{path} is {} of {}", test.wanted(), of.shown()),
+            What::Field { of, path, test, .. } => format!("{path} is {} of {}", test.wanted(), of.shown()),
             What::Count { of, condition, test } => {
                 let state = condition.as_ref().map_or_else(String::new, |name| format!(" that are {name}"));
                 let wanted = match test {
@@ -178,10 +181,10 @@ impl Wait {
     pub fn judge(&self, answers: &[Value]) -> Verdict {
         let open = match &self.what {
             What::Condition { of, name, status } => {
-                each(of, answers, &|object| condition(object, name, status))
+                each(of, answers, false, &|object| condition(object, name, status))
             }
-            What::Field { of, path, test } => match Way::read(path) {
-                Ok(way) => each(of, answers, &|object| {
+            What::Field { of, path, test, none_is_fine } => match Way::read(path) {
+                Ok(way) => each(of, answers, *none_is_fine, &|object| {
                     // What a node that is not ready would tell, nobody knows.
                     if of.is_nodes() && !ready(object) { None } else { field(object, &way, path, test) }
                 }),
@@ -269,9 +272,14 @@ impl Pick {
 }
 
 /// A reason for each object for which it does not hold.
-fn each(of: &Pick, answers: &[Value], judge: &dyn Fn(&Value) -> Option<String>) -> Vec<String> {
+fn each(
+    of: &Pick,
+    answers: &[Value],
+    none_is_fine: bool,
+    judge: &dyn Fn(&Value) -> Option<String>,
+) -> Vec<String> {
     let (there, mut open) = of.found(answers);
-    if there.is_empty() && open.is_empty() {
+    if there.is_empty() && open.is_empty() && !none_is_fine {
         open.push(format!("there are no {}", of.shown()));
     }
     open.extend(there.into_iter().filter_map(|o| Some(format!("{}: {}", shown(o), judge(o)?))));

@@ -78,7 +78,10 @@ fn fields_are_compared() {
         "status": {"state": "notReady", "n": 3, "size": "2Ki"}});
     let said = |path: &str, test: Test| {
         let of = pick("nvidia.com/v1/ClusterPolicy/p");
-        why(&wait(What::Field { of, path: path.into(), test }), std::slice::from_ref(&policy))
+        why(
+            &wait(What::Field { of, path: path.into(), test, none_is_fine: false }),
+            std::slice::from_ref(&policy),
+        )
     };
     assert_eq!(
         said("{.status.state}", Test::Equals(json!("ready"))),

@@ -12,7 +12,8 @@ use serde::Deserialize;
 ///
 /// `restart_on` restarts them when a named resource changes. That is durable, not a notification: an annotation of the workload records what
 /// its pods were last started with, so an interrupted run never loses a restart. With no record yet, they are restarted if this run changes a named
-/// resource or a named object is newer than the oldest pod; else what is there is adopted.
+/// resource or a named object is newer than the oldest pod; else what is there is adopted. They are restarted too when this run puts a named
+/// resource back to what the record says: nobody knows what the pods have read in between.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct K8sRollout {
@@ -44,6 +45,12 @@ fn settle_one(
     let running = |with: Option<String>| WorkloadState::Running { started_with: with, complete: true };
     let Some(basis) = basis else { return (running(started_with), None) };
     let fresh = || running(Some(basis.digest.clone()));
+    if let Some(record) = &started_with
+        && digest_of(record) == basis.digest
+    {
+        let again = || running(Some(format!("{}+{}", starts(record).saturating_add(1), basis.digest)));
+        return (if basis.changed { again() } else { running(started_with) }, None);
+    }
     let adopts = match (&started_with, basis.changed, basis.newest, moment) {
         (None, false, None, _) => true,
         // Moments are whole seconds: what changed within the second of the start may be newer.
@@ -51,6 +58,15 @@ fn settle_one(
         _ => false,
     };
     if adopts { (running(None), Some(fresh())) } else { (fresh(), None) }
+}
+
+/// A record is a digest, or `N+DIGEST` when the pods were started anew with the same N times.
+fn digest_of(record: &str) -> &str {
+    record.split_once('+').map_or(record, |(_, digest)| digest)
+}
+
+fn starts(record: &str) -> u64 {
+    record.split_once('+').and_then(|(times, _)| times.parse().ok()).unwrap_or(0)
 }
 
 impl Resource for K8sRollout {
@@ -176,8 +192,22 @@ mod tests {
         assert_eq!(line(view("running - complete", false, Some(100))), fresh);
         let wanted = kind().plan(&view("running - complete", true, None)).unwrap();
         assert!(wanted.adopt.is_empty());
-        let same = view(&fresh, true, Some(200));
+        let same = view(&fresh, false, Some(200));
         assert_eq!(kind().plan(&same).unwrap().targets[0].1.line(), fresh);
+    }
+
+    #[test]
+    fn what_this_run_puts_back_is_read_again() {
+        let digest =
+            line(view("running old complete", false, None)).replace("running ", "").replace(" complete", "");
+        let planned = |record: &str, changed: bool| {
+            let seen = view(&format!("running {record} complete"), changed, Some(200));
+            kind().plan(&seen).unwrap().targets[0].1.line().to_owned()
+        };
+        assert_eq!(planned(&digest, true), format!("running 1+{digest} complete"));
+        assert_eq!(planned(&format!("1+{digest}"), true), format!("running 2+{digest} complete"));
+        assert_eq!(planned(&format!("2+{digest}"), false), format!("running 2+{digest} complete"));
+        assert_eq!(planned("1+old", false), format!("running {digest} complete"));
     }
 
     #[test]

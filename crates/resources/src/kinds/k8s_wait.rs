@@ -50,6 +50,9 @@ pub struct K8sWait {
     /// label: nvidia.com/gpu.count, times: 4}`, the number in its label times 4; without `label` exactly `times`.
     /// `none_is_fine: true` lets it hold where no node has the labels of `nodes`.
     allocatable: Option<Allocatable>,
+    /// With `kind` and `jsonpath`: it holds too where there is no such object.
+    #[serde(default)]
+    none_is_fine: bool,
     /// Seconds after which the wait has failed.
     #[serde(default = "five_minutes")]
     timeout: u32,
@@ -163,7 +166,12 @@ impl K8sWait {
             };
             What::Count { of: self.pick()?, condition: self.condition.clone(), test }
         } else if let Some(path) = &self.jsonpath {
-            What::Field { of: self.pick()?, path: path.clone(), test: self.test() }
+            What::Field {
+                of: self.pick()?,
+                path: path.clone(),
+                test: self.test(),
+                none_is_fine: self.none_is_fine,
+            }
         } else {
             let name = self.condition.clone().unwrap_or_else(|| "Ready".to_owned());
             What::Condition { of: self.pick()?, name, status: format!("{:?}", self.status) }
@@ -206,6 +214,10 @@ impl Resource for K8sWait {
         }
         if self.jsonpath.is_some() && (self.condition.is_some() || self.count.is_some()) {
             wrong("/jsonpath", "two things are waited for", "write an item for each");
+        }
+        if self.none_is_fine && (self.kind.is_none() || self.jsonpath.is_none()) {
+            let help = "give `kind` and `jsonpath`; in `allocatable` it has a place of its own";
+            wrong("/none_is_fine", "it is not clear of what there may be none", help);
         }
         let tests = [self.equals.is_some(), self.at_least.is_some(), self.at_most.is_some()];
         let tests = tests.into_iter().filter(|given| *given).count();
@@ -334,6 +346,20 @@ mod tests {
     }
 
     #[test]
+    fn no_object_is_fine_where_it_says_so() {
+        let wait = |none_is_fine: bool| {
+            let params = json!({"kind": "node", "selector": "gpu=true", "jsonpath": ".status", "none_is_fine": none_is_fine});
+            let kind: K8sWait = read(params);
+            kind.question().unwrap()
+        };
+        assert_eq!(wait(true).judge(&[json!([])]), Verdict::Met);
+        assert_eq!(wait(false).judge(&[json!([])]), Verdict::Open("there are no nodes with gpu=true".into()));
+        let bad = json!([{"metadata": {"name": "a"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}]);
+        let kind: K8sWait = read(json!({"kind": "node", "jsonpath": ".status.none", "none_is_fine": true}));
+        assert!(matches!(kind.question().unwrap().judge(&[bad]), Verdict::Open(_)));
+    }
+
+    #[test]
     fn wrong_parameters_are_named() {
         assert_eq!(wrong::<K8sWait>(json!({})), [""]);
         assert_eq!(wrong::<K8sWait>(json!({"target": "node/a"})), [""]);
@@ -351,6 +377,10 @@ mod tests {
         assert_eq!(
             wrong::<K8sWait>(json!({"kind": "pod", "condition": "Ready", "timeout": 0})),
             ["/timeout"]
+        );
+        assert_eq!(
+            wrong::<K8sWait>(json!({"target": "node/a", "jsonpath": ".a", "none_is_fine": true})),
+            ["/none_is_fine"]
         );
         let both = json!({"target": "node/a", "condition": "Ready", "allocatable": {"resource": "x"}});
         assert_eq!(wrong::<K8sWait>(both), ["/allocatable"]);

@@ -1,6 +1,6 @@
 //! The device plugin: where it runs, and what it offers.
 
-use super::super::seen::{GPU, Seen, few, full, list, name, number, resource, text};
+use super::super::seen::{GPU, Seen, few, full, list, name, resource, text};
 use super::{Diagnosis, Health, sharing};
 use serde_json::Value;
 
@@ -24,6 +24,16 @@ pub(in super::super) const TAINT: Diagnosis = Diagnosis {
     look: taint,
 };
 
+/// Nobody who offers GPUs.
+pub(in super::super) const GONE: Diagnosis = Diagnosis {
+    step: "plugin",
+    symptom: "GPU nodes offered GPUs, and offer none any more; capacity stays for minutes",
+    cause: "there is no device plugin in the cluster any more",
+    help: "let the role make its DaemonSet again; with an operator: what does ClusterPolicy say of devicePlugin.enabled?",
+    role: Some("device_plugin"),
+    look: gone,
+};
+
 /// GPUs that nobody can have.
 pub(in super::super) const NONE: Diagnosis = Diagnosis {
     step: "allocatable",
@@ -32,6 +42,16 @@ pub(in super::super) const NONE: Diagnosis = Diagnosis {
     help: "the plugin's log says which: `kubectl logs` of its pod; on the host: `nvidia-smi`",
     role: Some("gpu_host"),
     look: none,
+};
+
+/// Some of the GPUs, or of their shares.
+pub(in super::super) const SICK: Diagnosis = Diagnosis {
+    step: "sick",
+    symptom: "a GPU node offers fewer GPUs than its capacity says",
+    cause: "the device plugin holds a GPU to be sick (an Xid). Where GPUs are shared only one share of it is taken away: pods still come to the others",
+    help: "on the host: `nvidia-smi -L`, `dmesg | grep -i xid`; drain the node, reset or replace the GPU, then restart the device plugin's pod",
+    role: Some("gpu_host"),
+    look: sick,
 };
 
 fn label(seen: &Seen) -> Option<(Health, String)> {
@@ -82,16 +102,41 @@ fn taint(seen: &Seen) -> Option<(Health, String)> {
     None
 }
 
-fn none(seen: &Seen) -> Option<(Health, String)> {
-    // A configuration that the plugin refuses explains it.
-    if sharing::is_refused(seen) {
+/// Nodes that offer less than their capacity: their name, what they offer, their capacity.
+fn lacking(seen: &Seen) -> impl Iterator<Item = (&str, u64, u64)> {
+    seen.nodes.iter().filter_map(|node| {
+        let capacity = resource(node, "capacity", GPU).filter(|count| *count > 0)?;
+        let allocatable = resource(node, "allocatable", GPU).unwrap_or(0);
+        (allocatable < capacity).then(|| (name(node), allocatable, capacity))
+    })
+}
+
+fn told<'a>(nodes: impl Iterator<Item = (&'a str, u64, u64)>) -> Option<String> {
+    let nodes: Vec<String> = nodes.map(|(name, has, of)| format!("{name} ({has} of {of})")).collect();
+    (!nodes.is_empty()).then(|| few(nodes))
+}
+
+fn empty(seen: &Seen) -> Option<String> {
+    told(lacking(seen).filter(|(_, has, _)| *has == 0))
+}
+
+fn gone(seen: &Seen) -> Option<(Health, String)> {
+    if seen.plugins().next().is_some() {
         return None;
     }
-    let empty = seen.nodes.iter().filter_map(|node| {
-        let capacity = resource(node, "capacity", GPU).filter(|count| *count > 0)?;
-        let allocatable = number(node.pointer("/status/allocatable/nvidia.com~1gpu")).unwrap_or(0);
-        (allocatable == 0).then(|| format!("{} (0 of {capacity})", name(node)))
-    });
-    let empty: Vec<String> = empty.collect();
-    (!empty.is_empty()).then(|| (Health::Ill, format!("nothing allocatable on {}", few(empty))))
+    let nodes = empty(seen)?;
+    Some((Health::Ill, format!("no DaemonSet of a device plugin, and nothing allocatable on {nodes}")))
+}
+
+fn none(seen: &Seen) -> Option<(Health, String)> {
+    // A plugin that is not there, and a configuration that it refuses, explain it.
+    if seen.plugins().next().is_none() || sharing::is_refused(seen) {
+        return None;
+    }
+    Some((Health::Ill, format!("nothing allocatable on {}", empty(seen)?)))
+}
+
+fn sick(seen: &Seen) -> Option<(Health, String)> {
+    let nodes = told(lacking(seen).filter(|(_, has, _)| *has > 0))?;
+    Some((Health::Ill, format!("fewer allocatable than there are on {nodes}")))
 }

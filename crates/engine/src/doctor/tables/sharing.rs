@@ -2,6 +2,7 @@
 
 use super::super::seen::{GPU, Seen, few, full, label, list, moment, name, namespace, resource, text};
 use super::{Diagnosis, Health};
+use converge_syntax::did_you_mean;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -27,6 +28,16 @@ pub(in super::super) const PROFILE: Diagnosis = Diagnosis {
     help: "name one that is there, or add it to `gpu_time_slicing_profiles`",
     role: Some("time_slicing"),
     look: profile,
+};
+
+/// A word that nobody reads.
+pub(in super::super) const KEY: Diagnosis = Diagnosis {
+    step: "key",
+    symptom: "GPUs are not shared, and nothing complains",
+    cause: "a key of a profile is misspelled: the device plugin takes what it does not know without a word",
+    help: "let the role write the content, or correct the key and restart the device plugin",
+    role: Some("time_slicing"),
+    look: key,
 };
 
 /// Content that nobody has read.
@@ -64,6 +75,37 @@ fn profiles(seen: &Seen) -> impl Iterator<Item = (&Value, &str, &str)> {
     })
 }
 
+/// Keys of a profile that have much to do with its shares.
+const SHARING_KEYS: &[&str] = &[
+    "version",
+    "sharing",
+    "timeSlicing",
+    "resources",
+    "replicas",
+    "renameByDefault",
+    "failRequestsGreaterThanOne",
+];
+
+/// The first misspelled key of a profile, and what is meant. (The plugin does not heed the case of letters.)
+fn misspelled(profile: &str) -> Option<(&str, &'static str)> {
+    profile.lines().find_map(|line| {
+        let (word, _) = line.split('#').next()?.split_once(':')?;
+        let word = word.trim().trim_start_matches("- ").trim();
+        let is = |known: &&str| known.eq_ignore_ascii_case(word);
+        if SHARING_KEYS.iter().any(is) {
+            return None;
+        }
+        Some((word, did_you_mean(word, SHARING_KEYS.iter().copied())?))
+    })
+}
+
+fn key(seen: &Seen) -> Option<(Health, String)> {
+    let (map, profile, (word, meant)) =
+        profiles(seen).find_map(|(map, key, text)| Some((map, key, misspelled(text)?)))?;
+    let found = format!("ConfigMap {}, profile {profile}: `{word}`, where `{meant}` is meant", full(map));
+    Some((Health::Ill, found))
+}
+
 /// Does the plugin refuse what it is told?
 pub(super) fn is_refused(seen: &Seen) -> bool {
     replicas(seen).is_some() || profile(seen).is_some()
@@ -98,6 +140,13 @@ fn profile(seen: &Seen) -> Option<(Health, String)> {
     if known.is_empty() {
         return None;
     }
+    for set in seen.plugins() {
+        if let Some(wanted) = own_profile(set).filter(|wanted| !known.contains(wanted)) {
+            let found =
+                format!("DaemonSet {} is to read the profile {wanted}; there is {}", full(set), few(known));
+            return Some((Health::Ill, found));
+        }
+    }
     let unknown = seen.nodes.iter().find_map(|node| {
         let wanted =
             label(node, PROFILE_LABEL).filter(|wanted| !wanted.is_empty() && !known.contains(wanted))?;
@@ -105,6 +154,31 @@ fn profile(seen: &Seen) -> Option<(Health, String)> {
     });
     let (node, wanted) = unknown?;
     Some((Health::Ill, format!("node {} wants the profile {wanted}; there is {}", name(node), few(known))))
+}
+
+/// The profile that a plugin without an operator is pointed at: the file's name in its variable CONFIG_FILE, where a ConfigMap is mounted.
+fn own_profile(set: &Value) -> Option<&str> {
+    let mounted =
+        list(set, "/spec/template/spec/volumes").iter().filter(|volume| volume.get("configMap").is_some());
+    let mounted: Vec<&str> = mounted.map(|volume| text(volume, "/name")).collect();
+    list(set, "/spec/template/spec/containers").iter().find_map(|container| {
+        let variable =
+            list(container, "/env").iter().find(|variable| text(variable, "/name") == "CONFIG_FILE")?;
+        let (folder, file) = text(variable, "/value").rsplit_once('/')?;
+        let mounts = list(container, "/volumeMounts").iter();
+        let mount = mounts.filter(|mount| text(mount, "/mountPath") == folder);
+        mount.into_iter().any(|mount| mounted.contains(&text(mount, "/name"))).then_some(file)
+    })
+}
+
+/// The shares of each GPU that a node's profile asks for, where it can be told which that is.
+fn asked(seen: &Seen, node: &Value) -> Option<u64> {
+    let default =
+        seen.policies.iter().flatten().map(|policy| text(policy, "/spec/devicePlugin/config/default"));
+    let default = default.chain(seen.plugins().filter_map(own_profile)).find(|name| !name.is_empty());
+    let wanted = label(node, PROFILE_LABEL).filter(|wanted| !wanted.is_empty()).or(default)?;
+    let (_, _, profile) = profiles(seen).find(|(_, key, _)| *key == wanted)?;
+    Some(numbers(profile).max().and_then(|number| number.try_into().ok()).unwrap_or(1))
 }
 
 /// When the content of a ConfigMap was last written.
@@ -136,17 +210,25 @@ fn stale(seen: &Seen) -> Option<(Health, String)> {
 }
 
 fn shares(seen: &Seen) -> Option<(Health, String)> {
+    // What the plugin runs with then is of no profile.
+    if is_refused(seen) {
+        return None;
+    }
     let count = |node: &Value, key: &str| label(node, key).and_then(|text| text.parse::<u64>().ok());
     let odd = seen.nodes.iter().filter_map(|node| {
         let physical = count(node, "nvidia.com/gpu.count")?;
-        let replicas = count(node, "nvidia.com/gpu.replicas").unwrap_or(1).max(1);
+        // Feature discovery tells the shares; where it does not run, the profile does.
+        let replicas =
+            count(node, "nvidia.com/gpu.replicas").or_else(|| asked(seen, node)).unwrap_or(1).max(1);
         let sliced = label(node, "nvidia.com/gpu.sharing-strategy")
             .is_none_or(|s| matches!(s, "none" | "time-slicing"));
         let whole = label(node, "nvidia.com/mig.strategy").is_none_or(|strategy| strategy == "none");
         let own = resource(node, "allocatable", GPU).unwrap_or(0);
         let renamed = resource(node, "allocatable", "nvidia.com/gpu.shared").unwrap_or(0);
         let offered = own.max(renamed);
-        (sliced && whole && offered > 0 && offered != physical * replicas)
+        // A GPU that is held to be sick is another matter.
+        let healthy = resource(node, "capacity", GPU).is_none_or(|capacity| own == capacity) || renamed > own;
+        (sliced && whole && healthy && offered > 0 && offered != physical * replicas)
             .then(|| format!("{} offers {offered}, not {physical} × {replicas}", name(node)))
     });
     let odd: Vec<String> = odd.collect();

@@ -208,6 +208,13 @@ fn plugins() {
     only("allocatable", Some("gpu_host"), "g1 (0 of 8)", |seen| {
         seen.nodes[0]["status"]["allocatable"] = json!({"nvidia.com/gpu": "0"})
     });
+    only("plugin", Some("device_plugin"), "nothing allocatable on g1 (0 of 8)", |seen| {
+        seen.nodes[0]["status"]["allocatable"] = json!({"nvidia.com/gpu": "0"});
+        seen.daemon_sets.clear();
+    });
+    only("sick", Some("gpu_host"), "fewer allocatable than there are on g2 (7 of 8)", |seen| {
+        seen.nodes[1]["status"]["allocatable"] = json!({"nvidia.com/gpu": "7"})
+    });
 }
 
 #[test]
@@ -236,8 +243,47 @@ fn shares() {
     only("slices", Some("time_slicing"), "started before that: plugin-a", |seen| {
         seen.config_maps[0]["metadata"]["managedFields"][0]["time"] = "2026-11-20T11:00:00Z".into();
     });
-    only("shares", Some("time_slicing"), "g1 offers 6, not 4 × 2", |seen| {
-        seen.nodes[0]["status"]["allocatable"] = json!({"nvidia.com/gpu": "6"})
+    let six = |seen: &mut Seen| {
+        for which in ["capacity", "allocatable"] {
+            seen.nodes[0]["status"][which] = json!({"nvidia.com/gpu": "6"});
+        }
+    };
+    only("shares", Some("time_slicing"), "g1 offers 6, not 4 × 2", six);
+    only("key", Some("time_slicing"), "profile any: `timeSlicin`, where `timeSlicing` is meant", |seen| {
+        seen.config_maps[0]["data"]["any"] =
+            "version: v1\nsharing:\n  timeSlicin:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: 2\n".into();
+    });
+}
+
+/// Without an operator the plugin is pointed at a file, and feature discovery may be missing.
+#[test]
+fn shares_without_an_operator() {
+    let own = |seen: &mut Seen, file: &str| {
+        seen.policies = None;
+        seen.operators.clear();
+        for node in &mut seen.nodes {
+            node["metadata"]["labels"] =
+                json!({"nvidia.com/gpu.present": "true", "nvidia.com/gpu.count": "4"});
+        }
+        let pod = &mut seen.daemon_sets[0]["spec"]["template"]["spec"];
+        pod["volumes"] = json!([{"name": "slices", "configMap": {"name": "time-slicing-config"}}]);
+        pod["containers"] = json!([{
+            "env": [{"name": "CONFIG_FILE", "value": format!("/slices/{file}")}],
+            "volumeMounts": [{"name": "slices", "mountPath": "/slices"}],
+        }]);
+    };
+    let mut seen = well();
+    own(&mut seen, "any");
+    assert_eq!(diagnose(&seen), Vec::new());
+    only("profile", Some("time_slicing"), "is to read the profile tesla; there is any", |seen| {
+        own(seen, "tesla");
+        seen.nodes[0]["status"]["allocatable"] = json!({"nvidia.com/gpu": "0"});
+    });
+    only("shares", Some("time_slicing"), "g1 offers 4, not 4 × 2", |seen| {
+        own(seen, "any");
+        for which in ["capacity", "allocatable"] {
+            seen.nodes[0]["status"][which] = json!({"nvidia.com/gpu": "4"});
+        }
     });
 }
 
