@@ -124,6 +124,8 @@ impl Cluster {
             "k8s_kube_proxy": {"conntrack": {"maxPerCore": 0}},
             "k8s_ignore_preflight": ["SystemVerification"],
             "k8s_kernel_modules": [],
+            // What hangs is to fail soon.
+            "k8s_wait_seconds": 120,
             "k8s_sysctls": {"net.ipv4.ip_forward": 1},
         });
         vars.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -137,6 +139,22 @@ impl Cluster {
         self.world.write("hosts.yaml", &inventory.to_string()).unwrap();
     }
 
+    /// The variables of the older version: itself, and its repository. `older` of [`Cluster::with_older`] alone has them.
+    ///
+    /// # Panics
+    /// The repository does not answer.
+    pub fn older(&self) -> Value {
+        let key = exec(self.host(1), &format!("curl -fsS {}", self.repositories.kubernetes_key_url()));
+        json!({
+            "k8s_version": versions::KUBERNETES_OLDER,
+            "k8s_apt": {
+                "uris": self.repositories.older_kubernetes_url(),
+                "fingerprint": self.repositories.kubernetes_fingerprint().unwrap(),
+                "key": key,
+            },
+        })
+    }
+
     /// What kubectl says on the first host.
     ///
     /// # Panics
@@ -146,13 +164,16 @@ impl Cluster {
         exec(self.host(1), &format!("kubectl --kubeconfig /etc/kubernetes/admin.conf {arguments}"))
     }
 
-    /// Whether the API says so of a node.
-    ///
-    /// # Panics
-    /// The API knows no such node, or does not answer.
-    #[track_caller]
+    /// Whether the API says so of a node. It may not answer just now, or not know it yet.
     pub fn is_ready(&self, node: &str) -> bool {
         let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
-        self.kubectl(&format!("get node {node} -o '{path}'")) == "True"
+        self.says(&format!("get node {node} -o '{path}'"), "True")
+    }
+
+    /// Whether kubectl says this on the first host. The API may not answer just now.
+    pub fn says(&self, arguments: &str, what: &str) -> bool {
+        let script =
+            format!("kubectl --kubeconfig /etc/kubernetes/admin.conf --request-timeout=5s {arguments}");
+        self.host(1).exec(&script).is_ok_and(|said| said.success() && said.stdout.trim() == what)
     }
 }

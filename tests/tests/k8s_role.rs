@@ -5,7 +5,7 @@ use converge_lab::kube::{Part, ensure, versions};
 use converge_tests::exec;
 use converge_tests::kubeadm::{Cluster, until};
 use serde_json::json;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn started(host: &Host) -> String {
     exec(host, "systemctl show containerd -p ActiveEnterTimestampMonotonic -p MainPID")
@@ -31,10 +31,16 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
 
     // The control plane's power is cut in the middle of its init.
     let mut apply = cluster.world.command(&with(&["apply"], &["--yes"])).unwrap();
-    let mut apply =
-        apply.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let said = std::fs::File::create(cluster.world.dir().join("said")).unwrap();
+    let mut apply = apply.stdout(said.try_clone().unwrap()).stderr(said).spawn().unwrap();
     let manifest = one.root_dir().join("etc/kubernetes/manifests/kube-apiserver.yaml");
-    until("the init", || manifest.exists());
+    let end = Instant::now() + Duration::from_secs(240);
+    while !manifest.exists() {
+        let ended = apply.try_wait().unwrap();
+        let said = || std::fs::read_to_string(cluster.world.dir().join("said")).unwrap();
+        assert!(ended.is_none() && Instant::now() < end, "there is no init ({ended:?}): {}", said());
+        std::thread::sleep(Duration::from_millis(50));
+    }
     std::thread::sleep(Duration::from_millis(700));
     one.kill().unwrap();
     assert!(!apply.wait().unwrap().success());
@@ -137,31 +143,75 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
     run(&["plan", "hosts.yaml", "--limit", "h2"]).expect(1).says("one minor version at a time");
 }
 
-#[test]
-fn a_patch_version_goes_over_the_control_plane_first_then_over_the_workers() {
-    let cluster = Cluster::with_older("k8s-older", 3);
-    let run = |arguments: &[&str]| cluster.world.converge(arguments).unwrap();
-    let with = |command: &'static str| [command, "hosts.yaml", "--limit", "h1,h2"];
-    let apply = [with("apply").as_slice(), &["--yes"]].concat();
-    let version = |version: &str| cluster.write_inventory(&json!({"k8s_version": version}));
-    let shows = |what: &str| {
-        cluster.kubectl("get nodes -o 'jsonpath={.items[*].status.nodeInfo.kubeletVersion}'")
-            == format!("v{what} v{what}")
-    };
-    version(versions::KUBERNETES_OLDER);
-    run(&apply).expect(0);
-    until("two nodes", || cluster.is_ready("h1") && cluster.is_ready("h2"));
-    assert!(shows(versions::KUBERNETES_OLDER));
-    run(&with("plan")).expect(0);
+/// A pod on h2, held by a budget that lets nobody evict it.
+const HELD: &str = r#"
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: held}, spec: {replicas: 1, selector: {matchLabels: {app: held}},
+ template: {metadata: {labels: {app: held}}, spec: {terminationGracePeriodSeconds: 1, containers: [
+  {name: c, image: "lab.local/busybox:1", imagePullPolicy: IfNotPresent, command: [sleep, "100000"]}]}}}}
+---
+{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: held}, spec: {minAvailable: 1, selector: {matchLabels: {app: held}}}}
+"#;
 
-    version(versions::KUBERNETES);
-    run(&with("plan")).expect(2).says("kubeadm").says("the control plane has the version");
-    run(&apply).expect(0);
-    until("the kubelets", || shows(versions::KUBERNETES));
+#[test]
+fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers() {
+    let cluster = Cluster::with_older("k8s-older", 2);
+    let (one, two) = (cluster.host(1), cluster.host(2));
+    let run = |arguments: &[&str]| cluster.world.converge(arguments).unwrap();
+    let apply = || run(&["apply", "hosts.yaml", "--yes"]);
+    let shows = |first: &str, second: &str| {
+        let kubelets = "get nodes -o 'jsonpath={.items[*].status.nodeInfo.kubeletVersion}'";
+        cluster.says(kubelets, &format!("v{first} v{second}"))
+    };
+    let takes_pods = || cluster.says("get node h2 -o 'jsonpath={.spec.unschedulable}'", "");
+    let (older, newer) = (versions::KUBERNETES_OLDER, versions::KUBERNETES);
+
+    // A worker is never newer than its control plane.
+    cluster.write_inventory_of(&[1], &cluster.older(), &json!({"h2": {"k8s_version": newer}}));
+    run(&["plan", "hosts.yaml", "--limit", "h2"]).expect(1).says("the control plane comes first");
+
+    cluster.write_inventory(&cluster.older());
+    apply().expect(0);
+    until("two nodes", || cluster.is_ready("h1") && cluster.is_ready("h2"));
+    assert!(shows(older, older));
+    run(&["plan", "hosts.yaml"]).expect(0);
+    one.exec_with_input("kubectl --kubeconfig /etc/kubernetes/admin.conf apply -f -", HELD.as_bytes())
+        .unwrap();
+    let ready = || cluster.says("get deployment held -o 'jsonpath={.status.readyReplicas}'", "1");
+    until("the pod", ready);
+    let uid = || cluster.kubectl("get pods -l app=held -o 'jsonpath={.items[*].metadata.uid}'");
+    let before = uid();
+
+    // The budget holds its pod: the worker keeps its kubelet, and takes pods as before.
+    cluster.write_inventory(&json!({"k8s_drain_seconds": 3}));
+    run(&["plan", "hosts.yaml"])
+        .expect(2)
+        .says("the control plane has the version")
+        .says("the node is free of pods before its kubelet changes")
+        .says("needs drain");
+    let held = apply().expect(1).says("violate the pod's disruption budget").says("takes pods again");
+    assert!(held.all().contains("pod default/held-"), "{}", held.all());
+    until("the first kubelet", || shows(newer, older));
+    assert!(takes_pods() && uid() == before);
+    // A snapshot of etcd from before the upgrade is there, and it is of etcd.
+    let snapshot = format!("/var/backups/etcd/*-before-v{newer}.db");
+    assert_eq!(exec(one, &format!("stat -c %a {snapshot}")), "600");
+    assert!(exec(one, &format!("grep -ac /registry/deployments/default/held {snapshot}")) != "0");
+    assert!(!two.exec("test -e /var/lib/kubelet/drained-by-converge").unwrap().success());
+
+    cluster.kubectl("delete poddisruptionbudget held");
+    apply().expect(0);
+    until("the kubelets", || shows(newer, newer));
+    assert!(takes_pods());
+    until("the pod again", ready);
+    assert_ne!(uid(), before);
     let images =
         cluster.kubectl("-n kube-system get pods -o 'jsonpath={.items[*].spec.containers[*].image}'");
-    assert!(images.contains(&format!("kube-apiserver:v{}", versions::KUBERNETES)), "{images}");
-    assert!(!images.contains(versions::KUBERNETES_OLDER), "{images}");
+    assert!(images.contains(&format!("kube-apiserver:v{newer}")), "{images}");
+    assert!(!images.contains(older), "{images}");
     until("both are Ready", || cluster.is_ready("h1") && cluster.is_ready("h2"));
-    run(&with("plan")).expect(0);
+    run(&["plan", "hosts.yaml"]).expect(0);
+
+    // Nothing goes back.
+    cluster.write_inventory(&cluster.older());
+    run(&["plan", "hosts.yaml"]).expect(1).says("and never back");
 }

@@ -60,6 +60,14 @@ pub(crate) fn recipes(part: Part) -> Vec<Recipe> {
             module("go.etcd.io/etcd/server/v3", v::ETCD, &[""]),
             Recipe::Renamed { from: "server", to: "etcd" },
         ],
+        Part::EtcdTools => {
+            let packages: Vec<String> =
+                ["etcdctl", "etcdutl"].iter().map(|name| format!("go.etcd.io/etcd/{name}/v3")).collect();
+            let requirements: String =
+                packages.iter().map(|package| format!("require {package} v{}\n", v::ETCD)).collect();
+            let text = go_mod(&requirements, &packages);
+            vec![Recipe::Module { text, packages, flags: "-s -w".to_owned(), tags: "", cgo: false }]
+        }
         Part::Helm => vec![install("helm.sh/helm/v3/cmd/helm", v::HELM, false)],
         Part::Kwok => vec![install("sigs.k8s.io/kwok/cmd/kwok", v::KWOK, false)],
         Part::Containerd => {
@@ -142,7 +150,7 @@ mod tests {
         let Some(Recipe::Module { text, flags, .. }) = recipes(Part::Older).pop() else { panic!() };
         assert!(text.contains("require k8s.io/kubernetes v1.36.2\n"), "{text}");
         assert!(text.contains("replace k8s.io/api => k8s.io/api v0.36.2\n"), "{text}");
-        assert!(flags.contains("gitVersion=v1.36.1") && flags.contains("gitMinor=36"), "{flags}");
+        assert!(flags.contains("gitVersion=v1.35.6") && flags.contains("gitMinor=35"), "{flags}");
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub enum Part {
     Kubernetes,
     /// etcd.
     Etcd,
+    /// What works on etcd's data: etcdctl and etcdutl.
+    EtcdTools,
     /// helm.
     Helm,
     /// kwok.
@@ -47,6 +49,7 @@ impl Part {
     pub const ALL: &[Self] = &[
         Self::Kubernetes,
         Self::Etcd,
+        Self::EtcdTools,
         Self::Helm,
         Self::Kwok,
         Self::Kubeadm,
@@ -63,6 +66,7 @@ impl Part {
         match self {
             Self::Kubernetes => "kubernetes",
             Self::Etcd => "etcd",
+            Self::EtcdTools => "etcd-tools",
             Self::Helm => "helm",
             Self::Kwok => "kwok",
             Self::Kubeadm => "kubeadm",
@@ -80,6 +84,7 @@ impl Part {
         match self {
             Self::Kubernetes => &["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"],
             Self::Etcd => &["etcd"],
+            Self::EtcdTools => &["etcdctl", "etcdutl"],
             Self::Helm => &["helm"],
             Self::Kwok => &["kwok"],
             Self::Kubeadm => &["kubeadm", "kubelet", "kube-proxy"],

@@ -72,7 +72,16 @@ impl Repositories {
 
     /// The apt address of Kubernetes; its suite is `/`, without components.
     pub fn kubernetes_url(&self) -> String {
-        format!("http://{}/core:/stable:/v{}/deb/", self.address, minor())
+        self.url_of(v::KUBERNETES)
+    }
+
+    /// The apt address of the older Kubernetes: each minor version has its own. Both have one key.
+    pub fn older_kubernetes_url(&self) -> String {
+        self.url_of(v::KUBERNETES_OLDER)
+    }
+
+    fn url_of(&self, version: &str) -> String {
+        format!("http://{}/core:/stable:/v{}/deb/", self.address, minor(version))
     }
 
     /// Where the key of [`Repositories::kubernetes_url`] is served, in ASCII armour.
@@ -126,8 +135,8 @@ impl Repositories {
 }
 
 /// `1.36`.
-fn minor() -> &'static str {
-    v::KUBERNETES.rsplit_once('.').map_or(v::KUBERNETES, |(minor, _)| minor)
+fn minor(version: &str) -> &str {
+    version.rsplit_once('.').map_or(version, |(minor, _)| minor)
 }
 
 fn serve(folder: &Path, gateway: Ipv4Addr) -> Result<(Server, SocketAddr)> {
@@ -138,8 +147,15 @@ fn serve(folder: &Path, gateway: Ipv4Addr) -> Result<(Server, SocketAddr)> {
 
 /// The folder with `repository` and `images`, from the cache or made now.
 fn ensure(cache: &Path, older: bool, say: &dyn Fn(&str)) -> Result<PathBuf> {
-    let mut wanted =
-        vec![Part::Kubernetes, Part::Kubeadm, Part::Etcd, Part::Containerd, Part::Coredns, Part::Cni];
+    let mut wanted = vec![
+        Part::Kubernetes,
+        Part::Kubeadm,
+        Part::Etcd,
+        Part::EtcdTools,
+        Part::Containerd,
+        Part::Coredns,
+        Part::Cni,
+    ];
     if older {
         wanted.push(Part::Older);
     }
@@ -252,8 +268,11 @@ fn find(name: &str) -> Result<PathBuf> {
 
 /// The images that are of one version only.
 fn few_images(parts: &Parts, work: &Path, busybox: &Path, to: &Path) -> Result<()> {
-    let etcd = Image::new(format!("{REGISTRY}/etcd:{}-0", v::ETCD));
-    etcd.file(parts.program("etcd")?, "/usr/local/bin/etcd").write(&to.join("etcd.tar"))?;
+    let mut etcd = Image::new(format!("{REGISTRY}/etcd:{}-0", v::ETCD));
+    for name in ["etcd", "etcdctl", "etcdutl"] {
+        etcd = etcd.file(parts.program(name)?, &format!("/usr/local/bin/{name}"));
+    }
+    etcd.write(&to.join("etcd.tar"))?;
     let dns = Image::new(format!("{REGISTRY}/coredns/coredns:v{}", v::COREDNS)).entrypoint("/coredns");
     dns.file(parts.program("coredns")?, "/coredns").write(&to.join("coredns.tar"))?;
     let (source, pause) = (work.join("pause.c"), work.join("pause"));
@@ -310,7 +329,7 @@ mod tests {
 
     #[test]
     fn versions_are_those_of_the_packages() {
-        assert_eq!(minor(), "1.36");
+        assert_eq!(minor(v::KUBERNETES), "1.36");
         assert_eq!(Repositories::kubernetes_package_version(), "1.36.2-1.1");
         assert_eq!(Repositories::containerd_package_version(), "2.2.9-1~debian.12~bookworm");
     }

@@ -2,8 +2,9 @@
 
 /// Kubernetes, without the `v`.
 pub const KUBERNETES: &str = "1.36.2";
-/// The same source under an older name: what an upgrade starts from. It tests the mechanics of an upgrade, nothing else.
-pub const KUBERNETES_OLDER: &str = "1.36.1";
+/// The same source under the name of the minor version before: what an upgrade starts from. It tests the mechanics of an upgrade,
+/// nothing else.
+pub const KUBERNETES_OLDER: &str = "1.35.6";
 /// etcd.
 pub const ETCD: &str = "3.6.14";
 /// helm.

@@ -5,16 +5,14 @@
 set -eu
 umask 022
 work=$1 out=$2 version=$3 older=$4 cni=$5 containerd=$6
-minor=${version%.*}
 bin=$work/bin
 GNUPGHOME=$work/gpg
 export GNUPGHOME
 # The same inputs give the same packages.
 SOURCE_DATE_EPOCH=1767225600
 export SOURCE_DATE_EPOCH
-kubernetes=$out/core:/stable:/v$minor/deb
 debian=$out/linux/debian
-mkdir -p "$kubernetes/amd64" "$debian/pool"
+mkdir -p "$debian/pool"
 
 put() { install -D -m "${3:-755}" "$1" "$2"; }
 pack() { # NAME VERSION FOLDER [FIELD..]; its tree is in tree/NAME
@@ -35,7 +33,9 @@ script() { # NAME WHICH: a maintainer script from standard input
   chmod 755 "$work/tree/$1/DEBIAN/$2"
 }
 
-three() { # PROGRAMS VERSION
+three() { # PROGRAMS VERSION: into the repository of its minor version, which is $kubernetes from then on
+  kubernetes=$out/core:/stable:/v${2%.*}/deb
+  mkdir -p "$kubernetes/amd64"
   put "$1/kubectl" "$work/tree/kubectl/usr/bin/kubectl"
   pack kubectl "$2-1.1" "$kubernetes/amd64"
 
@@ -91,12 +91,18 @@ ExecStart=/usr/bin/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELE
 END
   pack kubeadm "$2-1.1" "$kubernetes/amd64" 'Depends: cri-tools (>= 1.30.0)'
 }
-[ -z "$older" ] || three "$bin/older" "$older"
+others() { # VERSION: what the three depend on
+  # Empty: kubeadm runs no crictl any more, but its package asks for this one.
+  pack cri-tools "${1%.*}.0-1.1" "$kubernetes/amd64"
+  for plugin in "$bin"/cni/*; do put "$plugin" "$work/tree/kubernetes-cni/opt/cni/bin/${plugin##*/}"; done
+  pack kubernetes-cni "$cni-1.1" "$kubernetes/amd64"
+}
+[ -z "$older" ] || {
+  three "$bin/older" "$older"
+  others "$older"
+}
 three "$bin" "$version"
-# Empty: kubeadm runs no crictl any more, but its package asks for this one.
-pack cri-tools "$minor.0-1.1" "$kubernetes/amd64"
-for plugin in "$bin"/cni/*; do put "$plugin" "$work/tree/kubernetes-cni/opt/cni/bin/${plugin##*/}"; done
-pack kubernetes-cni "$cni-1.1" "$kubernetes/amd64"
+others "$version"
 
 for program in containerd containerd-shim-runc-v2 ctr runc; do
   put "$bin/$program" "$work/tree/containerd.io/usr/bin/$program"
@@ -166,11 +172,13 @@ for user in kubernetes@lab containerd@lab; do
   gpg -q --batch --list-keys "$user" > /dev/null 2>&1 ||
     gpg -q --batch --passphrase '' --quick-gen-key "throw-away key <$user>" ed25519 sign never
 done
-cd "$kubernetes"
-index > Packages
-gzip -9nkf Packages
-printf 'Origin: lab\nLabel: kubernetes\nSuite: deb\nArchitectures: amd64\n' | sign kubernetes@lab
-gpg --batch --armor --export kubernetes@lab > Release.key
+for kubernetes in "$out"/core:/stable:/*/deb; do
+  cd "$kubernetes"
+  index > Packages
+  gzip -9nkf Packages
+  printf 'Origin: lab\nLabel: kubernetes\nSuite: deb\nArchitectures: amd64\n' | sign kubernetes@lab
+  gpg --batch --armor --export kubernetes@lab > Release.key
+done
 cd "$debian"
 suite=dists/bookworm
 mkdir -p $suite/stable/binary-amd64
