@@ -17,6 +17,8 @@ use std::time::{Duration, SystemTime};
 const SCRIPT: &str = include_str!("doctor.sh");
 /// What `converge` needs of the file system of `/var/lib/converge`, in per cent.
 const ROOM: u64 = 10;
+/// KiB of a disk that are enough, whatever share of it they are.
+const ENOUGH: u64 = 10 << 20;
 /// A clock that is further off spoils certificates and package lists, in seconds.
 const SKEW: u64 = 30;
 
@@ -405,8 +407,8 @@ fn tell_state(chart: &mut HostDoctor, answer: &Answer) {
         } else {
             format!("{percent} % of the {unit} that it can hold are free")
         };
-        if percent < ROOM {
-            chart.say("disk", Health::Ill, found, Some("a change is refused where saving the old state would leave less than 10 % free: `du -xsh /var/*`"));
+        if percent < ROOM && (key != "disk" || *free < ENOUGH) {
+            chart.say("disk", Health::Ill, found, Some("a change is refused where saving the old state would leave less than 10 %, or 10 GiB, free: `du -xsh /var/*`"));
         } else if key == "disk" {
             chart.say("disk", Health::Well, found, None);
         }

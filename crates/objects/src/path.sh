@@ -189,8 +189,11 @@ cv_blob_save() (
   [ -d "$CV_ROOT/blobs" ] || mkdir -p "$CV_ROOT/blobs" || return 1
   # The heading has seven words; then come device, blocks, used, free.
   set -- $(df -Pk "$CV_ROOT/blobs")
-  [ "$((${11:-0} - size / 1024))" -ge "$((${9:-0} / 100 * ${CV_MIN_FREE:-10}))" ] || {
-    cv_say "saving $file ($size bytes) would leave less than ${CV_MIN_FREE:-10} % of the file system of $CV_ROOT free"
+  least=$((${9:-0} / 100 * ${CV_MIN_FREE:-10})) said="${CV_MIN_FREE:-10} %"
+  # Of a large disk a tenth is more than anybody needs.
+  [ -n "${CV_MIN_FREE:-}" ] || [ "$least" -le 10485760 ] || least=10485760 said='10 GiB'
+  [ "$((${11:-0} - size / 1024))" -ge "$least" ] || {
+    cv_say "saving $file ($size bytes) would leave less than $said of the file system of $CV_ROOT free"
     return 1
   }
   new=$CV_ROOT/blobs/.$digest.new
