@@ -199,6 +199,7 @@ fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers()
     assert!(!two.exec("test -e /var/lib/kubelet/drained-by-converge").unwrap().success());
 
     cluster.kubectl("delete poddisruptionbudget held");
+    cluster.write_inventory(&json!({"k8s_drain_seconds": 120}));
     apply().expect(0);
     until("the kubelets", || shows(newer, newer));
     assert!(takes_pods());
