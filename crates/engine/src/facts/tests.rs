@@ -162,7 +162,7 @@ fn programs_have_versions_and_the_configuration_that_they_run_with() {
 fn a_control_plane_tells_its_networks_and_the_first_end_of_its_certificates() {
     let said = "kubernetes.runs=kube-controller-manager\nkubernetes.pod_cidr=10.244.0.0/16\n\
         kubernetes.service_cidr=10.96.0.0/16\nkubernetes.runs=kube-apiserver\nkubernetes.service_cidr=10.96.0.0/16\n\
-        kubernetes.now=1795315501\n\
+        kubernetes.now=1795319101\n\
         kubernetes.certificate=/etc/kubernetes/pki/apiserver.crt|Nov 22 03:45:01 2027 GMT\n\
         kubernetes.certificate=/etc/kubernetes/admin.conf|Dec  2 03:45:00 2026 GMT\n\
         kubernetes.certificate=/etc/kubernetes/odd.crt|soon\n";
@@ -177,7 +177,7 @@ fn a_control_plane_tells_its_networks_and_the_first_end_of_its_certificates() {
     );
     let ended = said.replace("2026 GMT", "2025 GMT");
     assert_eq!(parse(&ended, &only("kubernetes"))["kubernetes"]["certificates_days"], -356);
-    let worker = parse("kubernetes.now=1795315501\n", &only("kubernetes"))["kubernetes"].clone();
+    let worker = parse("kubernetes.now=1795319101\n", &only("kubernetes"))["kubernetes"].clone();
     assert_eq!(worker["control_plane"], false);
     assert_eq!(worker["certificates_end"], Value::Null);
 }
