@@ -283,11 +283,15 @@ cv_kubeadm_etcd() {
 
 # The members of etcd, one a line, in $dir/members.
 cv_kubeadm_members() {
-  echo '{}' | cv_kubeadm_etcd https://127.0.0.1:2379 create --raw /v3/cluster/member/list -f - >"$dir/etcd" 2>"$dir/why" || {
+  echo '{"linearizable":true}' | cv_kubeadm_etcd https://127.0.0.1:2379 create --raw /v3/cluster/member/list -f - >"$dir/etcd" 2>"$dir/why" || {
     cv_say "etcd does not list its members: $(sed -n '$p' "$dir/why")"
     exit 74
   }
-  tr '{' '\n' <"$dir/etcd" | grep '"ID":' >"$dir/members"
+  # Its blanks are not the same in all builds.
+  tr -d '[:space:]' <"$dir/etcd" | tr '{' '\n' | grep '"ID":"[0-9]' >"$dir/members" || {
+    cv_say "etcd's list of members is not understood"
+    exit 1
+  }
 }
 
 # cv_kubeadm_quorum NODE: ends the subshell unless etcd goes on without the node's member.
@@ -297,10 +301,10 @@ cv_kubeadm_quorum() {
     cv_say 'its etcd member is the last one: the cluster would end with it'
     exit 1
   }
-  while IFS= read -r member; do
-    name=$(printf '%s\n' "$member" | sed -n 's/.*"name":"\([^"]*\)".*/\1/p')
-    url=$(printf '%s\n' "$member" | sed -n 's/.*"clientURLs":\["\([^"]*\)".*/\1/p')
-    case $member in *'"isLearner":true'*) url= ;; esac
+  while IFS= read -r line; do
+    name=$(printf '%s\n' "$line" | sed -n 's/.*"name":"\([^"]*\)".*/\1/p')
+    url=$(printf '%s\n' "$line" | sed -n 's/.*"clientURLs":\["\([^"]*\)".*/\1/p')
+    case $line in *'"isLearner":true'*) url= ;; esac
     [ -n "$url" ] && cv_kubeadm_etcd "$url" get --raw /health 2>/dev/null </dev/null | grep -q '"health": *"true"' || {
       cv_say "the etcd member ${name:-that has never started} is not healthy: without $1 etcd might have no quorum. Mend or remove that one first"
       exit 1
@@ -338,16 +342,16 @@ cv_kubeadm_let_go() (
   dir=$CV_KUBE_RUN-leave.$$
   mkdir -m 700 "$dir" || exit 1
   trap 'rm -rf "$dir"' EXIT
-  member=
+  stacked=
   if [ -e "$CV_KUBE_DIR/manifests/etcd.yaml" ]; then
     cv_kubeadm_members
     if grep -qF "\"name\":\"$1\"" "$dir/members"; then
-      member=yes
+      stacked=yes
       cv_kubeadm_quorum "$1"
     fi
   fi
   if cv_kubeadm_knows "$1"; then cv_kubeadm_drain "$1" "${3:-}"; fi
-  if [ -n "$member" ]; then
+  if [ -n "$stacked" ]; then
     # It may have become another while the pods went.
     cv_kubeadm_quorum "$1"
     id=$(grep -F "\"name\":\"$1\"" "$dir/members" | sed -n 's/.*"ID":"\([0-9]*\)".*/\1/p')
