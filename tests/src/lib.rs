@@ -76,6 +76,10 @@ impl Ran {
     }
 }
 
+/// Set where the binary is there already: `cargo test --workspace` builds it for the tests of its own crate. Built by itself it has other features of
+/// its dependencies, which are then all compiled once more.
+pub const BUILT: &str = "CONVERGE_BINARY_IS_BUILT";
+
 /// The binary, built once.
 ///
 /// # Errors
@@ -86,6 +90,9 @@ pub fn binary() -> Result<PathBuf, Error> {
         // target/PROFILE/deps/test-HASH → target/PROFILE/converge
         let own = std::env::current_exe().map_err(|e| e.to_string())?;
         let profile = own.parent().and_then(Path::parent).ok_or("no folder of the test")?;
+        if std::env::var_os(BUILT).is_some() {
+            return Ok(profile.join("converge"));
+        }
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
         build.args(["build", "--quiet", "--locked", "--package", "converge-cli", "--bin", "converge"]);

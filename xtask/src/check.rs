@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(70 * 60);
 /// What a test prints that could not run; see [`skipped_test`].
 const SKIPPED: &str = "SKIPPED";
+/// Tells the tests of the whole that the binary is there: see `converge_tests::BUILT`.
+const BUILT: &str = "CONVERGE_BINARY_IS_BUILT";
 
 enum Outcome {
     Passed,
@@ -108,17 +110,7 @@ pub fn run() -> Result<()> {
     // Minutes the first time, and kept: before the tests, whose own deadlines they would eat.
     report.step("parts of Kubernetes", || outcome(tools::kubernetes()));
     report.step("cargo test --workspace --locked", || tests(venv.as_deref(), on_ci));
-    // The binary of the tests of the whole is built by now.
-    report.command(&cargo(&[
-        "run",
-        "--quiet",
-        "--locked",
-        "--package",
-        "converge-cli",
-        "--",
-        "test",
-        "--all",
-    ]));
+    report.step("converge test --all", || outcome(scenarios()));
     let mut documents = cargo(&["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"]);
     documents.env("RUSTDOCFLAGS", "-D warnings");
     report.command(&documents);
@@ -135,6 +127,8 @@ pub fn run() -> Result<()> {
 fn tests(venv: Option<&Path>, on_ci: bool) -> Outcome {
     // The output of tests that pass is shown: one that could not run says so there.
     let mut command = cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--", "--show-output"]);
+    // It is: the tests of its own crate need it.
+    command.env(BUILT, "1");
     if let Some(venv) = venv {
         command.env("CONVERGE_ANSIBLE_VENV", venv);
     }
@@ -152,6 +146,14 @@ fn tests(venv: Option<&Path>, on_ci: bool) -> Outcome {
             if on_ci { Outcome::Failed(list) } else { Outcome::Skipped(list) }
         }
     }
+}
+
+/// The roles' own tests, by the binary that the step before has built, beside this program.
+fn scenarios() -> Result<()> {
+    let own = std::env::current_exe()?;
+    let mut command = Command::new(own.with_file_name("converge"));
+    command.current_dir(workspace()).args(["test", "--all"]);
+    run_command(&mut limited(&command, LIMIT))
 }
 
 /// Whether a test says that it could not run, or the test runner that one is ignored.

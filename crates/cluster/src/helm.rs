@@ -71,7 +71,7 @@ fn program(options: &ClusterOptions) -> Result<PathBuf, String> {
 }
 
 /// Puts a file there that only we can read.
-fn private(path: &Path, text: &[u8]) -> Result<(), String> {
+pub(crate) fn private(path: &Path, text: &[u8]) -> Result<(), String> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
     file.and_then(|mut file| file.write_all(text)).map_err(|e| format!("{}: {e}", path.display()))
@@ -148,6 +148,11 @@ impl Helm {
         let helm = Self { program, folder, cache: inner.options.cache.clone(), server, forward };
         private(&helm.folder.path().join("kubeconfig"), redirected(&inner.access, port)?.as_bytes())?;
         Ok(helm)
+    }
+
+    /// The folder that only we can read, and that goes with this.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// The arguments that name the chart; a packaged one is laid down.

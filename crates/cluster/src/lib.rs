@@ -9,6 +9,7 @@ mod certificate;
 mod connect;
 mod error;
 mod helm;
+mod kept;
 mod lease;
 mod object;
 mod observe;

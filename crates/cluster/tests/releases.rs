@@ -10,7 +10,9 @@ use common::*;
 use converge_cluster::{Cluster, ClusterOptions, Way, Work, WorkEnd};
 use converge_lab::kube::{ApiOptions, LocalApi, Part, ensure};
 use converge_objects::release::{self, ReleaseState};
-use converge_resource::{ARCHIVE, ApiCall, ApiProbe, Change, Chart, Content, ObjectId, ReleaseSpec, State};
+use converge_resource::{
+    ARCHIVE, ApiCall, ApiProbe, ApiRef, Change, Chart, Content, Kept, ObjectId, ReleaseSpec, Segment, State,
+};
 use converge_ssh::{Options, Session, Target, Transport};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -75,6 +77,7 @@ fn spec(namespace: &str, chart: &Content, values: Value, seconds: u64) -> Releas
         values,
         create_namespace: false,
         wait_seconds: Some(seconds),
+        keep: Vec::new(),
     }
 }
 
@@ -251,5 +254,29 @@ async fn what_hangs_or_has_failed_is_put_right() {
     let fourth = plan(&cluster, &spec("hung", &chart, json!({"size": 5}), 60), &chart).await;
     done(&cluster, &run, &fourth).await;
     assert_eq!(size(api, "hung"), "5");
+    cluster.close(&run.id, "finished").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_belongs_to_others_is_not_set_back_by_an_upgrade() {
+    let _alone = alone().await;
+    let (api, cluster, chart) = fresh("kept").await;
+    let run = meta();
+    cluster.open(&run).await.unwrap();
+    let values = |size: u32| spec("kept", &chart, json!({"size": size}), 60);
+    done(&cluster, &run, &plan(&cluster, &values(2), &chart).await).await;
+    api.kubectl(&["-n", "kept", "patch", "configmap", "r-map", "-p", r#"{"data":{"size":"7"}}"#]).unwrap();
+    let map = ApiRef::from_key("v1/ConfigMap/kept/r-map").unwrap();
+    let path = vec![Segment::Key("data".to_owned()), Segment::Key("size".to_owned())];
+    let keep = ReleaseSpec { keep: vec![Kept { object: map, path }], ..values(3) };
+    done(&cluster, &run, &plan(&cluster, &keep, &chart).await).await;
+    assert_eq!(size(api, "kept"), "7");
+    let question = ApiProbe::Release { namespace: "kept".to_owned(), name: "r".to_owned() };
+    let revisions = common::api(&cluster, question).await;
+    assert_eq!(revisions[0]["values"]["size"], 3, "{revisions}");
+    assert!(revisions[0]["manifest"].as_str().unwrap().contains(r#""size": "7""#), "{revisions}");
+    // Whoever takes it gets it.
+    done(&cluster, &run, &plan(&cluster, &values(4), &chart).await).await;
+    assert_eq!(size(api, "kept"), "4");
     cluster.close(&run.id, "finished").await;
 }

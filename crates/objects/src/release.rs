@@ -2,7 +2,7 @@
 
 use crate::k8s::normalised;
 use converge_resource::{
-    Content, Digest, Disruption, Facets, MayBring, Object, Place, Reversibility, state_of_words,
+    ApiRef, Content, Digest, Disruption, Facets, MayBring, Object, Place, Reversibility, state_of_words,
 };
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -109,6 +109,16 @@ pub fn manifests(text: &str) -> Result<Vec<Value>, String> {
         }
     }
     Ok(found)
+}
+
+/// Whether a manifest of a release is this object; one without a namespace comes to that of the release.
+pub fn is(manifest: &Value, object: &ApiRef, namespace: &str) -> bool {
+    ApiRef::of(manifest).is_some_and(|mut found| {
+        if found.namespace.is_none() && object.namespace.as_deref() == Some(namespace) {
+            found.namespace = Some(namespace.to_owned());
+        }
+        found == *object
+    })
 }
 
 /// The object.

@@ -1,6 +1,6 @@
 //! Questions to the API of a cluster and work on it, as data.
 
-use crate::ObjectId;
+use crate::{ObjectId, Segment};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -145,6 +145,18 @@ pub struct ReleaseSpec {
     pub create_namespace: bool,
     /// Wait until what it installs is ready, at most this many seconds.
     pub wait_seconds: Option<u64>,
+    /// Fields of its objects that belong to other managers: an upgrade leaves them as they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keep: Vec<Kept>,
+}
+
+/// A field that a release leaves to another manager.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The object.
+    pub object: ApiRef,
+    /// The way to the field.
+    pub path: Vec<Segment>,
 }
 
 /// Where a chart is.

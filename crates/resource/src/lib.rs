@@ -10,6 +10,7 @@ mod claim;
 mod content;
 mod disruption;
 mod fetch;
+mod field;
 mod loaded;
 mod object;
 mod place;
@@ -19,11 +20,12 @@ mod state;
 mod step;
 mod view;
 
-pub use api::{ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, ReleaseSpec};
+pub use api::{ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, Kept, ReleaseSpec};
 pub use claim::{Claim, ClaimMode};
 pub use content::{Content, Digest};
 pub use disruption::Disruption;
 pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch};
+pub use field::Segment;
 pub use loaded::{LOAD_KEYWORD, Source, Template};
 pub use object::{
     AnswerError, AttributeChange, Change, Contents, DynObject, Erased, Facets, MayBring, Object,

@@ -4,7 +4,8 @@ use crate::look::Asks;
 use crate::manifest::present;
 use crate::target::in_namespace;
 use converge_objects::K8sState;
-use converge_objects::k8s::{self, fields};
+use converge_objects::k8s;
+use converge_objects::k8s::fields::{self, Field};
 use converge_resource::{ApiCall, ApiProbe, ApiRef, Content, ObjectId, State, Stop, View};
 use serde_json::{Value, json};
 
@@ -18,7 +19,18 @@ pub struct Drift {
     /// How what is missing is made again.
     pub calls: Vec<ApiCall>,
     /// Fields that are others' to say.
-    pub theirs: Vec<String>,
+    pub theirs: Vec<Their>,
+}
+
+/// A field that another manager owns.
+#[derive(Debug)]
+pub struct Their {
+    /// The object.
+    pub object: ApiRef,
+    /// `before` is what is live, `after` what the chart says.
+    pub field: Field,
+    /// The other manager.
+    pub owner: String,
 }
 
 /// Managers whose fields follow from what others say.
@@ -30,6 +42,8 @@ const SHOWN: usize = 8;
 pub struct Installed<'a> {
     pub name: &'a str,
     pub namespace: &'a str,
+    /// Fields of others are taken from them.
+    pub force: bool,
 }
 
 impl Installed<'_> {
@@ -48,7 +62,7 @@ impl Installed<'_> {
             // What the server would not take says nothing of what is there.
             let Some(made) = made.get("object").map(k8s::normalised) else { continue };
             match base {
-                Some(base) if !live.is_null() => drift.changed(&object, &live, &made, &base)?,
+                Some(base) if !live.is_null() => drift.changed(&object, &live, &made, &base, self.force)?,
                 Some(_) => {}
                 None => drift.missing(&object, manifest, &made),
             }
@@ -84,16 +98,28 @@ impl Installed<'_> {
 }
 
 impl Drift {
-    /// The notes on fields of others, not too many. `verb` says what becomes of them.
-    pub fn notes(&self, verb: &str) -> Vec<String> {
-        let mut notes: Vec<String> = self.theirs.iter().take(SHOWN).map(|t| format!("{t}: {verb}")).collect();
+    /// The notes on fields of others, not too many.
+    pub fn notes(&self, force: bool) -> Vec<String> {
+        let verb = if force { "taken, by `force_conflicts`" } else { "left as it is" };
+        let note = |their: &Their| {
+            let way = fields::shown(&their.field.path);
+            format!("{}: {way} belongs to `{}`: {verb}", their.object.shown(), their.owner)
+        };
+        let mut notes: Vec<String> = self.theirs.iter().take(SHOWN).map(note).collect();
         if self.theirs.len() > SHOWN {
             notes.push(format!("and {} more fields of others", self.theirs.len() - SHOWN));
         }
         notes
     }
 
-    fn changed(&mut self, object: &ApiRef, live: &Value, made: &Value, base: &Value) -> Result<(), Stop> {
+    fn changed(
+        &mut self,
+        object: &ApiRef,
+        live: &Value,
+        made: &Value,
+        base: &Value,
+        force: bool,
+    ) -> Result<(), Stop> {
         let mut ours = Vec::new();
         // What helm does not name is nobody's fault.
         let named =
@@ -103,12 +129,12 @@ impl Drift {
             if owners.iter().any(|o| FOLLOWERS.iter().any(|f| o.starts_with(f))) {
                 continue;
             }
-            match owners.iter().find(|o| *o != "helm") {
-                Some(owner) => {
-                    let way = fields::shown(&field.path);
-                    self.theirs.push(format!("{}: {way} belongs to `{owner}`", object.shown()));
-                }
-                None => ours.push(field),
+            let other = owners.into_iter().find(|o| o != "helm");
+            if force || other.is_none() {
+                ours.push(field.clone());
+            }
+            if let Some(owner) = other {
+                self.theirs.push(Their { object: object.clone(), field, owner });
             }
         }
         // The values of a Secret are not known here: only helm can lay them anew.
@@ -191,7 +217,7 @@ mod tests {
     use super::*;
     use crate::fake::FakeView;
 
-    const RELEASE: Installed<'_> = Installed { name: "r", namespace: "ns" };
+    const RELEASE: Installed<'_> = Installed { name: "r", namespace: "ns", force: false };
 
     fn manifest(replicas: u32) -> Value {
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"},
@@ -242,11 +268,14 @@ mod tests {
         let drift = found(Some(&live(2, "a:9", "kubectl-edit")));
         assert!(drift.targets.is_empty());
         assert_eq!(
-            drift.notes("left as it is"),
+            drift.notes(false),
             [
                 "deployment ns/x: .spec.template.spec.containers[name=c].image belongs to `kubectl-edit`: left as it is"
             ]
         );
+        let forced = Installed { force: true, ..RELEASE };
+        let taken = forced.drift(&view(Some(&live(2, "a:9", "kubectl-edit"))), &[manifest(2)]).unwrap();
+        assert!(taken.contents[0].text().unwrap().contains("a:1") && taken.theirs.len() == 1, "{taken:?}");
         let follower = found(Some(&live(2, "a:9", "kube-controller-manager")));
         assert!(follower.targets.is_empty() && follower.theirs.is_empty(), "{follower:?}");
     }

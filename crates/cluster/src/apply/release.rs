@@ -74,7 +74,13 @@ impl Cluster {
                 _ => format!("helm rollback {name} {}", back.unwrap_or(0)),
             };
             (job.tell)(&what);
-            helm.run(&arguments, Duration::from_secs(limit)).await.map_err(|said| (what, said))
+            let keep = call.map(|spec| spec.keep.as_slice()).unwrap_or_default();
+            let limit = Duration::from_secs(limit);
+            let run = match keep.is_empty() {
+                true => helm.run(&arguments, limit).await,
+                false => helm.run_keeping(self, &arguments, limit, keep, namespace).await,
+            };
+            run.map_err(|said| (what, said))
         }
         .await;
         let after = self.watched(job.work).await;

@@ -1,21 +1,13 @@
 //! The fields in which two objects of a cluster differ, by path. Items of a list are found by their key, never by their place, where
 //! they have one.
 
+pub use converge_resource::Segment;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// Names of keys by which Kubernetes finds an item of a list, in the order in which they are tried: the merge keys of its API.
 const KEYS: [&str; 7] = ["name", "key", "type", "mountPath", "containerPort", "port", "ip"];
-
-/// One step on the way to a field.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Segment {
-    /// A key of a map.
-    Key(String),
-    /// The item of a list whose key `.0` has the value `.1` (JSON text).
-    Item(String, String),
-}
 
 /// The way to a field.
 pub type Path = Vec<Segment>;

@@ -1,14 +1,15 @@
 //! `helm_release`
 
 use crate::manifest::{Presence, check_name, namespace_comes};
-use crate::release_drift::Installed;
+use crate::release_drift::{Drift, Installed};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_objects::ReleaseState;
+use converge_objects::k8s::fields;
 use converge_objects::release::{self, Release};
 use converge_resource::{
-    ARCHIVE, ApiCall, ApiProbe, Chart, Claim, ObjectId, ParamError, Place, ReleaseSpec, Resource, Source,
-    State, Stop, View, Wait, Wanted,
+    ARCHIVE, ApiCall, ApiProbe, Chart, Claim, Kept, ObjectId, ParamError, Place, ReleaseSpec, Resource,
+    Source, State, Stop, View, Wait, Wanted,
 };
 use converge_syntax::did_you_mean;
 use schemars::JsonSchema;
@@ -18,8 +19,9 @@ use serde_json::{Map, Value};
 /// A release of a helm chart, with a fixed name and an exact version.
 ///
 /// The plan shows what the chart renders beside what is installed. Where chart, version and values are those of the deployed revision, the objects
-/// of the release are compared with the cluster: what is missing or was changed behind helm's back is set right; fields that another manager or a
-/// `k8s_patch` owns are shown as theirs and left to them. Keys of values that the chart does not know are shown with the nearest one that it knows. A
+/// of the release are compared with the cluster: what is missing or was changed behind helm's back is set right. Fields that another manager or a
+/// `k8s_patch` owns are shown as theirs and left to them, by an upgrade too: helm is given the manifests with what is live there. A rollback is
+/// helm's own and puts back what its former revision says. Keys of values that the chart does not know are shown with the nearest one that it knows. A
 /// release that hangs in `pending-…` or has failed is shown with its recovery.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -50,6 +52,9 @@ pub struct HelmRelease {
     /// Seconds that helm may take.
     #[serde(default = "ten_minutes")]
     timeout: u64,
+    /// Take fields that the chart names and another manager or a `k8s_patch` owns. Without it they are left as they are.
+    #[serde(default)]
+    force_conflicts: bool,
     /// Whether it is installed.
     #[serde(default)]
     state: Presence,
@@ -105,6 +110,7 @@ impl HelmRelease {
             values: Value::Object(self.values.clone()),
             create_namespace: self.create_namespace,
             wait_seconds: self.wait.then_some(self.timeout),
+            keep: Vec::new(),
         }
     }
 
@@ -129,14 +135,26 @@ impl HelmRelease {
         let manifests = release::manifests(text)
             .map_err(|why| Stop::Failed(format!("the manifest of the release is no YAML: {why}")))?;
         let drift = self.installed().drift(seen, &manifests)?;
-        let notes = drift.notes("left as it is");
+        let notes = drift.notes(self.force_conflicts);
         let mut targets = vec![(self.object(), State::from(now))];
         targets.extend(drift.targets);
         Ok(Wanted { targets, contents: drift.contents, calls: drift.calls, notes, ..Wanted::default() })
     }
 
+    /// Lays what is live into the manifests where others own it; which fields these are.
+    fn keep(&self, drift: &Drift, manifests: &mut [Value]) -> Result<Vec<Kept>, Stop> {
+        let mut kept = Vec::new();
+        for their in &drift.theirs {
+            let own = |m: &&mut Value| release::is(m, &their.object, &self.namespace);
+            let Some(manifest) = manifests.iter_mut().find(own) else { continue };
+            fields::write(manifest, &their.field.path, their.field.before.clone()).map_err(Stop::Failed)?;
+            kept.push(Kept { object: their.object.clone(), path: their.field.path.clone() });
+        }
+        Ok(kept)
+    }
+
     fn installed(&self) -> Installed<'_> {
-        Installed { name: &self.name, namespace: &self.namespace }
+        Installed { name: &self.name, namespace: &self.namespace, force: self.force_conflicts }
     }
 
     /// What real helm is asked: a packaged chart goes with the question.
@@ -300,15 +318,23 @@ impl Resource for HelmRelease {
         if let Some(newest) = revisions.first().filter(|r| self.made(r) && now != ReleaseState::Absent) {
             return self.unchanged(seen, now, newest);
         }
-        let spec = self.spec(chart);
+        let mut spec = self.spec(chart);
         let rendered = self.rendered(seen, &spec)?;
         let word = |key: &str| rendered.get(key).and_then(Value::as_str);
         let version = word("version").or(self.version.as_deref()).unwrap_or_default();
         let known = word("chart").or(self.chart_name());
         let name = known.or(self.archive.as_ref().map(|a| archive_name(&a.path))).unwrap_or_default();
         let list = rendered.get("manifests").and_then(Value::as_array);
-        let manifests = list.map(Vec::as_slice).unwrap_or_default();
-        let content = release::content(name, version, &spec.values, manifests);
+        let mut manifests = list.cloned().unwrap_or_default();
+        let mut notes = Vec::new();
+        if now != ReleaseState::Absent {
+            let drift = self.installed().drift(seen, &manifests)?;
+            notes = drift.notes(self.force_conflicts);
+            if !self.force_conflicts {
+                spec.keep = self.keep(&drift, &mut manifests)?;
+            }
+        }
+        let content = release::content(name, version, &spec.values, &manifests);
         let state = ReleaseState::Installed {
             status: "deployed".to_owned(),
             chart: format!("{name}-{version}"),
@@ -323,10 +349,7 @@ impl Resource for HelmRelease {
         }
         wanted.notes.extend(recovery(revisions));
         if state != now {
-            if now != ReleaseState::Absent {
-                let drift = self.installed().drift(seen, manifests)?;
-                wanted.notes.extend(drift.notes("the upgrade may set it back"));
-            }
+            wanted.notes.extend(notes);
             wanted.calls = vec![ApiCall::Release(spec)];
         }
         Ok(wanted)

@@ -1,0 +1,153 @@
+//! Fields of a release that belong to other managers: helm is given manifests with what is live there, so its upgrade does not set
+//! them back.
+//!
+//! helm hands what it rendered to a program (`--post-renderer`) and takes what that gives back. The program here is a few lines of shell
+//! that lay the manifests into a file of the private folder and wait for another one, which we write.
+
+use crate::connect::Cluster;
+use crate::helm::{Helm, private};
+use converge_objects::k8s::fields;
+use converge_objects::release;
+use converge_resource::Kept;
+use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
+
+/// How often we look whether helm has rendered.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Its first argument is the folder. It ends with helm, or when we say that it fails.
+const PROGRAM: &str = "#!/bin/sh
+cat >\"$1/rendered.part\" && mv \"$1/rendered.part\" \"$1/rendered\" || exit 1
+while [ -d \"$1\" ] && [ ! -e \"$1/kept\" ]; do
+  [ ! -e \"$1/refused\" ] || { cat \"$1/refused\" >&2; exit 1; }
+  sleep 0.05
+done
+cat \"$1/kept\"
+";
+
+impl Helm {
+    /// Runs an upgrade that leaves these fields as they are; its standard output. The error is what helm or the server said.
+    pub(crate) async fn run_keeping(
+        &self,
+        cluster: &Cluster,
+        arguments: &[String],
+        limit: Duration,
+        keep: &[Kept],
+        namespace: &str,
+    ) -> Result<String, String> {
+        let folder = self.folder();
+        let program = folder.join("keep.sh");
+        private(&program, PROGRAM.as_bytes())?;
+        let rights = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&program, rights).map_err(|e| e.to_string())?;
+        let mut arguments = arguments.to_vec();
+        let (program, argument) = (program.display().to_string(), folder.display().to_string());
+        arguments.extend([
+            "--post-renderer".to_owned(),
+            program,
+            "--post-renderer-args".to_owned(),
+            argument,
+        ]);
+        let run = self.run(&arguments, limit);
+        tokio::pin!(run);
+        let mut answered = false;
+        loop {
+            tokio::select! {
+                done = &mut run => return done,
+                () = tokio::time::sleep(LOOK), if !answered => answered = answer(cluster, folder, keep, namespace).await?,
+            }
+        }
+    }
+}
+
+/// Gives helm its manifests back once it has rendered them; whether that is done.
+async fn answer(cluster: &Cluster, folder: &Path, keep: &[Kept], namespace: &str) -> Result<bool, String> {
+    let rendered = match std::fs::read_to_string(folder.join("rendered")) {
+        Ok(rendered) => rendered,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(format!("what helm rendered cannot be read: {error}")),
+    };
+    let (name, text) = match with_live(cluster, &rendered, keep, namespace).await {
+        Ok(text) => ("kept", text),
+        Err(why) => ("refused", why),
+    };
+    let part = folder.join("answer.part");
+    private(&part, text.as_bytes())?;
+    std::fs::rename(part, folder.join(name)).map_err(|e| e.to_string())?;
+    Ok(true)
+}
+
+async fn with_live(
+    cluster: &Cluster,
+    rendered: &str,
+    keep: &[Kept],
+    namespace: &str,
+) -> Result<String, String> {
+    let mut documents = documents(rendered);
+    for kept in keep {
+        let live = cluster.inner.api.object(&kept.object).await.map_err(|e| e.to_string())?;
+        // What is gone since has no owner either.
+        let Some(value) = live.as_ref().and_then(|live| fields::read(live, &kept.path)) else { continue };
+        for document in &mut documents {
+            lay(document, kept, value, namespace)?;
+        }
+    }
+    Ok(documents.concat())
+}
+
+/// A stream of YAML, cut before each line that begins a document.
+fn documents(stream: &str) -> Vec<String> {
+    let mut documents = vec![String::new()];
+    for line in stream.split_inclusive('\n') {
+        if line.starts_with("---") {
+            documents.push(String::new());
+        }
+        if let Some(last) = documents.last_mut() {
+            last.push_str(line);
+        }
+    }
+    documents
+}
+
+/// Lays a value into the document, if it is that object; others stay as they are, to the letter.
+fn lay(document: &mut String, kept: &Kept, value: &Value, namespace: &str) -> Result<(), String> {
+    let parsed = release::manifests(document).map_err(|e| format!("helm's manifests: {e}"))?;
+    let [manifest] = parsed.as_slice() else { return Ok(()) };
+    if !release::is(manifest, &kept.object, namespace) {
+        return Ok(());
+    }
+    let mut manifest = manifest.clone();
+    fields::write(&mut manifest, &kept.path, Some(value.clone()))?;
+    let text = serde_json::to_string_pretty(&manifest).map_err(|e| e.to_string())?;
+    // JSON is YAML.
+    *document = format!("---\n{text}\n");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use converge_resource::{ApiRef, Segment};
+    use serde_json::json;
+
+    #[test]
+    fn a_field_is_laid_into_its_object_alone() {
+        let other = "---\n# Source: b\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: b}\ndata:\n  t: |\n    --- x\n";
+        let one = "# first\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\ndata: {k: '1'}\n";
+        let kept = Kept {
+            object: ApiRef::from_key("v1/ConfigMap/ns/a").unwrap(),
+            path: vec![Segment::Key("data".into()), Segment::Key("k".into())],
+        };
+        let mut found = documents(&format!("{one}{other}"));
+        assert_eq!(found.len(), 2);
+        for document in &mut found {
+            lay(document, &kept, &json!("live"), "ns").unwrap();
+        }
+        assert_eq!(release::manifests(&found[0]).unwrap()[0]["data"]["k"], "live");
+        assert_eq!(found[1], other);
+        let mut elsewhere = one.to_owned();
+        lay(&mut elsewhere, &kept, &json!("live"), "other").unwrap();
+        assert_eq!(elsewhere, one);
+    }
+}

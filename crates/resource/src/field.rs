@@ -1,0 +1,13 @@
+//! The way to a field of an object of a cluster.
+
+use serde::{Deserialize, Serialize};
+
+/// One step on the way to a field. Items of a list are found by their key, never by their place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Segment {
+    /// A key of a map.
+    Key(String),
+    /// The item of a list whose key `.0` has the value `.1` (JSON text).
+    Item(String, String),
+}
