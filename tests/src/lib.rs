@@ -5,7 +5,7 @@ pub mod kubeadm;
 use converge_lab::{Host, Lab, LabOptions};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
@@ -78,7 +78,7 @@ impl Ran {
 
 /// Set where the binary is there already: `cargo test --workspace` builds it for the tests of its own crate. Built by itself it has other features of
 /// its dependencies, which are then all compiled once more.
-pub const BUILT: &str = "CONVERGE_BINARY_IS_BUILT";
+pub const BINARY_IS_BUILT: &str = "CONVERGE_BINARY_IS_BUILT";
 
 /// The binary, built once.
 ///
@@ -90,7 +90,7 @@ pub fn binary() -> Result<PathBuf, Error> {
         // target/PROFILE/deps/test-HASH → target/PROFILE/converge
         let own = std::env::current_exe().map_err(|e| e.to_string())?;
         let profile = own.parent().and_then(Path::parent).ok_or("no folder of the test")?;
-        if std::env::var_os(BUILT).is_some() {
+        if std::env::var_os(BINARY_IS_BUILT).is_some() {
             return Ok(profile.join("converge"));
         }
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -234,7 +234,18 @@ pub fn exec(host: &Host, script: &str) -> String {
 /// # Errors
 /// It cannot be started.
 pub fn ran(command: &mut Command) -> Result<Ran, Error> {
-    let output = command.output()?;
+    said(command.output()?)
+}
+
+/// Waits for a command that was started with pipes.
+///
+/// # Errors
+/// The system's.
+pub fn ended(child: Child) -> Result<Ran, Error> {
+    said(child.wait_with_output()?)
+}
+
+fn said(output: Output) -> Result<Ran, Error> {
     Ok(Ran {
         code: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -77,6 +77,14 @@ impl Lab {
     }
 }
 
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        assert!(Instant::now() < end, "{what} does not come");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
 /// Everything that must be printed.
 #[track_caller]
 fn says_all(ran: &Ran, texts: &[&str]) {
@@ -153,6 +161,50 @@ fn an_object_is_planned_made_mended_and_taken_back() {
     assert!(lab.value(&["namespace", "shop"], "/metadata/name").is_none());
 }
 
+/// The second of three objects waits for a word.
+const CUT: &str = r#"
+scope: cluster
+resources:
+  - name: a place for it
+    namespace: {name: cut}
+  - name: first
+    k8s_object: {apiVersion: v1, kind: ConfigMap, metadata: {name: first, namespace: cut}, data: {a: "1"}}
+  - name: a word
+    k8s_wait: {target: {apiVersion: v1, kind: ConfigMap, namespace: cut, name: word}, jsonpath: "{.data.go}", equals: "yes", timeout: 240}
+  - name: last
+    k8s_object: {apiVersion: v1, kind: ConfigMap, metadata: {name: last, namespace: cut}, data: {a: "3"}}
+"#;
+
+#[test]
+fn a_power_cut_of_the_control_plane_in_the_middle_is_told_and_gone_on_from() {
+    let lab = Lab::get();
+    lab.role("cut", CUT);
+    let host = &lab.world.hosts()[0];
+    lab.world.write("hosts.yaml", &lab.world.inventory("ansible_timeout: 3")).unwrap();
+    let mut apply = lab.command(&["apply", "--yes", "hosts.yaml"]);
+    let mut apply = apply.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the first object", || lab.api.get(&["configmap", "-n", "cut", "first"]).is_ok());
+    host.kill().unwrap();
+    until("the end of the run", || apply.try_wait().unwrap().is_some());
+    let cut = converge_tests::ended(apply).unwrap();
+    assert!(!matches!(cut.code, Some(0 | 2)), "{}", cut.all());
+    host.start().unwrap();
+    host.wait_until_ready().unwrap();
+    lab.api.start_again().unwrap();
+
+    // What was made is there, what was not begun is planned, and the run that was cut is told.
+    let plan = lab.plan().expect(2);
+    says_all(&plan, &["did not end", "create configmap cut/last"]);
+    assert!(!plan.all().contains("create configmap cut/first"), "{}", plan.all());
+    lab.api
+        .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: word, namespace: cut}, data: {go: 'yes'}}")
+        .unwrap();
+    lab.apply().expect(0);
+    lab.plan().expect(0).says("nothing to change");
+    lab.kubectl(&["delete", "namespace", "cut"]);
+    lab.world.write("hosts.yaml", &lab.world.inventory("")).unwrap();
+}
+
 #[test]
 fn a_cluster_that_cannot_be_asked_is_told_apart() {
     let lab = Lab::get();
@@ -223,12 +275,7 @@ fn play(lab: &Lab, mut run: std::process::Child, ready: &[String], shares: u32) 
         }
         std::thread::sleep(Duration::from_millis(300));
     }
-    let output = run.wait_with_output().unwrap();
-    Ran {
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+    converge_tests::ended(run).unwrap()
 }
 
 #[test]

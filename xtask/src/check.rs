@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(70 * 60);
 /// What a test prints that could not run; see [`skipped_test`].
 const SKIPPED: &str = "SKIPPED";
-/// Tells the tests of the whole that the binary is there: see `converge_tests::BUILT`.
+/// Tells the tests of the whole that the binary is there: see `converge_tests::BINARY_IS_BUILT`.
 const BUILT: &str = "CONVERGE_BINARY_IS_BUILT";
 
 enum Outcome {

@@ -143,6 +143,7 @@ impl RunDoc {
             rolls_back: self.rolls_back,
             attempts: None,
             rolled_back_by: None,
+            rolled_back_in_part: false,
             changes: self.changes.into_iter().map(change).collect(),
             finished: self.result.is_some(),
             put_back: None,

@@ -24,6 +24,11 @@ pub(crate) enum Road {
 }
 
 impl Road {
+    /// The host's connection has ended, and with it every way through it.
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self, Self::Through(session) if session.is_closed())
+    }
+
     /// A stream to this address.
     pub(crate) async fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn Duplex>> {
         let dialling = async {

@@ -104,16 +104,24 @@ pub(crate) fn go_with_what_brought_them(undos: &mut [Undo]) {
     }
 }
 
-/// The newest run on a host that changed something and is neither a rollback nor rolled back.
-fn newest(records: &[RunRecord]) -> Option<&str> {
+/// The newest run on a host that changed something and is neither a rollback nor rolled back, nor one of `passed`.
+fn newest<'a>(records: &'a [RunRecord], passed: &BTreeSet<String>) -> Option<&'a str> {
     let candidates = records.iter().filter(|r| {
         r.purpose == RunPurpose::Converge
             && r.rolls_back.is_empty()
             && r.attempts.is_none()
             && r.rolled_back_by.is_none()
+            && !passed.contains(&r.id)
             && r.changes.iter().any(SavedChange::may_have_happened)
     });
     candidates.map(|r| r.id.as_str()).max()
+}
+
+/// Whether nothing of this can be done now, on hosts that were all looked at.
+fn nothing_to_do(plan: &FleetPlan) -> bool {
+    plan.hosts
+        .iter()
+        .all(|h| matches!(&h.result, HostResult::Planned(plan) if !plan.items.iter().any(Item::is_pending)))
 }
 
 /// The runs of a host from this one on, oldest first: IDs sort by time.
@@ -144,20 +152,38 @@ impl Engine {
     pub async fn plan_rollback(&self, to: Option<&str>, roles: &[String]) -> Result<FleetPlan, Diagnostics> {
         let hosts = self.hosts();
         let read = side_by_side(hosts.iter().map(|host| self.records(host)).collect()).await;
-        let known = || read.iter().filter_map(|r| r.as_ref().ok()).map(|(_, records)| records);
-        let start = match to {
-            None => known().filter_map(|records| newest(records)).max().map(str::to_owned),
-            Some(id) if known().flatten().any(|r| r.id == id) || read.iter().any(Result::is_err) => {
-                Some(id.to_owned())
-            }
-            Some(id) => {
+        if let Some(id) = to {
+            let known = read.iter().filter_map(|r| r.as_ref().ok()).flat_map(|(_, records)| records);
+            if !known.into_iter().any(|r| r.id == id) && read.iter().all(Result::is_ok) {
                 let message = format!("no host has a snapshot `{id}`");
                 let help = "`converge snapshots` lists what can be rolled back to";
                 return Err(Diagnostic::error("unknown-snapshot", message).help(help).into());
             }
-        };
-        let planning =
-            hosts.iter().zip(read).map(|(host, read)| self.plan_back(host, read, start.as_deref(), roles));
+            return Ok(self.plan_back_to(&hosts, &read, Some(id), roles).await);
+        }
+        let mut passed = BTreeSet::new();
+        loop {
+            let records = || read.iter().filter_map(|r| r.as_ref().ok()).map(|(_, records)| records);
+            let start = records().filter_map(|records| newest(records, &passed)).max().map(str::to_owned);
+            let plan = self.plan_back_to(&hosts, &read, start.as_deref(), roles).await;
+            // A rollback that left something alone is gone on with, as long as there is something to do.
+            let tried = |start: &String| records().flatten().any(|r| r.id == *start && r.rolled_back_in_part);
+            match start.filter(tried) {
+                Some(start) if nothing_to_do(&plan) => passed.insert(start),
+                _ => return Ok(plan),
+            };
+        }
+    }
+
+    /// The way back before the run `start` on these hosts.
+    async fn plan_back_to(
+        &self,
+        hosts: &[String],
+        read: &[Result<(Reach, Vec<RunRecord>), LostHost>],
+        start: Option<&str>,
+        roles: &[String],
+    ) -> FleetPlan {
+        let planning = hosts.iter().zip(read).map(|(host, read)| self.plan_back(host, read, start, roles));
         let outcomes = side_by_side(planning.collect()).await;
         let undone = outcomes
             .iter()
@@ -176,26 +202,26 @@ impl Engine {
             order: Vec::new(),
         };
         plan.order = self.order(&plan);
-        Ok(plan)
+        plan
     }
 
     /// Plans one host back to where it was before the run `start`. With it come the runs that this undoes.
     async fn plan_back(
         &self,
         host: &str,
-        read: Result<(Reach, Vec<RunRecord>), LostHost>,
+        read: &Result<(Reach, Vec<RunRecord>), LostHost>,
         start: Option<&str>,
         roles: &[String],
     ) -> (HostEntry, Vec<String>) {
         let begun = Instant::now();
         let planned = match read {
-            Err(lost) => Err(lost),
+            Err(lost) => Err(lost.clone()),
             Ok((reach, records)) => {
-                let runs = start.map(|start| runs_from(&records, start)).unwrap_or_default();
+                let runs = start.map(|start| runs_from(records, start)).unwrap_or_default();
                 let mut undos = compose(&runs);
                 undos.retain(|u| roles.is_empty() || roles.iter().any(|r| role_of(&u.item) == r));
                 let ids = runs.iter().map(|r| r.id.clone()).collect();
-                self.plan_undos(&reach, undos).await.map(|plan| (plan, ids))
+                self.plan_undos(reach, undos).await.map(|plan| (plan, ids))
             }
         };
         let (result, ids) = match planned {
@@ -500,7 +526,7 @@ fn list(records: &[RunRecord]) -> Vec<Snapshot> {
             },
             changes: r.changes.iter().filter(|c| c.may_have_happened()).count(),
             finished: r.finished,
-            rolled_back_by: runs.iter().find(|o| o.rolls_back.contains(&r.id)).map(|o| o.id.clone()),
+            rolled_back_by: r.rolled_back_by.clone(),
         })
         .collect()
 }

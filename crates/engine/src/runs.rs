@@ -5,11 +5,16 @@ use crate::reach::{ClusterLink, Reach};
 use crate::ways::bare;
 use crate::{LostHost, Purpose};
 use bytes::Bytes;
-use converge_planner::HostPlan;
+use converge_planner::{HostPlan, Item as PlannedItem, Outcome};
 use converge_ssh::{Batch, Item, ShellError};
 use converge_store::host::{self, RunMeta, RunPurpose};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Whether a run sets out to do this item; a rollback also what is refused now, and which the next one may be allowed to do.
+fn is_set_out(item: &PlannedItem) -> bool {
+    item.is_pending() || (item.kind == "rollback" && matches!(item.outcome, Outcome::Refused(_)))
+}
 
 impl Engine {
     /// What the record of a run on a host begins with.
@@ -31,7 +36,7 @@ impl Engine {
             purpose: of,
             scope: self.scope(&plan.host),
             rolls_back,
-            planned: plan.items.iter().filter(|i| i.is_pending()).map(|i| i.address.clone()).collect(),
+            planned: plan.items.iter().filter(|i| is_set_out(i)).map(|i| i.address.clone()).collect(),
         }
     }
 

@@ -7,7 +7,10 @@ use converge_objects::condition::{ConditionState, Pick, Verdict, Wait, What};
 use converge_resource::{ObjectId, Observed};
 use futures::future::try_join_all;
 use std::time::{Duration, Instant};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+
+/// What one look at a condition may take at least.
+const LEAST: Duration = Duration::from_secs(2);
 
 fn read(id: &ObjectId) -> Result<Wait, String> {
     Wait::from_key(&id.key).ok_or_else(|| "the condition is not understood; plan again".to_owned())
@@ -50,13 +53,20 @@ impl Cluster {
         let limit = Duration::from_secs(wait.seconds);
         let (start, mut told) = (Instant::now(), String::new());
         loop {
-            let why = match self.verdict(&wait).await {
-                Ok(Verdict::Met) => {
+            // A question to a server that is gone is asked again and again: the deadline is over that too.
+            let left = limit.saturating_sub(start.elapsed()).max(LEAST);
+            let why = match timeout(left, self.verdict(&wait)).await {
+                Ok(Ok(Verdict::Met)) => {
                     return Ok(Done { after: ConditionState::Met.into(), contents: Vec::new() });
                 }
                 // A server that is away for a moment is no answer either.
-                Ok(Verdict::Open(why)) | Err(why) => why,
+                Ok(Ok(Verdict::Open(why)) | Err(why)) => why,
+                Err(_) => "the API server does not answer".to_owned(),
             };
+            if self.inner.access.road.is_closed() {
+                let lost = "the connection to the host through which the API is reached has ended";
+                return Err(failed(format!("{}: {lost}", wait.shown())));
+            }
             if start.elapsed() >= limit {
                 let mut output = Vec::new();
                 for namespace in namespaces(&wait) {

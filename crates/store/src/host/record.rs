@@ -27,6 +27,8 @@ pub struct RunRecord {
     pub attempts: Option<String>,
     /// The run that rolled this one back, and was not rolled back itself.
     pub rolled_back_by: Option<String>,
+    /// A run set out to roll this one back, and did not do all of it.
+    pub rolled_back_in_part: bool,
     /// What it changed, in order.
     pub changes: Vec<SavedChange>,
     /// False when it was cut off: what it left open is unknown.
@@ -114,15 +116,24 @@ pub fn parse_records(output: &str) -> Result<Vec<RunRecord>, RecordError> {
     Ok(records)
 }
 
-/// Puts runs in order, oldest first, and notes which later run rolled each of them back.
+/// Puts runs in order, oldest first, and notes which later run rolled each of them back, or tried to.
 pub fn mark_rolled_back(records: &mut [RunRecord]) {
     records.sort_by(|a, b| a.id.cmp(&b.id));
     for at in 0..records.len() {
         let by = undone_by(records, at);
+        let whole = by.as_ref().is_some_and(|by| records.iter().any(|r| r.id == *by && is_whole(r)));
         if let Some(record) = records.get_mut(at) {
-            record.rolled_back_by = by;
+            record.rolled_back_in_part = by.is_some() && !whole;
+            record.rolled_back_by = by.filter(|_| whole);
         }
     }
+}
+
+/// Whether a rollback has undone all that it set out to: what was refused, has failed or was cut off can still be undone.
+fn is_whole(record: &RunRecord) -> bool {
+    let done = |c: &SavedChange| matches!(c.outcome, SavedOutcome::Done | SavedOutcome::Moved);
+    let begun = |address: &String| record.changes.iter().any(|c| c.item == *address);
+    record.finished && record.changes.iter().all(done) && record.planned.iter().all(begun)
 }
 
 /// The run that undid the one at this place and still counts. Only later runs can undo, so this ends.

@@ -464,11 +464,25 @@ fn records_of_other_programs_are_refused() {
 
 #[test]
 fn a_rollback_that_was_rolled_back_counts_no_more() {
-    let run = |id: &str, undoes: &str| format!("run\t{id}\nundoes\t{undoes}\n");
+    let run = |id: &str, undoes: &str| format!("run\t{id}\nundoes\t{undoes}\nclose\tfinished\n");
     let text = format!("converge\t2\nrun\ta\n{}{}", run("b", "a"), run("c", "b"));
     let records = parse_records(&text).unwrap();
     let by: Vec<_> = records.iter().map(|r| r.rolled_back_by.as_deref()).collect();
     assert_eq!(by, [None, Some("c"), None]);
+}
+
+#[test]
+fn a_rollback_that_left_something_alone_has_not_undone_its_run() {
+    let marks = |rest: &str| {
+        let text = format!("converge\t2\nrun\ta\nclose\tfinished\nrun\tb\nundoes\ta\nplanned\tr/one\n{rest}");
+        let records = parse_records(&text).unwrap();
+        (records[0].rolled_back_by.is_some(), records[0].rolled_back_in_part)
+    };
+    let begin = "begin\t1\tpath\t/a\tabsent\tabsent\tr/one\t-\n";
+    assert_eq!(marks(&format!("{begin}done\t1\tabsent\nclose\tfinished\n")), (true, false));
+    assert_eq!(marks("close\tfinished\n"), (false, true), "refused");
+    assert_eq!(marks(&format!("{begin}failed\t1\tabsent\nclose\tfinished\n")), (false, true));
+    assert_eq!(marks(&format!("{begin}done\t1\tabsent\n")), (false, true), "cut off");
 }
 
 #[derive(Clone, Debug)]
