@@ -173,6 +173,11 @@ const NOT_HERE: &[(&str, &str)] = &[
         "apt_lists",
         "it knows only whether lists are there: nothing that somebody could change into something else",
     ),
+    ("k8s", "of a cluster: crates/cluster/tests/objects.rs"),
+    ("release", "of a cluster: crates/cluster/tests/releases.rs"),
+    ("workload", "of a cluster, and only restarted: crates/cluster/tests/rollouts.rs"),
+    ("condition", "of a cluster, and never changed"),
+    ("kubeadm", "only an init or a join, which a host that somebody made a node refuses: k8s_role.rs"),
 ];
 
 const PREPARE: &str = "set -e; apt-get install -qq -y tree git ufw >/dev/null 2>&1; mkdir -p /srv/m /etc/systemd/system

@@ -21,9 +21,10 @@ impl ObjectId {
 
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A command's key is its whole text, encoded, and may hold a secret: people know it by its item.
-        if self.kind == "command" {
-            return f.write_str("the command");
+        // A command's key is its whole text, encoded, and may hold a secret; a condition's is all that it asks: people know them by
+        // their items.
+        if matches!(self.kind.as_str(), "command" | "condition") {
+            return write!(f, "the {}", self.kind);
         }
         write!(f, "{}:{}", self.kind, self.key)
     }
