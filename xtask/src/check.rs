@@ -1,7 +1,7 @@
 //! Every check there is.
 
-use crate::process::{Result, cargo, limited, run as run_command, run_seeing, shown, workspace};
-use crate::{generate, tools};
+use crate::process::{Result, cargo, limited, run as run_command, shown, workspace};
+use crate::{generate, suite, tools};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -109,7 +109,8 @@ pub fn run() -> Result<()> {
     report.command(&cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]));
     // Minutes the first time, and kept: before the tests, whose own deadlines they would eat.
     report.step("parts of Kubernetes", || outcome(tools::kubernetes()));
-    report.step("cargo test --workspace --locked", || tests(venv.as_deref(), on_ci));
+    report.step("tests", || tests(venv.as_deref(), on_ci));
+    report.command(&suite::documentation());
     report.step("converge test --all", || outcome(scenarios()));
     let mut documents = cargo(&["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"]);
     documents.env("RUSTDOCFLAGS", "-D warnings");
@@ -125,23 +126,32 @@ pub fn run() -> Result<()> {
 
 /// All tests: of the units, of properties, and on lab hosts (the package `converge-tests` starts its labs itself).
 fn tests(venv: Option<&Path>, on_ci: bool) -> Outcome {
-    // The output of tests that pass is shown: one that could not run says so there.
-    let mut command = cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--", "--show-output"]);
-    // It is: the tests of its own crate need it.
-    command.env(BUILT, "1");
-    if let Some(venv) = venv {
-        command.env("CONVERGE_ANSIBLE_VENV", venv);
-    }
-    let mut skipped = Vec::new();
-    let done = run_seeing(&mut limited(&command, LIMIT), |line| {
-        if skipped_test(line) {
-            skipped.push(line.trim().to_owned());
+    // The binary is: the tests of its own crate need it.
+    let mut environment = vec![(BUILT, Path::new("1"))];
+    environment.extend(venv.map(|venv| ("CONVERGE_ANSIBLE_VENV", venv)));
+    let (mut skipped, mut failed, mut times) = (Vec::new(), Vec::new(), Vec::new());
+    let done = suite::run(&environment, |ran| {
+        println!("-- {}\n{}", ran.name, ran.output);
+        skipped.extend(ran.output.lines().filter(|l| skipped_test(l)).map(|l| l.trim().to_owned()));
+        if !ran.passed {
+            failed.push(format!("{}: {}", ran.name, suite::failed(&ran.output).join(", ")));
         }
+        times.push((ran.took, ran.name));
     });
-    match done {
-        Err(error) => Outcome::Failed(error.to_string()),
-        Ok(()) if skipped.is_empty() => Outcome::Passed,
-        Ok(()) => {
+    times.sort();
+    println!("\n-- the longest");
+    for (took, name) in times.iter().rev().take(15) {
+        println!("{:7.1} s  {name}", took.as_secs_f64());
+    }
+    if let Err(error) = done {
+        return Outcome::Failed(error.to_string());
+    }
+    if !failed.is_empty() {
+        return Outcome::Failed(failed.join("; "));
+    }
+    match skipped.as_slice() {
+        [] => Outcome::Passed,
+        skipped => {
             let list = format!("{} skipped: {}", skipped.len(), skipped.join("; "));
             if on_ci { Outcome::Failed(list) } else { Outcome::Skipped(list) }
         }

@@ -7,6 +7,7 @@ mod demo;
 mod demo_cluster;
 mod generate;
 mod process;
+mod suite;
 mod tools;
 mod workload;
 

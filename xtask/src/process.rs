@@ -1,7 +1,7 @@
 //! Starting programs.
 
 use std::error::Error;
-use std::io::{BufRead, BufReader, IsTerminal};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -78,25 +78,6 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a command, prints its standard output as it comes and hands each line to `see`.
-pub fn run_seeing(command: &mut Command, mut see: impl FnMut(&str)) -> Result<()> {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("{}: {error}", shown(command)))?;
-    if let Some(pipe) = child.stdout.take() {
-        for line in BufReader::new(pipe).split(b'\n') {
-            let line = line?;
-            let line = String::from_utf8_lossy(&line);
-            println!("{line}");
-            see(&line);
-        }
-    }
-    let status = child.wait()?;
-    if status.success() { Ok(()) } else { Err(format!("{}: {status}", shown(command)).into()) }
-}
-
 /// The command under a deadline, its children included. At a terminal there is none: a person is there to stop it.
 pub fn limited(command: &Command, limit: Duration) -> Command {
     let mut limited = if std::io::stdin().is_terminal() {
@@ -134,14 +115,5 @@ mod tests {
     fn a_failing_command_is_an_error() {
         assert!(run(&mut Command::new("false")).is_err());
         assert!(output(&mut Command::new("true")).is_ok());
-    }
-
-    #[test]
-    fn lines_are_seen() {
-        let mut lines = Vec::new();
-        let mut command = Command::new("printf");
-        command.arg("one\\ntwo\\n");
-        run_seeing(&mut command, |line| lines.push(line.to_owned())).unwrap();
-        assert_eq!(lines, ["one", "two"]);
     }
 }
