@@ -10,6 +10,7 @@ use crate::engine::{Engine, side_by_side};
 use crate::ways::bare;
 use converge_planner::Summary;
 use converge_ssh::{Batch, Become, ConnectError, Item, Mark, Session, ShellError, Target, Trust};
+use converge_store::host::{FORMAT, reads_format};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -379,11 +380,11 @@ fn tell_state(chart: &mut HostDoctor, answer: &Answer) {
             Some("`ls -ld /var/lib/converge`, `lsattr -d /var/lib`"),
         );
     }
-    if let Some(version) = get("version").filter(|version| *version != "1") {
+    if let Some(version) = get("version").filter(|version| !reads_format(version)) {
         chart.say(
             "records",
             Health::Ill,
-            format!("the records have format {version}, this converge writes format 1"),
+            format!("the records have format {version}, this converge writes format {FORMAT}"),
             Some("use the converge that wrote them"),
         );
     }

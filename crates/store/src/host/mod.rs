@@ -10,7 +10,9 @@ mod record;
 
 pub use item::{ItemRun, ItemSpec, Piece, Reading, Row, Switch, WindowRow, adopt_script};
 pub use owned::{Owned, OwnedRecords, Scope, disown_script, owned_script, parse_owned};
-pub use record::{RecordError, RunRecord, SavedChange, SavedOutcome, mark_rolled_back, parse_records};
+pub use record::{
+    FORMAT, RecordError, RunRecord, SavedChange, SavedOutcome, mark_rolled_back, parse_records, reads_format,
+};
 
 use converge_resource::{Content, Digest, encode_field, quote};
 

@@ -88,7 +88,12 @@ impl SavedChange {
 pub struct RecordError(pub String);
 
 /// The format of the records. The host's functions print it for format 1 too.
-const FORMAT: &str = "2";
+pub const FORMAT: &str = "2";
+
+/// Whether this converge reads records of a format.
+pub fn reads_format(version: &str) -> bool {
+    [FORMAT, "1"].contains(&version)
+}
 
 /// Reads the output of [`super::list_script`]: all runs, oldest first.
 ///

@@ -165,9 +165,10 @@ fn own_profile(set: &Value) -> Option<&str> {
         let variable =
             list(container, "/env").iter().find(|variable| text(variable, "/name") == "CONFIG_FILE")?;
         let (folder, file) = text(variable, "/value").rsplit_once('/')?;
-        let mounts = list(container, "/volumeMounts").iter();
-        let mount = mounts.filter(|mount| text(mount, "/mountPath") == folder);
-        mount.into_iter().any(|mount| mounted.contains(&text(mount, "/name"))).then_some(file)
+        let mut mounts = list(container, "/volumeMounts").iter();
+        mounts
+            .any(|mount| text(mount, "/mountPath") == folder && mounted.contains(&text(mount, "/name")))
+            .then_some(file)
     })
 }
 
