@@ -1,0 +1,279 @@
+//! The faults of a GPU cluster, made on real parts: a kubeadm cluster by the role `k8s`, NVIDIA's device plugin and container toolkit, GPUs played
+//! by a library. Each is named by `verify` or `doctor` with its cause and the role that mends it, and mended by `apply`.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
+use converge_lab::Host;
+use converge_lab::kube::{DEVICE_PLUGIN_IMAGE, FAKE_GPUS, Part, device_plugin_image, show_programs};
+use converge_tests::kubeadm::Cluster as Bare;
+use converge_tests::{Ran, exec};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const GPUS: &str = "count=4\nname=NVIDIA H200\n";
+const SPACE: &str = "nvidia-device-plugin";
+const DROP_IN: &str = "/etc/containerd/conf.d/99-nvidia.toml";
+
+struct Cluster {
+    bare: Bare,
+    begun: Instant,
+}
+
+/// The playbook, with these variables of the role `time_slicing`.
+fn playbook(slicing: &Value) -> String {
+    let plugin = json!({
+        "device_plugin_nodes": ["h2"],
+        "device_plugin_image": DEVICE_PLUGIN_IMAGE,
+        "device_plugin_strategy": "nvml",
+        "device_plugin_env": {"DEVICE_LIST_STRATEGY": "envvar"},
+        "device_plugin_host_paths": {"lab-gpus": FAKE_GPUS},
+    });
+    json!([
+        {"hosts": "k8s_control_plane:k8s_workers", "roles": ["k8s"]},
+        {"hosts": "k8s_workers", "roles": [{"role": "gpu_runtime", "vars": {"gpu_runtime_by": "host"}}]},
+        {"hosts": "k8s_control_plane", "roles": [
+            {"role": "runtime_class", "vars": {"runtime_class_owner": "role"}},
+            {"role": "device_plugin", "vars": plugin},
+            {"role": "time_slicing", "vars": slicing},
+        ]},
+    ])
+    .to_string()
+}
+
+impl Cluster {
+    /// Two bare hosts; h2 has four GPUs and NVIDIA's container toolkit.
+    fn new() -> Self {
+        let begun = Instant::now();
+        let bare = Bare::new("gpufaults", 2);
+        let lab = bare.world.lab();
+        device_plugin_image(lab).unwrap();
+        show_programs(lab, &[Part::Toolkit]).unwrap();
+        let own = Self { bare, begun };
+        own.gpus(GPUS);
+        let programs = Part::Toolkit.programs().join(" ");
+        exec(own.host(2), &format!("cd /usr/bin && for p in {programs}; do ln -s /run/lab/$p $p; done"));
+        own.write_playbook(&json!({"gpu_time_slicing_through": "plugin"}));
+        own.step("two bare hosts");
+        own
+    }
+
+    fn step(&self, what: &str) {
+        println!("{:6.1} s  {what}", self.begun.elapsed().as_secs_f64());
+    }
+
+    fn host(&self, number: usize) -> &Host {
+        self.bare.host(number)
+    }
+
+    fn gpus(&self, lines: &str) {
+        self.host(2).fake_gpus(lines).unwrap();
+    }
+
+    fn write_playbook(&self, slicing: &Value) {
+        self.bare.world.write("playbooks/site.yaml", &playbook(slicing)).unwrap();
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        let (verb, more) = arguments.split_first().unwrap();
+        self.bare.world.converge(&[&[*verb, "hosts.yaml"], more].concat()).unwrap()
+    }
+
+    fn kubectl(&self, arguments: &str) -> String {
+        self.bare.kubectl(arguments)
+    }
+
+    /// Waits until h2 offers so many of so many GPUs.
+    #[track_caller]
+    fn offers(&self, allocatable: u32, capacity: u32) {
+        let path = r"{.status.allocatable.nvidia\.com/gpu}/{.status.capacity.nvidia\.com/gpu}";
+        let ask = || self.kubectl(&format!("get node h2 -o 'jsonpath={path}'"));
+        let wanted = format!("{allocatable}/{capacity}");
+        let end = Instant::now() + Duration::from_secs(120);
+        loop {
+            let found = ask();
+            if found == wanted {
+                return;
+            }
+            let log = || self.kubectl(&format!("-n {SPACE} logs -l name=nvidia-device-plugin-ds --tail=20"));
+            assert!(Instant::now() < end, "h2 offers {found}, not {wanted}: {}", log());
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    }
+
+    /// Waits until doctor tells this of a host or of the cluster.
+    #[track_caller]
+    fn finds(&self, step: &str, role: &str, text: &str) {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let told = self.run(&["doctor", "--output", "json"]);
+            let all = told.json().unwrap();
+            let charts = ["hosts", "clusters"].into_iter().flat_map(|key| all[key].as_array().unwrap());
+            let found = charts.flat_map(|chart| chart["findings"].as_array().unwrap()).any(|finding| {
+                finding["step"] == step
+                    && finding["health"] != "well"
+                    && finding["role"] == role
+                    && finding["cause"].is_string()
+                    && finding["found"].as_str().unwrap().contains(text)
+            });
+            if found {
+                return;
+            }
+            assert!(Instant::now() < end, "doctor does not tell {step}, {text:?}: {}", told.all());
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    }
+
+    /// Everything is as it was: nothing to change, nothing to tell.
+    #[track_caller]
+    fn is_well(&self, what: &str) {
+        self.offers(16, 16);
+        self.run(&["plan"]).expect(0).says("nothing to change");
+        self.run(&["verify"]).expect(0);
+        self.run(&["doctor"]).expect(0);
+        self.step(what);
+    }
+
+    /// The profile that the plugin reads, written by somebody else.
+    fn profile(&self, text: &str) {
+        let patch = json!({"data": {"any": text}}).to_string();
+        self.kubectl(&format!("-n {SPACE} patch configmap time-slicing-config --type=merge -p '{patch}'"));
+    }
+
+    fn restart_plugin(&self) {
+        self.kubectl(&format!("-n {SPACE} delete pod -l name=nvidia-device-plugin-ds"));
+    }
+}
+
+fn shares(section: &str, replicas: u32) -> String {
+    format!(
+        "version: v1\nsharing:\n  {section}:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: {replicas}\n"
+    )
+}
+
+/// One cluster for all of it: making one is what takes the time.
+#[test]
+fn faults_of_a_gpu_cluster_are_named_and_mended() {
+    let cluster = Cluster::new();
+    refused_before_anything_is_done(&cluster);
+    cluster.run(&["apply", "--yes"]).expect(0);
+    cluster.is_well("a cluster with shared GPUs");
+    content_that_nobody_reads(&cluster);
+    content_that_the_plugin_refuses(&cluster);
+    a_plugin_that_is_gone(&cluster);
+    gpus_that_are_sick_or_gone(&cluster);
+    a_handler_that_is_missing(&cluster);
+    a_shadowed_driver_of_control_groups(&cluster);
+}
+
+fn refused_before_anything_is_done(cluster: &Cluster) {
+    cluster
+        .run(&["plan", "--set", "gpu_time_slicing_replicas=1"])
+        .expect(1)
+        .says("the input `gpu_time_slicing_replicas` must be at least 2");
+    cluster.write_playbook(&json!({"gpu_time_slicing_through": "plugin", "gpu_time_slicing_replica": 4}));
+    cluster.run(&["plan"]).expect(64).says("gpu_time_slicing_replica").says("gpu_time_slicing_replicas");
+    cluster.write_playbook(&json!({"gpu_time_slicing_through": "plugin"}));
+}
+
+fn content_that_nobody_reads(cluster: &Cluster) {
+    // A running plugin does not notice.
+    cluster.profile(&shares("timeSlicing", 2));
+    cluster.finds("slices", "time_slicing", "started before that: nvidia-device-plugin-daemonset-");
+    cluster.run(&["plan"]).expect(2).says("time-slicing profiles").says("replicas: 2");
+    cluster.offers(16, 16);
+    // A misspelled key is taken without a word: nothing is shared.
+    cluster.profile(&shares("timeSlicin", 4));
+    cluster.restart_plugin();
+    cluster.offers(4, 4);
+    cluster.finds("key", "time_slicing", "profile any: `timeSlicin`, where `timeSlicing` is meant");
+    cluster.run(&["verify"]).expect(2).says("node h2: allocatable nvidia.com/gpu is 4, expected 16");
+    // What the run puts back is what the plugin was once started with, and not what it runs with.
+    cluster.run(&["apply", "--yes"]).expect(0);
+    cluster.is_well("content that nobody reads");
+}
+
+fn content_that_the_plugin_refuses(cluster: &Cluster) {
+    cluster.profile(&shares("timeSlicing", 1));
+    cluster.restart_plugin();
+    cluster.offers(0, 16);
+    cluster.finds("replicas", "time_slicing", "profile any: replicas 1");
+    cluster
+        .run(&["verify"])
+        .expect(2)
+        .says("node h2: allocatable nvidia.com/gpu is 0 of capacity 16, expected");
+    // A profile that is not there.
+    cluster.kubectl(&format!(
+        "-n {SPACE} set env daemonset/nvidia-device-plugin-daemonset CONFIG_FILE=/time-slicing/tesla"
+    ));
+    cluster.finds("profile", "time_slicing", "is to read the profile tesla; there is any");
+    let families =
+        json!({"gpu_time_slicing_through": "plugin", "gpu_time_slicing_families": {"hopper": "tesla"}});
+    cluster.write_playbook(&families);
+    let refused = cluster.run(&["plan"]).says("does not have: tesla");
+    assert_ne!(refused.code, Some(0));
+    cluster.write_playbook(&json!({"gpu_time_slicing_through": "plugin"}));
+    // The role before it would wait for a plugin that cannot start: the role that doctor names comes alone.
+    cluster.run(&["apply", "--yes", "--role", "time_slicing"]).expect(0);
+    cluster.is_well("content that the plugin refuses");
+}
+
+fn a_plugin_that_is_gone(cluster: &Cluster) {
+    cluster.kubectl(&format!("-n {SPACE} delete daemonset nvidia-device-plugin-daemonset"));
+    cluster.offers(0, 16);
+    cluster.finds("plugin", "device_plugin", "nothing allocatable on h2 (0 of 16)");
+    cluster.run(&["verify"]).expect(2).says("allocatable nvidia.com/gpu is 0 of capacity 16");
+    cluster.run(&["apply", "--yes"]).expect(0);
+    cluster.is_well("a plugin that is gone");
+}
+
+/// No role mends a GPU: what is sick is named, and goes when the GPU is another.
+fn gpus_that_are_sick_or_gone(cluster: &Cluster) {
+    cluster.gpus(&format!("{GPUS}xid.1=79\n"));
+    // One share of the sick GPU: allocatable is no measure of health.
+    cluster.offers(15, 16);
+    cluster.finds("sick", "gpu_host", "h2 (15 of 16)");
+    cluster.run(&["verify"]).expect(2).says("node h2: allocatable nvidia.com/gpu is 15 of capacity 16");
+    cluster.gpus(&format!("{GPUS}absent.1=1\n"));
+    cluster.restart_plugin();
+    cluster.offers(12, 12);
+    cluster.finds("shares", "time_slicing", "h2 offers 12, not 4 × 4");
+    let verify = cluster.run(&["verify"]).expect(2);
+    verify.says("is 12, expected 16 (its label nvidia.com/gpu.count = 4, times 4)");
+    cluster.gpus(GPUS);
+    cluster.restart_plugin();
+    cluster.is_well("GPUs that are sick or gone");
+}
+
+fn a_handler_that_is_missing(cluster: &Cluster) {
+    let node = cluster.host(2);
+    exec(node, &format!("rm {DROP_IN} && systemctl restart containerd"));
+    cluster.finds("handler", "gpu_runtime", "without the handler nvidia of RuntimeClass nvidia: h2");
+    cluster
+        .run(&["verify"])
+        .expect(2)
+        .says("node h2")
+        .says("no runtime nvidia in the effective configuration");
+    cluster.run(&["apply", "--yes"]).expect(0);
+    // The drop-in is there and nobody imports it; what containerd says of its imports is no help.
+    exec(node, "sed -i '/^imports/d' /etc/containerd/config.toml");
+    assert!(exec(node, "containerd config dump").contains("imports"));
+    cluster.finds("handler", "gpu_runtime", &format!("{DROP_IN} is there"));
+    let verify = cluster.run(&["verify"]).expect(2);
+    verify.says(&format!("is {DROP_IN} among the imports of config.toml?"));
+    cluster.run(&["apply", "--yes", "--role", "gpu_runtime"]).expect(0);
+    // The kubelet tells of it some seconds later: the role runtime_class waits for that.
+    cluster.run(&["apply", "--yes"]).expect(0);
+    cluster.is_well("a handler that is missing");
+}
+
+/// The toolkit's drop-in has a copy of runc's options, which goes before config.toml.
+fn a_shadowed_driver_of_control_groups(cluster: &Cluster) {
+    let node = cluster.host(2);
+    assert_eq!(exec(node, &format!("grep -c 'SystemdCgroup = true' {DROP_IN}")), "2");
+    exec(node, &format!("sed -i 's/SystemdCgroup = true/SystemdCgroup = false/' {DROP_IN}"));
+    cluster.finds("cgroup", "k8s", &format!("SystemdCgroup = false, which stands in {DROP_IN}"));
+    let verify = cluster.run(&["verify"]).expect(2);
+    verify.says("SystemdCgroup of runc is false in the effective configuration");
+    cluster.run(&["apply", "--yes", "--role", "gpu_runtime"]).expect(0);
+    cluster.is_well("a shadowed driver of control groups");
+}
