@@ -1,7 +1,11 @@
 //! The faults of a GPU cluster, made on real parts: a kubeadm cluster by the role `k8s`, NVIDIA's device plugin and container toolkit, GPUs played
 //! by a library. Each is named by `verify` or `doctor` with its cause and the role that mends it, and mended by `apply`.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what goes wrong in a test ends it; its steps are told"
+)]
 
 use converge_lab::Host;
 use converge_lab::kube::{DEVICE_PLUGIN_IMAGE, FAKE_GPUS, Part, device_plugin_image, show_programs};
