@@ -7,6 +7,7 @@ use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value};
 use converge_template::{Engine, Evaluated, HostScopes, Moment, Outcome, Scope, Variable};
 use serde_json::Value as Json;
 
+use crate::fields::has_template;
 use crate::input::Input;
 use crate::inventory::Inventory;
 use crate::role::Role;
@@ -214,28 +215,35 @@ pub(crate) fn role_scope(
         .set_files(role.dir.as_std_path());
     let mut made =
         RoleScope { scope, problems: Diagnostics::new(), bad: BTreeSet::new(), reach: BTreeMap::new() };
-    let mut values = Vec::new();
-    for input in role.inputs.values() {
-        let name = input.name.as_str();
-        match input_value(shared, host, role, input, layers, &made.scope, used) {
-            Ok(None) => {}
-            Ok(Some(found)) => {
-                let secret = found.sensitive || input.sensitive || shared.secrets.contains(name);
-                made.reach.insert(name.to_owned(), found.reached);
-                values.push((name, Variable::data(found.value), secret));
-            }
-            Err(more) => {
-                made.problems.extend(more);
-                made.bad.insert(name.to_owned());
-                values.push((name, Variable::Unknown, false));
+    // What is no template first: others are made of it, and shall find it with its type.
+    let is_made = |input: &&Input| {
+        layers.get(input.name.as_str()).and_then(|all| all.last()).is_some_and(|won| has_template(&won.node))
+    };
+    let (templates, plain): (Vec<&Input>, Vec<&Input>) = role.inputs.values().partition(is_made);
+    for inputs in [plain, templates] {
+        let mut values = Vec::new();
+        for input in inputs {
+            let name = input.name.as_str();
+            match input_value(shared, host, role, input, layers, &made.scope, used) {
+                Ok(None) => {}
+                Ok(Some(found)) => {
+                    let secret = found.sensitive || input.sensitive || shared.secrets.contains(name);
+                    made.reach.insert(name.to_owned(), found.reached);
+                    values.push((name, Variable::data(found.value), secret));
+                }
+                Err(more) => {
+                    made.problems.extend(more);
+                    made.bad.insert(name.to_owned());
+                    values.push((name, Variable::Unknown, false));
+                }
             }
         }
-    }
-    for (name, variable, sensitive) in values {
-        if sensitive {
-            made.scope.set_sensitive(name, variable);
-        } else {
-            made.scope.set(name, variable);
+        for (name, variable, sensitive) in values {
+            if sensitive {
+                made.scope.set_sensitive(name, variable);
+            } else {
+                made.scope.set(name, variable);
+            }
         }
     }
     made

@@ -106,6 +106,26 @@ resources:
 }
 
 #[test]
+fn an_input_made_of_another_finds_it_with_its_type() {
+    let mut world = World::new();
+    world.role(
+        r#"
+inputs:
+  values: {type: map, default: {live: "{{ live }}", many: ["{{ count }}"]}}
+  live: {type: bool, default: true}
+  count: {type: int, default: 1}
+resources:
+  - name: p
+    file: {path: /p, content: "{{ values | to_json }}"}
+"#,
+    );
+    world.options.set = vec![("live".into(), "false".into()), ("count".into(), "3".into())];
+    let params = ready(&plan(&world.load(), "h3"), "r/p").params["content"].as_str().unwrap().to_owned();
+    let value: serde_json::Value = serde_json::from_str(&params).unwrap();
+    assert_eq!(value, json!({"live": false, "many": [3]}));
+}
+
+#[test]
 fn values_keep_their_types_and_inputs_are_checked_per_host() {
     let mut world = World::new();
     world.role(
