@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// How often it looks for a client.
+const LOOK: Duration = Duration::from_millis(10);
+
 /// Serves a folder until it is dropped.
 pub(crate) struct Server {
     address: SocketAddr,
@@ -20,17 +23,20 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn start(folder: &Path, address: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind(address)?;
+        // It looks for its end between two clients: nothing could wake it up once the address is gone.
+        listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
         let (seen, root) = (Arc::clone(&stop), folder.to_owned());
         let thread = std::thread::Builder::new().name("lab-http".to_owned()).spawn(move || {
-            for stream in listener.incoming() {
-                if seen.load(Ordering::Relaxed) {
-                    return;
-                }
+            while !seen.load(Ordering::Relaxed) {
+                let Ok((stream, _)) = listener.accept() else {
+                    std::thread::sleep(LOOK);
+                    continue;
+                };
                 let root = root.clone();
                 // A client that goes away in the middle is no concern of the others.
-                let answer = move || stream.and_then(|stream| answer(&root, stream));
+                let answer = move || stream.set_nonblocking(false).and_then(|()| answer(&root, stream));
                 drop(std::thread::Builder::new().spawn(answer));
             }
         })?;
@@ -45,8 +51,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // One more connection wakes it up.
-        drop(TcpStream::connect_timeout(&self.address, Duration::from_secs(1)));
         drop(self.thread.take().map(JoinHandle::join));
     }
 }
