@@ -30,7 +30,10 @@ static LAB: LazyLock<Mutex<Lab>> = LazyLock::new(|| {
 
 impl Lab {
     fn get() -> MutexGuard<'static, Self> {
-        LAB.lock().unwrap_or_else(PoisonError::into_inner)
+        let lab = LAB.lock().unwrap_or_else(PoisonError::into_inner);
+        // The records of other tests: of a cluster only the newest are kept.
+        lab.kubectl(&["delete", "namespace", "converge-system", "--ignore-not-found"]);
+        lab
     }
 
     fn role(&self, name: &str, text: &str) {
