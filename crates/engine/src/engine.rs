@@ -516,11 +516,14 @@ impl Engine {
     }
 }
 
-/// What takes a host out of its cluster destroys what nothing keeps: it is done only where somebody has allowed it by name.
+/// What destroys what nothing keeps ([`converge_resource::Object::STAYS_UNLESS_ALLOWED`]) is done only where somebody has allowed it by name.
 fn refuse_what_is_lost(plan: &mut HostPlan, allowed: &[String]) {
     for item in &mut plan.items {
         let changes = item.changes().iter().map(|planned| &planned.change);
-        let lost = changes.filter(|change| change.object.kind == "kubeadm" && change.to.is_absent());
+        let stays = |id: &converge_resource::ObjectId| {
+            converge_objects::object(&id.kind).is_some_and(|o| o.stays_unless_allowed())
+        };
+        let lost = changes.filter(|change| change.to.is_absent() && stays(&change.object));
         let why = lost.filter_map(|change| crate::rollback::destroys(change, allowed)).next();
         if let Some(why) = why {
             item.outcome = Outcome::Refused(why);

@@ -66,6 +66,7 @@ impl Object for Kubeadm {
     const KIND: &'static str = "kubeadm";
     const SHELL: &'static str = include_str!("kubeadm.sh");
     const SECONDS: u64 = 1200;
+    const STAYS_UNLESS_ALLOWED: bool = true;
     type State = KubeadmState;
 
     fn title(_: &str, from: &KubeadmState, to: &KubeadmState) -> String {

@@ -65,6 +65,8 @@ pub trait Object: Send + Sync + 'static {
     const PASSES: bool = false;
     /// True for what a rollback sees to after all else: what it runs with must be there first.
     const BACK_LAST: bool = false;
+    /// True for what only `--allow-destroy` takes away, in an ordinary run too: a host's part in its cluster.
+    const STAYS_UNLESS_ALLOWED: bool = false;
     /// Its state, typed. `absent` has a value too.
     type State: Clone + Debug + PartialEq + TryFrom<State, Error = crate::BadState> + Into<State>;
 
@@ -246,6 +248,8 @@ pub trait DynObject: Send + Sync {
     fn passes(&self) -> bool;
     /// [`Object::BACK_LAST`].
     fn back_last(&self) -> bool;
+    /// [`Object::STAYS_UNLESS_ALLOWED`].
+    fn stays_unless_allowed(&self) -> bool;
     /// [`Object::same`]; bad states are compared as they are.
     fn same(&self, a: &State, b: &State) -> bool;
     /// [`Object::shows`]; bad states are compared as they are.
@@ -318,6 +322,9 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn back_last(&self) -> bool {
         O::BACK_LAST
+    }
+    fn stays_unless_allowed(&self) -> bool {
+        O::STAYS_UNLESS_ALLOWED
     }
     fn same(&self, a: &State, b: &State) -> bool {
         match (O::State::try_from(a.clone()), O::State::try_from(b.clone())) {
