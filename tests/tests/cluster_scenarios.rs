@@ -1,14 +1,15 @@
 //! The tester of cluster roles tested: roles that are broken on purpose are caught on a real API server, each by its gate; a good one passes.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
-
 use converge_tests::{binary, ran};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// `(name, role.yaml, the gate that fails, what it says)`; no gate where the role is good.
-const ROLES: &[(&str, &str, Option<(&str, &str)>)] = &[
+/// The gate that fails and what it says; `None` where the role is good.
+type Caught = Option<(&'static str, &'static str)>;
+
+/// `(name, role.yaml, what catches it)`.
+const ROLES: &[(&str, &str, Caught)] = &[
     (
         "good",
         "scope: cluster
