@@ -2,7 +2,7 @@
 
 use crate::process::{Result, cargo, limited, run as run_command, shown, workspace};
 use crate::{generate, suite, tools};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -120,7 +120,9 @@ pub fn run() -> Result<()> {
         Ok(program) => deny(&mut report, &program),
         Err(error) => report.step("cargo-deny", || Outcome::Failed(error.to_string())),
     }
-    report.step("cargo xtask generate --check", || outcome(generate::check()));
+    report.step("cargo xtask generate --check", || {
+        outcome(binary().and_then(|program| generate::check(Some(&program))))
+    });
     report.finish()
 }
 
@@ -158,10 +160,14 @@ fn tests(venv: Option<&Path>, on_ci: bool) -> Outcome {
     }
 }
 
-/// The roles' own tests, by the binary that the step before has built, beside this program.
+/// The binary that the build of the tests has made, beside this program.
+fn binary() -> Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("converge"))
+}
+
+/// The roles' own tests.
 fn scenarios() -> Result<()> {
-    let own = std::env::current_exe()?;
-    let mut command = Command::new(own.with_file_name("converge"));
+    let mut command = Command::new(binary()?);
     command.current_dir(workspace()).args(["test", "--all"]);
     run_command(&mut limited(&command, LIMIT))
 }

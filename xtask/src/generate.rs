@@ -4,16 +4,25 @@ use crate::process::{Result, cargo, run, workspace};
 use fs_err as fs;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Writes them below `docs/`.
 pub fn write() -> Result<()> {
-    generate(&workspace().join("docs"))
+    generate(&workspace().join("docs"), None)
+}
+
+/// The command that runs the binary: cargo's, or the binary itself where it is built.
+fn converge(built: Option<&Path>) -> Command {
+    match built {
+        Some(program) => Command::new(program),
+        None => cargo(&["run", "--quiet", "--locked", "-p", "converge-cli", "--bin", "converge", "--"]),
+    }
 }
 
 /// Fails when a file differs from what would be written, is missing, or lies in a generated folder without being generated.
-pub fn check() -> Result<()> {
+pub fn check(built: Option<&Path>) -> Result<()> {
     let fresh = tempfile::tempdir()?;
-    generate(fresh.path())?;
+    generate(fresh.path(), built)?;
     let wrong = differences(fresh.path(), &workspace().join("docs"))?;
     if wrong.is_empty() {
         return Ok(());
@@ -22,20 +31,8 @@ pub fn check() -> Result<()> {
     Err(format!("run `cargo xtask generate` and commit what it writes; not up to date:{list}").into())
 }
 
-fn generate(out: &Path) -> Result<()> {
-    run(cargo(&[
-        "run",
-        "--quiet",
-        "--locked",
-        "-p",
-        "converge-cli",
-        "--bin",
-        "converge",
-        "--",
-        "docs",
-        "--out",
-    ])
-    .arg(out))
+fn generate(out: &Path, built: Option<&Path>) -> Result<()> {
+    run(converge(built).args(["docs", "--out"]).arg(out))
 }
 
 fn differences(fresh: &Path, kept: &Path) -> Result<Vec<String>> {

@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         Chore::Parts => tools::kubernetes(),
         Chore::Test => check::run(),
         Chore::Bench(arguments) => bench::run(&arguments),
-        Chore::Generate { check: true } => generate::check(),
+        Chore::Generate { check: true } => generate::check(None),
         Chore::Generate { check: false } => generate::write(),
     };
     match done {
