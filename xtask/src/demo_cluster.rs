@@ -152,9 +152,7 @@ impl Demo {
         let mut command = Command::new(target_dir().join("debug/converge"));
         let (verb, more) = arguments.split_first().ok_or("no command")?;
         command.arg(verb).arg(&self.inventory).args(more).current_dir(workspace()).stdin(Stdio::null());
-        if *verb != "snapshots" {
-            command.args(["--playbook", PLAYBOOK]);
-        }
+        command.args(["--playbook", PLAYBOOK]);
         println!("\n== {what}\n$ {}", shown(&command));
         let start = Instant::now();
         let status = command.status()?;

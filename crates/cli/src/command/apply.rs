@@ -80,7 +80,7 @@ fn is_plan_file(target: &str) -> bool {
 }
 
 /// The command that puts a run back.
-fn back(inventory: &str, select: &Select) -> String {
+pub(super) fn back(inventory: &str, select: &Select) -> String {
     let mut words = vec!["converge rollback".to_owned()];
     // The first inventory is an argument, the others are flags.
     words.extend(
