@@ -1,6 +1,6 @@
 //! `k8s_rollout`
 
-use crate::restart::{Basis, again, digest_of};
+use crate::restart::Basis;
 use crate::target::Targets;
 use converge_objects::WorkloadState;
 use converge_objects::workload::Workload;
@@ -48,8 +48,8 @@ fn settle_one(
     if let Some(record) = &started_with
         && digest_of(record) == basis.digest
     {
-        let with = if basis.changed { again(record, basis) } else { record.clone() };
-        return (running(Some(with)), None);
+        let again = || running(Some(format!("{}+{}", starts(record).saturating_add(1), basis.digest)));
+        return (if basis.changed { again() } else { running(started_with) }, None);
     }
     let adopts = match (&started_with, basis.changed, basis.newest, moment) {
         (None, false, None, _) => true,
@@ -58,6 +58,15 @@ fn settle_one(
         _ => false,
     };
     if adopts { (running(None), Some(fresh())) } else { (fresh(), None) }
+}
+
+/// A record is a digest, or `N+DIGEST` when the pods were started anew with the same N times.
+fn digest_of(record: &str) -> &str {
+    record.split_once('+').map_or(record, |(_, digest)| digest)
+}
+
+fn starts(record: &str) -> u64 {
+    record.split_once('+').and_then(|(times, _)| times.parse().ok()).unwrap_or(0)
 }
 
 impl Resource for K8sRollout {
