@@ -7,7 +7,6 @@ use converge_lab::kube::{Repositories, versions};
 use converge_lab::{Host, Lab, LabError, LabOptions};
 use serde_json::{Map, Value, json};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 /// A lab with bare hosts, what a cluster is installed from, and a project: h1 is the control plane, the others are workers.
 pub struct Cluster {
@@ -22,19 +21,6 @@ pub struct Cluster {
 static TURN: Mutex<()> = Mutex::new(());
 
 const PLAYBOOK: &str = "- hosts: k8s_control_plane\n  roles: [k8s]\n- hosts: k8s_workers\n  roles: [k8s]\n";
-
-/// Waits until this holds.
-///
-/// # Panics
-/// When it does not within two minutes.
-#[track_caller]
-pub fn until(what: &str, holds: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(120);
-    while !holds() {
-        assert!(Instant::now() < end, "{what} does not come true");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
 
 impl Cluster {
     /// So many hosts, in a lab of this name.

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Whatever goes wrong in a test's surroundings.
@@ -227,6 +228,29 @@ pub fn exec(host: &Host, script: &str) -> String {
         Ok(output) if output.success() => output.stdout.trim().to_owned(),
         other => panic!("{}: {script}: {other:?}", host.name()),
     }
+}
+
+/// Waits until this holds.
+///
+/// # Panics
+/// It does not within so many seconds.
+#[track_caller]
+pub fn until(what: &str, seconds: u64, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(seconds);
+    while !holds() {
+        assert!(Instant::now() < end, "{what} does not come true");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Waits until a shell command ends well on a host.
+///
+/// # Panics
+/// The host cannot be entered, or the command does not end well within so many seconds.
+#[track_caller]
+#[expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+pub fn until_exec(host: &Host, seconds: u64, script: &str) {
+    until(script, seconds, || host.exec(script).unwrap().success());
 }
 
 /// Runs a command to its end.

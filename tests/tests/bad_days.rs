@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::Host;
-use converge_tests::{Ran, World, exec};
+use converge_tests::{Ran, World, exec, until_exec};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -40,15 +40,6 @@ fn having(world: &World, path: &str) -> Vec<String> {
 
 fn apply(world: &World) -> Ran {
     world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap()
-}
-
-/// Waits until a script succeeds on a host.
-fn until(host: &Host, script: &str) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !host.exec(script).unwrap().success() {
-        assert!(Instant::now() < end, "{script} does not come true");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// Starts an apply and does not wait for it.
@@ -395,7 +386,7 @@ fn a_full_disk_leaves_the_file_as_it_was() {
     }
     let ran = apply(&world);
     let (left, names) = (exec(host, "cat /etc/bad/small/f"), exec(host, "ls -A /etc/bad/small"));
-    until(host, "umount /etc/bad/small");
+    until_exec(host, 20, "umount /etc/bad/small");
     let ran =
         ran.says("h2").says("big/big").says("/etc/bad/small/f: cannot write its content (is the disk full?)");
     assert_eq!(ran.code, Some(1), "{}", ran.all());
@@ -429,7 +420,7 @@ fn no_room_for_the_records_means_no_change() {
         );
         let ran = apply(&world);
         // The session's shell lives a moment longer than the engine.
-        until(host, "umount /var/lib/converge");
+        until_exec(host, 20, "umount /var/lib/converge");
         let same = |host: &Host| host.exec("cmp -s /etc/bad/big /etc/bad/same").unwrap().success();
         assert!(same(host), "changed without a way back: {}", ran.all());
         assert_eq!(same(&world.hosts()[0]), !changed, "{}", ran.all());
@@ -450,7 +441,7 @@ fn a_lock_on_one_host_keeps_all_hosts_as_they_are() {
         .unwrap()
         .spawn()
         .unwrap();
-    until(host, "test -e /etc/bad/held");
+    until_exec(host, 20, "test -e /etc/bad/held");
     let ran = apply(&world);
     exec(host, "pkill -x sleep");
     holder.wait().unwrap();
@@ -486,7 +477,7 @@ fn the_first_interrupt_ends_what_is_in_flight() {
     world.only_role("slow", SLOW).unwrap();
     let child = begin(&world);
     for host in world.hosts() {
-        until(host, "test -e /etc/bad/begun");
+        until_exec(host, 20, "test -e /etc/bad/begun");
     }
     signal(&child, "-INT");
     // The signal is taken in long before the hosts are asked anything.
@@ -507,7 +498,7 @@ fn a_killed_engine_leaves_a_record_and_the_next_run_goes_on() {
     world.only_role("slow", SLOW).unwrap();
     let mut child = begin(&world);
     for host in world.hosts() {
-        until(host, "test -e /etc/bad/begun");
+        until_exec(host, 20, "test -e /etc/bad/begun");
     }
     signal(&child, "-KILL");
     assert_eq!(child.wait().unwrap().code(), None);
@@ -516,7 +507,7 @@ fn a_killed_engine_leaves_a_record_and_the_next_run_goes_on() {
     }
     world.converge(&["snapshots", "hosts.yaml"]).unwrap().expect(0).says("did not end by itself");
     for host in world.hosts() {
-        until(host, "flock -n /var/lib/converge/lock true");
+        until_exec(host, 20, "flock -n /var/lib/converge/lock true");
     }
     apply(&world).expect(0);
     assert_eq!(having(&world, "/etc/bad/after"), ["h1", "h2", "h3"]);
@@ -529,7 +520,7 @@ fn a_power_cut_is_told_and_mended() {
     world.only_role("slow", SLOW).unwrap();
     let child = begin(&world);
     for host in world.hosts() {
-        until(host, "test -e /etc/bad/begun");
+        until_exec(host, 20, "test -e /etc/bad/begun");
     }
     let [h1, h2, h3] = world.hosts() else { panic!("three hosts") };
     h2.kill().unwrap();

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::kube::{ApiOptions, ApiServer, Component, NodeSpec, Part, ensure};
-use converge_tests::{Ran, World, root};
+use converge_tests::{Ran, World, root, until};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -77,14 +77,6 @@ impl Lab {
     fn kubectl(&self, args: &[&str]) {
         let said = self.api.kubectl(args).unwrap();
         assert!(said.success(), "{args:?}: {said:?}");
-    }
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(120);
-    while !holds() {
-        assert!(Instant::now() < end, "{what} does not come");
-        std::thread::sleep(Duration::from_millis(200));
     }
 }
 
@@ -218,9 +210,9 @@ fn a_power_cut_of_the_control_plane_in_the_middle_is_told_and_gone_on_from() {
     lab.world.write("hosts.yaml", &lab.world.inventory("ansible_timeout: 3")).unwrap();
     let mut apply = lab.command(&["apply", "--yes", "hosts.yaml"]);
     let mut apply = apply.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    until("the first object", || lab.api.get(&["configmap", "-n", "cut", "first"]).is_ok());
+    until("the first object", 120, || lab.api.get(&["configmap", "-n", "cut", "first"]).is_ok());
     host.kill().unwrap();
-    until("the end of the run", || apply.try_wait().unwrap().is_some());
+    until("the end of the run", 120, || apply.try_wait().unwrap().is_some());
     let cut = converge_tests::ended(apply).unwrap();
     assert!(!matches!(cut.code, Some(0 | 2)), "{}", cut.all());
     host.start().unwrap();
@@ -236,7 +228,7 @@ fn a_power_cut_of_the_control_plane_in_the_middle_is_told_and_gone_on_from() {
         .unwrap();
     // The lock of the run that was cut holds until it has not been renewed for a minute.
     let mut applied = lab.apply();
-    until("the end of the lock", || {
+    until("the end of the lock", 120, || {
         let held = applied.code == Some(4);
         if held {
             assert!(applied.all().contains("was renewed"), "{}", applied.all());

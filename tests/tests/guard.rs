@@ -3,10 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::Host;
-use converge_tests::{Ran, World, exec};
+use converge_tests::{Ran, World, exec, until};
 use std::process::{Child, Command, Stdio};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 static WORLD: LazyLock<Mutex<World>> =
     LazyLock::new(|| Mutex::new(World::new(&format!("guard-{}", std::process::id()), 1).unwrap()));
@@ -30,14 +29,6 @@ fn world() -> MutexGuard<'static, World> {
 
 fn has(host: &Host, path: &str) -> bool {
     host.exec(&format!("test -e {path}")).unwrap().success()
-}
-
-fn until(what: &str, seconds: u64, holds: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(seconds);
-    while !holds() {
-        assert!(Instant::now() < end, "{what} does not come true");
-        std::thread::sleep(Duration::from_millis(200));
-    }
 }
 
 /// A role that sets one line of sshd's configuration, restarts it, and goes on; and a role beside it.

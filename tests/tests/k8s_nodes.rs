@@ -1,8 +1,8 @@
 //! The life of a cluster's nodes with the role `k8s`: a second control plane, certificates, inputs that change, and the way out.
 
 use converge_lab::kube::versions;
-use converge_tests::exec;
-use converge_tests::kubeadm::{Cluster, until};
+use converge_tests::kubeadm::Cluster;
+use converge_tests::{exec, until};
 use serde_json::{Value, json};
 
 /// What kubectl makes of etcd's own gateway on the first host.
@@ -39,7 +39,7 @@ fn certificates_inputs_and_nodes_come_and_go() {
     // Two control planes and a worker, in one run.
     write(json!({}), json!({}));
     run(&["apply", "hosts.yaml", "--yes"]).expect(0);
-    until("three nodes", || ["h1", "h2", "h3"].iter().all(|node| cluster.is_ready(node)));
+    until("three nodes", 120, || ["h1", "h2", "h3"].iter().all(|node| cluster.is_ready(node)));
     assert_eq!(members(), 2);
     run(&["plan", "hosts.yaml"]).expect(0).says("nothing to change");
 
@@ -79,7 +79,7 @@ fn certificates_inputs_and_nodes_come_and_go() {
     write(changed.clone(), json!({}));
     run(&["plan", "hosts.yaml"]).expect(2).says("maxPods").says("the API server's names");
     run(&["apply", "hosts.yaml", "--yes"]).expect(0);
-    until("77 pods", || {
+    until("77 pods", 120, || {
         cluster.kubectl("get nodes -o 'jsonpath={.items[*].status.capacity.pods}'") == "77 77 77"
     });
     for plane in [one, two] {
@@ -97,7 +97,7 @@ fn certificates_inputs_and_nodes_come_and_go() {
     // A worker leaves: not unless it is allowed, and not while a budget holds a pod.
     one.exec_with_input("kubectl --kubeconfig /etc/kubernetes/admin.conf apply -f -", held().as_bytes())
         .unwrap();
-    until("the pod", || {
+    until("the pod", 120, || {
         cluster.kubectl("get deployment held -o 'jsonpath={.status.availableReplicas}'") == "1"
     });
     let mut quick = changed.clone();

@@ -2,8 +2,8 @@
 
 use converge_lab::Host;
 use converge_lab::kube::{Part, ensure, versions};
-use converge_tests::exec;
-use converge_tests::kubeadm::{Cluster, until};
+use converge_tests::kubeadm::Cluster;
+use converge_tests::{exec, until};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
         .says("an init was begun here and did not end: it goes on with what is there");
 
     let made = run(&with(&["apply"], &["--yes"])).expect(0);
-    until("two nodes", || cluster.is_ready("h1") && cluster.is_ready("h2"));
+    until("two nodes", 120, || cluster.is_ready("h1") && cluster.is_ready("h2"));
     run(&with(&["plan"], &[])).expect(0).says("nothing to change");
     run(&with(&["verify"], &[])).expect(0);
 
@@ -114,7 +114,7 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
     // A worker comes later, with nothing else in the run.
     let later = ["apply", "hosts.yaml", "--limit", "h3", "--yes"];
     run(&later).expect(0);
-    until("the third node", || cluster.is_ready("h3"));
+    until("the third node", 120, || cluster.is_ready("h3"));
 
     // It does not leave by a rollback that nobody has allowed to destroy, nor do its packages.
     let refused = run(&["rollback", "hosts.yaml", "--limit", "h3"]);
@@ -171,13 +171,13 @@ fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers()
 
     cluster.write_inventory(&cluster.older());
     apply().expect(0);
-    until("two nodes", || cluster.is_ready("h1") && cluster.is_ready("h2"));
+    until("two nodes", 120, || cluster.is_ready("h1") && cluster.is_ready("h2"));
     assert!(shows(older, older));
     run(&["plan", "hosts.yaml"]).expect(0);
     one.exec_with_input("kubectl --kubeconfig /etc/kubernetes/admin.conf apply -f -", HELD.as_bytes())
         .unwrap();
     let ready = || cluster.says("get deployment held -o 'jsonpath={.status.readyReplicas}'", "1");
-    until("the pod", ready);
+    until("the pod", 120, ready);
     let uid = || cluster.kubectl("get pods -l app=held -o 'jsonpath={.items[*].metadata.uid}'");
     let before = uid();
 
@@ -190,7 +190,7 @@ fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers()
         .says("needs drain");
     let held = apply().expect(1).says("violate the pod's disruption budget").says("takes pods again");
     assert!(held.all().contains("pod default/held-"), "{}", held.all());
-    until("the first kubelet", || shows(newer, older));
+    until("the first kubelet", 120, || shows(newer, older));
     assert!(takes_pods() && uid() == before);
     // A snapshot of etcd from before the upgrade is there, and it is of etcd.
     let snapshot = format!("/var/backups/etcd/*-before-v{newer}.db");
@@ -201,15 +201,15 @@ fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers()
     cluster.kubectl("delete poddisruptionbudget held");
     cluster.write_inventory(&json!({"k8s_drain_seconds": 120}));
     apply().expect(0);
-    until("the kubelets", || shows(newer, newer));
+    until("the kubelets", 120, || shows(newer, newer));
     assert!(takes_pods());
-    until("the pod again", ready);
+    until("the pod again", 120, ready);
     assert_ne!(uid(), before);
     let images =
         cluster.kubectl("-n kube-system get pods -o 'jsonpath={.items[*].spec.containers[*].image}'");
     assert!(images.contains(&format!("kube-apiserver:v{newer}")), "{images}");
     assert!(!images.contains(older), "{images}");
-    until("both are Ready", || cluster.is_ready("h1") && cluster.is_ready("h2"));
+    until("both are Ready", 120, || cluster.is_ready("h1") && cluster.is_ready("h2"));
     run(&["plan", "hosts.yaml"]).expect(0);
 
     // Nothing goes back.

@@ -3,10 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::Host;
-use converge_tests::{World, exec};
+use converge_tests::{World, exec, until};
 use std::process::{Command, Stdio};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 static WORLD: LazyLock<Mutex<World>> =
     LazyLock::new(|| Mutex::new(World::new(&format!("reboot-{}", std::process::id()), 2).unwrap()));
@@ -36,14 +35,6 @@ fn boot(host: &Host) -> String {
 
 fn boots(world: &World) -> Vec<String> {
     world.hosts().iter().map(boot).collect()
-}
-
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(90);
-    while !holds() {
-        assert!(Instant::now() < end, "{what} does not come true");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 #[test]
@@ -110,10 +101,10 @@ fn a_controller_that_dies_during_the_restart_does_not_repeat_it() {
     let before = boot(one);
     let mut command = world.command(&["apply", "--yes", "--limit", "h1", "hosts.yaml"]).unwrap();
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    until("the restart is begun", || one.exec("ls /var/lib/converge/boot/*").is_ok_and(|o| o.success()));
+    until("the restart is begun", 90, || one.exec("ls /var/lib/converge/boot/*").is_ok_and(|o| o.success()));
     assert!(Command::new("kill").args(["-KILL", &child.id().to_string()]).status().unwrap().success());
     child.wait().unwrap();
-    until("another boot", || {
+    until("another boot", 90, || {
         one.exec("cat /proc/sys/kernel/random/boot_id")
             .is_ok_and(|o| o.success() && o.stdout.trim() != before)
     });

@@ -2,11 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
-use converge_lab::Host;
-use converge_tests::{World, exec};
+use converge_tests::{World, exec, until_exec};
 use std::process::{Child, Command, Stdio};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 static WORLD: LazyLock<Mutex<World>> =
     LazyLock::new(|| Mutex::new(World::new(&format!("prune-u{}", std::process::id()), 1).unwrap()));
@@ -30,14 +28,6 @@ fn world() -> MutexGuard<'static, World> {
     world
 }
 
-fn until(host: &Host, script: &str) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !host.exec(script).unwrap().success() {
-        assert!(Instant::now() < end, "{script} does not come true");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 fn begin(world: &World) -> Child {
     let mut command = world.command(&["apply", "--yes", "hosts.yaml"]).unwrap();
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
@@ -49,7 +39,7 @@ fn a_killed_controller_is_told_settled_and_gone_on_from() {
     let host = &world.hosts()[0];
     world.only_role("cut", SLOW).unwrap();
     let mut child = begin(&world);
-    until(host, "test -e /etc/cut/begun");
+    until_exec(host, 60, "test -e /etc/cut/begun");
     assert!(Command::new("kill").args(["-KILL", &child.id().to_string()]).status().unwrap().success());
     child.wait().unwrap();
     // Its step is still at work, and holds the host.
@@ -64,7 +54,7 @@ fn a_killed_controller_is_told_settled_and_gone_on_from() {
         .says("locked by run")
         .says("process ");
     exec(host, "touch /etc/cut/go");
-    until(host, "flock -n /var/lib/converge/lock true");
+    until_exec(host, 60, "flock -n /var/lib/converge/lock true");
     let plan = world.converge(&["plan", "--output", "json", "hosts.yaml"]).unwrap().expect(2).json().unwrap();
     let run = &plan["hosts"][0]["records"]["unfinished_run"];
     assert_eq!(run["busy"], false, "{run:#}");
@@ -85,14 +75,14 @@ fn a_power_cut_with_nothing_left_to_do_is_settled_too() {
     let only = SLOW.split("  - name: last").next().unwrap();
     world.only_role("cut", only).unwrap();
     let mut child = begin(&world);
-    until(host, "test -e /etc/cut/begun");
+    until_exec(host, 60, "test -e /etc/cut/begun");
     exec(host, "touch /etc/cut/go");
     // The command has made its file and is not recorded as ended, or is: both are told rightly.
-    until(host, "test -e /etc/cut/slow && sync");
+    until_exec(host, 60, "test -e /etc/cut/slow && sync");
     host.kill().unwrap();
     child.wait().unwrap();
     host.start().unwrap();
-    until(host, "test -e /etc/cut/slow");
+    until_exec(host, 60, "test -e /etc/cut/slow");
     let plan = world.converge(&["plan", "hosts.yaml"]).unwrap();
     assert!(matches!(plan.code, Some(0 | 2)), "{}", plan.all());
     world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
@@ -106,7 +96,7 @@ fn two_operators_at_once_do_not_meet_and_both_arrive() {
     let host = &world.hosts()[0];
     world.only_role("cut", SLOW).unwrap();
     let mut first = begin(&world);
-    until(host, "test -e /etc/cut/begun");
+    until_exec(host, 60, "test -e /etc/cut/begun");
     let second = world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap();
     second.expect(4).says("locked by run").says("it is still at work");
     assert!(!host.exec("test -e /etc/cut/last").unwrap().success());

@@ -10,6 +10,7 @@ use converge_objects::k8s::fields;
 use converge_objects::release;
 use converge_resource::Kept;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -85,10 +86,15 @@ async fn with_live(
     namespace: &str,
 ) -> Result<String, String> {
     let mut documents = documents(rendered);
+    let mut objects = BTreeMap::new();
     for kept in keep {
-        let live = cluster.inner.api.object(&kept.object).await.map_err(|e| e.to_string())?;
+        if !objects.contains_key(&kept.object) {
+            let live = cluster.inner.api.object(&kept.object).await.map_err(|e| e.to_string())?;
+            objects.insert(&kept.object, live);
+        }
+        let live = objects.get(&kept.object).and_then(Option::as_ref);
         // What is gone since has no owner either.
-        let Some(value) = live.as_ref().and_then(|live| fields::read(live, &kept.path)) else { continue };
+        let Some(value) = live.and_then(|live| fields::read(live, &kept.path)) else { continue };
         for document in &mut documents {
             lay(document, kept, value, namespace)?;
         }

@@ -50,6 +50,16 @@ impl Basis {
         }
         Ok(Some(Self { digest: Content::new(lines.into_bytes()).digest().to_string(), changed, newest }))
     }
+
+    /// Whether what has no record yet, and runs since this moment, runs with what is there.
+    pub fn was_there_at(&self, start: Option<i64>) -> bool {
+        match (self.changed, self.newest, start) {
+            (false, None, _) => true,
+            // Moments are whole seconds: what changed within the second of the start may be newer.
+            (false, Some(newest), Some(start)) => newest < start,
+            _ => false,
+        }
+    }
 }
 
 /// What an item says about a unit.
@@ -142,14 +152,8 @@ impl Wish {
                 Some(digest) if digest == basis.digest => same(Some(digest)),
                 Some(_) => same(Some(&basis.digest)),
                 // With no record yet the moments tell whether it runs with what is there.
-                None => match (basis.changed, basis.newest, unit.since) {
-                    (false, None, _) => adopted(&mut adopt, &mut notes, unit, &same, basis),
-                    // Moments are whole seconds: what changed within the second of the start may be newer.
-                    (false, Some(newest), Some(since)) if newest < since => {
-                        adopted(&mut adopt, &mut notes, unit, &same, basis)
-                    }
-                    _ => same(Some(&basis.digest)),
-                },
+                None if basis.was_there_at(unit.since) => adopted(&mut adopt, &mut notes, unit, &same, basis),
+                None => same(Some(&basis.digest)),
             },
             _ => same(unit.started),
         };

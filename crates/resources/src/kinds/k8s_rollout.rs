@@ -51,12 +51,7 @@ fn settle_one(
         let again = || running(Some(format!("{}+{}", starts(record).saturating_add(1), basis.digest)));
         return (if basis.changed { again() } else { running(started_with) }, None);
     }
-    let adopts = match (&started_with, basis.changed, basis.newest, moment) {
-        (None, false, None, _) => true,
-        // Moments are whole seconds: what changed within the second of the start may be newer.
-        (None, false, Some(newest), Some(oldest)) => newest < oldest,
-        _ => false,
-    };
+    let adopts = started_with.is_none() && basis.was_there_at(moment);
     if adopts { (running(None), Some(fresh())) } else { (fresh(), None) }
 }
 
