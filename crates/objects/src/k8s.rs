@@ -42,9 +42,12 @@ impl K8sState {
 
 state_of_words!(K8sState);
 
-/// Annotations that tell how an object came to be, not what it is.
-const NOTES: [&str; 2] =
-    ["kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision"];
+/// Annotations that tell how an object came to be, not what it is. The last two count what a workload's pods were made from: a restart moves them.
+const NOTES: [&str; 3] = [
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "deployment.kubernetes.io/revision",
+    "deprecated.daemonset.template.generation",
+];
 
 /// What the server keeps for itself in `metadata`.
 const KEPT: [&str; 8] = [
@@ -227,6 +230,26 @@ mod tests {
         );
         assert_eq!(K8s::content(&state).as_ref(), Some(content.digest()));
         assert_eq!(from_text(&content), Some(normalised(&live)));
+    }
+
+    #[test]
+    fn a_change_of_a_daemonset_is_still_there_after_a_restart() {
+        let daemonset = |generation: &str, volumes: Value, restarted: Value| {
+            json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
+                "metadata": {"name": "d", "namespace": "n",
+                    "annotations": {"deprecated.daemonset.template.generation": generation}},
+                "spec": {"template": {"metadata": {"annotations": restarted}, "spec": {"volumes": volumes}}}})
+        };
+        let volumes = json!([{"name": "a", "configMap": {"name": "a"}}]);
+        let states = [
+            daemonset("1", json!([]), json!({})),
+            daemonset("2", volumes.clone(), json!({})),
+            daemonset("5", volumes, json!({"converge/restarted": "now"})),
+        ]
+        .map(|object| K8sState::of(&object));
+        let content = |digest: &Digest| states.iter().map(|(_, c)| c).find(|c| c.digest() == digest).cloned();
+        let [(before, _), (left, _), (now, _)] = &states;
+        assert!(K8s::shows(now, left, before, &content), "nobody else has changed it");
     }
 
     #[test]
