@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use crate::{World, exec, root};
-use converge_lab::kube::{Repositories, versions};
+use converge_lab::kube::Repositories;
 use converge_lab::{Host, Lab, LabError, LabOptions};
 use serde_json::{Map, Value, json};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -62,7 +62,7 @@ impl Cluster {
     /// Writes the inventory, with more variables for all.
     ///
     /// # Panics
-    /// A repository does not answer.
+    /// The repositories lack something.
     pub fn write_inventory(&self, more: &Value) {
         self.write_inventory_of(&[1], more, &json!({}));
     }
@@ -70,10 +70,8 @@ impl Cluster {
     /// The same with these control planes, the first host of them first, and with variables of single hosts.
     ///
     /// # Panics
-    /// A repository does not answer.
+    /// The repositories lack something.
     pub fn write_inventory_of(&self, control_planes: &[usize], more: &Value, of_hosts: &Value) {
-        let (lab, repositories) = (self.world.lab(), &self.repositories);
-        let key = |url: &str| exec(self.host(1), &format!("curl -fsS {url}"));
         let host = |number: usize| {
             let host = self.host(number);
             let mut vars = json!({"ansible_host": host.address().to_string()});
@@ -82,39 +80,11 @@ impl Cluster {
             }
             (host.name().to_owned(), vars)
         };
-        let mut vars = json!({
-            "ansible_user": "root",
-            "ansible_timeout": 3,
-            "ansible_ssh_private_key_file": lab.identity(),
-            "ansible_ssh_common_args":
-                format!("-o UserKnownHostsFile={} -o StrictHostKeyChecking=yes", lab.known_hosts().display()),
-            "k8s_version": versions::KUBERNETES,
-            "k8s_containerd_version": Repositories::containerd_package_version(),
-            "k8s_apt": {
-                "uris": repositories.kubernetes_url(),
-                "fingerprint": repositories.kubernetes_fingerprint().unwrap(),
-                "key": key(&repositories.kubernetes_key_url()),
-            },
-            "k8s_containerd_apt": {
-                "uris": repositories.containerd_url(), "suites": "bookworm", "components": "stable",
-                "fingerprint": repositories.containerd_fingerprint().unwrap(),
-                "key": key(&repositories.containerd_key_url()),
-            },
-            "k8s_endpoint": format!("{}:6443", self.host(1).address()),
-            "k8s_images": Repositories::IMAGES,
-            "k8s_pod_network": "bridge",
-            "k8s_sandbox_image": format!("registry.k8s.io/pause:{}", versions::PAUSE),
-            "k8s_cluster": {"etcd": {"local": {"imageTag": format!("{}-0", versions::ETCD)}}},
-            // What the test hosts, which are containers on a machine with cgroup v1, cannot do.
-            "k8s_kubelet": {"failCgroupV1": false},
-            "k8s_kube_proxy": {"conntrack": {"maxPerCore": 0}},
-            "k8s_ignore_preflight": ["SystemVerification"],
-            "k8s_kernel_modules": [],
-            // What hangs is to fail soon.
-            "k8s_wait_seconds": 120,
-            "k8s_sysctls": {"net.ipv4.ip_forward": 1},
-        });
-        vars.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let mut vars = self.world.lab().variables();
+        vars.extend(self.repositories.role_variables(self.host(1)).unwrap());
+        // What hangs is to fail soon.
+        vars.extend([("ansible_timeout".to_owned(), json!(3)), ("k8s_wait_seconds".to_owned(), json!(120))]);
+        vars.extend(more.as_object().unwrap().clone());
         let all = 1..=self.world.hosts().len();
         let workers: Map<_, _> = all.filter(|n| !control_planes.contains(n)).map(host).collect();
         let first: Map<_, _> = control_planes.iter().copied().map(host).collect();
@@ -128,17 +98,9 @@ impl Cluster {
     /// The variables of the older version: itself, and its repository. `older` of [`Cluster::with_older`] alone has them.
     ///
     /// # Panics
-    /// The repository does not answer.
+    /// There is none.
     pub fn older(&self) -> Value {
-        let key = exec(self.host(1), &format!("curl -fsS {}", self.repositories.kubernetes_key_url()));
-        json!({
-            "k8s_version": versions::KUBERNETES_OLDER,
-            "k8s_apt": {
-                "uris": self.repositories.older_kubernetes_url(),
-                "fingerprint": self.repositories.kubernetes_fingerprint().unwrap(),
-                "key": key,
-            },
-        })
+        self.repositories.older_role_variables().unwrap().into()
     }
 
     /// What kubectl says on the first host.

@@ -144,12 +144,10 @@ impl World {
         for host in &self.hosts {
             text.push_str(&format!("    {}: {{ansible_host: {}}}\n", host.name(), host.address()));
         }
-        text.push_str("  vars:\n    ansible_user: root\n");
-        text.push_str(&format!("    ansible_ssh_private_key_file: {}\n", self.lab.identity().display()));
-        text.push_str(&format!(
-            "    ansible_ssh_common_args: -o UserKnownHostsFile={} -o StrictHostKeyChecking=yes\n",
-            self.lab.known_hosts().display()
-        ));
+        text.push_str("  vars:\n");
+        for (name, value) in self.lab.variables() {
+            text.push_str(&format!("    {name}: {value}\n"));
+        }
         for line in more.lines() {
             text.push_str(&format!("    {line}\n"));
         }

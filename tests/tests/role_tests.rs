@@ -228,9 +228,24 @@ fn bad_input_is_named_before_any_host_is_made() {
         .current_dir(dir.path())
         .env("PATH", "/nonexistent")
         .stdin(Stdio::null());
-    bare.env("CONVERGE_LAB_CACHE", dir.path().join("cache"));
+    bare.env("CONVERGE_LAB_CACHE", dir.path().join("cache")).env_remove("KUBEBUILDER_ASSETS");
     let run = ran(&mut bare).unwrap().expect(4);
-    run.says("apt-get install systemd-container").says("--inventory FILE").says("--pure");
+    let run = run.says("apt-get install systemd-container").says("--inventory FILE").says("--pure");
+    assert!(!run.all().contains("Kubernetes"), "{}", run.all());
+    // The same for a whole cluster.
+    std::fs::create_dir(dir.path().join("roles/good/tests")).unwrap();
+    let scenario = "cluster: {tier: whole, gpus: 1}\n";
+    std::fs::write(dir.path().join("roles/good/tests/whole.yaml"), scenario).unwrap();
+    let run = ran(&mut bare).unwrap().expect(4);
+    let run =
+        run.says("the programs of Kubernetes: install Go ").says("kubeadm").says("nvidia-device-plugin");
+    run.says("apt-get install gnupg");
+    // Nothing but the role `k8s` makes one.
+    let run = converge(dir.path(), &["test", "roles/good", "--pure"]).unwrap().expect(1);
+    run.says("a whole cluster is made by the role `k8s`, and there is none").says("tier: api");
+    std::fs::rename(dir.path().join("roles/good"), dir.path().join("roles/k8s")).unwrap();
+    let run = converge(dir.path(), &["test", "roles/k8s", "--pure"]).unwrap().expect(1);
+    run.says("the role `k8s` makes whole clusters, and cannot be tested in one");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! A GPU cluster before your eyes: from two bare Debian hosts to time-slicing, on throw-away hosts.
 
 use crate::process::{Result, cargo, run as run_command, shown, target_dir, workspace};
-use converge_lab::kube::{DEVICE_PLUGIN_IMAGE, FAKE_GPUS, Repositories, device_plugin_image, versions};
+use converge_lab::kube::{DEVICE_PLUGIN_IMAGE, FAKE_GPUS, Repositories, device_plugin_image};
 use converge_lab::{Lab, LabOptions};
 use fs_err as fs;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -58,70 +59,20 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// The hosts, and where the role `k8s` finds its packages and images. What a lab host lacks of a machine (its own control groups, its
-/// own conntrack limits) is said to kubeadm here.
+/// The hosts, and where the role `k8s` finds its packages and images.
 fn inventory_of(lab: &Lab, from: &Repositories) -> Result<String> {
     let hosts = lab.hosts();
-    let address = |name: &str| -> Result<String> {
+    let first = hosts.first().ok_or("the lab has no host")?;
+    let own = |name: &str| -> Result<Value> {
         let host = hosts.iter().find(|h| h.name() == name).ok_or_else(|| format!("the lab lacks {name}"))?;
-        Ok(host.address().to_string())
+        Ok(json!({name: {"ansible_host": host.address().to_string()}}))
     };
-    let any = hosts.first().ok_or("the lab has no host")?;
-    // The role takes keys over https only, and these are served on the lab's own network: the text itself is given.
-    let key_at = |url: &str| -> Result<String> {
-        let said = any.exec(&format!("curl -fsS {url}"))?;
-        if !said.success() {
-            return Err(format!("{url} cannot be fetched: {}", said.stderr).into());
-        }
-        Ok(serde_json::to_string(&said.stdout)?)
-    };
-    let (h1, h2) = (address("h1")?, address("h2")?);
-    Ok(format!(
-        "all:
-  vars:
-    ansible_user: root
-    ansible_ssh_private_key_file: {key}
-    ansible_ssh_common_args: -o UserKnownHostsFile={known}
-    k8s_version: {version}
-    k8s_apt: {{uris: \"{k8s}\", suites: /, key: {k8s_key}, fingerprint: {k8s_print}}}
-    k8s_containerd_version: {containerd_version}
-    k8s_containerd_apt: {{uris: {ctr}, suites: bookworm, components: stable, key: {ctr_key}, fingerprint: {ctr_print}}}
-    k8s_endpoint: {h1}:6443
-    k8s_cluster: {{etcd: {{local: {{imageTag: {etcd}-0}}}}}}
-    k8s_kubelet: {{failCgroupV1: false}}
-    k8s_kube_proxy: {{conntrack: {{maxPerCore: 0}}}}
-    k8s_ignore_preflight: [SystemVerification]
-    k8s_images: {images}
-    k8s_pod_network: bridge
-    k8s_sandbox_image: registry.k8s.io/pause:{pause}
-    demo_plugin_image: {plugin}
-    demo_fake_gpus: {gpus}
-    k8s_kernel_modules: []
-    k8s_sysctls: {{net.ipv4.ip_forward: 1}}
-  children:
-    k8s:
-      children:
-        k8s_control_plane:
-          hosts: {{h1: {{ansible_host: {h1}}}}}
-        gpu_nodes:
-          hosts: {{h2: {{ansible_host: {h2}}}}}
-",
-        key = lab.identity().display(),
-        known = lab.known_hosts().display(),
-        version = versions::KUBERNETES,
-        etcd = versions::ETCD,
-        pause = versions::PAUSE,
-        plugin = DEVICE_PLUGIN_IMAGE,
-        gpus = FAKE_GPUS,
-        k8s = from.kubernetes_url(),
-        k8s_key = key_at(&from.kubernetes_key_url())?,
-        k8s_print = from.kubernetes_fingerprint()?,
-        containerd_version = Repositories::containerd_package_version(),
-        ctr = from.containerd_url(),
-        ctr_key = key_at(&from.containerd_key_url())?,
-        ctr_print = from.containerd_fingerprint()?,
-        images = Repositories::IMAGES,
-    ))
+    let mut vars = lab.variables();
+    vars.extend(from.role_variables(first)?);
+    vars.insert("demo_plugin_image".to_owned(), DEVICE_PLUGIN_IMAGE.into());
+    vars.insert("demo_fake_gpus".to_owned(), FAKE_GPUS.into());
+    let groups = json!({"k8s_control_plane": {"hosts": own("h1")?}, "gpu_nodes": {"hosts": own(GPU_NODE)?}});
+    Ok(json!({"all": {"vars": vars, "children": {"k8s": {"children": groups}}}}).to_string())
 }
 
 impl Demo {

@@ -69,6 +69,11 @@ pub enum LabError {
         /// What stands in the way, with the end of a build's output.
         why: String,
     },
+    /// Debian packages are missing, and nothing may be installed.
+    #[error(
+        "to make what a cluster is installed from, Debian packages are missing on this machine: apt-get install {0}"
+    )]
+    Packages(String),
     /// Something did not end in time.
     #[error("{what} did not end within {seconds} s")]
     Stuck {

@@ -320,8 +320,9 @@ impl Host {
         self.lab.share(file, "")
     }
 
-    pub(crate) fn cache(&self) -> &Path {
-        self.lab.cache()
+    /// What all hosts of the lab share.
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.lab
     }
 
     /// Where hosts have a file that was shared.

@@ -55,7 +55,7 @@ pub fn missing() -> Vec<Missing> {
     out
 }
 
-fn is_program(name: &str) -> bool {
+pub(crate) fn is_program(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // A user's path often lacks these, and sudo's has them.
     let more = ["/usr/sbin", "/sbin"].map(Into::into);

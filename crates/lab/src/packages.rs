@@ -12,7 +12,7 @@ pub(crate) const LAB_TOOLS: &[&str] =
 ///
 /// Errors when apt fails, or when this is no Debian-like machine.
 pub fn ensure(names: &[&str], say: &dyn Fn(&str)) -> Result<()> {
-    let missing: Vec<&str> = names.iter().copied().filter(|name| !installed(name)).collect();
+    let missing = missing(names);
     if missing.is_empty() {
         return Ok(());
     }
@@ -22,6 +22,11 @@ pub fn ensure(names: &[&str], say: &dyn Fn(&str)) -> Result<()> {
     let options =
         ["DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-qq", "--no-install-recommends"];
     command::checked(command::root("env").args(options).args(&missing)).map(drop)
+}
+
+/// Those that are not installed.
+pub(crate) fn missing<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    names.iter().copied().filter(|name| !installed(name)).collect()
 }
 
 fn installed(name: &str) -> bool {

@@ -102,6 +102,8 @@ pub(crate) struct Inner {
     pub mirror: Vec<Endpoint>,
     /// Whether hosts can become nodes.
     pub kube: bool,
+    /// Whether Debian packages that are missing on this machine are installed.
+    install: bool,
     hosts: Mutex<BTreeMap<String, u8>>,
     delay: Mutex<Option<DelayLine>>,
 }
@@ -110,6 +112,17 @@ impl Inner {
     /// What all labs share; the state lies in it.
     pub(crate) fn cache(&self) -> &Path {
         self.state.parent().unwrap_or(&self.state)
+    }
+
+    /// Sees to it that these Debian packages are on this machine, for a build.
+    pub(crate) fn tools(&self, names: &[&str], say: &dyn Fn(&str)) -> Result<()> {
+        if self.install {
+            return packages::ensure(names, say);
+        }
+        match packages::missing(names).as_slice() {
+            [] => Ok(()),
+            missing => Err(LabError::Packages(missing.join(" "))),
+        }
     }
 
     /// Shows a file of this machine to all hosts, without a copy where it can be, in a folder below [`SHARE`]; says where they have it.
@@ -176,6 +189,7 @@ impl Lab {
             cgroup2,
             mirror: mirror.endpoints(),
             kube,
+            install,
             hosts: Mutex::default(),
             delay: Mutex::default(),
         };
@@ -223,6 +237,7 @@ impl Lab {
             cgroup2: cgroup2_mount(),
             mirror,
             kube,
+            install: true,
             hosts: Mutex::new(hosts),
             delay: Mutex::default(),
         };
@@ -329,6 +344,27 @@ impl Lab {
 
     pub(crate) fn cache(&self) -> &Path {
         self.inner.cache()
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
+    /// See [`Inner::tools`].
+    pub(crate) fn tools(&self, names: &[&str]) -> Result<()> {
+        self.inner.tools(names, &|line| self.say(line))
+    }
+
+    /// Variables of an inventory with which its hosts are entered: as root, with the lab's key and what it knows of their keys.
+    pub fn variables(&self) -> serde_json::Map<String, serde_json::Value> {
+        let known = self.known_hosts();
+        let arguments = format!("-o UserKnownHostsFile={} -o StrictHostKeyChecking=yes", known.display());
+        let variables = [
+            ("ansible_user", "root".to_owned()),
+            ("ansible_ssh_private_key_file", self.identity().display().to_string()),
+            ("ansible_ssh_common_args", arguments),
+        ];
+        variables.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
     }
 
     pub(crate) fn say(&self, line: &str) {

@@ -2,7 +2,7 @@
 
 use crate::cluster_spec::{ClusterSpec, taint};
 use converge_lab::Host;
-use converge_lab::kube::{ApiOptions, ApiServer, NodeSpec};
+use converge_lab::kube::{ApiOptions, ApiServer, Kubectl, NodeSpec};
 use converge_objects::k8s::{self, fields};
 use converge_objects::workload;
 use converge_resource::ApiRef;
@@ -31,13 +31,13 @@ const NOISE: [&str; 8] = [
 /// Where converge keeps its records.
 const RECORDS: &str = "converge-system";
 
-/// Annotations that tell of restarts and of versions, not of what is wanted.
-const NOTES: [&str; 3] =
-    [workload::STARTED_WITH, workload::RESTARTED, "deprecated.daemonset.template.generation"];
+/// Annotations that tell of restarts, not of what is wanted.
+const NOTES: [&str; 2] = [workload::STARTED_WITH, workload::RESTARTED];
 
 /// Starts an API server in a host and gives it what the scenario says.
 pub(crate) fn start(host: &Host, spec: &ClusterSpec) -> Result<ApiServer, String> {
     let api = ApiServer::start(host, ApiOptions::new().kwok()).map_err(|e| e.to_string())?;
+    let asked = Kubectl::of_api_server(host);
     for nodes in &spec.nodes {
         let mut wanted = NodeSpec::new(nodes.prefix.value.clone(), nodes.count).gpus(nodes.gpus);
         if let Some(count) = nodes.allocatable {
@@ -61,24 +61,30 @@ pub(crate) fn start(host: &Host, spec: &ClusterSpec) -> Result<ApiServer, String
         for name in names {
             let patch =
                 ["patch", "node", &name, "--subresource=status", "--type=strategic", "--patch", &patch];
-            kubectl(&api, &patch)?;
+            kubectl(&asked, &patch)?;
         }
     }
+    objects(&asked, spec)?;
+    Ok(api)
+}
+
+/// Makes the objects that the scenario gives, and waits for the workloads among them.
+pub(crate) fn objects(api: &Kubectl, spec: &ClusterSpec) -> Result<(), String> {
     for object in &spec.objects {
-        give(&api, object)?;
+        give(api, object)?;
     }
     for object in spec.objects.iter().filter_map(ApiRef::of) {
         if ["DaemonSet", "Deployment", "StatefulSet"].contains(&object.kind.as_str()) {
             let target = format!("{}/{}", object.kind.to_lowercase(), object.name);
             let namespace = object.namespace.as_deref().unwrap_or("default");
-            kubectl(&api, &["rollout", "status", &target, "--namespace", namespace, ROLLOUT])?;
+            kubectl(api, &["rollout", "status", &target, "--namespace", namespace, ROLLOUT])?;
         }
     }
-    Ok(api)
+    Ok(())
 }
 
 /// Makes an object; one of a kind that was defined a moment ago takes a moment.
-fn give(api: &ApiServer, object: &Value) -> Result<(), String> {
+fn give(api: &Kubectl, object: &Value) -> Result<(), String> {
     let deadline = Instant::now() + REST;
     loop {
         let Err(error) = api.apply(&object.to_string()) else { return Ok(()) };
@@ -91,19 +97,15 @@ fn give(api: &ApiServer, object: &Value) -> Result<(), String> {
 }
 
 /// Runs kubectl; what it printed.
-pub(crate) fn kubectl(api: &ApiServer, arguments: &[&str]) -> Result<String, String> {
-    let output = api.kubectl(arguments).map_err(|e| e.to_string())?;
-    match output.success() {
-        true => Ok(output.stdout),
-        false => Err(format!("kubectl {}: {}", arguments.join(" "), output.stderr.trim())),
-    }
+pub(crate) fn kubectl(api: &Kubectl, arguments: &[&str]) -> Result<String, String> {
+    api.said(arguments).map_err(|error| error.to_string())
 }
 
 /// All objects of a cluster by their keys, as their owners mean them.
 pub(crate) type Objects = BTreeMap<String, Value>;
 
 /// Lists all objects. With `identity` they are told from others of the same name and content, and every write of ours shows.
-pub(crate) fn list(api: &ApiServer, identity: bool) -> Result<Objects, String> {
+pub(crate) fn list(api: &Kubectl, identity: bool) -> Result<Objects, String> {
     let kinds = kubectl(api, &["api-resources", "--verbs=list", "--output=name"])?;
     let kinds: Vec<&str> = kinds.lines().filter(|kind| !NOISE.contains(kind)).collect();
     let arguments = [
@@ -164,7 +166,7 @@ fn entry(object: &Value, identity: bool) -> Option<(String, Value)> {
 }
 
 /// Lists all objects once controllers are at rest: two lists, one after the other, are the same.
-pub(crate) fn at_rest(api: &ApiServer, identity: bool) -> Result<Objects, String> {
+pub(crate) fn at_rest(api: &Kubectl, identity: bool) -> Result<Objects, String> {
     let deadline = Instant::now() + REST;
     let mut last = list(api, identity)?;
     loop {
@@ -182,7 +184,7 @@ pub(crate) fn at_rest(api: &ApiServer, identity: bool) -> Result<Objects, String
 }
 
 /// The differences from this list that are left once what is on its way has ended.
-pub(crate) fn left(api: &ApiServer, before: &Objects) -> Result<Vec<String>, String> {
+pub(crate) fn left(api: &Kubectl, before: &Objects) -> Result<Vec<String>, String> {
     let deadline = Instant::now() + REST;
     loop {
         let left = differences(before, &list(api, false)?);

@@ -1,5 +1,6 @@
 //! The cluster of a scenario, as it is written under `cluster`.
 
+use crate::scenario::{HostSpec, unknown_host};
 use converge_resource::ApiRef;
 use converge_syntax::{Diagnostic, Diagnostics, Node, Spanned, from_node};
 use serde::Deserialize;
@@ -7,6 +8,8 @@ use std::collections::BTreeMap;
 
 /// Simulated nodes of one scenario at most.
 const MAX_NODES: u32 = 1000;
+/// GPUs that the lab plays on one host at most.
+const MAX_GPUS: i64 = 16;
 
 /// What the cluster is like before.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +18,17 @@ pub struct ClusterSpec {
     pub nodes: Vec<NodesSpec>,
     /// Objects that are there before, in this order.
     pub objects: Vec<serde_json::Value>,
+    /// A whole cluster of the scenario's hosts, instead of an API server with simulated nodes.
+    pub whole: Option<WholeSpec>,
+}
+
+/// What a whole cluster has beside.
+#[derive(Clone, Debug, Default)]
+pub struct WholeSpec {
+    /// The GPUs of hosts, as the lab plays them: lines `count=4`.
+    pub gpus: BTreeMap<String, String>,
+    /// Roles that are applied after `k8s`, before the one that is tested.
+    pub roles: Vec<Spanned<String>>,
 }
 
 /// Nodes that are alike.
@@ -58,6 +72,10 @@ struct Raw {
     nodes: Vec<NodesSpec>,
     #[serde(default)]
     objects: Option<Node>,
+    #[serde(default)]
+    gpus: Option<Node>,
+    #[serde(default)]
+    roles: Vec<Spanned<String>>,
 }
 
 fn one() -> u32 {
@@ -77,24 +95,42 @@ pub(crate) fn taint(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 impl ClusterSpec {
-    pub(crate) fn read(node: &Node, diags: &mut Diagnostics) -> Option<Self> {
+    pub(crate) fn read(node: &Node, hosts: &[HostSpec], diags: &mut Diagnostics) -> Option<Self> {
         if node.is_null() {
             return Some(Self::default());
         }
         let raw: Raw = diags.take(from_node(node))?;
-        match raw.tier.as_ref().map(|tier| (tier.value.as_str(), &tier.span)) {
-            None | Some(("api", _)) => {}
-            Some(("whole", span)) => diags.push(
-                Diagnostic::error("bad-value", "a whole cluster cannot be given to a scenario yet")
-                    .label(span, "not possible")
-                    .help("write `tier: api`: a real API server with simulated nodes; or test the role in a playbook after `k8s`"),
-            ),
-            Some((other, span)) => diags.push(
-                Diagnostic::error("bad-value", format!("there is no tier `{other}`"))
-                    .label(span, "not known")
-                    .help("write `tier: api`, or leave it out"),
-            ),
+        let whole = match raw.tier.as_ref().map(|tier| (tier.value.as_str(), &tier.span)) {
+            None | Some(("api", _)) => false,
+            Some(("whole", _)) => true,
+            Some((other, span)) => {
+                diags.push(
+                    Diagnostic::error("bad-value", format!("there is no tier `{other}`"))
+                        .label(span, "not known")
+                        .help("write `tier: api` (or leave it out), or `tier: whole`"),
+                );
+                return None;
+            }
+        };
+        if let Some(nodes) = raw.nodes.first().filter(|_| whole) {
+            diags.push(
+                Diagnostic::error("bad-value", "the nodes of a whole cluster are the scenario's hosts")
+                    .label(&nodes.prefix.span, "simulated nodes")
+                    .help(
+                        "write `hosts: 2`; labels and taints go into `objects`, with a manifest of kind Node",
+                    ),
+            );
         }
+        let own = [("gpus", raw.gpus.is_some()), ("roles", !raw.roles.is_empty())];
+        for (key, _) in own.into_iter().filter(|(_, given)| *given && !whole) {
+            let at = node.get(key).unwrap_or(node);
+            diags.push(
+                Diagnostic::error("bad-value", format!("`{key}` is for whole clusters"))
+                    .label(at.head_span(), "not here")
+                    .help("write `tier: whole` beside it; simulated nodes and objects are given under `nodes` and `objects`"),
+            );
+        }
+        let gpus = raw.gpus.as_ref().map(|node| gpus(node, hosts, diags)).unwrap_or_default();
         let count: u32 = raw.nodes.iter().fold(0, |all, nodes| all.saturating_add(nodes.count));
         if count > MAX_NODES {
             let message = format!("a scenario has {MAX_NODES} nodes at most");
@@ -104,7 +140,47 @@ impl ClusterSpec {
             check(nodes, diags);
         }
         let objects = raw.objects.as_ref().map(|node| objects(node, diags)).unwrap_or_default();
-        Some(Self { nodes: raw.nodes, objects })
+        let whole = whole.then_some(WholeSpec { gpus, roles: raw.roles });
+        Some(Self { nodes: raw.nodes, objects, whole })
+    }
+}
+
+/// The GPUs of each host: a number for all workers (for the only host, where there is one), or a map of hosts.
+fn gpus(node: &Node, hosts: &[HostSpec], diags: &mut Diagnostics) -> BTreeMap<String, String> {
+    if let Some(entries) = node.as_map() {
+        let names: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
+        let mut found = BTreeMap::new();
+        for (key, value) in entries {
+            let name = key.as_str().unwrap_or_default();
+            if !names.iter().any(|known| known == name) {
+                diags.push(unknown_host(name, &key.span, &names));
+            }
+            found.insert(name.to_owned(), gpus_of(value, diags));
+        }
+        return found;
+    }
+    let lines = gpus_of(node, diags);
+    let workers = if hosts.len() > 1 { 1 } else { 0 };
+    hosts.iter().skip(workers).map(|host| (host.name.clone(), lines.clone())).collect()
+}
+
+/// A number, or a map of what the library that plays them reads.
+fn gpus_of(node: &Node, diags: &mut Diagnostics) -> String {
+    if let Some(count) = node.as_i64().filter(|count| (0..=MAX_GPUS).contains(count)) {
+        return format!("count={count}\n");
+    }
+    let line =
+        |(key, value): &(Node, Node)| Some(format!("{}={}\n", key.scalar_text()?, value.scalar_text()?));
+    match node.as_map().and_then(|entries| entries.iter().map(line).collect::<Option<String>>()) {
+        Some(lines) => lines,
+        None => {
+            diags.push(
+                Diagnostic::error("bad-value", format!("GPUs are a number up to {MAX_GPUS}, or a map"))
+                    .label(node.head_span(), "neither")
+                    .help("write `gpus: 4`, or `gpus: {h2: {count: 4, name: NVIDIA H200, absent.1: 1}}`"),
+            );
+            String::new()
+        }
     }
 }
 
@@ -184,10 +260,31 @@ mod tests {
     }
 
     #[test]
+    fn a_whole_cluster_has_gpus_and_roles() {
+        let whole = |text: &str| {
+            let (scenario, said) = read(text);
+            assert_eq!(said, "", "{text}");
+            scenario.unwrap().cluster.unwrap().whole.unwrap()
+        };
+        let plain = whole("hosts: 3\ncluster: {tier: whole, gpus: 4, roles: [device_plugin]}\n");
+        let all: Vec<(&str, &str)> = plain.gpus.iter().map(|(h, g)| (h.as_str(), g.as_str())).collect();
+        assert_eq!(all, [("h2", "count=4\n"), ("h3", "count=4\n")], "the first host is the control plane");
+        assert_eq!(plain.roles[0].value, "device_plugin");
+        let only = whole("cluster: {tier: whole, gpus: {h1: {count: 2, xid.0: 79}}}\n");
+        assert_eq!(only.gpus["h1"], "count=2\nxid.0=79\n");
+        assert_eq!(whole("cluster: {tier: whole, gpus: 1}\n").gpus["h1"], "count=1\n");
+        assert!(whole("cluster: {tier: whole}\n").gpus.is_empty());
+    }
+
+    #[test]
     fn what_is_wrong_with_a_cluster_is_named() {
         for (text, says) in [
-            ("cluster: {tier: whole}\n", "a whole cluster cannot be given to a scenario yet"),
             ("cluster: {tier: half}\n", "there is no tier `half`"),
+            ("cluster: {tier: whole, nodes: [{prefix: a}]}\n", "are the scenario's hosts"),
+            ("cluster: {gpus: 2}\n", "`gpus` is for whole clusters"),
+            ("cluster: {roles: [a]}\n", "`roles` is for whole clusters"),
+            ("cluster: {tier: whole, gpus: 17}\n", "a number up to 16"),
+            ("cluster: {tier: whole, gpus: {h2: 1}}\n", "no host `h2`"),
             ("cluster: {node: []}\n", "did you mean `nodes`?"),
             ("cluster: {nodes: [{prefix: GPU}]}\n", "cannot begin the name of a node"),
             ("cluster: {nodes: [{prefix: a, taints: [b]}]}\n", "`b` is no taint"),

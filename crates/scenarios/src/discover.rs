@@ -21,6 +21,11 @@ impl Case {
         format!("{}/{}", self.role, self.scenario.name)
     }
 
+    /// Whether its hosts become a whole cluster.
+    pub fn is_whole(&self) -> bool {
+        self.scenario.cluster.as_ref().is_some_and(|spec| spec.whole.is_some())
+    }
+
     /// The folder in which the role lies: the others are searched there too.
     pub fn roles_folder(&self) -> Utf8PathBuf {
         match self.dir.parent() {

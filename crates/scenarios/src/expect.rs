@@ -227,7 +227,8 @@ impl Complaint {
             .collect()
     }
 
-    fn shown(&self) -> String {
+    /// The message with its place.
+    pub fn shown(&self) -> String {
         format!("{} ({})", self.message.trim(), self.at.trim())
     }
 }

@@ -1,21 +1,32 @@
 //! Hosts of a scenario: thrown away afterwards, or those of an inventory.
 
 use crate::cluster;
-use crate::cluster_spec::ClusterSpec;
+use crate::cluster_spec::{ClusterSpec, WholeSpec};
 use crate::discover::Case;
 use crate::project::inventory;
 use crate::report::Kept;
 use camino::Utf8PathBuf;
-use converge_lab::kube::ApiServer;
-use converge_lab::{Lab, LabOptions};
+use converge_lab::kube::{ApiServer, Kubectl, Repositories, device_plugin_image};
+use converge_lab::{Host, Lab, LabError, LabOptions};
 use converge_model::inventory::InventorySource;
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-pub use converge_lab::{Missing, missing};
+pub use converge_lab::Missing;
 
 /// What the labs of this program are called, before the process and a number.
 const PREFIX: &str = "test-";
+
+/// Everything that this machine lacks for the throw-away hosts of these scenarios; nothing is changed.
+pub fn missing(cases: &[Case]) -> Vec<Missing> {
+    let mut out = converge_lab::missing();
+    let whole = || cases.iter().filter_map(|case| case.scenario.cluster.as_ref()?.whole.as_ref());
+    if whole().next().is_some() {
+        out.extend(converge_lab::kube::missing(whole().any(|spec| !spec.gpus.is_empty())));
+    }
+    out
+}
 
 /// The hosts of one scenario while it runs.
 pub(crate) struct Hosts {
@@ -25,11 +36,18 @@ pub(crate) struct Hosts {
     pub names: Vec<String>,
     /// Narrows an inventory to these hosts.
     pub limit: Option<String>,
+    /// Who asks the cluster of throw-away hosts.
+    pub kubectl: Option<Kubectl>,
     /// The API server in the first of them. It goes before the hosts do.
-    pub api: Option<ApiServer>,
+    server: Option<ApiServer>,
+    /// What a whole cluster is installed from, served on the lab's network.
+    _repositories: Option<Repositories>,
     lab: Option<Lab>,
     _folder: Option<TempDir>,
 }
+
+const CONTROL_PLANE: &str = "k8s_control_plane";
+const WORKERS: &str = "k8s_workers";
 
 impl Hosts {
     /// Makes throw-away hosts.
@@ -40,32 +58,43 @@ impl Hosts {
         say: Arc<dyn Fn(&str) + Send + Sync>,
     ) -> Result<Self, String> {
         let name = format!("{PREFIX}{}-{number}", std::process::id());
-        let options = LabOptions::new(name).install_nothing().on_progress(move |line| say(line));
-        let lab = Lab::open(options).map_err(|e| e.to_string())?;
+        let whole = spec.and_then(|spec| spec.whole.as_ref());
+        let mut options = LabOptions::new(name).install_nothing().on_progress(move |line| say(line));
+        if whole.is_some() {
+            options = options.kube();
+        }
+        let words = |error: LabError| error.to_string();
+        let lab = Lab::open(options).map_err(words)?;
+        let repositories = whole.map(|_| Repositories::serve(&lab)).transpose().map_err(words)?;
         let names = case.scenario.host_names();
-        let hosts = lab.start_hosts(&names).map_err(|e| e.to_string())?;
-        lab.write_ssh_files().map_err(|e| e.to_string())?;
-        let common =
-            format!("-o UserKnownHostsFile={} -o StrictHostKeyChecking=yes", lab.known_hosts().display());
-        let variables = |name: &str| {
+        let hosts = lab.start_hosts(&names).map_err(words)?;
+        if let Some(whole) = whole {
+            give_gpus(&lab, &hosts, whole).map_err(words)?;
+        }
+        lab.write_ssh_files().map_err(words)?;
+        let mut all = lab.variables();
+        if let (Some(repositories), Some(first)) = (&repositories, hosts.first()) {
+            all.extend(repositories.role_variables(first).map_err(words)?);
+        }
+        let own = |name: &str| {
             let address = hosts.iter().find(|h| h.name() == name).map(|h| h.address().to_string());
-            vec![
-                ("ansible_host".to_owned(), address.unwrap_or_default()),
-                ("ansible_user".to_owned(), "root".to_owned()),
-                ("ansible_ssh_private_key_file".to_owned(), lab.identity().display().to_string()),
-                ("ansible_ssh_common_args".to_owned(), common.clone()),
-            ]
+            address_of(address.unwrap_or_default())
         };
-        let (folder, source) = inventory_file(&inventory(case, variables))?;
-        let api = match (spec, hosts.first()) {
-            (Some(spec), Some(first)) => Some(cluster::start(first, spec)?),
-            _ => None,
+        let (folder, source) = inventory_file(&inventory(case, all, &groups(case), own))?;
+        let (server, kubectl) = match (spec, hosts.first()) {
+            (Some(spec), Some(first)) if spec.whole.is_none() => {
+                (Some(cluster::start(first, spec)?), Some(Kubectl::of_api_server(first)))
+            }
+            (Some(_), Some(first)) => (None, Some(Kubectl::of_kubeadm(first))),
+            _ => (None, None),
         };
         Ok(Self {
-            api,
             inventories: vec![source],
             names: names.iter().map(|n| (*n).to_owned()).collect(),
             limit: None,
+            kubectl,
+            server,
+            _repositories: repositories,
             lab: Some(lab),
             _folder: Some(folder),
         })
@@ -77,14 +106,16 @@ impl Hosts {
         // Addresses of the block for documentation: roles may write addresses of hosts into files.
         let address = |name: &str| {
             let number = names.iter().position(|n| *n == name).unwrap_or_default() + 1;
-            vec![("ansible_host".to_owned(), format!("192.0.2.{number}"))]
+            address_of(format!("192.0.2.{number}"))
         };
-        let (folder, source) = inventory_file(&inventory(case, address))?;
+        let (folder, source) = inventory_file(&inventory(case, Map::new(), &groups(case), address))?;
         Ok(Self {
             inventories: vec![source],
             names: case.scenario.host_names().iter().map(|n| (*n).to_owned()).collect(),
             limit: None,
-            api: None,
+            kubectl: None,
+            server: None,
+            _repositories: None,
             lab: None,
             _folder: Some(folder),
         })
@@ -96,17 +127,25 @@ impl Hosts {
             inventories: inventories.to_vec(),
             names: names.to_vec(),
             limit: Some(names.join(":")),
-            api: None,
+            kubectl: None,
+            server: None,
+            _repositories: None,
             lab: None,
             _folder: None,
         }
     }
 
+    /// The hosts of a whole cluster, which the scenario's names stand for.
+    pub fn nodes(&self) -> Vec<Host> {
+        let host = |name: &String| self.lab.as_ref()?.host(name);
+        self.names.iter().filter_map(host).collect()
+    }
+
     /// Leaves the hosts running, and says how to get in.
     pub fn keep(self) -> Option<Kept> {
         let lab = self.lab?;
-        if let Some(api) = self.api {
-            api.leave_running();
+        if let Some(server) = self.server {
+            server.leave_running();
         }
         let config = lab.ssh_config();
         let logins = self.names.iter().map(|n| format!("ssh -F {} {n}", config.display())).collect();
@@ -114,6 +153,32 @@ impl Hosts {
         lab.leave_running().ok()?;
         Some(Kept { logins, remove: "converge test --remove-kept".to_owned() })
     }
+}
+
+/// The groups by which the role `k8s` knows the hosts of a whole cluster.
+fn groups(case: &Case) -> Vec<(&'static str, Vec<&str>)> {
+    let names = case.scenario.host_names();
+    match names.split_first().filter(|_| case.is_whole()) {
+        Some((first, others)) => vec![(CONTROL_PLANE, vec![*first]), (WORKERS, others.to_vec())],
+        None => Vec::new(),
+    }
+}
+
+fn address_of(address: String) -> Map<String, Value> {
+    Map::from_iter([("ansible_host".to_owned(), json!(address))])
+}
+
+/// Gives hosts their GPUs, and all of them the image with NVIDIA's device plugin, before images are imported.
+fn give_gpus(lab: &Lab, hosts: &[Host], whole: &WholeSpec) -> Result<(), LabError> {
+    if !whole.gpus.is_empty() {
+        device_plugin_image(lab)?;
+    }
+    for (name, lines) in &whole.gpus {
+        if let Some(host) = hosts.iter().find(|host| host.name() == name) {
+            host.fake_gpus(lines)?;
+        }
+    }
+    Ok(())
 }
 
 fn inventory_file(text: &str) -> Result<(TempDir, InventorySource), String> {

@@ -11,6 +11,7 @@ mod discover;
 mod expect;
 mod given;
 mod hosts;
+mod judge;
 mod project;
 mod pure;
 mod real;
@@ -21,8 +22,9 @@ mod scenario;
 mod snapshot;
 mod spoil;
 mod spoil_cluster;
+mod whole;
 
-pub use cluster_spec::{ClusterSpec, NodesSpec};
+pub use cluster_spec::{ClusterSpec, NodesSpec, WholeSpec};
 pub use discover::{Case, find_roles, role_at};
 pub use hosts::{Missing, missing, remove_kept};
 pub use report::{CaseReport, Gate, GateReport, Kept, Mismatch, Outcome, Told};

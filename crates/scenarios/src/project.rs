@@ -7,13 +7,28 @@ use converge_model::vault::Vault;
 use converge_model::{GivenPlays, KindCatalog, LoadOptions, Project, Role, RolePath};
 use converge_resource::Place;
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Spanned, Value, did_you_mean};
+use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeMap;
+
+/// The role that makes a whole cluster.
+pub(crate) const CLUSTER_ROLE: &str = "k8s";
+
+/// Which roles of a scenario are applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// The role that is tested, and those that it requires.
+    Tested,
+    /// Those that make its whole cluster, before.
+    Given,
+}
 
 /// Loads the project that a scenario stands for. `hosts` are the inventory's names of the scenario's hosts, in order.
 ///
 /// # Errors
-/// What is wrong with the role, with those that it requires, or with the inputs; single hosts' errors too.
+/// What is wrong with the roles, with those that they require, or with the inputs; single hosts' errors too.
 pub(crate) fn load(
     case: &Case,
+    which: Which,
     catalog: &KindCatalog,
     inventories: Vec<InventorySource>,
     hosts: &[String],
@@ -21,12 +36,17 @@ pub(crate) fn load(
     vault: &Vault,
 ) -> Result<Project, Diagnostics> {
     let role_path = RolePath { dirs: vec![case.roles_folder()] };
-    let roles = with_required(case, &role_path, catalog);
-    known_inputs(case, &roles)?;
+    let tested = tested(case, &role_path, catalog);
+    let given = given(case, &role_path, catalog)?;
+    known_inputs(case, &[tested.as_slice(), &given].concat())?;
+    let roles = match which {
+        Which::Tested => tested,
+        Which::Given => given,
+    };
     let file = case.scenario.file.clone().unwrap_or_else(|| case.dir.join("role.yaml"));
     let options = LoadOptions {
         inventories,
-        plays: Some(GivenPlays { path: file, plays: plays(case, &roles, hosts), role_path }),
+        plays: Some(GivenPlays { path: file, plays: plays(case, &roles, which, hosts), role_path }),
         limit,
         vault: vault.clone(),
         catalog: catalog.clone(),
@@ -45,29 +65,74 @@ pub(crate) fn load(
 /// Whether the role, or one that it requires, acts on a cluster.
 pub(crate) fn needs_cluster(case: &Case, catalog: &KindCatalog) -> bool {
     let role_path = RolePath { dirs: vec![case.roles_folder()] };
-    with_required(case, &role_path, catalog).iter().any(|role| role.scope == Place::Cluster)
+    tested(case, &role_path, catalog).iter().any(|role| role.scope == Place::Cluster)
 }
 
-/// The role and all that it requires, as far as they can be read; the required ones first.
-fn with_required(case: &Case, path: &RolePath, catalog: &KindCatalog) -> Vec<Role> {
-    fn add(name: &str, dir: &Utf8PathBuf, path: &RolePath, catalog: &KindCatalog, found: &mut Vec<Role>) {
-        // What is wrong with a role is said when the project is loaded.
-        let Some(role) = Role::load(name, dir, catalog, &mut Diagnostics::new()) else { return };
-        let place = found.len();
-        found.push(role.clone());
-        for required in &role.requires {
-            if !found.iter().any(|r| r.name == required.value)
-                && let Ok(dir) = path.find(required)
-            {
-                add(&required.value, &dir, path, catalog, found);
-            }
-        }
-        let role = found.remove(place);
-        found.push(role);
-    }
+/// The role that is tested and all that it requires, as far as they can be read; the required ones first.
+fn tested(case: &Case, path: &RolePath, catalog: &KindCatalog) -> Vec<Role> {
     let mut found = Vec::new();
-    add(&case.role, &case.dir, path, catalog, &mut found);
+    with_required(&case.role, &case.dir, path, catalog, &mut found);
     found
+}
+
+/// The roles that make the whole cluster of a scenario; none where it has no such cluster.
+fn given(case: &Case, path: &RolePath, catalog: &KindCatalog) -> Result<Vec<Role>, Diagnostics> {
+    let Some(whole) = case.scenario.cluster.as_ref().and_then(|spec| spec.whole.as_ref()) else {
+        return Ok(Vec::new());
+    };
+    let mut wrong = Diagnostics::new();
+    if case.role == CLUSTER_ROLE {
+        let message = format!("the role `{CLUSTER_ROLE}` makes whole clusters, and cannot be tested in one");
+        wrong.push(
+            Diagnostic::error("bad-value", message)
+                .at(&case.scenario.span)
+                .help("leave `cluster` out, and write what the plan of a bare host is to be"),
+        );
+    }
+    let maker = Spanned::new(CLUSTER_ROLE.to_owned(), case.scenario.span.clone());
+    let mut found = Vec::new();
+    for name in std::iter::once(&maker).chain(&whole.roles) {
+        match path.find(name) {
+            Ok(dir) => with_required(&name.value, &dir, path, catalog, &mut found),
+            Err(_) if name.value == CLUSTER_ROLE => wrong.push(
+                Diagnostic::error(
+                    "unknown-role",
+                    format!("a whole cluster is made by the role `{CLUSTER_ROLE}`, and there is none"),
+                )
+                .at(&name.span)
+                .help(format!(
+                    "copy converge's own to {}/{CLUSTER_ROLE}, or write `tier: api`",
+                    case.roles_folder()
+                )),
+            ),
+            Err(complaint) => wrong.push(complaint),
+        }
+    }
+    wrong.or_value(found)
+}
+
+/// Adds a role and all that it requires, as far as they can be read; the required ones first, each once.
+fn with_required(
+    name: &str,
+    dir: &Utf8PathBuf,
+    path: &RolePath,
+    catalog: &KindCatalog,
+    found: &mut Vec<Role>,
+) {
+    if found.iter().any(|role| role.name == name) {
+        return;
+    }
+    // What is wrong with a role is said when the project is loaded.
+    let Some(role) = Role::load(name, dir, catalog, &mut Diagnostics::new()) else { return };
+    let place = found.len();
+    found.push(role.clone());
+    for required in &role.requires {
+        if let Ok(dir) = path.find(required) {
+            with_required(&required.value, &dir, path, catalog, found);
+        }
+    }
+    let role = found.remove(place);
+    found.push(role);
 }
 
 /// An input that no role has is a mistake of the scenario.
@@ -87,7 +152,7 @@ fn known_inputs(case: &Case, roles: &[Role]) -> Result<(), Diagnostics> {
                 Diagnostic::error(
                     "unknown-input",
                     format!(
-                        "neither the role `{}` nor one that it requires has the input `{name}`",
+                        "neither the role `{}` nor one that comes with it has the input `{name}`",
                         case.role
                     ),
                 )
@@ -99,7 +164,7 @@ fn known_inputs(case: &Case, roles: &[Role]) -> Result<(), Diagnostics> {
     wrong.or_value(())
 }
 
-fn plays(case: &Case, roles: &[Role], hosts: &[String]) -> Node {
+fn plays(case: &Case, roles: &[Role], which: Which, hosts: &[String]) -> Node {
     let scenario = &case.scenario;
     let text = |text: &str, span: &Span| Node::new(text, span.clone());
     let map = |entries: Vec<(&str, Node)>| {
@@ -109,7 +174,7 @@ fn plays(case: &Case, roles: &[Role], hosts: &[String]) -> Node {
     let list = |nodes: Vec<Node>| Node::new(Value::List(nodes), scenario.span.clone());
     let at = scenario.inputs.as_ref().map_or(&scenario.span, |inputs| &inputs.span);
     let mut names: Vec<String> = roles.iter().map(|r| r.name.clone()).collect();
-    if !names.contains(&case.role) {
+    if which == Which::Tested && !names.contains(&case.role) {
         names.push(case.role.clone());
     }
     let cluster = |name: &String| roles.iter().any(|r| r.name == *name && r.scope == Place::Cluster);
@@ -134,28 +199,28 @@ fn plays(case: &Case, roles: &[Role], hosts: &[String]) -> Node {
     list(plays.collect())
 }
 
-/// The text of an inventory of these hosts, with more lines of variables for each.
-pub(crate) fn inventory(case: &Case, variables: impl Fn(&str) -> Vec<(String, String)>) -> String {
-    let json = |text: &str| serde_json::Value::from(text).to_string();
-    let mut out = String::from("all:\n  hosts:\n");
+/// The text of an inventory of these hosts, with variables of all and of each, and with more groups than the scenario names.
+pub(crate) fn inventory(
+    case: &Case,
+    all: Map<String, Json>,
+    more_groups: &[(&str, Vec<&str>)],
+    variables: impl Fn(&str) -> Map<String, Json>,
+) -> String {
+    let hosts: Map<String, Json> =
+        case.scenario.hosts.iter().map(|host| (host.name.clone(), variables(&host.name).into())).collect();
+    let mut groups: BTreeMap<&str, Map<String, Json>> = BTreeMap::new();
     for host in &case.scenario.hosts {
-        let vars: Vec<String> =
-            variables(&host.name).iter().map(|(name, value)| format!("{name}: {}", json(value))).collect();
-        out.push_str(&format!("    {}: {{{}}}\n", host.name, vars.join(", ")));
-    }
-    let mut groups: Vec<&String> = case.scenario.hosts.iter().flat_map(|h| &h.groups).collect();
-    groups.sort();
-    groups.dedup();
-    if !groups.is_empty() {
-        out.push_str("  children:\n");
-    }
-    for group in groups {
-        out.push_str(&format!("    {}:\n      hosts:\n", json(group)));
-        for host in case.scenario.hosts.iter().filter(|h| h.groups.contains(group)) {
-            out.push_str(&format!("        {}:\n", host.name));
+        for group in &host.groups {
+            groups.entry(group).or_default().insert(host.name.clone(), Json::Null);
         }
     }
-    out
+    for (group, members) in more_groups {
+        let hosts = groups.entry(group).or_default();
+        hosts.extend(members.iter().map(|name| ((*name).to_owned(), Json::Null)));
+    }
+    let children: Map<String, Json> =
+        groups.into_iter().map(|(name, hosts)| (name.to_owned(), json!({"hosts": hosts}))).collect();
+    json!({"all": {"vars": all, "hosts": hosts, "children": children}}).to_string()
 }
 
 /// The place of a span, for a mismatch.

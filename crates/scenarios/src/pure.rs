@@ -3,10 +3,11 @@
 use crate::discover::Case;
 use crate::expect::{self, Complaint};
 use crate::hosts::Hosts;
+use crate::project::{self, Which};
+use crate::recording;
 use crate::report::{CaseReport, Gate, GateReport, Mismatch, Outcome, Told};
 use crate::run::RunOptions;
 use crate::scenario::before_file;
-use crate::{project, recording};
 use converge_engine::recorded::{HostRecording, RecordedContent, RecordedObject};
 use converge_engine::{Engine, EventSink, Options};
 use converge_objects::PathState;
@@ -89,8 +90,15 @@ impl From<Diagnostics> for Stop {
 
 fn folded(case: &Case, options: &RunOptions) -> Result<(converge_engine::FleetPlan, Vec<String>), Stop> {
     let imagined = Hosts::imagined(case).map_err(Stop::Files)?;
-    let project =
-        project::load(case, &options.catalog, imagined.inventories, &imagined.names, None, &options.vault)?;
+    let project = project::load(
+        case,
+        Which::Tested,
+        &options.catalog,
+        imagined.inventories,
+        &imagined.names,
+        None,
+        &options.vault,
+    )?;
     let engine = Engine::new(project, Options::default(), EventSink::default())?;
     let mut notes = Vec::new();
     let mut recordings = match recording::load(case).map_err(Stop::Files)? {

@@ -6,41 +6,27 @@ use crate::discover::Case;
 use crate::expect::{self, Complaint};
 use crate::given;
 use crate::hosts::Hosts;
+use crate::judge::{Start, Starts, add_what_waited, applied, as_before, as_planned, made_whole};
+use crate::project::{self, Which};
 use crate::report::{CaseReport, Gate, GateReport, Mismatch, Outcome, Told};
 use crate::run::{RunOptions, Where};
 use crate::snapshot::{self, NOISE, is_among};
-use crate::{project, recording, spoil};
+use crate::{recording, spoil, whole};
 use converge_engine::{
-    ApplyReport, Engine, Event, EventSink, FleetPlan, HostResult, ItemResult, LostHost, Options, StopSwitch,
+    Engine, Event, EventSink, FleetPlan, HostResult, ItemResult, LostHost, Options, Scope, StopSwitch,
 };
-use converge_lab::kube::ApiServer;
+use converge_lab::kube::Kubectl;
 use converge_planner::{Item, Outcome as Planned};
-use converge_resource::{ApiRef, ObjectId, State};
+use converge_resource::{ObjectId, State};
 use converge_syntax::{Diagnostic, Diagnostics};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(900);
-/// Lets a command of a scenario ask the cluster.
+/// Lets a command of a scenario ask the API server of its host.
 const AS_ADMINISTRATOR: &str = "export KUBECONFIG=/etc/kubernetes/admin.conf PATH=\"$PATH:/run/lab\"; ";
-
-/// How an item ended, in words.
-pub(crate) fn ended(result: &ItemResult) -> String {
-    match result {
-        ItemResult::Changed => "changed".to_owned(),
-        ItemResult::Unchanged => "unchanged".to_owned(),
-        ItemResult::Failed { message, output } if output.is_empty() => format!("failed: {message}"),
-        ItemResult::Failed { message, output } => format!("failed: {message}\n{output}"),
-        ItemResult::Refused { message } => format!("refused: {message}"),
-        ItemResult::Skipped { because } => format!("skipped because of {because}"),
-        ItemResult::NotApplicable { why } => format!("not for this host: {why}"),
-        ItemResult::Stopped => "stopped".to_owned(),
-        ItemResult::PutBack { message, .. } => format!("put back: {message}"),
-        ItemResult::Unknown { message } => format!("unknown: {message}"),
-    }
-}
 
 /// One scenario on its way through the gates.
 struct Trial<'a> {
@@ -61,14 +47,22 @@ struct Site<'a> {
     names: &'a [String],
     /// The clusters that its roles act on.
     clusters: &'a [String],
-    /// The API server of throw-away hosts.
-    api: Option<&'a ApiServer>,
+    /// Who asks the cluster of throw-away hosts.
+    api: Option<&'a Kubectl>,
+    /// Whether the hosts are the nodes of that cluster.
+    whole: bool,
 }
 
 impl Site<'_> {
     /// Hosts and clusters.
     fn all(&self) -> impl Iterator<Item = &String> {
         self.names.iter().chain(self.clusters)
+    }
+
+    /// What of the hosts' file systems is not compared.
+    fn noise(&self) -> Vec<&'static str> {
+        let nodes = if self.whole { whole::NOISE } else { &[] };
+        [NOISE, nodes].concat()
     }
 }
 
@@ -188,7 +182,7 @@ impl Trial<'_> {
         }
         let begun = Instant::now();
         self.doing(Gate::Given, "makes the hosts");
-        let (mut engine, clusters) = match self.make(hosts) {
+        let (mut engine, clusters) = match self.make(hosts).await {
             Ok(made) => made,
             Err(found) => {
                 self.close(Gate::Given, begun, Ok(Findings::from(found)));
@@ -196,8 +190,9 @@ impl Trial<'_> {
             }
         };
         let names = hosts.as_ref().map(|h| h.names.clone()).unwrap_or_default();
-        let api = hosts.as_ref().and_then(|h| h.api.as_ref());
-        self.on_hosts(&mut engine, &Site { names: &names, clusters: &clusters, api }, begun).await;
+        let api = hosts.as_ref().and_then(|h| h.kubectl.as_ref());
+        let site = Site { names: &names, clusters: &clusters, api, whole: self.case.is_whole() };
+        self.on_hosts(&mut engine, &site, begun).await;
         for host in &names {
             snapshot::forget(&engine, host).await;
         }
@@ -205,7 +200,7 @@ impl Trial<'_> {
     }
 
     /// Hosts, an engine for them, and the names of the clusters.
-    fn make(&self, hosts: &mut Option<Hosts>) -> Result<(Engine, Vec<String>), Vec<Mismatch>> {
+    async fn make(&self, hosts: &mut Option<Hosts>) -> Result<(Engine, Vec<String>), Vec<Mismatch>> {
         let told = self.told.clone();
         let say = Arc::new(move |line: &str| {
             let _gone = told.send(Told::Remark(line.to_owned()));
@@ -233,20 +228,34 @@ impl Trial<'_> {
         };
         let made = made.map_err(|why| vec![Mismatch::new(why)])?;
         let made = hosts.insert(made);
+        if let Some(spec) = spec.filter(|spec| spec.whole.is_some()) {
+            self.doing(Gate::Given, "makes the cluster");
+            let (engine, _) = self.engine(made, Which::Given)?;
+            whole::raise(engine, made, spec).await?;
+        }
+        self.engine(made, Which::Tested)
+    }
+
+    /// An engine for these roles of the scenario, and the names of the clusters.
+    fn engine(&self, hosts: &Hosts, which: Which) -> Result<(Engine, Vec<String>), Vec<Mismatch>> {
         let project = project::load(
             self.case,
+            which,
             &self.options.catalog,
-            made.inventories.clone(),
-            &made.names,
-            made.limit.clone(),
+            hosts.inventories.clone(),
+            &hosts.names,
+            hosts.limit.clone(),
             &self.options.vault,
         );
         let project = project.map_err(|found| expect::complaints(&found))?;
+        // What is given is somebody else's: the role that is tested does not find it among its own.
+        let playbook = if which == Which::Given { "what the test is given" } else { "" };
         let engine_options = Options {
             operator: self.options.operator.clone(),
             inventory: "a test of the role".to_owned(),
             become_password: self.options.become_password.clone(),
             keep_all_runs: true,
+            scope: Scope { playbook: playbook.to_owned(), ..Scope::default() },
             ..Options::default()
         };
         let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
@@ -313,7 +322,7 @@ impl Trial<'_> {
 
         let begun = Instant::now();
         self.doing(Gate::PlanChangesNothing, "");
-        let mut found = untouched(engine, names, "times", "planning changed the host").await;
+        let mut found = untouched(engine, site, "times", "planning changed the host").await;
         if let (Some(api), Ok(findings)) = (site.api, &mut found) {
             let differ = identities.and_then(|before| {
                 Ok(cluster::differences(&before.unwrap_or_default(), &cluster::list(api, true)?))
@@ -337,7 +346,7 @@ impl Trial<'_> {
         const KEPT: &str = "an earlier gate failed, and the hosts are kept";
         let begun = Instant::now();
         self.doing(Gate::Converge, "");
-        let start = match starts(engine, site, &plan).await {
+        let mut start = match starts(engine, site, &plan).await {
             Ok(start) => start,
             Err(lost) => {
                 self.close(Gate::Converge, begun, Err(lost));
@@ -349,6 +358,7 @@ impl Trial<'_> {
         let engine: &Engine = engine;
         let report = engine.apply(plan.clone(), StopSwitch::new()).await;
         let run = report.run.clone();
+        add_what_waited(&mut start, &report);
         if !self.close(Gate::Converge, begun, Ok(applied(&report, &plan).into())) {
             return self.not_run(KEPT);
         }
@@ -381,7 +391,7 @@ impl Trial<'_> {
             // On a host on which the next plan is not empty, a finding would say nothing.
             if !self.failed(Gate::Converge) && !self.failed(Gate::PlanIsEmpty) && self.options.spoil {
                 let begun = Instant::now();
-                let found = self.drift(engine, site, &start).await;
+                let found = self.drift(engine, site, &start, &plan).await;
                 if !self.close(Gate::Drift, begun, found) {
                     return self.not_run(KEPT);
                 }
@@ -434,8 +444,8 @@ impl Trial<'_> {
                 }
             }
             self.doing(Gate::Given, "lists the file system");
-            snapshot::take(engine, host, "start", false).await?;
-            snapshot::take(engine, host, "times", true).await?;
+            snapshot::take(engine, host, "start", false, &site.noise()).await?;
+            snapshot::take(engine, host, "times", true, &site.noise()).await?;
         }
         if let Some(api) = site.api {
             self.doing(Gate::Given, "lists the objects of the cluster");
@@ -459,9 +469,11 @@ impl Trial<'_> {
         }
         for after in &self.case.scenario.expect.after {
             for host in site.names {
-                let script = match site.api {
-                    Some(_) => format!("{AS_ADMINISTRATOR}{}", after.value),
-                    None => after.value.clone(),
+                // Lets it ask the cluster.
+                let script = match (site.api, site.whole) {
+                    (None, _) => after.value.clone(),
+                    (Some(_), true) => format!("export KUBECONFIG={}; {}", whole::KUBECONFIG, after.value),
+                    (Some(_), false) => format!("{AS_ADMINISTRATOR}{}", after.value),
                 };
                 let answer = engine.script(host, &script, LIMIT).await?;
                 checks += 1;
@@ -483,14 +495,14 @@ impl Trial<'_> {
         Ok(findings)
     }
 
-    async fn drift(&self, engine: &Engine, site: &Site<'_>, start: &Starts) -> Found {
+    async fn drift(&self, engine: &Engine, site: &Site<'_>, start: &Starts, first: &FleetPlan) -> Found {
         let mut findings = Findings::default();
         let mut mended = 0;
         for host in site.all() {
             let before = start.get(host).cloned().unwrap_or_default();
             let doing = |what: String| self.doing(Gate::Drift, what);
             let api = site.api.filter(|_| site.clusters.contains(host));
-            let spoiled = spoil::all(engine, host, api, &self.case.role, &before, doing).await?;
+            let spoiled = spoil::all(engine, host, api, &self.case.role, &before, first, doing).await?;
             mended += spoiled.mended;
             findings.wrong.extend(spoiled.wrong);
             findings.notes.extend(spoiled.left.into_iter().map(|l| format!("not spoiled: {l}")));
@@ -524,9 +536,9 @@ impl Trial<'_> {
         for host in site.names {
             self.doing(Gate::Rollback, "compares the file system");
             let before = start.get(host).cloned().unwrap_or_default();
-            let objects: BTreeSet<ObjectId> = before.keys().cloned().collect();
+            let objects: BTreeSet<ObjectId> = before.states.keys().cloned().collect();
             let now = engine.states(host, &objects).await?;
-            for (object, was) in &before {
+            for (object, was) in &before.states {
                 let is = now.get(object).map_or("unknown", State::line);
                 if is != was.line() {
                     findings.wrong.push(
@@ -535,11 +547,11 @@ impl Trial<'_> {
                 }
             }
             let leaves: Vec<&str> = self.case.scenario.leaves.iter().map(|l| l.value.as_str()).collect();
-            let (meant, left): (Vec<_>, Vec<_>) = snapshot::compare(engine, host, "start", false)
-                .await?
-                .into_iter()
-                .filter(|d| !is_among(&d.path, NOISE.iter().copied()))
-                .partition(|d| is_among(&d.path, leaves.iter().copied()));
+            let (meant, left): (Vec<_>, Vec<_>) =
+                snapshot::compare(engine, host, "start", false, &site.noise())
+                    .await?
+                    .into_iter()
+                    .partition(|d| is_among(&d.path, leaves.iter().copied()));
             if !left.is_empty() {
                 findings.wrong.push(
                     Mismatch::new(format!("the file system of {host} is not as it was"))
@@ -556,36 +568,17 @@ impl Trial<'_> {
 /// What is wrong with role and scenario, as far as that shows without a host.
 fn refused_without_hosts(case: &Case, options: &RunOptions) -> Result<Diagnostics, String> {
     let imagined = Hosts::imagined(case)?;
-    let project =
-        project::load(case, &options.catalog, imagined.inventories, &imagined.names, None, &options.vault);
+    let project = project::load(
+        case,
+        Which::Tested,
+        &options.catalog,
+        imagined.inventories,
+        &imagined.names,
+        None,
+        &options.vault,
+    );
     let engine = project.and_then(|p| Engine::new(p, Options::default(), EventSink::default()));
     Ok(engine.and_then(|engine| engine.check_without_hosts()).err().unwrap_or_default())
-}
-
-/// By host: what is claimed, as it is before the first run.
-type Starts = BTreeMap<String, BTreeMap<ObjectId, State>>;
-
-/// What the run makes anew and a rollback takes away only when that is allowed, by ID.
-fn made_whole(start: &Starts) -> Vec<String> {
-    let absent = start.values().flatten().filter(|(_, state)| state.is_absent());
-    let whole = |key: &str| {
-        ApiRef::from_key(key)
-            .is_some_and(|object| ["Namespace", "CustomResourceDefinition"].contains(&object.kind.as_str()))
-    };
-    let made = absent.filter(|(object, _)| object.kind == "k8s" && whole(&object.key));
-    made.map(|(object, _)| object.to_string()).collect()
-}
-
-/// What is wrong when a cluster has these differences.
-fn as_before(found: Result<Vec<String>, String>, what: &str) -> Option<Mismatch> {
-    match found {
-        Ok(differ) if differ.is_empty() => None,
-        Ok(differ) => {
-            let found = format!("{} that differ", differ.len());
-            Some(Mismatch::new(what).but("every object as before", found).lines(differ))
-        }
-        Err(why) => Some(Mismatch::new("the objects of the cluster cannot be compared").lines([why])),
-    }
 }
 
 async fn starts(engine: &Engine, site: &Site<'_>, plan: &FleetPlan) -> Result<Starts, LostHost> {
@@ -596,107 +589,10 @@ async fn starts(engine: &Engine, site: &Site<'_>, plan: &FleetPlan) -> Result<St
             claims.iter().flat_map(|i| &i.claims).map(|c| c.object.clone()).collect();
         let planned = plan.planned().filter(|p| p.host == *host).flat_map(|p| &p.items);
         objects.extend(planned.flat_map(|i| i.claims.clone()));
-        out.insert(host.clone(), engine.states(host, &objects).await?);
+        let states = engine.states(host, &objects).await?;
+        out.insert(host.clone(), Start { claims, states });
     }
     Ok(out)
-}
-
-/// What went wrong in an apply.
-fn applied(report: &ApplyReport, plan: &FleetPlan) -> Vec<Mismatch> {
-    let mut wrong = Vec::new();
-    for host in &report.hosts {
-        for (item, result) in host.items.iter().filter(|(_, r)| r.is_bad()) {
-            wrong.push(
-                Mismatch::new(format!("`{}` on {}", item.address, host.host))
-                    .lines(ended(result).lines().map(str::to_owned))
-                    .plan(plan, &[&item.address]),
-            );
-        }
-        // A live check that does not hold is a matter of its own gate.
-        let resources: Vec<String> = plan
-            .planned()
-            .filter(|p| p.host == host.host)
-            .flat_map(|p| &p.items)
-            .map(|i| format!("{}: ", i.address))
-            .collect();
-        let is_rollback = plan.purpose != converge_engine::Purpose::Converge;
-        let own = |d: &&String| is_rollback || resources.iter().any(|r| d.starts_with(r.as_str()));
-        for difference in host.differences.iter().filter(own) {
-            wrong.push(
-                Mismatch::new(format!("{} was looked at again, and is not as declared", host.host))
-                    .lines([difference.clone()]),
-            );
-        }
-        if let Some(lost) = &host.lost {
-            wrong.push(Mismatch::new(lost.message.clone()).lines(lost.help.clone()));
-        }
-    }
-    wrong
-}
-
-/// Where plan and apply say different things.
-fn as_planned(plan: &FleetPlan, report: &ApplyReport) -> Vec<Mismatch> {
-    let mut wrong = Vec::new();
-    for host_plan in plan.planned() {
-        let done: BTreeMap<&str, (&Item, &ItemResult)> = report
-            .hosts
-            .iter()
-            .filter(|h| h.host == host_plan.host)
-            .flat_map(|h| &h.items)
-            .map(|(item, result)| (item.address.as_str(), (item, result)))
-            .collect();
-        for item in &host_plan.items {
-            let did = done.get(item.address.as_str());
-            let changes = |item: &Item| -> BTreeMap<String, String> {
-                let all = item.changes().iter();
-                all.map(|c| (c.change.object.to_string(), c.change.to.line().to_owned())).collect()
-            };
-            let (expected, found) = match (&item.outcome, did) {
-                (Planned::Changed(_), None) => ("it changes".to_owned(), "it was left alone".to_owned()),
-                (Planned::Changed(_), Some((_, ItemResult::Unchanged))) => {
-                    ("it changes".to_owned(), "it turned out to be as declared".to_owned())
-                }
-                (Planned::Changed(_), Some((applied, ItemResult::Changed))) => {
-                    let (said, did) = (changes(item), changes(applied));
-                    if said == did {
-                        continue;
-                    }
-                    let list = |all: &BTreeMap<String, String>, other: &BTreeMap<String, String>| {
-                        let own = all.iter().filter(|(object, to)| other.get(*object) != Some(to));
-                        let own: Vec<String> = own.map(|(object, to)| format!("{object} → {to}")).collect();
-                        if own.is_empty() { "nothing more".to_owned() } else { own.join("\n") }
-                    };
-                    (list(&said, &did), list(&did, &said))
-                }
-                (Planned::Unchanged | Planned::Adopt(_), Some((_, ItemResult::Changed))) => {
-                    ("it is as declared".to_owned(), "it was changed".to_owned())
-                }
-                (Planned::Deferred { objects, .. }, Some((applied, ItemResult::Changed))) => {
-                    let more: Vec<String> = applied
-                        .changes()
-                        .iter()
-                        .map(|c| &c.change.object)
-                        .filter(|o| !objects.is_empty() && !objects.contains(o))
-                        .map(ToString::to_string)
-                        .collect();
-                    if more.is_empty() {
-                        continue;
-                    }
-                    (
-                        "it changes only what it was deferred for".to_owned(),
-                        format!("it changed {}", more.join(", ")),
-                    )
-                }
-                _ => continue,
-            };
-            wrong.push(
-                Mismatch::new(format!("`{}` on {}: plan and apply differ", item.address, host_plan.host))
-                    .but(format!("as the plan said: {expected}"), format!("as the apply did: {found}"))
-                    .plan(plan, &[&item.address]),
-            );
-        }
-    }
-    wrong
 }
 
 /// A plan that has nothing to do.
@@ -720,7 +616,7 @@ async fn next_plan(engine: &Engine) -> Found {
 /// A second run, and that it left the hosts alone.
 async fn again(engine: &Engine, site: &Site<'_>) -> Found {
     for host in site.names {
-        snapshot::take(engine, host, "again", true).await?;
+        snapshot::take(engine, host, "again", true, &site.noise()).await?;
     }
     let before = site.api.map(|api| cluster::at_rest(api, true)).transpose();
     let plan = match engine.plan().await {
@@ -738,7 +634,7 @@ async fn again(engine: &Engine, site: &Site<'_>) -> Found {
             );
         }
     }
-    wrong.extend(untouched(engine, site.names, "again", "the second run changed the host").await?.wrong);
+    wrong.extend(untouched(engine, site, "again", "the second run changed the host").await?.wrong);
     if let Some(api) = site.api {
         let differ = before.and_then(|before| {
             Ok(cluster::differences(&before.unwrap_or_default(), &cluster::list(api, true)?))
@@ -749,15 +645,11 @@ async fn again(engine: &Engine, site: &Site<'_>) -> Found {
 }
 
 /// Whether no path was written since the list of this label was taken.
-async fn untouched(engine: &Engine, names: &[String], label: &str, what: &str) -> Found {
+async fn untouched(engine: &Engine, site: &Site<'_>, label: &str, what: &str) -> Found {
     let mut findings = Findings::default();
-    for host in names {
-        let written = snapshot::compare(engine, host, label, true).await?;
-        let written: Vec<String> = written
-            .iter()
-            .filter(|d| !is_among(&d.path, NOISE.iter().copied()))
-            .map(snapshot::Difference::shown)
-            .collect();
+    for host in site.names {
+        let written = snapshot::compare(engine, host, label, true, &site.noise()).await?;
+        let written: Vec<String> = written.iter().map(snapshot::Difference::shown).collect();
         if !written.is_empty() {
             let found = format!("{} written", written.len());
             findings.wrong.push(

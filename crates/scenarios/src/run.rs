@@ -56,7 +56,10 @@ pub struct RunOptions {
 
 /// Runs all cases and returns their reports in the same order. What happens is told as it happens.
 pub fn run(cases: &[Case], options: &RunOptions, told: &Sender<Told>) -> Vec<CaseReport> {
-    let queue: Mutex<VecDeque<usize>> = Mutex::new((0..cases.len()).collect());
+    let mut order: Vec<usize> = (0..cases.len()).collect();
+    // What takes longest begins first.
+    order.sort_by_key(|number| !cases.get(*number).is_some_and(Case::is_whole));
+    let queue: Mutex<VecDeque<usize>> = Mutex::new(order.into());
     let reports: Mutex<Vec<Option<CaseReport>>> = Mutex::new(vec![None; cases.len()]);
     let jobs = match options.hosts {
         Where::Inventory(_) => 1,

@@ -298,7 +298,7 @@ impl Scenario {
         }
         let mut hosts = hosts(raw.hosts.as_ref(), diags);
         groups(raw.groups.as_ref(), &mut hosts, diags);
-        let cluster = raw.cluster.as_ref().and_then(|node| ClusterSpec::read(node, diags));
+        let cluster = raw.cluster.as_ref().and_then(|node| ClusterSpec::read(node, &hosts, diags));
         let expect = expect(raw.expect.unwrap_or_default(), &hosts, diags);
         Some(Self {
             name: path.file_stem().unwrap_or("scenario").to_owned(),
@@ -402,7 +402,7 @@ fn groups(node: Option<&Node>, hosts: &mut [HostSpec], diags: &mut Diagnostics) 
     }
 }
 
-fn unknown_host(name: &str, span: &Span, names: &[String]) -> Diagnostic {
+pub(crate) fn unknown_host(name: &str, span: &Span, names: &[String]) -> Diagnostic {
     let help = match did_you_mean(name, names.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("hosts of this scenario: {}", names.join(", ")),

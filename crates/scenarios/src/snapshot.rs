@@ -83,9 +83,9 @@ impl Difference {
 
 /// Prints one line a path: path, type, mode, owner, group, target, digest; with `times`, the time of the last change instead
 /// of the digest, which is quick and sees every write.
-fn list_script(times: bool) -> String {
+fn list_script(times: bool, noise: &[&str]) -> String {
     let mut skip = String::new();
-    for path in NOISE {
+    for path in noise {
         let path = path.trim_end_matches('/');
         skip.push_str(&format!(" -o -path {}", quote(path)));
     }
@@ -109,12 +109,18 @@ fn kept(label: &str) -> String {
     format!("/run/converge-test/{label}")
 }
 
-/// Lists the file system and keeps the list on the host, in `/run`.
-pub(crate) async fn take(engine: &Engine, host: &str, label: &str, times: bool) -> Result<(), LostHost> {
+/// Lists the file system without this noise, and keeps the list on the host, in `/run`.
+pub(crate) async fn take(
+    engine: &Engine,
+    host: &str,
+    label: &str,
+    times: bool,
+    noise: &[&str],
+) -> Result<(), LostHost> {
     let file = kept(label);
     let script = format!(
         "umask 077; mkdir -p /run/converge-test && {} >{file} && [ \"$(wc -l <{file})\" -gt 100 ]",
-        list_script(times)
+        list_script(times, noise)
     );
     let answer = engine.script(host, &script, LIMIT).await?;
     if answer.status == 0 {
@@ -133,13 +139,16 @@ pub(crate) async fn compare(
     host: &str,
     label: &str,
     times: bool,
+    noise: &[&str],
 ) -> Result<Vec<Difference>, LostHost> {
     let now = format!("{label}-now");
-    take(engine, host, &now, times).await?;
+    take(engine, host, &now, times, noise).await?;
     let (before, after) = (kept(label), kept(&now));
     let script = format!("LC_ALL=C comm -3 {before} {after} | head -n {}", MOST * 2);
     let answer = engine.script(host, &script, LIMIT).await?;
-    Ok(differences(&answer.stdout))
+    let mut found = differences(&answer.stdout);
+    found.retain(|difference| !is_among(&difference.path, noise.iter().copied()));
+    Ok(found)
 }
 
 /// Removes all lists.
@@ -207,7 +216,7 @@ mod tests {
         let root = dir.path().to_str().unwrap();
         let noise = NOISE.iter().find(|n| format!("{root}/").starts_with(*n)).unwrap().trim_end_matches('/');
         for times in [false, true] {
-            let script = list_script(times)
+            let script = list_script(times, NOISE)
                 .replace("find / -xdev", &format!("find {root} -xdev"))
                 .replace(&format!("-path {noise}"), "-path /nowhere");
             let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();

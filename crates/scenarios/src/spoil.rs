@@ -1,9 +1,10 @@
 //! One managed thing after another is spoiled, found by a plan that names it and nothing else, and mended.
 
+use crate::judge::Start;
 use crate::report::Mismatch;
 use crate::spoil_cluster;
 use converge_engine::{Engine, FleetPlan, ItemClaims, LostHost, StopSwitch};
-use converge_lab::kube::ApiServer;
+use converge_lab::kube::Kubectl;
 use converge_planner::{Item, Outcome};
 use converge_resource::{Claim, ClaimMode, ObjectId, State, quote};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,26 +39,36 @@ pub(crate) fn shown(object: &ObjectId) -> String {
     if object.kind == "command" { "a command's mark".to_owned() } else { object.to_string() }
 }
 
-/// Spoils everything that the role claims on a host. `start` holds the states before the first run.
+/// Adds what items claimed before the first run and do not claim now: they are skipped where everything is as declared, and have to come
+/// back when it is not.
+fn with_hidden(mut now: Vec<ItemClaims>, first: &[ItemClaims]) -> Vec<ItemClaims> {
+    let hidden = first.iter().filter(|item| !now.iter().any(|known| known.address == item.address));
+    let hidden: Vec<ItemClaims> = hidden.cloned().collect();
+    now.extend(hidden);
+    now
+}
+
+/// Spoils everything that the role claims on a host. `start` is what it claimed before the first run, `first` the plan of that run.
 pub(crate) async fn all(
     engine: &Engine,
     host: &str,
-    api: Option<&ApiServer>,
+    api: Option<&Kubectl>,
     role: &str,
-    start: &BTreeMap<ObjectId, State>,
+    start: &Start,
+    first: &FleetPlan,
     mut doing: impl FnMut(String),
 ) -> Result<Spoiled, LostHost> {
-    let claims = engine.claims(host).await?;
+    let claims = with_hidden(engine.claims(host).await?, &start.claims);
     let objects: BTreeSet<ObjectId> =
         claims.iter().flat_map(|i| &i.claims).map(|c| c.object.clone()).collect();
     let converged = engine.states(host, &objects).await?;
     let mut out = Spoiled::default();
     let ways = match api {
         Some(_) => {
-            let taken = spoil_cluster::taken(engine, host).await;
-            spoil_cluster::ways(&claims, role, &taken, start, &mut out.left)
+            let taken = spoil_cluster::taken(engine, host, first).await;
+            spoil_cluster::ways(&claims, role, &taken, &start.states, &mut out.left)
         }
-        None => ways(&claims, role, &converged, start, &mut out.left),
+        None => ways(&claims, role, &converged, &start.states, &mut out.left),
     };
     let total = ways.len();
     for (number, way) in ways.into_iter().enumerate() {
@@ -95,7 +106,7 @@ pub(crate) async fn all(
         let mut lines = Vec::new();
         for applied in &report.hosts {
             for (item, result) in applied.items.iter().filter(|(_, r)| r.is_bad()) {
-                lines.push(format!("{}: {}", item.address, crate::real::ended(result)));
+                lines.push(format!("{}: {}", item.address, crate::judge::ended(result)));
             }
             // Live checks are no resources: they have a gate of their own.
             let resource = |d: &&String| {
@@ -222,9 +233,16 @@ fn found_by(
         } else {
             pending.iter().map(|i| format!("`{}`", i.address)).collect::<Vec<_>>().join(", ")
         };
+        // An item that looks at something else to see whether it is needed does not see its own drift.
+        let items = plan.planned().filter(|p| p.host == host).flat_map(|p| &p.items);
+        let skipped = items.filter(names_it).filter_map(|item| match &item.outcome {
+            Outcome::Skipped(why) => Some(format!("`{}` is skipped: {why}", item.address)),
+            _ => None,
+        });
         wrong.push(
             Mismatch::new(what("the plan does not find it"))
                 .but(format!("the plan names {}", owners.join(" or ")), format!("it names {found}"))
+                .lines(skipped)
                 .plan(plan, &[]),
         );
     }
@@ -248,4 +266,24 @@ fn found_by(
         }
     }
     wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_that_is_skipped_now_counts_with_what_it_claimed_before() {
+        let item = |address: &str, path: &str| ItemClaims {
+            address: address.to_owned(),
+            role: "r".to_owned(),
+            claims: vec![Claim::exclusive(ObjectId::new("path", path), "content")],
+            sensitive: false,
+            restart_on: Vec::new(),
+        };
+        let all = with_hidden(vec![item("r/a", "/new")], &[item("r/a", "/old"), item("r/b", "/b")]);
+        let claimed: Vec<(&str, &str)> =
+            all.iter().map(|i| (i.address.as_str(), i.claims[0].object.key.as_str())).collect();
+        assert_eq!(claimed, [("r/a", "/new"), ("r/b", "/b")]);
+    }
 }

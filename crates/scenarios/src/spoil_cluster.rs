@@ -2,8 +2,8 @@
 
 use crate::cluster::kubectl;
 use crate::spoil::{Way, shown};
-use converge_engine::{Engine, ItemClaims};
-use converge_lab::kube::ApiServer;
+use converge_engine::{Engine, FleetPlan, ItemClaims};
+use converge_lab::kube::Kubectl;
 use converge_resource::{ApiRef, ObjectId, RunAnswer, State};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,10 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The parameters of items that take fields from others, by address.
 pub(crate) type Taken = BTreeMap<String, Value>;
 
-/// Asks a plan which items force conflicts. Without a plan nothing is forced.
-pub(crate) async fn taken(engine: &Engine, cluster: &str) -> Taken {
-    let Ok(plan) = engine.plan().await else { return Taken::new() };
-    let items = plan.planned().filter(|p| p.host == cluster).flat_map(|p| &p.items);
+/// Asks a plan of now which items force conflicts; those that are skipped now stand in the plan of the first run.
+pub(crate) async fn taken(engine: &Engine, cluster: &str, first: &FleetPlan) -> Taken {
+    let now = engine.plan().await.ok();
+    let plans = std::iter::once(first).chain(&now);
+    let items = plans.flat_map(FleetPlan::planned).filter(|p| p.host == cluster).flat_map(|p| &p.items);
     let forced = items.filter_map(|i| Some((i.address.clone(), i.params.clone()?)));
     forced.filter(|(_, params)| params.get("force_conflicts") == Some(&Value::Bool(true))).collect()
 }
@@ -96,7 +97,7 @@ fn patch(manifest: &Value) -> Option<String> {
 }
 
 /// Spoils it.
-pub(crate) fn spoil(api: &ApiServer, way: &Way) -> RunAnswer {
+pub(crate) fn spoil(api: &Kubectl, way: &Way) -> RunAnswer {
     let words: Vec<&str> = way.script.split('\n').collect();
     match kubectl(api, &words) {
         Ok(stdout) => RunAnswer { status: 0, stdout, stderr: String::new() },

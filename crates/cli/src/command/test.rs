@@ -106,7 +106,7 @@ fn hosts(args: &Test, cases: &[Case], console: &Console) -> Result<Where, Failur
         return Ok(Where::Recorded);
     }
     if args.inventories.is_empty() {
-        let missing = converge_scenarios::missing();
+        let missing = converge_scenarios::missing(cases);
         if missing.is_empty() {
             return Ok(Where::ThrowAway);
         }
@@ -173,7 +173,9 @@ fn jobs(args: &Test, cases: &[Case]) -> usize {
         return usize::from(jobs);
     }
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let largest = cases.iter().map(|c| c.scenario.hosts.len()).max().unwrap_or(1);
+    // A node of a whole cluster needs more.
+    let size = |case: &Case| case.scenario.hosts.len() * if case.is_whole() { 2 } else { 1 };
+    let largest = cases.iter().map(size).max().unwrap_or(1);
     let free = fs_err::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
         line.trim().split(' ').next()?.parse::<u64>().ok()

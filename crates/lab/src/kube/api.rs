@@ -1,6 +1,7 @@
 //! A real API server, inside a lab host.
 
 use super::control_plane::{Administrator, ApiOptions, Component, Layout, POD_LOG, Ports, log_text};
+use super::kubectl::{self, Kubectl, expect};
 use super::local::Supervisor;
 use super::parts::{self, Parts};
 use crate::error::{LabError, Result};
@@ -12,12 +13,10 @@ use std::time::{Duration, Instant};
 pub(crate) const PKI: &str = include_str!("../scripts/kube-pki.sh");
 /// How long a start may take, on a loaded machine too.
 const START: Duration = Duration::from_secs(90);
-/// How many seconds kubectl may take, for a wait of its own.
-const KUBECTL: u32 = 300;
 /// etcd's data on a host.
 const DATA: &str = "/var/lib/converge-lab-etcd";
 /// Where a host has its kubeconfigs.
-const ETC: &str = "/etc/kubernetes";
+pub(crate) const ETC: &str = "/etc/kubernetes";
 /// The stages on a host.
 const STAGES_AT: &str = "/etc/kubernetes/kwok-stages.yaml";
 
@@ -206,7 +205,7 @@ impl ApiServer {
 
     /// Like [`ApiServer::kubectl`], with this standard input.
     pub fn kubectl_with_input(&self, arguments: &[&str], input: &str) -> Result<ExecOutput> {
-        self.kubectl_within(KUBECTL, arguments, input)
+        self.kubectl_within(kubectl::LIMIT, arguments, input)
     }
 
     /// The command with which a person asks it, where it runs.
@@ -220,16 +219,12 @@ impl ApiServer {
     }
 
     fn kubectl_within(&self, seconds: u32, arguments: &[&str], input: &str) -> Result<ExecOutput> {
-        let kubeconfig = self.layout.etc.join("super-admin.conf").display().to_string();
         match &self.place {
-            Place::Host(host) => {
-                let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
-                let program = host.shared("kubectl");
-                let line =
-                    format!("timeout {seconds} {program} --kubeconfig={kubeconfig} {}", words.join(" "));
-                host.exec_with_input(&line, input.as_bytes())
+            Place::Host(host) => Kubectl::of_api_server(host).within(seconds, arguments, input),
+            Place::Local(supervisor) => {
+                let kubeconfig = self.layout.etc.join("super-admin.conf").display().to_string();
+                supervisor.kubectl(seconds, &kubeconfig, arguments, input)
             }
-            Place::Local(supervisor) => supervisor.kubectl(seconds, &kubeconfig, arguments, input),
         }
     }
 
@@ -237,9 +232,7 @@ impl ApiServer {
     ///
     /// Errors with what kubectl said when it fails.
     pub fn apply(&self, manifests: &str) -> Result<()> {
-        let arguments =
-            ["apply", "--server-side", "--force-conflicts", "--field-manager=lab", "--filename=-"];
-        expect(self.kubectl_with_input(&arguments, manifests)?, "kubectl apply").map(drop)
+        expect(self.kubectl_with_input(&kubectl::APPLY, manifests)?, "kubectl apply").map(drop)
     }
 
     /// `kubectl get … -o json`, read.
@@ -281,20 +274,4 @@ impl Drop for ApiServer {
             drop(self.clean_host(host));
         }
     }
-}
-
-/// The output of a command that has to succeed.
-pub(crate) fn expect(output: ExecOutput, what: &str) -> Result<ExecOutput> {
-    if output.success() {
-        return Ok(output);
-    }
-    let status = output.status.map_or("a signal".to_owned(), |code| format!("exit status {code}"));
-    let lines: Vec<&str> = output.stderr.trim().lines().collect();
-    let detail = lines.get(lines.len().saturating_sub(15)..).unwrap_or_default().join("\n");
-    Err(LabError::Tool { command: what.to_owned(), status, detail })
-}
-
-/// A word that a shell takes as it is.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

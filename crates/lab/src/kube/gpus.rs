@@ -1,13 +1,13 @@
 //! GPUs without silicon: a library of ours that answers NVML's calls from a text file, under NVIDIA's own unmodified programs.
 
 use super::image::Image;
+use super::kubectl::expect;
 use super::parts::{self, Part};
 use super::versions as v;
 use crate::command;
 use crate::error::Result;
 use crate::host::Host;
-use crate::packages;
-use crate::session::Lab;
+use crate::session::{Inner, Lab};
 use fs_err as fs;
 use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ impl Host {
     ///
     /// What runs on the host sees the change with its next question.
     pub fn fake_gpus(&self, lines: &str) -> Result<()> {
-        let library = library(self.cache(), &|_| ())?;
+        let library = library(self.inner(), &|_| ())?;
         let shared = self.share(&library)?;
         self.write("/usr/bin/nvidia-smi", "755", TOOL)?;
         // Replaced whole: a program must never read half of it.
@@ -40,7 +40,7 @@ impl Host {
              mkdir -p {FAKE_GPUS} && cat > {FAKE_GPUS}/.new && mv {FAKE_GPUS}/.new {FAKE_GPUS}/fake-gpus && \
              ln -sfn {FAKE_GPUS}/fake-gpus /etc/fake-gpus"
         );
-        super::api::expect(self.exec_with_input(&script, lines.as_bytes())?, "giving fake GPUs").map(drop)
+        expect(self.exec_with_input(&script, lines.as_bytes())?, "giving fake GPUs").map(drop)
     }
 }
 
@@ -59,7 +59,7 @@ pub fn show_programs(lab: &Lab, wanted: &[Part]) -> Result<()> {
 pub fn device_plugin_image(lab: &Lab) -> Result<String> {
     let say = |line: &str| lab.say(line);
     let parts = parts::ensure_in(lab.cache(), &[Part::DevicePlugin], &say)?;
-    let library = library(lab.cache(), &say)?;
+    let library = library(lab.inner(), &say)?;
     let root = parts::cache_folder(lab.cache());
     fs::create_dir_all(&root)?;
     let lock = fs::File::create(root.join("device-plugin-image.lock"))?;
@@ -88,14 +88,14 @@ pub fn device_plugin_image(lab: &Lab) -> Result<String> {
 }
 
 /// The compiled library, from the cache or made now.
-fn library(cache: &Path, say: &dyn Fn(&str)) -> Result<PathBuf> {
-    let folder = parts::cache_folder(cache).join(format!("gpus-{}", digest()));
+fn library(lab: &Inner, say: &dyn Fn(&str)) -> Result<PathBuf> {
+    let folder = parts::cache_folder(lab.cache()).join(format!("gpus-{}", digest()));
     let path = folder.join(NAME);
     if path.exists() {
         return Ok(path);
     }
     fs::create_dir_all(&folder)?;
-    packages::ensure(&["gcc", "libc6-dev"], say)?;
+    lab.tools(&["gcc", "libc6-dev"], say)?;
     let new = tempfile(&folder);
     let source = new.with_extension("c");
     fs::write(&source, LIBRARY)?;

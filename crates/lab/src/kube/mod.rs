@@ -3,7 +3,8 @@
 //! * An [`ApiServer`] inside a lab host (or a [`LocalApi`] on this machine's loopback): etcd and kube-apiserver, on wish
 //!   with the controllers and with kwok, which plays kubelets. Up in seconds.
 //! * [`NodeSpec`]: simulated nodes with GPUs, on which DaemonSets roll out and Jobs complete.
-//! * A whole cluster, on hosts that can become nodes ([`crate::LabOptions::kube`]), installed from [`Repositories`].
+//! * A whole cluster, on hosts that can become nodes ([`crate::LabOptions::kube`]), installed from [`Repositories`] by the role `k8s` with
+//!   [`Repositories::role_variables`].
 //! * GPUs without silicon: [`crate::Host::fake_gpus`] and [`device_plugin_image`].
 //!
 //! ```no_run
@@ -29,20 +30,23 @@ mod api;
 mod control_plane;
 mod gpus;
 mod image;
+mod kubectl;
 mod local;
 mod modules;
 mod network;
 mod nodes;
 mod parts;
 mod repositories;
+mod role;
 mod server;
 pub mod versions;
 
 pub use api::ApiServer;
 pub use control_plane::{Administrator, ApiOptions, Component};
 pub use gpus::{DEVICE_PLUGIN_IMAGE, FAKE_GPUS, device_plugin_image, show_programs};
+pub use kubectl::Kubectl;
 pub use local::LocalApi;
-pub use network::{SERVICE_SUBNET, pod_network};
+pub use network::{SERVICE_SUBNET, pod_network, pod_routes};
 pub use nodes::NodeSpec;
 pub use parts::{ASSETS, Part, Parts, ensure, ensure_in};
-pub use repositories::Repositories;
+pub use repositories::{Repositories, missing};

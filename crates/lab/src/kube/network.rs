@@ -1,6 +1,6 @@
 //! A pod network with nothing to install: the CNI plugins' bridge, and a static route to every other node's pods.
 
-use super::api::expect;
+use super::kubectl::expect;
 use crate::error::Result;
 use crate::host::Host;
 use serde_json::json;
@@ -11,7 +11,15 @@ pub const SERVICE_SUBNET: &str = "10.96.0.0/12";
 /// Lays the pod network between nodes, each with its `spec.podCIDR`. Lay it when kube-proxy is Ready: a pod that calls a service
 /// before its rules are there waits half a minute. Call it again with all nodes when one comes.
 pub fn pod_network(nodes: &[(&Host, &str)]) -> Result<()> {
-    for (host, cidr) in nodes {
+    pod_routes(nodes)?;
+    nodes
+        .iter()
+        .try_for_each(|(host, cidr)| host.write("/etc/cni/net.d/10-lab.conflist", "644", &plugins(cidr)))
+}
+
+/// The routes of [`pod_network`] alone, for nodes whose pods have a network each.
+pub fn pod_routes(nodes: &[(&Host, &str)]) -> Result<()> {
+    for (host, _) in nodes {
         let mut routes = vec![(SERVICE_SUBNET.to_owned(), None)];
         let others = nodes.iter().filter(|(other, _)| other.name() != host.name());
         routes.extend(others.map(|(other, cidr)| ((*cidr).to_owned(), Some(other.address().to_string()))));
@@ -21,7 +29,6 @@ pub fn pod_network(nodes: &[(&Host, &str)]) -> Result<()> {
         host.wait_for("its routes", || {
             host.exec("ip route").is_ok_and(|output| routes.iter().all(|(to, _)| output.stdout.contains(to)))
         })?;
-        host.write("/etc/cni/net.d/10-lab.conflist", "644", &plugins(cidr))?;
     }
     Ok(())
 }

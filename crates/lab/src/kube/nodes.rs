@@ -1,7 +1,8 @@
 //! Simulated nodes: real Node objects; kwok plays their kubelets.
 
-use super::api::{ApiServer, expect};
+use super::api::ApiServer;
 use super::control_plane::PLAYED;
+use super::kubectl::expect;
 use super::versions;
 use crate::error::Result;
 use serde_json::{Map, Value, json};

@@ -3,6 +3,7 @@
 use super::modules::{self, Recipe};
 use super::versions;
 use crate::error::{LabError, Result};
+use crate::machine::is_program;
 use crate::session::{default_cache_dir, make_cache};
 use fs_err as fs;
 use sha2::{Digest, Sha256};
@@ -157,17 +158,41 @@ pub fn ensure(parts: &[Part]) -> Result<Parts> {
 
 /// Like [`ensure`], with another cache and another listener.
 pub fn ensure_in(cache: &Path, parts: &[Part], say: &dyn Fn(&str)) -> Result<Parts> {
-    let assets = std::env::var_os(ASSETS).map(PathBuf::from);
+    let lacking = lacking(cache, parts);
+    if let (Some(first), false) = (lacking.first(), is_program("go")) {
+        let why = format!("it has to be built, and there is no `go` here: {}", instead_of_go(&lacking));
+        return Err(LabError::Part { part: first.name(), why });
+    }
     let mut folders = BTreeMap::new();
     for part in parts {
-        let ready = assets.as_deref().map(|folder| part.in_assets(folder));
-        let folder = match ready.filter(|folder| is_whole(*part, folder)) {
+        let folder = match ready(*part) {
             Some(folder) => folder,
             None => built(cache, *part, say)?,
         };
         folders.insert(*part, folder);
     }
     Ok(Parts { folders })
+}
+
+/// The folder of ready-made programs, where it has all of a part.
+fn ready(part: Part) -> Option<PathBuf> {
+    let assets = std::env::var_os(ASSETS).map(PathBuf::from)?;
+    Some(part.in_assets(&assets)).filter(|folder| is_whole(part, folder))
+}
+
+/// The parts that have to be built.
+pub(crate) fn lacking(cache: &Path, parts: &[Part]) -> Vec<Part> {
+    let kept = |part: Part| is_whole(part, &cache_folder(cache).join(part.name()));
+    parts.iter().copied().filter(|part| ready(*part).is_none() && !kept(*part)).collect()
+}
+
+/// What to do where there is no Go to build these.
+pub(crate) fn instead_of_go(lacking: &[Part]) -> String {
+    let programs: Vec<&str> = lacking.iter().flat_map(|part| part.programs()).copied().collect();
+    let (version, programs) = (versions::GO, programs.join(", "));
+    format!(
+        "install Go {version}, with which they are built once, or name a folder with {programs} in {ASSETS}"
+    )
 }
 
 /// What the lab keeps of the present versions.
@@ -247,16 +272,9 @@ fn go(part: Part, folder: &Path, cgo: bool, arguments: &[&str], bin: Option<&Pat
     if let Some(bin) = bin {
         command.env("GOBIN", bin);
     }
-    let output = command.output().map_err(|error| {
-        let why = match error.kind() {
-            std::io::ErrorKind::NotFound => format!(
-                "it has to be built, and there is no `go` here: install Go {}, or name a folder with {} in {ASSETS}",
-                versions::GO,
-                part.programs().join(", "),
-            ),
-            _ => format!("`go` does not start: {error}"),
-        };
-        LabError::Part { part: part.name(), why }
+    let output = command.output().map_err(|error| LabError::Part {
+        part: part.name(),
+        why: format!("`go` does not start: {error}"),
     })?;
     if output.status.success() {
         return Ok(());
@@ -288,6 +306,14 @@ mod tests {
         assert_eq!(parts.program("etcd").unwrap(), Path::new("/x/etcd"));
         assert!(parts.program("kubectl").unwrap_err().to_string().contains("kubectl"));
         assert!(parts.folder(Part::Cni).is_err());
+    }
+
+    #[test]
+    fn without_go_all_that_is_lacking_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(lacking(folder.path(), &[]), []);
+        let said = instead_of_go(&[Part::Etcd, Part::Helm]);
+        assert!(said.contains("install Go") && said.contains("etcd, helm in KUBEBUILDER_ASSETS"), "{said}");
     }
 
     #[test]

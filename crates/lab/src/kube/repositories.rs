@@ -6,8 +6,9 @@ use super::server::Server;
 use super::versions as v;
 use crate::command;
 use crate::error::{LabError, Result};
+use crate::machine::{Missing, is_program};
 use crate::packages;
-use crate::session::Lab;
+use crate::session::{Lab, default_cache_dir};
 use fs_err as fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -62,7 +63,7 @@ impl Repositories {
     pub const BUSYBOX_IMAGE: &str = "lab.local/busybox:1";
 
     fn with(lab: &Lab, older: bool) -> Result<Self> {
-        let folder = ensure(lab.cache(), older, &|line| lab.say(line))?;
+        let folder = ensure(lab, older)?;
         for entry in fs::read_dir(folder.join("images"))? {
             lab.share(&entry?.path(), "images")?;
         }
@@ -89,6 +90,11 @@ impl Repositories {
         format!("{}Release.key", self.kubernetes_url())
     }
 
+    /// Its text.
+    pub fn kubernetes_key(&self) -> Result<String> {
+        self.served(&format!("core:/stable:/v{}/deb/Release.key", minor(v::KUBERNETES)))
+    }
+
     /// The fingerprint of that key.
     pub fn kubernetes_fingerprint(&self) -> Result<String> {
         self.fingerprint("kubernetes")
@@ -104,14 +110,23 @@ impl Repositories {
         format!("{}/gpg", self.containerd_url())
     }
 
+    /// Its text.
+    pub fn containerd_key(&self) -> Result<String> {
+        self.served("linux/debian/gpg")
+    }
+
     /// The fingerprint of that key.
     pub fn containerd_fingerprint(&self) -> Result<String> {
         self.fingerprint("containerd")
     }
 
     fn fingerprint(&self, name: &str) -> Result<String> {
-        let path = self.folder.join("repository").join(format!("{name}.fingerprint"));
-        Ok(fs::read_to_string(path)?.trim().to_owned())
+        self.served(&format!("{name}.fingerprint"))
+    }
+
+    /// The text of a file that is served.
+    fn served(&self, path: &str) -> Result<String> {
+        Ok(fs::read_to_string(self.folder.join("repository").join(path))?.trim().to_owned())
     }
 
     /// The version of the packages kubelet, kubeadm and kubectl.
@@ -145,8 +160,8 @@ fn serve(folder: &Path, gateway: Ipv4Addr) -> Result<(Server, SocketAddr)> {
     Ok((server, address))
 }
 
-/// The folder with `repository` and `images`, from the cache or made now.
-fn ensure(cache: &Path, older: bool, say: &dyn Fn(&str)) -> Result<PathBuf> {
+/// What a whole cluster is made of.
+fn wanted(older: bool) -> Vec<Part> {
     let mut wanted = vec![
         Part::Kubernetes,
         Part::Kubeadm,
@@ -159,17 +174,52 @@ fn ensure(cache: &Path, older: bool, say: &dyn Fn(&str)) -> Result<PathBuf> {
     if older {
         wanted.push(Part::Older);
     }
-    let parts = parts::ensure_in(cache, &wanted, say)?;
+    wanted
+}
+
+/// The name and the folder of what is made of them.
+fn names(root: &Path, older: bool) -> (&'static str, PathBuf) {
+    let name = if older { "cluster-older" } else { "cluster" };
+    (name, root.join(format!("{name}-{}", recipe())))
+}
+
+/// Everything that [`Repositories::serve`] needs on this machine and lacks, with [`super::device_plugin_image`] on wish; nothing is changed.
+pub fn missing(gpus: bool) -> Vec<Missing> {
+    let cache = default_cache_dir();
+    let mut parts = wanted(false);
+    if gpus {
+        parts.push(Part::DevicePlugin);
+    }
+    let lacking = parts::lacking(&cache, &parts);
+    let mut out = Vec::new();
+    if !lacking.is_empty() && !is_program("go") {
+        let what = "the programs of Kubernetes".to_owned();
+        out.push(Missing { what, help: parts::instead_of_go(&lacking) });
+    }
+    let (_, made) = names(&parts::cache_folder(&cache), false);
+    if !made.is_dir() {
+        let packages = packages::missing(TOOLS);
+        out.extend(packages.iter().map(|name| Missing {
+            what: format!("the package {name}"),
+            help: format!("install it: apt-get install {name}"),
+        }));
+    }
+    out
+}
+
+/// The folder with `repository` and `images`, from the cache or made now.
+fn ensure(lab: &Lab, older: bool) -> Result<PathBuf> {
+    let (cache, say) = (lab.cache(), |line: &str| lab.say(line));
+    let parts = parts::ensure_in(cache, &wanted(older), &say)?;
     let root = parts::cache_folder(cache);
     fs::create_dir_all(&root)?;
-    let name = if older { "cluster-older" } else { "cluster" };
+    let (name, folder) = names(&root, older);
     let lock = fs::File::create(root.join(format!("{name}.lock")))?;
     lock.file().lock()?;
-    let folder = root.join(format!("{name}-{}", recipe()));
     if folder.is_dir() {
         return Ok(folder);
     }
-    packages::ensure(TOOLS, say)?;
+    lab.tools(TOOLS)?;
     say("making the cluster's packages and images (half a minute, once)");
     let work = root.join(format!("{name}.building"));
     if work.exists() {

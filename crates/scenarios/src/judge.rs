@@ -1,0 +1,182 @@
+//! What a run did, held against what its plan said.
+
+use crate::report::Mismatch;
+use converge_engine::{ApplyReport, FleetPlan, ItemClaims, ItemResult};
+use converge_planner::{Item, Outcome as Planned};
+use converge_resource::{ApiRef, Change, Claim, ObjectId, State};
+use std::collections::BTreeMap;
+
+/// How an item ended, in words.
+pub(crate) fn ended(result: &ItemResult) -> String {
+    match result {
+        ItemResult::Changed => "changed".to_owned(),
+        ItemResult::Unchanged => "unchanged".to_owned(),
+        ItemResult::Failed { message, output } if output.is_empty() => format!("failed: {message}"),
+        ItemResult::Failed { message, output } => format!("failed: {message}\n{output}"),
+        ItemResult::Refused { message } => format!("refused: {message}"),
+        ItemResult::Skipped { because } => format!("skipped because of {because}"),
+        ItemResult::NotApplicable { why } => format!("not for this host: {why}"),
+        ItemResult::Stopped => "stopped".to_owned(),
+        ItemResult::PutBack { message, .. } => format!("put back: {message}"),
+        ItemResult::Unknown { message } => format!("unknown: {message}"),
+    }
+}
+
+/// What the roles claim on a host or cluster before the first run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Start {
+    /// Who claims what.
+    pub claims: Vec<ItemClaims>,
+    /// What is claimed, as it is then.
+    pub states: BTreeMap<ObjectId, State>,
+}
+
+/// By host and cluster.
+pub(crate) type Starts = BTreeMap<String, Start>;
+
+/// Adds what items made that could not say beforehand what they claim: they waited for others. Of these it is known that the thing is there.
+pub(crate) fn add_what_waited(start: &mut Starts, report: &ApplyReport) {
+    for host in &report.hosts {
+        let Some(own) = start.get_mut(&host.host) else { continue };
+        for (item, _) in host.items.iter().filter(|(_, result)| *result == ItemResult::Changed) {
+            if own.claims.iter().any(|known| known.address == item.address) {
+                continue;
+            }
+            let changes = item.changes().iter().map(|planned| &planned.change);
+            let made: Vec<&Change> =
+                changes.filter(|change| change.from.is_absent() && !change.to.is_absent()).collect();
+            for change in made.iter().filter(|change| change.object.kind == "k8s") {
+                own.states.entry(change.object.clone()).or_insert_with(State::absent);
+            }
+            let claims = made.iter().map(|change| Claim::exclusive(change.object.clone(), "presence"));
+            own.claims.push(ItemClaims {
+                address: item.address.clone(),
+                role: item.role.clone(),
+                claims: claims.collect(),
+                sensitive: item.sensitive,
+                restart_on: Vec::new(),
+            });
+        }
+    }
+}
+
+/// What the run makes anew and a rollback takes away only when that is allowed, by ID.
+pub(crate) fn made_whole(start: &Starts) -> Vec<String> {
+    let absent = start.values().flat_map(|start| &start.states).filter(|(_, state)| state.is_absent());
+    let whole = |key: &str| {
+        ApiRef::from_key(key)
+            .is_some_and(|object| ["Namespace", "CustomResourceDefinition"].contains(&object.kind.as_str()))
+    };
+    let made = absent.filter(|(object, _)| object.kind == "k8s" && whole(&object.key));
+    made.map(|(object, _)| object.to_string()).collect()
+}
+
+/// What is wrong when a cluster has these differences.
+pub(crate) fn as_before(found: Result<Vec<String>, String>, what: &str) -> Option<Mismatch> {
+    match found {
+        Ok(differ) if differ.is_empty() => None,
+        Ok(differ) => {
+            let found = format!("{} that differ", differ.len());
+            Some(Mismatch::new(what).but("every object as before", found).lines(differ))
+        }
+        Err(why) => Some(Mismatch::new("the objects of the cluster cannot be compared").lines([why])),
+    }
+}
+
+/// What went wrong in an apply.
+pub(crate) fn applied(report: &ApplyReport, plan: &FleetPlan) -> Vec<Mismatch> {
+    let mut wrong = Vec::new();
+    for host in &report.hosts {
+        for (item, result) in host.items.iter().filter(|(_, r)| r.is_bad()) {
+            wrong.push(
+                Mismatch::new(format!("`{}` on {}", item.address, host.host))
+                    .lines(ended(result).lines().map(str::to_owned))
+                    .plan(plan, &[&item.address]),
+            );
+        }
+        // A live check that does not hold is a matter of its own gate.
+        let resources: Vec<String> = plan
+            .planned()
+            .filter(|p| p.host == host.host)
+            .flat_map(|p| &p.items)
+            .map(|i| format!("{}: ", i.address))
+            .collect();
+        let is_rollback = plan.purpose != converge_engine::Purpose::Converge;
+        let own = |d: &&String| is_rollback || resources.iter().any(|r| d.starts_with(r.as_str()));
+        for difference in host.differences.iter().filter(own) {
+            wrong.push(
+                Mismatch::new(format!("{} was looked at again, and is not as declared", host.host))
+                    .lines([difference.clone()]),
+            );
+        }
+        if let Some(lost) = &host.lost {
+            wrong.push(Mismatch::new(lost.message.clone()).lines(lost.help.clone()));
+        }
+    }
+    wrong
+}
+
+/// Where plan and apply say different things.
+pub(crate) fn as_planned(plan: &FleetPlan, report: &ApplyReport) -> Vec<Mismatch> {
+    let mut wrong = Vec::new();
+    for host_plan in plan.planned() {
+        let done: BTreeMap<&str, (&Item, &ItemResult)> = report
+            .hosts
+            .iter()
+            .filter(|h| h.host == host_plan.host)
+            .flat_map(|h| &h.items)
+            .map(|(item, result)| (item.address.as_str(), (item, result)))
+            .collect();
+        for item in &host_plan.items {
+            let did = done.get(item.address.as_str());
+            let changes = |item: &Item| -> BTreeMap<String, String> {
+                let all = item.changes().iter();
+                all.map(|c| (c.change.object.to_string(), c.change.to.line().to_owned())).collect()
+            };
+            let (expected, found) = match (&item.outcome, did) {
+                (Planned::Changed(_), None) => ("it changes".to_owned(), "it was left alone".to_owned()),
+                (Planned::Changed(_), Some((_, ItemResult::Unchanged))) => {
+                    ("it changes".to_owned(), "it turned out to be as declared".to_owned())
+                }
+                (Planned::Changed(_), Some((applied, ItemResult::Changed))) => {
+                    let (said, did) = (changes(item), changes(applied));
+                    if said == did {
+                        continue;
+                    }
+                    let list = |all: &BTreeMap<String, String>, other: &BTreeMap<String, String>| {
+                        let own = all.iter().filter(|(object, to)| other.get(*object) != Some(to));
+                        let own: Vec<String> = own.map(|(object, to)| format!("{object} → {to}")).collect();
+                        if own.is_empty() { "nothing more".to_owned() } else { own.join("\n") }
+                    };
+                    (list(&said, &did), list(&did, &said))
+                }
+                (Planned::Unchanged | Planned::Adopt(_), Some((_, ItemResult::Changed))) => {
+                    ("it is as declared".to_owned(), "it was changed".to_owned())
+                }
+                (Planned::Deferred { objects, .. }, Some((applied, ItemResult::Changed))) => {
+                    let more: Vec<String> = applied
+                        .changes()
+                        .iter()
+                        .map(|c| &c.change.object)
+                        .filter(|o| !objects.is_empty() && !objects.contains(o))
+                        .map(ToString::to_string)
+                        .collect();
+                    if more.is_empty() {
+                        continue;
+                    }
+                    (
+                        "it changes only what it was deferred for".to_owned(),
+                        format!("it changed {}", more.join(", ")),
+                    )
+                }
+                _ => continue,
+            };
+            wrong.push(
+                Mismatch::new(format!("`{}` on {}: plan and apply differ", item.address, host_plan.host))
+                    .but(format!("as the plan said: {expected}"), format!("as the apply did: {found}"))
+                    .plan(plan, &[&item.address]),
+            );
+        }
+    }
+    wrong
+}

@@ -1,0 +1,89 @@
+//! The whole cluster of a scenario: before the gates the role `k8s` makes it of the scenario's hosts.
+
+use crate::cluster::{self, kubectl};
+use crate::cluster_spec::ClusterSpec;
+use crate::expect::Complaint;
+use crate::hosts::Hosts;
+use crate::judge;
+use crate::report::Mismatch;
+use converge_engine::{Engine, HostResult, StopSwitch};
+use converge_lab::Host;
+use converge_lab::kube::{Kubectl, pod_routes};
+use tokio::sync::Mutex;
+
+/// What a node's kubelet, container runtime and etcd write for themselves, beside [`crate::NOISE`].
+pub(crate) const NOISE: &[&str] =
+    &["/var/lib/etcd/", "/var/lib/kubelet/", "/var/lib/containerd/", "/var/lib/cni/"];
+
+/// Where every host finds the administrator's kubeconfig.
+pub(crate) const KUBECONFIG: &str = "/run/converge-test/admin.conf";
+
+/// Two clusters at once are more than a small machine can start in time.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// What is waited for, as kubectl is told it.
+const LIMIT: &str = "--timeout=180s";
+
+/// Lets an engine with the given roles make the cluster, and waits until it is at rest.
+pub(crate) async fn raise(engine: Engine, hosts: &Hosts, spec: &ClusterSpec) -> Result<(), Vec<Mismatch>> {
+    let _turn = TURN.lock().await;
+    let made = apply(&engine).await;
+    engine.close().await;
+    made?;
+    let Some(api) = &hosts.kubectl else { return Ok(()) };
+    let ready = ready(api, &hosts.nodes()).and_then(|()| cluster::objects(api, spec));
+    ready.map_err(|why| vec![Mismatch::new("the whole cluster does not come up").lines([why])])
+}
+
+async fn apply(engine: &Engine) -> Result<(), Vec<Mismatch>> {
+    let plan = engine.plan().await.map_err(|found| crate::expect::complaints(&found))?;
+    let lost = plan.hosts.iter().filter_map(|host| match &host.result {
+        HostResult::Lost(lost) => Some(Mismatch::new(lost.message.clone()).lines(lost.help.clone())),
+        HostResult::Planned(_) => None,
+    });
+    let failed = Complaint::of_plan(&plan);
+    let mut wrong: Vec<Mismatch> = failed
+        .iter()
+        .map(|why| Mismatch::new("the whole cluster cannot be made").lines([why.shown()]))
+        .collect();
+    wrong.extend(lost);
+    if wrong.is_empty() {
+        let report = engine.apply(plan.clone(), StopSwitch::new()).await;
+        wrong = judge::applied(&report, &plan);
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+}
+
+/// Waits until pods run on every node and reach those of the others.
+fn ready(api: &Kubectl, nodes: &[Host]) -> Result<(), String> {
+    kubectl(api, &["wait", "--for=condition=Ready", "node", "--all", LIMIT])?;
+    if nodes.len() == 1 {
+        // There is no other node for pods.
+        kubectl(api, &["taint", "node", "--all", "node-role.kubernetes.io/control-plane-"])?;
+    }
+    let runs = |what: &str| kubectl(api, &["--namespace=kube-system", "rollout", "status", what, LIMIT]);
+    runs("daemonset/kube-proxy")?;
+    let networks = nodes
+        .iter()
+        .map(|host| kubectl(api, &["get", "node", host.name(), "--output=jsonpath={.spec.podCIDR}"]))
+        .collect::<Result<Vec<String>, String>>()?;
+    let networks: Vec<(&Host, &str)> = nodes.iter().zip(networks.iter().map(String::as_str)).collect();
+    pod_routes(&networks).map_err(|error| error.to_string())?;
+    runs("deployment/coredns")?;
+    administrator(nodes)
+}
+
+/// Gives every host the administrator's kubeconfig, for the commands of a scenario.
+fn administrator(nodes: &[Host]) -> Result<(), String> {
+    let words = |error: converge_lab::LabError| error.to_string();
+    let Some(first) = nodes.first() else { return Ok(()) };
+    let text = first.exec("cat /etc/kubernetes/admin.conf").map_err(words)?.stdout;
+    let script = format!("umask 077; mkdir -p \"$(dirname {KUBECONFIG})\" && cat >{KUBECONFIG}");
+    for host in nodes {
+        let output = host.exec_with_input(&script, text.as_bytes()).map_err(words)?;
+        if !output.success() {
+            return Err(format!("{}: {}", host.name(), output.stderr.trim()));
+        }
+    }
+    Ok(())
+}
