@@ -161,6 +161,11 @@ impl OpenBatch {
         self.say(Ok(Event::Finished { id, status, duration, cut }));
     }
 
+    /// Whether standard error that was kept apart is still to come.
+    fn awaits_stderr(&self) -> bool {
+        self.items.iter().any(|item| item.separate && !item.stderr_ended && item.state != State::Over)
+    }
+
     fn complete(&self) -> bool {
         self.done && self.items.iter().all(|item| item.state == State::Over)
     }
@@ -371,7 +376,9 @@ impl Actor {
     }
 
     fn stdout_data(&mut self, bytes: Bytes) -> Result<(), ShellError> {
-        let Some(batch) = self.batches.front_mut() else { return self.stray(&bytes, 0) };
+        let Some(batch) = self.batches.iter_mut().find(|batch| !batch.done) else {
+            return self.stray(&bytes, 0);
+        };
         if let Some(running) = &self.running {
             batch.output(running.id, bytes, running.apart, &self.options);
             return Ok(());
@@ -401,9 +408,12 @@ impl Actor {
         self.err.push(bytes);
         while let Some(piece) = self.err.next() {
             match piece {
-                Piece::Data(bytes) => match (self.err_item, self.batches.front_mut()) {
-                    (Some(id), Some(batch)) => batch.output(id, bytes, true, &self.options),
-                    _ => self.stray(&bytes, 1)?,
+                Piece::Data(bytes) => match self.err_item {
+                    Some(id) => match self.batches.iter_mut().find(|batch| batch.awaits_stderr()) {
+                        Some(batch) => batch.output(id, bytes, true, &self.options),
+                        None => self.stray(&bytes, 1)?,
+                    },
+                    None => self.stray(&bytes, 1)?,
                 },
                 Piece::Overlong => return Err(self.garbage("an endless line")),
                 Piece::Line(line) => self.stderr_frame(&line)?,
@@ -415,7 +425,9 @@ impl Actor {
     fn stderr_frame(&mut self, line: &str) -> Result<(), ShellError> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let senseless = format!("the line {line:?} on standard error");
-        let Some(batch) = self.batches.front_mut() else { return Err(self.garbage(&senseless)) };
+        let Some(batch) = self.batches.iter_mut().find(|batch| batch.awaits_stderr()) else {
+            return Err(self.garbage(&senseless));
+        };
         match words.as_slice() {
             ["S", id] if self.err_item.is_none() => match batch.item(id) {
                 Some(item) if item.separate && !item.stderr_ended => self.err_item = Some(item.id),
@@ -439,7 +451,8 @@ impl Actor {
     fn frame(&mut self, line: &str) -> Result<(), ShellError> {
         let now = Instant::now();
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let Some(batch) = self.batches.front_mut().filter(|batch| !batch.done) else {
+        // The two streams do not keep step: standard error of a batch may come when the next one runs already.
+        let Some(batch) = self.batches.iter_mut().find(|batch| !batch.done) else {
             return Err(self.garbage(&format!("the line {line:?} while nothing was asked")));
         };
         let idle = self.running.is_none();
@@ -531,7 +544,7 @@ impl Actor {
     }
 
     fn next_batch(&mut self) {
-        if self.batches.front().is_some_and(OpenBatch::complete) {
+        while self.batches.front().is_some_and(OpenBatch::complete) {
             self.batches.pop_front();
         }
     }
@@ -588,7 +601,7 @@ impl Actor {
         }
         let said = last(&said.join("; "));
         if self.started {
-            if let Some(batch) = self.batches.front().filter(|batch| batch.in_prelude) {
+            if let Some(batch) = self.batches.iter().find(|batch| batch.in_prelude) {
                 let words = String::from_utf8_lossy(&batch.prelude_said).trim().to_owned();
                 return ShellError::Prelude {
                     status: -1,

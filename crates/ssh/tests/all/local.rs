@@ -74,6 +74,29 @@ async fn items_cannot_break_the_loop() {
 }
 
 #[tokio::test]
+async fn the_two_streams_need_not_keep_step() {
+    for words in shells() {
+        let shell = local(&words).await;
+        let asks = |n: u32| {
+            let script = format!("sleep 0.1; echo out {n}; echo err {n} >&2");
+            Batch::of(vec![Item { stderr: Stderr::Separate, ..Item::new(1, script) }])
+        };
+        // Nobody reads until both have run: then all of one stream comes before the other.
+        let deaf = async {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            std::thread::sleep(std::time::Duration::from_millis(600));
+        };
+        let (one, two) = (asks(1), asks(2));
+        let (one, two, ()) = tokio::join!(all(&shell, &one), all(&shell, &two), deaf);
+        for (result, n) in [(&one[0], 1), (&two[0], 2)] {
+            let said = String::from_utf8_lossy(&result.stderr);
+            assert_eq!((text(result), said.as_ref()), (format!("out {n}\n"), format!("err {n}\n").as_str()));
+        }
+        shell.close().await;
+    }
+}
+
+#[tokio::test]
 async fn payloads_are_exact_and_drained() {
     let mut binary: Vec<u8> = (0..=255u8).cycle().take(300_001).collect();
     binary.extend_from_slice(b"\n'\\\0\xff\n");
