@@ -6,7 +6,7 @@ mod release;
 mod workload;
 
 use crate::connect::Cluster;
-use crate::records::Ended;
+use crate::records::{Beside, Ended};
 use crate::work::{Work, WorkEnd, Worked};
 use converge_objects::k8s as text;
 use converge_resource::{Change, Content, Digest, ObjectId, State};
@@ -22,6 +22,9 @@ pub(crate) struct Job<'a> {
     pub(crate) change: &'a Change,
     pub(crate) tell: Tell<'a>,
 }
+
+/// A content to save, and what stands beside it.
+pub(crate) type Save = (Content, Option<Beside>);
 
 /// What a change left.
 pub(crate) struct Done {
@@ -87,7 +90,7 @@ impl Cluster {
         &self,
         job: &Job<'_>,
         before: &State,
-        saves: Vec<(Content, Option<String>)>,
+        saves: Vec<Save>,
         unsaved: Option<String>,
     ) -> Result<u32, WorkEnd> {
         let not_saved = |why: String| WorkEnd::NotSaved(format!("{}: {why}", shown(&job.change.object)));
@@ -95,8 +98,8 @@ impl Cluster {
         let open = slot.as_mut().filter(|open| open.meta.id == job.run);
         let open = open.ok_or_else(|| not_saved("the run is not open on the cluster".to_owned()))?;
         open.lease.confirm().await.map_err(WorkEnd::Refused)?;
-        for (content, sealed) in saves {
-            open.save(&content, sealed).await.map_err(not_saved)?;
+        for (content, beside) in saves {
+            open.save(&content, beside).await.map_err(not_saved)?;
         }
         let work = job.work;
         // Should we be cut off, a rollback needs to know what was meant to come.
@@ -113,12 +116,12 @@ impl Cluster {
         job: &Job<'_>,
         seq: u32,
         before: &State,
-        saves: Vec<(Content, Option<String>)>,
+        saves: Vec<Save>,
     ) -> Result<u32, WorkEnd> {
         let mut slot = self.inner.run.lock().await;
         let Some(open) = slot.as_mut().filter(|open| open.meta.id == job.run) else { return Ok(seq) };
-        for (content, sealed) in saves {
-            open.save(&content, sealed).await.map_err(failed)?;
+        for (content, beside) in saves {
+            open.save(&content, beside).await.map_err(failed)?;
         }
         open.begin_again(seq, before).await.map_err(failed)?;
         Ok(seq)

@@ -151,6 +151,12 @@ impl Cluster {
         self.inner.api.is_gone()
     }
 
+    /// Whether records hold values of Secrets, encrypted.
+    #[must_use]
+    pub fn keeps_secrets(&self) -> bool {
+        !self.inner.options.recipients.is_empty()
+    }
+
     /// Hands over a packaged chart, which specifications name by its digest.
     pub fn offer(&self, chart: Content) {
         let mut charts = self.inner.charts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -169,6 +169,7 @@ impl Helm {
                 private(&path, content.bytes())?;
                 vec![path.display().to_string()]
             }
+            Chart::Former(_) => return Err("what a release was is not rendered again".to_owned()),
         };
         if let Some(version) = &spec.version {
             arguments.extend(["--version".to_owned(), version.clone()]);

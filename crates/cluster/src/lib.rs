@@ -8,6 +8,7 @@ mod apply;
 mod certificate;
 mod connect;
 mod error;
+mod former;
 mod helm;
 mod kept;
 mod lease;
@@ -21,5 +22,6 @@ mod work;
 
 pub use connect::{Cluster, ClusterOptions, Way};
 pub use error::{ClusterError, Refused};
+pub use object::whose_else;
 pub use records::NAMESPACE;
 pub use work::{Observation, Work, WorkEnd, Worked};

@@ -146,6 +146,17 @@ pub(crate) fn other_managers(object: &Value) -> BTreeSet<String> {
         .collect()
 }
 
+/// To whom else an object belongs, for people: what takes it away takes it from them.
+pub fn whose_else(object: &Value) -> Option<String> {
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    if let Some(owner) = owners.and_then(|list| list.first()) {
+        let (kind, name) = (text(owner, "/kind").to_lowercase(), text(owner, "/name"));
+        return Some(format!("it belongs to {kind} {name} and goes with that"));
+    }
+    let others: Vec<String> = other_managers(object).into_iter().collect();
+    (!others.is_empty()).then(|| format!("fields of it belong to {}", others.join(", ")))
+}
+
 /// When an owner last changed it, in seconds since 1970: the newest of its managers' times, those of the status left out.
 pub(crate) fn moment(object: &Value) -> Option<i64> {
     let times = entries(object).filter_map(|entry| entry.get("time"));

@@ -170,9 +170,19 @@ pub(crate) struct ContentsDoc {
 pub(crate) struct Kept {
     /// The text whose digest it is; a Secret's values stand in it as digests.
     pub(crate) text: String,
-    /// A Secret's values (JSON), encrypted by age, base64.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) sealed: Option<String>,
+    /// What stands beside it.
+    #[serde(flatten)]
+    pub(crate) beside: Option<Beside>,
+}
+
+/// What is needed beside a text to make the thing again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Beside {
+    /// A Secret's values, or a release that holds Secrets (JSON), encrypted by age, base64.
+    Sealed(String),
+    /// A release without Secrets, as [`crate::former`] packs it.
+    Plain(String),
 }
 
 impl Kept {
@@ -212,6 +222,9 @@ pub(crate) struct OwnedThing {
     pub(crate) sensitive: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unsaved: Option<String>,
+    /// The run that gave it back: it is ours again when that is rolled back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) gone_by: Option<String>,
 }
 
 impl OwnedThing {
@@ -252,6 +265,12 @@ impl OwnedDoc {
         if left.before == left.after {
             return;
         }
+        // What was given back begins anew, unless a rollback brings it from where it was before us.
+        self.things.retain(|t| {
+            t.object != *left.object
+                || t.gone_by.is_none()
+                || (left.owner.is_empty() && t.before == *left.before)
+        });
         let at = self.things.iter().position(|t| t.object == *left.object);
         let thing = match at.and_then(|at| self.things.get_mut(at)) {
             Some(thing) => thing,
@@ -269,6 +288,7 @@ impl OwnedDoc {
                     left: left.after.clone(),
                     sensitive: left.sensitive,
                     unsaved: left.unsaved,
+                    gone_by: None,
                 });
                 match self.things.last_mut() {
                     Some(thing) => thing,
@@ -284,9 +304,19 @@ impl OwnedDoc {
             thing.scope = left.meta.scope.clone();
             left.item.clone_into(&mut thing.item);
         }
-        if thing.left == thing.before {
-            self.disown(left.object);
-        }
+        thing.gone_by = (thing.left == thing.before).then(|| left.meta.id.clone());
+    }
+
+    /// What is ours now.
+    pub(crate) fn present(&self) -> impl Iterator<Item = &OwnedThing> {
+        self.things.iter().filter(|thing| thing.gone_by.is_none())
+    }
+
+    /// Forgets what these runs gave back, since nobody can roll them back any more; whether there was something.
+    pub(crate) fn forget_gone(&mut self, dropped: &[String]) -> bool {
+        let all = self.things.len();
+        self.things.retain(|t| t.gone_by.as_ref().is_none_or(|run| !dropped.contains(run)));
+        self.things.len() < all
     }
 
     /// It is no longer ours.
@@ -467,6 +497,15 @@ mod tests {
         assert_eq!((thing.run.as_str(), &thing.before, &thing.left), ("a", &absent, &two));
         assert_eq!(thing.roles, ["s", "r"]);
         owned.take(left(&later, &object, "", &two, &absent));
+        assert_eq!(owned.present().count(), 0);
+        // What a rollback brings back is ours as it was; what a role makes anew begins anew.
+        let (mut back, mut anew) = (owned.clone(), owned.clone());
+        back.take(left(&self::meta("c"), &object, "", &absent, &two));
+        assert_eq!(back.present().map(|t| (t.run.as_str(), t.roles.len())).collect::<Vec<_>>(), [("a", 2)]);
+        anew.take(left(&self::meta("c"), &object, "s", &absent, &two));
+        assert_eq!(anew.present().map(|t| (t.run.as_str(), t.roles.len())).collect::<Vec<_>>(), [("c", 1)]);
+        assert!(!owned.forget_gone(&["a".to_owned()]));
+        assert!(owned.forget_gone(&["b".to_owned()]));
         assert_eq!(owned.things, []);
     }
 

@@ -5,8 +5,8 @@ use crate::connect::{Cluster, ClusterOptions};
 use crate::error::Refused;
 use crate::lease::{self, Held};
 use crate::records::{
-    self, ChangeDoc, ContentsDoc, Ended, Kept, Left, Listed, NAMESPACE, OwnedDoc, RECORD_LABEL, RUN_LABEL,
-    RunDoc,
+    self, Beside, ChangeDoc, ContentsDoc, Ended, Kept, Left, Listed, NAMESPACE, OwnedDoc, RECORD_LABEL,
+    RUN_LABEL, RunDoc,
 };
 use converge_resource::{Change, Content, Digest, FIELD_MANAGER, ObjectId, State};
 use converge_store::host::{OwnedRecords, RunMeta, RunRecord};
@@ -24,7 +24,7 @@ pub(crate) struct OpenRun {
     /// The contents that the present Secret of contents holds, and its number.
     contents: ContentsDoc,
     number: u32,
-    /// What is saved, and whether with a Secret's values.
+    /// What is saved, and whether with what stands beside it.
     saved: BTreeMap<Digest, bool>,
 }
 
@@ -124,7 +124,7 @@ impl Cluster {
             Some(_) => lease::busy(api).await.map_err(|e| e.to_string())?,
             None => false,
         };
-        let things = owned.things.into_iter().map(records::OwnedThing::thing).collect();
+        let things = owned.present().cloned().map(records::OwnedThing::thing).collect();
         Ok(OwnedRecords { things, cut_off, busy })
     }
 
@@ -149,7 +149,7 @@ impl Cluster {
         Ok(kept.into_iter().map(|(digest, kept)| (digest, kept.content())).collect())
     }
 
-    /// The same, with sealed values.
+    /// The same, with what stands beside them.
     pub(crate) async fn kept(&self, wanted: &BTreeSet<Digest>) -> Result<BTreeMap<Digest, Kept>, String> {
         if wanted.is_empty() {
             return Ok(BTreeMap::new());
@@ -159,8 +159,8 @@ impl Cluster {
         let mut all: BTreeMap<Digest, Kept> = BTreeMap::new();
         for secret in &found {
             for (digest, kept) in records::unpack::<ContentsDoc>(secret)?.contents {
-                // Of two the one with values.
-                if wanted.contains(&digest) && all.get(&digest).is_none_or(|old| old.sealed.is_none()) {
+                // Of two the one with more.
+                if wanted.contains(&digest) && all.get(&digest).is_none_or(|old| old.beside.is_none()) {
                     all.insert(digest, kept);
                 }
             }
@@ -210,19 +210,19 @@ impl OpenRun {
 
     /// The server's identity of a thing of ours.
     pub(crate) fn uid(&self, object: &ObjectId) -> Option<&str> {
-        self.owned.things.iter().find(|thing| thing.object == *object)?.uid.as_deref()
+        self.owned.present().find(|thing| thing.object == *object)?.uid.as_deref()
     }
 
     /// Saves a content, before anything changes.
-    pub(crate) async fn save(&mut self, content: &Content, sealed: Option<String>) -> Result<(), String> {
+    pub(crate) async fn save(&mut self, content: &Content, beside: Option<Beside>) -> Result<(), String> {
         let digest = content.digest();
-        if self.saved.get(digest).is_some_and(|with_values| *with_values || sealed.is_none()) {
+        if self.saved.get(digest).is_some_and(|with_more| *with_more || beside.is_none()) {
             return Ok(());
         }
-        let with_values = sealed.is_some();
+        let with_more = beside.is_some();
         let text = content.text().ok_or("the state before is no text")?.to_owned();
         let mut next = self.contents.clone();
-        next.contents.insert(digest.clone(), Kept { text, sealed });
+        next.contents.insert(digest.clone(), Kept { text, beside });
         let mut packed = records::pack(&next)?;
         if !records::fits(&packed) && !self.contents.contents.is_empty() {
             // The present Secret is full.
@@ -237,7 +237,7 @@ impl OpenRun {
         let secret = records::secret(&name, "contents", Some(&self.meta.id), &packed, &[]);
         put(&self.api, &name, &secret).await.map_err(|fault| fault.to_string())?;
         self.contents = next;
-        self.saved.insert(digest.clone(), with_values);
+        self.saved.insert(digest.clone(), with_more);
         Ok(())
     }
 
@@ -330,27 +330,28 @@ impl OpenRun {
         self.write().await
     }
 
-    async fn prune(&self) -> Result<(), String> {
+    async fn prune(&mut self) -> Result<(), String> {
         let found = self.api.list_metadata(&labelled(RUN_LABEL)).await.map_err(|e| e.to_string())?;
         let runs: Vec<Listed> = records::listed(&found);
         let needed =
             self.owned.things.iter().filter(|t| !t.before.is_absent()).map(|t| t.run.clone()).collect();
-        for id in records::to_drop(&runs, &self.meta.id, &needed, self.api.now()) {
+        let dropped = records::to_drop(&runs, &self.meta.id, &needed, self.api.now());
+        for id in &dropped {
             for secret in &found {
                 let of =
                     secret.pointer("/metadata/labels").and_then(|l| l.get(RUN_LABEL)).and_then(Value::as_str);
-                if of == Some(id.as_str()) {
+                if of == Some(id) {
                     let name = crate::object::text(secret, "/metadata/name");
                     let path = format!("{}/{}", secrets(), escaped(name));
                     self.api.delete(&path, &json!({})).await.map_err(|e| e.to_string())?;
                 }
             }
         }
-        Ok(())
+        if self.owned.forget_gone(&dropped) { self.write_owned().await } else { Ok(()) }
     }
 }
 
-/// Encrypts a Secret's values to the recipients; `None` when there are none.
+/// Encrypts values to the recipients; `None` when there are none.
 pub(crate) fn seal(values: &Value, options: &ClusterOptions) -> Result<Option<String>, String> {
     use base64::Engine as _;
     use std::io::Write as _;

@@ -19,9 +19,22 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-const FILES: [(&str, &str); 5] = [
-    ("Chart.yaml", "apiVersion: v2\nname: small\nversion: 1.0.0\n"),
-    ("values.yaml", "size: 1\nhang: false\nthing: false\nbroken: false\n"),
+const FILES: [(&str, &str); 8] = [
+    // A part of its own, which helm's record does not hold.
+    (
+        "Chart.yaml",
+        "apiVersion: v2\nname: small\nversion: 1.0.0\ndependencies: [{name: part, version: 1.0.0}]\n",
+    ),
+    ("charts/part/Chart.yaml", "apiVersion: v2\nname: part\nversion: 1.0.0\n"),
+    (
+        "charts/part/templates/map.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}-part}\ndata: {text: \"{{ `{{ raw }}` }}\"}\n",
+    ),
+    ("values.yaml", "size: 1\nhang: false\nthing: false\nbroken: false\ntoken: \"\"\n"),
+    (
+        "templates/secret.yaml",
+        "{{- if .Values.token }}\napiVersion: v1\nkind: Secret\nmetadata: {name: {{ .Release.Name }}-secret}\nstringData: {token: {{ .Values.token | quote }}}\n{{- end }}\n",
+    ),
     (
         "templates/map.yaml",
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}-map}\ndata: {size: {{ .Values.size | quote }}}\n",
@@ -58,12 +71,16 @@ fn chart() -> Content {
 
 /// Through a session of this machine, so that helm goes through a forwarded port.
 async fn fresh(namespace: &str) -> (&'static LocalApi, Cluster, Content) {
+    fresh_with(namespace, options()).await
+}
+
+async fn fresh_with(namespace: &str, options: ClusterOptions) -> (&'static LocalApi, Cluster, Content) {
     let api = server(|| ApiOptions::new().controllers());
     api.apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}")).unwrap();
     let local = Target { transport: Transport::Local, ..Target::ssh("here") };
     let session = Session::connect(&local, &Options::default()).await.unwrap();
     let way = Way::Tunnel { session, text: kubeconfig(api).into(), context: None };
-    let options = ClusterOptions { helm: Some(helm()), cache: folder().join("helm"), ..options() };
+    let options = ClusterOptions { helm: Some(helm()), cache: folder().join("helm"), ..options };
     let cluster = Cluster::connect("test", way, options).await.unwrap();
     (api, cluster, chart())
 }
@@ -111,6 +128,13 @@ async fn plan(cluster: &Cluster, spec: &ReleaseSpec, chart: &Content) -> Work {
     }
 }
 
+fn release_digest(state: &State) -> String {
+    match ReleaseState::try_from(state.clone()).unwrap() {
+        ReleaseState::Installed { digest, .. } => digest.as_str().to_owned(),
+        ReleaseState::Absent => panic!("it is not there"),
+    }
+}
+
 fn size(api: &LocalApi, namespace: &str) -> Value {
     api.get(&["-n", namespace, "configmap", "r-map"]).unwrap()["data"]["size"].clone()
 }
@@ -120,6 +144,27 @@ async fn statuses(cluster: &Cluster, namespace: &str) -> Vec<(u64, String)> {
     let list = api(cluster, question).await;
     let one = |r: &Value| (r["revision"].as_u64().unwrap(), r["status"].as_str().unwrap().to_owned());
     list.as_array().unwrap().iter().map(one).collect()
+}
+
+/// What a rollback plans: back to this state, with these fields left to others.
+async fn back(cluster: &Cluster, id: &ObjectId, to: &State, keep: Option<ReleaseSpec>) -> Work {
+    let (from, before) = look(cluster, id).await;
+    Work {
+        address: "rollback".to_owned(),
+        changes: vec![Change { object: id.clone(), from, to: to.clone() }],
+        calls: keep.map(ApiCall::Release).into_iter().collect(),
+        contents: by_digest(before),
+        ..Work::default()
+    }
+}
+
+/// One item as a run of its own.
+async fn alone_in_a_run(cluster: &Cluster, item: &Work) -> WorkEnd {
+    let run = meta();
+    cluster.open(&run).await.unwrap();
+    let end = work(cluster, &run, item).await.end;
+    cluster.close(&run.id, "finished").await;
+    end
 }
 
 /// A helm that is killed in the middle.
@@ -202,7 +247,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_taken_away() {
 async fn what_a_chart_lacks_or_refuses_is_told() {
     let (_, cluster, chart) = fresh("rendered").await;
     let rendered = render(&cluster, &spec("rendered", &chart, json!({"size": 9}), 60), &chart).await;
-    assert_eq!(rendered["manifests"][0]["data"]["size"], "9", "{rendered}");
+    assert_eq!(rendered["manifests"][1]["data"]["size"], "9", "{rendered}");
     assert_eq!((&rendered["version"], &rendered["values"]["size"]), (&json!("1.0.0"), &json!(1)));
     let waits = render(&cluster, &spec("rendered", &chart, json!({"thing": true}), 60), &chart).await;
     assert!(waits["waits"].as_str().unwrap().contains("no matches for kind \"Thing\""), "{waits}");
@@ -264,7 +309,7 @@ async fn what_belongs_to_others_is_not_set_back_by_an_upgrade() {
     let run = meta();
     cluster.open(&run).await.unwrap();
     let values = |size: u32| spec("kept", &chart, json!({"size": size}), 60);
-    done(&cluster, &run, &plan(&cluster, &values(2), &chart).await).await;
+    let first = done(&cluster, &run, &plan(&cluster, &values(2), &chart).await).await.after[0].1.clone();
     api.kubectl(&["-n", "kept", "patch", "configmap", "r-map", "-p", r#"{"data":{"size":"7"}}"#]).unwrap();
     let map = ApiRef::from_key("v1/ConfigMap/kept/r-map").unwrap();
     let path = vec![Segment::Key("data".to_owned()), Segment::Key("size".to_owned())];
@@ -272,11 +317,104 @@ async fn what_belongs_to_others_is_not_set_back_by_an_upgrade() {
     done(&cluster, &run, &plan(&cluster, &keep, &chart).await).await;
     assert_eq!(size(api, "kept"), "7");
     let question = ApiProbe::Release { namespace: "kept".to_owned(), name: "r".to_owned() };
-    let revisions = common::api(&cluster, question).await;
+    let revisions = common::api(&cluster, question.clone()).await;
     assert_eq!(revisions[0]["values"]["size"], 3, "{revisions}");
     assert!(revisions[0]["manifest"].as_str().unwrap().contains(r#""size": "7""#), "{revisions}");
+    // Nor by a rollback: all else is as it was.
+    let id = ObjectId::new("release", "kept/r");
+    let former = Chart::Former(release_digest(&first));
+    let keep = ReleaseSpec { chart: former, values: Value::Null, ..keep };
+    done(&cluster, &run, &back(&cluster, &id, &first, Some(keep)).await).await;
+    let revisions = common::api(&cluster, question).await;
+    assert_eq!((size(api, "kept"), &revisions[0]["values"]["size"]), (json!("7"), &json!(2)), "{revisions}");
+    // Without any it is helm's own.
+    done(&cluster, &run, &back(&cluster, &id, &first, None).await).await;
+    assert_eq!((size(api, "kept"), look(&cluster, &id).await.0), (json!("2"), first));
     // Whoever takes it gets it.
     done(&cluster, &run, &plan(&cluster, &values(4), &chart).await).await;
     assert_eq!(size(api, "kept"), "4");
     cluster.close(&run.id, "finished").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_uninstalled_comes_back() {
+    let _alone = alone().await;
+    let (api, cluster, chart) = fresh("gone").await;
+    let id = ObjectId::new("release", "gone/r");
+    let mut states = Vec::new();
+    for size in [2, 3] {
+        let item = plan(&cluster, &spec("gone", &chart, json!({"size": size}), 60), &chart).await;
+        assert_eq!(alone_in_a_run(&cluster, &item).await, WorkEnd::Done);
+        states.push(look(&cluster, &id).await.0);
+    }
+    assert_eq!(
+        alone_in_a_run(&cluster, &back(&cluster, &id, &State::absent(), None).await).await,
+        WorkEnd::Done
+    );
+    assert_eq!(statuses(&cluster, "gone").await, [], "helm keeps nothing");
+    // From what the runs have kept: the last one, and the one before it that helm has forgotten too.
+    for (state, size_then) in states.iter().rev().zip(["3", "2"]) {
+        let item = back(&cluster, &id, state, None).await;
+        assert_eq!(alone_in_a_run(&cluster, &item).await, WorkEnd::Done);
+        assert_eq!(look(&cluster, &id).await.0, *state, "exactly as it was");
+        assert_eq!(size(api, "gone"), size_then);
+    }
+    let part = api.get(&["-n", "gone", "configmap", "r-part"]).unwrap();
+    assert_eq!(part["data"]["text"], "{{ raw }}", "what was rendered is not rendered again");
+    // It is an ordinary release: the role's next upgrade goes over it.
+    let next = plan(&cluster, &spec("gone", &chart, json!({}), 60), &chart).await;
+    assert_eq!(alone_in_a_run(&cluster, &next).await, WorkEnd::Done);
+    assert_eq!((size(api, "gone"), look(&cluster, &id).await.0), (json!("1"), next.changes[0].to.clone()));
+    // Taken away by hand, with its history: it is not there, and is installed anew.
+    let by_hand = Command::new(helm())
+        .args(["uninstall", "r", "-n", "gone", "--keep-history", "--kubeconfig"])
+        .arg(api.kubeconfig())
+        .output()
+        .unwrap();
+    assert!(by_hand.status.success(), "{by_hand:?}");
+    assert!(look(&cluster, &id).await.0.is_absent());
+    let item = back(&cluster, &id, &states[1], None).await;
+    assert_eq!(alone_in_a_run(&cluster, &item).await, WorkEnd::Done);
+    assert_eq!(size(api, "gone"), "3");
+    let none = release::content("small", "1.0.0", &json!({"size": 99}), &[]);
+    let none = ReleaseState::Installed {
+        status: "deployed".to_owned(),
+        chart: "small-1.0.0".to_owned(),
+        digest: none.digest().clone(),
+    };
+    let end = alone_in_a_run(&cluster, &back(&cluster, &id, &none.into(), None).await).await;
+    assert!(matches!(&end, WorkEnd::Refused(why) if why.contains("no record of a run holds it")), "{end:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_with_secrets_comes_back_only_for_the_recipients() {
+    use secrecy::ExposeSecret as _;
+    let _alone = alone().await;
+    let identity = age::x25519::Identity::generate();
+    let sealing = ClusterOptions {
+        recipients: vec![identity.to_public().to_string()],
+        identities: vec![identity.to_string().expose_secret().to_owned().into()],
+        ..options()
+    };
+    for (namespace, options) in [("bare", options()), ("sealed", sealing)] {
+        let (api, cluster, chart) = fresh_with(namespace, options).await;
+        let id = ObjectId::new("release", format!("{namespace}/r"));
+        // The values are in the clear in the text of a release: what is hidden is what a Secret holds.
+        let values = spec(namespace, &chart, json!({"token": "hunter-nine"}), 60);
+        let item = plan(&cluster, &values, &chart).await;
+        assert_eq!(alone_in_a_run(&cluster, &item).await, WorkEnd::Done);
+        let there = look(&cluster, &id).await.0;
+        let gone = back(&cluster, &id, &State::absent(), None).await;
+        assert_eq!(alone_in_a_run(&cluster, &gone).await, WorkEnd::Done);
+        let unsaved = cluster.records().await.unwrap().pop().unwrap().changes[0].unsaved.clone();
+        let end = alone_in_a_run(&cluster, &back(&cluster, &id, &there, None).await).await;
+        if namespace == "bare" {
+            assert!(unsaved.unwrap().contains("names no age recipients"));
+            assert!(matches!(end, WorkEnd::Refused(_)), "{end:?}");
+            continue;
+        }
+        assert_eq!((unsaved, end), (None, WorkEnd::Done));
+        let secret = api.get(&["-n", namespace, "secret", "r-secret"]).unwrap();
+        assert_eq!(secret["data"]["token"], STANDARD.encode("hunter-nine"));
+    }
 }

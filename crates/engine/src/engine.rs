@@ -296,15 +296,16 @@ impl Engine {
     async fn plan_with_records(&self, reach: &Reach) -> Result<HostPlan, LostHost> {
         let looked =
             self.look_and_plan(reach, Part::Converge, &History::default(), self.options.diffs, true).await?;
-        let mut plan = looked.folded.plan;
+        let (mut plan, mut known) = (looked.folded.plan, looked.known);
         match looked.records {
-            Some(Ok(records)) => self.own(reach, &mut plan, records, &looked.declares, looked.known).await?,
+            Some(Ok(records)) => self.own(reach, &mut plan, records, &looked.declares, &mut known).await?,
             Some(Err(message)) => {
                 let message = format!("{}: {message}", reach.name());
                 return Err(LostHost::refused(message));
             }
             None => {}
         }
+        crate::unsaved::mark(reach, &mut plan, &known).await;
         Ok(plan)
     }
 

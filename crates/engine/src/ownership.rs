@@ -6,7 +6,7 @@
 use crate::engine::Engine;
 use crate::project::HostSource;
 use crate::reach::Reach;
-use crate::rollback::{Undo, go_with_what_brought_them, undo_item};
+use crate::rollback::{Undo, go_with_what_brought_them, owners_probe, undo_item};
 use crate::{LostHost, Options};
 use converge_planner::{CutOff, Fate, HostPlan, Item, Knowledge, Outcome, Undeclared};
 use converge_resource::{Change, ObjectId, Probe, RunAnswer, quote};
@@ -119,7 +119,7 @@ impl Engine {
         plan: &mut HostPlan,
         records: OwnedRecords,
         declares: &Declares,
-        mut known: Knowledge,
+        known: &mut Knowledge,
     ) -> Result<(), LostHost> {
         let scope = self.scope(reach.name());
         let going = undeclared(&records.things, &scope, declares);
@@ -127,6 +127,7 @@ impl Engine {
         let prune = self.options().prune;
         let mut probes: BTreeSet<Probe> =
             going.iter().map(|t| Probe::Object(t.object.clone())).chain(open_probes(&records)).collect();
+        probes.extend(going.iter().filter_map(|t| owners_probe(&t.object, &t.before)));
         let apt = orphans_probe(&going).filter(|_| prune);
         if apt.is_some() {
             let with = records.things.iter().filter(|t| t.by_product && t.object.kind == "package");
@@ -135,9 +136,9 @@ impl Engine {
         probes.extend(apt.clone());
         probes.retain(|p| !known.knows(p));
         if !probes.is_empty() {
-            reach.look(&probes, &mut known).await?;
+            reach.look(&probes, known).await?;
         }
-        plan.ours.cut_off = records.cut_off.as_ref().map(|run| Box::new(cut_off(run, records.busy, &known)));
+        plan.ours.cut_off = records.cut_off.as_ref().map(|run| Box::new(cut_off(run, records.busy, known)));
         let with = match apt.as_ref().and_then(|probe| known.answer(probe)) {
             Some(converge_resource::Answer::Run(answer)) => {
                 companions(&records.things, &going, &orphans(answer))
@@ -147,9 +148,9 @@ impl Engine {
         let leaving: BTreeSet<&ObjectId> = going.iter().chain(&with).map(|t| &t.object).collect();
         // In the order of the records, the last first.
         let leaving = records.things.iter().rev().filter(|t| leaving.contains(&t.object));
-        let mut undos: Vec<Undo> = leaving.map(|t| undo_of(t, &known)).collect();
+        let mut undos: Vec<Undo> = leaving.map(|t| undo_of(t, known)).collect();
         go_with_what_brought_them(&mut undos);
-        reach.saved_contents(undos.iter(), &mut known).await?;
+        reach.saved_contents(undos.iter(), known).await?;
         let since: BTreeMap<&ObjectId, &Owned> = going.iter().map(|t| (&t.object, *t)).collect();
         plan.ours.undeclared = undos
             .iter()
@@ -161,12 +162,12 @@ impl Engine {
                     role,
                     item: thing.item.clone(),
                     since: thing.since.clone(),
-                    fate: fate(undo, &known, self.options()),
+                    fate: fate(undo, known, self.options()),
                 })
             })
             .collect();
         if prune && !undos.is_empty() {
-            self.add_prune_items(reach, plan, undos, declares, &mut known).await?;
+            self.add_prune_items(reach, plan, undos, declares, known).await?;
         }
         Ok(())
     }
@@ -202,6 +203,7 @@ impl Engine {
                 own.items.push(item);
             }
         }
+        crate::former::releases_back(reach, &mut own, known).await?;
         own.base = crate::rollback::base_of(&own, known);
         crate::rollback::take_contents(&mut own, known);
         if self.options().diffs {
@@ -273,7 +275,9 @@ fn fate(undo: &Undo, known: &Knowledge, options: &Options) -> Fate {
         return Fate::LeftAlone("someone else has changed it since".to_owned());
     }
     let back = Change { object: undo.object.clone(), from: now, to: undo.before.clone() };
-    if let Some(why) = crate::rollback::destroys(&back, &options.allow_destroy) {
+    let allowed = &options.allow_destroy;
+    let stays = || crate::rollback::takes_from_others(&back, known, allowed);
+    if let Some(why) = crate::rollback::destroys(&back, allowed).or_else(stays) {
         return Fate::LeftAlone(why);
     }
     if undo.before.is_absent() || undo.object.kind == "command" { Fate::Removed } else { Fate::GivenBack }

@@ -5,7 +5,8 @@ use crate::reach::Reach;
 use crate::{Event, FleetPlan, HostEntry, HostResult, HostSnapshots, LostHost, Purpose, Snapshot};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome, PlannedChange, Problem};
 use converge_resource::{
-    Answer, Change, Content, Digest, Disruption, ObjectId, Place, Probe, Reversibility, State,
+    Answer, ApiProbe, ApiRef, Change, Content, Digest, Disruption, ObjectId, Place, Probe, Reversibility,
+    State,
 };
 use converge_ssh::{Batch, Item as ShellItem, Stderr};
 use converge_store::host::{self, RunPurpose, RunRecord, SavedChange, SavedOutcome};
@@ -269,7 +270,8 @@ impl Engine {
     async fn plan_undos(&self, reach: &Reach, mut undos: Vec<Undo>) -> Result<HostPlan, LostHost> {
         without_gone_workloads(&mut undos);
         let mut known = Knowledge::default();
-        let objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
+        let mut objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
+        objects.extend(undos.iter().filter_map(|u| owners_probe(&u.object, &u.before)));
         if !objects.is_empty() {
             reach.look(&objects, &mut known).await?;
         }
@@ -293,6 +295,7 @@ impl Engine {
             }
             plan.items.push(item);
         }
+        crate::former::releases_back(reach, &mut plan, &mut known).await?;
         plan.base = base_of(&plan, &known);
         take_contents(&mut plan, &known);
         if self.options().diffs {
@@ -405,6 +408,20 @@ pub(crate) fn destroys(change: &Change, allowed: &[String]) -> Option<String> {
     }
 }
 
+/// Asks who else owns what is to be taken away from a cluster.
+pub(crate) fn owners_probe(object: &ObjectId, before: &State) -> Option<Probe> {
+    let goes = object.kind == "k8s" && before.is_absent();
+    goes.then(|| ApiRef::from_key(&object.key).map(|wanted| Probe::Api(ApiProbe::Get(wanted)))).flatten()
+}
+
+/// Why an object must not be taken away: it is others' too, and nobody has allowed it by name.
+pub(crate) fn takes_from_others(change: &Change, known: &Knowledge, allowed: &[String]) -> Option<String> {
+    let id = change.object.to_string();
+    let probe = owners_probe(&change.object, &change.to).filter(|_| !allowed.contains(&id))?;
+    let Some(Answer::Api(live)) = known.answer(&probe) else { return None };
+    Some(format!("{}: `--allow-destroy {id}` allows it", converge_cluster::whose_else(live)?))
+}
+
 pub(crate) fn role_of(address: &str) -> &str {
     address.split_once('/').map_or(address, |(role, _)| role)
 }
@@ -459,7 +476,8 @@ pub(crate) fn undo_item(
             continue;
         }
         let back = Change { object: undo.object, from: now, to: undo.before };
-        if let Some(why) = destroys(&back, allow_destroy) {
+        let stays = || takes_from_others(&back, known, allow_destroy);
+        if let Some(why) = destroys(&back, allow_destroy).or_else(stays) {
             moved.push(format!("{}: {why}", back.object));
             continue;
         }

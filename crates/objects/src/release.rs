@@ -84,6 +84,21 @@ pub fn content(chart: &str, version: &str, values: &Value, manifests: &[Value]) 
     Content::new(crate::k8s::text(&text).into_bytes())
 }
 
+/// The manifests in the text of a release.
+pub fn manifests_of(text: &Content) -> Option<Vec<Value>> {
+    crate::k8s::from_text(text)?.get("manifests")?.as_array().cloned()
+}
+
+/// The text of a release with these manifests in place of its own, which they come from.
+pub fn with_manifests(text: &Content, manifests: &[Value]) -> Option<Content> {
+    // Where a Secret's values are there are digests already.
+    let secret = |m: &Value| m.get("kind").and_then(Value::as_str) == Some("Secret");
+    let one = |m: &Value| if secret(m) { m.clone() } else { normalised(m) };
+    let mut value = crate::k8s::from_text(text)?;
+    *value.get_mut("manifests")? = Value::Array(manifests.iter().map(one).collect());
+    Some(Content::new(crate::k8s::text(&value).into_bytes()))
+}
+
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -200,6 +215,12 @@ mod tests {
                 digest: other.digest().clone()
             }
         );
+        let mut edited = manifests_of(&one).unwrap();
+        assert_eq!(with_manifests(&one, &edited).unwrap().text(), one.text());
+        edited[0]["data"] = json!({"b": "2", "a": "1"});
+        let edited = with_manifests(&one, &edited).unwrap();
+        list.iter_mut().find(|m| m["kind"] == "ConfigMap").unwrap()["data"] = json!({"a": "1", "b": "2"});
+        assert_eq!(edited.text(), content("c", "1.2", &revision["values"], &list).text());
         assert!(manifests("a: [").is_err());
         assert_ne!(content("c", "1.2", &Value::Null, &list), other);
     }

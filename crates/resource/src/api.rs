@@ -174,6 +174,8 @@ pub enum Chart {
     Oci(String),
     /// A packaged chart: the digest of its content (hex).
     Archive(String),
+    /// The release as it was, whatever became of its chart: the digest of its text (hex).
+    Former(String),
 }
 
 /// A piece of work that its changes alone do not describe.

@@ -28,3 +28,4 @@ mod unpack;
 
 pub use reference::reference_page;
 pub use registry::{KINDS, kind};
+pub use release_drift::{Drift, Installed, Their};

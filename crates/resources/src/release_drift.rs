@@ -6,7 +6,8 @@ use crate::target::in_namespace;
 use converge_objects::K8sState;
 use converge_objects::k8s;
 use converge_objects::k8s::fields::{self, Field};
-use converge_resource::{ApiCall, ApiProbe, ApiRef, Content, ObjectId, State, Stop, View};
+use converge_objects::release;
+use converge_resource::{ApiCall, ApiProbe, ApiRef, Content, Kept, ObjectId, State, Stop, View};
 use serde_json::{Value, json};
 
 /// What differs.
@@ -40,7 +41,9 @@ const SHOWN: usize = 8;
 
 /// A release.
 pub struct Installed<'a> {
+    /// Its name.
     pub name: &'a str,
+    /// Its namespace.
     pub namespace: &'a str,
     /// Fields of others are taken from them.
     pub force: bool,
@@ -48,6 +51,9 @@ pub struct Installed<'a> {
 
 impl Installed<'_> {
     /// Compares the manifests with what is live; the server says what it would make of each.
+    ///
+    /// # Errors
+    /// `Stop::Ask` until all that it needs is known.
     pub fn drift(&self, seen: &dyn View, manifests: &[Value]) -> Result<Drift, Stop> {
         let mut asks = Asks::default();
         let mut drift = Drift::default();
@@ -98,6 +104,21 @@ impl Installed<'_> {
 }
 
 impl Drift {
+    /// Lays what is live into the manifests where others own it; which fields these are.
+    ///
+    /// # Errors
+    /// A manifest has no place for it.
+    pub fn keep(&self, namespace: &str, manifests: &mut [Value]) -> Result<Vec<Kept>, String> {
+        let mut kept = Vec::new();
+        for their in &self.theirs {
+            let own = |m: &&mut Value| release::is(m, &their.object, namespace);
+            let Some(manifest) = manifests.iter_mut().find(own) else { continue };
+            fields::write(manifest, &their.field.path, their.field.before.clone())?;
+            kept.push(Kept { object: their.object.clone(), path: their.field.path.clone() });
+        }
+        Ok(kept)
+    }
+
     /// The notes on fields of others, not too many.
     pub fn notes(&self, force: bool) -> Vec<String> {
         let verb = if force { "taken, by `force_conflicts`" } else { "left as it is" };

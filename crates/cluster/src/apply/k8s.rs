@@ -1,11 +1,11 @@
 //! Changes of objects.
 
-use super::{Done, Job, failed, named, shown};
+use super::{Done, Job, Save, failed, named, shown};
 use crate::api::{APPLY, Fault, MERGE};
 use crate::connect::Cluster;
-use crate::object::{self, deviating, differences, merge_patch, other_managers, told};
+use crate::object::{self, deviating, differences, merge_patch, told};
 use crate::observe::{no_key, observed};
-use crate::records::Ended;
+use crate::records::{Beside, Ended};
 use crate::run::{seal, unseal};
 use crate::work::WorkEnd;
 use converge_objects::k8s::fields::{self, Field, Segment};
@@ -136,17 +136,7 @@ impl<'a> Planned<'a> {
         if let Some(more) = more {
             return refused(more.to_owned());
         }
-        let owners = live.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-        if let Some(owner) = owners.and_then(|list| list.first()) {
-            let (kind, name) = (object::text(owner, "/kind").to_lowercase(), object::text(owner, "/name"));
-            return refused(format!("it belongs to {kind} {name} and goes with that"));
-        }
-        let others: Vec<String> = other_managers(live).into_iter().collect();
-        if others.is_empty() {
-            Ok(())
-        } else {
-            refused(format!("fields of it belong to {}", others.join(", ")))
-        }
+        object::whose_else(live).map_or(Ok(()), refused)
     }
 
     /// Fields that are not as planned, after the change.
@@ -252,7 +242,7 @@ impl Cluster {
         let unsaved = sealed.is_none().then(|| {
             "the inventory names no age recipients, so the values of a Secret are not kept".to_owned()
         });
-        Ok((vec![(content, sealed)], unsaved))
+        Ok((vec![(content, sealed.map(Beside::Sealed))], unsaved))
     }
 
     /// The values of a Secret that is to be as it was; null where none are needed.
@@ -266,9 +256,10 @@ impl Cluster {
             WorkEnd::Refused(format!("{}: its values cannot be restored: {why}", planned.wanted.shown()))
         };
         let kept = self.kept(&BTreeSet::from([digest.clone()])).await.map_err(refused)?;
-        let sealed = kept.get(digest).and_then(|kept| kept.sealed.as_deref());
-        let sealed = sealed.ok_or_else(|| refused("they were not saved (no age recipients)".to_owned()))?;
-        unseal(sealed, &self.inner.options).map_err(refused)
+        match kept.get(digest).and_then(|kept| kept.beside.as_ref()) {
+            Some(Beside::Sealed(sealed)) => unseal(sealed, &self.inner.options).map_err(refused),
+            _ => Err(refused("they were not saved (no age recipients)".to_owned())),
+        }
     }
 
     async fn write(
@@ -452,9 +443,6 @@ fn going(wanted: &ApiRef) -> &'static str {
     let plain = group.is_empty() || group.ends_with(".k8s.io");
     if plain { "Background" } else { "Foreground" }
 }
-
-/// A content to save, and a Secret's values.
-type Save = (converge_resource::Content, Option<String>);
 
 fn is_value(path: &[Segment]) -> bool {
     matches!(path, [Segment::Key(data), Segment::Key(_)] if data == "data")

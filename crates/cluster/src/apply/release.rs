@@ -1,14 +1,16 @@
 //! Helm releases: installed, upgraded, rolled back, taken away; what hangs is put right before.
 
-use super::{Done, Job, failed, shown};
+use super::{Done, Job, Save, failed, shown};
 use crate::connect::Cluster;
+use crate::former::Former;
 use crate::helm::Helm;
 use crate::object::text;
-use crate::observe::release::{chart_name, number, parts};
-use crate::records::Ended;
+use crate::observe::release::{chart_name, newest, number, parts, revision};
+use crate::records::{Beside, Ended};
+use crate::run::{seal, unseal};
 use crate::work::{Work, WorkEnd};
 use converge_objects::release::ReleaseState;
-use converge_resource::{Answer, ApiCall, ObjectId, Probe, ReleaseSpec, State};
+use converge_resource::{Answer, ApiCall, Chart, Content, Digest, Kept, ObjectId, Probe, ReleaseSpec, State};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,6 +20,35 @@ const WAIT: u64 = 300;
 
 /// Watched objects before and after.
 pub(crate) type Window = (BTreeMap<ObjectId, State>, BTreeMap<ObjectId, State>);
+
+/// A release as it was found.
+struct Found<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    /// Whether it is installed, or was meant to be.
+    there: bool,
+    /// What helm keeps of it, newest first.
+    records: Vec<Value>,
+    revisions: Vec<Value>,
+}
+
+/// What helm is to do.
+struct Action {
+    /// For people.
+    what: String,
+    arguments: Vec<String>,
+    /// Fields of others, which it leaves as they are.
+    keep: Vec<Kept>,
+    seconds: u64,
+}
+
+/// How a release that hangs is put right.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mend {
+    /// Back to this revision.
+    Back(u64),
+    Away,
+}
 
 impl Cluster {
     /// Brings a release to its planned state.
@@ -31,7 +62,9 @@ impl Cluster {
         let (namespace, name) = parts(id).map_err(&refused)?;
         let read = |state: &State| ReleaseState::try_from(state.clone()).map_err(|e| refused(e.to_string()));
         let (from, to) = (read(&job.change.from)?, read(&job.change.to)?);
-        let (seen, contents) = self.release(id).await.map_err(&refused)?;
+        let records = self.helm_records(namespace, name).await.map_err(&refused)?;
+        let revisions: Vec<Value> = records.iter().map(revision).collect();
+        let (seen, contents) = newest(&revisions).map_err(&refused)?;
         if seen.state != job.change.from {
             return Err(refused(format!(
                 "it was {} when this was planned, and is {} now; plan again",
@@ -43,44 +76,26 @@ impl Cluster {
             ApiCall::Release(spec) if spec.namespace == namespace && spec.name == name => Some(spec),
             _ => None,
         });
-        let revisions = self.revisions(namespace, name).await.map_err(&refused)?;
-        let back = match (&to, call) {
-            (ReleaseState::Installed { .. }, None) => Some(revision_of(&revisions, &to).map_err(&refused)?),
-            _ => None,
-        };
         for content in
             job.work.contents.values().filter(|c| call.is_some_and(|s| names(s, c.digest().as_str())))
         {
             self.offer(content.clone());
         }
         let helm = Helm::ready(self).await.map_err(&refused)?;
-        let arguments = match (call, back, &to) {
-            (_, _, ReleaseState::Absent) => {
-                words(&["uninstall", name, "-n", namespace, "--wait", "--timeout", &format!("{WAIT}s")])
-            }
-            (Some(spec), _, _) => upgrade(&helm, self, spec).map_err(&refused)?,
-            (None, Some(back), _) => rollback(name, namespace, back),
-            (None, None, _) => return Err(refused("nothing tells what to install".to_owned())),
-        };
-        let saves = contents.iter().map(|c| (c.clone(), None)).collect();
-        let seq = self.begin(job, &seen.state, saves, None).await?;
+        let found = Found { namespace, name, there: !seen.state.is_absent(), records, revisions };
+        let action = self.action(&helm, &found, &to, call).await.map_err(&refused)?;
+        let (saves, unsaved) = self.release_to_save(job, &found, contents);
+        let seq = self.begin(job, &seen.state, saves, unsaved).await?;
         let before = self.watched(job.work).await;
-        let limit = call.and_then(|spec| spec.wait_seconds).unwrap_or(WAIT);
         let result = async {
-            self.recover(job, &helm, namespace, name, &revisions).await?;
-            let what = match (&to, call) {
-                (ReleaseState::Absent, _) => format!("helm uninstall {name}"),
-                (_, Some(spec)) => format!("helm upgrade --install {name} ({})", chart_name(spec)),
-                _ => format!("helm rollback {name} {}", back.unwrap_or(0)),
+            self.recover(job, &helm, &found).await?;
+            (job.tell)(&action.what);
+            let limit = Duration::from_secs(action.seconds);
+            let run = match action.keep.is_empty() {
+                true => helm.run(&action.arguments, limit).await,
+                false => helm.run_keeping(self, &action.arguments, limit, &action.keep, namespace).await,
             };
-            (job.tell)(&what);
-            let keep = call.map(|spec| spec.keep.as_slice()).unwrap_or_default();
-            let limit = Duration::from_secs(limit);
-            let run = match keep.is_empty() {
-                true => helm.run(&arguments, limit).await,
-                false => helm.run_keeping(self, &arguments, limit, keep, namespace).await,
-            };
-            run.map_err(|said| (what, said))
+            run.map_err(|said| (action.what.clone(), said))
         }
         .await;
         let after = self.watched(job.work).await;
@@ -107,35 +122,118 @@ impl Cluster {
         }
     }
 
-    /// Puts a release right that hangs in `pending-*`: back to what was deployed last, or away when nothing ever was.
-    async fn recover(
+    /// What helm is to do to bring a release to this state.
+    async fn action(
+        &self,
+        helm: &Helm,
+        found: &Found<'_>,
+        to: &ReleaseState,
+        call: Option<&ReleaseSpec>,
+    ) -> Result<Action, String> {
+        let ReleaseState::Installed { digest, chart, .. } = to else { return Ok(found.uninstall()) };
+        let name = found.name;
+        let (digest, keep) = match call {
+            Some(ReleaseSpec { chart: Chart::Former(hex), keep, .. }) => {
+                (Digest::from_hex(hex).ok_or("the plan names no content")?, keep.clone())
+            }
+            Some(spec) => {
+                return Ok(Action {
+                    what: format!("helm upgrade --install {name} ({})", chart_name(spec)),
+                    arguments: upgrade(helm.chart(self, spec)?, spec),
+                    keep: spec.keep.clone(),
+                    seconds: spec.wait_seconds.unwrap_or(WAIT),
+                });
+            }
+            None => (digest.clone(), Vec::new()),
+        };
+        let stays = found.there && found.mend() != Some(Mend::Away);
+        // helm's own way back has no place for what belongs to others.
+        if let Some(at) = found.at(&digest).filter(|_| stays && keep.is_empty()) {
+            return Ok(found.back(number(at)));
+        }
+        let spec = ReleaseSpec {
+            name: name.to_owned(),
+            namespace: found.namespace.to_owned(),
+            chart: Chart::Former(digest.as_str().to_owned()),
+            version: None,
+            values: Value::Null,
+            create_namespace: false,
+            wait_seconds: Some(WAIT),
+            keep: keep.clone(),
+        };
+        let former = self.former(found, &digest, chart).await?;
+        let mut arguments = upgrade(former.lay(helm.folder())?, &spec);
+        arguments.extend(words(&["--description", "Put back by converge"]));
+        Ok(Action {
+            what: format!("helm upgrade --install {name} ({})", chart_name(&spec)),
+            arguments,
+            keep,
+            seconds: WAIT,
+        })
+    }
+
+    /// A release as it was: out of what helm keeps, or out of our records.
+    async fn former(&self, found: &Found<'_>, digest: &Digest, chart: &str) -> Result<Former, String> {
+        let same = |record: &&Value| found.shows(&revision(record), digest);
+        if let Some(former) = found.records.iter().find(same).and_then(Former::of) {
+            return Ok(former);
+        }
+        let bad = |why: String| format!("what was kept of it ({chart}) cannot be read: {why}");
+        let packed = match self.kept(&BTreeSet::from([digest.clone()])).await?.remove(digest) {
+            Some(crate::records::Kept { beside: Some(Beside::Plain(packed)), .. }) => packed,
+            Some(crate::records::Kept { beside: Some(Beside::Sealed(sealed)), .. }) => {
+                let packed = unseal(&sealed, &self.inner.options).map_err(bad)?;
+                packed.as_str().unwrap_or_default().to_owned()
+            }
+            _ => {
+                return Err(format!(
+                    "helm keeps no revision with this content ({chart}), and no record of a run holds it"
+                ));
+            }
+        };
+        Former::unpack(&packed).map_err(bad)
+    }
+
+    /// What is kept of a release as it is. The second is why it cannot come back once it is gone.
+    fn release_to_save(
         &self,
         job: &Job<'_>,
-        helm: &Helm,
-        namespace: &str,
-        name: &str,
-        revisions: &[Value],
-    ) -> Result<(), (String, String)> {
-        let status = revisions.first().map(|r| text(r, "/status")).unwrap_or_default();
-        if !status.starts_with("pending") && status != "uninstalling" {
-            return Ok(());
-        }
-        let good = |r: &&Value| matches!(text(r, "/status"), "deployed" | "superseded");
-        let last = revisions
-            .iter()
-            .find(|r| text(r, "/status") == "deployed")
-            .or_else(|| revisions.iter().find(good));
-        let (what, arguments) = match last.filter(|_| status != "uninstalling") {
-            Some(last) => {
-                (format!("helm rollback {name} {}", number(last)), rollback(name, namespace, number(last)))
+        found: &Found<'_>,
+        contents: Vec<Content>,
+    ) -> (Vec<Save>, Option<String>) {
+        let keep = |record: &Value| -> Result<Beside, String> {
+            let former = Former::of(record).ok_or("helm's record of it is not understood")?;
+            let packed =
+                former.pack().map_err(|why| format!("the release is too large to be kept: {why}"))?;
+            if !job.work.sensitive && !former.holds_secrets() {
+                return Ok(Beside::Plain(packed));
             }
-            None => (
-                format!("helm uninstall {name}"),
-                words(&["uninstall", name, "-n", namespace, "--wait", "--timeout", &format!("{WAIT}s")]),
-            ),
+            let sealed = seal(&Value::String(packed), &self.inner.options)?;
+            Ok(Beside::Sealed(sealed.ok_or(
+                "the inventory names no age recipients, so a release that holds Secrets is not kept",
+            )?))
         };
-        (job.tell)(&format!("the release hangs in {status}: {what}"));
-        helm.run(&arguments, Duration::from_secs(WAIT)).await.map(|_| ()).map_err(|said| (what, said))
+        let kept = found.records.first().filter(|_| found.there).map(keep).transpose();
+        let (beside, why) = match kept {
+            Ok(beside) => (beside, None),
+            Err(why) => (None, Some(why)),
+        };
+        let saves = contents.into_iter().map(|content| (content, beside.clone())).collect();
+        // What goes on being installed has its history.
+        (saves, why.filter(|_| job.change.to.is_absent()))
+    }
+
+    /// Puts a release right that hangs.
+    async fn recover(&self, job: &Job<'_>, helm: &Helm, found: &Found<'_>) -> Result<(), (String, String)> {
+        let action = match found.mend() {
+            None => return Ok(()),
+            Some(Mend::Back(number)) => found.back(number),
+            Some(Mend::Away) => found.uninstall(),
+        };
+        let status = found.revisions.first().map(|r| text(r, "/status")).unwrap_or_default();
+        (job.tell)(&format!("the release hangs in {status}: {}", action.what));
+        let run = helm.run(&action.arguments, Duration::from_secs(action.seconds)).await;
+        run.map(|_| ()).map_err(|said| (action.what, said))
     }
 
     async fn helm_failed(&self, job: &Job<'_>, what: &str, said: &str, namespace: &str) -> WorkEnd {
@@ -189,40 +287,65 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|w| (*w).to_owned()).collect()
 }
 
-fn rollback(name: &str, namespace: &str, revision: u64) -> Vec<String> {
-    let (revision, wait) = (revision.to_string(), format!("{WAIT}s"));
-    words(&["rollback", name, &revision, "-n", namespace, "--wait", "--timeout", &wait])
+impl Found<'_> {
+    /// Puts right what hangs in `pending-*`: back to what was deployed last, or away when nothing ever was.
+    fn mend(&self) -> Option<Mend> {
+        let status = self.revisions.first().map(|r| text(r, "/status")).unwrap_or_default();
+        if !status.starts_with("pending") && status != "uninstalling" {
+            return None;
+        }
+        let good = |r: &&Value| matches!(text(r, "/status"), "deployed" | "superseded");
+        let deployed = self.revisions.iter().find(|r| text(r, "/status") == "deployed");
+        let last = deployed.or_else(|| self.revisions.iter().find(good));
+        Some(match last.filter(|_| status != "uninstalling") {
+            Some(last) => Mend::Back(number(last)),
+            None => Mend::Away,
+        })
+    }
+
+    /// The newest revision with this content.
+    fn at(&self, digest: &Digest) -> Option<&Value> {
+        self.revisions.iter().find(|revision| self.shows(revision, digest))
+    }
+
+    fn shows(&self, revision: &Value, digest: &Digest) -> bool {
+        let state = ReleaseState::of(revision).map(|(state, _)| state);
+        matches!(state, Ok(ReleaseState::Installed { digest: found, .. }) if found == *digest)
+    }
+
+    fn action(&self, what: String, words: &[&str]) -> Action {
+        let mut arguments = self::words(words);
+        let wait = format!("{WAIT}s");
+        arguments.extend(self::words(&["-n", self.namespace, "--wait", "--timeout", &wait]));
+        Action { what, arguments, keep: Vec::new(), seconds: WAIT }
+    }
+
+    fn uninstall(&self) -> Action {
+        self.action(format!("helm uninstall {}", self.name), &["uninstall", self.name])
+    }
+
+    fn back(&self, revision: u64) -> Action {
+        let number = revision.to_string();
+        self.action(format!("helm rollback {} {number}", self.name), &["rollback", self.name, &number])
+    }
 }
 
-fn upgrade(helm: &Helm, cluster: &Cluster, spec: &ReleaseSpec) -> Result<Vec<String>, String> {
-    let mut arguments = words(&["upgrade", "--install", "-n", &spec.namespace, &spec.name]);
-    arguments.extend(helm.chart(cluster, spec)?);
+/// The arguments of an upgrade to this chart. Values of the former revision that are no longer given are not taken over.
+fn upgrade(chart: Vec<String>, spec: &ReleaseSpec) -> Vec<String> {
+    let mut arguments = words(&["upgrade", "--install", "--reset-values", "-n", &spec.namespace, &spec.name]);
+    arguments.extend(chart);
     if spec.create_namespace {
         arguments.push("--create-namespace".to_owned());
     }
     if let Some(seconds) = spec.wait_seconds {
         arguments.extend(["--wait".to_owned(), "--timeout".to_owned(), format!("{seconds}s")]);
     }
-    Ok(arguments)
+    arguments
 }
 
 /// True when the release's chart is the content with this digest.
 fn names(spec: &ReleaseSpec, digest: &str) -> bool {
-    matches!(&spec.chart, converge_resource::Chart::Archive(hex) if hex == digest)
-}
-
-/// The newest revision with the wanted text.
-fn revision_of(revisions: &[Value], wanted: &ReleaseState) -> Result<u64, String> {
-    let ReleaseState::Installed { digest, chart, .. } = wanted else {
-        return Err("it is to be absent".to_owned());
-    };
-    let same = |revision: &&Value| {
-        let state = ReleaseState::of(revision).map(|(state, _)| state);
-        matches!(state, Ok(ReleaseState::Installed { digest: found, .. }) if found == *digest)
-    };
-    revisions.iter().find(same).map(number).ok_or_else(|| {
-        format!("helm keeps no revision with this content ({chart}); it was uninstalled since, or is older than helm's history")
-    })
+    matches!(&spec.chart, Chart::Archive(hex) if hex == digest)
 }
 
 /// How a release differs from the planned one. Manifests may differ: charts that draw random values render differently each time.
@@ -251,15 +374,38 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn found(revisions: Vec<Value>) -> Found<'static> {
+        Found { namespace: "ns", name: "r", there: true, records: Vec::new(), revisions }
+    }
+
     #[test]
     fn a_rollback_goes_to_the_newest_revision_with_the_content() {
         let revision = |n: u64, size: u64| json!({"revision": n, "status": "superseded", "chart": {"name": "c", "version": "1"}, "values": {"size": size}, "manifest": ""});
         let revisions = [revision(4, 2), revision(3, 1), revision(2, 2), revision(1, 1)];
+        let digest = |n: u64, size: u64| match ReleaseState::of(&revision(n, size)).unwrap().0 {
+            ReleaseState::Installed { digest, .. } => digest,
+            ReleaseState::Absent => panic!(),
+        };
+        let found = found(revisions.to_vec());
+        assert_eq!(found.at(&digest(1, 1)).map(number), Some(3));
+        assert_eq!(found.at(&digest(9, 9)), None);
+        assert_eq!(found.mend(), None);
         let wanted = ReleaseState::of(&revisions[3]).unwrap().0;
-        assert_eq!(revision_of(&revisions, &wanted), Ok(3));
         let none = ReleaseState::of(&revision(9, 9)).unwrap().0;
-        assert!(revision_of(&revisions, &none).unwrap_err().contains("helm keeps no revision"));
         assert!(not_as(&wanted, &none).unwrap().starts_with("superseded"));
         assert_eq!(not_as(&ReleaseState::Absent, &ReleaseState::Absent), None);
+    }
+
+    #[test]
+    fn what_hangs_goes_back_or_away() {
+        let hangs = |statuses: &[&str]| {
+            let one = |(n, status): (usize, &&str)| json!({"revision": statuses.len() - n, "status": status});
+            found(statuses.iter().enumerate().map(one).collect()).mend()
+        };
+        assert_eq!(hangs(&["pending-upgrade", "failed", "deployed", "superseded"]), Some(Mend::Back(2)));
+        assert_eq!(hangs(&["pending-rollback", "superseded", "superseded"]), Some(Mend::Back(2)));
+        assert_eq!(hangs(&["pending-install"]), Some(Mend::Away));
+        assert_eq!(hangs(&["uninstalling", "superseded"]), Some(Mend::Away));
+        assert_eq!(hangs(&["failed", "deployed"]), None);
     }
 }

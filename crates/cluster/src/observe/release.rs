@@ -32,7 +32,7 @@ pub(crate) fn parts(id: &ObjectId) -> Result<(&str, &str), String> {
 }
 
 /// A record of helm, out of its Secret; pure.
-fn revision(secret: &Value) -> Option<Value> {
+fn record(secret: &Value) -> Option<Value> {
     let outer = STANDARD.decode(text(secret, "/data/release")).ok()?;
     let inner = STANDARD.decode(&outer).ok()?;
     let mut bytes = Vec::new();
@@ -41,8 +41,12 @@ fn revision(secret: &Value) -> Option<Value> {
     } else {
         bytes = inner;
     }
-    let release: Value = serde_json::from_slice(&bytes).ok()?;
-    Some(json!({
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// What people and kinds read of a record.
+pub(crate) fn revision(release: &Value) -> Value {
+    json!({
         "revision": release.get("version"),
         "status": release.pointer("/info/status"),
         "chart": {
@@ -50,9 +54,19 @@ fn revision(secret: &Value) -> Option<Value> {
             "version": release.pointer("/chart/metadata/version"),
         },
         "values": release.get("config").cloned().unwrap_or_else(|| json!({})),
-        "manifest": text(&release, "/manifest"),
+        "manifest": text(release, "/manifest"),
         "updated": release.pointer("/info/last_deployed"),
-    }))
+    })
+}
+
+/// The state of a release: that of its newest revision. What was uninstalled with its history kept is not there.
+pub(crate) fn newest(revisions: &[Value]) -> Result<(Observed, Vec<Content>), String> {
+    let Some(newest) = revisions.first().filter(|r| text(r, "/status") != "uninstalled") else {
+        return Ok((Observed { state: State::absent(), moment: None }, Vec::new()));
+    };
+    let (state, content) = ReleaseState::of(newest)?;
+    let moment = newest.get("updated").and_then(crate::object::seconds);
+    Ok((Observed { state: state.into(), moment }, vec![content]))
 }
 
 /// The number of a revision.
@@ -61,32 +75,31 @@ pub(crate) fn number(revision: &Value) -> u64 {
 }
 
 impl Cluster {
-    /// The revisions of a release, newest first.
-    pub(crate) async fn revisions(&self, namespace: &str, name: &str) -> Result<Vec<Value>, String> {
+    /// What helm keeps of a release, newest first.
+    pub(crate) async fn helm_records(&self, namespace: &str, name: &str) -> Result<Vec<Value>, String> {
         let labels = escaped(&format!("owner=helm,name={name}"));
         let path = format!("/api/v1/namespaces/{}/secrets?labelSelector={labels}", escaped(namespace));
         let secrets = self.inner.api.list(&path).await.map_err(|e| e.to_string())?;
         let mut found = Vec::new();
         for secret in &secrets {
             let what = text(secret, "/metadata/name");
-            found.push(revision(secret).ok_or_else(|| {
+            found.push(record(secret).ok_or_else(|| {
                 format!("helm's record {namespace}/{what} is not understood; `helm history {name} -n {namespace}` may tell more")
             })?);
         }
-        found.sort_by_key(|r| std::cmp::Reverse(number(r)));
+        found.sort_by_key(|r| std::cmp::Reverse(r.get("version").and_then(Value::as_u64)));
         Ok(found)
     }
 
-    /// The state of a release: that of its newest revision.
+    /// The revisions of a release, newest first.
+    pub(crate) async fn revisions(&self, namespace: &str, name: &str) -> Result<Vec<Value>, String> {
+        Ok(self.helm_records(namespace, name).await?.iter().map(revision).collect())
+    }
+
+    /// The state of a release.
     pub(crate) async fn release(&self, id: &ObjectId) -> Result<(Observed, Vec<Content>), String> {
         let (namespace, name) = parts(id)?;
-        let revisions = self.revisions(namespace, name).await?;
-        let Some(newest) = revisions.first() else {
-            return Ok((Observed { state: State::absent(), moment: None }, Vec::new()));
-        };
-        let (state, content) = ReleaseState::of(newest)?;
-        let moment = newest.get("updated").and_then(crate::object::seconds);
-        Ok((Observed { state: state.into(), moment }, vec![content]))
+        newest(&self.revisions(namespace, name).await?)
     }
 
     /// What helm would render; see [`converge_resource::ApiProbe::Render`].
@@ -105,6 +118,7 @@ impl Cluster {
             "upgrade",
             "--install",
             "--dry-run=server",
+            "--reset-values",
             "-o",
             "json",
             "--namespace",
@@ -197,6 +211,7 @@ pub(crate) fn chart_name(spec: &ReleaseSpec) -> String {
         Chart::Repository { name, .. } => format!("{name}{version}"),
         Chart::Oci(url) => format!("{url}{version}"),
         Chart::Archive(_) => "the packaged chart".to_owned(),
+        Chart::Former(_) => "as it was".to_owned(),
     }
 }
 
@@ -212,7 +227,7 @@ mod tests {
             refused("Error: chart \"x\" version \"9\" not found"),
             json!({"invalid": "chart \"x\" version \"9\" not found"})
         );
-        assert_eq!(revision(&json!({"data": {"release": "%%"}})), None);
+        assert_eq!(record(&json!({"data": {"release": "%%"}})), None);
         assert!(parts(&ObjectId::new("release", "x")).is_err());
     }
 }

@@ -1,15 +1,14 @@
 //! `helm_release`
 
 use crate::manifest::{Presence, check_name, namespace_comes};
-use crate::release_drift::{Drift, Installed};
+use crate::release_drift::Installed;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_objects::ReleaseState;
-use converge_objects::k8s::fields;
 use converge_objects::release::{self, Release};
 use converge_resource::{
-    ARCHIVE, ApiCall, ApiProbe, Chart, Claim, Kept, ObjectId, ParamError, Place, ReleaseSpec, Resource,
-    Source, State, Stop, View, Wait, Wanted,
+    ARCHIVE, ApiCall, ApiProbe, Chart, Claim, ObjectId, ParamError, Place, ReleaseSpec, Resource, Source,
+    State, Stop, View, Wait, Wanted,
 };
 use converge_syntax::did_you_mean;
 use schemars::JsonSchema;
@@ -20,8 +19,8 @@ use serde_json::{Map, Value};
 ///
 /// The plan shows what the chart renders beside what is installed. Where chart, version and values are those of the deployed revision, the objects
 /// of the release are compared with the cluster: what is missing or was changed behind helm's back is set right. Fields that another manager or a
-/// `k8s_patch` owns are shown as theirs and left to them, by an upgrade too: helm is given the manifests with what is live there. A rollback is
-/// helm's own and puts back what its former revision says. Keys of values that the chart does not know are shown with the nearest one that it knows. A
+/// `k8s_patch` owns are shown as theirs and left to them, by an upgrade and by a rollback too: helm is given the manifests with what is live there.
+/// A release that `state: absent` took away can be rolled back, though its chart may be gone. Keys of values that the chart does not know are shown with the nearest one that it knows. A
 /// release that hangs in `pending-…` or has failed is shown with its recovery.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -139,18 +138,6 @@ impl HelmRelease {
         let mut targets = vec![(self.object(), State::from(now))];
         targets.extend(drift.targets);
         Ok(Wanted { targets, contents: drift.contents, calls: drift.calls, notes, ..Wanted::default() })
-    }
-
-    /// Lays what is live into the manifests where others own it; which fields these are.
-    fn keep(&self, drift: &Drift, manifests: &mut [Value]) -> Result<Vec<Kept>, Stop> {
-        let mut kept = Vec::new();
-        for their in &drift.theirs {
-            let own = |m: &&mut Value| release::is(m, &their.object, &self.namespace);
-            let Some(manifest) = manifests.iter_mut().find(own) else { continue };
-            fields::write(manifest, &their.field.path, their.field.before.clone()).map_err(Stop::Failed)?;
-            kept.push(Kept { object: their.object.clone(), path: their.field.path.clone() });
-        }
-        Ok(kept)
     }
 
     fn installed(&self) -> Installed<'_> {
@@ -331,7 +318,7 @@ impl Resource for HelmRelease {
             let drift = self.installed().drift(seen, &manifests)?;
             notes = drift.notes(self.force_conflicts);
             if !self.force_conflicts {
-                spec.keep = self.keep(&drift, &mut manifests)?;
+                spec.keep = drift.keep(&self.namespace, &mut manifests).map_err(Stop::Failed)?;
             }
         }
         let content = release::content(name, version, &spec.values, &manifests);

@@ -1,0 +1,166 @@
+//! A release as it was: what is kept of it for a rollback, and the chart that brings it back.
+//!
+//! A rollback cannot count on the chart: its repository may be gone, and helm's own record holds no subcharts. It needs none: what the
+//! chart rendered stands in helm's record, and a chart that is nothing but these manifests brings back the same release.
+
+use crate::helm::private;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use converge_objects::release;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+
+/// What may be kept of one release, packed: a Secret of our records must hold it.
+const LIMIT: usize = 600 << 10;
+
+/// What it may hold unpacked: a guard against a crafted one.
+const UNPACKED: u64 = 128 << 20;
+
+/// What a chart says of itself that would keep it from being installed: its parts are in the manifests, and it ran on this cluster.
+const LEFT_OUT: [&str; 2] = ["dependencies", "kubeVersion"];
+
+/// What brings a release back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Former {
+    /// `Chart.yaml`.
+    metadata: Map<String, Value>,
+    /// The chart's own values.
+    values: Value,
+    /// The values that were given.
+    config: Value,
+    manifest: String,
+    hooks: Vec<String>,
+    notes: String,
+    /// Files that define kinds, by their place in the chart.
+    definitions: BTreeMap<String, String>,
+}
+
+impl Former {
+    /// Out of a record of helm.
+    pub(crate) fn of(record: &Value) -> Option<Self> {
+        let text = |pointer: &str| crate::object::text(record, pointer).to_owned();
+        let value = |pointer: &str| record.pointer(pointer).filter(|v| !v.is_null()).cloned();
+        let list = |pointer: &str| record.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+        let definition = |file: &Value| {
+            let name = crate::object::text(file, "/name");
+            let plain = name.split('/').all(|part| !matches!(part, "" | "." | ".."));
+            let data = STANDARD.decode(crate::object::text(file, "/data")).ok()?;
+            (name.starts_with("crds/") && plain)
+                .then(|| Some((name.to_owned(), String::from_utf8(data).ok()?)))
+                .flatten()
+        };
+        Some(Self {
+            metadata: value("/chart/metadata")?.as_object()?.clone(),
+            values: value("/chart/values").unwrap_or_else(|| json!({})),
+            config: value("/config").unwrap_or_else(|| json!({})),
+            manifest: text("/manifest"),
+            hooks: list("/hooks").map(|hook| crate::object::text(hook, "/manifest").to_owned()).collect(),
+            notes: text("/info/notes"),
+            definitions: list("/chart/files").filter_map(definition).collect(),
+        })
+    }
+
+    /// Whether it holds values of Secrets.
+    pub(crate) fn holds_secrets(&self) -> bool {
+        std::iter::once(&self.manifest).chain(&self.hooks).any(|text| match release::manifests(text) {
+            Ok(found) => found.iter().any(|m| crate::object::text(m, "/kind") == "Secret"),
+            Err(_) => true,
+        })
+    }
+
+    /// For a record of ours; the error is for people.
+    pub(crate) fn pack(&self) -> Result<String, String> {
+        let json = serde_json::to_vec(self).map_err(|e| e.to_string())?;
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        let packed = encoder.write_all(&json).and_then(|()| encoder.finish()).map_err(|e| e.to_string())?;
+        if packed.len() > LIMIT {
+            return Err(format!("it has {} KiB, and {} can be kept", packed.len() >> 10, LIMIT >> 10));
+        }
+        Ok(STANDARD.encode(packed))
+    }
+
+    /// Reads what [`Former::pack`] wrote.
+    pub(crate) fn unpack(packed: &str) -> Result<Self, String> {
+        let packed = STANDARD.decode(packed).map_err(|e| e.to_string())?;
+        let mut json = Vec::new();
+        let mut reader = GzDecoder::new(packed.as_slice()).take(UNPACKED);
+        reader.read_to_end(&mut json).map_err(|e| e.to_string())?;
+        serde_json::from_slice(&json).map_err(|e| e.to_string())
+    }
+
+    /// Lays the chart into a folder that only we can read; helm's arguments that name it and its values.
+    pub(crate) fn lay(&self, folder: &Path) -> Result<Vec<String>, String> {
+        let (chart, values) = (folder.join("former"), folder.join("values.json"));
+        let mut metadata = self.metadata.clone();
+        metadata.retain(|key, _| !LEFT_OUT.contains(&key.as_str()));
+        let place = |name: &str, text: &str| {
+            let path = chart.join(name);
+            let above = path.parent().unwrap_or(folder);
+            std::fs::create_dir_all(above).map_err(|e| format!("{}: {e}", above.display()))?;
+            private(&path, text.as_bytes())
+        };
+        place("Chart.yaml", &Value::Object(metadata).to_string())?;
+        place("values.yaml", &self.values.to_string())?;
+        // What a file holds is not rendered.
+        place("kept/manifest", &self.manifest)?;
+        place("templates/manifest.yaml", "{{ .Files.Get \"kept/manifest\" }}")?;
+        for (number, hook) in self.hooks.iter().enumerate() {
+            place(&format!("kept/hook-{number}"), hook)?;
+            place(
+                &format!("templates/hook-{number}.yaml"),
+                &format!("{{{{ .Files.Get \"kept/hook-{number}\" }}}}"),
+            )?;
+        }
+        place("kept/notes", &self.notes)?;
+        place("templates/NOTES.txt", "{{ .Files.Get \"kept/notes\" }}")?;
+        for (name, text) in &self.definitions {
+            place(name, text)?;
+        }
+        private(&values, self.config.to_string().as_bytes())?;
+        let words = [chart, "--values".into(), values];
+        Ok(words.iter().map(|word| word.display().to_string()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(manifest: &str) -> Value {
+        json!({"version": 3, "info": {"status": "deployed", "notes": "read {{ this }}"},
+            "chart": {"metadata": {"apiVersion": "v2", "name": "c", "version": "1.0.0", "kubeVersion": "<1", "dependencies": [{"name": "d"}]},
+                "values": {"size": 1}, "templates": [{"name": "templates/x.yaml", "data": "e3sgfX0="}],
+                "files": [{"name": "crds/a.yaml", "data": STANDARD.encode("a: 1")}, {"name": "crds/../x", "data": ""}, {"name": "README", "data": ""}]},
+            "config": {"size": 2}, "manifest": manifest, "hooks": [{"name": "h", "manifest": "kind: Job"}]})
+    }
+
+    #[test]
+    fn a_release_comes_back_as_a_chart_of_its_manifests() {
+        let former = Former::of(&record("kind: ConfigMap\ndata: {a: '{{ x }}'}\n")).unwrap();
+        assert!(!former.holds_secrets());
+        assert_eq!(Former::unpack(&former.pack().unwrap()), Ok(former.clone()));
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = former.lay(folder.path()).unwrap();
+        assert_eq!(arguments[1], "--values");
+        let read = |name: &str| std::fs::read_to_string(folder.path().join("former").join(name)).unwrap();
+        assert_eq!(read("Chart.yaml"), r#"{"apiVersion":"v2","name":"c","version":"1.0.0"}"#);
+        assert!(read("kept/manifest").contains("{{ x }}") && read("kept/hook-0") == "kind: Job");
+        assert_eq!((read("crds/a.yaml").as_str(), former.definitions.len()), ("a: 1", 1));
+        assert_eq!(std::fs::read_to_string(folder.path().join("values.json")).unwrap(), r#"{"size":2}"#);
+    }
+
+    #[test]
+    fn a_release_with_secrets_is_told_apart() {
+        let secret = "kind: ConfigMap\n---\napiVersion: v1\nkind: Secret\n";
+        assert!(Former::of(&record(secret)).unwrap().holds_secrets());
+        assert!(Former::of(&record("a: [")).unwrap().holds_secrets(), "what is not understood may be one");
+        assert_eq!(Former::of(&json!({"chart": {}})), None);
+        assert!(Former::unpack("%").is_err());
+    }
+}
