@@ -3,15 +3,15 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
+mod given_back;
+mod nodes;
+
 use converge_lab::kube::{ApiOptions, ApiServer, Component, NodeSpec, Part, ensure};
-use converge_tests::{Ran, World, root, until};
+use converge_tests::{Ran, World, until};
 use serde_json::Value;
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 /// One control plane for all tests here, one test at a time.
 struct Lab {
@@ -257,160 +257,4 @@ fn a_cluster_that_cannot_be_asked_is_told_apart() {
     let none = lab.plan().expect(2);
     host.exec("mv /root/admin.conf /etc/kubernetes/admin.conf").unwrap();
     says_all(&none, &["2 deferred", "there is no cluster yet: no kubeconfig on h1"]);
-}
-
-/// Serves a folder over HTTP, as long as the test runs.
-fn serve(folder: &Path) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let folder = folder.to_owned();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut request = [0; 4096];
-            let read = stream.read(&mut request).unwrap_or(0);
-            let line =
-                String::from_utf8_lossy(&request[..read]).lines().next().unwrap_or_default().to_owned();
-            let path = line.split(' ').nth(1).unwrap_or("/").trim_start_matches('/').to_owned();
-            let (status, body) = match std::fs::read(folder.join(path)) {
-                Ok(body) => ("200 OK", body),
-                Err(_) => ("404 Not Found", Vec::new()),
-            };
-            let head =
-                format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-            drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body)));
-        }
-    });
-    format!("http://{address}")
-}
-
-/// What an operator and a device plugin would do, until the run has ended: the policy gets ready, the plugin registers shares.
-fn play(lab: &Lab, mut run: std::process::Child, ready: &[String], shares: u32) -> Ran {
-    let begun = Instant::now();
-    let (mut content, mut shared) = (false, false);
-    while run.try_wait().unwrap().is_none() {
-        assert!(begun.elapsed() < Duration::from_secs(300), "the run does not end");
-        if !content && lab.api.get(&["clusterpolicy", "cluster-policy"]).is_ok() {
-            let state = r#"{"status":{"state":"ready"}}"#;
-            let patch = [
-                "patch",
-                "clusterpolicy",
-                "cluster-policy",
-                "--subresource=status",
-                "--type",
-                "merge",
-                "-p",
-                state,
-            ];
-            content = lab.api.kubectl(&patch).unwrap().success();
-        }
-        if !shared && lab.api.get(&["configmap", "-n", "gpu-operator", "time-slicing-config"]).is_ok() {
-            for node in ready {
-                lab.api.set_gpus(node, 8 * shares, 8 * shares).unwrap();
-            }
-            shared = true;
-        }
-        std::thread::sleep(Duration::from_millis(300));
-    }
-    converge_tests::ended(run).unwrap()
-}
-
-#[test]
-fn the_roles_of_a_gpu_cluster_on_fifty_nodes() {
-    let lab = Lab::get();
-    let nodes = |spec: NodeSpec| {
-        lab.api
-            .nodes(&spec.gpus(8).label("nvidia.com/gpu.present", "true").label("nvidia.com/gpu.count", "8"))
-            .unwrap()
-    };
-    let mut ready = nodes(NodeSpec::new("gpu", 46));
-    ready.extend(nodes(NodeSpec::new("cordoned", 1).cordoned()));
-    nodes(NodeSpec::new("dead", 2).not_ready());
-    nodes(NodeSpec::new("odd", 1).allocatable_gpus(7));
-    let handlers = r#"{"status":{"runtimeHandlers":[{"name":""},{"name":"nvidia"}]}}"#;
-    for node in ready.iter().chain([&"odd-1".to_owned()]) {
-        lab.kubectl(&["patch", "node", node, "--subresource=status", "--type", "merge", "-p", handlers]);
-    }
-    let charts = tempfile::tempdir().unwrap();
-    let helm = |args: &[&str]| {
-        let said = Command::new(&lab.helm).args(args).current_dir(charts.path()).output().unwrap();
-        assert!(said.status.success(), "{said:?}");
-    };
-    helm(&["package", root().join("tests/charts/gpu-operator").to_str().unwrap()]);
-    helm(&["repo", "index", "."]);
-    let repository = serve(charts.path());
-    drop(std::fs::remove_dir_all(lab.world.dir().join("roles")));
-    std::os::unix::fs::symlink(root().join("roles"), lab.world.dir().join("roles")).unwrap();
-    let roles = "- hosts: lab\n  roles: [gpu_operator, time_slicing, discovery, runtime_class]\n";
-    lab.world.write("playbooks/site.yaml", roles).unwrap();
-    let more = format!(
-        "gpu_operator_version: v25.10.0\ngpu_operator_repository: {repository}\ngpu_operator_validation: \"\"\ngpu_operator_wait: 60\ngpu_operator_values: {{dcgmExportr: {{enabled: true}}}}"
-    );
-    lab.world.write("hosts.yaml", &lab.world.inventory(&more)).unwrap();
-
-    // One plan before anything is there: the release with its diff or its wait, and what waits for it.
-    let plan = lab.plan().expect(2);
-    says_all(&plan, &["create namespace gpu-operator", "the operator", "time-slicing profiles", "deferred"]);
-    assert!(!plan.all().contains("is wrong here"), "{}", plan.all());
-
-    let spawn = || {
-        let mut command = lab.command(&["apply", "--yes", "hosts.yaml"]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    };
-    // A node that has lost a GPU is named, and nothing is held against the others or against nodes that are not ready.
-    let mut short = lab.command(&["apply", "--yes", "hosts.yaml", "--role", "gpu_operator"]);
-    let short = play(&lab, short.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(), &ready, 1);
-    assert_eq!(short.code, Some(1), "{}", short.all());
-    says_all(&short, &["node odd-1: allocatable nvidia.com/gpu is 7 of capacity 8", "dcgmExporter"]);
-    assert!(
-        !short.all().contains("node gpu-1:") && !short.all().contains("node dead-1: allocatable"),
-        "{}",
-        short.all()
-    );
-
-    // Mended, everything comes.
-    lab.api.set_gpus("odd-1", 8, 8).unwrap();
-    ready.push("odd-1".to_owned());
-    let done = play(&lab, spawn(), &ready, 4);
-    assert_eq!(done.code, Some(0), "{}", done.all());
-    says_all(&done, &["time_slicing/the device plugin has read them", "runtime_class"]);
-    let template = "/spec/template/metadata/annotations";
-    let plugin = ["daemonset", "-n", "gpu-operator", "nvidia-device-plugin-daemonset"];
-    assert!(lab.value(&plugin, template).is_some(), "the plugin was not restarted");
-    let policy = ["clusterpolicy", "cluster-policy"];
-    assert_eq!(lab.value(&policy, "/spec/devicePlugin/config/name").unwrap(), "time-slicing-config");
-
-    // The operator's role after time_slicing finds nothing to do, and neither do all of them; their live checks hold.
-    lab.converge(&["plan", "hosts.yaml", "--role", "gpu_operator"]).expect(0);
-    lab.plan().expect(0).says("nothing to change");
-    lab.converge(&["verify", "hosts.yaml"]).expect(0);
-
-    // One object is deleted: found, made again, and the plugin restarted for nothing that did not change.
-    lab.kubectl(&["-n", "gpu-operator", "delete", "configmap", "thinkube-service-config"]);
-    says_all(&lab.plan().expect(2), &["create configmap gpu-operator/thinkube-service-config"]);
-    lab.apply().expect(0);
-
-    // Other content, and nothing else: both readers are restarted.
-    let before = lab.value(&plugin, template);
-    let two = ["plan", "hosts.yaml", "--set", "gpu_time_slicing_replicas=2"];
-    says_all(
-        &lab.converge(&two).expect(2),
-        &["replicas: 4", "replicas: 2", "restart daemonset gpu-operator/gpu-feature-discovery"],
-    );
-    assert_eq!(lab.value(&plugin, template), before, "planning restarted something");
-
-    // Back to the start: the release is uninstalled, the policy's field is gone with it, and nodes and namespace stay.
-    let oldest = lab.oldest_run();
-    let back = [
-        "rollback",
-        "--yes",
-        "hosts.yaml",
-        "--to",
-        &oldest,
-        "--allow-destroy",
-        "k8s:v1/Namespace/gpu-operator",
-    ];
-    lab.converge(&back).expect(0);
-    assert!(lab.api.get(&plugin).is_err(), "the plugin is still there");
-    assert!(lab.value(&["namespace", "gpu-operator"], "/metadata/name").is_none());
 }

@@ -1,0 +1,210 @@
+//! What no role declares any more, values of Secrets, and releases: taken away, and back again.
+
+use crate::{Lab, says_all};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use std::io::Read as _;
+use std::process::Command;
+
+/// A namespace and two objects in it.
+const ALL: &str = r#"
+scope: cluster
+resources:
+  - name: a place for it
+    namespace: {name: goods}
+  - name: stays
+    k8s_object: {apiVersion: v1, kind: ConfigMap, metadata: {name: stays, namespace: default}, data: {a: "1"}}
+  - name: goes
+    k8s_object: {apiVersion: v1, kind: ConfigMap, metadata: {name: goes, namespace: goods}, data: {a: "1"}}
+  - name: shared
+    k8s_object: {apiVersion: v1, kind: ConfigMap, metadata: {name: shared, namespace: goods}, data: {a: "1"}}
+"#;
+
+#[test]
+fn what_is_no_longer_declared_goes_with_prune_and_comes_back() {
+    let lab = Lab::get();
+    lab.role("goods", ALL);
+    lab.apply().expect(0);
+    let there = |object: &[&str]| lab.api.get(object).is_ok();
+    let goes = ["configmap", "-n", "goods", "goes"];
+    let shared = ["configmap", "-n", "goods", "shared"];
+    lab.kubectl(&["-n", "goods", "patch", "configmap", "shared", "-p", r#"{"data":{"more":"1"}}"#]);
+    let few: String =
+        ALL.lines().take_while(|line| !line.contains("name: goes")).map(|l| format!("{l}\n")).collect();
+    let few = few.replace("  - name: a place for it\n    namespace: {name: goods}\n", "");
+    lab.role("goods", &few);
+
+    // Nothing goes without being asked for.
+    let plan = lab.plan().expect(0);
+    says_all(&plan, &["no longer declared", "v1/ConfigMap/goods/goes", "v1/Namespace/goods"]);
+    lab.apply().expect(0);
+    assert!(there(&goes));
+
+    // What is only ours goes. The namespace stays, and so does what has fields of another.
+    let prune = ["--yes", "--prune=1", "hosts.yaml"];
+    let plan = lab.converge(&["plan", "--prune", "hosts.yaml"]);
+    says_all(
+        &plan,
+        &[
+            "delete configmap goods/goes",
+            "--allow-destroy k8s:v1/Namespace/goods",
+            "fields of it belong to kubectl-patch",
+        ],
+    );
+    let pruned = lab.converge(&[&["apply"], &prune[..]].concat());
+    assert_eq!(pruned.code, Some(4), "{}", pruned.all());
+    says_all(&pruned, &["--allow-destroy k8s:v1/Namespace/goods", "kubectl-patch"]);
+    assert!(!there(&goes) && there(&shared) && there(&["namespace", "goods"]));
+    assert!(there(&["configmap", "-n", "default", "stays"]));
+
+    // A pruning run is a run: what it took comes back, and is ours again.
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!(lab.value(&goes, "/data/a").unwrap(), "1");
+    says_all(&lab.plan().expect(0), &["v1/ConfigMap/goods/goes"]);
+    let allow =
+        ["--allow-destroy", "k8s:v1/Namespace/goods", "--allow-destroy", "k8s:v1/ConfigMap/goods/shared"];
+    let all = lab.converge(&[&["apply", "--yes", "--prune=3", "hosts.yaml"], &allow[..]].concat());
+    assert_eq!(all.code, Some(0), "{}", all.all());
+    assert!(!there(&["namespace", "goods"]) && there(&["configmap", "-n", "default", "stays"]));
+    assert!(!lab.plan().expect(0).all().contains("no longer declared"));
+}
+
+const TOKEN: &str = r#"
+scope: cluster
+inputs:
+  token: {type: str, sensitive: true}
+resources:
+  - name: a token
+    secret: {name: token, namespace: default, data: {key: "{{ token }}"}}
+"#;
+
+/// All that the records of runs hold, unpacked.
+fn records(lab: &Lab) -> String {
+    let secrets = lab.api.get(&["secrets", "-n", "converge-system"]).unwrap();
+    let mut all = String::new();
+    for secret in secrets["items"].as_array().unwrap() {
+        let packed = STANDARD.decode(secret["data"]["record"].as_str().unwrap()).unwrap();
+        flate2::read::GzDecoder::new(packed.as_slice()).read_to_string(&mut all).unwrap();
+    }
+    all
+}
+
+#[test]
+fn values_of_secrets_come_back_and_are_nowhere_in_the_clear() {
+    use secrecy::ExposeSecret as _;
+    let lab = Lab::get();
+    let identity = age::x25519::Identity::generate();
+    lab.world.write("identity", identity.to_string().expose_secret()).unwrap();
+    let identity_file = lab.world.dir().join("identity");
+    let more = |token: &str| {
+        let age = format!(
+            "converge_age_recipients: [{}]\nconverge_age_identity: {}",
+            identity.to_public(),
+            identity_file.display()
+        );
+        lab.world.write("hosts.yaml", &lab.world.inventory(&format!("{age}\ntoken: {token}"))).unwrap();
+    };
+    lab.role("token", TOKEN);
+    let values = ["first-of-two-values", "second-of-two-values"];
+    let live = || lab.value(&["secret", "token"], "/data/key").unwrap();
+    let mut said = String::new();
+    let mut run = |args: &[&str], code: i32| {
+        let file = lab.world.dir().join("report.html");
+        let report = file.display().to_string();
+        let all: Vec<&str> = args.iter().copied().chain(["--report", report.as_str(), "-v"]).collect();
+        let mut command = lab.command(&all);
+        let ran = converge_tests::ran(command.env("CONVERGE_LOG", "debug")).unwrap().expect(code);
+        said.push_str(&ran.all());
+        said.push_str(&std::fs::read_to_string(&file).unwrap_or_default());
+    };
+    for value in values {
+        more(value);
+        run(&["plan", "hosts.yaml"], 2);
+        run(&["plan", "--output", "json", "hosts.yaml"], 2);
+        run(&["plan", "--out", "saved.plan", "hosts.yaml"], 2);
+        run(&["apply", "--yes", "hosts.yaml"], 0);
+        assert_eq!(live(), STANDARD.encode(value));
+    }
+    run(&["plan", "hosts.yaml"], 0);
+    let saved = std::fs::read_to_string(lab.world.dir().join("saved.plan")).unwrap();
+    run(&["rollback", "--yes", "hosts.yaml"], 0);
+    assert_eq!(live(), STANDARD.encode(values[0]));
+    run(&["rollback", "--yes", "hosts.yaml"], 0);
+    assert!(lab.api.get(&["secret", "token"]).is_err());
+    assert!(said.contains("<html") && said.contains("DEBUG"), "no report, or no log");
+    let records = records(&lab);
+    assert!(records.contains("v1/Secret/default/token") && records.contains("\"sealed\""), "{records}");
+    for value in values {
+        for (place, text) in [("output", &said), ("saved plan", &saved), ("records", &records)] {
+            for form in [value.to_owned(), STANDARD.encode(value)] {
+                assert!(!text.contains(&form), "{form} stands in the {place}: {text}");
+            }
+        }
+    }
+    lab.world.write("hosts.yaml", &lab.world.inventory("")).unwrap();
+}
+
+const RELEASE: &str = r#"
+scope: cluster
+inputs:
+  size: {type: int, default: 1}
+  installed: {type: bool, default: true}
+resources:
+  - name: a place for it
+    namespace: {name: charts}
+  - name: a release
+    helm_release:
+      name: web
+      namespace: charts
+      archive: small-1.0.0.tgz
+      values: {size: "{{ size }}"}
+      state: "{{ 'present' if installed else 'absent' }}"
+"#;
+
+#[test]
+fn a_release_comes_back_and_leaves_to_others_what_is_theirs() {
+    let lab = Lab::get();
+    lab.role("charts", RELEASE);
+    let chart = lab.world.dir().join("small");
+    std::fs::create_dir_all(chart.join("templates")).unwrap();
+    std::fs::write(chart.join("Chart.yaml"), "apiVersion: v2\nname: small\nversion: 1.0.0\n").unwrap();
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {size: {{ .Values.size | quote }}, twice: {{ mul 2 .Values.size | quote }}}\n";
+    std::fs::write(chart.join("templates/map.yaml"), map).unwrap();
+    let files = lab.world.dir().join("roles/charts/files");
+    std::fs::create_dir_all(&files).unwrap();
+    let packed = Command::new(&lab.helm).arg("package").arg(&chart).current_dir(&files).output().unwrap();
+    assert!(packed.status.success(), "{packed:?}");
+    let data = || lab.value(&["configmap", "-n", "charts", "web"], "/data").unwrap_or(Value::Null);
+    let apply = |sets: &[&str]| {
+        let sets = sets.iter().flat_map(|set| ["--set", set]);
+        let args: Vec<&str> = ["apply", "--yes", "hosts.yaml"].into_iter().chain(sets).collect();
+        lab.converge(&args).expect(0)
+    };
+    apply(&["size=1"]);
+    apply(&["size=2"]);
+    assert_eq!(data(), json!({"size": "2", "twice": "4"}));
+
+    // Somebody takes a field: neither an upgrade nor a rollback sets it back, and the plan says so.
+    lab.kubectl(&["-n", "charts", "patch", "configmap", "web", "-p", r#"{"data":{"size":"9"}}"#]);
+    let theirs = ".data.size belongs to `kubectl-patch`: left as it is";
+    says_all(&apply(&["size=3"]), &[theirs]);
+    assert_eq!(data(), json!({"size": "9", "twice": "6"}));
+    let back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    says_all(&back, &[theirs, "-    twice: '6'", "+    twice: '4'"]);
+    assert!(!back.all().contains("not as planned") && !back.all().contains("size: '9'\n+"), "{}", back.all());
+    assert_eq!(data(), json!({"size": "9", "twice": "4"}));
+    says_all(&lab.converge(&["plan", "hosts.yaml", "--set", "size=2"]).expect(0), &["nothing to change"]);
+
+    // What a run takes away comes back, and the role goes on with it.
+    apply(&["installed=false"]);
+    assert_eq!(data(), Value::Null);
+    says_all(
+        &lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0),
+        &["helm install charts/web (small-1.0.0)"],
+    );
+    assert_eq!(data(), json!({"size": "9", "twice": "4"}), "as helm has laid it last");
+    lab.converge(&["plan", "hosts.yaml", "--set", "size=9"]).expect(2);
+    apply(&["size=5"]);
+    assert_eq!(data(), json!({"size": "5", "twice": "10"}));
+}

@@ -1,0 +1,246 @@
+//! The roles of a GPU cluster on fifty simulated nodes, and one that comes later.
+
+use crate::{Lab, says_all};
+use converge_lab::kube::NodeSpec;
+use converge_tests::{Ran, exec, root, until};
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Serves a folder over HTTP, as long as the test runs.
+fn serve(folder: &Path) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let folder = folder.to_owned();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).unwrap_or(0);
+            let line =
+                String::from_utf8_lossy(&request[..read]).lines().next().unwrap_or_default().to_owned();
+            let path = line.split(' ').nth(1).unwrap_or("/").trim_start_matches('/').to_owned();
+            let (status, body) = match std::fs::read(folder.join(path)) {
+                Ok(body) => ("200 OK", body),
+                Err(_) => ("404 Not Found", Vec::new()),
+            };
+            let head =
+                format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body)));
+        }
+    });
+    format!("http://{address}")
+}
+
+/// What an operator and a device plugin would do, until the run has ended: the policy gets ready, the plugin registers shares.
+fn play(lab: &Lab, mut run: std::process::Child, ready: &[String], shares: u32) -> Ran {
+    let begun = Instant::now();
+    let (mut content, mut shared) = (false, false);
+    while run.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(300), "the run does not end");
+        if !content && lab.api.get(&["clusterpolicy", "cluster-policy"]).is_ok() {
+            let state = r#"{"status":{"state":"ready"}}"#;
+            let patch = [
+                "patch",
+                "clusterpolicy",
+                "cluster-policy",
+                "--subresource=status",
+                "--type",
+                "merge",
+                "-p",
+                state,
+            ];
+            content = lab.api.kubectl(&patch).unwrap().success();
+        }
+        if !shared && lab.api.get(&["configmap", "-n", "gpu-operator", "time-slicing-config"]).is_ok() {
+            for node in ready {
+                lab.api.set_gpus(node, 8 * shares, 8 * shares).unwrap();
+            }
+            shared = true;
+        }
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    converge_tests::ended(run).unwrap()
+}
+
+#[test]
+fn the_roles_of_a_gpu_cluster_on_fifty_nodes() {
+    let lab = Lab::get();
+    let nodes = |spec: NodeSpec| {
+        lab.api
+            .nodes(&spec.gpus(8).label("nvidia.com/gpu.present", "true").label("nvidia.com/gpu.count", "8"))
+            .unwrap()
+    };
+    let mut ready = nodes(NodeSpec::new("gpu", 46));
+    ready.extend(nodes(NodeSpec::new("cordoned", 1).cordoned()));
+    nodes(NodeSpec::new("dead", 2).not_ready());
+    nodes(NodeSpec::new("odd", 1).allocatable_gpus(7));
+    let handlers = r#"{"status":{"runtimeHandlers":[{"name":""},{"name":"nvidia"}]}}"#;
+    for node in ready.iter().chain([&"odd-1".to_owned()]) {
+        lab.kubectl(&["patch", "node", node, "--subresource=status", "--type", "merge", "-p", handlers]);
+    }
+    let charts = tempfile::tempdir().unwrap();
+    let helm = |args: &[&str]| {
+        let said = Command::new(&lab.helm).args(args).current_dir(charts.path()).output().unwrap();
+        assert!(said.status.success(), "{said:?}");
+    };
+    helm(&["package", root().join("tests/charts/gpu-operator").to_str().unwrap()]);
+    helm(&["repo", "index", "."]);
+    let repository = serve(charts.path());
+    drop(std::fs::remove_dir_all(lab.world.dir().join("roles")));
+    std::os::unix::fs::symlink(root().join("roles"), lab.world.dir().join("roles")).unwrap();
+    let roles = "- hosts: lab\n  roles: [gpu_operator, time_slicing, discovery, runtime_class]\n";
+    lab.world.write("playbooks/site.yaml", roles).unwrap();
+    let more = format!(
+        "gpu_time_slicing_profiles: {{half: 2}}\ngpu_time_slicing_families: {{late: half}}\ngpu_operator_version: v25.10.0\ngpu_operator_repository: {repository}\ngpu_operator_validation: \"\"\ngpu_operator_wait: 60\ngpu_operator_values: {{dcgmExportr: {{enabled: true}}}}"
+    );
+    lab.world.write("hosts.yaml", &lab.world.inventory(&more)).unwrap();
+
+    // One plan before anything is there: the release with its diff or its wait, and what waits for it.
+    let plan = lab.plan().expect(2);
+    says_all(&plan, &["create namespace gpu-operator", "the operator", "time-slicing profiles", "deferred"]);
+    assert!(!plan.all().contains("is wrong here"), "{}", plan.all());
+
+    let spawn = || {
+        let mut command = lab.command(&["apply", "--yes", "hosts.yaml"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    // A node that has lost a GPU is named, and nothing is held against the others or against nodes that are not ready.
+    let mut short = lab.command(&["apply", "--yes", "hosts.yaml", "--role", "gpu_operator"]);
+    let short = play(&lab, short.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(), &ready, 1);
+    assert_eq!(short.code, Some(1), "{}", short.all());
+    says_all(&short, &["node odd-1: allocatable nvidia.com/gpu is 7 of capacity 8", "dcgmExporter"]);
+    assert!(
+        !short.all().contains("node gpu-1:") && !short.all().contains("node dead-1: allocatable"),
+        "{}",
+        short.all()
+    );
+
+    // Mended, everything comes.
+    lab.api.set_gpus("odd-1", 8, 8).unwrap();
+    ready.push("odd-1".to_owned());
+    let done = play(&lab, spawn(), &ready, 4);
+    assert_eq!(done.code, Some(0), "{}", done.all());
+    says_all(&done, &["time_slicing/the device plugin has read them", "runtime_class"]);
+    let template = "/spec/template/metadata/annotations";
+    let plugin = ["daemonset", "-n", "gpu-operator", "nvidia-device-plugin-daemonset"];
+    assert!(lab.value(&plugin, template).is_some(), "the plugin was not restarted");
+    let policy = ["clusterpolicy", "cluster-policy"];
+    assert_eq!(lab.value(&policy, "/spec/devicePlugin/config/name").unwrap(), "time-slicing-config");
+
+    // The operator's role after time_slicing finds nothing to do, and neither do all of them; their live checks hold.
+    lab.converge(&["plan", "hosts.yaml", "--role", "gpu_operator"]).expect(0);
+    lab.plan().expect(0).says("nothing to change");
+    lab.converge(&["verify", "hosts.yaml"]).expect(0);
+
+    // One object is deleted: found, made again, and the plugin restarted for nothing that did not change.
+    lab.kubectl(&["-n", "gpu-operator", "delete", "configmap", "thinkube-service-config"]);
+    says_all(&lab.plan().expect(2), &["create configmap gpu-operator/thinkube-service-config"]);
+    lab.apply().expect(0);
+
+    // Other content, and nothing else: both readers are restarted.
+    let before = lab.value(&plugin, template);
+    let two = ["plan", "hosts.yaml", "--set", "gpu_time_slicing_replicas=2"];
+    says_all(
+        &lab.converge(&two).expect(2),
+        &["replicas: 4", "replicas: 2", "restart daemonset gpu-operator/gpu-feature-discovery"],
+    );
+    assert_eq!(lab.value(&plugin, template), before, "planning restarted something");
+
+    a_worker_joins(&lab, &mut ready, &more);
+
+    // Back to the start: the release is uninstalled, the policy's field is gone with it, and nodes and namespace stay.
+    let oldest = lab.oldest_run();
+    let back = [
+        "rollback",
+        "--yes",
+        "hosts.yaml",
+        "--to",
+        &oldest,
+        "--allow-destroy",
+        "k8s:v1/Namespace/gpu-operator",
+    ];
+    lab.converge(&back).expect(0);
+    assert!(lab.api.get(&plugin).is_err(), "the plugin is still there");
+    assert!(lab.value(&["namespace", "gpu-operator"], "/metadata/name").is_none());
+}
+
+/// A host joins with `--limit`: it alone is worked on, and the cluster's roles see its node in the next whole run.
+fn a_worker_joins(lab: &Lab, ready: &mut Vec<String>, more: &str) {
+    let late = lab.world.lab().start_hosts(&["late"]).unwrap().remove(0);
+    let address = late.address();
+    let workers = format!(
+        "workers:\n  hosts:\n    late: {{ansible_host: {address}}}\n  vars:\n    ansible_user: root\n"
+    );
+    let ssh: Vec<String> =
+        lab.world.inventory("").lines().filter(|l| l.contains("ansible_ssh_")).map(str::to_owned).collect();
+    lab.world
+        .write("hosts.yaml", &format!("{}{workers}{}\n", lab.world.inventory(more), ssh.join("\n")))
+        .unwrap();
+    // The roles of the project stay beside one that stands for the join.
+    let roles = lab.world.dir().join("roles");
+    std::fs::remove_file(&roles).unwrap();
+    std::fs::create_dir(&roles).unwrap();
+    for role in std::fs::read_dir(root().join("roles")).unwrap() {
+        let role = role.unwrap();
+        std::os::unix::fs::symlink(role.path(), roles.join(role.file_name())).unwrap();
+    }
+    let join = "resources:\n  - name: joined\n    file: {path: /etc/joined, content: \"{{ inventory_hostname }}\\n\"}\n";
+    lab.world.write("roles/join/role.yaml", join).unwrap();
+    let site = "- hosts: all\n  roles: [join]\n- hosts: lab\n  roles: [gpu_operator, time_slicing, discovery, runtime_class]\n";
+    lab.world.write("playbooks/site.yaml", site).unwrap();
+
+    let nodes = || {
+        lab.api.get(&["nodes"]).unwrap()["items"].as_array().unwrap().iter().map(labels).collect::<Vec<_>>()
+    };
+    let runs = || {
+        lab.api.get(&["secrets", "-n", "converge-system", "-l", "converge/record=run"]).unwrap()["items"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    let before = (nodes(), runs());
+    let limited = lab.converge(&["apply", "--yes", "hosts.yaml", "--limit", "late"]).expect(0);
+    assert!(
+        !limited.all().contains("gpu_operator") && !limited.all().contains("time_slicing"),
+        "{}",
+        limited.all()
+    );
+    assert_eq!(exec(&late, "cat /etc/joined"), "late");
+    assert!(!lab.world.hosts()[0].exec("test -e /etc/joined").unwrap().success(), "the limit did not hold");
+    assert_eq!((nodes(), runs()), before, "the cluster was touched");
+
+    // Its kubelet registers; the next whole run labels that node, waits for its shares, and does nothing to the others.
+    let spec = NodeSpec::new("late", 1)
+        .gpus(8)
+        .label("nvidia.com/gpu.present", "true")
+        .label("nvidia.com/gpu.count", "8");
+    ready.extend(lab.api.nodes(&spec.label("nvidia.com/gpu.family", "late")).unwrap());
+    let handlers = r#"{"status":{"runtimeHandlers":[{"name":""},{"name":"nvidia"}]}}"#;
+    lab.kubectl(&["patch", "node", "late-1", "--subresource=status", "--type", "merge", "-p", handlers]);
+    let plan = lab.plan().expect(2);
+    says_all(&plan, &["late-1", "nvidia.com/device-plugin.config"]);
+    assert!(!plan.all().contains("restart ") && !plan.all().contains("helm "), "{}", plan.all());
+    let mut apply = lab.command(&["apply", "--yes", "hosts.yaml"]);
+    let mut apply = apply.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let label = || lab.value(&["node", "late-1"], "/metadata/labels/nvidia.com~1device-plugin.config");
+    until("the label, or the end", 120, || label().is_some() || apply.try_wait().unwrap().is_some());
+    lab.api.set_gpus("late-1", 16, 16).unwrap();
+    let applied = converge_tests::ended(apply).unwrap();
+    assert_eq!(applied.code, Some(0), "{}", applied.all());
+    assert_eq!(label().unwrap(), "half");
+    assert!(
+        nodes()
+            .iter()
+            .all(|(name, labels)| name == "late-1" || before.0.contains(&(name.clone(), labels.clone())))
+    );
+    lab.plan().expect(0).says("nothing to change");
+    lab.converge(&["verify", "hosts.yaml"]).expect(0);
+}
+
+/// A node's name and labels.
+fn labels(node: &serde_json::Value) -> (String, serde_json::Value) {
+    (node["metadata"]["name"].as_str().unwrap_or_default().to_owned(), node["metadata"]["labels"].clone())
+}
