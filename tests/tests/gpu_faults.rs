@@ -23,11 +23,11 @@ struct Cluster {
     begun: Instant,
 }
 
-/// The playbook, with these variables of the role `time_slicing`.
-fn playbook(slicing: &Value) -> String {
+/// The playbook, with this image of the plugin and these variables of the role `time_slicing`.
+fn playbook(image: &str, slicing: &Value) -> String {
     let plugin = json!({
         "device_plugin_nodes": ["h2"],
-        "device_plugin_image": DEVICE_PLUGIN_IMAGE,
+        "device_plugin_image": image,
         "device_plugin_strategy": "nvml",
         "device_plugin_env": {"DEVICE_LIST_STRATEGY": "envvar"},
         "device_plugin_host_paths": {"lab-gpus": FAKE_GPUS},
@@ -74,7 +74,19 @@ impl Cluster {
     }
 
     fn write_playbook(&self, slicing: &Value) {
-        self.bare.world.write("playbooks/site.yaml", &playbook(slicing)).unwrap();
+        self.bare.world.write("playbooks/site.yaml", &playbook(DEVICE_PLUGIN_IMAGE, slicing)).unwrap();
+    }
+
+    /// The plugin is to run with this image, and GPUs to be shared so often.
+    fn write_image(&self, image: &str, replicas: u32) {
+        let slicing = json!({"gpu_time_slicing_through": "plugin", "gpu_time_slicing_replicas": replicas});
+        self.bare.world.write("playbooks/site.yaml", &playbook(image, &slicing)).unwrap();
+    }
+
+    /// The images of the plugin's pods, those that are going too.
+    fn images(&self) -> String {
+        let path = "{.items[*].spec.containers[0].image}";
+        self.kubectl(&format!("-n {SPACE} get pods -l name=nvidia-device-plugin-ds -o 'jsonpath={path}'"))
     }
 
     fn run(&self, arguments: &[&str]) -> Ran {
@@ -163,6 +175,7 @@ fn faults_of_a_gpu_cluster_are_named_and_mended() {
     cluster.is_well("a cluster with shared GPUs");
     content_that_nobody_reads(&cluster);
     content_that_the_plugin_refuses(&cluster);
+    another_plugin_and_other_content(&cluster);
     a_plugin_that_is_gone(&cluster);
     gpus_that_are_sick_or_gone(&cluster);
     a_handler_that_is_missing(&cluster);
@@ -216,9 +229,34 @@ fn content_that_the_plugin_refuses(cluster: &Cluster) {
     let refused = cluster.run(&["plan"]).says("does not have: tesla");
     assert_ne!(refused.code, Some(0));
     cluster.write_playbook(&json!({"gpu_time_slicing_through": "plugin"}));
-    // The role before it would wait for a plugin that cannot start: the role that doctor names comes alone.
-    cluster.run(&["apply", "--yes", "--role", "time_slicing"]).expect(0);
+    // The role before it leaves the wait for the plugin, which cannot start, to the role that mends it.
+    cluster.run(&["apply", "--yes"]).expect(0);
     cluster.is_well("content that the plugin refuses");
+}
+
+/// Another version of the plugin, other content, and both while the plugin refuses the content that is there.
+fn another_plugin_and_other_content(cluster: &Cluster) {
+    let other = format!("{DEVICE_PLUGIN_IMAGE}-other");
+    exec(cluster.host(2), &format!("ctr -n k8s.io images tag {DEVICE_PLUGIN_IMAGE} {other}"));
+    cluster.write_image(&other, 4);
+    let plan = cluster.run(&["plan"]).expect(2);
+    plan.says(
+        "waits for device_plugin/the device plugin: `device_plugin/the device plugin` changes it first",
+    );
+    cluster.run(&["apply", "--yes"]).expect(0);
+    assert_eq!(cluster.images(), other, "the apply has waited for the new pods");
+    cluster.is_well("another version of the plugin");
+    cluster.write_image(&other, 2);
+    cluster.run(&["apply", "--yes"]).expect(0);
+    cluster.offers(8, 8);
+    cluster.run(&["plan"]).expect(0);
+    cluster.profile(&shares("timeSlicing", 1));
+    cluster.restart_plugin();
+    cluster.offers(0, 8);
+    cluster.write_image(DEVICE_PLUGIN_IMAGE, 4);
+    cluster.run(&["apply", "--yes"]).expect(0);
+    assert_eq!(cluster.images(), DEVICE_PLUGIN_IMAGE);
+    cluster.is_well("another version over content that the plugin refuses");
 }
 
 fn a_plugin_that_is_gone(cluster: &Cluster) {

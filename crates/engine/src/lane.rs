@@ -6,7 +6,7 @@ use crate::ItemResult;
 use crate::gate::Permit;
 use crate::work::restarts;
 use converge_planner::{History, HostPlan, Item, Outcome, Problem};
-use converge_resource::{Content, Digest, ObjectId, State};
+use converge_resource::{Change, Content, Digest, ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The items of one host that are not over yet, and what became of the others.
@@ -418,6 +418,7 @@ impl Lane {
                     match old.iter().find(|c| c.change.object == *object) {
                         _ if moved(object) => {}
                         Some(was) if was.change.from == planned.change.from => {}
+                        Some(was) if comes_by_itself(object, &was.change.from, &planned.change.from) => {}
                         Some(was) => {
                             return Err(format!(
                                 "{object} was planned as `{}` and is `{}` now",
@@ -430,7 +431,8 @@ impl Lane {
                 Ok(())
             }
             (Outcome::Changed(old), Outcome::Unchanged) => {
-                match old.iter().find(|c| !moved(&c.change.object)) {
+                let settled = |c: &Change| comes_by_itself(&c.object, &c.from, &c.to);
+                match old.iter().find(|c| !moved(&c.change.object) && !settled(&c.change)) {
                     Some(was) => Err(format!(
                         "{} was planned as `{}` and someone else has changed it",
                         was.change.object, was.change.from
@@ -453,6 +455,11 @@ impl Lane {
     }
 }
 
+/// Whether an object comes from the one state to the other with nobody's doing: what is waited for, the pods of a workload.
+fn comes_by_itself(object: &ObjectId, from: &State, to: &State) -> bool {
+    converge_objects::object(&object.kind).is_some_and(|o| o.passes() || o.same(from, to))
+}
+
 /// `role/name[key]` → `role/name`
 pub(crate) fn element_of(address: &str) -> &str {
     address.split_once('[').map_or(address, |(list, _)| list)
@@ -471,7 +478,7 @@ fn covers(may: &ObjectId, object: &ObjectId) -> bool {
 pub(crate) mod tests {
     use super::*;
     use converge_planner::PlannedChange;
-    use converge_resource::{Change, Reversibility, Wait};
+    use converge_resource::{Reversibility, Wait};
 
     fn object(key: &str) -> ObjectId {
         ObjectId::new("path", key)
@@ -723,6 +730,35 @@ pub(crate) mod tests {
                 assert!(matches!(results(l)[1].1, ItemResult::Refused { .. }));
             }
         }
+    }
+
+    /// Pods that get ready while other items are worked on are nobody's doing.
+    #[test]
+    fn what_comes_by_itself_meanwhile_is_no_reason_to_refuse() {
+        let pods = |id: u32, from: &str, to: &str| {
+            let change = Change {
+                object: ObjectId::new("workload", "apps/v1/DaemonSet/n/d"),
+                from: State::from_line(from),
+                to: State::from_line(to),
+            };
+            let planned = PlannedChange { change, reversibility: Reversibility::Reversible, opaque: false };
+            item(id, "a", &[], Outcome::Changed(vec![planned]))
+        };
+        let mut l = lane(vec![
+            pods(1, "running - incomplete", "running - complete"),
+            pods(2, "running - incomplete", "running new complete"),
+            pods(3, "running - incomplete", "running - complete"),
+        ]);
+        l.rebind(fresh(vec![
+            item(1, "a", &[], Outcome::Unchanged),
+            pods(2, "running - complete", "running new complete"),
+            pods(3, "running other complete", "running - complete"),
+        ]));
+        assert_eq!(l.next(false, &open), Next::Send(vec![2]));
+        l.finish(2, ItemResult::Changed, &[]);
+        let got = results(l);
+        assert_eq!(got[0].1, ItemResult::Unchanged);
+        assert!(matches!(got[2].1, ItemResult::Refused { .. }), "somebody else has restarted it");
     }
 
     #[test]

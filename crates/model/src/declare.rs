@@ -187,7 +187,7 @@ pub(crate) struct UseContext<'a> {
     pub role: &'a Arc<Role>,
     pub play: String,
     pub span: &'a Span,
-    pub when: &'a [Node],
+    pub when: Gate,
     pub tags: Vec<String>,
     pub layers: Layers,
     pub role_selected: bool,
@@ -202,7 +202,6 @@ pub(crate) fn declare(
     registered: &Registered,
 ) -> RoleUse {
     let UseContext { role, play, span, when, tags, layers, role_selected } = context;
-    let when = gate(project, when, &made.scope);
     let mut used = RoleUse {
         host: host.to_owned(),
         role: role.clone(),

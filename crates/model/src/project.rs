@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use converge_syntax::{Diagnostics, Node, Span, Spanned};
-use converge_template::{HostScopes, Moment};
+use converge_syntax::{Diagnostics, Node, Span, Spanned, Value};
+use converge_template::{HostScopes, Moment, Variable};
 use indexmap::IndexMap;
 
 use crate::catalog::KindCatalog;
 use crate::clusters::Clusters;
-use crate::declare::{HostPlan, Registered, UseContext, declare};
+use crate::declare::{Gate, HostPlan, Registered, UseContext, declare, gate};
 use crate::fact_names::FactNames;
 use crate::files::Files;
 use crate::inventory::{Connection, Inventory, InventorySource};
@@ -273,7 +273,7 @@ impl Inner {
     pub(crate) fn host_plan(self: Arc<Self>, host: &str, facts: &Facts, registered: &Registered) -> HostPlan {
         let hosts = self.hostvars(facts);
         let mut errors = Diagnostics::new();
-        let mut roles = Vec::new();
+        let mut uses = Vec::new();
         let name = host;
         let host = self.clusters.speaker(name);
         for used in self.hosts.get(name).into_iter().flatten() {
@@ -288,15 +288,32 @@ impl Inner {
                 role,
                 play: play.title(),
                 span: &role_ref.role.span,
-                when: &role_ref.when,
+                when: gate(&self, &role_ref.when, &made.scope),
                 tags: used.tags.clone(),
                 layers,
                 role_selected: self.only_roles.is_empty() || self.only_roles.contains(&role.name),
             };
+            uses.push((context, made));
+        }
+        let names: Vec<&str> =
+            uses.iter().filter(|(c, _)| self.takes_part(c)).map(|(c, _)| c.role.name.as_str()).collect();
+        let names = role_names(&names);
+        let mut roles = Vec::new();
+        for (context, mut made) in uses {
+            made.scope.set("role_names", Variable::Data(names.clone()));
             roles.push(declare(&self, host, context, made, registered));
         }
         let scope = host_scope(&self.shared, facts, &hosts, host);
         HostPlan { host: name.to_owned(), roles, errors, scope }
+    }
+
+    /// Whether the run goes through a role on its host: neither narrowed away nor switched off by the `when` of its use.
+    fn takes_part(&self, used: &UseContext<'_>) -> bool {
+        let selected = |item: &crate::item::Item| {
+            let tags: Vec<String> = used.tags.iter().chain(&item.tags).cloned().collect();
+            self.filter.selects(&tags)
+        };
+        used.role_selected && !matches!(used.when, Gate::No(_)) && used.role.items().any(selected)
     }
 
     fn hostvars(&self, facts: &Facts) -> Arc<dyn HostScopes> {
@@ -315,6 +332,13 @@ impl Inner {
         let play = self.playbook.plays.get(used.play)?;
         Some((play, play.roles.get(used.index)?))
     }
+}
+
+/// The magic variable `role_names`.
+fn role_names(names: &[&str]) -> Arc<Node> {
+    let span = Span::nowhere("converge");
+    let names = names.iter().map(|name| Node::new(*name, span.clone())).collect();
+    Arc::new(Node { value: Value::List(names), span, tag: None })
 }
 
 /// The edges of these roles.

@@ -15,7 +15,7 @@ use crate::vars::{Layers, SetVars, host_layers};
 use crate::vault::Vault;
 
 /// Names that converge sets itself.
-pub const MAGIC: [&str; 10] = [
+pub const MAGIC: [&str; 11] = [
     "inventory_hostname",
     "inventory_hostname_short",
     "groups",
@@ -24,6 +24,7 @@ pub const MAGIC: [&str; 10] = [
     "facts",
     "role_name",
     "role_path",
+    "role_names",
     "playbook_dir",
     "item",
 ];

@@ -31,6 +31,8 @@ pub struct VirtualHost<'a> {
     unknown: BTreeMap<ObjectId, Wait>,
     /// Objects that a pending command says it may make.
     promised: BTreeMap<ObjectId, Wait>,
+    /// Objects that earlier items change.
+    changed: BTreeMap<ObjectId, Wait>,
     /// By kind of object: what may bring one.
     bringers: BTreeMap<&'static str, Wait>,
     pending: Option<Wait>,
@@ -49,6 +51,7 @@ impl<'a> VirtualHost<'a> {
             contents: BTreeMap::new(),
             unknown: BTreeMap::new(),
             promised: BTreeMap::new(),
+            changed: BTreeMap::new(),
             bringers: BTreeMap::new(),
             pending: None,
             open: false,
@@ -95,6 +98,7 @@ impl<'a> VirtualHost<'a> {
         self.pending = Some(wait(format!("`{address}` changes this host first")));
         let mut names: BTreeMap<(&str, &str, &str), Vec<&str>> = BTreeMap::new();
         for change in changes.iter().filter(|c| c.from != c.to) {
+            self.changed.insert(change.object.clone(), wait(format!("`{address}` changes it first")));
             let object = converge_objects::object(&change.object.kind);
             let Some(bringer) = object.and_then(|o| o.may_bring(change)) else { continue };
             for kind in bringer.kinds {
@@ -216,6 +220,10 @@ impl View for VirtualHost<'_> {
             item: bringer.item.clone(),
             reason: format!("{} may bring {}", bringer.reason, object.key),
         })
+    }
+
+    fn changed(&self, object: &ObjectId) -> Option<Wait> {
+        self.changed.get(object).cloned()
     }
 
     fn settled(&self) -> bool {

@@ -31,6 +31,8 @@ enum Kind {
     Needs(&'static str),
     /// Starts the unit `a.service`.
     Start,
+    /// Follows from a path as it is when no earlier item changes it.
+    Follows(&'static str),
     /// Its parameters are wrong here.
     Wrong,
 }
@@ -81,7 +83,9 @@ impl DynResource for Kind {
                 Claim::exclusive(ObjectId::new("command", format!("creates {p} x \\ \\")), "run"),
                 Claim::edit(path(p), "may-create"),
             ],
-            Self::Named(_) | Self::Ask(_) | Self::Needs(_) | Self::Start | Self::Wrong => Vec::new(),
+            Self::Named(_) | Self::Ask(_) | Self::Needs(_) | Self::Start | Self::Follows(_) | Self::Wrong => {
+                Vec::new()
+            }
         }
     }
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
@@ -123,6 +127,10 @@ impl DynResource for Kind {
                 let answer = seen.run(&Probe::run(*script))?;
                 Ok(Wanted { output: Some(answer.stdout.into()), ..Wanted::default() })
             }
+            Self::Follows(p) => match seen.changed(&path(p)) {
+                Some(wait) => Err(Stop::Deferred(wait)),
+                None => Ok(Wanted::default()),
+            },
             Self::Start => Ok(Wanted::one(
                 ObjectId::new("unit", "a.service"),
                 State::from_line("unit disabled active -"),
@@ -284,6 +292,23 @@ fn a_command_that_may_make_a_file_defers_an_edit_of_it() {
     let Outcome::Deferred { wait, .. } = outcome(&folded, 1) else { panic!("{:?}", outcome(&folded, 1)) };
     assert_eq!(wait.reason, "`r/0` may make /etc/foo");
     assert_eq!(folded.plan.items[0].claims.len(), 1, "the promise is no claim");
+}
+
+#[test]
+fn what_follows_from_an_object_waits_for_the_item_that_changes_it() {
+    let kinds = [
+        ("r", Kind::Follows(FOO)),
+        ("r", Kind::Write(FOO, "w")),
+        ("r", Kind::Follows(FOO)),
+        ("r", Kind::Follows("/b")),
+    ];
+    let folded = planned(&kinds, host(&[(FOO, "x")]));
+    assert!(matches!(outcome(&folded, 0), Outcome::Unchanged));
+    let Outcome::Deferred { wait, .. } = outcome(&folded, 2) else { panic!("{:?}", outcome(&folded, 2)) };
+    assert_eq!(wait.reason, "`r/1` changes it first");
+    assert!(matches!(outcome(&folded, 3), Outcome::Unchanged));
+    let same = planned(&kinds, host(&[(FOO, "w")]));
+    assert!(same.plan.is_empty(), "{:?}", same.plan.items);
 }
 
 #[test]

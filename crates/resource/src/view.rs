@@ -56,6 +56,12 @@ pub trait View {
     /// an earlier item has determined the object since.
     fn may_appear(&self, object: &ObjectId) -> Option<Wait>;
 
+    /// The earlier item of this run that changes this very object, if any: what follows from the object may then be otherwise.
+    fn changed(&self, object: &ObjectId) -> Option<Wait> {
+        let _ = object;
+        None
+    }
+
     /// The last earlier item of this run that changes something on this host, if any: what a script answers
     /// now it may not answer then.
     fn pending(&self) -> Option<Wait>;

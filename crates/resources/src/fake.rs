@@ -15,6 +15,7 @@ pub struct FakeView {
     answers: BTreeMap<Probe, RunAnswer>,
     api: BTreeMap<ApiProbe, Value>,
     may: BTreeSet<ObjectId>,
+    changed: BTreeSet<ObjectId>,
     pending: bool,
     named: BTreeMap<String, Named>,
     strict: bool,
@@ -95,6 +96,11 @@ impl FakeView {
         self.may.insert(id);
         self
     }
+    /// An earlier item changes it.
+    pub fn changes(mut self, id: ObjectId) -> Self {
+        self.changed.insert(id);
+        self
+    }
     pub fn pending(mut self) -> Self {
         self.pending = true;
         self
@@ -149,6 +155,9 @@ impl View for FakeView {
     }
     fn may_appear(&self, object: &ObjectId) -> Option<Wait> {
         self.may.contains(object).then(wait)
+    }
+    fn changed(&self, object: &ObjectId) -> Option<Wait> {
+        self.changed.contains(object).then(wait)
     }
     fn pending(&self) -> Option<Wait> {
         self.pending.then(wait)

@@ -484,6 +484,28 @@ fn a_condition_on_a_role_skips_all_of_it() {
 }
 
 #[test]
+fn a_role_knows_which_roles_the_run_goes_through() {
+    let mut world = World::new();
+    let names = "resources:\n  - {name: x, file: {path: /x, content: \"{{ role_names | join(' ') }}\"}}\n";
+    for role in ["a", "b", "c"] {
+        world.write(&format!("roles/{role}/role.yaml"), names);
+    }
+    world.write(
+        "playbooks/site.yaml",
+        "- {hosts: all, roles: [a, {role: b, when: inventory_hostname == 'h1', tags: [t]}]}\n- {hosts: gpu, roles: [c]}\n",
+    );
+    let text = |world: &World, host: &str| ready(&plan(&world.load(), host), "a/x").params["content"].clone();
+    assert_eq!(text(&world, "h1"), json!("a b c"));
+    assert_eq!(text(&world, "h2"), json!("a c"));
+    assert_eq!(text(&world, "h3"), json!("a"));
+    world.options.skip_tags = vec!["t".into()];
+    assert_eq!(text(&world, "h1"), json!("a c"));
+    world.options.skip_tags.clear();
+    world.options.roles = vec!["a".into(), "b".into()];
+    assert_eq!(text(&world, "h1"), json!("a b"));
+}
+
+#[test]
 fn types_are_checked_again_after_templates() {
     let world = World::new();
     world.role(

@@ -13,7 +13,8 @@ use serde::Deserialize;
 /// `restart_on` restarts them when a named resource changes. That is durable, not a notification: an annotation of the workload records what
 /// its pods were last started with, so an interrupted run never loses a restart. With no record yet, they are restarted if this run changes a named
 /// resource or a named object is newer than the oldest pod; else what is there is adopted. They are restarted too when this run puts a named
-/// resource back to what the record says: nobody knows what the pods have read in between.
+/// resource back to what the record says: nobody knows what the pods have read in between. Of a workload that an earlier item changes itself
+/// (another image), the new pods are waited for: it is looked at when its turn comes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct K8sRollout {
@@ -124,11 +125,17 @@ impl Resource for K8sRollout {
         for workload in workloads {
             let object = id(&workload);
             let moment = seen.observed(&object)?.moment;
-            let started_with = match seen.state::<Workload>(&object.key)? {
-                WorkloadState::Running { started_with, .. } => started_with,
-                WorkloadState::Absent => return Err(not_there(seen, &workload, &object)),
+            let now = seen.state::<Workload>(&object.key)?;
+            let WorkloadState::Running { started_with, .. } = &now else {
+                return Err(not_there(seen, &workload, &object));
             };
-            let (state, record) = settle_one(started_with, basis.as_ref(), moment);
+            let (state, record) = settle_one(started_with.clone(), basis.as_ref(), moment);
+            // Its pods are complete as it is now: what becomes of it replaces them.
+            if state == now
+                && let Some(wait) = seen.changed(&workload.object()).or_else(|| seen.may_appear(&object))
+            {
+                return Err(Stop::Deferred(wait));
+            }
             wanted.targets.push((object.clone(), State::from(state)));
             if let Some(record) = record {
                 wanted.notes.push(format!("adopt: {} runs with what is there", workload.shown()));
@@ -229,6 +236,19 @@ mod tests {
         assert!(matches!(kind().plan(&none), Err(Stop::Invalid { pointer, .. }) if pointer == "/target"));
         let later = none.may(ObjectId::new("workload", KEY));
         assert!(matches!(kind().plan(&later), Err(Stop::Deferred(_))));
+    }
+
+    #[test]
+    fn a_workload_that_this_run_changes_is_looked_at_again() {
+        let object = ObjectId::new("k8s", KEY);
+        let waits = |view: FakeView| matches!(kind().plan(&view), Err(Stop::Deferred(_)));
+        let record = line(view("running old complete", false, None));
+        assert!(waits(view(&record, false, None).changes(object.clone())));
+        // Its release is changed.
+        assert!(waits(view(&record, false, None).may(ObjectId::new("workload", KEY))));
+        // What is restarted anyway is waited for anyway.
+        assert!(!waits(view("running old complete", false, None).changes(object.clone())));
+        assert!(!waits(view(&record.replace("complete", "incomplete"), false, None).changes(object)));
     }
 
     #[test]
