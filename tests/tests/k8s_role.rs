@@ -181,6 +181,15 @@ fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers()
     let uid = || cluster.kubectl("get pods -l app=held -o 'jsonpath={.items[*].metadata.uid}'");
     let before = uid();
 
+    // Without a snapshot of etcd nothing is upgraded, and the worker does not wait for it.
+    exec(one, "mkdir -p /var/backups && touch /var/backups/etcd");
+    cluster.write_inventory(&json!({}));
+    apply().expect(1).says("nothing is upgraded without a snapshot of etcd").says(&format!(
+        "the cluster has the version v{older}, and v{newer} comes first; this run does nothing more there"
+    ));
+    exec(one, "rm /var/backups/etcd");
+    assert!(shows(older, older));
+
     // The budget holds its pod: the worker keeps its kubelet, and takes pods as before.
     cluster.write_inventory(&json!({"k8s_drain_seconds": 3}));
     run(&["plan", "hosts.yaml"])

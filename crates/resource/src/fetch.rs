@@ -7,8 +7,8 @@ pub const FETCH_NOT_MADE: i32 = 75;
 /// The status of one whose answer is only a matter of time.
 pub const FETCH_NOT_READY: i32 = 74;
 
-/// A secret that an item asks another host for at its turn: a join token. It goes from that host to the standard input of the
-/// item's first step through the controller's memory, and is neither logged nor recorded.
+/// What an item asks another host for at its turn: a join token, or only the word that it is ready. What that host prints may be a
+/// secret. It goes to the standard input of the item's first step through the controller's memory, and is neither logged nor recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fetch {
     /// The inventory's name of the other host. It need not be among the hosts of the run.

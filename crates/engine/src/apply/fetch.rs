@@ -1,4 +1,4 @@
-//! An item that needs a secret of another host: it is asked for at the item's turn, and lives in the controller's memory only.
+//! An item that needs a secret or a word of another host: it is asked for at the item's turn, and lives in the controller's memory only.
 
 use super::HostRun;
 use crate::{Event, ItemResult};
@@ -92,6 +92,9 @@ impl HostRun<'_> {
             }
             Outcome::Finished { status: Status::TimedOut, .. } => {
                 Said::NotYet(format!("no answer within {ANSWER} s"))
+            }
+            Outcome::Finished { status: Status::Exited(FETCH_NOT_MADE), .. } => {
+                Said::Never(format!("{}; this run does nothing more there", why()))
             }
             _ => Said::Never(why()),
         }

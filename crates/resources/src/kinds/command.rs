@@ -4,7 +4,9 @@ use crate::attrs::check_account;
 use crate::look::{check_path, path, path_id};
 use crate::restart::Basis;
 use converge_objects::{Command as Key, CommandState, Guard, PathState};
-use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{
+    Claim, FETCH_NOT_MADE, Fetch, ObjectId, ParamError, Resource, Stop, View, Wanted, unlisted,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -14,6 +16,8 @@ use serde::Deserialize;
 /// `creates` and `unless` are looked at again: a command that ends well and leaves its guard unfulfilled has failed.
 /// Without `undo` the plan marks it as irreversible. A plan does not run it; `unless` is run by every plan, so it must
 /// only read. Behind an earlier change of the same run, `unless` is decided when its turn comes.
+///
+/// With `waits_for` it does not begin before another host is ready for it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Command {
@@ -32,6 +36,41 @@ pub struct Command {
     user: Option<String>,
     /// Seconds after which the run counts as failed, at most 3600.
     timeout: Option<u64>,
+    /// Another host that must be ready first. `host` is its name in the inventory; `until` is a read-only script that ends there with
+    /// status 0 when it is, and else says why not on standard error; `timeout` is the number of seconds within which that must come, 900
+    /// without it. The host is asked again as long as the same run is at work there: when that work is over, or has failed, so is the
+    /// wait. It may be outside `--limit`; then it is asked once.
+    waits_for: Option<WaitsFor>,
+}
+
+/// What another host must have come to.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WaitsFor {
+    /// The inventory's name of the host.
+    host: String,
+    /// A read-only script that ends with status 0 when the host is ready.
+    until: String,
+    /// Seconds within which that must come.
+    #[serde(default = "fifteen_minutes")]
+    timeout: u64,
+}
+
+fn fifteen_minutes() -> u64 {
+    900
+}
+
+impl WaitsFor {
+    fn fetch(&self) -> Fetch {
+        let until = unlisted("timeout 60", &self.until);
+        Fetch {
+            host: self.host.clone(),
+            // The last line on standard error is the reason.
+            script: format!("echo 'it is not ready' >&2\n{until} >/dev/null || exit {FETCH_NOT_MADE}"),
+            seconds: self.timeout,
+            what: "leave to go on".to_owned(),
+        }
+    }
 }
 
 impl Command {
@@ -116,6 +155,21 @@ impl Resource for Command {
         if self.timeout.is_some_and(|t| t == 0 || t > 3600) {
             wrong("/timeout", "the deadline is out of range", "write 1 to 3600 seconds");
         }
+        if let Some(other) = &self.waits_for {
+            if other.host.is_empty() {
+                wrong("/waits_for/host", "no host is named", "name a host of the inventory");
+            }
+            if other.until.trim().is_empty() || other.until.contains('\0') {
+                wrong(
+                    "/waits_for/until",
+                    "the script is empty or has a NUL in it",
+                    "write what must end well",
+                );
+            }
+            if !(1..=3600).contains(&other.timeout) {
+                wrong("/waits_for/timeout", "the deadline is out of range", "write 1 to 3600 seconds");
+            }
+        }
         errors
     }
 
@@ -134,6 +188,19 @@ impl Resource for Command {
     }
 
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        let mut wanted = self.wanted(seen)?;
+        if let Some(other) = &self.waits_for {
+            wanted.fetch = Some(other.fetch());
+            if wanted.targets.iter().any(|(object, to)| seen.raw(object).is_ok_and(|now| now != *to)) {
+                wanted.notes.push(format!("begins when {} is ready", other.host));
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+impl Command {
+    fn wanted(&self, seen: &dyn View) -> Result<Wanted, Stop> {
         match self.guard() {
             Guard::Creates(target) => {
                 let now = self.state(seen)?;
@@ -216,6 +283,30 @@ mod tests {
     }
 
     #[test]
+    fn another_host_is_asked_before_it_begins() {
+        let kind = read::<Command>(
+            json!({"run": "a", "creates": "/x", "waits_for": {"host": "h1", "until": "test -e /y", "timeout": 9}}),
+        );
+        let fetch = kind.plan(&view(&kind, CommandState::Pending)).unwrap().fetch.unwrap();
+        assert_eq!((fetch.host.as_str(), fetch.seconds), ("h1", 9));
+        let ends = |until: &str| {
+            let script = WaitsFor { host: "h1".into(), until: until.into(), timeout: 9 }.fetch().script;
+            let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+            (
+                output.status.code().unwrap(),
+                String::from_utf8(output.stdout).unwrap(),
+                String::from_utf8(output.stderr).unwrap(),
+            )
+        };
+        assert_eq!(ends("echo out; exit 0").0, 0);
+        assert_eq!(ends("false"), (FETCH_NOT_MADE, String::new(), "it is not ready\n".into()));
+        assert_eq!(
+            ends("echo why >&2; exit 3"),
+            (FETCH_NOT_MADE, String::new(), "it is not ready\nwhy\n".into())
+        );
+    }
+
+    #[test]
     fn the_key_holds_all_of_it() {
         let kind =
             read::<Command>(json!({"run": "a b", "creates": "/x", "undo": "c", "user": "u", "timeout": 9}));
@@ -235,5 +326,10 @@ mod tests {
         assert_eq!(wrong::<Command>(json!({"run": " ", "creates": "x"})), ["/creates", "/run"]);
         assert_eq!(wrong::<Command>(json!({"run": "a", "on_change": []})), ["/on_change"]);
         assert_eq!(wrong::<Command>(json!({"run": "a", "creates": "/x", "timeout": 0})), ["/timeout"]);
+        let other = json!({"host": "", "until": " ", "timeout": 0});
+        assert_eq!(
+            wrong::<Command>(json!({"run": "a", "creates": "/x", "waits_for": other})),
+            ["/waits_for/host", "/waits_for/until", "/waits_for/timeout"]
+        );
     }
 }
