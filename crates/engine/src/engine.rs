@@ -439,7 +439,7 @@ impl Engine {
         // What failed is known to be unlike; it must not make others wait for it.
         let history = History { over: known.clone(), ..History::default() };
         let plan = self.plan_part(reach, Part::Whole, &history, false).await?.plan;
-        Ok(differences(&plan))
+        Ok(crate::verify::differences(&plan))
     }
 
     /// The session with a host, opened when it is first used.
@@ -540,25 +540,4 @@ fn groups_of(needs: &Needs) -> Groups {
 /// The present moment, RFC 3339 UTC.
 pub(crate) fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// What a plan made after the apply still wants.
-pub(crate) fn differences(plan: &HostPlan) -> Vec<(String, String)> {
-    plan.items
-        .iter()
-        .filter_map(|item| {
-            let why = match &item.outcome {
-                Outcome::Changed(_) if item.only_waits() && !item.notes.is_empty() => item.notes.join("; "),
-                Outcome::Changed(changes) => {
-                    let objects: Vec<String> = changes.iter().map(|c| c.change.object.to_string()).collect();
-                    format!("{} is not as planned", objects.join(", "))
-                }
-                Outcome::Deferred { wait, .. } => format!("is still deferred: {}", wait.reason),
-                Outcome::Failed(problem) => problem.message.clone(),
-                Outcome::Refused(why) => why.clone(),
-                Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Skipped(_) => return None,
-            };
-            Some((item.address.clone(), why))
-        })
-        .collect()
 }
