@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::Host;
-use converge_tests::World;
+use converge_tests::{World, exec};
 
 const ROLE: &str = r##"resources:
   - name: folder
@@ -59,6 +59,17 @@ fn a_run_is_undone_on_the_host_itself() {
         .expect(0)
         .says("undo.sh of ")
         .says("rolled back by");
+    // A rollback that leaves something alone is gone on with here.
+    world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    exec(host, "echo mine > /etc/undone/file");
+    let part = world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap();
+    assert_ne!(part.code, Some(0), "{}", part.all());
+    assert!(!state(host).contains("/usr/bin/tree"), "{}", part.all());
+    exec(host, "echo ours > /etc/undone/file");
+    let rest = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+    assert!(rest.success() && rest.stdout.contains("as before"), "{}{}", rest.stdout, rest.stderr);
+    assert_eq!(state(host), before, "{}", rest.stdout);
+    assert_eq!(exec(host, "sh /var/lib/converge/undo.sh"), "there is no run to undo");
     // Nothing of it is ours any more.
     world.only_role("undone", "resources: []\n").unwrap();
     let plan = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);

@@ -82,6 +82,12 @@ cv_save_unit() { :; }
 
 cv_restore_unit() { cv_apply_unit "$1" "$2"; }
 
+# cv_bare_unit LINE: whether a unit is in this state through its file alone; it comes and goes with that.
+cv_bare_unit() {
+  case $1 in 'unit disabled inactive -' | 'unit static inactive -' | 'unit indirect inactive -') return 0 ;; esac
+  return 1
+}
+
 # A unit whose file is still there cannot be absent before that file goes: stopped and not enabled is as near as it
 # can be. A failed state cannot be made: inactive stands for it.
 cv_same_unit() {

@@ -147,7 +147,8 @@ pub trait Object: Send + Sync + 'static {
         Self::same(now, left)
     }
 
-    /// True for a state that an object has through another one alone: a unit that has a file and nothing more.
+    /// True for a state that an object has through another one alone: a unit that has a file and nothing more. `cv_bare_KIND LINE` says
+    /// so to `undo.sh`.
     fn bare(_state: &Self::State) -> bool {
         false
     }

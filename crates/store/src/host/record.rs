@@ -126,10 +126,11 @@ pub fn mark_rolled_back(records: &mut [RunRecord]) {
     records.sort_by(|a, b| a.id.cmp(&b.id));
     for at in 0..records.len() {
         let by = undone_by(records, at);
-        let whole = by.as_ref().is_some_and(|by| records.iter().any(|r| r.id == *by && is_whole(r)));
+        let whole = by.iter().find(|by| is_whole(by)).map(|by| by.id.clone());
+        let in_part = !by.is_empty() && whole.is_none();
         if let Some(record) = records.get_mut(at) {
-            record.rolled_back_in_part = by.is_some() && !whole;
-            record.rolled_back_by = by.filter(|_| whole);
+            record.rolled_back_in_part = in_part;
+            record.rolled_back_by = whole;
         }
     }
 }
@@ -141,13 +142,11 @@ fn is_whole(record: &RunRecord) -> bool {
     record.finished && record.changes.iter().all(done) && record.planned.iter().all(begun)
 }
 
-/// The run that undid the one at this place and still counts. Only later runs can undo, so this ends.
-fn undone_by(records: &[RunRecord], at: usize) -> Option<String> {
-    let id = &records.get(at)?.id;
-    (at + 1..records.len())
-        .filter(|later| records.get(*later).is_some_and(|r| r.rolls_back.contains(id)))
-        .find(|later| undone_by(records, *later).is_none())
-        .and_then(|later| records.get(later).map(|r| r.id.clone()))
+/// The runs that undid the one at this place, or a part of it, and still count. Only later runs can undo, so this ends.
+fn undone_by(records: &[RunRecord], at: usize) -> Vec<&RunRecord> {
+    let Some(id) = records.get(at).map(|r| &r.id) else { return Vec::new() };
+    let later = records.iter().enumerate().skip(at + 1).filter(|(_, r)| r.rolls_back.contains(id));
+    later.filter(|(n, _)| undone_by(records, *n).is_empty()).map(|(_, r)| r).collect()
 }
 
 pub(super) struct Reader {

@@ -483,6 +483,55 @@ fn a_rollback_that_left_something_alone_has_not_undone_its_run() {
     assert_eq!(marks("close\tfinished\n"), (false, true), "refused");
     assert_eq!(marks(&format!("{begin}failed\t1\tabsent\nclose\tfinished\n")), (false, true));
     assert_eq!(marks(&format!("{begin}done\t1\tabsent\n")), (false, true), "cut off");
+    // A second one has done the rest.
+    let rest = format!(
+        "close\tfinished\nrun\tc\nundoes\ta\nplanned\tr/one\n{begin}done\t1\tabsent\nclose\tfinished\n"
+    );
+    assert_eq!(marks(&rest), (true, false));
+}
+
+#[test]
+fn undo_goes_on_with_what_a_rollback_has_left() {
+    for host in hosts() {
+        let (a, b) = (host.file("a"), host.file("b"));
+        let to = |p: &PathBuf| host.change(p, host.file_line(b"1", 0o600));
+        host.one("001", &mut spec(vec![to(&a), to(&b)]), &[b"1"]);
+        // `converge rollback` puts back the one, and says that it has set out for the other too.
+        let mut back = ItemSpec {
+            run: "002".to_owned(),
+            ..spec(vec![Change {
+                object: ObjectId::new("path", a.to_str().unwrap()),
+                from: host.line(&a),
+                to: State::absent(),
+            }])
+        };
+        back.address = "r/a".to_owned();
+        let planned = |items: &[&str]| RunMeta {
+            id: "002".to_owned(),
+            rolls_back: vec!["001".to_owned()],
+            purpose: RunPurpose::Rollback(Vec::new()),
+            planned: items.iter().map(|i| (*i).to_owned()).collect(),
+            ..RunMeta::default()
+        };
+        let open = open_script(&planned(&["r/a", "r/b"]));
+        let text =
+            format!("{open} || exit $?\n{}\n{}", host.item(&back, &[]), close_script("002", "finished"));
+        assert!(host.sh(&text).status.success());
+        assert!(!a.exists() && b.exists());
+        assert!(host.undo(&["--list"]).1.contains("001  2 changes"));
+        let (status, said) = host.undo(&[]);
+        assert_eq!(status, Some(0), "{said}");
+        assert!(said.contains("undoing run 001") && said.contains("as before"), "{said}");
+        assert!(!a.exists() && !b.exists(), "{said}");
+        assert!(host.undo(&[]).1.contains("no run to undo"));
+        let records = host.records();
+        assert!(records[0].rolled_back_by.is_some() && !records[0].rolled_back_in_part, "{records:?}");
+        // What has undone it is undone by name: then it counts as made again.
+        let undoer = records[2].id.clone();
+        assert_eq!(host.undo(&[&undoer]).0, Some(0));
+        assert!(!a.exists() && b.exists());
+        assert!(host.undo(&["--list"]).1.contains("001  2 changes"));
+    }
 }
 
 #[derive(Clone, Debug)]

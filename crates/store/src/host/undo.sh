@@ -24,8 +24,38 @@ cv_undo_rows() {
     END { for (i = n; i > 0; i--) print row[i], last[i], lost[i] }'
 }
 
-# cv_undone RUN: whether a later run has undone it.
-cv_undone() { grep -qsx "undoes$CV_TAB$1" "$CV_ROOT"/runs/*/meta; }
+# cv_undoers RUN: the later runs that undid it, or a part of it, and were not undone themselves.
+cv_undoers() (
+  later=
+  for run in "$CV_ROOT/runs"/*; do
+    by=${run##*/}
+    [ -z "$later" ] || ! grep -qsx "undoes$CV_TAB$1" "$run/meta" || [ -n "$(cv_undoers "$by")" ] || printf '%s\n' "$by"
+    [ "$by" != "$1" ] || later=yes
+  done
+)
+
+# cv_undo_whole RUN: whether a run that undoes has done all that it set out to. What it refused, what failed or was cut off is left.
+cv_undo_whole() {
+  { grep "^planned$CV_TAB" "$CV_ROOT/runs/$1/meta"; cv_journal_of "$1"; } 2>/dev/null | awk -F '\t' '
+    $1 == "planned" { planned[$2] }
+    $1 == "begin" || $1 == "moved" { begun[$7]; open[$2] = ($1 == "begin") }
+    $1 == "done" && $3 !~ /^!/ { open[$2] = 0 }
+    $1 == "off" || $1 == "failed" || $1 == "putback" { open[$2] = 1 }
+    $1 == "close" { closed = ($2 != "cut-off") }
+    END {
+      for (change in open) if (open[change]) closed = 0
+      for (item in planned) if (!(item in begun)) closed = 0
+      exit !closed
+    }'
+}
+
+# cv_undone RUN: whether a later run has undone all of it.
+cv_undone() {
+  for cv_u_by in $(cv_undoers "$1"); do
+    cv_undo_whole "$cv_u_by" && return 0
+  done
+  return 1
+}
 
 cv_undo_candidates() {
   for cv_u_run in "$CV_ROOT/runs"/*; do
@@ -81,6 +111,9 @@ cv_undo_judge() {
   CV_NOW=$(cv_rows_now "$row_seq$CV_TAB$row_kind$CV_TAB$row_key")
   CV_NOW=${CV_NOW#*"$CV_TAB"}
   if [ "$CV_NOW" = "$row_before" ]; then
+    judged=same
+  elif [ "$CV_NOW" = absent ] && command -v "cv_bare_$row_kind" >/dev/null 2>&1 && "cv_bare_$row_kind" "$row_before"; then
+    # It went with what brings it.
     judged=same
   elif [ "$row_lost" != - ]; then
     cv_dec_to "$row_lost"
