@@ -170,7 +170,7 @@ impl Api {
         }
     }
 
-    /// The last request found no server.
+    /// The last question found no server.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }
@@ -356,7 +356,11 @@ impl Api {
             Err(Fault::Lost(ClusterError::Timeout { .. })) => (late.0.saturating_add(1), Instant::now()),
             _ => (0, Instant::now()),
         };
-        self.gone.store(matches!(result, Err(Fault::Lost(_))), Ordering::Relaxed);
+        let lost = matches!(result, Err(Fault::Lost(_)));
+        // A write is not tried again: that its connection broke says little of the server.
+        if reads || !lost {
+            self.gone.store(lost, Ordering::Relaxed);
+        }
         result
     }
 
@@ -519,6 +523,27 @@ mod tests {
         assert_eq!(list_path("apps/v1", &pods, None), "/apis/apps/v1/pods");
         assert_eq!(escaped("a=b,c in (d)"), "a%3Db%2Cc%20in%20%28d%29");
         assert_eq!(escaped("system:node"), "system:node");
+    }
+
+    /// A renewal of the lock in the background whose connection the server has just closed must not end the run.
+    #[tokio::test]
+    async fn a_write_that_is_lost_does_not_tell_that_the_server_is_gone() {
+        let down = std::sync::Arc::new(AtomicBool::new(false));
+        let is_down = std::sync::Arc::clone(&down);
+        let server = tower::service_fn(move |request: Request<Body>| {
+            let lost = is_down.load(Ordering::Relaxed) || *request.method() != Method::GET;
+            let answer = http::Response::new(Body::from(b"{}".to_vec()));
+            async move { if lost { Err(std::io::Error::other("connection closed")) } else { Ok(answer) } }
+        });
+        let client = kube::Client::new(server, "default");
+        let api = Api::new(client, "c".into(), "s".into(), Duration::from_secs(5), None);
+        assert!(matches!(api.patch("/x", MERGE, &json!({})).await, Err(Fault::Lost(_))));
+        assert!(!api.is_gone());
+        down.store(true, Ordering::Relaxed);
+        assert!(api.get("/x").await.is_err() && api.is_gone());
+        assert!(api.patch("/x", MERGE, &json!({})).await.is_err() && api.is_gone());
+        down.store(false, Ordering::Relaxed);
+        assert!(api.get("/x").await.is_ok() && !api.is_gone());
     }
 
     #[test]

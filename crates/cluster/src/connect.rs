@@ -145,7 +145,7 @@ impl Cluster {
         &self.inner.name
     }
 
-    /// The last request found no server.
+    /// The last question found no server.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.inner.api.is_gone()
@@ -155,6 +155,11 @@ impl Cluster {
     #[must_use]
     pub fn keeps_secrets(&self) -> bool {
         !self.inner.options.recipients.is_empty()
+    }
+
+    /// Whether the server answers now: the last question may have been another task's, and unlucky.
+    pub async fn answers(&self) -> bool {
+        self.inner.api.get("/version").await.is_ok()
     }
 
     /// Hands over a packaged chart, which specifications name by its digest.

@@ -26,7 +26,7 @@ impl HostRun<'_> {
                 return Ok(());
             }
             let worked = self.work_on(&cluster, &item).await;
-            if cluster.is_gone() {
+            if cluster.is_gone() && !cluster.answers().await {
                 return Err(LostHost::new("the API server does not answer any more", true));
             }
             if worked {
