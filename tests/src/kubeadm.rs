@@ -3,9 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use crate::{World, exec, root};
-use converge_lab::kube::Repositories;
+use converge_lab::kube::{Part, Repositories, ensure};
 use converge_lab::{Host, Lab, LabError, LabOptions};
 use serde_json::{Map, Value, json};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A lab with bare hosts, what a cluster is installed from, and a project: h1 is the control plane, the others are workers.
@@ -101,6 +104,27 @@ impl Cluster {
     /// There is none.
     pub fn older(&self) -> Value {
         self.repositories.older_role_variables().unwrap().into()
+    }
+
+    /// The snapshots of etcd that are kept on this machine, oldest first. Each is for its owner alone, and etcdutl takes it.
+    ///
+    /// # Panics
+    /// One is not so.
+    pub fn snapshots(&self) -> Vec<PathBuf> {
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let name = format!("{}_6443", self.host(1).address());
+        let folder = self.world.dir().join(".local/state/converge/backups").join(name);
+        let Ok(entries) = std::fs::read_dir(&folder) else { return Vec::new() };
+        let mut found: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        found.sort();
+        assert_eq!(mode(&folder), 0o700);
+        let etcdutl = ensure(&[Part::EtcdTools]).unwrap().program("etcdutl").unwrap();
+        for path in &found {
+            assert_eq!(mode(path), 0o600, "{}", path.display());
+            let said = Command::new(&etcdutl).args(["snapshot", "status"]).arg(path).output().unwrap();
+            assert!(said.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&said.stderr));
+        }
+        found
     }
 
     /// What kubectl says on the first host.

@@ -122,8 +122,18 @@ fn certificates_inputs_and_nodes_come_and_go() {
     run(&["plan", "hosts.yaml"]).expect(0).says("nothing to change");
 
     // So does a control plane: etcd is back at one member, and the API answers.
+    // What was in etcd before is kept here.
+    assert!(cluster.snapshots().is_empty(), "a worker has none");
     write(changed.clone(), json!({"h2": {"k8s_state": "absent"}, "h3": {"k8s_state": "absent"}}));
-    run(&leave("h2")).expect(0);
+    run(&["plan", "hosts.yaml", "--limit", "h2", "--allow-destroy", "kubeadm:node"])
+        .expect(2)
+        .says("a snapshot of etcd of h1 is brought to");
+    run(&leave("h2")).expect(0).says("snapshot of etcd: ");
+    let snapshots = cluster.snapshots();
+    let [snapshot] = snapshots.as_slice() else { panic!("{snapshots:?}") };
+    assert!(snapshot.display().to_string().ends_with("Z-h1-before-h2-leaves.db"), "{}", snapshot.display());
+    let (bytes, key) = (std::fs::read(snapshot).unwrap(), b"/registry/minions/h2");
+    assert!(bytes.windows(key.len()).any(|part| part == key), "it was taken too late");
     assert_eq!(members(), 1);
     assert_eq!(cluster.kubectl("get nodes -o 'jsonpath={.items[*].metadata.name}'"), "h1");
     assert!(!two.exec("ls /etc/kubernetes/admin.conf /etc/kubernetes/manifests/*").unwrap().success());

@@ -141,7 +141,29 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
     // Two minor versions at a time are refused before anything is done.
     cluster.write_inventory(&json!({"k8s_version": "1.38.0"}));
     run(&["plan", "hosts.yaml", "--limit", "h2"]).expect(1).says("one minor version at a time");
+
+    // The control plane is not reset as long as nobody can have its etcd.
+    cluster.write_inventory(&json!({}));
+    let runs = run(&["snapshots", "hosts.yaml", "--limit", "h1", "--output", "json"]).expect(0).json().unwrap();
+    let first = runs.pointer("/hosts/0/runs").and_then(|runs| runs.as_array()?.last()?.get("run")?.as_str());
+    let reset = ["rollback", "hosts.yaml", "--to", first.unwrap(), "--limit", "h1", "--yes", "--allow-destroy", "kubeadm:node"];
+    exec(one, "systemctl stop kubelet && pkill -KILL -x etcd");
+    run(&reset).expect(1).says("no container of etcd runs here").says("`--allow-destroy etcd:data` goes on without it");
+    exec(one, "test -e /etc/kubernetes/admin.conf && test -d /var/lib/etcd/member");
+    assert!(cluster.snapshots().is_empty());
+    exec(one, "systemctl start kubelet");
+    until("the API server", 120, || cluster.says("get --raw /readyz", "ok"));
+    run(&reset).says("snapshot of etcd: ");
+    assert!(!one.exec("ls /etc/kubernetes/admin.conf /var/lib/etcd/member").unwrap().success());
+    let snapshots = cluster.snapshots();
+    assert!(snapshots.len() == 1 && snapshots[0].display().to_string().ends_with("Z-h1-before-reset.db"), "{snapshots:?}");
 }
+
+/// A `dd` that loses what it reads of a snapshot.
+const TORN: &str = r#"
+printf '#!/bin/sh\ncase "$*" in *converge-snapshot*) set -- "$@" count=0 ;; esac\nexec /usr/bin/dd "$@"\n' >/usr/local/sbin/dd &&
+  chmod 755 /usr/local/sbin/dd
+"#;
 
 /// A pod on h2, held by a budget that lets nobody evict it.
 const HELD: &str = r#"
@@ -181,14 +203,20 @@ fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers()
     let uid = || cluster.kubectl("get pods -l app=held -o 'jsonpath={.items[*].metadata.uid}'");
     let before = uid();
 
-    // Without a snapshot of etcd nothing is upgraded, and the worker does not wait for it.
-    exec(one, "mkdir -p /var/backups && touch /var/backups/etcd");
+    // A snapshot of etcd that does not come whole is none, without one nothing is upgraded, and the worker does not wait for it.
     cluster.write_inventory(&json!({}));
-    apply().expect(1).says("nothing is upgraded without a snapshot of etcd").says(&format!(
+    let note = format!("a snapshot of etcd is brought to {}", cluster.world.dir().join(".local/state").display());
+    run(&["plan", "hosts.yaml", "--limit", "h1"])
+        .expect(2)
+        .says(&format!("kubeadm upgrade apply: from v{older} to v{newer}"))
+        .says(&note);
+    exec(one, TORN);
+    apply().expect(1).says("a snapshot of etcd of h1 did not come to this machine: 0 bytes arrived of").says(&format!(
         "the cluster has the version v{older}, and v{newer} comes first; this run does nothing more there"
     ));
-    exec(one, "rm /var/backups/etcd");
-    assert!(shows(older, older));
+    exec(one, "rm /usr/local/sbin/dd; ! ls /var/lib/etcd/converge-snapshot*");
+    exec(one, &format!("grep -q 'kube-apiserver:v{older}$' /etc/kubernetes/manifests/kube-apiserver.yaml"));
+    assert!(cluster.snapshots().is_empty() && shows(older, older), "{:?}", cluster.snapshots());
 
     // The budget holds its pod: the worker keeps its kubelet, and takes pods as before.
     cluster.write_inventory(&json!({"k8s_drain_seconds": 3}));
@@ -201,10 +229,17 @@ fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers()
     assert!(held.all().contains("pod default/held-"), "{}", held.all());
     until("the first kubelet", 120, || shows(newer, older));
     assert!(takes_pods() && uid() == before);
-    // A snapshot of etcd from before the upgrade is there, and it is of etcd.
-    let snapshot = format!("/var/backups/etcd/*-before-v{newer}.db");
-    assert_eq!(exec(one, &format!("stat -c %a {snapshot}")), "600");
-    assert!(exec(one, &format!("grep -ac /registry/deployments/default/held {snapshot}")) != "0");
+    // A snapshot of etcd from before the upgrade is here, and nothing of it is there.
+    let snapshots = cluster.snapshots();
+    let [snapshot] = snapshots.as_slice() else { panic!("{snapshots:?}") };
+    let path = snapshot.display().to_string();
+    assert!(path.ends_with(&format!("Z-h1-before-v{newer}.db")), "{path}");
+    let held = held.says(&format!("snapshot of etcd: {path} (")).says(" keys, checked)");
+    assert!(held.all().contains("MiB"), "{}", held.all());
+    let bytes = std::fs::read(snapshot).unwrap();
+    let key = b"/registry/deployments/default/held";
+    assert!(bytes.windows(key.len()).any(|part| part == key), "it is of another cluster");
+    exec(one, "! ls /var/lib/etcd/converge-snapshot* /var/backups/etcd");
     assert!(!two.exec("test -e /var/lib/kubelet/drained-by-converge").unwrap().success());
 
     cluster.kubectl("delete poddisruptionbudget held");

@@ -1,9 +1,12 @@
 //! Applying a plan: one lane a host, side by side, each sending stretch after stretch.
 
+mod backup;
 mod cluster;
 mod fetch;
 mod guard;
 mod restart;
+
+pub(crate) use backup::note_backups;
 
 use crate::engine::{Engine, Link};
 use crate::fleet::has_work_on;
@@ -391,8 +394,15 @@ impl<'a> HostRun<'a> {
                 Next::Guarded(ids) => self.guarded(&ids).await,
                 Next::Restart(id) => self.restart(id).await?,
                 Next::Fetch(id) => {
-                    if let Some(said) = self.fetch(id).await {
-                        let link = Arc::clone(self.reach.host()?);
+                    let link = Arc::clone(self.reach.host()?);
+                    let item = self.lane.remaining().iter().find(|i| i.id == id).cloned();
+                    let Some(item) = item else { continue };
+                    if !self.bring(&item).await {
+                        continue;
+                    }
+                    if item.fetch.is_none() {
+                        self.send(&link, &[id], None).await?;
+                    } else if let Some(said) = self.fetch(id).await {
                         self.send(&link, &[id], Some(said)).await?;
                     } else if self.asking.is_some() {
                         self.idle_since.get_or_insert_with(|| self.epoch.elapsed());

@@ -55,21 +55,17 @@ impl Link {
         }
     }
 
-    /// Runs a script beside what the host is doing, in a shell of its own: its output is for the caller alone.
-    pub async fn ask_beside(&self, script: &str, seconds: u64) -> Result<ItemResult, ShellError> {
+    /// A shell beside what the host is doing: what is asked there is for the caller alone.
+    pub async fn aside(&self) -> Result<Aside, ShellError> {
         let shell = self.session.shell(&self.become_).await?;
-        let item = Item {
-            stderr: Stderr::Separate,
-            timeout: Some(Duration::from_secs(seconds)),
-            ..Item::new(1, script)
-        };
-        let batch = Batch { prelude: Some(converge_store::host::library()), ..Batch::of(vec![item]) };
-        let (results, error) = shell.run_to_end(&batch).await?;
-        match (error, results.into_iter().next()) {
-            (Some(error), _) => Err(error),
-            (None, Some(result)) => Ok(result),
-            (None, None) => Err(ShellError::Closed { said: "no answer".to_owned(), open: Vec::new() }),
-        }
+        // As for the session's own shell: nothing waits for this answer.
+        let _answers = shell.run(&Batch { prelude: Some(converge_store::host::library()), ..Batch::default() })?;
+        Ok(Aside(shell))
+    }
+
+    /// Runs one script there.
+    pub async fn ask_beside(&self, script: &str, seconds: u64) -> Result<ItemResult, ShellError> {
+        self.aside().await?.ask(script, seconds).await
     }
 
     pub fn known_facts(&self) -> Option<serde_json::Value> {
@@ -93,6 +89,26 @@ impl Link {
                 had.extend(groups);
             }
             (known, facts) => *known = Some((facts, groups.clone())),
+        }
+    }
+}
+
+/// A shell of its own on a host.
+pub(crate) struct Aside(Shell);
+
+impl Aside {
+    /// Runs a script.
+    pub async fn ask(&self, script: &str, seconds: u64) -> Result<ItemResult, ShellError> {
+        let item = Item {
+            stderr: Stderr::Separate,
+            timeout: Some(Duration::from_secs(seconds)),
+            ..Item::new(1, script)
+        };
+        let (results, error) = self.0.run_to_end(&Batch::of(vec![item])).await?;
+        match (error, results.into_iter().next()) {
+            (Some(error), _) => Err(error),
+            (None, Some(result)) => Ok(result),
+            (None, None) => Err(ShellError::Closed { said: "no answer".to_owned(), open: Vec::new() }),
         }
     }
 }
@@ -360,6 +376,7 @@ impl Engine {
                 if asked_for_diffs || folded.diff_asks.is_empty() {
                     source.refuse_open_lists(&mut folded.plan);
                     refuse_what_is_lost(&mut folded.plan, &self.options.allow_destroy);
+                    crate::apply::note_backups(&mut folded.plan);
                     source.locate(&mut folded.plan, &folded.outputs);
                     let narrowed = self.project.is_narrowed();
                     let declares = match records {

@@ -86,6 +86,15 @@ pub enum Event {
         /// What it waits for: `role a on h1, h2`.
         on: String,
     },
+    /// What must be on this machine before an item begins has come, or need not.
+    Backup {
+        /// The host on which the item begins now.
+        host: String,
+        /// What it is: `snapshot of etcd`.
+        what: String,
+        /// What is kept, or why nothing is.
+        kept: Result<KeptBackup, String>,
+    },
     /// A batch of a play has begun.
     BatchStarted {
         /// The play.
@@ -146,6 +155,17 @@ pub enum Event {
     },
     /// A stop was asked for: what is in flight ends, nothing new starts.
     Stopping,
+}
+
+/// A file of a host that is kept on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptBackup {
+    /// Where it lies.
+    pub path: String,
+    /// How many bytes the host's file has.
+    pub size: u64,
+    /// What the host said of it: `1234 keys`.
+    pub remark: String,
 }
 
 /// What a role has to do in a run.

@@ -32,6 +32,8 @@ pub(crate) struct Lane {
     contents: BTreeMap<Digest, Content>,
     look_again: bool,
     in_order: bool,
+    /// Items, by address, of which what must be on this machine first is there, or need not be.
+    brought: BTreeSet<String>,
 }
 
 /// What a lane is to do next.
@@ -43,7 +45,7 @@ pub(crate) enum Next {
     Restart(u32),
     /// Send these items, by number, behind a switch: they are guarded.
     Guarded(Vec<u32>),
-    /// Ask another host for what this item needs, by number, and send it alone.
+    /// Ask another host for what this item needs, by number, or bring what must be here before it, and send it alone.
     Fetch(u32),
     /// Look at the host again and plan the rest anew.
     Replan,
@@ -196,8 +198,8 @@ impl Lane {
                             return Next::Restart(item.id);
                         }
                     }
-                    // What is asked of another host may take its time: the others come first.
-                    Permit::Go if item.fetch.is_some() => {
+                    // What is asked of another host, or brought here, may take its time: the others come first.
+                    Permit::Go if item.comes_alone() => {
                         if send.is_empty() {
                             return Next::Fetch(item.id);
                         }
@@ -228,6 +230,19 @@ impl Lane {
             // A gate has closed for good in the meantime.
             None => self.next(no_deferred, gate),
         }
+    }
+
+    /// What must be on this machine before an item begins is there, or need not be: this is said of it.
+    pub fn brought(&mut self, id: u32, note: String) {
+        if let Some(item) = self.remaining.iter_mut().find(|i| i.id == id) {
+            item.notes.push(note);
+            self.brought.insert(item.address.clone());
+        }
+    }
+
+    /// Whether an item may begin as far as that goes.
+    pub fn is_backed_up(&self, item: &Item) -> bool {
+        item.backup.is_none() || self.brought.contains(&item.address)
     }
 
     /// Nothing overtakes an item that waits, whatever it needs.
@@ -545,6 +560,33 @@ pub(crate) mod tests {
         assert_eq!(lane.next(false, &open), Next::Fetch(1));
         lane.finish(1, ItemResult::Changed, &[]);
         assert_eq!(lane.next(false, &open), Next::Send(vec![2]));
+    }
+
+    #[test]
+    fn what_must_be_here_first_is_brought_before_its_item_and_once() {
+        let mut resets = item(1, "r", &[], changed("/b", "x", "absent"));
+        resets.backup = Some(converge_resource::Backup {
+            host: None,
+            script: "true".to_owned(),
+            seconds: 9,
+            what: "snapshot of x".to_owned(),
+            of: "x".to_owned(),
+            reason: "before".to_owned(),
+            extension: "db".to_owned(),
+            unless_allowed: None,
+        });
+        let before = item(0, "r", &[], changed("/a", "absent", "x"));
+        let mut lane = lane(vec![before, resets.clone()]);
+        assert_eq!(lane.next(false, &open), Next::Send(vec![0]));
+        lane.finish(0, ItemResult::Changed, &[]);
+        assert_eq!(lane.next(false, &open), Next::Fetch(1));
+        let refused = |lane: &Lane| crate::work::Work::new(&resets, lane, "r", &mut 0).err().unwrap_or_default();
+        assert!(refused(&lane).contains("no snapshot of x on this machine"));
+        lane.brought(1, "snapshot of x: /here".to_owned());
+        assert!(!refused(&lane).contains("snapshot"));
+        // It is planned anew meanwhile, and is still brought.
+        lane.rebind(fresh(vec![item(0, "r", &[], Outcome::Unchanged), resets.clone()]));
+        assert!(!refused(&lane).contains("snapshot"));
     }
 
     #[test]

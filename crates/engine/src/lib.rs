@@ -32,7 +32,7 @@ mod work;
 pub use converge_store::host::Scope;
 pub use doctor::{Finding, Health, HostDoctor};
 pub use engine::Engine;
-pub use event::{Event, EventSink, ItemResult, RoleWork};
+pub use event::{Event, EventSink, ItemResult, KeptBackup, RoleWork};
 pub use facts::{FACT_GROUPS, HostFacts, facts_page, facts_schema};
 pub use options::{Options, Question, StepAnswer, Steps, StopSwitch};
 pub use path::{PathStep, TimedItem, critical_path};

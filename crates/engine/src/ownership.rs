@@ -6,7 +6,7 @@
 use crate::engine::Engine;
 use crate::project::HostSource;
 use crate::reach::Reach;
-use crate::rollback::{Undo, go_with_what_brought_them, owners_probe, undo_item};
+use crate::rollback::{Undo, go_with_what_brought_them, owners_probe, stand_on_it, undo_item};
 use crate::{LostHost, Options};
 use converge_planner::{CutOff, Fate, HostPlan, Item, Knowledge, Outcome, Undeclared};
 use converge_resource::{Change, ObjectId, Probe, RunAnswer, quote};
@@ -204,6 +204,7 @@ impl Engine {
             }
         }
         crate::former::releases_back(reach, &mut own, known).await?;
+        crate::apply::note_backups(&mut own);
         own.base = crate::rollback::base_of(&own, known);
         crate::rollback::take_contents(&mut own, known);
         if self.options().diffs {
@@ -233,19 +234,22 @@ fn join(plan: &mut HostPlan, own: HostPlan) {
         |i: &&Item| !matches!(i.outcome, Outcome::Unchanged | Outcome::Skipped(_) | Outcome::Adopt(_));
     let before: Vec<u32> = plan.items.iter().filter(matters).map(|i| i.id).collect();
     let mut next = plan.items.iter().map(|i| i.id).max().map_or(0, |id| id.saturating_add(1));
+    let mut given_back = Vec::new();
     for mut item in own.items {
         item.id = next;
         next = next.saturating_add(1);
         item.needs.clone_from(&before);
-        plan.items.push(item);
+        item.needs.extend(stand_on_it(&given_back, &item));
+        given_back.push(item);
     }
+    plan.items.extend(given_back);
     plan.base.extend(own.base);
     plan.contents.extend(own.contents);
 }
 
 /// The items that give something back, for a plan that was made anew in the middle of a run.
 pub(crate) fn carry_over(fresh: &mut HostPlan, items: Vec<Item>, address_of: &BTreeMap<u32, String>) {
-    let ids: BTreeMap<String, u32> = fresh.items.iter().map(|i| (i.address.clone(), i.id)).collect();
+    let mut ids: BTreeMap<String, u32> = fresh.items.iter().map(|i| (i.address.clone(), i.id)).collect();
     let mut next = fresh.items.iter().map(|i| i.id).max().map_or(0, |id| id.saturating_add(1));
     for mut item in items {
         item.needs = item
@@ -254,6 +258,7 @@ pub(crate) fn carry_over(fresh: &mut HostPlan, items: Vec<Item>, address_of: &BT
             .filter_map(|n| address_of.get(n).and_then(|address| ids.get(address)).copied())
             .collect();
         item.id = next;
+        ids.insert(item.address.clone(), next);
         next = next.saturating_add(1);
         fresh.items.push(item);
     }

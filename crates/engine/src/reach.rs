@@ -284,16 +284,21 @@ impl Engine {
         Ok(Some(Way::Tunnel { session, text, context }))
     }
 
-    /// What holds for a cluster that is reached through this host.
-    fn cluster_options(&self, host: &str) -> Result<ClusterOptions, LostHost> {
+    /// The age recipients to whom what is secret of this host's cluster is encrypted.
+    pub(crate) fn recipients(&self, host: &str) -> Result<Vec<String>, LostHost> {
         let found = self.project().host_var(host, RECIPIENTS);
-        let recipients = match found.map_err(|e| LostHost::refused(crate::project::one_line(&e)))? {
+        Ok(match found.map_err(|e| LostHost::refused(crate::project::one_line(&e)))? {
             None => Vec::new(),
             Some(node) => match node.as_list() {
                 Some(list) => list.iter().filter_map(Node::scalar_text).collect(),
                 None => node.scalar_text().into_iter().collect(),
             },
-        };
+        })
+    }
+
+    /// What holds for a cluster that is reached through this host.
+    fn cluster_options(&self, host: &str) -> Result<ClusterOptions, LostHost> {
+        let recipients = self.recipients(host)?;
         let identity = match self.text_var(host, IDENTITY)? {
             Some(path) => Some(local_file(&path)?),
             None => None,

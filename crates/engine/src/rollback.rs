@@ -293,9 +293,11 @@ impl Engine {
                 }
                 _ => {}
             }
+            item.needs = stand_on_it(&plan.items, &item);
             plan.items.push(item);
         }
         crate::former::releases_back(reach, &mut plan, &mut known).await?;
+        crate::apply::note_backups(&mut plan);
         plan.base = base_of(&plan, &known);
         take_contents(&mut plan, &known);
         if self.options().diffs {
@@ -422,6 +424,16 @@ pub(crate) fn takes_from_others(change: &Change, known: &Knowledge, allowed: &[S
     Some(format!("{}: `--allow-destroy {id}` allows it", converge_cluster::whose_else(live)?))
 }
 
+/// The items before this one of its role whose things stand on it and must be gone first: a host that could not be taken out of its cluster
+/// keeps the kubelet.
+pub(crate) fn stand_on_it(before: &[Item], item: &Item) -> Vec<u32> {
+    let stays = |planned: &PlannedChange| {
+        converge_objects::object(&planned.change.object.kind).is_some_and(|o| o.stays_unless_allowed())
+    };
+    let of_role = before.iter().filter(|i| i.role == item.role && i.changes().iter().any(stays));
+    of_role.map(|i| i.id).collect()
+}
+
 pub(crate) fn role_of(address: &str) -> &str {
     address.split_once('/').map_or(address, |(role, _)| role)
 }
@@ -498,6 +510,14 @@ pub(crate) fn undo_item(
         Outcome::Changed(changes) => converge_planner::disruption(changes),
         _ => Disruption::None,
     };
+    // What it destroys, though somebody has allowed it, is brought to this machine before.
+    let backup = match &outcome {
+        Outcome::Changed(changes) => changes.iter().find_map(|planned| {
+            let object = converge_objects::object(&planned.change.object.kind)?;
+            object.backup(&planned.change)
+        }),
+        _ => None,
+    };
     let item = Item {
         id,
         address: address.to_owned(),
@@ -509,6 +529,7 @@ pub(crate) fn undo_item(
         notes,
         sensitive,
         disruption,
+        backup,
         // Accounts are restored from what that run has kept of them.
         settings: vec![("CV_FROM_RUN".to_owned(), from_run)],
         ..Item::default()
@@ -548,3 +569,7 @@ fn list(records: &[RunRecord]) -> Vec<Snapshot> {
         })
         .collect()
 }
+
+#[cfg(test)]
+#[path = "rollback_tests.rs"]
+mod tests;

@@ -48,6 +48,9 @@ impl Work {
         sequence: &mut u32,
         said: Option<Bytes>,
     ) -> Result<Self, String> {
+        if let Some(backup) = item.backup.as_ref().filter(|_| !lane.is_backed_up(item)) {
+            return Err(format!("not begun: there is no {} on this machine", backup.what));
+        }
         let mut number = || {
             *sequence = sequence.saturating_add(1);
             *sequence

@@ -1,6 +1,6 @@
-//! A host's part in a Kubernetes cluster that kubeadm makes. Its one key is `node`.
+//! A host's part in a Kubernetes cluster that kubeadm makes (key `node`), and the version of the control plane that it runs (key `version`).
 
-use converge_resource::{Disruption, Facets, MayBring, Object, Reversibility, state_of_words};
+use converge_resource::{Backup, Disruption, Facets, MayBring, Object, Reversibility, state_of_words};
 
 /// What the host is, read from what kubeadm leaves on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,13 @@ pub enum KubeadmState {
         /// Where the cluster's API was to be reached.
         endpoint: String,
     },
+    /// A control plane that runs this version (`version RUNS SAYS`); a host that is none is `absent`.
+    Version {
+        /// The API server's own, from its manifest: `v1.36.2`.
+        runs: String,
+        /// What the cluster's configuration says; `kubeadm upgrade apply` writes it last. The same, where nobody answers.
+        says: String,
+    },
     /// Somebody else has, and that did not end or was taken apart (`partial FILES`).
     Partial {
         /// What is there, below `/etc/kubernetes`.
@@ -38,6 +45,7 @@ impl KubeadmState {
             Self::ControlPlane { endpoint } => vec!["control-plane".to_owned(), endpoint.clone()],
             Self::Worker { endpoint } => vec!["worker".to_owned(), endpoint.clone()],
             Self::Begun { what, endpoint } => vec!["begun".to_owned(), what.clone(), endpoint.clone()],
+            Self::Version { runs, says } => vec!["version".to_owned(), runs.clone(), says.clone()],
             Self::Partial { files } => vec!["partial".to_owned(), files.clone()],
         }
     }
@@ -51,6 +59,7 @@ impl KubeadmState {
             ["begun", what @ ("init" | "join"), endpoint] => {
                 Some(Self::Begun { what: owned(what), endpoint: owned(endpoint) })
             }
+            ["version", runs, says] => Some(Self::Version { runs: owned(runs), says: owned(says) }),
             ["partial", files] => Some(Self::Partial { files: owned(files) }),
             _ => None,
         }
@@ -59,18 +68,38 @@ impl KubeadmState {
 
 state_of_words!(KubeadmState);
 
+/// A snapshot of the etcd of the cluster at this endpoint, taken on this host (without: on the item's own).
+pub fn etcd_snapshot(host: Option<String>, endpoint: &str, reason: String) -> Backup {
+    Backup {
+        host,
+        script: "cv_kubeadm_snapshot".to_owned(),
+        seconds: 1200,
+        what: "snapshot of etcd".to_owned(),
+        of: endpoint.to_owned(),
+        reason,
+        extension: "db".to_owned(),
+        unless_allowed: None,
+    }
+}
+
+/// The word with which a control plane is reset though there is no snapshot of its etcd.
+pub const WITHOUT_SNAPSHOT: &str = "etcd:data";
+
 /// The object.
 pub struct Kubeadm;
 
 impl Object for Kubeadm {
     const KIND: &'static str = "kubeadm";
     const SHELL: &'static str = include_str!("kubeadm.sh");
-    const SECONDS: u64 = 1200;
+    const SECONDS: u64 = 1800;
     const STAYS_UNLESS_ALLOWED: bool = true;
     type State = KubeadmState;
 
     fn title(_: &str, from: &KubeadmState, to: &KubeadmState) -> String {
         match (from, to) {
+            (KubeadmState::Version { runs, .. }, KubeadmState::Version { runs: to, .. }) => {
+                format!("kubeadm upgrade apply: from {runs} to {to}")
+            }
             (_, KubeadmState::Absent) => "kubeadm reset: take the host out of its cluster".to_owned(),
             (KubeadmState::Begun { what, .. }, _) => {
                 format!("kubeadm {what}, which was begun and did not end")
@@ -91,6 +120,9 @@ impl Object for Kubeadm {
                 "`kubeadm reset` takes the certificates and this host's copy of the cluster's data (etcd) along"
                     .to_owned(),
             ),
+            (KubeadmState::Version { .. }, _) => Reversibility::Irreversible(
+                "kubeadm takes no version back; the snapshot of etcd from before can be restored by hand".to_owned(),
+            ),
             (_, KubeadmState::Absent) => Reversibility::Irreversible(
                 "`kubeadm reset` takes the node's certificate and its pods along".to_owned(),
             ),
@@ -103,12 +135,24 @@ impl Object for Kubeadm {
     }
 
     fn may_bring(_: &KubeadmState, to: &KubeadmState) -> Option<MayBring> {
-        (*to != KubeadmState::Absent).then_some(MayBring { verb: "kubeadm on", kinds: &["path", "unit"] })
+        let comes = !matches!(to, KubeadmState::Absent | KubeadmState::Version { .. });
+        comes.then_some(MayBring { verb: "kubeadm on", kinds: &["path", "unit"] })
     }
 
-    fn disruption(_: &KubeadmState, to: Option<&KubeadmState>) -> Disruption {
-        match to {
-            Some(KubeadmState::Absent) => Disruption::Drain,
+    fn backup(from: &KubeadmState, to: &KubeadmState) -> Option<Backup> {
+        match (from, to) {
+            (KubeadmState::ControlPlane { endpoint }, KubeadmState::Absent) => Some(Backup {
+                unless_allowed: Some(WITHOUT_SNAPSHOT.to_owned()),
+                ..etcd_snapshot(None, endpoint, "before-reset".to_owned())
+            }),
+            _ => None,
+        }
+    }
+
+    fn disruption(from: &KubeadmState, to: Option<&KubeadmState>) -> Disruption {
+        match (from, to) {
+            (_, Some(KubeadmState::Absent)) => Disruption::Drain,
+            (KubeadmState::Version { .. }, _) => Disruption::Restarts,
             _ => Disruption::None,
         }
     }
@@ -124,6 +168,13 @@ impl Object for Kubeadm {
             }
             KubeadmState::Begun { what, endpoint } => {
                 vec![("part", format!("{what} begun, not ended")), ("cluster", endpoint.clone())]
+            }
+            KubeadmState::Version { runs, says } => {
+                let mut facets = vec![("version", runs.clone())];
+                if says != runs {
+                    facets.push(("configuration of the cluster", says.clone()));
+                }
+                facets
             }
             KubeadmState::Partial { files } => vec![("part", format!("in pieces: {files}"))],
         }

@@ -10,10 +10,17 @@ cv_kubeadm_server() {
 
 cv_see_kubeadm() (
   for key; do
-    [ "$key" = node ] || {
+    case $key in
+    node) ;;
+    version)
+      cv_kubeadm_see_version
+      continue
+      ;;
+    *)
       cv_fail_all 'not the key of a node' "$key"
       continue
-    }
+      ;;
+    esac
     record=$CV_ROOT/kubeadm what= where=
     if [ -r "$record" ]; then
       IFS=" " read -r what where <"$record"
@@ -46,6 +53,24 @@ cv_see_kubeadm() (
   done
 )
 
+# The version of the control plane on this host. It is read from the files: one that does not answer just now, or whose init has not
+# ended, is not to be upgraded for that.
+cv_kubeadm_see_version() {
+  manifest=$CV_KUBE_DIR/manifests/kube-apiserver.yaml
+  if [ -e "$CV_ROOT/kubeadm" ] || [ ! -e "$manifest" ]; then
+    echo '- absent'
+    return
+  fi
+  runs=$(sed -n 's/^[[:blank:]]*image:.*kube-apiserver:\(v[0-9][0-9A-Za-z.+-]*\).*/\1/p' "$manifest" 2>/dev/null | sed -n 1p)
+  [ -n "$runs" ] || {
+    cv_fail_all "the version of the API server cannot be read in $manifest" version
+    return
+  }
+  says=$(cv_bounded 20 kubectl --kubeconfig "$CV_KUBE_DIR/admin.conf" -n kube-system get configmap kubeadm-config \
+    -o 'jsonpath={.data.ClusterConfiguration}' 2>/dev/null </dev/null | sed -n 's/^kubernetesVersion:[[:blank:]]*\(v[0-9A-Za-z.+-]*\)$/\1/p')
+  printf -- '- version %s %s\n' "$runs" "${says:-$runs}"
+}
+
 cv_line_kubeadm() { cv_line_of "$(cv_see_kubeadm "$1")"; }
 
 cv_save_kubeadm() { :; }
@@ -54,6 +79,11 @@ cv_save_kubeadm() { :; }
 cv_restore_kubeadm() (
   is=$(cv_line_kubeadm "$1") || return 1
   [ "$is" != "$2" ] || return 0
+  case $is in 'version '*)
+    cv_say "kubeadm takes no version back ($is)"
+    return 1
+    ;;
+  esac
   cv_say "the host stays in its cluster ($is): 'kubeadm reset' takes it out, and its data along"
   return 1
 )
@@ -92,6 +122,10 @@ cv_apply_kubeadm() (
     return 1
   }
   case $want in
+  'version '*)
+    cv_kubeadm_upgrade "${want##* }"
+    return
+    ;;
   absent)
     if [ "${CV_KUBEADM_HOW:-}" = leave ]; then
       gone=
@@ -207,6 +241,77 @@ cv_kubeadm_reset() (
     rm -f "$file" && cv_note "removed ${file}: the network of the pods is gone with the cluster"
   done
   cv_note 'rules of iptables and interfaces of the pods stay until the next restart of the host'
+)
+
+# cv_kubeadm_upgrade VERSION
+cv_kubeadm_upgrade() {
+  cv_bounded 1740 kubeadm upgrade apply --yes --ignore-preflight-errors="${CV_KUBEADM_IGNORE:-}" "$1" 2>&1 </dev/null || {
+    cv_say "kubeadm upgrade apply ended with status $?"
+    return 1
+  }
+}
+
+# cv_kubeadm_inside SECONDS WORD...: a program in etcd's own container: a registry's image has no shell, the host has none of its programs.
+cv_kubeadm_inside() {
+  cv_k_limit=$1
+  shift
+  cv_bounded "$cv_k_limit" ctr -n k8s.io tasks exec --exec-id "converge-$$-$1" "$cv_k_id" "$@" 2>"$dir/why" </dev/null
+}
+
+# cv_kubeadm_snapshot: on a control plane: a snapshot of etcd that etcdutl has read whole, in a file that whoever asked removes. It
+# prints `file SHA256 SIZE PATH KEYS keys`, or `none WHY` where etcd is not kubeadm's.
+cv_kubeadm_snapshot() (
+  umask 077
+  pki=$CV_KUBE_DIR/pki/etcd manifest=$CV_KUBE_DIR/manifests/etcd.yaml
+  if [ ! -e "$manifest" ]; then
+    servers=$(sed -n 's/^[[:blank:]]*- --etcd-servers=//p' "$CV_KUBE_DIR/manifests/kube-apiserver.yaml" 2>/dev/null)
+    case $servers in
+    '' | *//127.0.0.1:* | *//localhost:* | *'//[::1]:'*)
+      cv_say "etcd does not run here: $manifest is not there"
+      exit 1
+      ;;
+    esac
+    echo "none the etcd of the cluster is not kubeadm's own, and yours to save: $servers"
+    exit 0
+  fi
+  data=$(sed -n 's/^[[:blank:]]*- --data-dir=//p' "$manifest" | sed -n 1p)
+  data=${data:-/var/lib/etcd}
+  # What a run that was cut off has left.
+  find "$data" -maxdepth 1 -name 'converge-snapshot.*' -mmin +180 -exec rm -f {} +
+  dir=$CV_KUBE_RUN-snapshot.$$ file=$data/converge-snapshot.$$ made= size=0
+  mkdir -m 700 "$dir" || exit 1
+  trap 'rm -rf "$dir"; [ -n "$made" ] || rm -f "$file" "$file.part"' EXIT
+  # A full disk would stop etcd itself.
+  [ ! -e "$data/member/snap/db" ] || size=$(wc -c <"$data/member/snap/db")
+  free=$(df -Pk "$data" | awk 'NR == 2 { print $4 }')
+  [ "${free:-0}" -gt $((size / 1024 * 5 / 4 + 65536)) ] || {
+    cv_say "the disk of $data has no room for a snapshot: ${free:-0} KiB are free, and etcd has $((size / 1024)) KiB"
+    exit 1
+  }
+  there=$(cv_bounded 30 ctr -n k8s.io containers list -q 'labels."io.kubernetes.container.name"==etcd' 2>"$dir/why" </dev/null | tr '\n' ' ')
+  cv_k_id=$(cv_bounded 30 ctr -n k8s.io tasks list 2>>"$dir/why" </dev/null |
+    awk -v there=" $there" '$3 == "RUNNING" && index(there, " " $1 " ") { print $1 }' | sed -n 1p)
+  [ -n "$cv_k_id" ] || {
+    cv_say "no container of etcd runs here$(sed -n '$s/^/: /p' "$dir/why")"
+    exit 1
+  }
+  cv_kubeadm_inside 900 etcdctl --endpoints=https://127.0.0.1:2379 --cacert="$pki/ca.crt" --cert="$pki/healthcheck-client.crt" \
+    --key="$pki/healthcheck-client.key" snapshot save "$file" >/dev/null || {
+    cv_say "etcd gives no snapshot: $(sed -n '$p' "$dir/why")"
+    exit 1
+  }
+  # HASH, REVISION, KEYS, SIZE: etcdutl reads all of it.
+  status=$(cv_kubeadm_inside 600 etcdutl snapshot status "$file" -w simple) || {
+    cv_say "the snapshot of etcd is broken: $(sed -n '$p' "$dir/why")"
+    exit 1
+  }
+  keys=$(printf '%s\n' "$status" | cut -d, -f3 | tr -d ' ')
+  [ "${keys:-0}" -gt 0 ] || {
+    cv_say "the snapshot of etcd is empty: $status"
+    exit 1
+  }
+  digest=$(sha256sum "$file") && size=$(wc -c <"$file") || exit 1
+  printf 'file %s %s %s %s keys\n' "${digest%% *}" "$((size))" "$file" "$keys" && made=yes
 )
 
 # cv_kubeadm_is_plane ENDPOINT: ends the subshell unless this host is a control plane of that cluster.

@@ -81,6 +81,7 @@ fn states_are_lines_and_lines_are_states() {
         (KubeadmState::ControlPlane { endpoint: endpoint.clone() }, "control-plane 10.0.0.1:6443"),
         (KubeadmState::Worker { endpoint: endpoint.clone() }, "worker 10.0.0.1:6443"),
         (KubeadmState::Begun { what: "init".into(), endpoint }, "begun init 10.0.0.1:6443"),
+        (KubeadmState::Version { runs: "v1.36.2".into(), says: "v1.35.4".into() }, "version v1.36.2 v1.35.4"),
     ] {
         assert_eq!(State::from(state.clone()).line(), line);
         assert_eq!(KubeadmState::try_from(State::from_line(line)), Ok(state));
@@ -94,6 +95,13 @@ fn only_the_way_out_destroys() {
     assert_eq!(Kubeadm::reversibility("node", &KubeadmState::Absent, &there), Reversibility::Reversible);
     let out = Kubeadm::reversibility("node", &there, &KubeadmState::Absent);
     assert!(matches!(out, Reversibility::Irreversible(why) if why.contains("etcd")));
+    // What it destroys is on our machine first, where there is something.
+    let backup = Kubeadm::backup(&there, &KubeadmState::Absent).unwrap();
+    assert_eq!((backup.host, backup.unless_allowed.as_deref()), (None, Some("etcd:data")));
+    let begun = KubeadmState::Begun { what: "init".into(), endpoint: "a:1".into() };
+    for state in [begun, KubeadmState::Worker { endpoint: "a:1".into() }] {
+        assert_eq!(Kubeadm::backup(&state, &KubeadmState::Absent), None);
+    }
 }
 
 #[test]
@@ -160,6 +168,101 @@ fn what_was_begun_is_seen_and_goes_on() {
         // Without a record of ours it is somebody else's.
         host.good("rm -f \"$CV_KUBE_DIR/kubelet.conf\"", "");
         assert!(host.line().starts_with("partial "), "{}", host.line());
+    });
+}
+
+/// containerd with one container of etcd, and the programs in it. Files beside it say what is wrong.
+const CTR: &str = r#"#!/bin/sh
+here=${0%/*}
+echo "$*" >>"$here/ctr.log"
+case $* in
+*'containers list'*) echo etcd-1; echo etcd-0 ;;
+*'tasks list'*) echo 'TASK PID STATUS'; echo 'other 7 RUNNING'; echo 'etcd-0 8 STOPPED'; [ -e "$here/stopped" ] || echo 'etcd-1 9 RUNNING' ;;
+*' etcd-1 etcdctl '*'snapshot save '*)
+  [ ! -e "$here/silent" ] || { echo 'Error: context deadline exceeded' >&2; exit 1; }
+  for file; do :; done
+  printf 'data of etcd' >"$file"
+  ;;
+*' etcd-1 etcdutl snapshot status '*)
+  [ ! -e "$here/torn" ] || { echo 'Error: snapshot file integrity verification failed' >&2; exit 1; }
+  [ -e "$here/empty" ] && echo 'fe01cf57, 1, 0, 12 B' || echo 'fe01cf57, 10, 1234, 12 B'
+  ;;
+*) exit 9 ;;
+esac
+"#;
+
+#[test]
+fn a_snapshot_of_etcd_is_checked_and_what_is_wrong_is_said() {
+    every_host(|host| {
+        host.good(INIT, "");
+        fake_tool(host.root.path(), "ctr", CTR);
+        let data = host.root.path().join("etcd");
+        std::fs::create_dir_all(&data).unwrap();
+        let left = || std::fs::read_dir(&data).unwrap().count();
+        let server = |of: &str| {
+            host.good(&format!("printf '    - --etcd-servers=%s\\n' {of} >\"$CV_KUBE_DIR/manifests/kube-apiserver.yaml\""), "");
+        };
+        let take = || host.run("cv_kubeadm_snapshot");
+        // Whose etcd it is.
+        server("https://127.0.0.1:2379");
+        let (status, said) = take();
+        assert!(status == 1 && said.contains("etcd does not run here"), "{}: {said}", host.shell.name);
+        server("https://10.0.0.9:2379");
+        let said = host.good("cv_kubeadm_snapshot", "");
+        assert!(said.starts_with("none ") && said.contains("yours to save: https://10.0.0.9:2379"), "{said}");
+        let data_dir = format!("printf '    - --data-dir={}\\n' >\"$CV_KUBE_DIR/manifests/etcd.yaml\"", data.display());
+        host.good(&data_dir, "");
+        for (what, says) in [
+            ("stopped", "no container of etcd runs here"),
+            ("silent", "etcd gives no snapshot: Error: context deadline exceeded"),
+            ("torn", "is broken: Error: snapshot file integrity verification failed"),
+            ("empty", "is empty"),
+        ] {
+            let mark = Path::new(&host.tools).join(what);
+            std::fs::write(&mark, "").unwrap();
+            let (status, said) = take();
+            assert!(status == 1 && said.contains(says), "{}: {what}: {said}", host.shell.name);
+            assert_eq!(left(), 0, "{what}: a file stays");
+            std::fs::remove_file(&mark).unwrap();
+        }
+        let said = host.good("cv_kubeadm_snapshot", "");
+        let Some(converge_resource::Made::File { digest, size, path, remark }) = converge_resource::Made::read(&said) else {
+            panic!("{}: {said}", host.shell.name)
+        };
+        assert_eq!((digest, size, remark.as_str()), (converge_resource::Digest::of(b"data of etcd"), 12, "1234 keys"));
+        assert!(path.starts_with(&data.display().to_string()) && Path::new(&path).exists(), "{path}");
+        // A disk that etcd needs itself is not filled.
+        let full = fake_tool(host.root.path(), "df", "#!/bin/sh\necho head\necho 'x 1 1 100 1% /'\n");
+        let (status, said) = take();
+        assert!(status == 1 && said.contains("no room for a snapshot: 100 KiB are free"), "{said}");
+        std::fs::remove_file(Path::new(&full).join("df")).unwrap();
+    });
+}
+
+#[test]
+fn the_version_is_seen_in_the_files_and_goes_up() {
+    every_host(|host| {
+        let line = || host.good("cv_line_kubeadm version", "").trim_end().to_owned();
+        assert_eq!(line(), "absent", "{}", host.shell.name);
+        host.good(INIT, "");
+        let runs = |version: &str| {
+            let text = format!("    image: registry.k8s.io/kube-apiserver:{version}\n    imagePullPolicy: IfNotPresent\n");
+            std::fs::write(host.root.path().join("kubernetes/manifests/kube-apiserver.yaml"), text).unwrap();
+        };
+        runs("v1.35.4");
+        // Nobody answers.
+        fake_tool(host.root.path(), "kubectl", "#!/bin/sh\nexit 1\n");
+        assert_eq!(line(), "version v1.35.4 v1.35.4");
+        // An upgrade that was cut off.
+        runs("v1.36.2");
+        fake_tool(host.root.path(), "kubectl", "#!/bin/sh\necho 'kind: ClusterConfiguration'; echo 'kubernetesVersion: v1.35.4'\n");
+        assert_eq!(line(), "version v1.36.2 v1.35.4");
+        host.good("CV_KUBEADM_IGNORE=A,B; cv_apply_kubeadm version 'version v1.36.2 v1.36.2' >/dev/null", "");
+        assert!(host.tool("log").contains("upgrade apply --yes --ignore-preflight-errors=A,B v1.36.2"), "{}", host.tool("log"));
+        let (status, said) = host.run("cv_restore_kubeadm version 'version v1.35.4 v1.35.4'");
+        assert!(status == 1 && said.contains("takes no version back"), "{said}");
+        host.good("cv_write_record \"$CV_ROOT/kubeadm\" 'init 10.0.0.1:6443'", "");
+        assert_eq!(line(), "absent", "an init that did not end is not upgraded");
     });
 }
 

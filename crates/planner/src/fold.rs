@@ -309,6 +309,7 @@ impl Pass<'_> {
         item.settings = wanted.settings.clone();
         item.calls.clone_from(&wanted.calls);
         item.fetch = wanted.fetch.clone();
+        item.backup = wanted.backup.clone();
         if let (Some(name), Some(output)) = (&declared.register, &wanted.output) {
             let output = Output { value: output.clone(), sensitive: item.sensitive };
             self.out.outputs.insert((declared.role.clone(), name.clone()), output);
@@ -373,6 +374,7 @@ impl Pass<'_> {
         let changed = matches!(outcome, Outcome::Changed(_));
         if !changed {
             item.fetch = None;
+            item.backup = None;
         }
         let deferred = matches!(outcome, Outcome::Deferred { .. });
         if deferred {

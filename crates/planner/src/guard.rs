@@ -145,7 +145,7 @@ pub(crate) fn guarded(item: &Item, said: SaidGuard, named: Option<Guarded>) -> O
         _ => return None,
     };
     // The switch takes a restart of the host for a sign that the change is bad, and no window is made for other hosts' answers.
-    if item.fetch.is_some() || objects.iter().any(|o| restarts_host(o)) {
+    if item.comes_alone() || objects.iter().any(|o| restarts_host(o)) {
         return None;
     }
     // What a new package brings had nothing running before it.
@@ -173,7 +173,7 @@ pub(crate) fn join_guarded(items: &mut [Item], closes: &BTreeSet<u32>) {
         let role = item.role.clone();
         let Some(own) = item.guard else {
             // Neither goes behind a switch.
-            if item.fetch.is_some() || item.claims.iter().any(restarts_host) {
+            if item.comes_alone() || item.claims.iter().any(restarts_host) {
                 open.retain(|(of, _), _| *of != role);
             }
             continue;

@@ -2,7 +2,7 @@
 
 use crate::Ours;
 use converge_resource::{
-    ApiCall, Change, Content, Digest, Disruption, Fetch, ObjectId, Reversibility, State, Wait,
+    ApiCall, Backup, Change, Content, Digest, Disruption, Fetch, ObjectId, Reversibility, State, Wait,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -60,6 +60,9 @@ pub struct Item {
     /// What another host must say first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetch: Option<Fetch>,
+    /// What must be brought to this machine first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<Backup>,
     /// The resolved parameters; `None` when they are sensitive or not known yet.
     pub params: Option<serde_json::Value>,
     /// On a cluster: how the changes are made, where their states do not say it. They may hold secrets: never stored.
@@ -154,6 +157,11 @@ impl Item {
     pub fn only_waits(&self) -> bool {
         let waits = |id: &ObjectId| converge_objects::object(&id.kind).is_some_and(|o| o.passes());
         !self.claims.is_empty() && self.claims.iter().all(waits)
+    }
+
+    /// True when something must come from a host, or to this machine, before its first step: it is sent alone, and behind no switch.
+    pub fn comes_alone(&self) -> bool {
+        self.fetch.is_some() || self.backup.is_some()
     }
 
     /// True when applying does, or may do, something here.

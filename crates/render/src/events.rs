@@ -1,9 +1,10 @@
 //! The events of a run as lines.
 
+use crate::change::bytes;
 use crate::names::fold_names;
 use crate::plan::{count, resolved};
 use crate::text::{Line, Look, Text, Tone, columns};
-use converge_engine::{Event, ItemResult};
+use converge_engine::{Event, ItemResult, KeptBackup};
 use std::time::Duration;
 
 /// Lines of output that a failed item shows, unless verbose.
@@ -59,6 +60,16 @@ pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
         }
         Event::Waiting { host, role, on } => {
             text.push(start(host).faint(format!("· before role {role}: waits for {on}")));
+        }
+        Event::Backup { host, what, kept } => {
+            let line = match kept {
+                Ok(KeptBackup { path, size, remark }) => {
+                    let remark = if remark.is_empty() { String::new() } else { format!(", {remark}") };
+                    start(host).plain(format!("{what}: {path} ({}{remark}, checked)", bytes(*size)))
+                }
+                Err(why) => start(host).say(Tone::Warn, format!("! no {what}: ")).plain(why.as_str()),
+            };
+            text.push(line.fold(column + 4));
         }
         Event::BatchStarted { play, number, of, hosts } => {
             let names = fold_names(&hosts.iter().map(String::as_str).collect::<Vec<_>>());
@@ -189,6 +200,18 @@ mod tests {
         ];
         let all: String = results.map(|r| drawn(&finished(r), &Look::PLAIN)).concat();
         insta::assert_snapshot!(all);
+    }
+
+    #[test]
+    fn what_is_kept_here_is_said_with_its_place_and_size() {
+        let said = |kept| {
+            let event = Event::Backup { host: "cp1".into(), what: "snapshot of etcd".into(), kept };
+            drawn(&event, &Look::PLAIN)
+        };
+        let kept = KeptBackup { path: "/s/1.db".into(), size: 12_897_485, remark: "1234 keys".into() };
+        assert_eq!(said(Ok(kept)), "cp1     snapshot of etcd: /s/1.db (12.3 MiB, 1234 keys, checked)\n");
+        let none = said(Err("kubeadm runs no etcd here".into()));
+        assert_eq!(none, "cp1     ! no snapshot of etcd: kubeadm runs no etcd here\n");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod answer;
 mod api;
+mod backup;
 mod claim;
 mod content;
 mod disruption;
@@ -21,6 +22,7 @@ mod step;
 mod view;
 
 pub use api::{ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, Kept, ReleaseSpec};
+pub use backup::{Backup, Made};
 pub use claim::{Claim, ClaimMode};
 pub use content::{Content, Digest};
 pub use disruption::Disruption;

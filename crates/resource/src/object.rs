@@ -1,6 +1,6 @@
 //! The contract of an object.
 
-use crate::{Content, Digest, Disruption, ObjectId, Observed, Place, State, Step, quote};
+use crate::{Backup, Content, Digest, Disruption, ObjectId, Observed, Place, State, Step, quote};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -153,6 +153,12 @@ pub trait Object: Send + Sync + 'static {
         false
     }
 
+    /// What must be brought to this machine before a rollback makes this change: what the change destroys. A kind that makes it says so
+    /// itself (`Wanted::backup`).
+    fn backup(_from: &Self::State, _to: &Self::State) -> Option<Backup> {
+        None
+    }
+
     /// True when any change of it restarts the host: the session goes with it, and a rollback passes over it. Steps only begin
     /// the restart; afterwards `cv_back_KIND KEY` waits for what the host must have, within `$CV_RESTART_LEFT` seconds.
     fn restarts_host() -> bool {
@@ -280,6 +286,8 @@ pub trait DynObject: Send + Sync {
     fn may_bring(&self, change: &Change) -> Option<MayBring>;
     /// [`Object::bare`]; a bad state is not.
     fn bare(&self, state: &State) -> bool;
+    /// [`Object::backup`]; none for a bad state: it cannot be applied.
+    fn backup(&self, change: &Change) -> Option<Backup>;
     /// [`Object::OFFERS`].
     fn offers(&self) -> &'static [&'static str];
     /// [`Object::restarts_host`].
@@ -392,6 +400,9 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn bare(&self, state: &State) -> bool {
         O::State::try_from(state.clone()).is_ok_and(|s| O::bare(&s))
+    }
+    fn backup(&self, change: &Change) -> Option<Backup> {
+        typed::<O>(change).ok().and_then(|(from, to)| O::backup(&from, &to))
     }
     fn offers(&self) -> &'static [&'static str] {
         O::OFFERS

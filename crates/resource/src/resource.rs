@@ -1,6 +1,6 @@
 //! The contract of a resource: a kind that a user writes.
 
-use crate::{ApiCall, Claim, Content, Disruption, Fetch, ObjectId, Place, Probe, State, View, Wait};
+use crate::{ApiCall, Backup, Claim, Content, Disruption, Fetch, ObjectId, Place, Probe, State, View, Wait};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
@@ -26,6 +26,8 @@ pub struct Wanted {
     pub calls: Vec<ApiCall>,
     /// What another host must say first, where something is to be changed.
     pub fetch: Option<Fetch>,
+    /// What must be brought to this machine first, where something is to be changed.
+    pub backup: Option<Backup>,
 }
 
 impl Wanted {

@@ -1,6 +1,7 @@
 //! A key of this user, kept outside plan files, that seals what a plan must not hold in clear.
 
 use crate::document::write_private;
+use crate::state::state_folder;
 use camino::Utf8PathBuf;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
@@ -27,17 +28,11 @@ impl Sealer {
     /// # Errors
     /// No home, a key that others may read, or a file of another size.
     pub fn open() -> Result<Self, SealError> {
-        let base = std::env::var("XDG_STATE_HOME").ok().filter(|d| d.starts_with('/')).or_else(|| {
-            std::env::var("HOME")
-                .ok()
-                .filter(|d| d.starts_with('/'))
-                .map(|home| format!("{home}/.local/state"))
-        });
-        let base = base.ok_or_else(|| SealError {
+        let folder = state_folder().ok_or_else(|| SealError {
             path: "plan.key".into(),
             why: "neither XDG_STATE_HOME nor HOME is set".to_owned(),
         })?;
-        Self::open_at(Utf8PathBuf::from(base).join("converge/plan.key"))
+        Self::open_at(folder.join("plan.key"))
     }
 
     /// The same, at this path.

@@ -2,7 +2,8 @@
 
 use crate::look::state;
 use converge_objects::KubeadmState;
-use converge_resource::{Claim, Fetch, ObjectId, ParamError, Resource, Stop, View, Wanted, quote};
+use converge_objects::kubeadm::{WITHOUT_SNAPSHOT, etcd_snapshot};
+use converge_resource::{Backup, Claim, Fetch, ObjectId, ParamError, Resource, Stop, View, Wanted, quote};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -18,6 +19,15 @@ use serde_json::{Map, Value, json};
 ///
 /// An init or join of ours that did not end (a power cut) is seen by the next run: an init goes on with the certificates and data that
 /// are there, a join starts again after `kubeadm reset`. One that somebody else has left in pieces is an error.
+///
+/// With `upgrade` the first control plane goes to another version: `kubeadm upgrade apply`. On a host that is no control plane, or whose init
+/// did not end, it does nothing. It cannot be undone.
+///
+/// Before an upgrade, before a control plane leaves and before a rollback resets one, a snapshot of etcd is taken, read whole by `etcdutl`,
+/// brought to the machine that runs converge and compared there; without it nothing is done. It lies in the folder
+/// `~/.local/state/converge/backups/ENDPOINT` (`$XDG_STATE_HOME`), the newest 5 of each cluster, and nothing of it stays on the host. It holds all
+/// Secrets of the cluster, in clear text unless `converge_age_recipients` names somebody to whom it is encrypted. Where no snapshot can be had,
+/// `--allow-destroy etcd:data` lets a control plane go without one, but not an upgrade. An etcd that is not kubeadm's own is yours to save.
 ///
 /// With `leave` the host leaves its cluster. A control plane that stays evicts the node's pods (budgets hold, pods of DaemonSets stay),
 /// takes its member out of etcd, where all others are healthy and it is not the last, and deletes the node. When the API no longer knows the
@@ -44,6 +54,9 @@ pub struct Kubeadm {
     /// `delete_emptydir_data: true` lets pods go whose emptyDir volumes are lost with them; `timeout` is the number of seconds within
     /// which the pods must have gone, 600 without it.
     leave: Option<Leave>,
+    /// Bring the cluster to another version, on its first control plane. `version` is that version, as `1.36.2`; `ignore_preflight` as for an
+    /// init.
+    upgrade: Option<Upgrade>,
 }
 
 /// The first control plane.
@@ -101,6 +114,17 @@ fn ten_minutes() -> u64 {
     600
 }
 
+/// The way to another version.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Upgrade {
+    /// The version, as `1.36.2`.
+    version: String,
+    /// Checks of kubeadm whose failure is no reason to stop.
+    #[serde(default)]
+    ignore_preflight: Vec<String>,
+}
+
 /// What a host becomes in its cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -123,6 +147,11 @@ const KEY: &str = "@certificate-key@";
 impl Kubeadm {
     fn id() -> ObjectId {
         ObjectId::new("kubeadm", "node")
+    }
+
+    /// What an upgrade changes.
+    fn version() -> ObjectId {
+        ObjectId::new("kubeadm", "version")
     }
 
     fn target(&self) -> KubeadmState {
@@ -187,7 +216,39 @@ impl Kubeadm {
         })
     }
 
-    fn wanted(&self) -> Wanted {
+    /// What must be here before a control plane goes.
+    fn backup(&self, now: &KubeadmState) -> Option<Backup> {
+        let leave = self.leave.as_ref().filter(|_| *now != KubeadmState::Worker { endpoint: self.endpoint.clone() })?;
+        Some(Backup {
+            unless_allowed: Some(WITHOUT_SNAPSHOT.to_owned()),
+            ..etcd_snapshot(
+                Some(leave.control_plane.clone()),
+                &self.endpoint,
+                format!("before-{}-leaves", leave.node),
+            )
+        })
+    }
+
+    fn plan_upgrade(&self, upgrade: &Upgrade, seen: &dyn View) -> Result<Wanted, Stop> {
+        let now: KubeadmState = state(seen, &Self::version())?;
+        let version = format!("v{}", upgrade.version);
+        let target = match &now {
+            KubeadmState::Version { .. } => {
+                KubeadmState::Version { runs: version.clone(), says: version.clone() }
+            }
+            _ => now.clone(),
+        };
+        if now == target {
+            return Ok(Wanted::one(Self::version(), target));
+        }
+        Ok(Wanted {
+            settings: vec![("CV_KUBEADM_IGNORE".to_owned(), upgrade.ignore_preflight.join(","))],
+            backup: Some(etcd_snapshot(None, &self.endpoint, format!("before-{version}"))),
+            ..Wanted::one(Self::version(), target)
+        })
+    }
+
+    fn wanted(&self, now: &KubeadmState) -> Wanted {
         let ignored = self.init.as_ref().map(|i| &i.ignore_preflight);
         let ignored = ignored.or(self.join.as_ref().map(|j| &j.ignore_preflight));
         Wanted {
@@ -197,6 +258,7 @@ impl Kubeadm {
                 ("CV_KUBEADM_IGNORE".to_owned(), ignored.map(|list| list.join(",")).unwrap_or_default()),
             ],
             fetch: self.fetch(),
+            backup: self.backup(now),
             ..Wanted::one(Self::id(), self.target())
         }
     }
@@ -224,6 +286,12 @@ impl Kubeadm {
         );
         notes
     }
+}
+
+/// `1.36.2`, also with what a pre-release adds.
+fn is_version(text: &str) -> bool {
+    let good = |b: u8| b.is_ascii_alphanumeric() || b".+-".contains(&b);
+    text.starts_with(|c: char| c.is_ascii_digit()) && text.matches('.').count() >= 2 && text.bytes().all(good)
 }
 
 /// A DNS name in lower case, as the API wants it.
@@ -299,15 +367,23 @@ impl Resource for Kubeadm {
                 wrong("/leave/timeout", "the deadline is out of range", "write 1 to 3600 seconds");
             }
         }
+        if let Some(upgrade) = &self.upgrade {
+            if self.init.is_some() || self.join.is_some() || self.leave.is_some() {
+                wrong("/upgrade", "an upgrade is an item of its own", "write it as an item before this one");
+            }
+            if !is_version(&upgrade.version) {
+                wrong("/upgrade/version", "it is no version", "write it as `1.36.2`");
+            }
+        }
         match (&self.init, &self.join) {
-            _ if self.leave.is_some() => {}
+            _ if self.leave.is_some() || self.upgrade.is_some() => {}
             (Some(_), Some(_)) => {
                 wrong("/join", "a host is either the first or joins", "keep one of `init` and `join`");
             }
             (None, None) => wrong(
                 "",
                 "nothing says how the host comes into the cluster",
-                "add `init` on the first control plane, `join` elsewhere, `leave` where it is to go",
+                "add `init` on the first control plane, `join` elsewhere, `leave` where it is to go, `upgrade` for another version",
             ),
             (Some(init), None) => check_documents(&self.endpoint, &init.config, &mut errors),
             (None, Some(join)) => {
@@ -336,6 +412,7 @@ impl Resource for Kubeadm {
         for (of, list) in [
             ("init", self.init.as_ref().map(|i| &i.ignore_preflight)),
             ("join", self.join.as_ref().map(|j| &j.ignore_preflight)),
+            ("upgrade", self.upgrade.as_ref().map(|u| &u.ignore_preflight)),
         ] {
             let word =
                 |name: &String| !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() && b != b',');
@@ -351,10 +428,16 @@ impl Resource for Kubeadm {
     }
 
     fn claims(&self) -> Vec<Claim> {
-        vec![Claim::exclusive(Self::id(), "part")]
+        match &self.upgrade {
+            Some(_) => vec![Claim::exclusive(Self::version(), "version")],
+            None => vec![Claim::exclusive(Self::id(), "part")],
+        }
     }
 
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        if let Some(upgrade) = &self.upgrade {
+            return self.plan_upgrade(upgrade, seen);
+        }
         let now: KubeadmState = state(seen, &Self::id())?;
         let target = self.target();
         let another = |endpoint: &str| {
@@ -366,7 +449,7 @@ impl Resource for Kubeadm {
         };
         match &now {
             now if *now == target => Ok(Wanted::one(Self::id(), target)),
-            KubeadmState::Absent => Ok(Wanted { notes: self.notes(false), ..self.wanted() }),
+            KubeadmState::Absent => Ok(Wanted { notes: self.notes(false), ..self.wanted(&now) }),
             KubeadmState::Begun { endpoint, .. }
             | KubeadmState::ControlPlane { endpoint }
             | KubeadmState::Worker { endpoint }
@@ -377,10 +460,10 @@ impl Resource for Kubeadm {
             KubeadmState::Begun { .. } | KubeadmState::ControlPlane { .. } | KubeadmState::Worker { .. }
                 if self.leave.is_some() =>
             {
-                Ok(Wanted { notes: self.notes(false), ..self.wanted() })
+                Ok(Wanted { notes: self.notes(false), ..self.wanted(&now) })
             }
             KubeadmState::Begun { what, .. } if what == self.how() => {
-                Ok(Wanted { notes: self.notes(true), ..self.wanted() })
+                Ok(Wanted { notes: self.notes(true), ..self.wanted(&now) })
             }
             KubeadmState::Begun { what, .. } => Err(Stop::Failed(format!(
                 "an {what} was begun here and did not end, and now the host is to {}: run `kubeadm reset` on it, remove \
@@ -397,6 +480,7 @@ impl Resource for Kubeadm {
                  node)"
                     .to_owned(),
             )),
+            KubeadmState::Version { .. } => Err(Stop::Failed("the host does not say what it is".to_owned())),
             KubeadmState::Partial { files } => Err(Stop::Failed(format!(
                 "somebody has left a half-made part of a cluster here (in /etc/kubernetes: {files}): finish it by hand, or run `kubeadm \
                  reset`"

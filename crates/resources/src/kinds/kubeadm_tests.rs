@@ -84,6 +84,43 @@ fn a_host_leaves_when_a_control_plane_that_stays_has_let_it_go() {
 }
 
 #[test]
+fn a_control_plane_leaves_or_is_upgraded_after_a_snapshot_of_etcd() {
+    let leave = read::<Kubeadm>(json!({"endpoint": AT, "leave": {"control_plane": "cp1", "node": "n1"}}));
+    let of = |state| leave.plan(&host(state)).unwrap().backup;
+    assert_eq!(of(KubeadmState::Worker { endpoint: AT.into() }), None);
+    // A join that was begun may have made it a member of etcd.
+    for state in [
+        KubeadmState::ControlPlane { endpoint: AT.into() },
+        KubeadmState::Begun { what: "join".into(), endpoint: AT.into() },
+    ] {
+        let backup = of(state).unwrap();
+        assert_eq!((backup.host.as_deref(), backup.reason.as_str()), (Some("cp1"), "before-n1-leaves"));
+        assert_eq!((backup.of.as_str(), backup.unless_allowed.as_deref()), (AT, Some("etcd:data")));
+    }
+    let upgrade = read::<Kubeadm>(json!({"endpoint": AT, "upgrade": {"version": "1.36.2", "ignore_preflight": ["X"]}}));
+    let runs = |runs: &str, says: &str| {
+        let state = KubeadmState::Version { runs: runs.into(), says: says.into() };
+        FakeView::new().has(Kubeadm::version(), state)
+    };
+    // The second one was cut off in the middle of its upgrade.
+    for view in [runs("v1.35.4", "v1.35.4"), runs("v1.36.2", "v1.35.4")] {
+        let wanted = upgrade.plan(&view).unwrap();
+        assert_eq!(wanted.targets[0].1.line(), "version v1.36.2 v1.36.2");
+        assert_eq!(setting(&wanted, "CV_KUBEADM_IGNORE"), "X");
+        let backup = wanted.backup.unwrap();
+        assert_eq!((backup.host, backup.reason.as_str()), (None, "before-v1.36.2"));
+        assert_eq!(backup.unless_allowed, None, "no upgrade without a snapshot");
+    }
+    for view in [runs("v1.36.2", "v1.36.2"), FakeView::new().has(Kubeadm::version(), KubeadmState::Absent)] {
+        let wanted = upgrade.plan(&view).unwrap();
+        assert!(wanted.backup.is_none() && wanted.settings.is_empty(), "there is nothing to upgrade");
+    }
+    let mut both = init();
+    both["upgrade"] = json!({"version": "next", "ignore_preflight": [""]});
+    assert_eq!(wrong::<Kubeadm>(both), ["/upgrade", "/upgrade/version", "/upgrade/ignore_preflight/0"]);
+}
+
+#[test]
 fn what_was_begun_goes_on_and_what_others_left_is_an_error() {
     let begun =
         |what: &str, endpoint: &str| KubeadmState::Begun { what: what.into(), endpoint: endpoint.into() };

@@ -1,0 +1,39 @@
+use super::*;
+use converge_resource::Observed;
+
+fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
+    Undo {
+        object: ObjectId::new(object, key),
+        left: State::from_line(left),
+        before: State::from_line(before),
+        item: format!("k8s/{key}"),
+        sensitive: false,
+        run: "r1".to_owned(),
+        comes_back: false,
+        lost: None,
+    }
+}
+
+fn item(id: u32, undo: Undo, allowed: &[String]) -> Item {
+    let mut known = Knowledge::default();
+    let seen = Observed { state: undo.left.clone(), moment: None };
+    known.learn(Probe::Object(undo.object.clone()), Answer::Object(seen));
+    let address = undo.item.clone();
+    undo_item(id, &address, vec![undo], &known, allowed)
+}
+
+#[test]
+fn a_control_plane_is_reset_after_its_snapshot_and_keeps_what_it_stands_on_until_then() {
+    let allowed = ["kubeadm:node".to_owned()];
+    let plane = undo("kubeadm", "node", "control-plane 10.0.0.1:6443", "absent");
+    assert_eq!(item(0, plane.clone(), &[]).backup, None, "it stays");
+    let reset = item(0, plane, &allowed);
+    assert_eq!(reset.backup.as_ref().map(|b| b.of.as_str()), Some("10.0.0.1:6443"));
+    let worker = item(0, undo("kubeadm", "node", "worker 10.0.0.1:6443", "absent"), &allowed);
+    assert!(worker.is_pending() && worker.backup.is_none());
+    let kubelet = item(1, undo("hostname", "kubelet", "a", "b"), &[]);
+    assert_eq!(stand_on_it(std::slice::from_ref(&reset), &kubelet), [0]);
+    assert_eq!(stand_on_it(&[worker], &kubelet), [0]);
+    let other = Item { role: "other".to_owned(), ..kubelet };
+    assert_eq!(stand_on_it(&[reset], &other), [0_u32; 0]);
+}
