@@ -109,7 +109,11 @@ fn certificates_inputs_and_nodes_come_and_go() {
     let leave = |host: &'static str| {
         ["apply", "hosts.yaml", "--limit", host, "--yes", "--allow-destroy", "kubeadm:node"]
     };
-    run(&leave("h3")).expect(1).says("no eviction is allowed by the budget stays");
+    run(&leave("h3"))
+        .expect(1)
+        .says("no eviction is allowed by the budget stays")
+        .says("it takes pods again");
+    assert!(cluster.says("get node h3 -o 'jsonpath={.spec.unschedulable}'", ""), "it stays cordoned");
     assert!(cluster.is_ready("h3"), "it was reset");
     cluster.kubectl("delete poddisruptionbudget stays");
     write(changed.clone(), json!({"h3": {"k8s_state": "absent"}}));

@@ -59,7 +59,8 @@ impl Link {
     pub async fn aside(&self) -> Result<Aside, ShellError> {
         let shell = self.session.shell(&self.become_).await?;
         // As for the session's own shell: nothing waits for this answer.
-        let _answers = shell.run(&Batch { prelude: Some(converge_store::host::library()), ..Batch::default() })?;
+        let _answers =
+            shell.run(&Batch { prelude: Some(converge_store::host::library()), ..Batch::default() })?;
         Ok(Aside(shell))
     }
 

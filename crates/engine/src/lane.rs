@@ -550,6 +550,7 @@ pub(crate) mod tests {
             host: "cp1".to_owned(),
             script: "true".to_owned(),
             seconds: 9,
+            give_up: None,
             what: "a join token".to_owned(),
         });
         let before = item(0, "r", &[], changed("/a", "absent", "x"));
@@ -580,7 +581,8 @@ pub(crate) mod tests {
         assert_eq!(lane.next(false, &open), Next::Send(vec![0]));
         lane.finish(0, ItemResult::Changed, &[]);
         assert_eq!(lane.next(false, &open), Next::Fetch(1));
-        let refused = |lane: &Lane| crate::work::Work::new(&resets, lane, "r", &mut 0).err().unwrap_or_default();
+        let refused =
+            |lane: &Lane| crate::work::Work::new(&resets, lane, "r", &mut 0).err().unwrap_or_default();
         assert!(refused(&lane).contains("no snapshot of x on this machine"));
         lane.brought(1, "snapshot of x: /here".to_owned());
         assert!(!refused(&lane).contains("snapshot"));

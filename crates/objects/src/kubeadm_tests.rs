@@ -200,7 +200,12 @@ fn a_snapshot_of_etcd_is_checked_and_what_is_wrong_is_said() {
         std::fs::create_dir_all(&data).unwrap();
         let left = || std::fs::read_dir(&data).unwrap().count();
         let server = |of: &str| {
-            host.good(&format!("printf '    - --etcd-servers=%s\\n' {of} >\"$CV_KUBE_DIR/manifests/kube-apiserver.yaml\""), "");
+            host.good(
+                &format!(
+                    "printf '    - --etcd-servers=%s\\n' {of} >\"$CV_KUBE_DIR/manifests/kube-apiserver.yaml\""
+                ),
+                "",
+            );
         };
         let take = || host.run("cv_kubeadm_snapshot");
         // Whose etcd it is.
@@ -210,7 +215,8 @@ fn a_snapshot_of_etcd_is_checked_and_what_is_wrong_is_said() {
         server("https://10.0.0.9:2379");
         let said = host.good("cv_kubeadm_snapshot", "");
         assert!(said.starts_with("none ") && said.contains("yours to save: https://10.0.0.9:2379"), "{said}");
-        let data_dir = format!("printf '    - --data-dir={}\\n' >\"$CV_KUBE_DIR/manifests/etcd.yaml\"", data.display());
+        let data_dir =
+            format!("printf '    - --data-dir={}\\n' >\"$CV_KUBE_DIR/manifests/etcd.yaml\"", data.display());
         host.good(&data_dir, "");
         for (what, says) in [
             ("stopped", "no container of etcd runs here"),
@@ -226,10 +232,15 @@ fn a_snapshot_of_etcd_is_checked_and_what_is_wrong_is_said() {
             std::fs::remove_file(&mark).unwrap();
         }
         let said = host.good("cv_kubeadm_snapshot", "");
-        let Some(converge_resource::Made::File { digest, size, path, remark }) = converge_resource::Made::read(&said) else {
+        let Some(converge_resource::Made::File { digest, size, path, remark }) =
+            converge_resource::Made::read(&said)
+        else {
             panic!("{}: {said}", host.shell.name)
         };
-        assert_eq!((digest, size, remark.as_str()), (converge_resource::Digest::of(b"data of etcd"), 12, "1234 keys"));
+        assert_eq!(
+            (digest, size, remark.as_str()),
+            (converge_resource::Digest::of(b"data of etcd"), 12, "1234 keys")
+        );
         assert!(path.starts_with(&data.display().to_string()) && Path::new(&path).exists(), "{path}");
         // A disk that etcd needs itself is not filled.
         let full = fake_tool(host.root.path(), "df", "#!/bin/sh\necho head\necho 'x 1 1 100 1% /'\n");
@@ -246,7 +257,9 @@ fn the_version_is_seen_in_the_files_and_goes_up() {
         assert_eq!(line(), "absent", "{}", host.shell.name);
         host.good(INIT, "");
         let runs = |version: &str| {
-            let text = format!("    image: registry.k8s.io/kube-apiserver:{version}\n    imagePullPolicy: IfNotPresent\n");
+            let text = format!(
+                "    image: registry.k8s.io/kube-apiserver:{version}\n    imagePullPolicy: IfNotPresent\n"
+            );
             std::fs::write(host.root.path().join("kubernetes/manifests/kube-apiserver.yaml"), text).unwrap();
         };
         runs("v1.35.4");
@@ -255,10 +268,18 @@ fn the_version_is_seen_in_the_files_and_goes_up() {
         assert_eq!(line(), "version v1.35.4 v1.35.4");
         // An upgrade that was cut off.
         runs("v1.36.2");
-        fake_tool(host.root.path(), "kubectl", "#!/bin/sh\necho 'kind: ClusterConfiguration'; echo 'kubernetesVersion: v1.35.4'\n");
+        fake_tool(
+            host.root.path(),
+            "kubectl",
+            "#!/bin/sh\necho 'kind: ClusterConfiguration'; echo 'kubernetesVersion: v1.35.4'\n",
+        );
         assert_eq!(line(), "version v1.36.2 v1.35.4");
         host.good("CV_KUBEADM_IGNORE=A,B; cv_apply_kubeadm version 'version v1.36.2 v1.36.2' >/dev/null", "");
-        assert!(host.tool("log").contains("upgrade apply --yes --ignore-preflight-errors=A,B v1.36.2"), "{}", host.tool("log"));
+        assert!(
+            host.tool("log").contains("upgrade apply --yes --ignore-preflight-errors=A,B v1.36.2"),
+            "{}",
+            host.tool("log")
+        );
         let (status, said) = host.run("cv_restore_kubeadm version 'version v1.35.4 v1.35.4'");
         assert!(status == 1 && said.contains("takes no version back"), "{said}");
         host.good("cv_write_record \"$CV_ROOT/kubeadm\" 'init 10.0.0.1:6443'", "");
@@ -271,9 +292,15 @@ const KUBECTL: &str = r#"#!/bin/sh
 here=${0%/*}
 echo "$*" >>"$here/asked"
 case $* in
+*'{.spec.unschedulable}'*) [ ! -e "$here/cordoned" ] || printf true ;;
+*'{.metadata.annotations.converge/cordoned-to}'*) cat "$here/ours" 2>/dev/null || : ;;
+*'annotate --overwrite node h2 converge/cordoned-to=leave'*) printf leave >"$here/ours" ;;
+*'annotate node h2 converge/cordoned-to-'*) rm -f "$here/ours" ;;
+*'uncordon h2'*) rm "$here/cordoned" ;;
 *'get node '*) [ -e "$here/known" ] && echo node/h2 || { echo 'Error from server (NotFound): nodes "h2" not found' >&2; exit 1; } ;;
 *'drain h2'*dry-run*) [ ! -e "$here/bare" ] || { echo 'cannot delete Pods that declare no controller (use --force to override): default/x' >&2; exit 1; } ;;
 *'drain h2'*)
+  : >"$here/cordoned"
   [ ! -e "$here/budget" ] || { echo 'error when evicting pods/"web-1" -n "shop" (will retry after 5s): Cannot evict pod' >&2; echo 'global timeout' >&2; exit 1; }
   ;;
 *'get poddisruptionbudgets'*) printf 'web ' ;;
@@ -310,11 +337,7 @@ fn a_node_is_let_go_when_its_pods_and_its_member_may_go() {
             ("last", 1, "is the last one"),
             ("ill", 1, "member h1 is not healthy"),
             ("bare", 1, "declare no controller: default/x"),
-            (
-                "budget",
-                74,
-                "pod shop/web-1 stays on the cordoned node: no eviction is allowed by the budget web",
-            ),
+            ("budget", 74, "pod shop/web-1 stays on the node: no eviction is allowed by the budget web"),
         ] {
             mark(what, true);
             let (ended, said) = ask();
@@ -322,6 +345,18 @@ fn a_node_is_let_go_when_its_pods_and_its_member_may_go() {
             assert!(!host.tool("asked").contains("member/remove"), "{what}");
             mark(what, false);
         }
+        // It does not leave in time: what we have cordoned takes pods again, what somebody else has stays so.
+        let cordoned = || Path::new(&host.tools).join("cordoned").exists();
+        let keep = || host.run("cv_kubeadm_keep h2 10.0.0.1:6443");
+        assert!(cordoned(), "{}", host.shell.name);
+        assert_eq!(keep(), (0, "it takes pods again\n".to_owned()));
+        assert!(!cordoned());
+        mark("cordoned", true);
+        mark("budget", true);
+        assert_eq!(ask().0, 74);
+        mark("budget", false);
+        assert_eq!(keep(), (0, String::new()));
+        assert!(cordoned(), "it was not ours");
         assert_eq!(ask(), (0, "gone h2\n".to_owned()));
         assert!(host.tool("asked").contains("delete node h2"));
         assert!(!Path::new(&host.tools).join("member").exists(), "its member is still in etcd");

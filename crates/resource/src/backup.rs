@@ -70,7 +70,12 @@ mod tests {
     fn a_line_says_what_was_made_and_nothing_else_does() {
         let digest = Digest::of(b"x");
         let made = Made::read(&format!("file {digest} 12 /var/lib/x.db 7 keys\n"));
-        let file = Made::File { digest: digest.clone(), size: 12, path: "/var/lib/x.db".into(), remark: "7 keys".into() };
+        let file = Made::File {
+            digest: digest.clone(),
+            size: 12,
+            path: "/var/lib/x.db".into(),
+            remark: "7 keys".into(),
+        };
         assert_eq!(made, Some(file));
         assert_eq!(Made::read("none it is elsewhere\n"), Some(Made::Nothing("it is elsewhere".into())));
         for bad in [

@@ -18,6 +18,8 @@ pub struct Fetch {
     pub script: String,
     /// Seconds within which it must be had.
     pub seconds: u64,
+    /// POSIX shell text that takes back what the script has begun there, run once when it is not had.
+    pub give_up: Option<String>,
     /// What it is, for people: `a join token`.
     pub what: String,
 }

@@ -186,7 +186,8 @@ fn prune(folder: &Utf8Path) -> Result<(), BackupError> {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.starts_with(PART) {
-            let age = entry.metadata()?.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+            let age =
+                entry.metadata()?.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
             if age.is_some_and(|age| age > ABANDONED) {
                 fs_err::remove_file(entry.path())?;
             }
@@ -259,7 +260,10 @@ mod tests {
             file
         };
         let short = begun().finish("20261122T081500Z-a.db", 4, &sha256(b"one")).unwrap_err().to_string();
-        assert!(short.starts_with("3 bytes with SHA-256") && short.contains("the host has 4 bytes"), "{short}");
+        assert!(
+            short.starts_with("3 bytes with SHA-256") && short.contains("the host has 4 bytes"),
+            "{short}"
+        );
         assert!(begun().finish("20261122T081500Z-a.db", 3, &sha256(b"two")).is_err());
         drop(begun());
         assert_eq!(names(&backups), Vec::<String>::new());

@@ -2,7 +2,7 @@
 //! and only then the item begins.
 
 use super::HostRun;
-use crate::engine::{Aside, Engine};
+use crate::engine::Aside;
 use crate::{Event, ItemResult, KeptBackup};
 use converge_planner::{HostPlan, Item};
 use converge_resource::{Backup, Digest, Made, quote};
@@ -131,7 +131,8 @@ impl HostRun<'_> {
                 return Err(format!("{came} bytes arrived of {}", file.size));
             }
             // The disk must not hold up the other hosts.
-            let written = tokio::task::spawn_blocking(move || arriving.write(&piece).map(|()| arriving)).await;
+            let written =
+                tokio::task::spawn_blocking(move || arriving.write(&piece).map(|()| arriving)).await;
             arriving = written.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
         }
         let (name, size, digest) = (name.to_owned(), file.size, file.digest.to_string());
@@ -144,7 +145,9 @@ impl HostRun<'_> {
 async fn ask(aside: &Aside, script: &str, seconds: u64) -> Result<Vec<u8>, String> {
     let result = aside.ask(script, seconds).await.map_err(|e| e.to_string())?;
     match result.outcome {
-        converge_ssh::Outcome::Finished { status, .. } if status.success() && !result.cut => Ok(result.output),
+        converge_ssh::Outcome::Finished { status, .. } if status.success() && !result.cut => {
+            Ok(result.output)
+        }
         converge_ssh::Outcome::Finished { status: Status::TimedOut, .. } => {
             Err(format!("no answer within {seconds} s"))
         }

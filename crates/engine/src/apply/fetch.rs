@@ -52,20 +52,33 @@ impl HostRun<'_> {
             }
             Said::NotYet(why) => {
                 let within = fetch.seconds;
-                self.not_had(&item, &fetch, &format!("not within {within} s: {why}"));
+                self.not_had(&item, &fetch, &format!("not within {within} s: {why}")).await;
                 None
             }
             Said::Never(why) => {
-                self.not_had(&item, &fetch, &why);
+                self.not_had(&item, &fetch, &why).await;
                 None
             }
         }
     }
 
-    fn not_had(&mut self, item: &Item, fetch: &Fetch, why: &str) {
+    async fn not_had(&mut self, item: &Item, fetch: &Fetch, why: &str) {
         self.asking = None;
-        let message = format!("{} was asked for {} and gave none: {why}", fetch.host, fetch.what);
+        let mut message = format!("{} was asked for {} and gave none: {why}", fetch.host, fetch.what);
+        if let Some(given_up) = self.give_up(fetch).await {
+            message.push_str(&format!("; {given_up}"));
+        }
         self.finish(item, ItemResult::Failed { message, output: String::new() }, &[], Duration::ZERO);
+    }
+
+    /// Takes back what the other host has begun, and says what became of that.
+    async fn give_up(&self, fetch: &Fetch) -> Option<String> {
+        let script = fetch.give_up.as_ref()?;
+        let link = self.engine.link(&fetch.host).await.ok()?;
+        let result = link.ask_beside(script, ANSWER).await.ok()?;
+        let said = if result.success() { &result.output } else { &result.stderr };
+        let text = String::from_utf8_lossy(said).trim().to_owned();
+        (!text.is_empty()).then_some(text)
     }
 
     async fn ask_for(&self, fetch: &Fetch, at_work: bool) -> Said {

@@ -68,6 +68,7 @@ impl WaitsFor {
             // The last line on standard error is the reason.
             script: format!("echo 'it is not ready' >&2\n{until} >/dev/null || exit {FETCH_NOT_MADE}"),
             seconds: self.timeout,
+            give_up: None,
             what: "leave to go on".to_owned(),
         }
     }

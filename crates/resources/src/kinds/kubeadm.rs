@@ -33,7 +33,7 @@ use serde_json::{Map, Value, json};
 /// takes its member out of etcd, where all others are healthy and it is not the last, and deletes the node. When the API no longer knows the
 /// node, the host runs `kubeadm reset` and removes the configuration of the pods' network in `/etc/cni/net.d`. That destroys data and so
 /// needs `--allow-destroy kubeadm:node`. Where a pod does not go in time, nothing is forced: the run says which pod and which budget, and
-/// the node stays cordoned until the next run.
+/// the node takes pods again, unless somebody else had cordoned it.
 ///
 /// A rollback does not take a host out of its cluster unless `--allow-destroy kubeadm:node` says so: then it runs `kubeadm reset` there
 /// and nothing else; the node's object stays in the cluster. Packages come before, with `package`.
@@ -203,6 +203,7 @@ impl Kubeadm {
                 host: leave.control_plane.clone(),
                 script: format!("cv_kubeadm_let_go {} {}{flag}", quote(&leave.node), quote(&self.endpoint)),
                 seconds: leave.timeout,
+                give_up: Some(format!("cv_kubeadm_keep {} {}", quote(&leave.node), quote(&self.endpoint))),
                 what: format!("the way out for the node {}", leave.node),
             });
         }
@@ -212,13 +213,17 @@ impl Kubeadm {
             host: join.control_plane.clone(),
             script: format!("cv_kubeadm_invite {part} {}", quote(&self.endpoint)),
             seconds: join.timeout,
+            give_up: None,
             what: "a join token".to_owned(),
         })
     }
 
     /// What must be here before a control plane goes.
     fn backup(&self, now: &KubeadmState) -> Option<Backup> {
-        let leave = self.leave.as_ref().filter(|_| *now != KubeadmState::Worker { endpoint: self.endpoint.clone() })?;
+        let leave = self
+            .leave
+            .as_ref()
+            .filter(|_| *now != KubeadmState::Worker { endpoint: self.endpoint.clone() })?;
         Some(Backup {
             unless_allowed: Some(WITHOUT_SNAPSHOT.to_owned()),
             ..etcd_snapshot(

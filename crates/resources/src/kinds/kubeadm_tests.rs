@@ -71,6 +71,7 @@ fn a_host_leaves_when_a_control_plane_that_stays_has_let_it_go() {
         let fetch = wanted.fetch.unwrap();
         assert_eq!((fetch.host.as_str(), fetch.seconds), ("cp1", 600));
         assert_eq!(fetch.script, "cv_kubeadm_let_go w1 10.0.0.1:6443 --delete-emptydir-data");
+        assert_eq!(fetch.give_up.as_deref(), Some("cv_kubeadm_keep w1 10.0.0.1:6443"));
         let view = settle(&kind, host(state));
         assert_eq!(view.line(&Kubeadm::id()), "absent");
     }
@@ -97,7 +98,8 @@ fn a_control_plane_leaves_or_is_upgraded_after_a_snapshot_of_etcd() {
         assert_eq!((backup.host.as_deref(), backup.reason.as_str()), (Some("cp1"), "before-n1-leaves"));
         assert_eq!((backup.of.as_str(), backup.unless_allowed.as_deref()), (AT, Some("etcd:data")));
     }
-    let upgrade = read::<Kubeadm>(json!({"endpoint": AT, "upgrade": {"version": "1.36.2", "ignore_preflight": ["X"]}}));
+    let upgrade =
+        read::<Kubeadm>(json!({"endpoint": AT, "upgrade": {"version": "1.36.2", "ignore_preflight": ["X"]}}));
     let runs = |runs: &str, says: &str| {
         let state = KubeadmState::Version { runs: runs.into(), says: says.into() };
         FakeView::new().has(Kubeadm::version(), state)
