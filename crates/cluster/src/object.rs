@@ -18,12 +18,15 @@ const CONTROLLERS: [&str; 7] = [
 ];
 
 /// Where two objects differ, as fine as maps go: a map that is on one side only counts by its entries, so that what others have in
-/// the same map is left to them.
+/// the same map is left to them. An item of a list that goes, goes as a whole: its key is one of its entries, and nothing is left of it without.
 pub(crate) fn differences(before: &Value, after: &Value) -> Vec<Field> {
     fields::differences(before, after).into_iter().flat_map(leaves).collect()
 }
 
 fn leaves(field: Field) -> Vec<Field> {
+    if field.after.is_none() && matches!(field.path.last(), Some(Segment::Item(..))) {
+        return vec![field];
+    }
     let map = match (&field.before, &field.after) {
         (Some(Value::Object(map)), None) | (None, Some(Value::Object(map))) if !map.is_empty() => map,
         _ => return vec![field],
@@ -232,6 +235,20 @@ mod tests {
         let mut new = fields::with(&live, &back).unwrap();
         drop_emptied(&mut new, &back, &before);
         assert_eq!(new["spec"]["plugin"]["config"], json!({"more": 1}));
+    }
+
+    #[test]
+    fn an_item_of_a_list_goes_as_a_whole() {
+        let before = json!({"env": [{"name": "A", "value": "1"}], "volumes": [{"name": "a", "hostPath": {"path": "/a"}}]});
+        let after = json!({"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
+            "volumes": [{"name": "a", "hostPath": {"path": "/a"}}, {"name": "b", "configMap": {"name": "b", "defaultMode": 420}}]});
+        let back = differences(&after, &before);
+        let mut new = fields::with(&after, &back).unwrap();
+        drop_emptied(&mut new, &back, &before);
+        assert_eq!(new, before);
+        // What the server adds to an item that comes is its own affair.
+        let bare = json!({"env": after["env"], "volumes": [before["volumes"][0], {"name": "b", "configMap": {"name": "b"}}]});
+        assert_eq!(deviating(&after, &differences(&before, &bare), true), []);
     }
 
     #[test]
