@@ -5,6 +5,7 @@ mod behind;
 use crate::ItemResult;
 use crate::gate::Permit;
 use crate::work::restarts;
+use converge_objects::k8s as text;
 use converge_planner::{History, HostPlan, Item, Outcome, Problem};
 use converge_resource::{Change, Content, Digest, ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -434,6 +435,7 @@ impl Lane {
                         _ if moved(object) => {}
                         Some(was) if was.change.from == planned.change.from => {}
                         Some(was) if comes_by_itself(object, &was.change.from, &planned.change.from) => {}
+                        Some(was) if self.same_fields(&was.change, &planned.change) => {}
                         Some(was) => {
                             return Err(format!(
                                 "{object} was planned as `{}` and is `{}` now",
@@ -467,6 +469,17 @@ impl Lane {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl Lane {
+    /// Whether two changes of an object of a cluster set the same fields from the same values: others may write its other fields at any time.
+    fn same_fields(&self, old: &Change, new: &Change) -> bool {
+        let Some(object) = converge_objects::object(&old.object.kind) else { return false };
+        let read = |state: &State| text::from_text(self.contents.get(&object.content(state)?)?);
+        let fields =
+            |change: &Change| Some(text::fields::differences(&read(&change.from)?, &read(&change.to)?));
+        old.object.kind == "k8s" && fields(old).is_some_and(|was| fields(new) == Some(was))
     }
 }
 
@@ -803,6 +816,29 @@ pub(crate) mod tests {
         let got = results(l);
         assert_eq!(got[0].1, ItemResult::Unchanged);
         assert!(matches!(got[2].1, ItemResult::Refused { .. }), "somebody else has restarted it");
+    }
+
+    /// A kubelet writes in its node at any time; what this run sets there is compared field by field.
+    #[test]
+    fn other_fields_of_an_object_may_move_between_two_looks() {
+        let mut l = lane(Vec::new());
+        let mut state = |manifest: &str| {
+            let content = Content::new(manifest.as_bytes());
+            let state = State::from_line(&format!("object {}", content.digest()));
+            l.learn(vec![content]);
+            state
+        };
+        let mut change = |from: &str, to: &str| Change {
+            object: ObjectId::new("k8s", "v1/Node/h2"),
+            from: state(from),
+            to: state(to),
+        };
+        let old = change("{kind: Node, a: 1}", "{kind: Node, a: 1, gpu: yes}");
+        let moved = change("{kind: Node, a: 2}", "{kind: Node, a: 2, gpu: yes}");
+        let taken = change("{kind: Node, a: 1, gpu: no}", "{kind: Node, a: 1, gpu: yes}");
+        let unknown = Change { from: State::from_line("absent"), ..old.clone() };
+        assert!(l.same_fields(&old, &moved));
+        assert!(!l.same_fields(&old, &taken) && !l.same_fields(&old, &unknown));
     }
 
     #[test]
