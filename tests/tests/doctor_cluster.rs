@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::kube::{ApiOptions, ApiServer, NodeSpec};
-use converge_tests::{Ran, World};
+use converge_tests::{Ran, World, root};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -85,6 +85,34 @@ impl Lab {
         self.api.apply(&set.to_string()).unwrap();
     }
 
+    /// A pod that does not start, with the warning that a kubelet gives of it.
+    fn stuck(&self, message: &str) {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stuck", "namespace": "default"},
+            "spec": {"nodeSelector": {"no": "where"}, "containers": [{"name": "c", "image": "lab.local/none:1"}]},
+        });
+        self.api.apply(&pod.to_string()).unwrap();
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": "stuck", "namespace": "default"}, "type": "Warning",
+            "reason": "FailedCreatePodSandBox", "message": message,
+            "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "stuck"},
+        });
+        self.api.apply(&event.to_string()).unwrap();
+    }
+
+    /// One GPU operator.
+    fn operator(&self, name: &str) {
+        let operator = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": name, "namespace": SPACE, "labels": {"app": "gpu-operator"}},
+            "spec": {"replicas": 0, "selector": {"matchLabels": {"own": name}}, "template": {
+                "metadata": {"labels": {"own": name}},
+                "spec": {"containers": [{"name": "c", "image": "lab.local/none:1"}]},
+            }},
+        });
+        self.api.apply(&operator.to_string()).unwrap();
+    }
+
     fn doctor(&self, args: &[&str]) -> Ran {
         self.world.converge(&[["doctor", "hosts.yaml"].as_slice(), args].concat()).unwrap()
     }
@@ -137,6 +165,20 @@ fn faults_of_a_cluster_are_found_and_gone_when_mended() {
     lab.api.set_ready("gpu-1", true).unwrap();
     lab.finds(&[]);
 
+    // containerd knows NVIDIA's runtime, and no other any more.
+    lab.handlers("gpu-1", &["nvidia"]);
+    lab.api.set_ready("gpu-1", false).unwrap();
+    assert_eq!(lab.finds(&["runc"])[0]["role"], "k8s");
+    lab.handlers("gpu-1", &["", "nvidia", "runc"]);
+    lab.api.set_ready("gpu-1", true).unwrap();
+    lab.finds(&[]);
+
+    // Two drivers of control groups, as the kubelet tells of it.
+    lab.stuck("expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/x\" instead");
+    assert_eq!(lab.finds(&["cgroup"])[0]["role"], "k8s");
+    lab.kubectl(&["delete", "pod,event", "stuck"]);
+    lab.finds(&[]);
+
     // Label and taint.
     lab.plugin(&json!({"nvidia.com/gpu": "true"}));
     assert!(lab.finds(&["label"])[0]["found"].as_str().unwrap().contains("none has nvidia.com/gpu=true"));
@@ -184,6 +226,33 @@ fn faults_of_a_cluster_are_found_and_gone_when_mended() {
     lab.api.apply(&secret.to_string()).unwrap();
     assert!(lab.finds(&["helm"])[0]["found"].as_str().unwrap().contains("revision 2 is pending-upgrade"));
     lab.kubectl(&["delete", "secret", "-n", SPACE, "sh.helm.release.v1.gpu-operator.v2"]);
+
+    // Two operators, and a policy that is of neither.
+    lab.operator("gpu-operator");
+    lab.finds(&[]);
+    lab.operator("gpu-operator-1764");
+    assert_eq!(lab.finds(&["operators"])[0]["role"], "gpu_operator");
+    lab.kubectl(&["delete", "deployment", "-n", SPACE, "gpu-operator", "gpu-operator-1764"]);
+    let crd = root().join("tests/charts/gpu-operator/crds/clusterpolicy.yaml");
+    lab.api.apply(&std::fs::read_to_string(crd).unwrap()).unwrap();
+    lab.kubectl(&["wait", "--for=condition=Established", "crd/clusterpolicies.nvidia.com", "--timeout=30s"]);
+    lab.api
+        .apply("{apiVersion: nvidia.com/v1, kind: ClusterPolicy, metadata: {name: cluster-policy}}")
+        .unwrap();
+    assert_eq!(lab.finds(&["policy"])[0]["found"], "ClusterPolicy cluster-policy is of no helm release");
+    lab.kubectl(&["annotate", "clusterpolicy", "cluster-policy", "meta.helm.sh/release-name=gone"]);
+    let found = lab.finds(&["policy"]);
+    assert_eq!(found[0]["found"], "ClusterPolicy cluster-policy is of helm release gone, which is not there");
+    lab.kubectl(&["delete", "clusterpolicy", "cluster-policy"]);
+    lab.finds(&[]);
+
+    // A namespace in which the plugin's pods are refused: the controller's own event.
+    lab.kubectl(&["label", "namespace", SPACE, "pod-security.kubernetes.io/enforce=restricted"]);
+    lab.plugin(&json!({"nvidia.com/gpu.present": "true"}));
+    assert_eq!(lab.finds(&["security"])[0]["role"], "gpu_operator");
+    lab.kubectl(&["label", "namespace", SPACE, "pod-security.kubernetes.io/enforce-"]);
+    lab.plugin(&json!({"nvidia.com/gpu.present": "true"}));
+    lab.finds(&[]);
 
     // A quota, and a pod that asks for more than there is: the scheduler's own event.
     lab.kubectl(&["create", "quota", "few", "-n", SPACE, "--hard=pods=3"]);

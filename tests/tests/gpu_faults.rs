@@ -116,7 +116,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until doctor tells this of a host or of the cluster.
+    /// Waits until doctor tells this of a host or of the cluster. No role: "".
     #[track_caller]
     fn finds(&self, step: &str, role: &str, text: &str) {
         let end = Instant::now() + Duration::from_secs(60);
@@ -127,7 +127,7 @@ impl Cluster {
             let found = charts.flat_map(|chart| chart["findings"].as_array().unwrap()).any(|finding| {
                 finding["step"] == step
                     && finding["health"] != "well"
-                    && finding["role"] == role
+                    && finding["role"].as_str().unwrap_or_default() == role
                     && finding["cause"].is_string()
                     && finding["found"].as_str().unwrap().contains(text)
             });
@@ -178,6 +178,10 @@ fn faults_of_a_gpu_cluster_are_named_and_mended() {
     another_plugin_and_other_content(&cluster);
     a_plugin_that_is_gone(&cluster);
     gpus_that_are_sick_or_gone(&cluster);
+    parts_that_do_not_run(&cluster);
+    a_pod_that_asks_for_two_shares(&cluster);
+    a_node_that_is_not_ready(&cluster);
+    a_configuration_that_containerd_refuses(&cluster);
     a_handler_that_is_missing(&cluster);
     a_shadowed_driver_of_control_groups(&cluster);
 }
@@ -318,4 +322,81 @@ fn a_shadowed_driver_of_control_groups(cluster: &Cluster) {
     verify.says("SystemdCgroup of runc is false in the effective configuration");
     cluster.run(&["apply", "--yes", "--role", "gpu_runtime"]).expect(0);
     cluster.is_well("a shadowed driver of control groups");
+}
+
+fn parts_that_do_not_run(cluster: &Cluster) {
+    let image = |image: &str| {
+        cluster.kubectl(&format!(
+            "-n {SPACE} set image daemonset/nvidia-device-plugin-daemonset nvidia-device-plugin={image}"
+        ))
+    };
+    image("lab.local/none:1");
+    cluster.finds("image", "gpu_operator", "lab.local/none:1 cannot be pulled");
+    image(DEVICE_PLUGIN_IMAGE);
+    cluster.is_well("an image that is not there");
+    // Its driver is gone: the plugin ends as soon as it begins.
+    cluster.gpus("driver=none\n");
+    cluster.restart_plugin();
+    cluster.finds("crash", "gpu_host", "in CrashLoopBackOff: ");
+    cluster.finds("allocatable", "gpu_host", "nothing allocatable on h2 (0 of ");
+    cluster.gpus(GPUS);
+    cluster.restart_plugin();
+    cluster.is_well("a driver that is gone");
+}
+
+/// The plugin refuses it where the profile says so; the kubelet then gives the pod up for good.
+fn a_pod_that_asks_for_two_shares(cluster: &Cluster) {
+    let strict =
+        shares("timeSlicing", 4).replace("resources:", "failRequestsGreaterThanOne: true\n    resources:");
+    cluster.profile(&strict);
+    cluster.restart_plugin();
+    cluster.kubectl(&format!(
+        "-n {SPACE} wait --for=condition=Ready pod -l name=nvidia-device-plugin-ds --timeout=60s"
+    ));
+    cluster.offers(16, 16);
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "greedy"},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "lab.local/busybox:1", "imagePullPolicy": "IfNotPresent",
+            "command": ["true"], "resources": {"limits": {"nvidia.com/gpu": 2}}}]},
+    });
+    // doctor looks at pods elsewhere only when an event tells of them.
+    cluster.kubectl(&format!("-n {SPACE} apply -f - << 'END'\n{pod}\nEND"));
+    cluster.finds("admission", "", &format!("{SPACE}/greedy: "));
+    cluster.kubectl(&format!("-n {SPACE} delete pod greedy"));
+    cluster.run(&["apply", "--yes"]).expect(0);
+    cluster.is_well("a pod that asks for two shares");
+}
+
+fn a_node_that_is_not_ready(cluster: &Cluster) {
+    let node = cluster.host(2);
+    let is = |ready: bool| {
+        converge_tests::until("the node's readiness", 120, || cluster.bare.is_ready("h2") == ready);
+    };
+    // The network of its pods is gone; the role k8s makes it again.
+    exec(node, "rm /etc/cni/net.d/*");
+    cluster.finds("network", "k8s", "not Ready: h2 (KubeletNotReady: ");
+    cluster.run(&["apply", "--yes"]).expect(0);
+    is(true);
+    cluster.is_well("no network of the pods");
+    // containerd's default runtime is defined nowhere: it serves no pods.
+    let default = "version = 3\n[plugins.\"io.containerd.cri.v1.runtime\".containerd]\ndefault_runtime_name = \"gone\"\n";
+    let file = "/etc/containerd/conf.d/zz-default.toml";
+    exec(node, &format!("printf '%s' '{default}' > {file} && systemctl restart containerd"));
+    is(false);
+    cluster.finds("runc", "k8s", "no runtime gone in containerd's configuration, only ");
+    exec(node, &format!("rm {file} && systemctl restart containerd"));
+    is(true);
+    cluster.is_well("a default runtime that is not defined");
+}
+
+/// Of files that it would not start with again; it still runs with the old ones.
+fn a_configuration_that_containerd_refuses(cluster: &Cluster) {
+    let node = cluster.host(2);
+    let file = "/etc/containerd/conf.d/zz-later.toml";
+    exec(node, &format!("echo 'version = 4' > {file}"));
+    cluster.finds("containerd", "gpu_operator", &format!("{file} has version 4, config.toml has version 3"));
+    exec(node, &format!("echo 'x = [' > {file}"));
+    cluster.finds("containerd", "k8s", "its configuration cannot be read: ");
+    exec(node, &format!("rm {file}"));
+    cluster.is_well("a configuration that containerd refuses");
 }

@@ -200,16 +200,27 @@ impl Seen {
         })
     }
 
-    /// An event tells the past: that of a pod counts while the pod has not started.
+    /// An event tells the past: that of a pod counts while the pod has not started, that of a DaemonSet while it lacks pods.
     fn still_holds(&self, event: &Value) -> bool {
-        if text(event, "/involvedObject/kind") != "Pod" {
-            return true;
+        let meant = |object: &&Value| {
+            name(object) == text(event, "/involvedObject/name")
+                && namespace(object) == text(event, "/involvedObject/namespace")
+        };
+        match text(event, "/involvedObject/kind") {
+            "Pod" => {
+                let open = |pod: &Value| matches!(text(pod, "/status/phase"), "Pending" | "Failed");
+                self.pods.iter().filter(meant).any(open)
+            }
+            "DaemonSet" => {
+                let count = |set: &Value, which: &str| number(set.pointer(&format!("/status/{which}")));
+                let whole = |set: &Value| {
+                    count(set, "numberReady")
+                        .is_some_and(|ready| ready > 0 && count(set, "desiredNumberScheduled") == Some(ready))
+                };
+                !self.daemon_sets.iter().filter(meant).any(whole)
+            }
+            _ => true,
         }
-        self.pods.iter().any(|pod| {
-            name(pod) == text(event, "/involvedObject/name")
-                && namespace(pod) == text(event, "/involvedObject/namespace")
-                && matches!(text(pod, "/status/phase"), "Pending" | "Failed")
-        })
     }
 }
 

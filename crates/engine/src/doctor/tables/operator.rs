@@ -109,11 +109,8 @@ fn policy(seen: &Seen) -> Option<(Health, String)> {
 fn quota(seen: &Seen) -> Option<(Health, String)> {
     let places = seen.gpu_namespaces();
     let quota = seen.quotas.iter().find(|quota| places.contains(namespace(quota)))?;
-    let refused = |event: &&Value| {
-        text(event, "/message").contains("exceeded quota")
-            && places.contains(text(event, "/involvedObject/namespace"))
-    };
-    if let Some(event) = seen.events.iter().find(refused) {
+    let own = |event: &&Value| places.contains(text(event, "/involvedObject/namespace"));
+    if let Some(event) = seen.warnings(&["exceeded quota"]).find(own) {
         return Some((
             Health::Ill,
             format!("ResourceQuota {} refuses pods of {}", full(quota), about(event)),
@@ -129,9 +126,7 @@ fn quota(seen: &Seen) -> Option<(Health, String)> {
 
 fn security(seen: &Seen) -> Option<(Health, String)> {
     let places = seen.gpu_namespaces();
-    let event = seen.events.iter().find(|event| {
-        text(event, "/message").contains("violates PodSecurity")
-            && places.contains(text(event, "/involvedObject/namespace"))
-    })?;
+    let own = |event: &&Value| places.contains(text(event, "/involvedObject/namespace"));
+    let event = seen.warnings(&["violates PodSecurity"]).find(own)?;
     Some((Health::Ill, format!("{}: {}", about(event), short(text(event, "/message")))))
 }

@@ -188,9 +188,17 @@ fn operators() {
             "Error creating: pods \"gfd-x\" is forbidden: exceeded quota: pods, requested: pods=1",
         ));
     });
+    let insecure =
+        "Error creating: pods \"gfd-x\" is forbidden: violates PodSecurity \"baseline:latest\": privileged";
     only("security", Some("gpu_operator"), "violates PodSecurity", |seen| {
-        seen.events.push(refused("Error creating: pods \"gfd-x\" is forbidden: violates PodSecurity \"baseline:latest\": privileged"));
+        seen.events.push(refused(insecure))
     });
+    // It has all its pods since.
+    let mut mended = well();
+    let mut event = refused(insecure);
+    event["involvedObject"]["name"] = json!("nvidia-device-plugin-daemonset");
+    mended.events.push(event);
+    assert!(diagnose(&mended).is_empty(), "{:?}", diagnose(&mended));
 }
 
 #[test]

@@ -1,0 +1,158 @@
+//! The faults of a GPU host, made on a real one: its driver, docker, NVIDIA's container toolkit, the firewall. `converge doctor` names each with its
+//! cause and its role, and tells nothing of it any more when it is mended. The GPU on the bus, the driver and the toolkit are played; docker and
+//! ufw are the real programs.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
+use converge_lab::{Host, LabOptions};
+use converge_tests::{World, exec, root};
+use serde_json::Value;
+
+/// A GPU on the PCI bus, as the kernel shows one, and a place for the kernel's modules, which a container does not see.
+const BUS: &str = "mount -t tmpfs none /sys/bus && mkdir -p /sys/bus/pci/devices/0000:06:00.0 && \
+    cd /sys/bus/pci/devices/0000:06:00.0 && echo 0x10de > vendor && echo 0x030200 > class && \
+    { [ -d /sys/module ] && mount -t tmpfs none /sys/module || { mount -o remount,rw /sys && mkdir /sys/module; }; }";
+
+/// docker as it comes, but for what a container on this machine cannot do.
+const DOCKER: &str = r#"mkdir -p /etc/docker && printf '{"iptables": false, "bridge": "none", "storage-driver": "vfs", "log-opts": {"max-size": "10m"}}\n' > /etc/docker/daemon.json
+export DEBIAN_FRONTEND=noninteractive
+apt-get install -y -q --no-install-recommends docker.io >/var/log/docker-install 2>&1 || { cat /var/log/docker-install; exit 1; }
+systemctl is-active -q docker || { journalctl -u docker -n 20 --no-pager; exit 1; }"#;
+
+struct Lab {
+    world: World,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let world =
+            World::open(LabOptions::new(format!("gpu-host-{}", std::process::id())).kube(), 1).unwrap();
+        std::os::unix::fs::symlink(root().join("roles"), world.dir().join("roles")).unwrap();
+        world.write("playbooks/site.yaml", "- hosts: lab\n  roles: [gpu_host]\n").unwrap();
+        Self { world }
+    }
+
+    fn host(&self) -> &Host {
+        &self.world.hosts()[0]
+    }
+
+    /// What doctor tells at this step, where that is not well.
+    fn told(&self, step: &str) -> Option<Value> {
+        let ran = self.world.converge(&["doctor", "hosts.yaml", "--output", "json"]).unwrap();
+        let all = ran.json().unwrap();
+        let mut findings = all["hosts"][0]["findings"].as_array().unwrap().iter();
+        findings.find(|f| f["step"] == step && f["health"] != "well").cloned()
+    }
+
+    /// Checks the evidence, the cause and the role that doctor gives at this step.
+    #[track_caller]
+    fn tells(&self, step: &str, role: Option<&str>, found: &str, cause: &str) {
+        let told = self.told(step);
+        let has = |told: &Value, key: &str, text: &str| told[key].as_str().is_some_and(|t| t.contains(text));
+        assert!(
+            told.as_ref().is_some_and(|t| has(t, "found", found)
+                && has(t, "cause", cause)
+                && t["role"].as_str() == role),
+            "{step}: {told:#?}"
+        );
+    }
+
+    #[track_caller]
+    fn is_silent(&self, step: &str) {
+        assert_eq!(self.told(step), None);
+    }
+}
+
+#[test]
+fn faults_of_a_gpu_host_are_named_and_gone_when_mended() {
+    let lab = Lab::new();
+    driver(&lab);
+    docker(&lab);
+    toolkit(&lab);
+    firewall(&lab);
+}
+
+fn driver(lab: &Lab) {
+    let host = lab.host();
+    let tells = |found: &str, cause: &str| lab.tells("driver", Some("gpu_host"), found, cause);
+    lab.is_silent("driver");
+    exec(host, BUS);
+    tells("a GPU is on the bus, and no driver works: there is no nvidia-smi", "is not installed");
+    exec(host, "mkdir /sys/module/nouveau");
+    tells("the kernel's nouveau has the GPU", "cannot take a GPU that nouveau holds");
+    exec(host, "rmdir /sys/module/nouveau");
+    host.fake_gpus("driver=none\n").unwrap();
+    tells("couldn't communicate with the NVIDIA driver", "its module is not loaded");
+    exec(host, "mkdir /sys/module/nvidia && echo 550.54.15 > /sys/module/nvidia/version");
+    host.fake_gpus("driver=mismatch\n").unwrap();
+    tells("Driver/library version mismatch", "the module that is loaded is 550.54.15");
+    host.fake_gpus("driver=460.91.03\n").unwrap();
+    tells(
+        "the driver is 460.91.03; 470.82.01 is the oldest that will do",
+        "newer CUDA than the driver knows",
+    );
+    let refused = lab.world.converge(&["plan", "hosts.yaml"]).unwrap().expect(1);
+    refused.says("the driver is 460.91.03, and 470.82.01 is needed");
+    host.fake_gpus("count=1\n").unwrap();
+    lab.is_silent("driver");
+}
+
+fn docker(lab: &Lab) {
+    let host = lab.host();
+    exec(host, DOCKER);
+    let tells =
+        |cause: &str| lab.tells("docker", Some("gpu_host"), "docker has no runtime nvidia, only ", cause);
+    tells("does not name the runtime");
+    // Somebody writes it and restarts nothing.
+    exec(
+        host,
+        r#"sed -i 's/^{/{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}, /' /etc/docker/daemon.json"#,
+    );
+    tells("docker was not restarted since");
+    lab.world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    lab.is_silent("docker");
+    assert!(exec(host, "cat /etc/docker/daemon.json").contains("max-size"), "what is not ours is gone");
+    lab.world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+}
+
+fn toolkit(lab: &Lab) {
+    let host = lab.host();
+    // doctor asks the one for its version, and whether the other is there.
+    let version = |version: &str| {
+        let said = format!("echo NVIDIA Container Toolkit CLI version {version}");
+        exec(
+            host,
+            &format!("printf '#!/bin/sh\n{said}\n' > /usr/bin/nvidia-ctk && chmod 755 /usr/bin/nvidia-ctk"),
+        );
+    };
+    version("1.18.0");
+    lab.is_silent("toolkit");
+    exec(host, "ln -s /bin/true /usr/local/bin/nvkind");
+    lab.tells(
+        "toolkit",
+        None,
+        "/usr/local/bin/nvkind beside NVIDIA's container toolkit 1.18.0",
+        "uses CDI first",
+    );
+    version("1.17.8");
+    lab.is_silent("toolkit");
+}
+
+fn firewall(lab: &Lab) {
+    let host = lab.host();
+    exec(host, "apt-get install -y -q --no-install-recommends ufw >/dev/null 2>&1");
+    exec(host, "mkdir -p /var/lib/kubelet && echo 'cgroupDriver: systemd' > /var/lib/kubelet/config.yaml");
+    lab.is_silent("firewall");
+    exec(host, "ufw allow 22/tcp >/dev/null && ufw --force enable >/dev/null");
+    lab.tells(
+        "firewall",
+        Some("k8s"),
+        "ufw is active and drops what passes",
+        "pods are reached through the host",
+    );
+    exec(
+        host,
+        "sed -i 's/^DEFAULT_FORWARD_POLICY=.*/DEFAULT_FORWARD_POLICY=\"ACCEPT\"/' /etc/default/ufw && ufw reload >/dev/null",
+    );
+    lab.is_silent("firewall");
+}
