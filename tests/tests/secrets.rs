@@ -4,11 +4,13 @@
 
 use converge_lab::Host;
 use converge_tests::{Ran, World};
-use std::collections::BTreeSet;
+use regex::bytes::Regex;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Every secret with the way in. A quote and an umlaut look different in JSON and in hexadecimal.
@@ -109,18 +111,28 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
+/// All looks of all secrets, and of which way each is. One search for all of them: much is searched, and again and again.
+static LOOKS: LazyLock<(Regex, BTreeMap<Vec<u8>, &'static str>)> = LazyLock::new(|| {
+    let all: BTreeMap<Vec<u8>, &str> = SECRETS
+        .iter()
+        .flat_map(|(way, secret)| looks(secret).into_iter().map(|look| (look.into_bytes(), *way)))
+        .collect();
+    let words: Vec<String> =
+        all.keys().map(|look| regex::escape(std::str::from_utf8(look).unwrap())).collect();
+    (Regex::new(&words.join("|")).unwrap(), all)
+});
+
 /// Says which secrets a text holds, and in which look.
 fn holds(place: &str, text: &[u8], found: &mut Vec<String>) {
-    for (way, secret) in SECRETS {
-        for look in looks(secret) {
-            if let Some(at) = text.windows(look.len()).position(|window| window == look.as_bytes()) {
-                let around = &text[at.saturating_sub(60)..(at + look.len() + 20).min(text.len())];
-                found.push(format!(
-                    "{place} holds the secret of `{way}` as {look:?}: …{}…",
-                    String::from_utf8_lossy(around)
-                ));
-            }
-        }
+    let (any, ways) = &*LOOKS;
+    for here in any.find_iter(text) {
+        let around = &text[here.start().saturating_sub(60)..(here.end() + 20).min(text.len())];
+        found.push(format!(
+            "{place} holds the secret of `{}` as {:?}: …{}…",
+            ways[here.as_bytes()],
+            String::from_utf8_lossy(here.as_bytes()),
+            String::from_utf8_lossy(around)
+        ));
     }
 }
 

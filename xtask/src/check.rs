@@ -1,6 +1,6 @@
 //! Every check there is.
 
-use crate::process::{Result, cargo, limited, run as run_command, shown, workspace};
+use crate::process::{Result, cargo, gently, limited, run as run_command, shown, workspace};
 use crate::{generate, suite, tools};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -109,12 +109,8 @@ pub fn run() -> Result<()> {
     report.command(&cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]));
     // Minutes the first time, and kept: before the tests, whose own deadlines they would eat.
     report.step("parts of Kubernetes", || outcome(tools::kubernetes()));
-    report.step("tests", || tests(venv.as_deref(), on_ci));
+    report.step("tests, documents, converge test --all", || tests(venv.as_deref(), on_ci));
     report.command(&suite::documentation());
-    report.step("converge test --all", || outcome(scenarios()));
-    let mut documents = cargo(&["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"]);
-    documents.env("RUSTDOCFLAGS", "-D warnings");
-    report.command(&documents);
     let built = deny_build.join().unwrap_or_else(|_| Err("the thread that builds cargo-deny died".into()));
     match built {
         Ok(program) => deny(&mut report, &program),
@@ -126,17 +122,23 @@ pub fn run() -> Result<()> {
     report.finish()
 }
 
-/// All tests: of the units, of properties, and on lab hosts (the package `converge-tests` starts its labs itself).
+/// All tests: of the units, of properties, and on lab hosts (the package `converge-tests` starts its labs itself); beside them, since they
+/// wait more than they work, the roles' own tests and rustdoc.
 fn tests(venv: Option<&Path>, on_ci: bool) -> Outcome {
     // The binary is: the tests of its own crate need it.
     let mut environment = vec![(BUILT, Path::new("1"))];
     environment.extend(venv.map(|venv| ("CONVERGE_ANSIBLE_VENV", venv)));
     let (mut skipped, mut failed, mut times) = (Vec::new(), Vec::new(), Vec::new());
-    let done = suite::run(&environment, |ran| {
+    let more = match binary() {
+        Ok(program) => vec![scenarios(&program), documents()],
+        Err(error) => return Outcome::Failed(error.to_string()),
+    };
+    let done = suite::run(&environment, more, |ran| {
         println!("-- {}\n{}", ran.name, ran.output);
         skipped.extend(ran.output.lines().filter(|l| skipped_test(l)).map(|l| l.trim().to_owned()));
         if !ran.passed {
-            failed.push(format!("{}: {}", ran.name, suite::failed(&ran.output).join(", ")));
+            let tests = suite::failed(&ran.output).join(", ");
+            failed.push(if tests.is_empty() { ran.name.clone() } else { format!("{}: {tests}", ran.name) });
         }
         times.push((ran.took, ran.name));
     });
@@ -166,10 +168,17 @@ fn binary() -> Result<PathBuf> {
 }
 
 /// The roles' own tests.
-fn scenarios() -> Result<()> {
-    let mut command = Command::new(binary()?);
+fn scenarios(program: &Path) -> Command {
+    let mut command = Command::new(program);
     command.current_dir(workspace()).args(["test", "--all"]);
-    run_command(&mut limited(&command, LIMIT))
+    command
+}
+
+/// rustdoc of all crates, at low priority.
+fn documents() -> Command {
+    let mut command = cargo(&["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    gently(&command)
 }
 
 /// Whether a test says that it could not run, or the test runner that one is ignored.

@@ -1,6 +1,7 @@
 //! Starting programs.
 
 use std::error::Error;
+use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -80,24 +81,31 @@ pub fn output(command: &mut Command) -> Result<String> {
 
 /// The command under a deadline, its children included. At a terminal there is none: a person is there to stop it.
 pub fn limited(command: &Command, limit: Duration) -> Command {
-    let mut limited = if std::io::stdin().is_terminal() {
-        Command::new(command.get_program())
-    } else {
-        let mut timeout = Command::new("timeout");
-        timeout.args(["-k", "10", &limit.as_secs().to_string()]).arg(command.get_program());
-        timeout
-    };
-    limited.args(command.get_args());
+    let seconds = limit.as_secs().to_string();
+    let words = ["timeout", "-k", "10", &seconds];
+    behind(if std::io::stdin().is_terminal() { &[] } else { &words }, command)
+}
+
+/// The command at low priority.
+pub fn gently(command: &Command) -> Command {
+    behind(&["nice", "-n", "15"], command)
+}
+
+/// The command as the end of another command line, with its own folder and environment.
+fn behind(words: &[&str], command: &Command) -> Command {
+    let mut all = words.iter().map(OsStr::new).chain([command.get_program()]).chain(command.get_args());
+    let mut whole = Command::new(all.next().unwrap_or_default());
+    whole.args(all);
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => limited.env(name, value),
-            None => limited.env_remove(name),
+            Some(value) => whole.env(name, value),
+            None => whole.env_remove(name),
         };
     }
     if let Some(directory) = command.get_current_dir() {
-        limited.current_dir(directory);
+        whole.current_dir(directory);
     }
-    limited
+    whole
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! All tests of the workspace: built once, and run as many side by side as the machine has processors. cargo would run one program
-//! after another, and most of ours wait for hosts.
+//! All tests of the workspace: built once, and run side by side, two for each processor. cargo would run one program after another,
+//! and most of ours wait for hosts.
 
-use crate::process::{Result, cargo, limited, workspace};
+use crate::process::{Result, cargo, limited, shown, workspace};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::io::{Read as _, Seek as _, Write as _};
@@ -14,6 +14,11 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(25 * 60);
 /// The package whose tests start hosts: they take longest, and begin first.
 const LONG: &str = "converge-tests";
+/// Of these the ones that bring up clusters, the longest first: what begins last is waited for alone.
+const LONGEST: &[&str] =
+    &["k8s_role", "k8s_nodes", "cluster", "gpu_faults", "kinds_system", "guard", "kube_cluster"];
+/// Programs for each processor: most of their time they wait for hosts.
+const FOR_EACH_PROCESSOR: usize = 2;
 
 /// A program of tests.
 #[derive(Debug, PartialEq)]
@@ -25,9 +30,27 @@ struct Program {
     folder: PathBuf,
 }
 
+impl Program {
+    fn job(&self, environment: &[(&str, &Path)]) -> Job {
+        let mut command = Command::new(&self.path);
+        // The output of tests that pass is shown: one that could not run says so there.
+        command.arg("--show-output").current_dir(&self.folder);
+        // What cargo tells a test that it runs.
+        command.env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
+        command.envs(environment.iter().copied());
+        Job { name: format!("{} {}", self.package, self.name), command }
+    }
+}
+
+/// What is to run.
+struct Job {
+    name: String,
+    command: Command,
+}
+
 /// How one ended.
 pub struct Ran {
-    /// `PACKAGE NAME`.
+    /// `PACKAGE NAME`, or the command line of what is no program of tests.
     pub name: String,
     /// Whether all its tests passed.
     pub passed: bool,
@@ -60,6 +83,12 @@ fn program(message: &Value) -> Option<Program> {
     })
 }
 
+/// Its place in the order: the smaller, the earlier.
+fn turn(program: &Program) -> usize {
+    let long = LONGEST.iter().position(|name| program.package == LONG && program.name == *name);
+    long.unwrap_or(LONGEST.len() + usize::from(program.package != LONG))
+}
+
 /// Builds them all. With them comes the binary itself, since the tests of its own crate need it.
 fn build() -> Result<Vec<Program>> {
     let mut command = cargo(&[
@@ -77,22 +106,26 @@ fn build() -> Result<Vec<Program>> {
     let text = String::from_utf8_lossy(&output.stdout);
     let mut programs: Vec<Program> =
         text.lines().filter_map(|line| program(&serde_json::from_str(line).ok()?)).collect();
-    programs.sort_by_key(|p| p.package != LONG);
+    programs.sort_by_key(turn);
     Ok(programs)
 }
 
-/// Builds and runs them; `environment` is added to that of each. `done` gets each as it ends, one at a time.
-pub fn run(environment: &[(&str, &Path)], done: impl FnMut(Ran) + Send) -> Result<()> {
-    let waiting = Mutex::new(VecDeque::from(build()?));
+/// Builds and runs them; `environment` is added to that of each. `more` runs among them, early. `done` gets each as it ends, one at a time.
+pub fn run(environment: &[(&str, &Path)], more: Vec<Command>, done: impl FnMut(Ran) + Send) -> Result<()> {
+    let programs = build()?;
+    let early = programs.iter().take_while(|program| turn(program) < LONGEST.len()).count();
+    let mut jobs: Vec<Job> = programs.iter().map(|program| program.job(environment)).collect();
+    jobs.splice(early..early, more.into_iter().map(|command| Job { name: shown(&command), command }));
+    let waiting = Mutex::new(VecDeque::from(jobs));
     let done = Mutex::new(done);
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = std::thread::available_parallelism().map_or(1, usize::from) * FOR_EACH_PROCESSOR;
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
                 loop {
                     let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-                    let Some(program) = next else { return };
-                    let ran = one(&program, environment);
+                    let Some(job) = next else { return };
+                    let ran = one(job);
                     (done.lock().unwrap_or_else(PoisonError::into_inner))(ran);
                 }
             });
@@ -101,17 +134,10 @@ pub fn run(environment: &[(&str, &Path)], done: impl FnMut(Ran) + Send) -> Resul
     Ok(())
 }
 
-fn one(program: &Program, environment: &[(&str, &Path)]) -> Ran {
-    let name = format!("{} {}", program.package, program.name);
+fn one(Job { name, command }: Job) -> Ran {
     let begun = Instant::now();
     // Nothing can be done about a closed standard output.
     drop(writeln!(std::io::stdout(), "-- {name} begins"));
-    let mut command = Command::new(&program.path);
-    // The output of tests that pass is shown: one that could not run says so there.
-    command.arg("--show-output").current_dir(&program.folder);
-    // What cargo tells a test that it runs.
-    command.env("CARGO_MANIFEST_DIR", &program.folder).env("CARGO_PKG_NAME", &program.package);
-    command.envs(environment.iter().copied());
     let (passed, output) = match to_its_end(&mut limited(&command, LIMIT)) {
         Ok((status, mut text)) => {
             if status.code() == Some(124) {
@@ -119,7 +145,7 @@ fn one(program: &Program, environment: &[(&str, &Path)]) -> Ran {
             }
             (status.success(), text)
         }
-        Err(error) => (false, format!("{}: {error}\n", program.path.display())),
+        Err(error) => (false, format!("{name}: {error}\n")),
     };
     Ran { name, passed, took: begun.elapsed(), output }
 }
@@ -167,6 +193,21 @@ mod tests {
         assert_eq!(program(&message(true, "path+file:///w/crates/cli#0.1.0")).unwrap().package, "cli");
         assert_eq!(program(&message(false, "path+file:///w/crates/cli#converge-cli@0.1.0")), None);
         assert_eq!(program(&json!({"reason": "build-finished"})), None);
+    }
+
+    #[test]
+    fn what_takes_longest_begins_first() {
+        let program = |package: &str, name: &str| Program {
+            package: package.into(),
+            name: name.into(),
+            path: PathBuf::new(),
+            folder: PathBuf::new(),
+        };
+        let own = |name: &str| program(LONG, name);
+        let mut all = [program("cluster", "cluster"), own("prune"), own("k8s_nodes"), own("k8s_role")];
+        all.sort_by_key(turn);
+        let names = all.each_ref().map(|p| p.name.as_str());
+        assert_eq!(names, ["k8s_role", "k8s_nodes", "prune", "cluster"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the tests need besides cargo, installed where it is missing.
 
-use crate::process::{Result, cargo, run};
+use crate::process::{Result, cargo, gently, run};
 use converge_lab::{default_cache_dir, ensure_packages};
 use fs_err as fs;
 use std::path::PathBuf;
@@ -54,12 +54,12 @@ pub fn cargo_deny() -> Result<PathBuf> {
         return Ok(program);
     }
     let build = cache()?.join("tools/build");
-    let plain = cargo(&["install", "cargo-deny", "--quiet", "--locked", "--version", CARGO_DENY, "--root"]);
-    let mut install = Command::new("nice");
-    install.args(["-n", "15"]).arg(plain.get_program()).args(plain.get_args()).arg(&root);
-    install.env("CARGO_TARGET_DIR", &build).env_remove("RUSTFLAGS").stdout(Stdio::null());
+    let mut install =
+        cargo(&["install", "cargo-deny", "--quiet", "--locked", "--version", CARGO_DENY, "--root"]);
+    install.arg(&root);
+    install.env("CARGO_TARGET_DIR", &build).env_remove("RUSTFLAGS");
     println!("cargo install cargo-deny {CARGO_DENY} (once, minutes, beside the other checks)");
-    run(&mut install)?;
+    run(gently(&install).stdout(Stdio::null()))?;
     fs::remove_dir_all(build)?;
     Ok(program)
 }
