@@ -136,6 +136,14 @@ pub fn ancestors(path: &str) -> Vec<String> {
     found
 }
 
+/// Complains about a deadline that is not 1 to `most` seconds.
+pub fn check_deadline(pointer: &str, seconds: u64, most: u64, errors: &mut Vec<ParamError>) {
+    if !(1..=most).contains(&seconds) {
+        let help = format!("write 1 to {most} seconds");
+        errors.push(ParamError::new(pointer, "the deadline is out of range", help));
+    }
+}
+
 /// Refuses what is no exact absolute path.
 pub fn check_path(pointer: &str, path: &str, errors: &mut Vec<ParamError>) {
     let mut wrong = |message: String, help: String| errors.push(ParamError::new(pointer, message, help));

@@ -1,7 +1,7 @@
 //! `command`
 
 use crate::attrs::check_account;
-use crate::look::{check_path, path, path_id};
+use crate::look::{check_deadline, check_path, path, path_id};
 use crate::restart::Basis;
 use converge_objects::{Command as Key, CommandState, Guard, PathState};
 use converge_resource::{
@@ -153,9 +153,6 @@ impl Resource for Command {
                 wrong(pointer, "the script has a NUL in it", "take it out");
             }
         }
-        if self.timeout.is_some_and(|t| t == 0 || t > 3600) {
-            wrong("/timeout", "the deadline is out of range", "write 1 to 3600 seconds");
-        }
         if let Some(other) = &self.waits_for {
             if other.host.is_empty() {
                 wrong("/waits_for/host", "no host is named", "name a host of the inventory");
@@ -167,9 +164,12 @@ impl Resource for Command {
                     "write what must end well",
                 );
             }
-            if !(1..=3600).contains(&other.timeout) {
-                wrong("/waits_for/timeout", "the deadline is out of range", "write 1 to 3600 seconds");
-            }
+        }
+        if let Some(timeout) = self.timeout {
+            check_deadline("/timeout", timeout, 3600, &mut errors);
+        }
+        if let Some(other) = &self.waits_for {
+            check_deadline("/waits_for/timeout", other.timeout, 3600, &mut errors);
         }
         errors
     }

@@ -1,5 +1,6 @@
 //! `helm_release`
 
+use crate::look::check_deadline;
 use crate::manifest::{Presence, check_name, namespace_comes};
 use crate::release_drift::Installed;
 use base64::Engine as _;
@@ -238,12 +239,10 @@ impl Resource for HelmRelease {
         let mut errors = Vec::new();
         check_name("/name", &self.name, &mut errors);
         check_name("/namespace", &self.namespace, &mut errors);
+        check_deadline("/timeout", self.timeout, 7200, &mut errors);
         let mut wrong = |p: &str, m: &str, h: &str| errors.push(ParamError::new(p, m, h));
         if self.name.len() > 53 {
             wrong("/name", "the name of a release has at most 53 letters", "choose a shorter one");
-        }
-        if self.timeout == 0 || self.timeout > 7200 {
-            wrong("/timeout", "the deadline is out of range", "write 1 to 7200 seconds");
         }
         if self.state == Presence::Absent {
             return errors;

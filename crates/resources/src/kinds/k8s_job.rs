@@ -1,5 +1,6 @@
 //! `k8s_job`
 
+use crate::look::check_deadline;
 use crate::manifest::check_name;
 use converge_resource::{ApiProbe, ApiRef, Claim, ParamError, Place, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
@@ -170,13 +171,7 @@ impl Resource for K8sJob {
             let message = format!("this is no regular expression: {e}");
             errors.push(ParamError::new("/expect", message, "write one, as `Test PASSED`"));
         }
-        if !(1..=3600).contains(&self.timeout) {
-            errors.push(ParamError::new(
-                "/timeout",
-                "the deadline is out of range",
-                "write 1 to 3600 seconds",
-            ));
-        }
+        check_deadline("/timeout", self.timeout, 3600, &mut errors);
         errors
     }
 

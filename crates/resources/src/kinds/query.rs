@@ -1,6 +1,7 @@
 //! `query`
 
 use crate::attrs::check_account;
+use crate::look::check_deadline;
 use converge_resource::{Claim, ParamError, Probe, Resource, RunAnswer, Stop, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -91,13 +92,7 @@ impl Resource for Query {
                 "write `status: [0, 1]`",
             ));
         }
-        if self.timeout == 0 || self.timeout > 600 {
-            errors.push(ParamError::new(
-                "/timeout",
-                "the deadline is out of range",
-                "write 1 to 600 seconds",
-            ));
-        }
+        check_deadline("/timeout", self.timeout, 600, &mut errors);
         if let Some(user) = &self.user {
             check_account("/user", user, &mut errors);
         }

@@ -1,6 +1,6 @@
 //! `reboot`
 
-use crate::look::path_id;
+use crate::look::{check_deadline, path_id};
 use crate::restart::{Basis, check_unit_name, full_name};
 use converge_objects::BootState;
 use converge_resource::{Claim, Disruption, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted};
@@ -140,9 +140,7 @@ impl Resource for Reboot {
                 "write a date, as `2026-11-21`, or the number of a ticket",
             );
         }
-        if self.timeout == 0 || self.timeout > 3600 {
-            wrong("/timeout", "the deadline is out of range", "write 1 to 3600 seconds");
-        }
+        check_deadline("/timeout", self.timeout, 3600, &mut errors);
         errors
     }
 

@@ -1,6 +1,6 @@
 //! `wait_for`
 
-use crate::look::check_path;
+use crate::look::{check_deadline, check_path};
 use crate::restart::{check_unit_name, full_name};
 use converge_resource::{Claim, ParamError, Probe, Resource, Stop, View, Wanted, quote, unlisted};
 use schemars::JsonSchema;
@@ -230,11 +230,9 @@ impl Resource for WaitFor {
         if self.command.as_ref().is_some_and(|c| c.trim().is_empty() || c.contains('\0')) {
             wrong("/command", "the script is empty or has a NUL in it", "write what must end well");
         }
-        if !(1..=3600).contains(&self.timeout) {
-            wrong("/timeout", "the deadline is out of range", "write 1 to 3600 seconds");
-        }
+        check_deadline("/timeout", self.timeout.into(), 3600, &mut errors);
         if !(1..=60).contains(&self.every) {
-            wrong("/every", "this is out of range", "write 1 to 60 seconds");
+            errors.push(ParamError::new("/every", "this is out of range", "write 1 to 60 seconds"));
         }
         errors
     }
