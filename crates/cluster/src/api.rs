@@ -29,6 +29,8 @@ const LATE: u32 = 3;
 /// How long nothing more is asked of a server that hangs, and how long a request may take then.
 const PAUSE: Duration = Duration::from_secs(2);
 const BRIEF: Duration = Duration::from_secs(5);
+/// How long an answer of what stands behind the server may take.
+const BEHIND: Duration = Duration::from_secs(10);
 
 const JSON: &str = "application/json";
 /// Content type of a server-side apply. JSON is YAML.
@@ -229,6 +231,17 @@ impl Api {
     /// The same, without what the objects hold.
     pub(crate) async fn list_metadata(&self, path: &str) -> Result<Vec<Value>, Fault> {
         self.pages(path, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").await
+    }
+
+    /// The status with which what stands behind the server answers a GET. It is asked once, and says nothing about the server itself.
+    pub(crate) async fn status(&self, path: &str) -> Result<u16, Fault> {
+        let _slot = self.slots.acquire().await.map_err(|e| Fault::Wrong(e.to_string()))?;
+        let request = Request::get(path).body(Body::empty()).map_err(|e| Fault::Wrong(e.to_string()))?;
+        match timeout(BEHIND, self.client.send(request)).await {
+            Ok(Ok(response)) => Ok(response.status().as_u16()),
+            Ok(Err(error)) => Err(self.lost(&error)),
+            Err(_) => Ok(StatusCode::GATEWAY_TIMEOUT.as_u16()),
+        }
     }
 
     async fn pages(&self, path: &str, form: &'static str) -> Result<Vec<Value>, Fault> {

@@ -14,7 +14,7 @@ use crate::work::Observation;
 use converge_objects::k8s::K8sState;
 use converge_resource::{Answer, ApiProbe, ApiRef, Content, ObjectId, Observed, Probe, State};
 use futures::stream::{self, StreamExt as _};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Questions in work at a time; the requests themselves are fewer.
@@ -155,6 +155,13 @@ impl Cluster {
             ApiProbe::List { api_version, kind, namespace, labels } => {
                 let list = self.list(api_version, kind, namespace.as_deref(), labels.as_deref()).await;
                 Ok(list.map_err(|e| e.to_string())?.map(Value::Array).unwrap_or_default())
+            }
+            ApiProbe::Service { namespace, name, port, tls, path } => {
+                let scheme = if *tls { "https:" } else { "" };
+                let path =
+                    format!("/api/v1/namespaces/{namespace}/services/{scheme}{name}:{port}/proxy{path}");
+                let status = self.inner.api.status(&path).await.map_err(|e| e.to_string())?;
+                Ok(json!({"status": status}))
             }
             ApiProbe::Release { namespace, name } => self.revisions(namespace, name).await.map(Value::Array),
             ApiProbe::Render(spec) => self.render(spec).await,

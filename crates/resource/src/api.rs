@@ -105,6 +105,20 @@ pub enum ApiProbe {
         /// A label selector as kubectl takes it.
         labels: Option<String>,
     },
+    /// What a Service answers to a GET over HTTP that the server passes on to it. Answer: `{status}`, 503 where nobody stands behind
+    /// the Service and 504 where there is no answer in time.
+    Service {
+        /// Namespace.
+        namespace: String,
+        /// Service.
+        name: String,
+        /// Its port.
+        port: u16,
+        /// It speaks TLS. Its certificate is not checked.
+        tls: bool,
+        /// `/healthz`.
+        path: String,
+    },
     /// The revisions of a helm release, newest first, as helm keeps them in Secrets. Answer: a list of `{revision, status,
     /// chart: {name, version}, values, manifest, updated}`.
     Release {

@@ -21,6 +21,7 @@ fn namespaces(wait: &Wait) -> Vec<String> {
     let pick = match &wait.what {
         What::Condition { of, .. } | What::Field { of, .. } | What::Count { of, .. } => of,
         What::Allocatable { .. } => return Vec::new(),
+        What::Answers { namespace, .. } => return vec![namespace.clone()],
     };
     let mut found: Vec<String> = match pick {
         Pick::Named(list) => list.iter().filter_map(|r| r.namespace.clone()).collect(),

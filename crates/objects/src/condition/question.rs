@@ -38,6 +38,9 @@ pub enum What {
         /// It holds too where no object is picked.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         none_is_fine: bool,
+        /// Of nodes that are picked by name, those that are not ready do not count. Of nodes that labels pick, they never do.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        ready_nodes_only: bool,
     },
     /// How many objects there are.
     Count {
@@ -47,6 +50,21 @@ pub enum What {
         condition: Option<String>,
         /// What their number must be.
         test: CountTest,
+    },
+    /// What a Service answers to a GET over HTTP.
+    Answers {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        service: String,
+        /// Its port.
+        port: u16,
+        /// It speaks TLS.
+        tls: bool,
+        /// `/healthz`.
+        path: String,
+        /// The status that it must answer.
+        status: u16,
     },
     /// How much of a resource each node that is ready offers.
     Allocatable {
@@ -152,6 +170,9 @@ impl Wait {
                 };
                 format!("there are {wanted} {}{state}", of.shown())
             }
+            What::Answers { namespace, service, port, path, status, .. } => {
+                format!("the service {namespace}/{service}:{port} answers {status} at {path}")
+            }
             What::Allocatable { resource, nodes, amount, .. } => {
                 let which = nodes.as_ref().map_or_else(String::new, |l| format!(" with {l}"));
                 let wanted = match &amount.label {
@@ -173,6 +194,13 @@ impl Wait {
                 asks
             }
             What::Count { of, .. } => of.asks(),
+            What::Answers { namespace, service, port, tls, path, .. } => vec![ApiProbe::Service {
+                namespace: namespace.clone(),
+                name: service.clone(),
+                port: *port,
+                tls: *tls,
+                path: path.clone(),
+            }],
             What::Allocatable { nodes: labels, .. } => vec![nodes(labels.clone())],
         }
     }
@@ -183,15 +211,36 @@ impl Wait {
             What::Condition { of, name, status } => {
                 each(of, answers, false, &|object| condition(object, name, status))
             }
-            What::Field { of, path, test, none_is_fine } => match Way::read(path) {
+            What::Field { of, path, test, none_is_fine, ready_nodes_only } => match Way::read(path) {
                 Ok(way) => each(of, answers, *none_is_fine, &|object| {
                     // What a node that is not ready would tell, nobody knows.
-                    if of.is_nodes() && !ready(object) { None } else { field(object, &way, path, test) }
+                    if (*ready_nodes_only || of.is_nodes()) && !ready(object) {
+                        None
+                    } else {
+                        field(object, &way, path, test)
+                    }
                 }),
                 Err(why) => vec![why],
             },
             What::Count { of, condition: name, test } => {
                 count(of, name.as_deref(), test, answers).into_iter().collect()
+            }
+            What::Answers { namespace, service, status: wanted, .. } => {
+                let status = answers.first().and_then(|a| a.get("status")).and_then(Value::as_u64);
+                match status {
+                    Some(status) if status == u64::from(*wanted) => Vec::new(),
+                    Some(503) => {
+                        vec![format!("nobody answers for the service {namespace}/{service} (status 503)")]
+                    }
+                    Some(504) => vec![format!("the service {namespace}/{service} does not answer in time")],
+                    Some(404) => vec![format!(
+                        "the service {namespace}/{service} or its path is not there, or nobody stands behind it (status 404)"
+                    )],
+                    other => vec![format!(
+                        "the service {namespace}/{service} answers with status {}",
+                        other.unwrap_or_default()
+                    )],
+                }
             }
             What::Allocatable { resource, nodes, amount, none_is_fine } => {
                 let list = answers.first().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -203,13 +252,16 @@ impl Wait {
 
     /// Names of picked nodes that are not ready and so do not count.
     pub fn left_out(&self, answers: &[Value]) -> Vec<String> {
-        let counts_nodes = match &self.what {
-            What::Allocatable { .. } | What::Count { test: CountTest::Nodes(_), .. } => true,
-            What::Field { of, .. } => of.is_nodes(),
-            _ => false,
+        let nodes: Vec<&Value> = match &self.what {
+            What::Allocatable { .. } | What::Count { test: CountTest::Nodes(_), .. } => {
+                answers.last().and_then(Value::as_array).into_iter().flatten().collect()
+            }
+            What::Field { of, ready_nodes_only, .. } if *ready_nodes_only || of.is_nodes() => {
+                of.found(answers).0
+            }
+            _ => Vec::new(),
         };
-        let list = answers.last().filter(|_| counts_nodes).and_then(Value::as_array);
-        list.into_iter().flatten().filter(|node| !ready(node)).map(name_of).collect()
+        nodes.into_iter().filter(|node| !ready(node)).map(name_of).collect()
     }
 }
 

@@ -79,7 +79,7 @@ fn fields_are_compared() {
     let said = |path: &str, test: Test| {
         let of = pick("nvidia.com/v1/ClusterPolicy/p");
         why(
-            &wait(What::Field { of, path: path.into(), test, none_is_fine: false }),
+            &wait(What::Field { of, path: path.into(), test, none_is_fine: false, ready_nodes_only: false }),
             std::slice::from_ref(&policy),
         )
     };

@@ -1,6 +1,7 @@
 //! `k8s_wait`
 
-use crate::look::Asks;
+use crate::look::{Asks, check_deadline};
+use crate::manifest::check_name;
 use crate::picked::check_selector;
 use crate::target::{Targets, short};
 use converge_objects::ConditionState;
@@ -10,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Waits until something holds on a cluster: a condition, a field, a number of objects, what nodes offer.
+/// Waits until something holds on a cluster: a condition, a field, a number of objects, what nodes offer, what a Service answers.
 ///
 /// It changes nothing, and belongs in `resources` and `verify`. Where an earlier item of the run changes the cluster, it is looked at when its turn
 /// comes; what holds then is no change. What does not hold within the deadline fails, with the names and numbers that were seen last. Nodes that are
@@ -50,6 +51,9 @@ pub struct K8sWait {
     /// label: nvidia.com/gpu.count, times: 4}`, the number in its label times 4; without `label` exactly `times`.
     /// `none_is_fine: true` lets it hold where no node has the labels of `nodes`.
     allocatable: Option<Allocatable>,
+    /// Until a Service answers: `{service: nvidia-dcgm-exporter, port: 9400, path: /metrics}`, in `namespace`. The API server passes
+    /// the question on, so no way into the cluster's network is needed.
+    http: Option<Http>,
     /// With `kind` and `jsonpath`: it holds too where there is no such object.
     #[serde(default)]
     none_is_fine: bool,
@@ -119,6 +123,51 @@ struct Allocatable {
     none_is_fine: bool,
 }
 
+/// What a Service answers.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Http {
+    /// Its name.
+    service: String,
+    /// Its port.
+    port: u16,
+    /// Where it is asked.
+    #[serde(default = "root")]
+    path: String,
+    /// The status that it answers.
+    #[serde(default = "good")]
+    status: u16,
+    /// It speaks TLS; its certificate is not checked.
+    #[serde(default)]
+    tls: bool,
+}
+
+fn root() -> String {
+    "/".to_owned()
+}
+
+fn good() -> u16 {
+    200
+}
+
+impl Http {
+    fn check(&self, errors: &mut Vec<ParamError>) {
+        check_name("/http/service", &self.service, errors);
+        let mut wrong = |p: &str, m: &str, h: &str| errors.push(ParamError::new(p, m, h));
+        if self.port == 0 {
+            wrong("/http/port", "this is no port", "write 1 to 65535");
+        }
+        let plain = |b: u8| b.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&b);
+        let up = self.path.split(['/', '?']).any(|part| part == "..");
+        if !self.path.starts_with('/') || up || !self.path.bytes().all(plain) {
+            wrong("/http/path", "this is no path of HTTP", "write it as `/healthz`");
+        }
+        if !(100..=599).contains(&self.status) {
+            wrong("/http/status", "this is no status of HTTP", "write 100 to 599");
+        }
+    }
+}
+
 fn once() -> u64 {
     1
 }
@@ -148,7 +197,16 @@ impl K8sWait {
     }
 
     fn question(&self) -> Result<condition::Wait, ParamError> {
-        let what = if let Some(wanted) = &self.allocatable {
+        let what = if let Some(http) = &self.http {
+            What::Answers {
+                namespace: self.namespace.clone().unwrap_or_else(|| "default".to_owned()),
+                service: http.service.clone(),
+                port: http.port,
+                tls: http.tls,
+                path: http.path.clone(),
+                status: http.status,
+            }
+        } else if let Some(wanted) = &self.allocatable {
             What::Allocatable {
                 resource: wanted.resource.clone(),
                 nodes: wanted.nodes.clone(),
@@ -171,6 +229,7 @@ impl K8sWait {
                 path: path.clone(),
                 test: self.test(),
                 none_is_fine: self.none_is_fine,
+                ready_nodes_only: false,
             }
         } else {
             let name = self.condition.clone().unwrap_or_else(|| "Ready".to_owned());
@@ -199,13 +258,18 @@ impl Resource for K8sWait {
         let mut errors = Vec::new();
         let mut wrong = |p: &str, m: &str, h: &str| errors.push(ParamError::new(p, m, h));
         let objects = !self.target.0.is_empty() || self.kind.is_some();
-        if self.allocatable.is_some() {
+        if self.http.is_some() {
+            let others = [self.allocatable.is_some(), self.count.is_some(), self.jsonpath.is_some()];
+            if others.contains(&true) || self.condition.is_some() || objects {
+                wrong("/http", "two things are waited for", "write an item for each");
+            }
+        } else if self.allocatable.is_some() {
             let others = [self.count.is_some(), self.jsonpath.is_some(), self.condition.is_some(), objects];
             if others.contains(&true) {
                 wrong("/allocatable", "two things are waited for", "write an item for each");
             }
         } else if !objects {
-            wrong("", "nothing is waited for", "give `target`, `kind` or `allocatable`");
+            wrong("", "nothing is waited for", "give `target`, `kind`, `allocatable` or `http`");
         } else if self.condition.is_none() && self.jsonpath.is_none() && self.count.is_none() {
             wrong("", "nothing is said about the objects", "give `condition`, `jsonpath` or `count`");
         }
@@ -234,11 +298,12 @@ impl Resource for K8sWait {
         if self.kind.is_none() && (self.selector.is_some() || self.api_version.is_some()) {
             wrong("/kind", "whose labels and version are these", "give `kind` too");
         }
-        if !(1..=7200).contains(&self.timeout) {
-            wrong("/timeout", "the deadline is out of range", "write 1 to 7200 seconds");
-        }
         if let Some(Err(why)) = self.jsonpath.as_deref().map(condition::Way::read) {
             wrong("/jsonpath", &why, "write it as `{.status.state}`");
+        }
+        check_deadline("/timeout", self.timeout.into(), 7200, &mut errors);
+        if let Some(http) = &self.http {
+            http.check(&mut errors);
         }
         let nodes = self.count.as_ref().and_then(|c| c.nodes.as_deref()).filter(|n| !n.trim().is_empty());
         let offers = self.allocatable.as_ref().and_then(|a| a.nodes.as_deref());
@@ -343,6 +408,29 @@ mod tests {
         let other =
             question(json!({"kind": "Thing", "apiVersion": "a.b/v1", "jsonpath": ".x", "at_least": 2}));
         assert!(matches!(other, What::Field { test: Test::AtLeast(2), .. }), "{other:?}");
+    }
+
+    #[test]
+    fn a_service_is_asked() {
+        let kind: K8sWait =
+            read(json!({"namespace": "n", "http": {"service": "s", "port": 80, "path": "/ok"}}));
+        let wait = kind.question().unwrap();
+        assert_eq!(wait.judge(&[json!({"status": 200})]), Verdict::Met);
+        let open = |status: u16| match wait.judge(&[json!({"status": status})]) {
+            Verdict::Open(why) => why,
+            Verdict::Met => panic!("{status}"),
+        };
+        assert_eq!(open(503), "nobody answers for the service n/s (status 503)");
+        assert_eq!(open(500), "the service n/s answers with status 500");
+        for (part, value) in
+            [("path", json!("x")), ("path", json!("/../x")), ("port", json!(0)), ("status", json!(99))]
+        {
+            let mut http = json!({"service": "s", "port": 80});
+            http[part] = value;
+            assert_eq!(wrong::<K8sWait>(json!({"http": http})), [format!("/http/{part}")]);
+        }
+        let both = json!({"http": {"service": "s", "port": 80}, "kind": "pod", "condition": "Ready"});
+        assert_eq!(wrong::<K8sWait>(both), ["/http"]);
     }
 
     #[test]

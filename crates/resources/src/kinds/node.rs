@@ -1,11 +1,16 @@
 //! `node`
 
+use crate::look::{Asks, check_deadline};
 use crate::manifest::{
     Marks, Presence, check_marks, check_name, edit_claims, marks, missing, present, set_fields,
 };
+use crate::names::Names;
 use crate::picked::{Picked, check_selector};
-use converge_objects::k8s::fields;
-use converge_resource::{ApiRef, Claim, Disruption, ParamError, Place, Resource, Stop, View, Wanted};
+use converge_objects::condition::{self, Condition, ConditionState, Pick, Test, What};
+use converge_objects::k8s::{self, fields};
+use converge_resource::{
+    ApiRef, Claim, Disruption, ObjectId, ParamError, Place, Resource, State, Stop, View, Wanted,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -14,11 +19,15 @@ use serde_json::{Value, json};
 ///
 /// Only what is named is changed. Let the toleration of a taint come before it: items of a role are done in their order, and a rollback takes
 /// them back in the reverse order, so the taint goes first.
+///
+/// With `until`, nodes that were changed are waited for before the next item begins. In a loop over lists of names, nodes go in batches:
+/// what a label sets going on one batch has come to its end there before the next batch gets the label.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
-    /// The name of the node.
-    name: Option<String>,
+    /// The name of the node, or a list of names.
+    #[serde(default)]
+    name: Names,
     /// A label selector, as kubectl takes it, in place of `name`.
     selector: Option<String>,
     /// Labels that it has. One without a value (`null`) is taken away.
@@ -31,6 +40,24 @@ pub struct Node {
     /// `state: absent` one that it has not.
     #[serde(default)]
     taints: Vec<Taint>,
+    /// With `name`: where one of these nodes was changed, wait until all of them do this: `{offers: nvidia.com/gpu, timeout: 900}`, offer at least
+    /// one of that resource. Nodes that are not ready do not count, and are named.
+    until: Option<Until>,
+}
+
+/// What nodes that were changed are waited for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Until {
+    /// Each node offers (`allocatable`) at least one of this resource.
+    offers: String,
+    /// Seconds after which the wait has failed.
+    #[serde(default = "ten_minutes")]
+    timeout: u64,
+}
+
+fn ten_minutes() -> u64 {
+    600
 }
 
 /// A taint.
@@ -64,6 +91,23 @@ impl Node {
         ApiRef { api_version: "v1".into(), kind: "Node".into(), namespace: None, name: name.to_owned() }
     }
 
+    /// What is waited for, after a change.
+    fn wait(&self) -> Option<condition::Wait> {
+        let until = self.until.as_ref()?;
+        let what = What::Field {
+            of: Pick::Named(self.name.0.iter().map(|name| Self::object(name)).collect()),
+            path: format!("/status/allocatable/{}", until.offers.replace('~', "~0").replace('/', "~1")),
+            test: Test::AtLeast(1),
+            none_is_fine: false,
+            ready_nodes_only: true,
+        };
+        Some(condition::Wait { what, seconds: until.timeout })
+    }
+
+    fn condition(&self) -> Option<ObjectId> {
+        self.wait().map(|wait| ObjectId::new("condition", wait.key()))
+    }
+
     /// The fields of one node.
     fn changes(&self, node: &Value) -> Vec<(fields::Path, Option<Value>)> {
         let mut changes = marks("labels", &self.labels);
@@ -78,6 +122,26 @@ impl Node {
         }
         changes
     }
+}
+
+/// Adds what is waited for after the changes.
+fn wait_for(seen: &dyn View, wait: &condition::Wait, all: &mut Wanted) -> Result<(), Stop> {
+    let id = ObjectId::new("condition", wait.key());
+    if seen.state::<Condition>(&id.key)? != ConditionState::Met {
+        let mut asks = Asks::default();
+        let mut answers = Vec::new();
+        for probe in wait.asks() {
+            answers.extend(asks.take(seen.api(&probe))?);
+        }
+        asks.finish()?;
+        all.notes.push(format!("waits until {}", wait.shown()));
+        let out = wait.left_out(&answers);
+        if !out.is_empty() {
+            all.notes.push(format!("not ready, so not waited for: {}", out.join(", ")));
+        }
+    }
+    all.targets.push((id, ConditionState::Met.into()));
+    Ok(())
 }
 
 impl Taint {
@@ -118,13 +182,23 @@ impl Resource for Node {
 
     fn validate(&self) -> Vec<ParamError> {
         let mut errors = Vec::new();
-        match (&self.name, &self.selector) {
-            (Some(name), None) => check_name("/name", name, &mut errors),
-            (None, Some(selector)) => check_selector("/selector", selector, &mut errors),
-            (None, None) => errors.push(ParamError::new("", "no node is named", "give `name` or `selector`")),
-            (Some(_), Some(_)) => {
+        for name in &self.name.0 {
+            check_name("/name", name, &mut errors);
+        }
+        match (self.name.0.is_empty(), &self.selector) {
+            (false, None) => {}
+            (true, Some(selector)) => check_selector("/selector", selector, &mut errors),
+            (true, None) => errors.push(ParamError::new("", "no node is named", "give `name` or `selector`")),
+            (false, Some(_)) => {
                 let help = "keep one of `name` and `selector`";
                 errors.push(ParamError::new("/selector", "two ways to name the node are given", help));
+            }
+        }
+        if let Some(until) = &self.until {
+            check_deadline("/until/timeout", until.timeout, 7200, &mut errors);
+            if self.selector.is_some() {
+                let help = "give the nodes by `name`, or wait in an item of its own: `k8s_wait`";
+                errors.push(ParamError::new("/until", "it is not clear which nodes are waited for", help));
             }
         }
         check_marks("labels", &self.labels, &mut errors);
@@ -148,25 +222,37 @@ impl Resource for Node {
     }
 
     fn claims(&self) -> Vec<Claim> {
-        self.name.as_ref().map(|name| edit_claims(&Self::object(name).object())).unwrap_or_default()
+        let nodes = self.name.0.iter().flat_map(|name| edit_claims(&Self::object(name).object()));
+        let condition = self.condition().map(|id| Claim::shared(id, "condition", "met"));
+        nodes.chain(condition).collect()
     }
 
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
-        if let Some(name) = &self.name {
+        let mut nodes = Vec::new();
+        if let Some(labels) = &self.selector {
+            let picked = Picked { api_version: "v1", kind: "Node", namespace: None, labels: Some(labels) };
+            nodes = picked.find(seen)?;
+        }
+        for name in &self.name.0 {
             let object = Self::object(name);
             let Some(node) = present(seen, &object)? else { return Err(missing(seen, "/name", &object)) };
-            return set_fields(seen, "/name", &object, &self.changes(&node));
+            nodes.push((object, node));
         }
-        let picked =
-            Picked { api_version: "v1", kind: "Node", namespace: None, labels: self.selector.as_deref() };
-        let mut all = Wanted::default();
-        for (object, node) in picked.find(seen)? {
-            let one = set_fields(seen, "/selector", &object, &self.changes(&node))?;
+        let pointer = if self.selector.is_some() { "/selector" } else { "/name" };
+        let (mut all, mut changed) = (Wanted::default(), false);
+        for (object, node) in nodes {
+            let one = set_fields(seen, pointer, &object, &self.changes(&node))?;
+            for (id, state) in &one.targets {
+                changed |= State::from(seen.state::<k8s::K8s>(&id.key)?) != *state;
+            }
             all.targets.extend(one.targets);
             all.contents.extend(one.contents);
         }
         if all.targets.is_empty() {
             all.notes.push("the selector picks no node".to_owned());
+        }
+        if let Some(wait) = self.wait().filter(|_| changed) {
+            wait_for(seen, &wait, &mut all)?;
         }
         Ok(all)
     }
@@ -242,6 +328,38 @@ mod tests {
     }
 
     #[test]
+    fn nodes_that_are_changed_are_waited_for() {
+        let kind =
+            read::<Node>(json!({"name": ["a", "b"], "labels": {"go": "1"}, "until": {"offers": "x.io/gpu"}}));
+        let condition = kind.condition().unwrap();
+        assert_eq!(kind.claims().last().unwrap().object, condition);
+        let node = |name: &str, ready: &str, gpus: &str| {
+            json!({"metadata": {"name": name}, "status": {"allocatable": {"x.io/gpu": gpus},
+                "conditions": [{"type": "Ready", "status": ready}]}})
+        };
+        let asked = |name: &str| ApiProbe::Get(Node::object(name));
+        let view = live(live(FakeView::new(), "a"), "b")
+            .has(condition.clone(), ConditionState::Open)
+            .says(asked("a"), node("a", "True", "0"))
+            .says(asked("b"), node("b", "False", "0"));
+        let wanted = kind.plan(&view).unwrap();
+        assert_eq!(wanted.targets.len(), 3);
+        assert_eq!(wanted.targets[2], (condition, ConditionState::Met.into()));
+        assert_eq!(wanted.notes[1], "not ready, so not waited for: b");
+        let wait = kind.wait().unwrap();
+        let judged = |gpus: &str| wait.judge(&[node("a", "True", gpus), node("b", "False", "0")]);
+        assert!(
+            matches!(judged("0"), condition::Verdict::Open(why) if why.starts_with("a: ") && !why.contains("b: "))
+        );
+        assert_eq!(judged("4"), condition::Verdict::Met);
+        settle(&kind, view);
+        // Nothing to set going, nothing to wait for.
+        let same =
+            read::<Node>(json!({"name": "a", "labels": {"theirs": "x"}, "until": {"offers": "x.io/gpu"}}));
+        assert_eq!(same.plan(&live(FakeView::new(), "a")).unwrap().targets.len(), 1);
+    }
+
+    #[test]
     fn a_node_that_is_missing_is_named() {
         let kind = read::<Node>(json!({"name": "n", "labels": {"a": "1"}}));
         assert!(
@@ -257,6 +375,9 @@ mod tests {
             ["/selector"]
         );
         assert_eq!(wrong::<Node>(json!({"name": "n"})), [""]);
+        let until = json!({"offers": "x.io/gpu", "timeout": 0});
+        let picked = json!({"selector": "a=b", "labels": {"a": "1"}, "until": until});
+        assert_eq!(wrong::<Node>(picked), ["/until/timeout", "/until"]);
         let twice = json!({"key": "a", "effect": "NoSchedule"});
         assert_eq!(wrong::<Node>(json!({"name": "n", "taints": [twice, twice]})), ["/taints/1"]);
         assert_eq!(
