@@ -164,6 +164,26 @@ fn variables_are_shown_with_their_places() {
 }
 
 #[test]
+fn the_example_of_a_gpu_cluster_is_sound() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let example = ["inventories/prod.yaml", "--playbook", "playbooks/gpu_cluster.yaml"];
+    let (code, text, err) = ran(&root, &[&["graph"], &example[..]].concat());
+    assert_eq!(code, 0, "{err}");
+    for role in [
+        "k8s",
+        "pod_network",
+        "gpu_host",
+        "gpu_operator",
+        "gpu_runtime",
+        "time_slicing",
+        "discovery",
+        "runtime_class",
+    ] {
+        assert!(text.contains(role), "{role}: {text}");
+    }
+}
+
+#[test]
 fn the_graph_comes_in_three_forms() {
     let dir = project();
     let (_, text, _) = ran(dir.path(), &["graph", "inv.yaml"]);

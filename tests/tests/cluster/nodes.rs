@@ -3,6 +3,7 @@
 use crate::{Lab, says_all};
 use converge_lab::kube::NodeSpec;
 use converge_tests::{Ran, exec, root, until};
+use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
@@ -34,6 +35,39 @@ fn serve(folder: &Path) -> String {
     format!("http://{address}")
 }
 
+/// What the operator does to nodes that are released to it: they get their GPUs. None is released before the one ahead of it has them.
+fn equip(lab: &Lab, nodes: &[&str]) {
+    // From the last to the first: what was seen of a later node holds for the ones ahead of it.
+    let seen: Vec<(bool, bool)> = nodes
+        .iter()
+        .rev()
+        .map(|name| {
+            let node = lab.api.get(&["node", name]).unwrap();
+            let at =
+                |pointer: &str| node.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+            (
+                at("/metadata/labels/nvidia.com~1gpu.deploy.operands") == "true",
+                at("/status/allocatable/nvidia.com~1gpu") != "0",
+            )
+        })
+        .collect();
+    for (index, (released, offers)) in seen.iter().rev().enumerate() {
+        let ahead =
+            index.checked_sub(1).and_then(|n| seen.iter().rev().nth(n)).is_none_or(|(_, offers)| *offers);
+        assert!(
+            ahead || !released,
+            "{} was released before the node ahead of it offered its GPUs",
+            nodes[index]
+        );
+        if *released && !offers {
+            lab.api.set_gpus(nodes[index], 8, 8).unwrap();
+        }
+    }
+}
+
+/// The nodes of the list that offer nothing at first.
+const SLOW: &[&str] = &["slow-1", "slow-2", "slow-3"];
+
 /// What an operator and a device plugin would do, until the run has ended: the policy gets ready, the plugin registers shares.
 fn play(lab: &Lab, mut run: std::process::Child, ready: &[String], shares: u32) -> Ran {
     let begun = Instant::now();
@@ -54,6 +88,7 @@ fn play(lab: &Lab, mut run: std::process::Child, ready: &[String], shares: u32) 
             ];
             content = lab.api.kubectl(&patch).unwrap().success();
         }
+        equip(lab, SLOW);
         if !shared && lab.api.get(&["configmap", "-n", "gpu-operator", "time-slicing-config"]).is_ok() {
             for node in ready {
                 lab.api.set_gpus(node, 8 * shares, 8 * shares).unwrap();
@@ -77,8 +112,9 @@ fn the_roles_of_a_gpu_cluster_on_fifty_nodes() {
     ready.extend(nodes(NodeSpec::new("cordoned", 1).cordoned()));
     nodes(NodeSpec::new("dead", 2).not_ready());
     nodes(NodeSpec::new("odd", 1).allocatable_gpus(7));
+    let slow = nodes(NodeSpec::new("slow", 3).allocatable_gpus(0));
     let handlers = r#"{"status":{"runtimeHandlers":[{"name":""},{"name":"nvidia"}]}}"#;
-    for node in ready.iter().chain([&"odd-1".to_owned()]) {
+    for node in ready.iter().chain(&slow).chain([&"odd-1".to_owned()]) {
         lab.kubectl(&["patch", "node", node, "--subresource=status", "--type", "merge", "-p", handlers]);
     }
     let charts = tempfile::tempdir().unwrap();
@@ -86,15 +122,18 @@ fn the_roles_of_a_gpu_cluster_on_fifty_nodes() {
         let said = Command::new(&lab.helm).args(args).current_dir(charts.path()).output().unwrap();
         assert!(said.status.success(), "{said:?}");
     };
-    helm(&["package", root().join("tests/charts/gpu-operator").to_str().unwrap()]);
+    for chart in ["gpu-operator", "pod-network"] {
+        helm(&["package", root().join("tests/charts").join(chart).to_str().unwrap()]);
+    }
     helm(&["repo", "index", "."]);
     let repository = serve(charts.path());
     drop(std::fs::remove_dir_all(lab.world.dir().join("roles")));
     std::os::unix::fs::symlink(root().join("roles"), lab.world.dir().join("roles")).unwrap();
-    let roles = "- hosts: lab\n  roles: [gpu_operator, time_slicing, discovery, runtime_class]\n";
+    let roles =
+        "- hosts: lab\n  roles: [pod_network, gpu_operator, time_slicing, discovery, runtime_class]\n";
     lab.world.write("playbooks/site.yaml", roles).unwrap();
     let more = format!(
-        "gpu_time_slicing_profiles: {{half: 2}}\ngpu_time_slicing_families: {{late: half}}\ngpu_operator_version: v25.10.0\ngpu_operator_repository: {repository}\ngpu_operator_validation: \"\"\ngpu_operator_wait: 60\ngpu_operator_values: {{dcgmExportr: {{enabled: true}}}}"
+        "gpu_time_slicing_profiles: {{half: 2}}\ngpu_time_slicing_families: {{late: half}}\ngpu_operator_version: v25.10.0\ngpu_operator_repository: {repository}\ngpu_operator_validation: \"\"\ngpu_operator_wait: 60\ngpu_operator_values: {{dcgmExportr: {{enabled: true}}}}\ngpu_operator_hosts: [slow-1, dead-1, slow-2, slow-3]\ngpu_operator_batch: 2\ndiscovery_ask: false\npod_network_repository: {repository}\npod_network_chart: pod-network\npod_network_version: 1.0.0\npod_network_workloads: [daemonset/agent]\npod_network_nodes: [gpu-1, odd-1]"
     );
     lab.world.write("hosts.yaml", &lab.world.inventory(&more)).unwrap();
 
@@ -118,15 +157,28 @@ fn the_roles_of_a_gpu_cluster_on_fifty_nodes() {
         short.all()
     );
 
-    // Mended, everything comes.
+    // Nodes went to the operator batch by batch, and a node that is not ready held up nothing.
+    says_all(
+        &short,
+        &["gpu_operator/a batch of nodes is the operator's[2]", "not ready, so not waited for: dead-1"],
+    );
+    for node in ["slow-1", "slow-2", "slow-3", "dead-1"] {
+        let label = "/metadata/labels/nvidia.com~1gpu.deploy.operands";
+        assert_eq!(lab.value(&["node", node], label).unwrap(), "true", "{node}");
+    }
+
+    // Mended, everything comes. The network is asked for addresses of the nodes' own.
     lab.api.set_gpus("odd-1", 8, 8).unwrap();
     ready.push("odd-1".to_owned());
+    ready.extend(slow);
     let done = play(&lab, spawn(), &ready, 4);
     assert_eq!(done.code, Some(0), "{}", done.all());
     says_all(&done, &["time_slicing/the device plugin has read them", "runtime_class"]);
     let template = "/spec/template/metadata/annotations";
     let plugin = ["daemonset", "-n", "gpu-operator", "nvidia-device-plugin-daemonset"];
     assert!(lab.value(&plugin, template).is_some(), "the plugin was not restarted");
+    let agent = ["daemonset", "-n", "kube-system", "agent"];
+    assert_eq!(lab.value(&agent, "/metadata/annotations/ipam").unwrap(), "kubernetes");
     let policy = ["clusterpolicy", "cluster-policy"];
     assert_eq!(lab.value(&policy, "/spec/devicePlugin/config/name").unwrap(), "time-slicing-config");
 
@@ -163,7 +215,7 @@ fn the_roles_of_a_gpu_cluster_on_fifty_nodes() {
         "k8s:v1/Namespace/gpu-operator",
     ];
     lab.converge(&back).expect(0);
-    assert!(lab.api.get(&plugin).is_err(), "the plugin is still there");
+    assert!(lab.api.get(&plugin).is_err() && lab.api.get(&agent).is_err(), "something is still there");
     assert!(lab.value(&["namespace", "gpu-operator"], "/metadata/name").is_none());
 }
 
@@ -241,6 +293,6 @@ fn a_worker_joins(lab: &Lab, ready: &mut Vec<String>, more: &str) {
 }
 
 /// A node's name and labels.
-fn labels(node: &serde_json::Value) -> (String, serde_json::Value) {
+fn labels(node: &Value) -> (String, Value) {
     (node["metadata"]["name"].as_str().unwrap_or_default().to_owned(), node["metadata"]["labels"].clone())
 }
