@@ -245,8 +245,7 @@ fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers()
     let [snapshot] = snapshots.as_slice() else { panic!("{snapshots:?}") };
     let path = snapshot.display().to_string();
     assert!(path.ends_with(&format!("Z-h1-before-v{newer}.db")), "{path}");
-    let held = held.says(&format!("snapshot of etcd: {path} (")).says(" keys, checked)");
-    assert!(held.all().contains("MiB"), "{}", held.all());
+    held.says(&format!("snapshot of etcd: {path} (")).says(" keys, checked)");
     let bytes = std::fs::read(snapshot).unwrap();
     let key = b"/registry/deployments/default/held";
     assert!(bytes.windows(key.len()).any(|part| part == key), "it is of another cluster");
