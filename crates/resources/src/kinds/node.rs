@@ -28,6 +28,9 @@ pub struct Node {
     /// The name of the node, or a list of names.
     #[serde(default)]
     name: Names,
+    /// With `name`: a node that has one of these labels, whatever its value, is left alone.
+    #[serde(default)]
+    without: Names,
     /// A label selector, as kubectl takes it, in place of `name`.
     selector: Option<String>,
     /// Labels that it has. One without a value (`null`) is taken away.
@@ -124,6 +127,10 @@ impl Node {
     }
 }
 
+fn has_label(node: &Value, label: &str) -> bool {
+    node.pointer("/metadata/labels").and_then(|labels| labels.get(label)).is_some()
+}
+
 /// Adds what is waited for after the changes.
 fn wait_for(seen: &dyn View, wait: &condition::Wait, all: &mut Wanted) -> Result<(), Stop> {
     let id = ObjectId::new("condition", wait.key());
@@ -194,6 +201,14 @@ impl Resource for Node {
                 errors.push(ParamError::new("/selector", "two ways to name the node are given", help));
             }
         }
+        if !self.without.0.is_empty() && self.selector.is_some() {
+            let help = "write it into the selector: `!example.com/label`";
+            errors.push(ParamError::new(
+                "/without",
+                "a selector says itself which nodes it does not pick",
+                help,
+            ));
+        }
         if let Some(until) = &self.until {
             check_deadline("/until/timeout", until.timeout, 7200, &mut errors);
             if self.selector.is_some() {
@@ -236,7 +251,9 @@ impl Resource for Node {
         for name in &self.name.0 {
             let object = Self::object(name);
             let Some(node) = present(seen, &object)? else { return Err(missing(seen, "/name", &object)) };
-            nodes.push((object, node));
+            if !self.without.0.iter().any(|label| has_label(&node, label)) {
+                nodes.push((object, node));
+            }
         }
         let pointer = if self.selector.is_some() { "/selector" } else { "/name" };
         let (mut all, mut changed) = (Wanted::default(), false);
@@ -325,6 +342,17 @@ mod tests {
         let view = live(live(FakeView::new(), "a"), "b").says(probe, json!([named("a"), named("b")]));
         assert_eq!(kind.plan(&view).unwrap().targets.len(), 2);
         settle(&kind, view);
+    }
+
+    #[test]
+    fn nodes_with_a_label_are_left_alone() {
+        let kind =
+            read::<Node>(json!({"name": ["n"], "labels": {"new": "1"}, "without": ["none", "theirs"]}));
+        assert_eq!(kind.plan(&live(FakeView::new(), "n")).unwrap().targets, []);
+        let kind = read::<Node>(json!({"name": ["n"], "labels": {"new": "1"}, "without": "new"}));
+        assert_eq!(kind.plan(&live(FakeView::new(), "n")).unwrap().targets.len(), 1);
+        let picked = json!({"selector": "a=b", "labels": {"a": "1"}, "without": "c"});
+        assert_eq!(wrong::<Node>(picked), ["/without"]);
     }
 
     #[test]
