@@ -146,6 +146,7 @@ impl World {
         }
         text.push_str("  vars:\n");
         for (name, value) in self.lab.variables() {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             text.push_str(&format!("    {name}: {value}\n"));
         }
         for line in more.lines() {

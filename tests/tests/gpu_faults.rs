@@ -10,7 +10,7 @@
 use converge_lab::Host;
 use converge_lab::kube::{DEVICE_PLUGIN_IMAGE, FAKE_GPUS, Part, device_plugin_image, show_programs};
 use converge_tests::kubeadm::Cluster as Bare;
-use converge_tests::{Ran, exec};
+use converge_tests::{Ran, exec, until};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -143,6 +143,8 @@ impl Cluster {
     #[track_caller]
     fn is_well(&self, what: &str) {
         self.offers(16, 16);
+        // A plugin that was restarted takes its offer back, some seconds later, before it makes it again.
+        until("a plan without a change", 120, || self.run(&["plan"]).code != Some(2));
         self.run(&["plan"]).expect(0).says("nothing to change");
         self.run(&["verify"]).expect(0);
         self.run(&["doctor"]).expect(0);
@@ -370,7 +372,7 @@ fn a_pod_that_asks_for_two_shares(cluster: &Cluster) {
 fn a_node_that_is_not_ready(cluster: &Cluster) {
     let node = cluster.host(2);
     let is = |ready: bool| {
-        converge_tests::until("the node's readiness", 120, || cluster.bare.is_ready("h2") == ready);
+        until("the node's readiness", 120, || cluster.bare.is_ready("h2") == ready);
     };
     // The network of its pods is gone; the role k8s makes it again.
     exec(node, "rm /etc/cni/net.d/*");

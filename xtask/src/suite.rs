@@ -1,4 +1,4 @@
-//! All tests of the workspace: built once, and run side by side, two for each processor. cargo would run one program after another,
+//! All tests of the workspace: built once, and run side by side, three on two processors. cargo would run one program after another,
 //! and most of ours wait for hosts.
 
 use crate::process::{Result, cargo, limited, shown, workspace};
@@ -17,8 +17,6 @@ const LONG: &str = "converge-tests";
 /// Of these the ones that bring up clusters, the longest first: what begins last is waited for alone.
 const LONGEST: &[&str] =
     &["k8s_role", "k8s_nodes", "cluster", "gpu_faults", "kinds_system", "guard", "kube_cluster"];
-/// Programs for each processor: most of their time they wait for hosts.
-const FOR_EACH_PROCESSOR: usize = 2;
 
 /// A program of tests.
 #[derive(Debug, PartialEq)]
@@ -118,7 +116,9 @@ pub fn run(environment: &[(&str, &Path)], more: Vec<Command>, done: impl FnMut(R
     jobs.splice(early..early, more.into_iter().map(|command| Job { name: shown(&command), command }));
     let waiting = Mutex::new(VecDeque::from(jobs));
     let done = Mutex::new(done);
-    let workers = std::thread::available_parallelism().map_or(1, usize::from) * FOR_EACH_PROCESSOR;
+    // Half as many again as there are processors: most of their time they wait for hosts, but a cluster that starts waits for nobody.
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = processors + processors.div_ceil(2);
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {

@@ -240,7 +240,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_taken_away() {
     let record = cluster.records().await.unwrap().pop().unwrap();
     let kinds: Vec<&str> = record.changes.iter().map(|c| c.object.kind.as_str()).collect();
     assert_eq!(kinds, ["release", "release", "k8s", "release", "release"], "the map was moved by helm");
-    assert!(!cluster.owned().await.unwrap().things.iter().any(|t| t.object.kind == "release"));
+    assert!(!cluster.owned().await.unwrap().things.iter().any(|t| t.object == change.object));
 }
 
 #[tokio::test(flavor = "multi_thread")]

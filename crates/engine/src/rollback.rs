@@ -449,7 +449,7 @@ fn without_gone_workloads(undos: &mut Vec<Undo>) {
 }
 
 /// Whether there is nothing to put back between these states of an object.
-fn same(object: &ObjectId, a: &State, b: &State) -> bool {
+pub(crate) fn same(object: &ObjectId, a: &State, b: &State) -> bool {
     converge_objects::object(&object.kind).map_or(a == b, |o| o.same(a, b))
 }
 

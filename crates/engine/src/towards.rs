@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::lane::{Lane, element_of};
 use crate::ownership::{carry_over, is_prune};
 use crate::reach::Reach;
+use crate::rollback::same;
 use crate::{ItemResult, LostHost, Purpose};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
 use converge_resource::{Change, ObjectId, Place, Probe, State};
@@ -105,7 +106,7 @@ fn elsewhere(now: &BTreeMap<ObjectId, State>, changes: &[&Change]) -> Vec<String
             if state.is_absent() && with.contains(object.kind.as_str()) {
                 return None;
             }
-            (*to != state).then(|| format!("{object} is `{state}`, not `{to}`"))
+            (!same(object, to, state)).then(|| format!("{object} is `{state}`, not `{to}`"))
         })
         .collect()
 }

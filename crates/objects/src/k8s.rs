@@ -2,6 +2,7 @@
 
 pub mod fields;
 
+use crate::workload::{RESTARTED, STARTED_WITH};
 use converge_resource::{
     ApiRef, Content, Digest, Disruption, Facets, MayBring, Object, Reversibility, Spoil, state_of_words,
 };
@@ -42,9 +43,11 @@ impl K8sState {
 
 state_of_words!(K8sState);
 
-/// Annotations that tell how an object came to be, not what it is. The last two count what a workload's pods were made from: a restart moves them.
-const NOTES: [&str; 3] = [
+/// Annotations that tell how an object came to be, not what it is. All but the first tell what a workload's pods were made from: a restart
+/// moves them.
+const NOTES: [&str; 4] = [
     "kubectl.kubernetes.io/last-applied-configuration",
+    STARTED_WITH,
     "deployment.kubernetes.io/revision",
     "deprecated.daemonset.template.generation",
 ];
@@ -71,20 +74,28 @@ pub fn normalised(object: &Value) -> Value {
             for key in KEPT {
                 metadata.shift_remove(key);
             }
-            if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-                for key in NOTES {
-                    annotations.shift_remove(key);
-                }
-                if annotations.is_empty() {
-                    metadata.shift_remove("annotations");
-                }
-            }
+            without_notes(metadata, &NOTES);
         }
         if map.get("kind").and_then(Value::as_str) == Some("Secret") {
             hide(map);
         }
     }
+    // The mark of a restart stands in the template of the pods.
+    if let Some(metadata) = object.pointer_mut("/spec/template/metadata").and_then(Value::as_object_mut) {
+        without_notes(metadata, &[RESTARTED]);
+    }
     sorted(object)
+}
+
+/// Takes these annotations out of an object's `metadata`.
+fn without_notes(metadata: &mut Map<String, Value>, notes: &[&str]) {
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };
+    for key in notes {
+        annotations.shift_remove(*key);
+    }
+    if annotations.is_empty() {
+        metadata.shift_remove("annotations");
+    }
 }
 
 /// Puts digests where the values of a Secret are.
@@ -237,7 +248,7 @@ mod tests {
         let daemonset = |generation: &str, volumes: Value, restarted: Value| {
             json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
                 "metadata": {"name": "d", "namespace": "n",
-                    "annotations": {"deprecated.daemonset.template.generation": generation}},
+                    "annotations": {"deprecated.daemonset.template.generation": generation, "converge/started-with": generation}},
                 "spec": {"template": {"metadata": {"annotations": restarted}, "spec": {"volumes": volumes}}}})
         };
         let volumes = json!([{"name": "a", "configMap": {"name": "a"}}]);
@@ -250,6 +261,8 @@ mod tests {
         let content = |digest: &Digest| states.iter().map(|(_, c)| c).find(|c| c.digest() == digest).cloned();
         let [(before, _), (left, _), (now, _)] = &states;
         assert!(K8s::shows(now, left, before, &content), "nobody else has changed it");
+        // A restart alone changes nothing of it.
+        assert_eq!(now, left);
     }
 
     #[test]

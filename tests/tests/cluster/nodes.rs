@@ -73,7 +73,10 @@ fn play(lab: &Lab, mut run: std::process::Child, ready: &[String], shares: u32) 
     let begun = Instant::now();
     let (mut content, mut shared) = (false, false);
     while run.try_wait().unwrap().is_none() {
-        assert!(begun.elapsed() < Duration::from_secs(300), "the run does not end");
+        if begun.elapsed() > Duration::from_secs(300) {
+            run.kill().unwrap();
+            panic!("the run does not end: {}", converge_tests::ended(run).unwrap().all());
+        }
         if !content && lab.api.get(&["clusterpolicy", "cluster-policy"]).is_ok() {
             let state = r#"{"status":{"state":"ready"}}"#;
             let patch = [

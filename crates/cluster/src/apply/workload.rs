@@ -39,10 +39,7 @@ impl Cluster {
         let before = seen.observed().state;
         if let (Some(_), WorkloadState::Running { started_with: planned, .. }) = (restart, &from) {
             let found = state(&before)?;
-            // The way back of the object itself may have brought its record back before.
-            let known = [planned, with];
-            if !matches!(&found, WorkloadState::Running { started_with, .. } if known.contains(&started_with))
-            {
+            if !matches!(&found, WorkloadState::Running { started_with, .. } if started_with == planned) {
                 return Err(refused(
                     "somebody has restarted it since this was planned; plan again".to_owned(),
                 ));
