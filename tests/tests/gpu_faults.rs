@@ -83,9 +83,9 @@ impl Cluster {
         self.bare.world.write("playbooks/site.yaml", &playbook(image, &slicing)).unwrap();
     }
 
-    /// The images of the plugin's pods, those that are going too.
+    /// The images of the plugin's pods that run: one that has ended may still be there beside its successor.
     fn images(&self) -> String {
-        let path = "{.items[*].spec.containers[0].image}";
+        let path = "{.items[?(@.status.phase==\"Running\")].spec.containers[0].image}";
         self.kubectl(&format!("-n {SPACE} get pods -l name=nvidia-device-plugin-ds -o 'jsonpath={path}'"))
     }
 

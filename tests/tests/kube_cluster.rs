@@ -51,7 +51,7 @@ fn sh(host: &Host, script: &str) -> String {
     let output = host.exec(script).unwrap();
     if !output.success() {
         // What the cluster itself says about it.
-        let look = "export KUBECONFIG=/etc/kubernetes/admin.conf; kubectl get pods -A -o wide; kubectl describe pods -n default; kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix --tail=15; kubectl describe nodes | grep -A 12 -E \"^Name:|Taints|Conditions\"";
+        let look = "export KUBECONFIG=/etc/kubernetes/admin.conf; kubectl get pods -A -o wide; kubectl describe pods -n default; kubectl -n kube-system logs -l k8s-app=kube-dns --prefix --tail=15; kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix --tail=15; kubectl describe nodes | grep -A 12 -E \"^Name:|Taints|Conditions\"";
         let seen = host.exec(look).unwrap().stdout;
         panic!("{}: {script}\n{}\n{}\n{seen}", host.name(), output.stdout, output.stderr);
     }

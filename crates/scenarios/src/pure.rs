@@ -77,7 +77,7 @@ pub(crate) fn run(case: &Case, number: usize, options: &RunOptions, told: &Sende
     }
 }
 
-enum Stop {
+pub(crate) enum Stop {
     Files(String),
     Input(Diagnostics),
 }
@@ -88,18 +88,23 @@ impl From<Diagnostics> for Stop {
     }
 }
 
-fn folded(case: &Case, options: &RunOptions) -> Result<(converge_engine::FleetPlan, Vec<String>), Stop> {
-    let imagined = Hosts::imagined(case).map_err(Stop::Files)?;
+/// Role and scenario with hosts that nobody contacts, whose inventory is there as long as they are.
+pub(crate) fn imagined(case: &Case, options: &RunOptions) -> Result<(Engine, Hosts), Stop> {
+    let hosts = Hosts::imagined(case).map_err(Stop::Files)?;
     let project = project::load(
         case,
         Which::Tested,
         &options.catalog,
-        imagined.inventories,
-        &imagined.names,
+        hosts.inventories.clone(),
+        &hosts.names,
         None,
         &options.vault,
     )?;
-    let engine = Engine::new(project, Options::default(), EventSink::default())?;
+    Ok((Engine::new(project, Options::default(), EventSink::default())?, hosts))
+}
+
+fn folded(case: &Case, options: &RunOptions) -> Result<(converge_engine::FleetPlan, Vec<String>), Stop> {
+    let (engine, _hosts) = imagined(case, options)?;
     let mut notes = Vec::new();
     let mut recordings = match recording::load(case).map_err(Stop::Files)? {
         Some(recordings) => recordings,

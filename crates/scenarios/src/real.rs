@@ -8,6 +8,7 @@ use crate::given;
 use crate::hosts::Hosts;
 use crate::judge::{Start, Starts, add_what_waited, applied, as_before, as_planned, made_whole};
 use crate::project::{self, Which};
+use crate::pure::{self, Stop};
 use crate::report::{CaseReport, Gate, GateReport, Mismatch, Outcome, Told};
 use crate::run::{RunOptions, Where};
 use crate::snapshot::{self, NOISE, is_among};
@@ -567,18 +568,11 @@ impl Trial<'_> {
 
 /// What is wrong with role and scenario, as far as that shows without a host.
 fn refused_without_hosts(case: &Case, options: &RunOptions) -> Result<Diagnostics, String> {
-    let imagined = Hosts::imagined(case)?;
-    let project = project::load(
-        case,
-        Which::Tested,
-        &options.catalog,
-        imagined.inventories,
-        &imagined.names,
-        None,
-        &options.vault,
-    );
-    let engine = project.and_then(|p| Engine::new(p, Options::default(), EventSink::default()));
-    Ok(engine.and_then(|engine| engine.check_without_hosts()).err().unwrap_or_default())
+    match pure::imagined(case, options) {
+        Ok((engine, _hosts)) => Ok(engine.check_without_hosts().err().unwrap_or_default()),
+        Err(Stop::Input(found)) => Ok(found),
+        Err(Stop::Files(why)) => Err(why),
+    }
 }
 
 async fn starts(engine: &Engine, site: &Site<'_>, plan: &FleetPlan) -> Result<Starts, LostHost> {

@@ -2,6 +2,7 @@
 //! and only then the item begins.
 
 use super::HostRun;
+use super::fetch::last_words;
 use crate::engine::Aside;
 use crate::{Event, ItemResult, KeptBackup};
 use converge_planner::{HostPlan, Item};
@@ -151,11 +152,7 @@ async fn ask(aside: &Aside, script: &str, seconds: u64) -> Result<Vec<u8>, Strin
         converge_ssh::Outcome::Finished { status: Status::TimedOut, .. } => {
             Err(format!("no answer within {seconds} s"))
         }
-        _ => {
-            let text = String::from_utf8_lossy(&result.stderr).into_owned();
-            let last = text.lines().rev().find(|line| !line.trim().is_empty());
-            Err(last.unwrap_or("it said nothing").trim().to_owned())
-        }
+        _ => Err(last_words(&result.stderr)),
     }
 }
 

@@ -23,6 +23,13 @@ enum Said {
     Never(String),
 }
 
+/// The last line that a script wrote, for people.
+pub(super) fn last_words(said: &[u8]) -> String {
+    let text = String::from_utf8_lossy(said);
+    let last = text.lines().rev().find(|line| !line.trim().is_empty());
+    last.unwrap_or("it said nothing").trim().to_owned()
+}
+
 impl HostRun<'_> {
     /// Asks for what this item needs. With nothing, either it is asked again later, or the item has failed.
     pub(super) async fn fetch(&mut self, id: u32) -> Option<Bytes> {
@@ -92,11 +99,7 @@ impl HostRun<'_> {
             Err(error) if at_work => return Said::NotYet(error.to_string()),
             Err(error) => return Said::Never(link.lost(&error).message),
         };
-        let why = || {
-            let text = String::from_utf8_lossy(&result.stderr).into_owned();
-            let last = text.lines().rev().find(|line| !line.trim().is_empty());
-            last.unwrap_or("it said nothing").trim().to_owned()
-        };
+        let why = || last_words(&result.stderr);
         match result.outcome {
             Outcome::Finished { status: Status::Exited(0), .. } => Said::Here(Bytes::from(result.output)),
             Outcome::Finished { status: Status::Exited(FETCH_NOT_READY), .. } => Said::NotYet(why()),

@@ -1,6 +1,6 @@
 //! `kubeadm`
 
-use crate::look::state;
+use crate::look::{check_deadline, state};
 use converge_objects::KubeadmState;
 use converge_objects::kubeadm::{WITHOUT_SNAPSHOT, etcd_snapshot};
 use converge_resource::{Backup, Claim, Fetch, ObjectId, ParamError, Resource, Stop, View, Wanted, quote};
@@ -368,9 +368,6 @@ impl Resource for Kubeadm {
             if !is_node_name(&leave.node) {
                 wrong("/leave/node", "it is no name of a node", "write it as `kubectl get nodes` shows it");
             }
-            if leave.timeout == 0 || leave.timeout > 3600 {
-                wrong("/leave/timeout", "the deadline is out of range", "write 1 to 3600 seconds");
-            }
         }
         if let Some(upgrade) = &self.upgrade {
             if self.init.is_some() || self.join.is_some() || self.leave.is_some() {
@@ -409,10 +406,12 @@ impl Resource for Kubeadm {
                         "take it out, or write `role: control_plane`",
                     );
                 }
-                if join.timeout == 0 || join.timeout > 3600 {
-                    wrong("/join/timeout", "the deadline is out of range", "write 1 to 3600 seconds");
-                }
             }
+        }
+        if let Some(leave) = &self.leave {
+            check_deadline("/leave/timeout", leave.timeout, 3600, &mut errors);
+        } else if let (None, None, Some(join)) = (&self.upgrade, &self.init, &self.join) {
+            check_deadline("/join/timeout", join.timeout, 3600, &mut errors);
         }
         for (of, list) in [
             ("init", self.init.as_ref().map(|i| &i.ignore_preflight)),
