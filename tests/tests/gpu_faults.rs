@@ -3,6 +3,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::print_stdout,
     reason = "what goes wrong in a test ends it; its steps are told"
 )]
@@ -134,7 +135,10 @@ impl Cluster {
             if found {
                 return;
             }
-            assert!(Instant::now() < end, "doctor does not tell {step}, {text:?}: {}", told.all());
+            if Instant::now() > end {
+                let pods = self.kubectl(&format!("-n {SPACE} describe pods"));
+                panic!("doctor does not tell {step}, {text:?}: {}\n{pods}", told.all());
+            }
             std::thread::sleep(Duration::from_millis(500));
         }
     }

@@ -44,10 +44,14 @@ pub(in super::super) const FULL: Diagnosis = Diagnosis {
     look: full_up,
 };
 
+/// What the kubelet tells of a pod's containers.
+fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    list(pod, "/status/initContainerStatuses").iter().chain(list(pod, "/status/containerStatuses"))
+}
+
 /// Why a pod's containers wait: (reason, image, message).
 fn waits(pod: &Value) -> impl Iterator<Item = (&str, &str, &str)> {
-    let all = list(pod, "/status/initContainerStatuses").iter().chain(list(pod, "/status/containerStatuses"));
-    all.map(|status| {
+    containers(pod).map(|status| {
         (
             text(status, "/state/waiting/reason"),
             text(status, "/image"),
@@ -68,12 +72,18 @@ fn image(seen: &Seen) -> Option<(Health, String)> {
     Some((Health::Ill, format!("{image} cannot be pulled: {}", few(pods.iter().map(|(pod, _)| full(pod))))))
 }
 
+/// It waits to be started again, or has ended badly once more: the kubelet may tell of the wait only when that is over.
+fn crashes(status: &Value) -> bool {
+    let number = |pointer: &str| status.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+    text(status, "/state/waiting/reason") == "CrashLoopBackOff"
+        || number("/state/terminated/exitCode") != 0 && number("/restartCount") > 1
+}
+
 fn crash(seen: &Seen) -> Option<(Health, String)> {
     if sharing::is_refused(seen) {
         return None;
     }
-    let pods = seen.gpu_pods().filter(|pod| waits(pod).any(|wait| wait.0 == "CrashLoopBackOff"));
-    let pods: Vec<String> = pods.map(full).collect();
+    let pods: Vec<String> = seen.gpu_pods().filter(|pod| containers(pod).any(crashes)).map(full).collect();
     (!pods.is_empty()).then(|| (Health::Ill, format!("in CrashLoopBackOff: {}", few(pods))))
 }
 

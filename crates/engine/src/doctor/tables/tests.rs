@@ -303,10 +303,13 @@ fn pods_that_do_not_run() {
             json!([{"image": "nvcr.io/nvidia/x:v9", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]);
         seen.pods.push(pod);
     });
-    only("crash", Some("gpu_host"), "gpu-operator/plugin-a", |seen| {
-        seen.pods[0]["status"]["containerStatuses"] =
-            json!([{"image": "p", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]);
-    });
+    for state in [json!({"waiting": {"reason": "CrashLoopBackOff"}}), json!({"terminated": {"exitCode": 1}})]
+    {
+        only("crash", Some("gpu_host"), "gpu-operator/plugin-a", |seen| {
+            seen.pods[0]["status"]["containerStatuses"] =
+                json!([{"image": "p", "restartCount": 3, "state": state}]);
+        });
+    }
     only("admission", None, "no healthy devices present", |seen| {
         let mut pod = pod("early", "Failed");
         pod["status"]["reason"] = "UnexpectedAdmissionError".into();
