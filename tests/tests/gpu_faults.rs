@@ -190,6 +190,7 @@ fn faults_of_a_gpu_cluster_are_named_and_mended() {
     a_configuration_that_containerd_refuses(&cluster);
     a_handler_that_is_missing(&cluster);
     a_shadowed_driver_of_control_groups(&cluster);
+    a_service_that_answers(&cluster);
 }
 
 fn refused_before_anything_is_done(cluster: &Cluster) {
@@ -405,4 +406,32 @@ fn a_configuration_that_containerd_refuses(cluster: &Cluster) {
     cluster.finds("containerd", "k8s", "its configuration cannot be read: ");
     exec(node, &format!("rm {file}"));
     cluster.is_well("a configuration that containerd refuses");
+}
+
+/// The role `discovery` asks what it describes, through the API server: a pod behind a Service, first well, then not. It is on the node of the API
+/// server: pods of these nodes have a network each.
+fn a_service_that_answers(cluster: &Cluster) {
+    let web = json!({"kind": "List", "apiVersion": "v1", "items": [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "services"}},
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "services"},
+            "spec": {"selector": {"app": "web"}, "ports": [{"port": 9400, "targetPort": 8080}]}},
+        {"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "web", "namespace": "services", "labels": {"app": "web"}},
+            "spec": {"nodeName": "h1", "tolerations": [{"operator": "Exists"}], "containers": [{
+                "name": "web", "image": "lab.local/busybox:1", "imagePullPolicy": "IfNotPresent",
+                "command": ["sh", "-c", "mkdir /w; echo 1 > /w/metrics; exec httpd -f -p 8080 -h /w"],
+            }]}},
+    ]});
+    let role = json!({"role": "discovery", "vars": {
+        "discovery_namespace": "services",
+        "discovery_endpoints": [{"name": "metrics", "service": "web", "port": 9400, "type": "http", "health_path": "/metrics"}],
+    }});
+    cluster.kubectl(&format!("apply -f - << 'END'\n{web}\nEND"));
+    let playbook = json!([{"hosts": "k8s_control_plane", "roles": [role]}]);
+    cluster.bare.world.write("playbooks/site.yaml", &playbook.to_string()).unwrap();
+    cluster.run(&["apply", "--yes"]).expect(0);
+    cluster.run(&["verify"]).expect(0).says("2 checks hold");
+    cluster.kubectl("-n services exec web -- rm /w/metrics");
+    cluster.run(&["verify"]).expect(2).says("the service services/web or its path is not there");
+    cluster.step("a service that answers");
 }

@@ -424,14 +424,18 @@ pub(crate) fn takes_from_others(change: &Change, known: &Knowledge, allowed: &[S
     Some(format!("{}: `--allow-destroy {id}` allows it", converge_cluster::whose_else(live)?))
 }
 
-/// The items before this one of its role whose things stand on it and must be gone first: a host that could not be taken out of its cluster
+/// The items of its role that must have gone back before this one: the latest that goes back at all, so that a failure stops the rest of the
+/// role, as it does on the way there; and those whose things stand on it, though they stay: a host that could not be taken out of its cluster
 /// keeps the kubelet.
 pub(crate) fn stand_on_it(before: &[Item], item: &Item) -> Vec<u32> {
     let stays = |planned: &PlannedChange| {
         converge_objects::object(&planned.change.object.kind).is_some_and(|o| o.stays_unless_allowed())
     };
-    let of_role = before.iter().filter(|i| i.role == item.role && i.changes().iter().any(stays));
-    of_role.map(|i| i.id).collect()
+    let of_role = || before.iter().filter(|i| i.role == item.role);
+    let latest = of_role().rfind(|i| i.is_pending());
+    let kept = of_role().filter(|i| i.changes().iter().any(stays));
+    let all: BTreeSet<u32> = kept.chain(latest).map(|i| i.id).collect();
+    all.into_iter().collect()
 }
 
 pub(crate) fn role_of(address: &str) -> &str {

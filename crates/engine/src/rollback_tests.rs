@@ -37,3 +37,17 @@ fn a_control_plane_is_reset_after_its_snapshot_and_keeps_what_it_stands_on_until
     let other = Item { role: "other".to_owned(), ..kubelet };
     assert_eq!(stand_on_it(&[reset], &other), [0_u32; 0]);
 }
+
+#[test]
+fn a_failure_stops_the_rest_of_the_role_and_what_stays_does_not() {
+    let goes = |id: u32| item(id, undo("hostname", "h", "name a", "name b"), &[]);
+    let moved = {
+        let mut known = Knowledge::default();
+        let seen = Observed { state: State::from_line("name c"), moment: None };
+        known.learn(Probe::Object(ObjectId::new("hostname", "h")), Answer::Object(seen));
+        undo_item(1, "k8s/h", vec![undo("hostname", "h", "name a", "name b")], &known, &[])
+    };
+    assert!(matches!(moved.outcome, Outcome::Refused(_)), "someone else has changed it");
+    assert_eq!(stand_on_it(&[goes(0), moved.clone()], &goes(2)), [0]);
+    assert_eq!(stand_on_it(&[goes(0), moved, goes(2)], &goes(3)), [2]);
+}

@@ -7,7 +7,7 @@ use crate::reach::Reach;
 use crate::rollback::same;
 use crate::{ItemResult, LostHost, Purpose};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
-use converge_resource::{Change, ObjectId, Place, Probe, State};
+use converge_resource::{Change, Content, Digest, ObjectId, Place, Probe, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The goal of one host.
@@ -80,33 +80,42 @@ impl Towards {
                     .collect();
                 if !given_back.is_empty() {
                     let now = look(reach, given_back.iter().map(|c| c.object.clone()).collect()).await?;
-                    found.extend(elsewhere(&now, &given_back));
+                    found.extend(elsewhere(&now, &given_back, lane.contents()));
                 }
                 Ok(found)
             }
             Self::Saved(changes) => {
                 let now = look(reach, rolled_back.iter().cloned().collect()).await?;
-                Ok(elsewhere(&now, &changes.iter().collect::<Vec<_>>()))
+                Ok(elsewhere(&now, &changes.iter().collect::<Vec<_>>(), lane.contents()))
             }
         }
     }
 }
 
-/// What is not where the last of these changes should have brought it.
-fn elsewhere(now: &BTreeMap<ObjectId, State>, changes: &[&Change]) -> Vec<String> {
-    let wanted: BTreeMap<&ObjectId, &State> = changes.iter().map(|c| (&c.object, &c.to)).collect();
+/// What is not where the last of these changes should have brought it. Of an object that others change too, their fields do not count.
+fn elsewhere(now: &Seen, changes: &[&Change], held: &BTreeMap<Digest, Content>) -> Vec<String> {
+    let mut wanted: BTreeMap<&ObjectId, (&State, &State)> = BTreeMap::new();
+    for change in changes {
+        wanted.entry(&change.object).or_insert((&change.from, &change.to)).1 = &change.to;
+    }
     // What went with the release that brought it is where it should be.
     let object = |id: &ObjectId| converge_objects::object(&id.kind).filter(|o| o.place() == Place::Cluster);
     let gone = changes.iter().filter(|c| c.to.is_absent());
     let with: BTreeSet<&str> =
         gone.filter_map(|c| object(&c.object)).flat_map(|o| o.offers()).copied().collect();
-    now.iter()
-        .filter_map(|(object, state)| {
-            let to = wanted.get(object)?;
-            if state.is_absent() && with.contains(object.kind.as_str()) {
+    let content = |digest: &Digest| now.known.content(digest).or_else(|| held.get(digest)).cloned();
+    now.states
+        .iter()
+        .filter_map(|(id, state)| {
+            let (from, to) = *wanted.get(id)?;
+            if state.is_absent() && with.contains(id.kind.as_str()) {
                 return None;
             }
-            (!same(object, to, state)).then(|| format!("{object} is `{state}`, not `{to}`"))
+            let there = match object(id) {
+                Some(object) if !from.is_absent() => object.shows(state, to, from, &content),
+                _ => same(id, to, state),
+            };
+            (!there).then(|| format!("{id} is `{state}`, not `{to}`"))
         })
         .collect()
 }
@@ -119,7 +128,7 @@ async fn seen_again(reach: &Reach, items: Vec<Item>) -> Result<Vec<Item>, LostHo
     for mut item in items {
         if let Outcome::Changed(changes) = &mut item.outcome {
             for planned in changes.iter_mut() {
-                if let Some(state) = now.get(&planned.change.object) {
+                if let Some(state) = now.states.get(&planned.change.object) {
                     planned.change.from = state.clone();
                 }
             }
@@ -133,10 +142,17 @@ async fn seen_again(reach: &Reach, items: Vec<Item>) -> Result<Vec<Item>, LostHo
     Ok(fresh)
 }
 
-/// The present states of these objects.
-async fn look(reach: &Reach, objects: Vec<ObjectId>) -> Result<BTreeMap<ObjectId, State>, LostHost> {
+/// The present states of some objects, and the contents that they name.
+struct Seen {
+    states: BTreeMap<ObjectId, State>,
+    known: Knowledge,
+}
+
+async fn look(reach: &Reach, objects: Vec<ObjectId>) -> Result<Seen, LostHost> {
     let probes: BTreeSet<Probe> = objects.iter().cloned().map(Probe::Object).collect();
     let mut known = Knowledge::default();
     reach.look(&probes, &mut known).await?;
-    Ok(objects.into_iter().filter_map(|o| known.observed(&o).ok().map(|seen| (o, seen.state))).collect())
+    let states =
+        objects.into_iter().filter_map(|o| known.observed(&o).ok().map(|seen| (o, seen.state))).collect();
+    Ok(Seen { states, known })
 }

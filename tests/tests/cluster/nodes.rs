@@ -138,7 +138,7 @@ fn the_roles_of_a_gpu_cluster_on_fifty_nodes() {
         "- hosts: lab\n  roles: [pod_network, gpu_operator, time_slicing, discovery, runtime_class]\n";
     lab.world.write("playbooks/site.yaml", roles).unwrap();
     let more = format!(
-        "gpu_time_slicing_profiles: {{half: 2}}\ngpu_time_slicing_families: {{late: half}}\ngpu_operator_version: v25.10.0\ngpu_operator_repository: {repository}\ngpu_operator_validation: \"\"\ngpu_operator_wait: 60\ngpu_operator_values: {{dcgmExportr: {{enabled: true}}}}\ngpu_operator_hosts: [slow-1, slow-2, slow-3]\ngpu_operator_batch: 1\ndiscovery_ask: false\npod_network_repository: {repository}\npod_network_chart: pod-network\npod_network_version: 1.0.0\npod_network_workloads: [daemonset/agent]\npod_network_nodes: [gpu-1, odd-1]"
+        "gpu_time_slicing_profiles: {{half: 2}}\ngpu_time_slicing_families: {{late: half}}\ngpu_operator_version: v25.10.0\ngpu_operator_repository: {repository}\ngpu_operator_validation: \"\"\ngpu_operator_wait: 60\ngpu_operator_values: {{dcgmExportr: {{enabled: true}}}}\ngpu_operator_hosts: [slow-1, slow-2, slow-3, dead-1]\ngpu_operator_batch: 1\ndiscovery_ask: false\npod_network_repository: {repository}\npod_network_chart: pod-network\npod_network_version: 1.0.0\npod_network_workloads: [daemonset/agent]\npod_network_nodes: [gpu-1, odd-1]"
     );
     lab.world.write("hosts.yaml", &lab.world.inventory(&more)).unwrap();
 

@@ -35,7 +35,7 @@ const IPTABLES: &[&str] = &[
 ];
 const BUSYBOX: &[&str] = &[
     "sh", "timeout", "ls", "cat", "echo", "sleep", "wget", "httpd", "nc", "ip", "ps", "hostname", "nslookup",
-    "date", "id", "env", "mount", "mkdir", "grep", "test", "true", "false",
+    "date", "id", "env", "mount", "mkdir", "rm", "grep", "test", "true", "false",
 ];
 
 /// Repositories and images, served to a lab's hosts as long as this value lives.
