@@ -161,7 +161,7 @@ fn two_bare_hosts_become_a_cluster() {
     pod_network(&[(first, &cidrs[0]), (second, &cidrs[1])]).unwrap();
     kubectl(first, "wait --for=condition=Ready node --all --timeout=120s");
     step("nodes Ready");
-    kubectl(first, "-n kube-system rollout status deployment/coredns --timeout=120s");
+    kubectl(first, "-n kube-system rollout status deployment/coredns --timeout=240s");
     step("CoreDNS answers");
 
     // A pod on one node reaches a pod on the other, by the service's name.

@@ -103,6 +103,7 @@ fn undo_of(thing: &Owned, known: &Knowledge) -> Undo {
         object: thing.object.clone(),
         left,
         before: thing.before.clone(),
+        between: Vec::new(),
         item: thing.item.clone(),
         comes_back: false,
         sensitive: thing.sensitive,
@@ -290,7 +291,7 @@ fn fate(undo: &Undo, known: &Knowledge, options: &Options) -> Fate {
 
 /// One item that only takes things out of the record.
 fn forget_item(members: &[Undo], known: &Knowledge) -> Item {
-    let mut item = undo_item(0, "", Vec::new(), known, &[]);
+    let mut item = undo_item(0, "", Vec::new(), &mut Knowledge::default(), &[]);
     let now = |u: &Undo| known.observed(&u.object).map(|seen| seen.state).unwrap_or_else(|_| u.left.clone());
     let changes: Vec<Change> = members
         .iter()

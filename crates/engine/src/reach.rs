@@ -127,8 +127,11 @@ impl Reach {
         let Self::Cluster(link) = self else { return Ok(()) };
         let content = |id: &ObjectId, state: &State| converge_objects::object(&id.kind)?.content(state);
         let wanted: BTreeSet<Digest> = undos
-            .flat_map(|u| [content(&u.object, &u.left), content(&u.object, &u.before)])
-            .flatten()
+            .flat_map(|u| {
+                let between = u.between.iter().flat_map(|(left, found)| [left, found]);
+                let states = [&u.left, &u.before].into_iter().chain(between);
+                states.filter_map(|state| content(&u.object, state)).collect::<Vec<_>>()
+            })
             .filter(|digest| known.content(digest).is_none())
             .collect();
         if let (false, Some(cluster)) = (wanted.is_empty(), link.present().await) {

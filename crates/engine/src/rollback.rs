@@ -5,8 +5,8 @@ use crate::reach::Reach;
 use crate::{Event, FleetPlan, HostEntry, HostResult, HostSnapshots, LostHost, Purpose, Snapshot};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome, PlannedChange, Problem};
 use converge_resource::{
-    Answer, ApiProbe, ApiRef, Change, Content, Digest, Disruption, ObjectId, Place, Probe, Reversibility,
-    State,
+    Answer, ApiProbe, ApiRef, Change, Content, Digest, Disruption, ObjectId, Past, Place, Probe,
+    Reversibility, State,
 };
 use converge_ssh::{Batch, Item as ShellItem, Stderr};
 use converge_store::host::{self, RunPurpose, RunRecord, SavedChange, SavedOutcome};
@@ -22,6 +22,8 @@ pub(crate) struct Undo {
     pub left: State,
     /// Where it was before them.
     pub before: State,
+    /// What each run but the last one left, and what the next one found.
+    pub between: Vec<(State, State)>,
     /// The item that changed it last.
     pub item: String,
     pub sensitive: bool,
@@ -31,6 +33,12 @@ pub(crate) struct Undo {
     pub comes_back: bool,
     /// Why it cannot be undone, when the run itself said so.
     pub lost: Option<String>,
+}
+
+impl Undo {
+    fn past(&self) -> Past<'_, State> {
+        Past { before: &self.before, left: &self.left, between: &self.between }
+    }
 }
 
 /// What the changes of these runs, oldest first, come to: one entry an object, in the reverse of the order in which the runs first
@@ -55,6 +63,10 @@ fn compose(runs: &[&RunRecord]) -> Vec<Undo> {
             object: change.object.clone(),
             left: change.after.clone(),
             before: earlier.as_ref().map_or_else(|| change.before.clone(), |u| u.before.clone()),
+            between: earlier.as_ref().map_or_else(Vec::new, |u| {
+                let step = (u.left.clone(), change.before.clone());
+                u.between.iter().cloned().chain([step]).collect()
+            }),
             item: change.item.clone(),
             comes_back: false,
             sensitive: change.sensitive || earlier.as_ref().is_some_and(|u| u.sensitive),
@@ -283,7 +295,7 @@ impl Engine {
             let id = u32::try_from(plan.items.len()).unwrap_or(u32::MAX);
             let allowed = &self.options().allow_destroy;
             let kept = members.iter().any(|undo| is_kept(undo, &known, allowed));
-            let mut item = undo_item(id, &address, members, &known, allowed);
+            let mut item = undo_item(id, &address, members, &mut known, allowed);
             match stays.get(role_of(&address)) {
                 Some(later) if item.is_pending() => {
                     item.outcome = Outcome::Refused(format!("`{later}` stands on it and stays"));
@@ -373,9 +385,20 @@ pub(crate) fn base_of(plan: &HostPlan, known: &Knowledge) -> Vec<(ObjectId, Stat
 pub(crate) fn shows(undo: &Undo, now: &State, known: &Knowledge) -> bool {
     let content = |digest: &Digest| known.content(digest).cloned();
     match converge_objects::object(&undo.object.kind) {
-        Some(object) => object.shows(now, &undo.left, &undo.before, &content),
+        Some(object) => object.shows(now, &undo.past(), &content),
         None => *now == undo.left,
     }
+}
+
+/// What becomes of the object, which is in the state `now` and still shows what the runs made of it. A new content becomes known.
+fn back(undo: &Undo, now: &State, known: &mut Knowledge) -> State {
+    let content = |digest: &Digest| known.content(digest).cloned();
+    let Some(object) = converge_objects::object(&undo.object.kind) else { return undo.before.clone() };
+    let (state, new) = object.back(now, &undo.past(), &content);
+    if let Some(content) = new {
+        known.learn_content(content);
+    }
+    state
 }
 
 /// Why the state before cannot be restored.
@@ -462,7 +485,7 @@ pub(crate) fn undo_item(
     id: u32,
     address: &str,
     members: Vec<Undo>,
-    known: &Knowledge,
+    known: &mut Knowledge,
     allow_destroy: &[String],
 ) -> Item {
     let mut changes = Vec::new();
@@ -491,7 +514,8 @@ pub(crate) fn undo_item(
             lost.push(format!("{}: {why}", undo.object));
             continue;
         }
-        let back = Change { object: undo.object, from: now, to: undo.before };
+        let to = back(&undo, &now, known);
+        let back = Change { object: undo.object, from: now, to };
         let stays = || takes_from_others(&back, known, allow_destroy);
         if let Some(why) = destroys(&back, allow_destroy).or_else(stays) {
             moved.push(format!("{}: {why}", back.object));

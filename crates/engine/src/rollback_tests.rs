@@ -6,6 +6,7 @@ fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
         object: ObjectId::new(object, key),
         left: State::from_line(left),
         before: State::from_line(before),
+        between: Vec::new(),
         item: format!("k8s/{key}"),
         sensitive: false,
         run: "r1".to_owned(),
@@ -19,7 +20,7 @@ fn item(id: u32, undo: Undo, allowed: &[String]) -> Item {
     let seen = Observed { state: undo.left.clone(), moment: None };
     known.learn(Probe::Object(undo.object.clone()), Answer::Object(seen));
     let address = undo.item.clone();
-    undo_item(id, &address, vec![undo], &known, allowed)
+    undo_item(id, &address, vec![undo], &mut known, allowed)
 }
 
 #[test]
@@ -45,7 +46,7 @@ fn a_failure_stops_the_rest_of_the_role_and_what_stays_does_not() {
         let mut known = Knowledge::default();
         let seen = Observed { state: State::from_line("name c"), moment: None };
         known.learn(Probe::Object(ObjectId::new("hostname", "h")), Answer::Object(seen));
-        undo_item(1, "k8s/h", vec![undo("hostname", "h", "name a", "name b")], &known, &[])
+        undo_item(1, "k8s/h", vec![undo("hostname", "h", "name a", "name b")], &mut known, &[])
     };
     assert!(matches!(moved.outcome, Outcome::Refused(_)), "someone else has changed it");
     assert_eq!(stand_on_it(&[goes(0), moved.clone()], &goes(2)), [0]);

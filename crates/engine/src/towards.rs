@@ -7,7 +7,7 @@ use crate::reach::Reach;
 use crate::rollback::same;
 use crate::{ItemResult, LostHost, Purpose};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
-use converge_resource::{Change, Content, Digest, ObjectId, Place, Probe, State};
+use converge_resource::{Change, Content, Digest, ObjectId, Past, Place, Probe, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The goal of one host.
@@ -112,7 +112,9 @@ fn elsewhere(now: &Seen, changes: &[&Change], held: &BTreeMap<Digest, Content>) 
                 return None;
             }
             let there = match object(id) {
-                Some(object) if !from.is_absent() => object.shows(state, to, from, &content),
+                Some(object) if !from.is_absent() => {
+                    object.shows(state, &Past { before: from, left: to, between: &[] }, &content)
+                }
                 _ => same(id, to, state),
             };
             (!there).then(|| format!("{id} is `{state}`, not `{to}`"))

@@ -4,8 +4,10 @@ pub mod fields;
 
 use crate::workload::{RESTARTED, STARTED_WITH};
 use converge_resource::{
-    ApiRef, Content, Digest, Disruption, Facets, MayBring, Object, Reversibility, Spoil, state_of_words,
+    ApiRef, Content, Contents, Digest, Disruption, Facets, MayBring, Object, Past, Reversibility, Spoil,
+    state_of_words,
 };
+use fields::Field;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
@@ -139,6 +141,30 @@ pub fn from_text(content: &Content) -> Option<Value> {
     serde_yaml::from_str(content.text()?).ok()
 }
 
+/// The object in a state whose content is known.
+fn read(state: &K8sState, content: &Contents<'_>) -> Option<Value> {
+    K8s::content(state).and_then(|digest| content(&digest)).and_then(|found| from_text(&found))
+}
+
+/// The fields that were made, from what the last run left to what was there before the first one. What others did between the runs is none.
+fn fields_back(past: &Past<'_, K8sState>, content: &Contents<'_>) -> Option<Vec<Field>> {
+    let back = |left: &K8sState, before: &K8sState| {
+        Some(fields::leaf_differences(&read(left, content)?, &read(before, content)?))
+    };
+    let all = back(past.left, past.before)?;
+    if past.between.is_empty() {
+        return Some(all);
+    }
+    let begun = std::iter::once(past.before).chain(past.between.iter().map(|(_, found)| found));
+    let ended = past.between.iter().map(|(left, _)| left).chain([past.left]);
+    let steps: Option<Vec<Vec<Field>>> = begun.zip(ended).map(|(before, left)| back(left, before)).collect();
+    let touched: Vec<Field> = steps?.into_iter().flatten().collect();
+    let is_ours = |field: &Field| {
+        touched.iter().any(|t| t.path.starts_with(&field.path) || field.path.starts_with(&t.path))
+    };
+    Some(all.into_iter().filter(is_ours).collect())
+}
+
 /// The object.
 pub struct K8s;
 
@@ -174,26 +200,41 @@ impl Object for K8s {
         }
     }
 
-    /// The fields that the change made are as it left them; others may have moved.
-    fn shows(
-        now: &K8sState,
-        left: &K8sState,
-        before: &K8sState,
-        content: &converge_resource::Contents<'_>,
-    ) -> bool {
-        let read =
-            |state: &K8sState| Self::content(state).and_then(|d| content(&d)).and_then(|c| from_text(&c));
-        match (now, left, before) {
+    /// The fields that were made are as they were left; others may have moved.
+    fn shows(now: &K8sState, past: &Past<'_, K8sState>, content: &Contents<'_>) -> bool {
+        match (now, past.left, past.before) {
             (now, left, _) if now == left => true,
             // What it made as a whole is taken away as a whole, whatever was added: the executor looks for other owners.
             (K8sState::Present(_), K8sState::Present(_), K8sState::Absent) => true,
-            _ => match (read(now), read(left), read(before)) {
-                (Some(now), Some(left), Some(before)) => fields::differences(&before, &left)
-                    .iter()
-                    .all(|field| fields::read(&now, &field.path) == field.after.as_ref()),
+            _ => match (read(now, content), fields_back(past, content)) {
+                (Some(now), Some(back)) => fields::deviating(&now, &back, false).is_empty(),
                 _ => false,
             },
         }
+    }
+
+    fn back(
+        now: &K8sState,
+        past: &Past<'_, K8sState>,
+        content: &Contents<'_>,
+    ) -> (K8sState, Option<Content>) {
+        let whole = || (past.before.clone(), None);
+        if now == past.left && past.between.is_empty() {
+            return whole();
+        }
+        let (Some(now), Some(fields), Some(before)) =
+            (read(now, content), fields_back(past, content), read(past.before, content))
+        else {
+            return whole();
+        };
+        // The values of a Secret are found by the content that was saved with them.
+        if now.get("kind").and_then(Value::as_str) == Some("Secret") {
+            return whole();
+        }
+        let Ok(mut back) = fields::with(&now, &fields) else { return whole() };
+        fields::drop_emptied(&mut back, &fields, &before);
+        let (state, content) = K8sState::of(&back);
+        (state, Some(content))
     }
 
     fn facets(_: &K8sState) -> Facets {
@@ -260,9 +301,45 @@ mod tests {
         .map(|object| K8sState::of(&object));
         let content = |digest: &Digest| states.iter().map(|(_, c)| c).find(|c| c.digest() == digest).cloned();
         let [(before, _), (left, _), (now, _)] = &states;
-        assert!(K8s::shows(now, left, before, &content), "nobody else has changed it");
+        let past = Past { before, left, between: &[] };
+        assert!(K8s::shows(now, &past, &content), "nobody else has changed it");
         // A restart alone changes nothing of it.
         assert_eq!(now, left);
+    }
+
+    /// A run labels a node, somebody cordons it, another run adds a taint, and the node controller one of its own.
+    #[test]
+    fn the_way_back_leaves_to_others_what_is_theirs() {
+        let node = |labels: Value, cordoned: bool, taints: Value| {
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels},
+                "spec": {"unschedulable": cordoned, "taints": taints}})
+        };
+        let (own, gpu) = (json!({"os": "linux"}), json!({"os": "linux", "gpu": "true"}));
+        let (mine, theirs) =
+            (json!({"key": "gpu", "effect": "NoSchedule"}), json!({"key": "down", "effect": "NoExecute"}));
+        let states = [
+            node(own.clone(), false, json!([])),
+            node(gpu.clone(), false, json!([])),
+            node(gpu.clone(), true, json!([])),
+            node(gpu.clone(), true, json!([mine])),
+            node(gpu, true, json!([mine, theirs])),
+        ]
+        .map(|object| K8sState::of(&object));
+        let content = |digest: &Digest| states.iter().map(|(_, c)| c).find(|c| c.digest() == digest).cloned();
+        let [(bare, _), (labelled, _), (cordoned, _), (tainted, _), (now, _)] = &states;
+        let between = [(labelled.clone(), cordoned.clone())];
+        let past = Past { before: bare, left: tainted, between: &between };
+        assert!(K8s::shows(now, &past, &content));
+        let (_, back) = K8s::back(now, &past, &content);
+        let wanted = node(own.clone(), true, json!([theirs]));
+        assert_eq!(from_text(&back.unwrap()), Some(normalised(&wanted)));
+        // One run, and nobody since: the very state before.
+        let one = Past { before: bare, left: labelled, between: &[] };
+        assert_eq!(K8s::back(labelled, &one, &content), (bare.clone(), None));
+        // The label is another now: somebody has changed what was made.
+        let (other, changed) = K8sState::of(&node(json!({"os": "linux", "gpu": "no"}), true, json!([mine])));
+        let content = |digest: &Digest| content(digest).or_else(|| Some(changed.clone()));
+        assert!(!K8s::shows(&other, &past, &content));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch};
 pub use field::Segment;
 pub use loaded::{LOAD_KEYWORD, Source, Template};
 pub use object::{
-    AnswerError, AttributeChange, Change, Contents, DynObject, Erased, Facets, MayBring, Object,
+    AnswerError, AttributeChange, Change, Contents, DynObject, Erased, Facets, MayBring, Object, Past,
     Reversibility, Spoil,
 };
 pub use place::Place;

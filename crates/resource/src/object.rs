@@ -26,6 +26,17 @@ pub enum Reversibility {
     Irreversible(String),
 }
 
+/// What runs have made of an object, for the way back.
+#[derive(Clone, Copy, Debug)]
+pub struct Past<'a, S> {
+    /// The state before the first of them.
+    pub before: &'a S,
+    /// The state that the last one left.
+    pub left: &'a S,
+    /// What each but the last one left, and what the next one found: others may have changed it in between.
+    pub between: &'a [(S, S)],
+}
+
 /// One attribute of an object, before and after, as people read it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttributeChange {
@@ -141,10 +152,20 @@ pub trait Object: Send + Sync + 'static {
         a == b
     }
 
-    /// Whether an object in the state `now` still shows what a change from `before` to `left` made. Objects that others change
-    /// too, field by field, compare their contents.
-    fn shows(now: &Self::State, left: &Self::State, _before: &Self::State, _content: &Contents<'_>) -> bool {
-        Self::same(now, left)
+    /// Whether an object in the state `now` still shows what was made of it. Objects that others change too, field by field, compare their
+    /// contents.
+    fn shows(now: &Self::State, past: &Past<'_, Self::State>, _content: &Contents<'_>) -> bool {
+        Self::same(now, past.left)
+    }
+
+    /// What becomes of an object in the state `now`, which shows what was made of it, when that is taken back; with the content that the state
+    /// names, where it is a new one. Objects that others change too keep the others' fields.
+    fn back(
+        _now: &Self::State,
+        past: &Past<'_, Self::State>,
+        _content: &Contents<'_>,
+    ) -> (Self::State, Option<Content>) {
+        (past.before.clone(), None)
     }
 
     /// True for a state that an object has through another one alone: a unit that has a file and nothing more. `cv_bare_KIND LINE` says
@@ -260,7 +281,9 @@ pub trait DynObject: Send + Sync {
     /// [`Object::same`]; bad states are compared as they are.
     fn same(&self, a: &State, b: &State) -> bool;
     /// [`Object::shows`]; bad states are compared as they are.
-    fn shows(&self, now: &State, left: &State, before: &State, content: &Contents<'_>) -> bool;
+    fn shows(&self, now: &State, past: &Past<'_, State>, content: &Contents<'_>) -> bool;
+    /// [`Object::back`]; with a bad state, the one before.
+    fn back(&self, now: &State, past: &Past<'_, State>, content: &Contents<'_>) -> (State, Option<Content>);
     /// [`Object::parse`].
     fn parse(&self, keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>>;
     /// [`Object::title`]; of a bad state only that it changes.
@@ -316,6 +339,18 @@ fn typed<O: Object>(change: &Change) -> Result<(O::State, O::State), crate::BadS
     Ok((O::State::try_from(change.from.clone())?, O::State::try_from(change.to.clone())?))
 }
 
+type TypedPast<S> = (S, S, S, Vec<(S, S)>);
+
+/// The state now, the one before, the one that was left, and those between.
+fn typed_past<O: Object>(
+    now: &State,
+    past: &Past<'_, State>,
+) -> Result<TypedPast<O::State>, crate::BadState> {
+    let state = |state: &State| O::State::try_from(state.clone());
+    let between = past.between.iter().map(|(left, found)| Ok((state(left)?, state(found)?)));
+    Ok((state(now)?, state(past.before)?, state(past.left)?, between.collect::<Result<_, _>>()?))
+}
+
 impl<O: Object> DynObject for Erased<O> {
     fn kind(&self) -> &'static str {
         O::KIND
@@ -341,11 +376,23 @@ impl<O: Object> DynObject for Erased<O> {
             _ => a == b,
         }
     }
-    fn shows(&self, now: &State, left: &State, before: &State, content: &Contents<'_>) -> bool {
-        let typed = |state: &State| O::State::try_from(state.clone());
-        match (typed(now), typed(left), typed(before)) {
-            (Ok(now_is), Ok(left), Ok(before)) => O::shows(&now_is, &left, &before, content),
-            _ => now == left,
+    fn shows(&self, now: &State, past: &Past<'_, State>, content: &Contents<'_>) -> bool {
+        match typed_past::<O>(now, past) {
+            Ok((now, before, left, between)) => {
+                let past = Past { before: &before, left: &left, between: &between };
+                O::shows(&now, &past, content)
+            }
+            Err(_) => now == past.left,
+        }
+    }
+    fn back(&self, now: &State, past: &Past<'_, State>, content: &Contents<'_>) -> (State, Option<Content>) {
+        match typed_past::<O>(now, past) {
+            Ok((now, before, left, between)) => {
+                let past = Past { before: &before, left: &left, between: &between };
+                let (state, content) = O::back(&now, &past, content);
+                (state.into(), content)
+            }
+            Err(_) => (past.before.clone(), None),
         }
     }
     fn parse(&self, keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {

@@ -3,12 +3,12 @@
 use super::{Done, Job, Save, failed, named, shown};
 use crate::api::{APPLY, Fault, MERGE};
 use crate::connect::Cluster;
-use crate::object::{self, deviating, differences, merge_patch, told};
+use crate::object::{self, merge_patch, told};
 use crate::observe::{no_key, observed};
 use crate::records::{Beside, Ended};
 use crate::run::{seal, unseal};
 use crate::work::WorkEnd;
-use converge_objects::k8s::fields::{self, Field, Segment};
+use converge_objects::k8s::fields::{self, Field, Segment, deviating, leaf_differences};
 use converge_objects::k8s::{K8sState, normalised};
 use converge_resource::{ApiCall, ApiRef, FIELD_MANAGER, State};
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ impl<'a> Planned<'a> {
         };
         let (from, to) = (value(&from_state)?, value(&to_state)?);
         let nothing = json!({});
-        let fields = differences(from.as_ref().unwrap_or(&nothing), to.as_ref().unwrap_or(&nothing));
+        let fields = leaf_differences(from.as_ref().unwrap_or(&nothing), to.as_ref().unwrap_or(&nothing));
         let manifest = job.work.calls.iter().find_map(|call| match call {
             ApiCall::Apply { manifest, force } if ApiRef::of(manifest).as_ref() == Some(&wanted) => {
                 Some((manifest, *force))
@@ -100,7 +100,7 @@ impl<'a> Planned<'a> {
                 }
                 let moved = match self.to {
                     // With the whole object everything goes that anybody has put there.
-                    None => deviating(&live, &differences(from, &live), false),
+                    None => deviating(&live, &leaf_differences(from, &live), false),
                     Some(_) => deviating(&live, &self.fields, false),
                 };
                 if moved.is_empty() {
@@ -159,7 +159,7 @@ impl<'a> Planned<'a> {
             // A new object is one difference as a whole: what of it is not as planned is looked for inside.
             (None, Some(to)) => {
                 let wanted = |f: Field| Field { path: f.path, before: None, after: f.before };
-                differences(to, &live).into_iter().map(wanted).filter(|f| counts(&f)).collect()
+                leaf_differences(to, &live).into_iter().map(wanted).filter(|f| counts(&f)).collect()
             }
             _ => self.fields.iter().filter(counts).cloned().collect(),
         };
@@ -316,7 +316,7 @@ impl Cluster {
                 let fields = real(&planned.fields, values);
                 let mut new =
                     fields::with(live, &fields).map_err(|e| Miss::End(failed(format!("{shown}: {e}"))))?;
-                object::drop_emptied(&mut new, &fields, to);
+                fields::drop_emptied(&mut new, &fields, to);
                 let mut patch = merge_patch(live, &new);
                 if let Some(map) = patch.as_object_mut() {
                     let metadata = map.entry("metadata").or_insert_with(|| json!({}));

@@ -23,6 +23,9 @@ pub struct Field {
     pub after: Option<Value>,
 }
 
+/// A field that is not as it is wanted: where, what it is wanted to be, what it is.
+pub type Deviation = (Path, Option<Value>, Option<Value>);
+
 /// As people write it: `.spec.template.spec.containers[name=driver].image`.
 pub fn shown(path: &[Segment]) -> String {
     let mut text = String::new();
@@ -193,6 +196,75 @@ pub fn with(object: &Value, fields: &[Field]) -> Result<Value, String> {
     Ok(new)
 }
 
+/// Takes out the maps and lists that lost their last entry to these fields, where the wanted object has none there.
+pub fn drop_emptied(object: &mut Value, changed: &[Field], wanted: &Value) {
+    for field in changed.iter().filter(|field| field.after.is_none()) {
+        let mut path = field.path.as_slice();
+        while let Some((_, above)) = path.split_last() {
+            let empty = read(object, above).is_some_and(is_empty);
+            // What cannot be written is what it was: nothing was emptied there.
+            if above.is_empty()
+                || !empty
+                || read(wanted, above).is_some()
+                || write(object, above, None).is_err()
+            {
+                break;
+            }
+            path = above;
+        }
+    }
+}
+
+/// Where two objects differ, as fine as maps and lists go: one that is on one side only counts by its entries, so that what others have in the
+/// same map or list is left to them. An item of a list that goes, goes as a whole: its key is one of its entries, and nothing is left of it without.
+pub fn leaf_differences(before: &Value, after: &Value) -> Vec<Field> {
+    differences(before, after).into_iter().flat_map(leaves).collect()
+}
+
+fn leaves(field: Field) -> Vec<Field> {
+    if field.after.is_none() && matches!(field.path.last(), Some(Segment::Item(..))) {
+        return vec![field];
+    }
+    let ((Some(value), None) | (None, Some(value))) = (&field.before, &field.after) else {
+        return vec![field];
+    };
+    let entries: Vec<(Segment, Value)> = match value {
+        Value::Object(map) => map.iter().map(|(key, v)| (Segment::Key(key.clone()), v.clone())).collect(),
+        Value::Array(list) => items(list).unwrap_or_default().into_iter().zip(list.iter().cloned()).collect(),
+        _ => Vec::new(),
+    };
+    if entries.is_empty() {
+        return vec![field];
+    }
+    let comes = field.after.is_some();
+    let one = |(segment, value): (Segment, Value)| {
+        let mut path = field.path.clone();
+        path.push(segment);
+        let (before, after) = if comes { (None, Some(value)) } else { (Some(value), None) };
+        leaves(Field { path, before, after })
+    };
+    entries.into_iter().flat_map(one).collect()
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
+}
+
+/// Fields that do not have the value on this side, with what they have. `after` tells which side.
+pub fn deviating(live: &Value, wanted: &[Field], after: bool) -> Vec<Deviation> {
+    wanted
+        .iter()
+        .filter_map(|field| {
+            let expected = if after { &field.after } else { &field.before };
+            let found = read(live, &field.path);
+            // An empty map or list and none are the same to the server.
+            let blank = |v: Option<&Value>| v.is_none_or(|v| v.is_null() || is_empty(v));
+            let same = found == expected.as_ref() || (blank(found) && blank(expected.as_ref()));
+            (!same).then(|| (field.path.clone(), expected.clone(), found.cloned()))
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,6 +303,73 @@ mod tests {
         write(&mut bare, &path, Some(json!("x"))).unwrap();
         assert_eq!(bare, json!({"spec": [{"name": "a", "image": "x"}]}));
         assert!(write(&mut json!({"spec": 1}), &path, Some(json!(1))).is_err());
+    }
+
+    #[test]
+    fn a_map_that_came_with_its_entries_goes_with_them() {
+        let before = json!({"spec": {"plugin": {"enabled": true}, "empty": {}}});
+        let after = json!({"spec": {"plugin": {"enabled": true, "config": {"name": "n", "default": "any"}}, "empty": {"a": 1}}});
+        let back = leaf_differences(&after, &before);
+        let mut new = with(&after, &back).unwrap();
+        drop_emptied(&mut new, &back, &before);
+        assert_eq!(new, before);
+        // What somebody else has put there stays.
+        let mut live = after;
+        live["spec"]["plugin"]["config"]["more"] = json!(1);
+        let mut new = with(&live, &back).unwrap();
+        drop_emptied(&mut new, &back, &before);
+        assert_eq!(new["spec"]["plugin"]["config"], json!({"more": 1}));
+    }
+
+    #[test]
+    fn an_item_of_a_list_goes_as_a_whole() {
+        let before = json!({"env": [{"name": "A", "value": "1"}], "volumes": [{"name": "a", "hostPath": {"path": "/a"}}]});
+        let after = json!({"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
+            "volumes": [{"name": "a", "hostPath": {"path": "/a"}}, {"name": "b", "configMap": {"name": "b", "defaultMode": 420}}]});
+        let back = leaf_differences(&after, &before);
+        let mut new = with(&after, &back).unwrap();
+        drop_emptied(&mut new, &back, &before);
+        assert_eq!(new, before);
+        // What the server adds to an item that comes is its own affair.
+        let bare = json!({"env": after["env"], "volumes": [before["volumes"][0], {"name": "b", "configMap": {"name": "b"}}]});
+        assert_eq!(deviating(&after, &leaf_differences(&before, &bare), true), []);
+    }
+
+    #[test]
+    fn a_map_that_comes_counts_by_its_entries() {
+        let before = json!({"metadata": {"name": "x"}});
+        let after = json!({"metadata": {"name": "x", "labels": {"a": "1"}}});
+        let planned = leaf_differences(&before, &after);
+        let live = json!({"metadata": {"name": "x", "labels": {"theirs": "2"}}});
+        assert_eq!(deviating(&live, &planned, false), []);
+        let new = with(&live, &planned).unwrap();
+        assert_eq!(new["metadata"]["labels"], json!({"theirs": "2", "a": "1"}));
+        let moved = json!({"metadata": {"name": "x", "labels": {"a": "0"}}});
+        let found = deviating(&moved, &planned, false);
+        let none = (planned[0].path.clone(), None, Some(json!("0")));
+        assert_eq!(found, [none]);
+        // Back: what others have stays.
+        let back = leaf_differences(&after, &before);
+        assert_eq!(with(&new, &back).unwrap()["metadata"]["labels"], json!({"theirs": "2"}));
+    }
+
+    #[test]
+    fn a_list_that_comes_counts_by_its_items() {
+        let before = json!({"spec": {"podCIDR": "10.1.0.0/24"}});
+        let after =
+            json!({"spec": {"podCIDR": "10.1.0.0/24", "taints": [{"key": "ours", "effect": "NoSchedule"}]}});
+        let mut live = after.clone();
+        live["spec"]["taints"].as_array_mut().unwrap().push(json!({"key": "theirs", "effect": "NoExecute"}));
+        let back = leaf_differences(&after, &before);
+        assert_eq!(deviating(&live, &back, false), []);
+        let mut new = with(&live, &back).unwrap();
+        drop_emptied(&mut new, &back, &before);
+        assert_eq!(new["spec"]["taints"], json!([{"key": "theirs", "effect": "NoExecute"}]));
+        let mut new = with(&after, &back).unwrap();
+        drop_emptied(&mut new, &back, &before);
+        assert_eq!(new, before);
+        // A list whose items have no key is one field.
+        assert_eq!(leaf_differences(&json!({}), &json!({"args": ["a", "b"]})).len(), 1);
     }
 
     fn value() -> impl Strategy<Value = Value> {
