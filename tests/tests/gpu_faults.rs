@@ -182,6 +182,7 @@ fn faults_of_a_gpu_cluster_are_named_and_mended() {
     content_that_nobody_reads(&cluster);
     content_that_the_plugin_refuses(&cluster);
     another_plugin_and_other_content(&cluster);
+    shares_with_a_name_of_their_own(&cluster);
     a_plugin_that_is_gone(&cluster);
     gpus_that_are_sick_or_gone(&cluster);
     parts_that_do_not_run(&cluster);
@@ -268,6 +269,19 @@ fn another_plugin_and_other_content(cluster: &Cluster) {
     cluster.run(&["apply", "--yes"]).expect(0);
     assert_eq!(cluster.images(), DEVICE_PLUGIN_IMAGE);
     cluster.is_well("another version over content that the plugin refuses");
+}
+
+fn shares_with_a_name_of_their_own(cluster: &Cluster) {
+    let renamed = json!({"gpu_time_slicing_through": "plugin", "gpu_time_slicing_rename": true});
+    cluster.write_playbook(&renamed);
+    cluster.run(&["apply", "--yes"]).expect(0);
+    let path = r"jsonpath='{.status.allocatable.nvidia\.com/gpu\.shared}'";
+    assert_eq!(cluster.kubectl(&format!("get node h2 -o {path}")), "16");
+    cluster.run(&["plan"]).expect(0);
+    cluster.run(&["verify"]).expect(0);
+    cluster.write_playbook(&json!({"gpu_time_slicing_through": "plugin"}));
+    cluster.run(&["apply", "--yes"]).expect(0);
+    cluster.is_well("shares with a name of their own");
 }
 
 fn a_plugin_that_is_gone(cluster: &Cluster) {

@@ -136,7 +136,14 @@ async fn a_wait_goes_on_when_the_server_comes_back() {
     let pick = Pick::Named(vec![ApiRef::from_key("v1/ConfigMap/default/x").unwrap()]);
     let (path, test) = ("{.data.a}".to_owned(), Test::Exists);
     let wait = Wait {
-        what: What::Field { of: pick, path, test, none_is_fine: false, ready_nodes_only: false },
+        what: What::Field {
+            of: pick,
+            path,
+            or: Vec::new(),
+            test,
+            none_is_fine: false,
+            ready_nodes_only: false,
+        },
         seconds: 60,
     };
     let change = Change {

@@ -131,6 +131,7 @@ async fn conditions_are_waited_for_and_tell_why_they_do_not_hold() {
     let wait = |what: What, seconds: u64| Wait { what, seconds };
     let gpus = |times: u64| What::Allocatable {
         resource: "nvidia.com/gpu".to_owned(),
+        or: Vec::new(),
         nodes: None,
         amount: Amount { label: None, times, or_more: false },
         none_is_fine: false,

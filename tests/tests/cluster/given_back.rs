@@ -41,7 +41,12 @@ fn what_others_have_set_since_survives_the_way_back() {
     lab.kubectl(&["label", "node", &name, "theirs=yes"]);
     let back = lab.converge(&["rollback", "--yes", "hosts.yaml", "--to", &oldest]).expect(0);
     let goes = back.stdout.lines().filter(|line| line.trim_start().starts_with('-'));
-    assert_eq!(goes.filter(|l| l.contains("theirs") || l.contains("unschedulable")).count(), 0, "{}", back.all());
+    assert_eq!(
+        goes.filter(|l| l.contains("theirs") || l.contains("unschedulable")).count(),
+        0,
+        "{}",
+        back.all()
+    );
     let of = |pointer: &str| lab.value(&["node", &name], pointer);
     assert_eq!(of("/metadata/labels/ours"), None);
     assert_eq!(of("/metadata/labels/theirs"), Some(json!("yes")));

@@ -33,6 +33,9 @@ pub enum What {
         of: Pick,
         /// JSONPath.
         path: String,
+        /// Other fields, one of which may be so in its stead.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        or: Vec<String>,
         /// What its value must be.
         test: Test,
         /// It holds too where no object is picked.
@@ -70,6 +73,9 @@ pub enum What {
     Allocatable {
         /// `nvidia.com/gpu`.
         resource: String,
+        /// Other names of it: what a node offers of all of them together counts.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        or: Vec<String>,
         /// Which nodes: a label selector.
         nodes: Option<String>,
         /// How much each of them must offer.
@@ -160,7 +166,10 @@ impl Wait {
     pub fn shown(&self) -> String {
         match &self.what {
             What::Condition { of, name, status } => format!("{name} is {status} of {}", of.shown()),
-            What::Field { of, path, test, .. } => format!("{path} is {} of {}", test.wanted(), of.shown()),
+            What::Field { of, path, or, test, .. } => {
+                let path = [std::slice::from_ref(path), or].concat().join(" or ");
+                format!("{path} is {} of {}", test.wanted(), of.shown())
+            }
             What::Count { of, condition, test } => {
                 let state = condition.as_ref().map_or_else(String::new, |name| format!(" that are {name}"));
                 let wanted = match test {
@@ -173,7 +182,8 @@ impl Wait {
             What::Answers { namespace, service, port, path, status, .. } => {
                 format!("the service {namespace}/{service}:{port} answers {status} at {path}")
             }
-            What::Allocatable { resource, nodes, amount, .. } => {
+            What::Allocatable { resource, or, nodes, amount, .. } => {
+                let resource = [std::slice::from_ref(resource), or].concat().join(" or ");
                 let which = nodes.as_ref().map_or_else(String::new, |l| format!(" with {l}"));
                 let wanted = match &amount.label {
                     Some(label) => format!("{label} times {}", amount.times),
@@ -211,17 +221,20 @@ impl Wait {
             What::Condition { of, name, status } => {
                 each(of, answers, false, &|object| condition(object, name, status))
             }
-            What::Field { of, path, test, none_is_fine, ready_nodes_only } => match Way::read(path) {
-                Ok(way) => each(of, answers, *none_is_fine, &|object| {
-                    // What a node that is not ready would tell, nobody knows.
-                    if (*ready_nodes_only || of.is_nodes()) && !ready(object) {
-                        None
-                    } else {
-                        field(object, &way, path, test)
-                    }
-                }),
-                Err(why) => vec![why],
-            },
+            What::Field { of, path, or, test, none_is_fine, ready_nodes_only } => {
+                match std::iter::once(path).chain(or).map(|p| Ok((p, Way::read(p)?))).collect() {
+                    Ok::<Vec<(&String, Way)>, _>(ways) => each(of, answers, *none_is_fine, &|object| {
+                        // What a node that is not ready would tell, nobody knows.
+                        if (*ready_nodes_only || of.is_nodes()) && !ready(object) {
+                            return None;
+                        }
+                        let open: Option<Vec<String>> =
+                            ways.iter().map(|(path, way)| field(object, way, path, test)).collect();
+                        open.map(|open| open.join(", "))
+                    }),
+                    Err(why) => vec![why],
+                }
+            }
             What::Count { of, condition: name, test } => {
                 count(of, name.as_deref(), test, answers).into_iter().collect()
             }
@@ -242,9 +255,10 @@ impl Wait {
                     )],
                 }
             }
-            What::Allocatable { resource, nodes, amount, none_is_fine } => {
+            What::Allocatable { resource, or, nodes, amount, none_is_fine } => {
                 let list = answers.first().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-                allocatable(list, resource, nodes.as_deref(), amount, *none_is_fine)
+                let names: Vec<&str> = std::iter::once(resource).chain(or).map(String::as_str).collect();
+                allocatable(list, &names, nodes.as_deref(), amount, *none_is_fine)
             }
         };
         if open.is_empty() { Verdict::Met } else { Verdict::Open(some_of(&open)) }
@@ -463,7 +477,7 @@ fn count(of: &Pick, name: Option<&str>, test: &CountTest, answers: &[Value]) -> 
 
 fn allocatable(
     list: &[Value],
-    resource: &str,
+    resources: &[&str],
     labels: Option<&str>,
     amount: &Amount,
     none_is_fine: bool,
@@ -473,11 +487,11 @@ fn allocatable(
         let which = labels.map_or_else(String::new, |l| format!(" with {l}"));
         return vec![format!("no node{which} is ready")];
     }
-    eligible.into_iter().filter_map(|node| offered(node, resource, amount)).collect()
+    eligible.into_iter().filter_map(|node| offered(node, resources, amount)).collect()
 }
 
-/// Why a node does not offer what it should.
-fn offered(node: &Value, resource: &str, amount: &Amount) -> Option<String> {
+/// Why a node does not offer what it should, of these resources together.
+fn offered(node: &Value, resources: &[&str], amount: &Amount) -> Option<String> {
     let name = name_of(node);
     let key = |name: &str| name.replace('~', "~0").replace('/', "~1");
     let (wanted, how) = match &amount.label {
@@ -497,13 +511,17 @@ fn offered(node: &Value, resource: &str, amount: &Amount) -> Option<String> {
             )
         }
     };
-    let found = node.pointer(&format!("/status/allocatable/{}", key(resource)));
-    let number = found.and_then(quantity).unwrap_or_default();
+    let of = |which: &str, resource: &str| node.pointer(&format!("/status/{which}/{}", key(resource)));
+    let there = resources.iter().filter_map(|resource| Some((*resource, of("allocatable", resource)?)));
+    let there: Vec<(&str, &Value)> = there.collect();
+    let number: i128 = there.iter().filter_map(|(_, found)| quantity(found)).sum();
     if number == wanted * 1000 || (amount.or_more && number > wanted * 1000) {
         return None;
     }
+    let first = resources.first().copied().unwrap_or_default();
+    let (resource, found) = there.first().copied().map_or((first, None), |(name, found)| (name, Some(found)));
     let shown = found.map_or_else(|| "0".to_owned(), plain);
-    let capacity = node.pointer(&format!("/status/capacity/{}", key(resource))).map(plain);
+    let capacity = of("capacity", resource).map(plain);
     let capacity = capacity.filter(|c| *c != shown).map_or_else(String::new, |c| format!(" of capacity {c}"));
     let more = if amount.or_more { " or more" } else { "" };
     Some(format!("node {name}: allocatable {resource} is {shown}{capacity}, expected {wanted}{more}{how}"))

@@ -26,11 +26,36 @@ fn pick(name: &str) -> Pick {
     Pick::Named(vec![ApiRef::from_key(name).unwrap()])
 }
 
+/// Shares may have a name of their own, and then there is nothing of the other name, or none of it is left.
+#[test]
+fn one_of_several_names_is_enough() {
+    let mut node = node("a", "True", "8", "0");
+    node["status"]["allocatable"]["nvidia.com/gpu.shared"] = json!("32");
+    let amount = Amount { label: Some("nvidia.com/gpu.count".to_owned()), times: 4, or_more: false };
+    let offers = |or: Vec<String>| {
+        let (resource, amount) = ("nvidia.com/gpu".to_owned(), amount.clone());
+        wait(What::Allocatable { resource, or, nodes: None, amount, none_is_fine: false })
+    };
+    let shared = || vec!["nvidia.com/gpu.shared".to_owned()];
+    let list = [json!([node])];
+    assert_eq!(why(&offers(shared()), &list), "met");
+    assert!(why(&offers(Vec::new()), &list).contains("allocatable nvidia.com/gpu is 0"));
+    let field = |or: Vec<String>| {
+        let (of, path) = (pick("v1/Node/a"), "/status/allocatable/nvidia.com~1gpu".to_owned());
+        let test = Test::AtLeast(1);
+        wait(What::Field { of, path, or, test, none_is_fine: false, ready_nodes_only: true })
+    };
+    let one = [list[0][0].clone()];
+    assert_eq!(why(&field(vec!["/status/allocatable/nvidia.com~1gpu.shared".to_owned()]), &one), "met");
+    assert!(why(&field(vec!["/status/allocatable/x".to_owned()]), &one).contains("is not there"));
+}
+
 #[test]
 fn every_ready_node_offers_what_its_label_says() {
     let label = Some("nvidia.com/gpu.count".to_owned());
     let what = What::Allocatable {
         resource: "nvidia.com/gpu".into(),
+        or: Vec::new(),
         nodes: Some("nvidia.com/gpu.present=true".into()),
         amount: Amount { label, times: 4, or_more: false },
         none_is_fine: false,
@@ -79,7 +104,14 @@ fn fields_are_compared() {
     let said = |path: &str, test: Test| {
         let of = pick("nvidia.com/v1/ClusterPolicy/p");
         why(
-            &wait(What::Field { of, path: path.into(), test, none_is_fine: false, ready_nodes_only: false }),
+            &wait(What::Field {
+                of,
+                path: path.into(),
+                or: Vec::new(),
+                test,
+                none_is_fine: false,
+                ready_nodes_only: false,
+            }),
             std::slice::from_ref(&policy),
         )
     };

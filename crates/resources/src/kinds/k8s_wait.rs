@@ -2,6 +2,7 @@
 
 use crate::look::{Asks, check_deadline};
 use crate::manifest::check_name;
+use crate::names::Names;
 use crate::picked::check_selector;
 use crate::target::{Targets, short};
 use converge_objects::ConditionState;
@@ -106,8 +107,8 @@ struct Count {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Allocatable {
-    /// `nvidia.com/gpu`.
-    resource: String,
+    /// `nvidia.com/gpu`; a list of names where it may have another one: `[nvidia.com/gpu, nvidia.com/gpu.shared]`.
+    resource: Names,
     /// Labels of the nodes, as kubectl takes a selector.
     nodes: Option<String>,
     /// The label of a node that says how many of it are there.
@@ -208,7 +209,8 @@ impl K8sWait {
             }
         } else if let Some(wanted) = &self.allocatable {
             What::Allocatable {
-                resource: wanted.resource.clone(),
+                resource: wanted.resource.0.first().cloned().unwrap_or_default(),
+                or: wanted.resource.0.iter().skip(1).cloned().collect(),
                 nodes: wanted.nodes.clone(),
                 amount: Amount { label: wanted.label.clone(), times: wanted.times, or_more: wanted.or_more },
                 none_is_fine: wanted.none_is_fine,
@@ -227,6 +229,7 @@ impl K8sWait {
             What::Field {
                 of: self.pick()?,
                 path: path.clone(),
+                or: Vec::new(),
                 test: self.test(),
                 none_is_fine: self.none_is_fine,
                 ready_nodes_only: false,
@@ -300,6 +303,9 @@ impl Resource for K8sWait {
         }
         if let Some(Err(why)) = self.jsonpath.as_deref().map(condition::Way::read) {
             wrong("/jsonpath", &why, "write it as `{.status.state}`");
+        }
+        if self.allocatable.as_ref().is_some_and(|a| a.resource.0.is_empty()) {
+            wrong("/allocatable/resource", "no resource is named", "write it as `nvidia.com/gpu`");
         }
         check_deadline("/timeout", self.timeout.into(), 7200, &mut errors);
         if let Some(http) = &self.http {
@@ -470,6 +476,8 @@ mod tests {
             wrong::<K8sWait>(json!({"target": "node/a", "jsonpath": ".a", "none_is_fine": true})),
             ["/none_is_fine"]
         );
+        let none = json!({"allocatable": {"resource": []}});
+        assert_eq!(wrong::<K8sWait>(none), ["/allocatable/resource"]);
         let both = json!({"target": "node/a", "condition": "Ready", "allocatable": {"resource": "x"}});
         assert_eq!(wrong::<K8sWait>(both), ["/allocatable"]);
     }

@@ -44,7 +44,7 @@ pub struct Node {
     #[serde(default)]
     taints: Vec<Taint>,
     /// With `name`: where one of these nodes was changed, wait until all of them do this: `{offers: nvidia.com/gpu, timeout: 900}`, offer at least
-    /// one of that resource. Nodes that are not ready do not count, and are named.
+    /// one of that resource, or of one of several. Nodes that are not ready do not count, and are named.
     until: Option<Until>,
 }
 
@@ -52,8 +52,8 @@ pub struct Node {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Until {
-    /// Each node offers (`allocatable`) at least one of this resource.
-    offers: String,
+    /// Each node offers (`allocatable`) at least one of this resource, or of one of these.
+    offers: Names,
     /// Seconds after which the wait has failed.
     #[serde(default = "ten_minutes")]
     timeout: u64,
@@ -97,9 +97,13 @@ impl Node {
     /// What is waited for, after a change.
     fn wait(&self) -> Option<condition::Wait> {
         let until = self.until.as_ref()?;
+        let path =
+            |name: &String| format!("/status/allocatable/{}", name.replace('~', "~0").replace('/', "~1"));
+        let (first, more) = until.offers.0.split_first()?;
         let what = What::Field {
             of: Pick::Named(self.name.0.iter().map(|name| Self::object(name)).collect()),
-            path: format!("/status/allocatable/{}", until.offers.replace('~', "~0").replace('/', "~1")),
+            path: path(first),
+            or: more.iter().map(path).collect(),
             test: Test::AtLeast(1),
             none_is_fine: false,
             ready_nodes_only: true,
@@ -211,6 +215,10 @@ impl Resource for Node {
         }
         if let Some(until) = &self.until {
             check_deadline("/until/timeout", until.timeout, 7200, &mut errors);
+            if until.offers.0.is_empty() {
+                let help = "write it as `nvidia.com/gpu`";
+                errors.push(ParamError::new("/until/offers", "no resource is named", help));
+            }
             if self.selector.is_some() {
                 let help = "give the nodes by `name`, or wait in an item of its own: `k8s_wait`";
                 errors.push(ParamError::new("/until", "it is not clear which nodes are waited for", help));
@@ -403,6 +411,8 @@ mod tests {
             ["/selector"]
         );
         assert_eq!(wrong::<Node>(json!({"name": "n"})), [""]);
+        let none = json!({"name": "a", "labels": {"a": "1"}, "until": {"offers": []}});
+        assert_eq!(wrong::<Node>(none), ["/until/offers"]);
         let until = json!({"offers": "x.io/gpu", "timeout": 0});
         let picked = json!({"selector": "a=b", "labels": {"a": "1"}, "until": until});
         assert_eq!(wrong::<Node>(picked), ["/until/timeout", "/until"]);
