@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
-use crate::{World, exec, root};
+use crate::{World, exec, link_roles};
 use converge_lab::kube::{Part, Repositories, ensure};
 use converge_lab::{Host, Lab, LabError, LabOptions};
 use serde_json::{Map, Value, json};
@@ -48,7 +48,7 @@ impl Cluster {
         let world = World::open(options, hosts).unwrap();
         let repositories = serve(world.lab()).unwrap();
         let own = Self { repositories, world, _turn: turn };
-        std::os::unix::fs::symlink(root().join("roles"), own.world.dir().join("roles")).unwrap();
+        link_roles(own.world.dir()).unwrap();
         own.world.write("playbooks/site.yaml", PLAYBOOK).unwrap();
         own.write_inventory(&json!({}));
         own

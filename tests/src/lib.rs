@@ -116,6 +116,20 @@ pub fn root() -> &'static Path {
     own.parent().unwrap_or(own)
 }
 
+/// Links every role of the project into a project's folder `roles`, so that a test's own may stand beside them.
+///
+/// # Errors
+/// The folder is there already, or cannot be made.
+pub fn link_roles(project: &Path) -> std::io::Result<()> {
+    let roles = project.join("roles");
+    std::fs::create_dir(&roles)?;
+    for role in std::fs::read_dir(root().join("roles"))? {
+        let role = role?;
+        std::os::unix::fs::symlink(role.path(), roles.join(role.file_name()))?;
+    }
+    Ok(())
+}
+
 impl World {
     /// A lab of this name with so many hosts, and a project whose inventory `hosts.yaml` names them as group `lab`.
     ///

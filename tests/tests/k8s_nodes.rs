@@ -124,6 +124,9 @@ fn certificates_inputs_and_nodes_come_and_go() {
     assert_eq!(cluster.kubectl("get nodes -o 'jsonpath={.items[*].metadata.name}'"), "h1 h2");
     assert!(!three.exec("ls /etc/kubernetes/kubelet.conf /etc/cni/net.d/*").unwrap().success());
     run(&["plan", "hosts.yaml"]).expect(0).says("nothing to change");
+    a_worker_comes_back(&cluster, &changed);
+    write(changed.clone(), json!({"h3": {"k8s_state": "absent"}}));
+    run(&leave("h3")).expect(0);
 
     // So does a control plane: etcd is back at one member, and the API answers.
     // What was in etcd before is kept here.
@@ -146,4 +149,25 @@ fn certificates_inputs_and_nodes_come_and_go() {
     // The last one stays.
     cluster.write_inventory_of(&[1], &changed, &json!({"h1": {"k8s_state": "absent"}}));
     run(&["plan", "hosts.yaml", "--limit", "h1"]).expect(1).says("is the only host of the group");
+}
+
+/// A worker joins, and a role of the cluster labels it in the same run: the plan waits for the node, and the run does not miss it.
+fn a_worker_comes_back(cluster: &Cluster, inputs: &Value) {
+    let run = |arguments: &[&str]| cluster.world.converge(arguments).unwrap();
+    let labels = "scope: cluster\nafter: [k8s]\ncheck:\n  - name: they are there\n    for_each: [h2, h3]\n    k8s_query: {target: \"node/{{ item }}\"}\n\
+        resources:\n  - name: workers\n    node: {name: [h2, h3], labels: {example.com/worker: \"true\"}}\n";
+    cluster.world.write("roles/labels/role.yaml", labels).unwrap();
+    let hosts = "- hosts: k8s_control_plane:k8s_workers\n  roles: [k8s]\n";
+    let both = format!("{hosts}- hosts: k8s_control_plane\n  roles: [labels]\n");
+    cluster.world.write("playbooks/site.yaml", &both).unwrap();
+    // Where nothing brings it, that is a mistake.
+    cluster.write_inventory_of(&[1, 2], inputs, &json!({"h3": {"k8s_state": "absent"}}));
+    run(&["plan", "hosts.yaml"]).expect(1).says("node h3 is not there");
+    cluster.write_inventory_of(&[1, 2], inputs, &json!({}));
+    run(&["plan", "hosts.yaml"]).expect(2).says("h3 joins the cluster in this run");
+    run(&["apply", "hosts.yaml", "--yes"]).expect(0);
+    let label = "-o 'jsonpath={.metadata.labels.example\\.com/worker}'";
+    assert_eq!(cluster.kubectl(&format!("get node h3 {label}")), "true");
+    run(&["plan", "hosts.yaml"]).expect(0).says("nothing to change");
+    cluster.world.write("playbooks/site.yaml", hosts).unwrap();
 }

@@ -246,7 +246,8 @@ impl Engine {
         self.check_without_hosts()?;
         let hosts = self.hosts();
         let plans = hosts.iter().map(|host| self.plan_one(host)).collect();
-        let entries = side_by_side(plans).await;
+        let mut entries = side_by_side(plans).await;
+        self.wait_for_joining(&mut entries).await;
         let mut plan = FleetPlan {
             id: uuid::Uuid::now_v7().to_string(),
             purpose: Purpose::Converge,
@@ -310,7 +311,7 @@ impl Engine {
     }
 
     /// Plans what is declared, and what is to become of what no longer is.
-    async fn plan_with_records(&self, reach: &Reach) -> Result<HostPlan, LostHost> {
+    pub(crate) async fn plan_with_records(&self, reach: &Reach) -> Result<HostPlan, LostHost> {
         let looked =
             self.look_and_plan(reach, Part::Converge, &History::default(), self.options.diffs, true).await?;
         let (mut plan, mut known) = (looked.folded.plan, looked.known);

@@ -10,6 +10,7 @@ mod facts;
 mod fleet;
 mod former;
 mod gate;
+mod joining;
 mod lane;
 mod observe;
 mod options;

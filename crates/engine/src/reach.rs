@@ -7,13 +7,13 @@ use crate::rollback::Undo;
 use crate::{Event, LostHost};
 use converge_cluster::{Cluster, ClusterError, ClusterOptions, Way};
 use converge_planner::Knowledge;
-use converge_resource::{Digest, ObjectId, Probe, State, Wait, quote};
+use converge_resource::{ApiRef, Digest, ObjectId, Probe, State, Wait, quote};
 use converge_ssh::{Batch, Item, Outcome, Status, Stderr};
 use converge_syntax::Node;
 use secrecy::{ExposeSecret, SecretString};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// The kubeconfig of a control plane, where its host's variables name no other.
@@ -48,6 +48,8 @@ pub(crate) enum Reach {
 pub(crate) struct ClusterLink {
     pub name: String,
     state: tokio::sync::Mutex<Standing>,
+    /// Nodes that join it in this run, each with its host.
+    joining: Mutex<BTreeMap<ObjectId, String>>,
 }
 
 #[derive(Default)]
@@ -159,7 +161,7 @@ impl Reach {
 
 impl ClusterLink {
     pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), state: tokio::sync::Mutex::default() }
+        Self { name: name.to_owned(), state: tokio::sync::Mutex::default(), joining: Mutex::default() }
     }
 
     /// The cluster, when it is there.
@@ -190,10 +192,25 @@ impl ClusterLink {
 
     /// What is known before anything was asked: nothing of a cluster that is not there yet.
     pub async fn first_knowledge(&self, engine: &Engine) -> Result<Knowledge, LostHost> {
-        Ok(match self.arrive(engine).await? {
+        let mut known = match self.arrive(engine).await? {
             Ok(_) => Knowledge::default(),
             Err(why) => Knowledge::until(Wait { item: String::new(), reason: why }),
-        })
+        };
+        for (node, host) in self.joining.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let reason = format!("{host} joins the cluster in this run");
+            known.expect(node.clone(), Wait { item: String::new(), reason });
+        }
+        Ok(known)
+    }
+
+    /// These hosts join in this run: their nodes come.
+    pub fn expect(&self, hosts: &[String]) {
+        let node = |host: &String| {
+            let (api_version, kind) = ("v1".to_owned(), "Node".to_owned());
+            let node = ApiRef { api_version, kind, namespace: None, name: host.to_lowercase() };
+            (node.object(), host.clone())
+        };
+        self.joining.lock().unwrap_or_else(PoisonError::into_inner).extend(hosts.iter().map(node));
     }
 }
 

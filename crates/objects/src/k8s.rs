@@ -158,7 +158,9 @@ fn fields_back(past: &Past<'_, K8sState>, content: &Contents<'_>) -> Option<Vec<
     let begun = std::iter::once(past.before).chain(past.between.iter().map(|(_, found)| found));
     let ended = past.between.iter().map(|(left, _)| left).chain([past.left]);
     let steps: Option<Vec<Vec<Field>>> = begun.zip(ended).map(|(before, left)| back(left, before)).collect();
-    let touched: Vec<Field> = steps?.into_iter().flatten().collect();
+    // What is not kept of the steps in between cannot tell them apart.
+    let Some(steps) = steps else { return Some(all) };
+    let touched: Vec<Field> = steps.into_iter().flatten().collect();
     let is_ours = |field: &Field| {
         touched.iter().any(|t| t.path.starts_with(&field.path) || field.path.starts_with(&t.path))
     };

@@ -10,6 +10,8 @@ pub struct Knowledge {
     contents: BTreeMap<Digest, Content>,
     /// Nothing can be asked before this has happened: the cluster is not there yet.
     absent: Option<Wait>,
+    /// What others will bring in this run, and how.
+    coming: BTreeMap<ObjectId, Wait>,
 }
 
 impl Knowledge {
@@ -21,6 +23,16 @@ impl Knowledge {
     /// What must happen before anything can be asked.
     pub fn absent(&self) -> Option<&Wait> {
         self.absent.as_ref()
+    }
+
+    /// Others will bring this object in this run: what needs it waits for that.
+    pub fn expect(&mut self, object: ObjectId, wait: Wait) {
+        self.coming.insert(object, wait);
+    }
+
+    /// How an object comes that is not there yet, when others will bring it.
+    pub fn coming(&self, object: &ObjectId) -> Option<&Wait> {
+        self.coming.get(object)
     }
 
     /// Takes one answer.

@@ -213,7 +213,9 @@ impl View for VirtualHost<'_> {
         if let Some(wait) = self.promised.get(object) {
             return Some(wait.clone());
         }
-        let bringer = self.bringers.get(object.kind.as_str())?;
+        let Some(bringer) = self.bringers.get(object.kind.as_str()) else {
+            return self.known.coming(object).cloned();
+        };
         let outside = object.kind == "path"
             && NOT_PACKAGED.iter().any(|dir| format!("{}/", object.key).starts_with(dir));
         (!outside).then(|| Wait {

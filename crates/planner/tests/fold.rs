@@ -7,7 +7,8 @@ use converge_planner::{
     Declared, Folded, History, Knowledge, Outcome, Outputs, Problem, Resolved, Source, fold,
 };
 use converge_resource::{
-    Answer, Claim, Content, DynResource, ObjectId, Observed, ParamError, Probe, State, Stop, View, Wanted,
+    Answer, Claim, Content, DynResource, ObjectId, Observed, ParamError, Probe, State, Stop, View, Wait,
+    Wanted,
 };
 
 const FOO: &str = "/etc/foo";
@@ -292,6 +293,17 @@ fn a_command_that_may_make_a_file_defers_an_edit_of_it() {
     let Outcome::Deferred { wait, .. } = outcome(&folded, 1) else { panic!("{:?}", outcome(&folded, 1)) };
     assert_eq!(wait.reason, "`r/0` may make /etc/foo");
     assert_eq!(folded.plan.items[0].claims.len(), 1, "the promise is no claim");
+}
+
+#[test]
+fn what_others_will_bring_is_waited_for() {
+    let mut known = host(&[]);
+    let reason = "h3 joins the cluster in this run".to_owned();
+    known.expect(path(FOO), Wait { item: String::new(), reason: reason.clone() });
+    let folded = planned(&[("r", Kind::Append(FOO, "a")), ("s", Kind::Append("/etc/bar", "a"))], known);
+    let Outcome::Deferred { wait, .. } = outcome(&folded, 0) else { panic!("{:?}", outcome(&folded, 0)) };
+    assert_eq!(wait.reason, reason);
+    assert!(matches!(outcome(&folded, 1), Outcome::Changed(_)), "{:?}", outcome(&folded, 1));
 }
 
 #[test]

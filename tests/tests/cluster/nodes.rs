@@ -2,7 +2,7 @@
 
 use crate::{Lab, says_all};
 use converge_lab::kube::NodeSpec;
-use converge_tests::{Ran, exec, root, until};
+use converge_tests::{Ran, exec, link_roles, root, until};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -133,7 +133,7 @@ fn the_roles_of_a_gpu_cluster_on_fifty_nodes() {
     helm(&["repo", "index", "."]);
     let repository = serve(charts.path());
     drop(std::fs::remove_dir_all(lab.world.dir().join("roles")));
-    std::os::unix::fs::symlink(root().join("roles"), lab.world.dir().join("roles")).unwrap();
+    link_roles(lab.world.dir()).unwrap();
     let roles =
         "- hosts: lab\n  roles: [pod_network, gpu_operator, time_slicing, discovery, runtime_class]\n";
     lab.world.write("playbooks/site.yaml", roles).unwrap();
@@ -233,14 +233,7 @@ fn a_worker_joins(lab: &Lab, ready: &mut Vec<String>, more: &str) {
     lab.world
         .write("hosts.yaml", &format!("{}{workers}{}\n", lab.world.inventory(more), ssh.join("\n")))
         .unwrap();
-    // The roles of the project stay beside one that stands for the join.
-    let roles = lab.world.dir().join("roles");
-    std::fs::remove_file(&roles).unwrap();
-    std::fs::create_dir(&roles).unwrap();
-    for role in std::fs::read_dir(root().join("roles")).unwrap() {
-        let role = role.unwrap();
-        std::os::unix::fs::symlink(role.path(), roles.join(role.file_name())).unwrap();
-    }
+    // It stands for the join.
     let join = "resources:\n  - name: joined\n    file: {path: /etc/joined, content: \"{{ inventory_hostname }}\\n\"}\n";
     lab.world.write("roles/join/role.yaml", join).unwrap();
     let site = "- hosts: all\n  roles: [join]\n- hosts: lab\n  roles: [gpu_operator, time_slicing, discovery, runtime_class]\n";

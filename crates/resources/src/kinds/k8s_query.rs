@@ -65,16 +65,6 @@ impl K8sQuery {
     }
 }
 
-impl K8sQuery {
-    /// The one object that is asked for, for people.
-    fn one(&self) -> Option<String> {
-        match self.probe() {
-            Ok(ApiProbe::Get(object)) => Some(object.shown()),
-            _ => None,
-        }
-    }
-}
-
 /// Who set which field is for the server alone.
 fn bare(mut object: Value) -> Value {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -138,10 +128,16 @@ impl Resource for K8sQuery {
         let output = match seen.api(&probe)? {
             Value::Array(list) => Value::Array(list.into_iter().map(bare).collect()),
             // A kind that the server does not know has no objects.
-            Value::Null if self.one().is_some() && !self.may_be_absent => {
-                return Err(Stop::Failed(format!("{} is not there", self.one().unwrap_or_default())));
-            }
-            Value::Null if self.one().is_none() => Value::Array(Vec::new()),
+            Value::Null => match &probe {
+                ApiProbe::Get(object) if !self.may_be_absent => {
+                    return Err(match seen.may_appear(&object.object()) {
+                        Some(wait) => Stop::Deferred(wait),
+                        None => Stop::Failed(format!("{} is not there", object.shown())),
+                    });
+                }
+                ApiProbe::Get(_) => Value::Null,
+                _ => Value::Array(Vec::new()),
+            },
             object => bare(object),
         };
         Ok(Wanted { output: Some(output), ..Wanted::default() })
@@ -152,6 +148,7 @@ impl Resource for K8sQuery {
 mod tests {
     use super::*;
     use crate::fake::{FakeView, read, settle, wrong};
+    use converge_resource::ObjectId;
     use serde_json::json;
 
     #[test]
@@ -165,6 +162,9 @@ mod tests {
         assert_eq!(read::<K8sQuery>(named.clone()).probe(), kind.probe());
         let gone = FakeView::new().says(kind.probe().unwrap(), Value::Null);
         assert_eq!(read::<K8sQuery>(named).plan(&gone), Err(Stop::Failed("node a is not there".into())));
+        let node = ObjectId::new("k8s", "v1/Node/a");
+        let joins = FakeView::new().says(kind.probe().unwrap(), Value::Null).may(node);
+        assert!(matches!(kind.plan(&joins), Err(Stop::Deferred(_))), "it is on its way");
         let maybe = read::<K8sQuery>(json!({"target": "node/a", "may_be_absent": true}));
         assert_eq!(maybe.plan(&gone).unwrap().output, Some(Value::Null));
         let list = read::<K8sQuery>(json!({"kind": "Thing", "apiVersion": "a.b/v1"}));
