@@ -1,5 +1,7 @@
 //! The life of a cluster's nodes with the role `k8s`: a second control plane, certificates, inputs that change, and the way out.
 
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
 use converge_lab::kube::versions;
 use converge_tests::kubeadm::Cluster;
 use converge_tests::{exec, until};

@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::reach::Reach;
 use crate::{HostEntry, HostResult};
 use converge_planner::{Item, Outcome};
-use converge_resource::Change;
+use converge_resource::{Change, ObjectId};
 use std::time::Instant;
 
 impl Engine {
@@ -33,11 +33,10 @@ fn items(entry: &HostEntry) -> &[Item] {
 
 /// Whether an item makes a node of its host.
 fn joins_a_cluster(item: &Item) -> bool {
-    let comes = |change: &Change| {
-        change.object.kind == "kubeadm" && change.from.is_absent() && !change.to.is_absent()
-    };
+    let makes_node = |id: &ObjectId| converge_objects::object(&id.kind).is_some_and(|o| o.makes_node());
+    let comes = |change: &Change| change.from.is_absent() && !change.to.is_absent();
     match &item.outcome {
-        Outcome::Deferred { objects, .. } => objects.iter().any(|object| object.kind == "kubeadm"),
-        _ => item.changes().iter().any(|planned| comes(&planned.change)),
+        Outcome::Deferred { objects, .. } => objects.iter().any(makes_node),
+        _ => item.changes().iter().any(|c| comes(&c.change) && makes_node(&c.change.object)),
     }
 }

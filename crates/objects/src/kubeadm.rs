@@ -93,6 +93,7 @@ impl Object for Kubeadm {
     const SHELL: &'static str = include_str!("kubeadm.sh");
     const SECONDS: u64 = 1800;
     const STAYS_UNLESS_ALLOWED: bool = true;
+    const MAKES_NODE: bool = true;
     type State = KubeadmState;
 
     fn title(_: &str, from: &KubeadmState, to: &KubeadmState) -> String {

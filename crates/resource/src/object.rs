@@ -76,6 +76,8 @@ pub trait Object: Send + Sync + 'static {
     const PASSES: bool = false;
     /// True for what a rollback sees to after all else: what it runs with must be there first.
     const BACK_LAST: bool = false;
+    /// True for what makes a node of its host while it is not absent; the node goes by the host's name.
+    const MAKES_NODE: bool = false;
     /// True for what only `--allow-destroy` takes away, in an ordinary run too: a host's part in its cluster.
     const STAYS_UNLESS_ALLOWED: bool = false;
     /// Its state, typed. `absent` has a value too.
@@ -276,6 +278,8 @@ pub trait DynObject: Send + Sync {
     fn passes(&self) -> bool;
     /// [`Object::BACK_LAST`].
     fn back_last(&self) -> bool;
+    /// [`Object::MAKES_NODE`].
+    fn makes_node(&self) -> bool;
     /// [`Object::STAYS_UNLESS_ALLOWED`].
     fn stays_unless_allowed(&self) -> bool;
     /// [`Object::same`]; bad states are compared as they are.
@@ -366,6 +370,9 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn back_last(&self) -> bool {
         O::BACK_LAST
+    }
+    fn makes_node(&self) -> bool {
+        O::MAKES_NODE
     }
     fn stays_unless_allowed(&self) -> bool {
         O::STAYS_UNLESS_ALLOWED
