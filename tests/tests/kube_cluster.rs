@@ -51,7 +51,7 @@ fn sh(host: &Host, script: &str) -> String {
     let output = host.exec(script).unwrap();
     if !output.success() {
         // What the cluster itself says about it.
-        let look = "export KUBECONFIG=/etc/kubernetes/admin.conf; kubectl get pods -A -o wide; kubectl describe pods -n default; kubectl -n kube-system logs -l k8s-app=kube-dns --prefix --tail=15; kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix --tail=15; kubectl describe nodes | grep -A 12 -E \"^Name:|Taints|Conditions\"";
+        let look = "export KUBECONFIG=/etc/kubernetes/admin.conf; kubectl get pods -A -o wide; kubectl describe pods -n default; kubectl -n kube-system logs -l k8s-app=kube-dns --prefix --tail=-1 | grep -v 'Plugins not ready'; kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix --tail=15; kubectl describe nodes | grep -A 12 -E \"^Name:|Taints|Conditions\"";
         let seen = host.exec(look).unwrap().stdout;
         panic!("{}: {script}\n{}\n{}\n{seen}", host.name(), output.stdout, output.stderr);
     }
@@ -161,11 +161,23 @@ fn two_bare_hosts_become_a_cluster() {
     pod_network(&[(first, &cidrs[0]), (second, &cidrs[1])]).unwrap();
     kubectl(first, "wait --for=condition=Ready node --all --timeout=120s");
     step("nodes Ready");
-    kubectl(first, "-n kube-system rollout status deployment/coredns --timeout=240s");
+    kubectl(first, "-n kube-system rollout status deployment/coredns --timeout=120s");
     step("CoreDNS answers");
 
-    // A pod on one node reaches a pod on the other, by the service's name.
+    // A pod on the node without the API reaches it: the way back goes from a host's own address to a pod's.
     let image = Repositories::BUSYBOX_IMAGE;
+    let on =
+        |node: &str| format!(r#"{{"spec":{{"nodeName":"{node}","tolerations":[{{"operator":"Exists"}}]}}}}"#);
+    let call =
+        "for i in 1 2 3 4 5 6 7 8 9; do echo | timeout 3 nc 10.96.0.1 443 && exit 0; sleep 1; done; exit 1";
+    kubectl(
+        first,
+        &format!("run call --image={image} --restart=Never --overrides='{}' -- sh -c '{call}'", on("h2")),
+    );
+    kubectl(first, "wait --for=jsonpath='{.status.phase}'=Succeeded pod/call --timeout=60s");
+    step("a pod asked the API");
+
+    // A pod on one node reaches a pod on the other, by the service's name.
     kubectl(
         first,
         &format!(
@@ -174,11 +186,11 @@ fn two_bare_hosts_become_a_cluster() {
     );
     kubectl(first, "expose deployment web --port=80 --target-port=8080");
     kubectl(first, "rollout status deployment/web --timeout=60s");
-    let toleration = r#"{"spec":{"nodeName":"h1","tolerations":[{"operator":"Exists"}]}}"#;
     kubectl(
         first,
         &format!(
-            "run ask --image={image} --restart=Never --overrides='{toleration}' -- sh -c 'for i in 1 2 3 4 5 6 7 8 9; do timeout 3 wget -qO- http://web && exit 0; sleep 1; done; exit 1'"
+            "run ask --image={image} --restart=Never --overrides='{}' -- sh -c 'for i in 1 2 3 4 5 6 7 8 9; do timeout 3 wget -qO- http://web && exit 0; sleep 1; done; exit 1'",
+            on("h1")
         ),
     );
     let wait = "kubectl wait --for=jsonpath='{.status.phase}'=Succeeded pod/ask --timeout=60s";

@@ -113,6 +113,10 @@ impl Net {
         }
         let forward = self.chain("FORWARD");
         rule(&["-A", &forward, "-s", &subnet, "-d", &subnet, "-j", "ACCEPT"])?;
+        // With br_netfilter, which nodes of Kubernetes load, what goes from host to host over a bridge passes here too: to a pod's address, say.
+        for bridge in [&bridge, &self.far_bridge()] {
+            rule(&["-A", &forward, "-i", bridge, "-o", bridge, "-j", "ACCEPT"])?;
+        }
         rule(&["-t", "nat", "-N", &bridge])?;
         rule(&["-t", "nat", "-A", "POSTROUTING", "-j", &bridge])?;
         for Endpoint { address, port, .. } in mirror {
