@@ -112,7 +112,6 @@ impl Net {
             rule(&["-I", parent, "-j", &chain])?;
         }
         let forward = self.chain("FORWARD");
-        rule(&["-A", &forward, "-s", &subnet, "-d", &subnet, "-j", "ACCEPT"])?;
         // With br_netfilter, which nodes of Kubernetes load, what goes from host to host over a bridge passes here too: to a pod's address, say.
         for bridge in [&bridge, &self.far_bridge()] {
             rule(&["-A", &forward, "-i", bridge, "-o", bridge, "-j", "ACCEPT"])?;
