@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+/// A key as a JSON pointer has it (RFC 6901).
+pub fn pointer_word(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
 /// One step on the way to a field. Items of a list are found by their key, never by their place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

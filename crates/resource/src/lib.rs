@@ -27,7 +27,7 @@ pub use claim::{Claim, ClaimMode};
 pub use content::{Content, Digest};
 pub use disruption::Disruption;
 pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch};
-pub use field::Segment;
+pub use field::{Segment, pointer_word};
 pub use loaded::{LOAD_KEYWORD, Source, Template};
 pub use object::{
     AnswerError, AttributeChange, Change, Contents, DynObject, Erased, Facets, MayBring, Object, Past,

@@ -5,6 +5,7 @@ use converge_objects::K8sState;
 use converge_objects::k8s::{self, fields};
 use converge_resource::{
     ApiCall, ApiProbe, ApiRef, Claim, Content, FIELD_MANAGER, ObjectId, ParamError, Stop, View, Wait, Wanted,
+    pointer_word,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -350,7 +351,7 @@ pub fn check_marks(part: &str, marks: &Marks, errors: &mut Vec<ParamError>) {
         text.len() <= most && ends && text.bytes().all(good)
     };
     for (name, value) in marks {
-        let pointer = format!("/{part}/{}", name.replace('~', "~0").replace('/', "~1"));
+        let pointer = format!("/{part}/{}", pointer_word(name));
         let (prefix, rest) = name.split_once('/').map_or((None, name.as_str()), |(p, r)| (Some(p), r));
         if !word(rest, 63) || prefix.is_some_and(|p| !word(p, 253)) {
             let help = "write it as `example.org/name`";

@@ -1,7 +1,7 @@
 //! What is waited for, as data, and the judgement of what the API answers.
 
 use super::jsonpath::Way;
-use converge_resource::{ApiProbe, ApiRef};
+use converge_resource::{ApiProbe, ApiRef, pointer_word};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -493,11 +493,10 @@ fn allocatable(
 /// Why a node does not offer what it should, of these resources together.
 fn offered(node: &Value, resources: &[&str], amount: &Amount) -> Option<String> {
     let name = name_of(node);
-    let key = |name: &str| name.replace('~', "~0").replace('/', "~1");
     let (wanted, how) = match &amount.label {
         None => (i128::from(amount.times), String::new()),
         Some(label) => {
-            let value = node.pointer(&format!("/metadata/labels/{}", key(label)));
+            let value = node.pointer(&format!("/metadata/labels/{}", pointer_word(label)));
             let Some(number) = value.and_then(Value::as_str).and_then(|v| v.parse::<u32>().ok()) else {
                 let what = value.map_or_else(|| "is missing".to_owned(), |v| format!("is {}", plain(v)));
                 return Some(format!(
@@ -511,7 +510,8 @@ fn offered(node: &Value, resources: &[&str], amount: &Amount) -> Option<String> 
             )
         }
     };
-    let of = |which: &str, resource: &str| node.pointer(&format!("/status/{which}/{}", key(resource)));
+    let of =
+        |which: &str, resource: &str| node.pointer(&format!("/status/{which}/{}", pointer_word(resource)));
     let there = resources.iter().filter_map(|resource| Some((*resource, of("allocatable", resource)?)));
     let there: Vec<(&str, &Value)> = there.collect();
     let number: i128 = there.iter().filter_map(|(_, found)| quantity(found)).sum();

@@ -9,7 +9,7 @@ use crate::picked::{Picked, check_selector};
 use converge_objects::condition::{self, Condition, ConditionState, Pick, Test, What};
 use converge_objects::k8s::{self, fields};
 use converge_resource::{
-    ApiRef, Claim, Disruption, ObjectId, ParamError, Place, Resource, State, Stop, View, Wanted,
+    ApiRef, Claim, Disruption, ObjectId, ParamError, Place, Resource, State, Stop, View, Wanted, pointer_word,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -97,8 +97,7 @@ impl Node {
     /// What is waited for, after a change.
     fn wait(&self) -> Option<condition::Wait> {
         let until = self.until.as_ref()?;
-        let path =
-            |name: &String| format!("/status/allocatable/{}", name.replace('~', "~0").replace('/', "~1"));
+        let path = |name: &String| format!("/status/allocatable/{}", pointer_word(name));
         let (first, more) = until.offers.0.split_first()?;
         let what = What::Field {
             of: Pick::Named(self.name.0.iter().map(|name| Self::object(name)).collect()),

@@ -5,7 +5,7 @@ use crate::body::{check_validate, validate_setting};
 use crate::edit::Edit;
 use crate::look::{check_path, path_id};
 use crate::structured::{Format, Path, Wishes, edit, parse_pointer};
-use converge_resource::{Claim, Content, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, Content, ParamError, Resource, Stop, View, Wanted, pointer_word};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -80,7 +80,7 @@ fn leaves(above: &[String], mapping: &Map<String, Value>, found: &mut Vec<(Path,
 }
 
 fn under(parameter: &str, key: &str) -> String {
-    format!("/{parameter}/{}", key.replace('~', "~0").replace('/', "~1"))
+    format!("/{parameter}/{}", pointer_word(key))
 }
 
 impl Structured {

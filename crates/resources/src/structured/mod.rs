@@ -146,7 +146,7 @@ pub fn parse_pointer(text: &str) -> Result<Path, String> {
 
 /// Writes a JSON pointer.
 pub fn pointer(path: &[String]) -> String {
-    path.iter().map(|word| format!("/{}", word.replace('~', "~0").replace('/', "~1"))).collect()
+    path.iter().map(|word| format!("/{}", converge_resource::pointer_word(word))).collect()
 }
 
 /// The text with the wishes in it. Equal to the text itself when it is as wished.
