@@ -246,8 +246,7 @@ impl Engine {
         self.check_without_hosts()?;
         let hosts = self.hosts();
         let plans = hosts.iter().map(|host| self.plan_one(host)).collect();
-        let mut entries = side_by_side(plans).await;
-        self.wait_for_joining(&mut entries).await;
+        let entries = side_by_side(plans).await;
         let mut plan = FleetPlan {
             id: uuid::Uuid::now_v7().to_string(),
             purpose: Purpose::Converge,
@@ -256,6 +255,7 @@ impl Engine {
             warnings: self.project.warnings().iter().map(|w| w.message.clone()).collect(),
             order: Vec::new(),
         };
+        self.wait_for_joining(&mut plan).await;
         plan.order = self.order(&plan);
         Ok(plan)
     }

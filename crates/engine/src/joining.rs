@@ -2,32 +2,30 @@
 
 use crate::engine::Engine;
 use crate::reach::Reach;
-use crate::{HostEntry, HostResult};
+use crate::{FleetPlan, HostResult};
 use converge_planner::{Item, Outcome};
 use converge_resource::{Change, ObjectId};
 use std::time::Instant;
 
 impl Engine {
     /// Plans a cluster that lacks something again, when hosts join in this run: their nodes are on their way.
-    pub(crate) async fn wait_for_joining(&self, entries: &mut [HostEntry]) {
-        let joins = |entry: &&HostEntry| items(entry).iter().any(joins_a_cluster);
-        let joining: Vec<String> = entries.iter().filter(joins).map(|entry| entry.host.clone()).collect();
-        let lacks = |entry: &HostEntry| items(entry).iter().any(|i| matches!(i.outcome, Outcome::Failed(_)));
-        for entry in entries.iter_mut().filter(|entry| !joining.is_empty() && lacks(entry)) {
+    pub(crate) async fn wait_for_joining(&self, plan: &mut FleetPlan) {
+        let with = |is: fn(&Item) -> bool| -> Vec<String> {
+            plan.planned().filter(|host| host.items.iter().any(is)).map(|host| host.host.clone()).collect()
+        };
+        let joining = with(joins_a_cluster);
+        if joining.is_empty() {
+            return;
+        }
+        let lacking = with(|item| matches!(item.outcome, Outcome::Failed(_)));
+        for entry in plan.hosts.iter_mut().filter(|entry| lacking.contains(&entry.host)) {
             let Ok(Reach::Cluster(link)) = self.reach(&entry.host).await else { continue };
-            link.expect(&joining);
+            link.expect(&joining).await;
             let begun = Instant::now();
             let planned = self.plan_with_records(&Reach::Cluster(link)).await;
             entry.result = planned.map_or_else(HostResult::Lost, HostResult::Planned);
             entry.took += begun.elapsed();
         }
-    }
-}
-
-fn items(entry: &HostEntry) -> &[Item] {
-    match &entry.result {
-        HostResult::Planned(plan) => &plan.items,
-        HostResult::Lost(_) => &[],
     }
 }
 

@@ -11,9 +11,9 @@ use converge_resource::{ApiRef, Digest, ObjectId, Probe, State, Wait, quote};
 use converge_ssh::{Batch, Item, Outcome, Status, Stderr};
 use converge_syntax::Node;
 use secrecy::{ExposeSecret, SecretString};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The kubeconfig of a control plane, where its host's variables name no other.
@@ -48,8 +48,6 @@ pub(crate) enum Reach {
 pub(crate) struct ClusterLink {
     pub name: String,
     state: tokio::sync::Mutex<Standing>,
-    /// Nodes that join it in this run, each with its host.
-    joining: Mutex<BTreeMap<ObjectId, String>>,
 }
 
 #[derive(Default)]
@@ -57,6 +55,8 @@ struct Standing {
     cluster: Option<Cluster>,
     /// The run that holds its lock.
     run: Option<String>,
+    /// Hosts that join it in this run.
+    joining: BTreeSet<String>,
 }
 
 /// A cluster, or why it is not there yet, for people.
@@ -161,7 +161,7 @@ impl Reach {
 
 impl ClusterLink {
     pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), state: tokio::sync::Mutex::default(), joining: Mutex::default() }
+        Self { name: name.to_owned(), state: tokio::sync::Mutex::default() }
     }
 
     /// The cluster, when it is there.
@@ -196,21 +196,18 @@ impl ClusterLink {
             Ok(_) => Knowledge::default(),
             Err(why) => Knowledge::until(Wait { item: String::new(), reason: why }),
         };
-        for (node, host) in self.joining.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for host in &self.state.lock().await.joining {
+            let (api_version, kind) = ("v1".to_owned(), "Node".to_owned());
+            let node = ApiRef { api_version, kind, namespace: None, name: host.to_lowercase() };
             let reason = format!("{host} joins the cluster in this run");
-            known.expect(node.clone(), Wait { item: String::new(), reason });
+            known.expect(node.object(), Wait { item: String::new(), reason });
         }
         Ok(known)
     }
 
     /// These hosts join in this run: their nodes come.
-    pub fn expect(&self, hosts: &[String]) {
-        let node = |host: &String| {
-            let (api_version, kind) = ("v1".to_owned(), "Node".to_owned());
-            let node = ApiRef { api_version, kind, namespace: None, name: host.to_lowercase() };
-            (node.object(), host.clone())
-        };
-        self.joining.lock().unwrap_or_else(PoisonError::into_inner).extend(hosts.iter().map(node));
+    pub async fn expect(&self, hosts: &[String]) {
+        self.state.lock().await.joining.extend(hosts.iter().cloned());
     }
 }
 

@@ -210,12 +210,10 @@ impl View for VirtualHost<'_> {
     }
 
     fn may_appear(&self, object: &ObjectId) -> Option<Wait> {
-        if let Some(wait) = self.promised.get(object) {
+        if let Some(wait) = self.promised.get(object).or_else(|| self.known.coming(object)) {
             return Some(wait.clone());
         }
-        let Some(bringer) = self.bringers.get(object.kind.as_str()) else {
-            return self.known.coming(object).cloned();
-        };
+        let bringer = self.bringers.get(object.kind.as_str())?;
         let outside = object.kind == "path"
             && NOT_PACKAGED.iter().any(|dir| format!("{}/", object.key).starts_with(dir));
         (!outside).then(|| Wait {
