@@ -123,6 +123,22 @@ fn connect(host: &Host) -> Duration {
     start.elapsed()
 }
 
+/// systemd stops every process of a host that goes down before it ends them, and nsenter stops itself with what it runs.
+#[test]
+fn a_host_restarts_while_commands_run_in_it() {
+    let lab = Lab::open(LabOptions::new(name("busy"))).unwrap();
+    let hosts = lab.start_hosts(&["h1"]).unwrap();
+    let [host] = hosts.as_slice() else { panic!("one host") };
+    std::thread::scope(|scope| {
+        let script = "touch /run/begun; while :; do sleep 1; done";
+        let busy = scope.spawn(|| host.exec(script));
+        converge_tests::until_exec(host, 30, "test -e /run/begun");
+        host.reboot().unwrap();
+        assert!(!busy.join().unwrap().unwrap().success());
+    });
+    assert_eq!(exec(host, "hostname"), "h1");
+}
+
 #[test]
 fn nothing_is_left_when_the_owner_dies() {
     if let Ok(name) = std::env::var(DIES) {

@@ -1,10 +1,13 @@
 //! Runs the system's tools, as root.
 
 use crate::error::{LabError, Result};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
 
 /// A command that runs as root: as it is for root, else through `sudo -n`.
 pub(crate) fn root(program: &str) -> Command {
@@ -53,13 +56,40 @@ pub(crate) fn output_of(command: &mut Command, input: &[u8]) -> Result<Output> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| failed_start(command, &error))?;
-    let pipe = child.stdin.take();
+    let (input_pipe, output_pipe, error_pipe) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let output = std::thread::scope(|scope| {
         // A tool that ends without reading its input has said so by its exit status.
-        scope.spawn(move || pipe.map(|mut pipe| pipe.write_all(input)));
-        child.wait_with_output()
+        scope.spawn(move || input_pipe.map(|mut pipe| pipe.write_all(input)));
+        let stdout = scope.spawn(|| to_the_end(output_pipe));
+        let stderr = scope.spawn(|| to_the_end(error_pipe));
+        keep_awake(&child);
+        let status = child.wait()?;
+        let read = |pipe: ScopedJoinHandle<'_, io::Result<Vec<u8>>>| {
+            pipe.join().unwrap_or_else(|_| Err(io::Error::other("the thread that reads has died")))
+        };
+        io::Result::Ok(Output { status, stdout: read(stdout)?, stderr: read(stderr)? })
     })?;
     Ok(output)
+}
+
+fn to_the_end(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    pipe.map(|mut pipe| pipe.read_to_end(&mut bytes)).transpose()?;
+    Ok(bytes)
+}
+
+/// Waits until a child has ended, and goes on with it where it was stopped. systemd stops every process of a host that goes down before it ends
+/// them; nsenter stops itself when what it runs is stopped, and would neither wake up nor let the host end.
+fn keep_awake(child: &Child) {
+    let pid = Pid::from_child(child);
+    let changes = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
+    while let Ok(Some(status)) = waitid(WaitId::Pid(pid), changes) {
+        if !status.stopped() || kill_process(pid, Signal::CONT).is_err() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn success(command: &Command, output: Output) -> Result<Output> {
@@ -99,6 +129,12 @@ mod tests {
     #[test]
     fn a_missing_tool_is_an_error() {
         assert!(checked(&mut Command::new("/nonexistent/tool")).is_err());
+    }
+
+    #[test]
+    fn a_tool_that_was_stopped_goes_on() {
+        let output = output_of(Command::new("sh").args(["-c", "kill -STOP $$; echo awake"]), b"").unwrap();
+        assert_eq!(output.stdout, b"awake\n");
     }
 
     #[test]
