@@ -125,6 +125,7 @@ impl RunDoc {
             item: c.item,
             sensitive: c.sensitive,
             unsaved: c.unsaved,
+            way_back: None,
             outcome: match c.outcome {
                 None => SavedOutcome::Unknown,
                 Some(Ended::Done) => SavedOutcome::Done,
@@ -241,6 +242,7 @@ impl OwnedThing {
             sensitive: self.sensitive,
             by_product: false,
             unsaved: self.unsaved,
+            way_back: None,
         }
     }
 }

@@ -256,6 +256,7 @@ impl Engine {
             order: Vec::new(),
         };
         self.wait_for_joining(&mut plan).await;
+        crate::way_back::ask(&mut plan.hosts);
         plan.order = self.order(&plan);
         Ok(plan)
     }

@@ -27,6 +27,7 @@ mod towards;
 mod trial;
 mod unsaved;
 mod verify;
+mod way_back;
 mod ways;
 mod work;
 

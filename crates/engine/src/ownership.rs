@@ -109,6 +109,7 @@ fn undo_of(thing: &Owned, known: &Knowledge) -> Undo {
         sensitive: thing.sensitive,
         run: thing.run.clone(),
         lost: thing.unsaved.clone(),
+        way_back: thing.way_back.clone(),
     }
 }
 
@@ -394,6 +395,7 @@ mod tests {
             sensitive: false,
             by_product: false,
             unsaved: None,
+            way_back: None,
         }
     }
 

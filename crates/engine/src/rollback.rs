@@ -6,7 +6,7 @@ use crate::{Event, FleetPlan, HostEntry, HostResult, HostSnapshots, LostHost, Pu
 use converge_planner::{HostPlan, Item, Knowledge, Outcome, PlannedChange, Problem};
 use converge_resource::{
     Answer, ApiProbe, ApiRef, Change, Content, Digest, Disruption, ObjectId, Past, Place, Probe,
-    Reversibility, State,
+    Reversibility, State, WayBack,
 };
 use converge_ssh::{Batch, Item as ShellItem, Stderr};
 use converge_store::host::{self, RunPurpose, RunRecord, SavedChange, SavedOutcome};
@@ -33,6 +33,8 @@ pub(crate) struct Undo {
     pub comes_back: bool,
     /// Why it cannot be undone, when the run itself said so.
     pub lost: Option<String>,
+    /// What it needs besides the states.
+    pub way_back: Option<WayBack>,
 }
 
 impl Undo {
@@ -71,7 +73,8 @@ fn compose(runs: &[&RunRecord]) -> Vec<Undo> {
             comes_back: false,
             sensitive: change.sensitive || earlier.as_ref().is_some_and(|u| u.sensitive),
             run: earlier.as_ref().map_or_else(|| run.to_owned(), |u| u.run.clone()),
-            lost: change.unsaved.clone().or_else(|| earlier.and_then(|u| u.lost)),
+            lost: change.unsaved.clone().or_else(|| earlier.as_ref().and_then(|u| u.lost.clone())),
+            way_back: change.way_back.clone().or_else(|| earlier.and_then(|u| u.way_back)),
         };
         undos.insert(place.unwrap_or(undos.len()), undo);
     }
@@ -214,6 +217,7 @@ impl Engine {
             warnings: Vec::new(),
             order: Vec::new(),
         };
+        crate::way_back::ask(&mut plan.hosts);
         plan.order = self.order(&plan);
         plan
     }
@@ -494,6 +498,7 @@ pub(crate) fn undo_item(
     let claims = members.iter().map(|u| u.object.clone()).collect();
     let sensitive = members.iter().any(|u| u.sensitive);
     let from_run = members.first().map(|u| u.run.clone()).unwrap_or_default();
+    let mut way_back = None;
     for undo in members {
         let now = match known.observed(&undo.object) {
             Ok(seen) if seen.state.is_absent() && undo.comes_back => undo.left.clone(),
@@ -521,6 +526,7 @@ pub(crate) fn undo_item(
             moved.push(format!("{}: {why}", back.object));
             continue;
         }
+        way_back = way_back.or(undo.way_back);
         changes.push(back);
     }
     let mut notes = moved.clone();
@@ -558,6 +564,7 @@ pub(crate) fn undo_item(
         sensitive,
         disruption,
         backup,
+        way_back,
         // Accounts are restored from what that run has kept of them.
         settings: vec![("CV_FROM_RUN".to_owned(), from_run)],
         ..Item::default()

@@ -12,6 +12,7 @@ fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
         run: "r1".to_owned(),
         comes_back: false,
         lost: None,
+        way_back: None,
     }
 }
 

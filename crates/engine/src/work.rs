@@ -61,6 +61,7 @@ impl Work {
             address: item.address.clone(),
             sensitive: item.sensitive,
             settings: item.settings.clone(),
+            way_back: item.way_back.clone(),
             ..ItemSpec::default()
         };
         if let Outcome::Adopt(changes) = &item.outcome {

@@ -103,7 +103,7 @@ fn success(command: &Command, output: Output) -> Result<Output> {
 }
 
 /// The error for a command that could not be started.
-pub(crate) fn failed_start(command: &Command, error: &std::io::Error) -> LabError {
+pub(crate) fn failed_start(command: &Command, error: &io::Error) -> LabError {
     LabError::Tool { command: shown(command), status: error.to_string(), detail: String::new() }
 }
 

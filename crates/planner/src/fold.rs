@@ -310,6 +310,7 @@ impl Pass<'_> {
         item.calls.clone_from(&wanted.calls);
         item.fetch = wanted.fetch.clone();
         item.backup = wanted.backup.clone();
+        item.way_back = wanted.way_back.clone();
         if let (Some(name), Some(output)) = (&declared.register, &wanted.output) {
             let output = Output { value: output.clone(), sensitive: item.sensitive };
             self.out.outputs.insert((declared.role.clone(), name.clone()), output);
@@ -375,6 +376,7 @@ impl Pass<'_> {
         if !changed {
             item.fetch = None;
             item.backup = None;
+            item.way_back = None;
         }
         let deferred = matches!(outcome, Outcome::Deferred { .. });
         if deferred {

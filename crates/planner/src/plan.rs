@@ -3,6 +3,7 @@
 use crate::Ours;
 use converge_resource::{
     ApiCall, Backup, Change, Content, Digest, Disruption, Fetch, ObjectId, Reversibility, State, Wait,
+    WayBack,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -63,6 +64,9 @@ pub struct Item {
     /// What must be brought to this machine first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<Backup>,
+    /// What a rollback of it needs besides the states.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way_back: Option<WayBack>,
     /// The resolved parameters; `None` when they are sensitive or not known yet.
     pub params: Option<serde_json::Value>,
     /// On a cluster: how the changes are made, where their states do not say it. They may hold secrets: never stored.

@@ -7,6 +7,18 @@ pub const FETCH_NOT_MADE: i32 = 75;
 /// The status of one whose answer is only a matter of time.
 pub const FETCH_NOT_READY: i32 = 74;
 
+/// What a rollback of an item needs besides the states of its objects, kept in the record of its run: a node that leaves its cluster is let go there
+/// first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WayBack {
+    /// What another host must have said first. Where that host leaves in the same rollback, nobody is asked.
+    pub fetch: Fetch,
+    /// Shell variables for the steps that read it.
+    pub settings: Vec<(String, String)>,
+    /// For people: what happens there.
+    pub note: String,
+}
+
 /// What an item asks another host for at its turn: a join token, or only the word that it is ready. What that host prints may be a
 /// secret. It goes to the standard input of the item's first step through the controller's memory, and is neither logged nor recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

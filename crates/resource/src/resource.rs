@@ -1,6 +1,8 @@
 //! The contract of a resource: a kind that a user writes.
 
-use crate::{ApiCall, Backup, Claim, Content, Disruption, Fetch, ObjectId, Place, Probe, State, View, Wait};
+use crate::{
+    ApiCall, Backup, Claim, Content, Disruption, Fetch, ObjectId, Place, Probe, State, View, Wait, WayBack,
+};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
@@ -28,6 +30,8 @@ pub struct Wanted {
     pub fetch: Option<Fetch>,
     /// What must be brought to this machine first, where something is to be changed.
     pub backup: Option<Backup>,
+    /// What a rollback of it needs besides the states.
+    pub way_back: Option<WayBack>,
 }
 
 impl Wanted {

@@ -3,7 +3,9 @@
 use crate::look::{check_deadline, state};
 use converge_objects::KubeadmState;
 use converge_objects::kubeadm::{WITHOUT_SNAPSHOT, etcd_snapshot};
-use converge_resource::{Backup, Claim, Fetch, ObjectId, ParamError, Resource, Stop, View, Wanted, quote};
+use converge_resource::{
+    Backup, Claim, Fetch, ObjectId, ParamError, Resource, Stop, View, Wanted, WayBack, quote,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -35,8 +37,9 @@ use serde_json::{Map, Value, json};
 /// needs `--allow-destroy kubeadm:node`. Where a pod does not go in time, nothing is forced: the run says which pod and which budget, and
 /// the node takes pods again, unless somebody else had cordoned it.
 ///
-/// A rollback does not take a host out of its cluster unless `--allow-destroy kubeadm:node` says so: then it runs `kubeadm reset` there
-/// and nothing else; the node's object stays in the cluster. Packages come before, with `package`.
+/// A rollback does not take a host out of its cluster unless `--allow-destroy kubeadm:node` says so. One that joined leaves then as with `leave`,
+/// by the control plane that it joined through, if its `config` says its name (`nodeRegistration.name`) and that control plane is not reset in the same
+/// rollback; else `kubeadm reset` runs there and nothing else. Packages come before, with `package`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Kubeadm {
@@ -196,16 +199,40 @@ impl Kubeadm {
         documents.join("\n---\n")
     }
 
+    /// What a control plane does when a node goes.
+    fn let_go(&self, leave: &Leave) -> Fetch {
+        let flag = if leave.delete_emptydir_data { " --delete-emptydir-data" } else { "" };
+        let (node, endpoint) = (quote(&leave.node), quote(&self.endpoint));
+        Fetch {
+            host: leave.control_plane.clone(),
+            script: format!("cv_kubeadm_let_go {node} {endpoint}{flag}"),
+            seconds: leave.timeout,
+            give_up: Some(format!("cv_kubeadm_keep {node} {endpoint}")),
+            what: format!("the way out for the node {}", leave.node),
+        }
+    }
+
+    /// A rollback of a join is a leave, where the node's name is known.
+    fn way_back(&self) -> Option<WayBack> {
+        let join = self.join.as_ref()?;
+        let node =
+            join.config.get("nodeRegistration")?.get("name")?.as_str().filter(|name| is_node_name(name))?;
+        let leave = Leave {
+            control_plane: join.control_plane.clone(),
+            node: node.to_owned(),
+            delete_emptydir_data: false,
+            timeout: ten_minutes(),
+        };
+        Some(WayBack {
+            fetch: self.let_go(&leave),
+            settings: vec![("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())],
+            note: leaves(&leave),
+        })
+    }
+
     fn fetch(&self) -> Option<Fetch> {
         if let Some(leave) = &self.leave {
-            let flag = if leave.delete_emptydir_data { " --delete-emptydir-data" } else { "" };
-            return Some(Fetch {
-                host: leave.control_plane.clone(),
-                script: format!("cv_kubeadm_let_go {} {}{flag}", quote(&leave.node), quote(&self.endpoint)),
-                seconds: leave.timeout,
-                give_up: Some(format!("cv_kubeadm_keep {} {}", quote(&leave.node), quote(&self.endpoint))),
-                what: format!("the way out for the node {}", leave.node),
-            });
+            return Some(self.let_go(leave));
         }
         let join = self.join.as_ref()?;
         let part = if join.role == Part::Worker { "worker" } else { "control-plane" };
@@ -264,6 +291,7 @@ impl Kubeadm {
             ],
             fetch: self.fetch(),
             backup: self.backup(now),
+            way_back: self.way_back(),
             ..Wanted::one(Self::id(), self.target())
         }
     }
@@ -271,10 +299,7 @@ impl Kubeadm {
     /// The notes of a change.
     fn notes(&self, begun: bool) -> Vec<String> {
         if let Some(leave) = &self.leave {
-            return vec![format!(
-                "{} drains and deletes the node {} before that, and takes its member out of etcd if it has one",
-                leave.control_plane, leave.node
-            )];
+            return vec![leaves(leave)];
         }
         let mut notes = Vec::new();
         if begun {
@@ -291,6 +316,14 @@ impl Kubeadm {
         );
         notes
     }
+}
+
+/// The note of a change that takes a node out.
+fn leaves(leave: &Leave) -> String {
+    format!(
+        "{} drains and deletes the node {} before that, and takes its member out of etcd if it has one",
+        leave.control_plane, leave.node
+    )
 }
 
 /// `1.36.2`, also with what a pre-release adds.

@@ -58,6 +58,22 @@ fn only_a_join_asks_for_a_token() {
 }
 
 #[test]
+fn a_rollback_of_a_join_is_a_leave_where_the_name_of_the_node_is_known() {
+    let planned = |params: Value| read::<Kubeadm>(params).plan(&host(KubeadmState::Absent)).unwrap().way_back;
+    let mut named = join("worker");
+    named["join"]["config"] = json!({"nodeRegistration": {"name": "w1"}});
+    let way = planned(named.clone()).unwrap();
+    assert_eq!((way.fetch.host.as_str(), way.fetch.seconds), ("cp1", 600));
+    assert_eq!(way.fetch.script, "cv_kubeadm_let_go w1 10.0.0.1:6443");
+    assert_eq!(way.settings, [("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())]);
+    assert!(way.note.starts_with("cp1 drains and deletes the node w1"), "{}", way.note);
+    named["join"]["config"]["nodeRegistration"]["name"] = json!("$(reboot)");
+    for params in [init(), join("worker"), named] {
+        assert_eq!(planned(params), None);
+    }
+}
+
+#[test]
 fn a_host_leaves_when_a_control_plane_that_stays_has_let_it_go() {
     let leave = json!({"endpoint": AT, "leave": {"control_plane": "cp1", "node": "w1", "delete_emptydir_data": true}});
     let kind = read::<Kubeadm>(leave);

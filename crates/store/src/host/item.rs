@@ -1,6 +1,6 @@
 //! One planned item as pieces of shell, and what the host says about it.
 
-use converge_resource::{Change, Digest, ObjectId, State, Step, decode_field, encode_field, quote};
+use converge_resource::{Change, Digest, ObjectId, State, Step, WayBack, decode_field, encode_field, quote};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -56,6 +56,8 @@ pub struct ItemSpec {
     pub window: Vec<WindowRow>,
     /// The role that answers for these rows, by number: what they make is recorded as its own.
     pub owns: Vec<(u32, String)>,
+    /// What a rollback of its rows needs besides their states.
+    pub way_back: Option<WayBack>,
     /// Its one change restarts the host: the end of the item comes in another session, see [`ItemSpec::after_restart`].
     pub restarts: bool,
     /// Its first step reads what another host has said: the last piece's input is not by digest.
@@ -148,9 +150,7 @@ impl ItemSpec {
         }
         let _infallible = writeln!(script, "CV_ROWS={}", quote(&self.table()));
         let _infallible = writeln!(script, "CV_WINDOW={}", quote(&self.window_table()));
-        let owns: Vec<String> =
-            self.owns.iter().map(|(seq, role)| format!("{seq}\t{}", encode_field(role))).collect();
-        let _infallible = writeln!(script, "CV_OWNS={}", quote(&owns.join("\n")));
+        let _infallible = writeln!(script, "CV_REMARKS={}", quote(&self.remarks()));
         script
     }
 
@@ -161,6 +161,16 @@ impl ItemSpec {
                 writeln!(out, "{seq}\t{kind}\t{key}\t{}\t{}", change.from.line(), change.to.line());
             out
         })
+    }
+
+    /// Lines of the journal that belong to rows: whose they are, and what their way back needs.
+    fn remarks(&self) -> String {
+        let owns = self.owns.iter().map(|(seq, role)| format!("owns\t{seq}\t{}", encode_field(role)));
+        let back = self.way_back.as_ref().and_then(|back| serde_json::to_string(back).ok());
+        let rows = self.rows.iter().filter(|_| back.is_some());
+        let backs = rows
+            .map(|row| format!("back\t{}\t{}", row.seq, encode_field(back.as_deref().unwrap_or_default())));
+        owns.chain(backs).collect::<Vec<_>>().join("\n")
     }
 
     fn window_table(&self) -> String {

@@ -2,7 +2,7 @@
 
 use super::record::{Reader, clip};
 use super::{RecordError, RunRecord};
-use converge_resource::{ObjectId, State, decode_field, quote};
+use converge_resource::{ObjectId, State, WayBack, decode_field, quote};
 use serde::{Deserialize, Serialize};
 
 /// Whose things are: a playbook used with an inventory.
@@ -40,6 +40,8 @@ pub struct Owned {
     pub by_product: bool,
     /// Why the state before was not kept, when it was not.
     pub unsaved: Option<String>,
+    /// What its way back needs besides the states.
+    pub way_back: Option<WayBack>,
 }
 
 /// What a host says of former runs, for a plan.
@@ -89,7 +91,8 @@ pub fn parse_owned(output: &str) -> Result<OwnedRecords, RecordError> {
 }
 
 fn thing(fields: &[&str]) -> Option<Owned> {
-    let [kind, key, playbook, inventory, roles, item, since, run, before, left, flags, unsaved, ..] = fields
+    let [kind, key, playbook, inventory, roles, item, since, run, before, left, flags, unsaved, rest @ ..] =
+        fields
     else {
         return None;
     };
@@ -107,5 +110,10 @@ fn thing(fields: &[&str]) -> Option<Owned> {
         sensitive: flag("sensitive"),
         by_product: flag("by"),
         unsaved: if *unsaved == "-" { None } else { Some(text(unsaved)?) },
+        // Behind the run that gave it back.
+        way_back: match rest.get(1) {
+            None | Some(&("" | "-")) => None,
+            Some(way) => Some(serde_json::from_str(&text(way)?).ok()?),
+        },
     })
 }

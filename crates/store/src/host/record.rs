@@ -1,7 +1,7 @@
 //! The runs that a host has recorded.
 
 use super::RunPurpose;
-use converge_resource::{ObjectId, State, decode_field};
+use converge_resource::{ObjectId, State, WayBack, decode_field};
 use std::collections::BTreeMap;
 
 /// One run on one host.
@@ -54,6 +54,8 @@ pub struct SavedChange {
     pub sensitive: bool,
     /// Why the state before was not kept, when it was not.
     pub unsaved: Option<String>,
+    /// What a rollback needs besides the states.
+    pub way_back: Option<WayBack>,
     /// How it ended.
     pub outcome: SavedOutcome,
 }
@@ -189,6 +191,7 @@ impl Reader {
                     item: decode_field(item)?,
                     sensitive: flags.split(',').any(|f| f == "sensitive"),
                     unsaved: None,
+                    way_back: None,
                     outcome: if *what == "moved" { SavedOutcome::Moved } else { SavedOutcome::Unknown },
                 });
             }
@@ -197,6 +200,9 @@ impl Reader {
             ["failed", seq, _, line, ..] => self.end(seq, SavedOutcome::Failed, line)?,
             ["putback", seq, line, ..] => self.end(seq, SavedOutcome::PutBack, line)?,
             ["switch", "acts", why, ..] => self.record.put_back = Some(decode_field(why)?),
+            ["back", seq, way, ..] => {
+                self.change(seq)?.way_back = Some(serde_json::from_str(&decode_field(way)?).ok()?);
+            }
             ["unsaved", seq, why, ..] => self.change(seq)?.unsaved = Some(decode_field(why)?),
             [_, _, ..] => {}
             _ => return None,

@@ -309,7 +309,7 @@ cv_same() {
 }
 
 # cv_item_begin: before an item's steps. Reads CV_RUN, CV_TOKEN, CV_ITEM (encoded address), CV_FLAGS, CV_ROWS (rows
-# SEQ KIND KEY BEFORE AFTER), CV_OWNS (rows SEQ ROLE: what the role answers for) and CV_WINDOW (rows SEQ KIND KEY EXPECTED EXPECTED). Checks every row against the host,
+# SEQ KIND KEY BEFORE AFTER), CV_REMARKS (lines of the journal that belong to them) and CV_WINDOW (rows SEQ KIND KEY EXPECTED EXPECTED). Checks every row against the host,
 # saves what the changes replace, and writes the journal, all before the first change. It ends the item's shell with
 # 70 when an object is not as planned, 71 when it cannot save, 74 when an earlier item moved what was planned on.
 cv_item_begin() {
@@ -363,7 +363,7 @@ cv_item_begin() {
       ;;
     esac
   done
-  for cv_i_row in ${CV_OWNS:-}; do cv_i_text="${cv_i_text}owns$CV_TAB$cv_i_row$CV_NL"; done
+  for cv_i_row in ${CV_REMARKS:-}; do cv_i_text="$cv_i_text$cv_i_row$CV_NL"; done
   cv_journal "$cv_i_text" sync || {
     cv_enc_to "the journal in $CV_ROOT cannot be written: is the disk full?"
     cv_tell unsaveable - "$CV_ENC"

@@ -1,6 +1,6 @@
 use super::*;
 use converge_objects::{Command as Cmd, CommandState, Guard, PathState, object};
-use converge_resource::{Change, ObjectId, State, Step};
+use converge_resource::{Change, Fetch, ObjectId, State, Step, WayBack};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -184,6 +184,35 @@ fn an_item_saves_changes_looks_and_is_recorded() {
         assert_eq!((&saved.object, &saved.before, &saved.after), (&change.object, &change.from, &change.to));
         assert_eq!((saved.item.as_str(), saved.sensitive), ("role/an item", true));
         assert_eq!(saved.outcome, SavedOutcome::Done);
+    }
+}
+
+#[test]
+fn what_a_way_back_needs_is_kept_with_the_run_and_with_what_is_ours() {
+    for host in hosts() {
+        let path = host.file("f");
+        let change = host.change(&path, host.file_line(b"new", 0o640));
+        let way = WayBack {
+            fetch: Fetch {
+                host: "cp 1".to_owned(),
+                script: "say 'go'\t%".to_owned(),
+                seconds: 9,
+                give_up: None,
+                what: "the way out".to_owned(),
+            },
+            settings: vec![("CV_HOW".to_owned(), "leave".to_owned())],
+            note: "it's let go".to_owned(),
+        };
+        let owns = vec![(1, "role".to_owned())];
+        let mut item = ItemSpec { way_back: Some(way.clone()), owns, ..spec(vec![change]) };
+        assert_eq!(host.one("r1", &mut item, &[b"new"]).reading, Reading::Done);
+        assert_eq!(host.records()[0].changes[0].way_back.as_ref(), Some(&way));
+        for folded in [false, true] {
+            if folded {
+                assert!(host.sh("cv_owned_write").status.success());
+            }
+            assert_eq!(host.owned().things[0].way_back.as_ref(), Some(&way), "{folded}");
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Host {
-    fn owned(&self) -> OwnedRecords {
+    pub(super) fn owned(&self) -> OwnedRecords {
         let output = self.sh(&owned_script());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));

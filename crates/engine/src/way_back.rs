@@ -1,0 +1,102 @@
+//! What items on their way back ask other hosts for: a node is let go by its cluster before it is reset.
+
+use crate::{HostEntry, HostResult};
+use converge_planner::{Item, PlannedChange};
+use converge_resource::{ObjectId, WayBack};
+use std::collections::BTreeSet;
+
+/// Has the items of a rollback or a prune ask the hosts that their way back needs. One that goes itself is not asked: where a cluster's
+/// control plane leaves, nobody has to be let go.
+pub(crate) fn ask(hosts: &mut [HostEntry]) {
+    let gone = gone(hosts);
+    for entry in hosts {
+        let HostResult::Planned(plan) = &mut entry.result else { continue };
+        for item in plan.items.iter_mut().filter(|i| goes_back(i)) {
+            let Some(WayBack { fetch, settings, note }) = item.way_back.take() else { continue };
+            let goes = |p: &PlannedChange| gone.contains(&(fetch.host.clone(), p.change.object.clone()));
+            if !item.changes().iter().any(goes) {
+                item.settings.extend(settings);
+                item.notes.push(note);
+                item.fetch = Some(fetch);
+            }
+        }
+    }
+}
+
+/// Whether an item gives back what a run has made; all others keep their way back for the record of their run.
+fn goes_back(item: &Item) -> bool {
+    item.kind == "rollback" || crate::ownership::is_prune(item)
+}
+
+/// What no longer is there afterwards, and on which host.
+fn gone(hosts: &[HostEntry]) -> BTreeSet<(String, ObjectId)> {
+    let mut gone = BTreeSet::new();
+    for entry in hosts {
+        let HostResult::Planned(plan) = &entry.result else { continue };
+        let changes = plan.items.iter().flat_map(Item::changes).map(|planned| &planned.change);
+        gone.extend(changes.filter(|c| c.to.is_absent()).map(|c| (entry.host.clone(), c.object.clone())));
+    }
+    gone
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use converge_planner::{HostPlan, Outcome};
+    use converge_resource::{Change, Fetch, Reversibility, State};
+    use std::time::Duration;
+
+    fn leaves(host: &str, through: Option<&str>) -> HostEntry {
+        let change = Change {
+            object: ObjectId::new("kubeadm", "node"),
+            from: State::from_line("worker a:1"),
+            to: State::absent(),
+        };
+        let fetch = |host: &str| Fetch {
+            host: host.to_owned(),
+            script: "let go".to_owned(),
+            seconds: 1,
+            give_up: None,
+            what: "the way out".to_owned(),
+        };
+        let item = Item {
+            kind: "rollback".to_owned(),
+            outcome: Outcome::Changed(vec![PlannedChange {
+                change,
+                reversibility: Reversibility::Reversible,
+                opaque: true,
+            }]),
+            way_back: through.map(|host| WayBack {
+                fetch: fetch(host),
+                settings: vec![("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())],
+                note: "drains it".to_owned(),
+            }),
+            ..Item::default()
+        };
+        let plan = HostPlan { host: host.to_owned(), items: vec![item], ..HostPlan::default() };
+        HostEntry { host: host.to_owned(), result: HostResult::Planned(plan), took: Duration::ZERO }
+    }
+
+    fn asks(hosts: &[HostEntry]) -> Vec<Option<&str>> {
+        let plans = hosts.iter().filter_map(|entry| match &entry.result {
+            HostResult::Planned(plan) => Some(plan),
+            HostResult::Lost(_) => None,
+        });
+        plans.flat_map(|p| &p.items).map(|i| i.fetch.as_ref().map(|f| f.host.as_str())).collect()
+    }
+
+    #[test]
+    fn a_host_that_stays_is_asked_and_one_that_goes_is_not() {
+        let mut late = [leaves("h2", Some("h1"))];
+        ask(&mut late);
+        assert_eq!(asks(&late), [Some("h1")]);
+        let HostResult::Planned(plan) = &late[0].result else { unreachable!() };
+        assert_eq!(plan.items[0].settings.len(), 1);
+        assert_eq!(plan.items[0].notes, ["drains it"]);
+        let mut all = [leaves("h1", None), leaves("h2", Some("h1"))];
+        ask(&mut all);
+        assert_eq!(asks(&all), [None, None]);
+        let HostResult::Planned(plan) = &all[1].result else { unreachable!() };
+        assert!(plan.items[0].settings.is_empty() && plan.items[0].way_back.is_none());
+    }
+}
