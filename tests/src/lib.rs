@@ -250,9 +250,13 @@ pub fn exec(host: &Host, script: &str) -> String {
 #[track_caller]
 pub fn until(what: &str, seconds: u64, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(seconds);
-    while !holds() {
+    loop {
+        let begun = Instant::now();
+        if holds() {
+            return;
+        }
         assert!(Instant::now() < end, "{what} does not come true");
-        std::thread::sleep(Duration::from_millis(50));
+        converge_lab::pause(begun);
     }
 }
 

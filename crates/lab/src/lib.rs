@@ -31,6 +31,8 @@ mod net;
 mod packages;
 mod session;
 
+use std::time::{Duration, Instant};
+
 pub use base::{DEPLOY_USER, OPERATOR_PASSWORD, OPERATOR_USER, PREFETCHED_PACKAGES};
 pub use delay::forward as forward_with_delay;
 pub use error::LabError;
@@ -38,3 +40,8 @@ pub use host::{ExecOutput, Host};
 pub use machine::{Missing, missing, remove_left};
 pub use packages::ensure as ensure_packages;
 pub use session::{Lab, LabOptions, default_cache_dir, make_cache, wipe};
+
+/// The pause after a look at what is waited for. One that costs much is repeated less often: what is looked at needs the processor too.
+pub fn pause(look_begun: Instant) {
+    std::thread::sleep((look_begun.elapsed() * 3).clamp(Duration::from_millis(50), Duration::from_secs(1)));
+}

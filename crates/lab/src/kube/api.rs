@@ -172,14 +172,17 @@ impl ApiServer {
 
     pub(crate) fn wait_for(&self, what: &str, done: impl Fn() -> Result<bool>) -> Result<()> {
         let deadline = Instant::now() + START;
-        while !done()? {
-            if Instant::now() > deadline {
+        loop {
+            let begun = Instant::now();
+            if done()? {
+                return Ok(());
+            }
+            if begun > deadline {
                 let what = format!("waiting for {what}: {}", self.log_tail());
                 return Err(LabError::Stuck { what, seconds: START.as_secs() });
             }
-            std::thread::sleep(Duration::from_millis(100));
+            crate::pause(begun);
         }
-        Ok(())
     }
 
     /// What the processes wrote last.
