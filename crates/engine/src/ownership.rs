@@ -6,7 +6,9 @@
 use crate::engine::Engine;
 use crate::project::HostSource;
 use crate::reach::Reach;
-use crate::rollback::{Undo, go_with_what_brought_them, owners_probe, stand_on_it, undo_item};
+use crate::rollback::{
+    Undo, go_with_what_brought_them, in_turn_within_their_role, owners_probe, stand_on_it, staying, undo_item,
+};
 use crate::{LostHost, Options};
 use converge_planner::{CutOff, Fate, HostPlan, Item, Knowledge, Outcome, Undeclared};
 use converge_resource::{Change, ObjectId, Probe, RunAnswer, quote};
@@ -151,7 +153,9 @@ impl Engine {
         // In the order of the records, the last first.
         let leaving = records.things.iter().rev().filter(|t| leaving.contains(&t.object));
         let mut undos: Vec<Undo> = leaving.map(|t| undo_of(t, known)).collect();
+        in_turn_within_their_role(&mut undos);
         go_with_what_brought_them(&mut undos);
+        let stay = staying(&undos, known, &self.options().allow_destroy);
         reach.saved_contents(undos.iter(), known).await?;
         let since: BTreeMap<&ObjectId, &Owned> = going.iter().map(|t| (&t.object, *t)).collect();
         plan.ours.undeclared = undos
@@ -164,12 +168,12 @@ impl Engine {
                     role,
                     item: thing.item.clone(),
                     since: thing.since.clone(),
-                    fate: fate(undo, known, self.options()),
+                    fate: fate(undo, known, self.options(), &stay),
                 })
             })
             .collect();
         if prune && !undos.is_empty() {
-            self.add_prune_items(reach, plan, undos, declares, known).await?;
+            self.add_prune_items(reach, plan, undos, declares, known, &stay).await?;
         }
         Ok(())
     }
@@ -181,12 +185,13 @@ impl Engine {
         undos: Vec<Undo>,
         declares: &Declares,
         known: &mut Knowledge,
+        stay: &BTreeMap<String, String>,
     ) -> Result<(), LostHost> {
         let mut own = HostPlan { host: plan.host.clone(), ..HostPlan::default() };
         for (address, members) in crate::rollback::by_item(undos) {
             let (forget, undo): (Vec<Undo>, Vec<Undo>) = members
                 .into_iter()
-                .partition(|u| matches!(fate(u, known, self.options()), Fate::Forgotten(_)));
+                .partition(|u| matches!(fate(u, known, self.options(), stay), Fate::Forgotten(_)));
             let role = declares.name(crate::rollback::role_of(&address)).to_owned();
             let name = address.split_once('/').map_or(address.as_str(), |(_, name)| name);
             for (members, forgets) in
@@ -197,6 +202,9 @@ impl Engine {
                 } else {
                     undo_item(0, &address, members, known, &self.options().allow_destroy)
                 };
+                if let Some(why) = stay.get(&address).filter(|_| item.is_pending()) {
+                    item.outcome = Outcome::Refused(why.clone());
+                }
                 item.kind = PRUNE.to_owned();
                 item.role.clone_from(&role);
                 let what = if forgets { "no longer ours" } else { "no longer declared" };
@@ -267,7 +275,7 @@ pub(crate) fn carry_over(fresh: &mut HostPlan, items: Vec<Item>, address_of: &BT
 }
 
 /// What becomes of a thing.
-fn fate(undo: &Undo, known: &Knowledge, options: &Options) -> Fate {
+fn fate(undo: &Undo, known: &Knowledge, options: &Options, stay: &BTreeMap<String, String>) -> Fate {
     let now = match known.observed(&undo.object) {
         Ok(seen) => seen.state,
         Err(_) => return Fate::LeftAlone("it cannot be looked at".to_owned()),
@@ -286,6 +294,9 @@ fn fate(undo: &Undo, known: &Knowledge, options: &Options) -> Fate {
     let stays = || crate::rollback::takes_from_others(&back, known, allowed);
     if let Some(why) = crate::rollback::destroys(&back, allowed).or_else(stays) {
         return Fate::LeftAlone(why);
+    }
+    if let Some(why) = stay.get(&undo.item) {
+        return Fate::LeftAlone(why.clone());
     }
     if undo.before.is_absent() || undo.object.kind == "command" { Fate::Removed } else { Fate::GivenBack }
 }

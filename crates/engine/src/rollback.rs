@@ -79,16 +79,21 @@ fn compose(runs: &[&RunRecord]) -> Vec<Undo> {
         undos.insert(place.unwrap_or(undos.len()), undo);
     }
     undos.reverse();
-    after_all_else_of_their_role(&mut undos);
+    in_turn_within_their_role(&mut undos);
     go_with_what_brought_them(&mut undos);
     undos
 }
 
-/// What is seen to last ([`converge_resource::Object::BACK_LAST`]) comes behind all else of its role, and not behind other roles: these wait for this
-/// one.
-fn after_all_else_of_their_role(undos: &mut [Undo]) {
-    let last = |u: &Undo| converge_objects::object(&u.object.kind).is_some_and(|o| o.back_last());
-    if !undos.iter().any(last) {
+/// Within each role, what a host's part in its cluster is comes first ([`converge_resource::Object::STAYS_UNLESS_ALLOWED`]): a node leaves while its
+/// kubelet runs. What is seen to last ([`converge_resource::Object::BACK_LAST`]) comes behind all else of its role, and not behind other roles: these
+/// wait for this one.
+pub(crate) fn in_turn_within_their_role(undos: &mut [Undo]) {
+    let turn = |u: &Undo| match converge_objects::object(&u.object.kind) {
+        Some(object) if object.stays_unless_allowed() => 0,
+        Some(object) if object.back_last() => 2,
+        _ => 1,
+    };
+    if undos.iter().all(|u| turn(u) == 1) {
         return;
     }
     let mut roles: Vec<String> = Vec::new();
@@ -98,7 +103,7 @@ fn after_all_else_of_their_role(undos: &mut [Undo]) {
             roles.push(role.to_owned());
         }
     }
-    undos.sort_by_key(|u| (roles.iter().position(|role| role == role_of(&u.item)), last(u)));
+    undos.sort_by_key(|u| (roles.iter().position(|role| role == role_of(&u.item)), turn(u)));
 }
 
 /// What was there only through another object that goes, goes with it, and comes back with it: a unit with its file.
@@ -293,21 +298,13 @@ impl Engine {
         }
         reach.saved_contents(undos.iter(), &mut known).await?;
         let mut plan = HostPlan { host: reach.name().to_owned(), ..HostPlan::default() };
-        // What stays keeps what it stands on: a node in its cluster keeps the kubelet.
-        let mut stays: BTreeMap<String, String> = BTreeMap::new();
+        let allowed = &self.options().allow_destroy;
+        let stay = staying(&undos, &known, allowed);
         for (address, members) in by_item(undos) {
             let id = u32::try_from(plan.items.len()).unwrap_or(u32::MAX);
-            let allowed = &self.options().allow_destroy;
-            let kept = members.iter().any(|undo| is_kept(undo, &known, allowed));
             let mut item = undo_item(id, &address, members, &mut known, allowed);
-            match stays.get(role_of(&address)) {
-                Some(later) if item.is_pending() => {
-                    item.outcome = Outcome::Refused(format!("`{later}` stands on it and stays"));
-                }
-                None if kept => {
-                    stays.insert(role_of(&address).to_owned(), address);
-                }
-                _ => {}
+            if let Some(why) = stay.get(&address).filter(|_| item.is_pending()) {
+                item.outcome = Outcome::Refused(why.clone());
             }
             item.needs = stand_on_it(&plan.items, &item);
             plan.items.push(item);
@@ -413,6 +410,29 @@ pub(crate) fn lost(undo: &Undo) -> Option<String> {
         Reversibility::Reversible => None,
     };
     undo.lost.clone().or(lost_now)
+}
+
+/// The items that stay since one that comes before them on the way back does, by their addresses, and why: what stands on them stays. A node in its
+/// cluster comes first, and so keeps its whole role: the kubelet, the network of its pods.
+pub(crate) fn staying(undos: &[Undo], known: &Knowledge, allowed: &[String]) -> BTreeMap<String, String> {
+    let mut kept: BTreeMap<&str, &Undo> = BTreeMap::new();
+    let mut stay = BTreeMap::new();
+    // What a join has brought besides stays with it.
+    let whole =
+        |undo: &Undo| converge_objects::object(&undo.object.kind).is_some_and(|o| o.stays_unless_allowed());
+    for undo in undos {
+        match kept.get(role_of(&undo.item)) {
+            Some(first) if first.item != undo.item || whole(first) => {
+                let why = format!("`{}` stays, and so does what belongs to it", first.item);
+                stay.insert(undo.item.clone(), why);
+            }
+            None if is_kept(undo, known, allowed) => {
+                kept.insert(role_of(&undo.item), undo);
+            }
+            _ => {}
+        }
+    }
+    stay
 }
 
 /// Whether an object stays because its way back would destroy what nobody has allowed by name.

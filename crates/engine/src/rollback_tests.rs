@@ -53,3 +53,24 @@ fn a_failure_stops_the_rest_of_the_role_and_what_stays_does_not() {
     assert_eq!(stand_on_it(&[goes(0), moved.clone()], &goes(2)), [0]);
     assert_eq!(stand_on_it(&[goes(0), moved, goes(2)], &goes(3)), [2]);
 }
+
+#[test]
+fn a_node_goes_before_all_else_of_its_role_and_keeps_it_where_it_stays() {
+    let mut undos = vec![
+        undo("hostname", "h", "name a", "name b"),
+        Undo { item: "k8s/node".to_owned(), ..undo("hostname", "brought", "name a", "name b") },
+        undo("kubeadm", "node", "worker 10.0.0.1:6443", "absent"),
+        Undo { item: "other/x".to_owned(), ..undo("hostname", "x", "name a", "name b") },
+    ];
+    in_turn_within_their_role(&mut undos);
+    let order: Vec<&str> = undos.iter().map(|u| u.item.as_str()).collect();
+    assert_eq!(order, ["k8s/node", "k8s/h", "k8s/node", "other/x"]);
+    let mut known = Knowledge::default();
+    for undo in &undos {
+        let seen = Observed { state: undo.left.clone(), moment: None };
+        known.learn(Probe::Object(undo.object.clone()), Answer::Object(seen));
+    }
+    let stay = staying(&undos, &known, &[]);
+    assert_eq!(stay.into_keys().collect::<Vec<_>>(), ["k8s/h", "k8s/node"]);
+    assert!(staying(&undos, &known, &["kubeadm:node".to_owned()]).is_empty());
+}

@@ -2,7 +2,7 @@
 
 use crate::{HostEntry, HostResult};
 use converge_planner::{Item, PlannedChange};
-use converge_resource::{ObjectId, WayBack};
+use converge_resource::{Goodbye, ObjectId, WayBack};
 use std::collections::BTreeSet;
 
 /// Has the items of a rollback or a prune ask the hosts that their way back needs. One that goes itself is not asked: where a cluster's
@@ -12,15 +12,23 @@ pub(crate) fn ask(hosts: &mut [HostEntry]) {
     for entry in hosts {
         let HostResult::Planned(plan) = &mut entry.result else { continue };
         for item in plan.items.iter_mut().filter(|i| goes_back(i)) {
-            let Some(WayBack { fetch, settings, note }) = item.way_back.take() else { continue };
-            let goes = |p: &PlannedChange| gone.contains(&(fetch.host.clone(), p.change.object.clone()));
-            if !item.changes().iter().any(goes) {
+            let Some(way) = item.way_back.take() else { continue };
+            let goes = |p: &PlannedChange| gone.contains(&(way.host.clone(), p.change.object.clone()));
+            if item.changes().iter().any(goes) {
+                continue;
+            }
+            if let Some(Goodbye { fetch, settings, note }) = goodbye(item, &way) {
                 item.settings.extend(settings);
                 item.notes.push(note);
                 item.fetch = Some(fetch);
             }
         }
     }
+}
+
+fn goodbye(item: &Item, way: &WayBack) -> Option<Goodbye> {
+    let mut changes = item.changes().iter().map(|planned| &planned.change);
+    changes.find_map(|change| converge_objects::object(&change.object.kind)?.goodbye(way, change))
 }
 
 /// Whether an item gives back what a run has made; all others keep their way back for the record of their run.
@@ -43,21 +51,14 @@ fn gone(hosts: &[HostEntry]) -> BTreeSet<(String, ObjectId)> {
 mod tests {
     use super::*;
     use converge_planner::{HostPlan, Outcome};
-    use converge_resource::{Change, Fetch, Reversibility, State};
+    use converge_resource::{Change, Reversibility, State};
     use std::time::Duration;
 
-    fn leaves(host: &str, through: Option<&str>) -> HostEntry {
+    fn leaves(host: &str, name: &str, through: Option<&str>) -> HostEntry {
         let change = Change {
             object: ObjectId::new("kubeadm", "node"),
             from: State::from_line("worker a:1"),
             to: State::absent(),
-        };
-        let fetch = |host: &str| Fetch {
-            host: host.to_owned(),
-            script: "let go".to_owned(),
-            seconds: 1,
-            give_up: None,
-            what: "the way out".to_owned(),
         };
         let item = Item {
             kind: "rollback".to_owned(),
@@ -66,11 +67,7 @@ mod tests {
                 reversibility: Reversibility::Reversible,
                 opaque: true,
             }]),
-            way_back: through.map(|host| WayBack {
-                fetch: fetch(host),
-                settings: vec![("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())],
-                note: "drains it".to_owned(),
-            }),
+            way_back: through.map(|host| WayBack { host: host.to_owned(), name: name.to_owned() }),
             ..Item::default()
         };
         let plan = HostPlan { host: host.to_owned(), items: vec![item], ..HostPlan::default() };
@@ -87,13 +84,19 @@ mod tests {
 
     #[test]
     fn a_host_that_stays_is_asked_and_one_that_goes_is_not() {
-        let mut late = [leaves("h2", Some("h1"))];
+        let mut late = [leaves("w2", "h2", Some("h1"))];
         ask(&mut late);
         assert_eq!(asks(&late), [Some("h1")]);
         let HostResult::Planned(plan) = &late[0].result else { unreachable!() };
-        assert_eq!(plan.items[0].settings.len(), 1);
-        assert_eq!(plan.items[0].notes, ["drains it"]);
-        let mut all = [leaves("h1", None), leaves("h2", Some("h1"))];
+        let item = &plan.items[0];
+        assert_eq!(item.fetch.as_ref().map(|f| f.script.as_str()), Some("cv_kubeadm_let_go h2 a:1"));
+        assert_eq!(item.settings, [("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())]);
+        assert!(item.notes[0].starts_with("h1 drains and deletes the node h2"), "{:?}", item.notes);
+        // What stands in a record is no name of a node.
+        let mut odd = [leaves("h2", "$(reboot)", Some("h1"))];
+        ask(&mut odd);
+        assert_eq!(asks(&odd), [None]);
+        let mut all = [leaves("h1", "h1", None), leaves("h2", "h2", Some("h1"))];
         ask(&mut all);
         assert_eq!(asks(&all), [None, None]);
         let HostResult::Planned(plan) = &all[1].result else { unreachable!() };

@@ -1,6 +1,9 @@
 //! A host's part in a Kubernetes cluster that kubeadm makes (key `node`), and the version of the control plane that it runs (key `version`).
 
-use converge_resource::{Backup, Disruption, Facets, MayBring, Object, Reversibility, state_of_words};
+use converge_resource::{
+    Backup, Disruption, Facets, Fetch, Goodbye, MayBring, Object, Reversibility, WayBack, quote,
+    state_of_words,
+};
 
 /// What the host is, read from what kubeadm leaves on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +85,31 @@ pub fn etcd_snapshot(host: Option<String>, endpoint: &str, reason: String) -> Ba
     }
 }
 
+/// What a control plane does when a node of the cluster at this endpoint goes; `flags` are more options for its drain.
+pub fn let_go(control_plane: &str, node: &str, endpoint: &str, seconds: u64, flags: &str) -> Fetch {
+    let (quoted, endpoint) = (quote(node), quote(endpoint));
+    Fetch {
+        host: control_plane.to_owned(),
+        script: format!("cv_kubeadm_let_go {quoted} {endpoint}{flags}"),
+        seconds,
+        give_up: Some(format!("cv_kubeadm_keep {quoted} {endpoint}")),
+        what: format!("the way out for the node {node}"),
+    }
+}
+
+/// The note that says so.
+pub fn let_go_note(control_plane: &str, node: &str) -> String {
+    format!(
+        "{control_plane} drains and deletes the node {node} before that, and takes its member out of etcd if it has one"
+    )
+}
+
+/// A DNS name in lower case, as the API wants it.
+pub fn is_node_name(name: &str) -> bool {
+    let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
+    !name.is_empty() && name.len() <= 253 && name.bytes().all(good) && !name.starts_with('-')
+}
+
 /// The word with which a control plane is reset though there is no snapshot of its etcd.
 pub const WITHOUT_SNAPSHOT: &str = "etcd:data";
 
@@ -148,6 +176,21 @@ impl Object for Kubeadm {
             }),
             _ => None,
         }
+    }
+
+    fn goodbye(way: &WayBack, from: &KubeadmState, to: &KubeadmState) -> Option<Goodbye> {
+        let (
+            KubeadmState::Worker { endpoint } | KubeadmState::ControlPlane { endpoint },
+            KubeadmState::Absent,
+        ) = (from, to)
+        else {
+            return None;
+        };
+        is_node_name(&way.name).then(|| Goodbye {
+            fetch: let_go(&way.host, &way.name, endpoint, 600, ""),
+            settings: vec![("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())],
+            note: let_go_note(&way.host, &way.name),
+        })
     }
 
     fn disruption(from: &KubeadmState, to: Option<&KubeadmState>) -> Disruption {

@@ -7,11 +7,20 @@ pub const FETCH_NOT_MADE: i32 = 75;
 /// The status of one whose answer is only a matter of time.
 pub const FETCH_NOT_READY: i32 = 74;
 
-/// What a rollback of an item needs besides the states of its objects, kept in the record of its run: a node that leaves its cluster is let go there
-/// first.
+/// What a rollback of an item needs besides the states of its objects, kept in the record of its run. Names alone: a host's records are never run on
+/// another host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WayBack {
-    /// What another host must have said first. Where that host leaves in the same rollback, nobody is asked.
+    /// The inventory's name of the host that must be asked first.
+    pub host: String,
+    /// What goes, by the name that it has there.
+    pub name: String,
+}
+
+/// What an object makes of a [`WayBack`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Goodbye {
+    /// What the other host must have said first.
     pub fetch: Fetch,
     /// Shell variables for the steps that read it.
     pub settings: Vec<(String, String)>,

@@ -26,7 +26,7 @@ pub use backup::{Backup, Made};
 pub use claim::{Claim, ClaimMode};
 pub use content::{Content, Digest};
 pub use disruption::Disruption;
-pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch, WayBack};
+pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch, Goodbye, WayBack};
 pub use field::{Segment, pointer_word};
 pub use loaded::{LOAD_KEYWORD, Source, Template};
 pub use object::{

@@ -1,6 +1,8 @@
 //! The contract of an object.
 
-use crate::{Backup, Content, Digest, Disruption, ObjectId, Observed, Place, State, Step, quote};
+use crate::{
+    Backup, Content, Digest, Disruption, Goodbye, ObjectId, Observed, Place, State, Step, WayBack, quote,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -78,7 +80,8 @@ pub trait Object: Send + Sync + 'static {
     const BACK_LAST: bool = false;
     /// True for what makes a node of its host while it is not absent; the node goes by the host's name.
     const MAKES_NODE: bool = false;
-    /// True for what only `--allow-destroy` takes away, in an ordinary run too: a host's part in its cluster.
+    /// True for what only `--allow-destroy` takes away, in an ordinary run too: a host's part in its cluster. A rollback sees to it before all else of
+    /// its role, which stays with it.
     const STAYS_UNLESS_ALLOWED: bool = false;
     /// Its state, typed. `absent` has a value too.
     type State: Clone + Debug + PartialEq + TryFrom<State, Error = crate::BadState> + Into<State>;
@@ -179,6 +182,11 @@ pub trait Object: Send + Sync + 'static {
     /// What must be brought to this machine before a rollback makes this change: what the change destroys. A kind that makes it says so
     /// itself (`Wanted::backup`).
     fn backup(_from: &Self::State, _to: &Self::State) -> Option<Backup> {
+        None
+    }
+
+    /// What a rollback that makes this change must have from another host first, where the run has recorded which.
+    fn goodbye(_way: &WayBack, _from: &Self::State, _to: &Self::State) -> Option<Goodbye> {
         None
     }
 
@@ -315,6 +323,8 @@ pub trait DynObject: Send + Sync {
     fn bare(&self, state: &State) -> bool;
     /// [`Object::backup`]; none for a bad state: it cannot be applied.
     fn backup(&self, change: &Change) -> Option<Backup>;
+    /// [`Object::goodbye`]; none for a bad state.
+    fn goodbye(&self, way: &WayBack, change: &Change) -> Option<Goodbye>;
     /// [`Object::OFFERS`].
     fn offers(&self) -> &'static [&'static str];
     /// [`Object::restarts_host`].
@@ -457,6 +467,9 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn backup(&self, change: &Change) -> Option<Backup> {
         typed::<O>(change).ok().and_then(|(from, to)| O::backup(&from, &to))
+    }
+    fn goodbye(&self, way: &WayBack, change: &Change) -> Option<Goodbye> {
+        typed::<O>(change).ok().and_then(|(from, to)| O::goodbye(way, &from, &to))
     }
     fn offers(&self) -> &'static [&'static str] {
         O::OFFERS

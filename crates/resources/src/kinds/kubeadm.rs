@@ -2,7 +2,7 @@
 
 use crate::look::{check_deadline, state};
 use converge_objects::KubeadmState;
-use converge_objects::kubeadm::{WITHOUT_SNAPSHOT, etcd_snapshot};
+use converge_objects::kubeadm::{WITHOUT_SNAPSHOT, etcd_snapshot, is_node_name, let_go, let_go_note};
 use converge_resource::{
     Backup, Claim, Fetch, ObjectId, ParamError, Resource, Stop, View, Wanted, WayBack, quote,
 };
@@ -199,40 +199,18 @@ impl Kubeadm {
         documents.join("\n---\n")
     }
 
-    /// What a control plane does when a node goes.
-    fn let_go(&self, leave: &Leave) -> Fetch {
-        let flag = if leave.delete_emptydir_data { " --delete-emptydir-data" } else { "" };
-        let (node, endpoint) = (quote(&leave.node), quote(&self.endpoint));
-        Fetch {
-            host: leave.control_plane.clone(),
-            script: format!("cv_kubeadm_let_go {node} {endpoint}{flag}"),
-            seconds: leave.timeout,
-            give_up: Some(format!("cv_kubeadm_keep {node} {endpoint}")),
-            what: format!("the way out for the node {}", leave.node),
-        }
-    }
-
     /// A rollback of a join is a leave, where the node's name is known.
     fn way_back(&self) -> Option<WayBack> {
         let join = self.join.as_ref()?;
-        let node =
+        let name =
             join.config.get("nodeRegistration")?.get("name")?.as_str().filter(|name| is_node_name(name))?;
-        let leave = Leave {
-            control_plane: join.control_plane.clone(),
-            node: node.to_owned(),
-            delete_emptydir_data: false,
-            timeout: ten_minutes(),
-        };
-        Some(WayBack {
-            fetch: self.let_go(&leave),
-            settings: vec![("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())],
-            note: leaves(&leave),
-        })
+        Some(WayBack { host: join.control_plane.clone(), name: name.to_owned() })
     }
 
     fn fetch(&self) -> Option<Fetch> {
         if let Some(leave) = &self.leave {
-            return Some(self.let_go(leave));
+            let flag = if leave.delete_emptydir_data { " --delete-emptydir-data" } else { "" };
+            return Some(let_go(&leave.control_plane, &leave.node, &self.endpoint, leave.timeout, flag));
         }
         let join = self.join.as_ref()?;
         let part = if join.role == Part::Worker { "worker" } else { "control-plane" };
@@ -299,7 +277,7 @@ impl Kubeadm {
     /// The notes of a change.
     fn notes(&self, begun: bool) -> Vec<String> {
         if let Some(leave) = &self.leave {
-            return vec![leaves(leave)];
+            return vec![let_go_note(&leave.control_plane, &leave.node)];
         }
         let mut notes = Vec::new();
         if begun {
@@ -318,24 +296,10 @@ impl Kubeadm {
     }
 }
 
-/// The note of a change that takes a node out.
-fn leaves(leave: &Leave) -> String {
-    format!(
-        "{} drains and deletes the node {} before that, and takes its member out of etcd if it has one",
-        leave.control_plane, leave.node
-    )
-}
-
 /// `1.36.2`, also with what a pre-release adds.
 fn is_version(text: &str) -> bool {
     let good = |b: u8| b.is_ascii_alphanumeric() || b".+-".contains(&b);
     text.starts_with(|c: char| c.is_ascii_digit()) && text.matches('.').count() >= 2 && text.bytes().all(good)
-}
-
-/// A DNS name in lower case, as the API wants it.
-fn is_node_name(name: &str) -> bool {
-    let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
-    !name.is_empty() && name.len() <= 253 && name.bytes().all(good) && !name.starts_with('-')
 }
 
 fn text<'a>(document: &'a Map<String, Value>, key: &str) -> Option<&'a str> {

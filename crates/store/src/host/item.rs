@@ -166,10 +166,9 @@ impl ItemSpec {
     /// Lines of the journal that belong to rows: whose they are, and what their way back needs.
     fn remarks(&self) -> String {
         let owns = self.owns.iter().map(|(seq, role)| format!("owns\t{seq}\t{}", encode_field(role)));
-        let back = self.way_back.as_ref().and_then(|back| serde_json::to_string(back).ok());
-        let rows = self.rows.iter().filter(|_| back.is_some());
-        let backs = rows
-            .map(|row| format!("back\t{}\t{}", row.seq, encode_field(back.as_deref().unwrap_or_default())));
+        let back = |way: &WayBack| format!("{}\t{}", encode_field(&way.host), encode_field(&way.name));
+        let back = self.way_back.as_ref().map(back);
+        let backs = self.rows.iter().filter_map(|row| Some(format!("back\t{}\t{}", row.seq, back.as_ref()?)));
         owns.chain(backs).collect::<Vec<_>>().join("\n")
     }
 

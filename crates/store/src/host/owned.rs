@@ -111,9 +111,9 @@ fn thing(fields: &[&str]) -> Option<Owned> {
         by_product: flag("by"),
         unsaved: if *unsaved == "-" { None } else { Some(text(unsaved)?) },
         // Behind the run that gave it back.
-        way_back: match rest.get(1) {
-            None | Some(&("" | "-")) => None,
-            Some(way) => Some(serde_json::from_str(&text(way)?).ok()?),
+        way_back: match rest {
+            [_, host, name, ..] if *host != "-" => Some(WayBack { host: text(host)?, name: text(name)? }),
+            _ => None,
         },
     })
 }

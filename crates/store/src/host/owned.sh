@@ -2,9 +2,9 @@
 #
 # $CV_ROOT/owned: `converge-owned 1`, a line `folded RUN` for each recorded run that it holds already, then one line an
 # object, in the order in which they became ours:
-#   own|gone KIND KEY PLAYBOOK INVENTORY ROLES ITEM SINCE RUN BEFORE LEFT FLAGS UNSAVED BY BACK
+#   own|gone KIND KEY PLAYBOOK INVENTORY ROLES ITEM SINCE RUN BEFORE LEFT FLAGS UNSAVED BY HOST NAME
 # BEFORE is the state before us, LEFT the one that we left, RUN the run that first changed it (it keeps accounts), BY the
-# run that gave it back (`gone`; it is ours again when that run is rolled back), BACK what the way back needs besides BEFORE. ROLES are joined by commas, the last first.
+# run that gave it back (`gone`; it is ours again when that run is rolled back), HOST and NAME what the way back needs besides BEFORE. ROLES are joined by commas, the last first.
 
 # cv_owned_fold: the lines of objects, with the runs laid over that are not folded yet. It changes nothing.
 cv_owned_fold() (
@@ -24,7 +24,7 @@ cv_owned_fold() (
     function create(k) {
       if (k in at) delete name[at[k]]
       at[k] = ++top; name[top] = k
-      before[k] = b[i]; since[k] = time; from[k] = run; flags[k] = f[i]; lost[k] = u[i]; roles[k] = ""; way[k] = "-"
+      before[k] = b[i]; since[k] = time; from[k] = run; flags[k] = f[i]; lost[k] = u[i]; roles[k] = ""; way[k] = "-" OFS "-"
     }
     function take(  k, mine, r) {
       k = o[i]
@@ -51,7 +51,7 @@ cv_owned_fold() (
     $1 == "own" || $1 == "gone" {
       k = $2 OFS $3; at[k] = ++top; name[top] = k
       state[k] = $1; scope[k] = $4 OFS $5; roles[k] = $6; item[k] = $7; since[k] = $8; from[k] = $9
-      before[k] = $10; left[k] = $11; flags[k] = $12; lost[k] = $13; by[k] = $14; way[k] = $15 == "" ? "-" : $15
+      before[k] = $10; left[k] = $11; flags[k] = $12; lost[k] = $13; by[k] = $14; way[k] = $15 == "" ? "-" OFS "-" : $15 OFS $16
       next
     }
     $1 == "run" {
@@ -70,7 +70,7 @@ cv_owned_fold() (
     ($1 == "done" || $1 == "off" || $1 == "putback") && ($2 in row) && $3 !~ /^!/ { a[row[$2]] = $3 }
     $1 == "failed" && ($2 in row) && $4 !~ /^!/ { a[row[$2]] = $4 }
     $1 == "unsaved" && ($2 in row) { u[row[$2]] = $3 }
-    $1 == "back" && ($2 in row) { w[row[$2]] = $3 }
+    $1 == "back" && ($2 in row) { w[row[$2]] = $3 OFS $4 }
     END {
       for (i = 1; i <= top; i++) {
         if (!(i in name)) continue

@@ -200,8 +200,9 @@ impl Reader {
             ["failed", seq, _, line, ..] => self.end(seq, SavedOutcome::Failed, line)?,
             ["putback", seq, line, ..] => self.end(seq, SavedOutcome::PutBack, line)?,
             ["switch", "acts", why, ..] => self.record.put_back = Some(decode_field(why)?),
-            ["back", seq, way, ..] => {
-                self.change(seq)?.way_back = Some(serde_json::from_str(&decode_field(way)?).ok()?);
+            ["back", seq, host, name, ..] => {
+                let way = WayBack { host: decode_field(host)?, name: decode_field(name)? };
+                self.change(seq)?.way_back = Some(way);
             }
             ["unsaved", seq, why, ..] => self.change(seq)?.unsaved = Some(decode_field(why)?),
             [_, _, ..] => {}

@@ -1,6 +1,6 @@
 use super::*;
 use converge_objects::{Command as Cmd, CommandState, Guard, PathState, object};
-use converge_resource::{Change, Fetch, ObjectId, State, Step, WayBack};
+use converge_resource::{Change, ObjectId, State, Step, WayBack};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -192,17 +192,7 @@ fn what_a_way_back_needs_is_kept_with_the_run_and_with_what_is_ours() {
     for host in hosts() {
         let path = host.file("f");
         let change = host.change(&path, host.file_line(b"new", 0o640));
-        let way = WayBack {
-            fetch: Fetch {
-                host: "cp 1".to_owned(),
-                script: "say 'go'\t%".to_owned(),
-                seconds: 9,
-                give_up: None,
-                what: "the way out".to_owned(),
-            },
-            settings: vec![("CV_HOW".to_owned(), "leave".to_owned())],
-            note: "it's let go".to_owned(),
-        };
+        let way = WayBack { host: "cp\t1".to_owned(), name: "it's h2".to_owned() };
         let owns = vec![(1, "role".to_owned())];
         let mut item = ItemSpec { way_back: Some(way.clone()), owns, ..spec(vec![change]) };
         assert_eq!(host.one("r1", &mut item, &[b"new"]).reading, Reading::Done);
