@@ -1,6 +1,6 @@
 //! Every check there is.
 
-use crate::process::{Result, cargo, gently, limited, run as run_command, shown, workspace};
+use crate::process::{Result, cargo, gently, limited, run as run_command, shown, target_dir, workspace};
 use crate::{generate, suite, tools};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -133,10 +133,20 @@ fn tests(venv: Option<&Path>, on_ci: bool) -> Outcome {
         Ok(program) => vec![scenarios(&program), documents()],
         Err(error) => return Outcome::Failed(error.to_string()),
     };
+    let logs = target_dir().join("suite");
+    println!("what the programs print is kept in {}", logs.display());
     let done = suite::run(&environment, more, |ran| {
-        println!("-- {}\n{}", ran.name, ran.output);
-        skipped.extend(ran.output.lines().filter(|l| skipped_test(l)).map(|l| l.trim().to_owned()));
+        let kept = ran.keep(&logs);
+        println!("-- {} {} after {:.1} s", ran.name, ran.word(), ran.took.as_secs_f64());
+        for line in ran.output.lines().filter(|l| skipped_test(l)) {
+            println!("{line}");
+            skipped.push(line.trim().to_owned());
+        }
+        if let Err(error) = kept {
+            println!("its output cannot be kept in {}: {error}", logs.display());
+        }
         if !ran.passed {
+            println!("{}", ran.output);
             let tests = suite::failed(&ran.output).join(", ");
             failed.push(if tests.is_empty() { ran.name.clone() } else { format!("{}: {tests}", ran.name) });
         }

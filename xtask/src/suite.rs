@@ -1,4 +1,4 @@
-//! All tests of the workspace: built once, and run side by side, three on two processors. cargo would run one program after another,
+//! All tests of the workspace: built once, and run side by side, three or four on two processors. cargo would run one program after another,
 //! and most of ours wait for hosts.
 
 use crate::process::{Result, cargo, limited, shown, workspace};
@@ -17,6 +17,11 @@ const LONG: &str = "converge-tests";
 /// Of these the ones that bring up clusters, the longest first: what begins last is waited for alone.
 const LONGEST: &[&str] =
     &["k8s_role", "k8s_nodes", "cluster", "gpu_faults", "kinds_system", "guard", "kube_cluster"];
+
+/// More is begun than there is room for while this share of the processors' time is idle …
+const IDLE: f64 = 0.3;
+/// … for so long.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// A program of tests.
 #[derive(Debug, PartialEq)]
@@ -56,6 +61,21 @@ pub struct Ran {
     pub took: Duration,
     /// What it printed.
     pub output: String,
+}
+
+impl Ran {
+    /// Whether all went well, for people.
+    pub fn word(&self) -> &'static str {
+        if self.passed { "passed" } else { "FAILED" }
+    }
+
+    /// Keeps what it printed, in a file of this folder.
+    pub fn keep(&self, folder: &Path) -> Result<()> {
+        std::fs::create_dir_all(folder)?;
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
+        let name: String = self.name.chars().take(80).map(plain).collect();
+        Ok(std::fs::write(folder.join(name).with_extension("log"), &self.output)?)
+    }
 }
 
 /// The program that a message of cargo tells of, if it is one of tests.
@@ -116,13 +136,19 @@ pub fn run(environment: &[(&str, &Path)], more: Vec<Command>, done: impl FnMut(R
     jobs.splice(early..early, more.into_iter().map(|command| Job { name: shown(&command), command }));
     let waiting = Mutex::new(VecDeque::from(jobs));
     let done = Mutex::new(done);
-    // Half as many again as there are processors: most of their time they wait for hosts, but a cluster that starts waits for nobody.
+    // Half as many again as there are processors: most of their time they wait for hosts, but a cluster that starts waits for nobody. The others
+    // take something up only while the processors have nothing to do.
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let workers = processors + processors.div_ceil(2);
+    let steady = processors + processors.div_ceil(2);
     std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
+        for number in 0..processors * 2 {
+            let (waiting, done) = (&waiting, &done);
+            scope.spawn(move || {
                 loop {
+                    let left = waiting.lock().unwrap_or_else(PoisonError::into_inner).len();
+                    if left > 0 && number >= steady && idle_share(LOOK) < IDLE {
+                        continue;
+                    }
                     let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                     let Some(job) = next else { return };
                     let ran = one(job);
@@ -132,6 +158,32 @@ pub fn run(environment: &[(&str, &Path)], more: Vec<Command>, done: impl FnMut(R
         }
     });
     Ok(())
+}
+
+/// The share of their time that the processors have nothing to do, looked at for so long; 0 where the system does not say.
+fn idle_share(time: Duration) -> f64 {
+    let before = processor_times();
+    std::thread::sleep(time);
+    match (before, processor_times()) {
+        (Some((idle, all)), Some((idle_now, all_now))) if all_now > all => {
+            idle_now.saturating_sub(idle) as f64 / (all_now - all) as f64
+        }
+        _ => 0.0,
+    }
+}
+
+/// The time that all processors were idle, and all their time, in ticks since the start (`/proc/stat`, proc(5)).
+fn processor_times() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let times: Vec<u64> = text
+        .lines()
+        .next()?
+        .split_whitespace()
+        .skip(1)
+        .take(8)
+        .filter_map(|time| time.parse().ok())
+        .collect();
+    Some((*times.get(3)?, times.iter().sum()))
 }
 
 fn one(Job { name, command }: Job) -> Ran {
@@ -208,6 +260,13 @@ mod tests {
         all.sort_by_key(turn);
         let names = all.each_ref().map(|p| p.name.as_str());
         assert_eq!(names, ["k8s_role", "k8s_nodes", "prune", "cluster"]);
+    }
+
+    #[test]
+    fn the_processors_say_how_idle_they_are() {
+        let (idle, all) = processor_times().unwrap();
+        assert!(idle < all);
+        assert!((0.0..=1.0).contains(&idle_share(Duration::from_millis(50))));
     }
 
     #[test]
