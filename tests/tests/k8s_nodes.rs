@@ -151,24 +151,24 @@ fn certificates_inputs_and_nodes_come_and_go() {
     run(&["plan", "hosts.yaml", "--limit", "h1"]).expect(1).says("is the only host of the group");
 }
 
-/// A worker joins, and a role of the cluster labels it in the same run: the plan waits for the node, and the run does not miss it. Then all of it
-/// is rolled back.
+/// A worker joins by a name of its own, and a role of the cluster labels it in the same run: the plan waits for the node, and the run does not miss
+/// it. Then all of it is rolled back.
 fn a_worker_comes_and_goes(cluster: &Cluster, inputs: &Value) {
     let run = |arguments: &[&str]| cluster.world.converge(arguments).unwrap();
-    let labels = "scope: cluster\nafter: [k8s]\ncheck:\n  - name: they are there\n    for_each: [h2, h3]\n    k8s_query: {target: \"node/{{ item }}\"}\n\
-        resources:\n  - name: workers\n    node: {name: [h2, h3], labels: {example.com/worker: \"true\"}}\n";
+    let labels = "scope: cluster\nafter: [k8s]\ncheck:\n  - name: they are there\n    for_each: [h2, worker-3]\n    k8s_query: {target: \"node/{{ item }}\"}\n\
+        resources:\n  - name: workers\n    node: {name: [h2, worker-3], labels: {example.com/worker: \"true\"}}\n";
     cluster.world.write("roles/labels/role.yaml", labels).unwrap();
     let hosts = "- hosts: k8s_control_plane:k8s_workers\n  roles: [k8s]\n";
     let both = format!("{hosts}- hosts: k8s_control_plane\n  roles: [labels]\n");
     cluster.world.write("playbooks/site.yaml", &both).unwrap();
     // Where nothing brings it, that is a mistake.
     cluster.write_inventory_of(&[1, 2], inputs, &json!({"h3": {"k8s_state": "absent"}}));
-    run(&["plan", "hosts.yaml"]).expect(1).says("node h3 is not there");
-    cluster.write_inventory_of(&[1, 2], inputs, &json!({}));
+    run(&["plan", "hosts.yaml"]).expect(1).says("node worker-3 is not there");
+    cluster.write_inventory_of(&[1, 2], inputs, &json!({"h3": {"k8s_node_name": "worker-3"}}));
     run(&["plan", "hosts.yaml"]).expect(2).says("h3 joins the cluster in this run");
     run(&["apply", "hosts.yaml", "--yes"]).expect(0);
     let label = "-o 'jsonpath={.metadata.labels.example\\.com/worker}'";
-    assert_eq!(cluster.kubectl(&format!("get node h3 {label}")), "true");
+    assert_eq!(cluster.kubectl(&format!("get node worker-3 {label}")), "true");
     run(&["plan", "hosts.yaml"]).expect(0).says("nothing to change");
     // The way back of a join is a leave: the cluster lets the node go before it is reset.
     let labelled = format!("get node h2 {label}");
@@ -176,7 +176,7 @@ fn a_worker_comes_and_goes(cluster: &Cluster, inputs: &Value) {
     let three = &cluster.world.hosts()[2];
     exec(three, "systemctl is-active kubelet && test -e /etc/cni/net.d/10-bridge.conflist");
     let back = run(&["rollback", "hosts.yaml", "--yes", "--allow-destroy", "kubeadm:node"]);
-    back.expect(0).says("h1 drains and deletes the node h3");
+    back.expect(0).says("h1 drains and deletes the node worker-3");
     assert_eq!(cluster.kubectl("get nodes -o 'jsonpath={.items[*].metadata.name}'"), "h1 h2");
     assert!(cluster.says(&labelled, ""), "the label stays");
     assert!(!three.exec("ls /etc/kubernetes/kubelet.conf /etc/cni/net.d/*").unwrap().success());

@@ -256,7 +256,7 @@ impl Engine {
             order: Vec::new(),
         };
         self.wait_for_joining(&mut plan).await;
-        crate::way_back::ask(&mut plan.hosts);
+        crate::way_back::ask(&mut plan);
         plan.order = self.order(&plan);
         Ok(plan)
     }

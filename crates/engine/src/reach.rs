@@ -11,7 +11,7 @@ use converge_resource::{ApiRef, Digest, ObjectId, Probe, State, Wait, quote};
 use converge_ssh::{Batch, Item, Outcome, Status, Stderr};
 use converge_syntax::Node;
 use secrecy::{ExposeSecret, SecretString};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -55,8 +55,8 @@ struct Standing {
     cluster: Option<Cluster>,
     /// The run that holds its lock.
     run: Option<String>,
-    /// Hosts that join it in this run.
-    joining: BTreeSet<String>,
+    /// Nodes that come in this run, and the hosts that they are made of.
+    joining: BTreeMap<String, String>,
 }
 
 /// A cluster, or why it is not there yet, for people.
@@ -196,18 +196,18 @@ impl ClusterLink {
             Ok(_) => Knowledge::default(),
             Err(why) => Knowledge::until(Wait { item: String::new(), reason: why }),
         };
-        for host in &self.state.lock().await.joining {
+        for (name, host) in &self.state.lock().await.joining {
             let (api_version, kind) = ("v1".to_owned(), "Node".to_owned());
-            let node = ApiRef { api_version, kind, namespace: None, name: host.to_lowercase() };
+            let node = ApiRef { api_version, kind, namespace: None, name: name.clone() };
             let reason = format!("{host} joins the cluster in this run");
             known.expect(node.object(), Wait { item: String::new(), reason });
         }
         Ok(known)
     }
 
-    /// These hosts join in this run: their nodes come.
-    pub async fn expect(&self, hosts: &[String]) {
-        self.state.lock().await.joining.extend(hosts.iter().cloned());
+    /// These nodes come in this run, made of these hosts.
+    pub async fn expect(&self, nodes: &BTreeMap<String, String>) {
+        self.state.lock().await.joining.extend(nodes.iter().map(|(node, host)| (node.clone(), host.clone())));
     }
 }
 

@@ -86,24 +86,28 @@ fn compose(runs: &[&RunRecord]) -> Vec<Undo> {
 
 /// Within each role, what a host's part in its cluster is comes first ([`converge_resource::Object::STAYS_UNLESS_ALLOWED`]): a node leaves while its
 /// kubelet runs. What is seen to last ([`converge_resource::Object::BACK_LAST`]) comes behind all else of its role, and not behind other roles: these
-/// wait for this one.
+/// wait for this one. All the rest keeps its order.
 pub(crate) fn in_turn_within_their_role(undos: &mut [Undo]) {
     let turn = |u: &Undo| match converge_objects::object(&u.object.kind) {
         Some(object) if object.stays_unless_allowed() => 0,
         Some(object) if object.back_last() => 2,
         _ => 1,
     };
-    if undos.iter().all(|u| turn(u) == 1) {
-        return;
-    }
-    let mut roles: Vec<String> = Vec::new();
-    for undo in undos.iter() {
-        let role = role_of(&undo.item);
-        if !roles.iter().any(|known| known == role) {
-            roles.push(role.to_owned());
+    for at in 0..undos.len() {
+        let Some(undo) = undos.get(at).filter(|u| turn(u) == 0) else { continue };
+        let earlier =
+            undos.iter().take(at).position(|u| turn(u) != 0 && role_of(&u.item) == role_of(&undo.item));
+        if let Some(passed) = earlier.and_then(|first| undos.get_mut(first..=at)) {
+            passed.rotate_right(1);
         }
     }
-    undos.sort_by_key(|u| (roles.iter().position(|role| role == role_of(&u.item)), turn(u)));
+    for at in (0..undos.len()).rev() {
+        let Some(undo) = undos.get(at).filter(|u| turn(u) == 2) else { continue };
+        let later = undos.iter().rposition(|u| turn(u) != 2 && role_of(&u.item) == role_of(&undo.item));
+        if let Some(passed) = later.and_then(|last| undos.get_mut(at..=last)) {
+            passed.rotate_left(1);
+        }
+    }
 }
 
 /// What was there only through another object that goes, goes with it, and comes back with it: a unit with its file.
@@ -222,7 +226,7 @@ impl Engine {
             warnings: Vec::new(),
             order: Vec::new(),
         };
-        crate::way_back::ask(&mut plan.hosts);
+        crate::way_back::ask(&mut plan);
         plan.order = self.order(&plan);
         plan
     }

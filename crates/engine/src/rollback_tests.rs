@@ -65,6 +65,19 @@ fn a_node_goes_before_all_else_of_its_role_and_keeps_it_where_it_stays() {
     in_turn_within_their_role(&mut undos);
     let order: Vec<&str> = undos.iter().map(|u| u.item.as_str()).collect();
     assert_eq!(order, ["k8s/node", "k8s/h", "k8s/node", "other/x"]);
+    let of = |kind: &str, item: &str| Undo { item: item.to_owned(), ..undo(kind, "k", "name a", "name b") };
+    let mut mixed = [
+        of("workload", "a/pods"),
+        of("hostname", "b/1"),
+        of("hostname", "a/1"),
+        of("hostname", "b/2"),
+        of("hostname", "a/2"),
+        of("kubeadm", "b/node"),
+        of("hostname", "b/3"),
+    ];
+    in_turn_within_their_role(&mut mixed);
+    let order: Vec<&str> = mixed.iter().map(|u| u.item.as_str()).collect();
+    assert_eq!(order, ["b/node", "b/1", "a/1", "b/2", "a/2", "a/pods", "b/3"]);
     let mut known = Knowledge::default();
     for undo in &undos {
         let seen = Observed { state: undo.left.clone(), moment: None };

@@ -1,15 +1,15 @@
 //! What items on their way back ask other hosts for: a node is let go by its cluster before it is reset.
 
-use crate::{HostEntry, HostResult};
+use crate::{FleetPlan, HostResult};
 use converge_planner::{Item, PlannedChange};
 use converge_resource::{Goodbye, ObjectId, WayBack};
 use std::collections::BTreeSet;
 
 /// Has the items of a rollback or a prune ask the hosts that their way back needs. One that goes itself is not asked: where a cluster's
 /// control plane leaves, nobody has to be let go.
-pub(crate) fn ask(hosts: &mut [HostEntry]) {
-    let gone = gone(hosts);
-    for entry in hosts {
+pub(crate) fn ask(fleet: &mut FleetPlan) {
+    let gone = gone(fleet);
+    for entry in &mut fleet.hosts {
         let HostResult::Planned(plan) = &mut entry.result else { continue };
         for item in plan.items.iter_mut().filter(|i| goes_back(i)) {
             let Some(way) = item.way_back.take() else { continue };
@@ -37,12 +37,11 @@ fn goes_back(item: &Item) -> bool {
 }
 
 /// What no longer is there afterwards, and on which host.
-fn gone(hosts: &[HostEntry]) -> BTreeSet<(String, ObjectId)> {
+fn gone(fleet: &FleetPlan) -> BTreeSet<(String, ObjectId)> {
     let mut gone = BTreeSet::new();
-    for entry in hosts {
-        let HostResult::Planned(plan) = &entry.result else { continue };
+    for plan in fleet.planned() {
         let changes = plan.items.iter().flat_map(Item::changes).map(|planned| &planned.change);
-        gone.extend(changes.filter(|c| c.to.is_absent()).map(|c| (entry.host.clone(), c.object.clone())));
+        gone.extend(changes.filter(|c| c.to.is_absent()).map(|c| (plan.host.clone(), c.object.clone())));
     }
     gone
 }
@@ -50,6 +49,7 @@ fn gone(hosts: &[HostEntry]) -> BTreeSet<(String, ObjectId)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::HostEntry;
     use converge_planner::{HostPlan, Outcome};
     use converge_resource::{Change, Reversibility, State};
     use std::time::Duration;
@@ -74,32 +74,32 @@ mod tests {
         HostEntry { host: host.to_owned(), result: HostResult::Planned(plan), took: Duration::ZERO }
     }
 
-    fn asks(hosts: &[HostEntry]) -> Vec<Option<&str>> {
-        let plans = hosts.iter().filter_map(|entry| match &entry.result {
-            HostResult::Planned(plan) => Some(plan),
-            HostResult::Lost(_) => None,
-        });
-        plans.flat_map(|p| &p.items).map(|i| i.fetch.as_ref().map(|f| f.host.as_str())).collect()
+    /// A rollback of these, when it was seen whom it asks.
+    fn asked(hosts: Vec<HostEntry>) -> FleetPlan {
+        let mut fleet = FleetPlan { hosts, ..FleetPlan::default() };
+        ask(&mut fleet);
+        fleet
+    }
+
+    fn items(fleet: &FleetPlan) -> Vec<&Item> {
+        fleet.planned().flat_map(|plan| &plan.items).collect()
     }
 
     #[test]
     fn a_host_that_stays_is_asked_and_one_that_goes_is_not() {
-        let mut late = [leaves("w2", "h2", Some("h1"))];
-        ask(&mut late);
-        assert_eq!(asks(&late), [Some("h1")]);
-        let HostResult::Planned(plan) = &late[0].result else { unreachable!() };
-        let item = &plan.items[0];
-        assert_eq!(item.fetch.as_ref().map(|f| f.script.as_str()), Some("cv_kubeadm_let_go h2 a:1"));
+        let late = asked(vec![leaves("w2", "h2", Some("h1"))]);
+        let [item] = items(&late)[..] else { panic!("one item") };
+        let fetch = item.fetch.as_ref().unwrap();
+        assert_eq!((fetch.host.as_str(), fetch.script.as_str()), ("h1", "cv_kubeadm_let_go h2 a:1"));
         assert_eq!(item.settings, [("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())]);
         assert!(item.notes[0].starts_with("h1 drains and deletes the node h2"), "{:?}", item.notes);
-        // What stands in a record is no name of a node.
-        let mut odd = [leaves("h2", "$(reboot)", Some("h1"))];
-        ask(&mut odd);
-        assert_eq!(asks(&odd), [None]);
-        let mut all = [leaves("h1", "h1", None), leaves("h2", "h2", Some("h1"))];
-        ask(&mut all);
-        assert_eq!(asks(&all), [None, None]);
-        let HostResult::Planned(plan) = &all[1].result else { unreachable!() };
-        assert!(plan.items[0].settings.is_empty() && plan.items[0].way_back.is_none());
+        // What stands in a record is no name of a node; the cluster goes as a whole.
+        let odd = vec![leaves("h2", "$(reboot)", Some("h1"))];
+        let all = vec![leaves("h1", "h1", None), leaves("h2", "h2", Some("h1"))];
+        for fleet in [asked(odd), asked(all)] {
+            let quiet =
+                |item: &&Item| item.fetch.is_none() && item.settings.is_empty() && item.way_back.is_none();
+            assert!(items(&fleet).iter().all(quiet));
+        }
     }
 }

@@ -78,7 +78,7 @@ pub trait Object: Send + Sync + 'static {
     const PASSES: bool = false;
     /// True for what a rollback sees to after all else: what it runs with must be there first.
     const BACK_LAST: bool = false;
-    /// True for what makes a node of its host while it is not absent; the node goes by the host's name.
+    /// True for what makes a node of its host while it is not absent. The node goes by the name of its [`WayBack`], else by the host's.
     const MAKES_NODE: bool = false;
     /// True for what only `--allow-destroy` takes away, in an ordinary run too: a host's part in its cluster. A rollback sees to it before all else of
     /// its role, which stays with it.
