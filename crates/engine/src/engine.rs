@@ -545,7 +545,7 @@ fn refuse_what_is_lost(plan: &mut HostPlan, allowed: &[String]) {
             converge_objects::object(&id.kind).is_some_and(|o| o.stays_unless_allowed())
         };
         let lost = changes.filter(|change| change.to.is_absent() && stays(&change.object));
-        let why = lost.filter_map(|change| crate::rollback::destroys(change, allowed)).next();
+        let why = lost.filter_map(|change| crate::undo::destroys(change, allowed)).next();
         if let Some(why) = why {
             item.outcome = Outcome::Refused(why);
         }

@@ -25,6 +25,7 @@ mod runs;
 pub mod saved;
 mod towards;
 mod trial;
+mod undo;
 mod unsaved;
 mod verify;
 mod way_back;

@@ -6,7 +6,7 @@
 use crate::engine::Engine;
 use crate::project::HostSource;
 use crate::reach::Reach;
-use crate::rollback::{
+use crate::undo::{
     Undo, go_with_what_brought_them, in_turn_within_their_role, owners_probe, stand_on_it, staying, undo_item,
 };
 use crate::{LostHost, Options};
@@ -188,11 +188,11 @@ impl Engine {
         stay: &BTreeMap<String, String>,
     ) -> Result<(), LostHost> {
         let mut own = HostPlan { host: plan.host.clone(), ..HostPlan::default() };
-        for (address, members) in crate::rollback::by_item(undos) {
+        for (address, members) in crate::undo::by_item(undos) {
             let (forget, undo): (Vec<Undo>, Vec<Undo>) = members
                 .into_iter()
                 .partition(|u| matches!(fate(u, known, self.options(), stay), Fate::Forgotten(_)));
-            let role = declares.name(crate::rollback::role_of(&address)).to_owned();
+            let role = declares.name(crate::undo::role_of(&address)).to_owned();
             let name = address.split_once('/').map_or(address.as_str(), |(_, name)| name);
             for (members, forgets) in
                 [(forget, true), (undo, false)].into_iter().filter(|(m, _)| !m.is_empty())
@@ -215,8 +215,8 @@ impl Engine {
         }
         crate::former::releases_back(reach, &mut own, known).await?;
         crate::apply::note_backups(&mut own);
-        own.base = crate::rollback::base_of(&own, known);
-        crate::rollback::take_contents(&mut own, known);
+        own.base = crate::undo::base_of(&own, known);
+        crate::undo::take_contents(&mut own, known);
         if self.options().diffs {
             self.contents_for_diffs(reach, &mut own, known).await?;
         }
@@ -283,16 +283,16 @@ fn fate(undo: &Undo, known: &Knowledge, options: &Options, stay: &BTreeMap<Strin
     if now == undo.before {
         return Fate::Forgotten("it is as it was before us already".to_owned());
     }
-    if let Some(why) = crate::rollback::lost(undo) {
+    if let Some(why) = crate::undo::lost(undo) {
         return Fate::Forgotten(format!("cannot be given back: {why}"));
     }
-    if !crate::rollback::shows(undo, &now, known) {
+    if !crate::undo::shows(undo, &now, known) {
         return Fate::LeftAlone("someone else has changed it since".to_owned());
     }
     let back = Change { object: undo.object.clone(), from: now, to: undo.before.clone() };
     let allowed = &options.allow_destroy;
-    let stays = || crate::rollback::takes_from_others(&back, known, allowed);
-    if let Some(why) = crate::rollback::destroys(&back, allowed).or_else(stays) {
+    let stays = || crate::undo::takes_from_others(&back, known, allowed);
+    if let Some(why) = crate::undo::destroys(&back, allowed).or_else(stays) {
         return Fate::LeftAlone(why);
     }
     if let Some(why) = stay.get(&undo.item) {
@@ -316,7 +316,7 @@ fn forget_item(members: &[Undo], known: &Knowledge) -> Item {
         .filter_map(|u| {
             let now = now(u);
             (now != u.before).then(|| {
-                let why = crate::rollback::lost(u).unwrap_or_default();
+                let why = crate::undo::lost(u).unwrap_or_default();
                 format!("{} stays as it is: {why}", u.object)
             })
         })

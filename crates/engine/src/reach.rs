@@ -3,7 +3,7 @@
 use crate::engine::{Engine, Link};
 use crate::facts::Groups;
 use crate::observe::{Beside, Round, observe_beside};
-use crate::rollback::Undo;
+use crate::undo::Undo;
 use crate::{Event, LostHost};
 use converge_cluster::{Cluster, ClusterError, ClusterOptions, Way};
 use converge_planner::Knowledge;

@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::lane::{Lane, element_of};
 use crate::ownership::{carry_over, is_prune};
 use crate::reach::Reach;
-use crate::rollback::same;
+use crate::undo::same;
 use crate::{ItemResult, LostHost, Purpose};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
 use converge_resource::{Change, Content, Digest, ObjectId, Past, Place, Probe, State};
