@@ -85,9 +85,16 @@ pub fn etcd_snapshot(host: Option<String>, endpoint: &str, reason: String) -> Ba
     }
 }
 
-/// What a control plane does when a node of the cluster at this endpoint goes; `flags` are more options for its drain.
-pub fn let_go(control_plane: &str, node: &str, endpoint: &str, seconds: u64, flags: &str) -> Fetch {
+/// What a control plane does when a node of the cluster at this endpoint goes, within so many seconds.
+pub fn let_go(
+    control_plane: &str,
+    node: &str,
+    endpoint: &str,
+    seconds: u64,
+    delete_emptydir_data: bool,
+) -> Fetch {
     let (quoted, endpoint) = (quote(node), quote(endpoint));
+    let flags = if delete_emptydir_data { " --delete-emptydir-data" } else { "" };
     Fetch {
         host: control_plane.to_owned(),
         script: format!("cv_kubeadm_let_go {quoted} {endpoint}{flags}"),
@@ -187,7 +194,7 @@ impl Object for Kubeadm {
             return None;
         };
         is_node_name(&way.name).then(|| Goodbye {
-            fetch: let_go(&way.host, &way.name, endpoint, 600, ""),
+            fetch: let_go(&way.host, &way.name, endpoint, 600, false),
             settings: vec![("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())],
             note: let_go_note(&way.host, &way.name),
         })

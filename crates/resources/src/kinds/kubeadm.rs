@@ -209,8 +209,8 @@ impl Kubeadm {
 
     fn fetch(&self) -> Option<Fetch> {
         if let Some(leave) = &self.leave {
-            let flag = if leave.delete_emptydir_data { " --delete-emptydir-data" } else { "" };
-            return Some(let_go(&leave.control_plane, &leave.node, &self.endpoint, leave.timeout, flag));
+            let Leave { control_plane, node, delete_emptydir_data, timeout } = leave;
+            return Some(let_go(control_plane, node, &self.endpoint, *timeout, *delete_emptydir_data));
         }
         let join = self.join.as_ref()?;
         let part = if join.role == Part::Worker { "worker" } else { "control-plane" };
