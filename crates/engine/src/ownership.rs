@@ -200,11 +200,8 @@ impl Engine {
                 let mut item = if forgets {
                     forget_item(&members, known)
                 } else {
-                    undo_item(0, &address, members, known, &self.options().allow_destroy)
+                    undo_item(0, &address, members, known, &self.options().allow_destroy, stay)
                 };
-                if let Some(why) = stay.get(&address).filter(|_| item.is_pending()) {
-                    item.outcome = Outcome::Refused(why.clone());
-                }
                 item.kind = PRUNE.to_owned();
                 item.role.clone_from(&role);
                 let what = if forgets { "no longer ours" } else { "no longer declared" };
@@ -303,7 +300,7 @@ fn fate(undo: &Undo, known: &Knowledge, options: &Options, stay: &BTreeMap<Strin
 
 /// One item that only takes things out of the record.
 fn forget_item(members: &[Undo], known: &Knowledge) -> Item {
-    let mut item = undo_item(0, "", Vec::new(), &mut Knowledge::default(), &[]);
+    let mut item = undo_item(0, "", Vec::new(), &mut Knowledge::default(), &[], &BTreeMap::new());
     let now = |u: &Undo| known.observed(&u.object).map(|seen| seen.state).unwrap_or_else(|_| u.left.clone());
     let changes: Vec<Change> = members
         .iter()

@@ -7,7 +7,7 @@ use crate::undo::{
     without_gone_workloads,
 };
 use crate::{Event, FleetPlan, HostEntry, HostResult, HostSnapshots, LostHost, Purpose, Snapshot};
-use converge_planner::{HostPlan, Item, Knowledge, Outcome};
+use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{Answer, Probe};
 use converge_ssh::{Batch, Item as ShellItem, Stderr};
 use converge_store::host::{self, RunPurpose, RunRecord, SavedChange};
@@ -192,10 +192,7 @@ impl Engine {
         let stay = staying(&undos, &known, allowed);
         for (address, members) in by_item(undos) {
             let id = u32::try_from(plan.items.len()).unwrap_or(u32::MAX);
-            let mut item = undo_item(id, &address, members, &mut known, allowed);
-            if let Some(why) = stay.get(&address).filter(|_| item.is_pending()) {
-                item.outcome = Outcome::Refused(why.clone());
-            }
+            let mut item = undo_item(id, &address, members, &mut known, allowed, &stay);
             item.needs = stand_on_it(&plan.items, &item);
             plan.items.push(item);
         }

@@ -277,13 +277,14 @@ pub(crate) fn same(object: &ObjectId, a: &State, b: &State) -> bool {
     converge_objects::object(&object.kind).map_or(a == b, |o| o.same(a, b))
 }
 
-/// One item of a rollback: all objects that one item of the run changed.
+/// One item of a rollback: all objects that one item of the run changed. `stay` is of [`staying`].
 pub(crate) fn undo_item(
     id: u32,
     address: &str,
     members: Vec<Undo>,
     known: &mut Knowledge,
     allow_destroy: &[String],
+    stay: &BTreeMap<String, String>,
 ) -> Item {
     let mut changes = Vec::new();
     let mut moved = Vec::new();
@@ -324,7 +325,9 @@ pub(crate) fn undo_item(
     }
     let mut notes = moved.clone();
     notes.extend(lost.iter().map(|l| format!("cannot be undone: {l}")));
-    let outcome = if !changes.is_empty() {
+    let outcome = if let Some(why) = stay.get(address).filter(|_| !changes.is_empty()) {
+        Outcome::Refused(why.clone())
+    } else if !changes.is_empty() {
         Outcome::Changed(changes.into_iter().map(planned).collect())
     } else if !moved.is_empty() {
         Outcome::Refused(moved.join("; "))

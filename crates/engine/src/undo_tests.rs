@@ -21,7 +21,7 @@ fn item(id: u32, undo: Undo, allowed: &[String]) -> Item {
     let seen = Observed { state: undo.left.clone(), moment: None };
     known.learn(Probe::Object(undo.object.clone()), Answer::Object(seen));
     let address = undo.item.clone();
-    undo_item(id, &address, vec![undo], &mut known, allowed)
+    undo_item(id, &address, vec![undo], &mut known, allowed, &BTreeMap::new())
 }
 
 #[test]
@@ -47,7 +47,14 @@ fn a_failure_stops_the_rest_of_the_role_and_what_stays_does_not() {
         let mut known = Knowledge::default();
         let seen = Observed { state: State::from_line("name c"), moment: None };
         known.learn(Probe::Object(ObjectId::new("hostname", "h")), Answer::Object(seen));
-        undo_item(1, "k8s/h", vec![undo("hostname", "h", "name a", "name b")], &mut known, &[])
+        undo_item(
+            1,
+            "k8s/h",
+            vec![undo("hostname", "h", "name a", "name b")],
+            &mut known,
+            &[],
+            &BTreeMap::new(),
+        )
     };
     assert!(matches!(moved.outcome, Outcome::Refused(_)), "someone else has changed it");
     assert_eq!(stand_on_it(&[goes(0), moved.clone()], &goes(2)), [0]);
@@ -84,6 +91,8 @@ fn a_node_goes_before_all_else_of_its_role_and_keeps_it_where_it_stays() {
         known.learn(Probe::Object(undo.object.clone()), Answer::Object(seen));
     }
     let stay = staying(&undos, &known, &[]);
-    assert_eq!(stay.into_keys().collect::<Vec<_>>(), ["k8s/h", "k8s/node"]);
+    assert_eq!(stay.keys().collect::<Vec<_>>(), ["k8s/h", "k8s/node"]);
+    let kept = undo_item(0, "k8s/h", vec![undos[1].clone()], &mut known, &[], &stay);
+    assert!(matches!(kept.outcome, Outcome::Refused(why) if why.starts_with("`k8s/node` stays")));
     assert!(staying(&undos, &known, &["kubeadm:node".to_owned()]).is_empty());
 }
