@@ -495,7 +495,7 @@ pub fn wipe(cache: &Path) -> Result<()> {
 
 fn check_name(name: &str) -> Result<()> {
     // The cache's own directories.
-    let reserved = ["base", "kube", "tools", "venv"].iter().any(|own| name.starts_with(own));
+    let reserved = ["base", "kube", "target", "tools", "venv"].iter().any(|own| name.starts_with(own));
     if is_name(name) && !reserved { Ok(()) } else { Err(LabError::Name(name.to_owned(), "lab")) }
 }
 
@@ -635,10 +635,26 @@ mod tests {
         assert_eq!(free_address("h90", &taken), Some(101));
     }
 
+    /// The guard of a lab that is down tears down once more, and its number may be another's by then.
+    #[test]
+    fn a_tear_down_leaves_another_lab_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mine, other) = (dir.path().join("mine"), dir.path().join("other"));
+        let net = Net::claim(None, &mine.to_string_lossy()).unwrap();
+        let tear_down = |state: &Path| {
+            let mut teardown = command::root("sh");
+            teardown.args(["-c", TEARDOWN, "converge-lab", &net.number.to_string()]);
+            command::checked(teardown.arg(cgroup2_mount()).arg(state)).unwrap();
+            crate::net::is_link(&net.bridge())
+        };
+        assert!(tear_down(&other));
+        assert!(!tear_down(&mine));
+    }
+
     #[test]
     fn names_of_the_cache_are_refused() {
         assert!(check_name("t-lab").is_ok());
-        for bad in ["base-1", "kube-0", "tools", "../x", "", "Ab", "a b", "1a"] {
+        for bad in ["base-1", "kube-0", "target-1", "tools", "../x", "", "Ab", "a b", "1a"] {
             assert!(check_name(bad).is_err(), "{bad}");
         }
     }
