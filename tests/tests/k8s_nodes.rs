@@ -39,7 +39,10 @@ fn certificates_inputs_and_nodes_come_and_go() {
     let members = || exec(one, MEMBERS).matches("\"clientURLs\"").count();
 
     // Two control planes and a worker, in one run.
-    write(json!({}), json!({}));
+    let first = json!({"k8s_cluster": {"etcd": etcd, "apiServer": {
+        "extraArgs": [{"name": "max-mutating-requests-inflight", "value": "199"}],
+    }}});
+    write(first.clone(), json!({}));
     run(&["apply", "hosts.yaml", "--yes"]).expect(0);
     until("three nodes", 120, || ["h1", "h2", "h3"].iter().all(|node| cluster.is_ready(node)));
     assert_eq!(members(), 2);
@@ -68,19 +71,34 @@ fn certificates_inputs_and_nodes_come_and_go() {
     run(&["plan", "hosts.yaml"]).expect(0);
 
     // What cannot change is an error with both values.
-    write(json!({"k8s_pod_cidr": "10.55.0.0/16"}), json!({}));
+    let mut moved = first;
+    moved["k8s_pod_cidr"] = json!("10.55.0.0/16");
+    write(moved, json!({}));
     run(&["plan", "hosts.yaml"]).expect(1).says("10.244.0.0/16").says("10.55.0.0/16").says("cannot change");
 
     // What can, is planned and done.
     let changed = json!({
         "k8s_kubelet": {"failCgroupV1": false, "maxPods": 77},
+        "k8s_kube_proxy": {"conntrack": {"maxPerCore": 0}, "metricsBindAddress": "0.0.0.0:10249"},
         "k8s_cluster": {"etcd": etcd, "apiServer": {
             "certSANs": ["api.cluster.example", "192.0.2.7"], "extraArgs": [{"name": "max-requests-inflight", "value": "321"}],
-        }},
+        }, "scheduler": {"extraVolumes": [
+            {"name": "notes", "hostPath": "/etc/kubernetes/notes", "mountPath": "/notes", "pathType": "DirectoryOrCreate"},
+        ]}},
     });
     write(changed.clone(), json!({}));
-    run(&["plan", "hosts.yaml"]).expect(2).says("maxPods").says("the API server's names");
+    run(&["plan", "hosts.yaml"])
+        .expect(2)
+        .says("maxPods")
+        .says("the API server's names")
+        .says("change the configuration of kubeadm in the cluster")
+        .says("change the configuration of the kubelets in the cluster")
+        .says("metricsBindAddress '' → 0.0.0.0:10249");
     run(&["apply", "hosts.yaml", "--yes"]).expect(0);
+    let kept = cluster.kubectl("-n kube-system get configmap kubelet-config -o 'jsonpath={.data.kubelet}'");
+    assert!(kept.lines().any(|line| line == "maxPods: 77"), "{kept}");
+    let listening = "ss -Hltn 'sport = :10249'";
+    until("kube-proxy with it", 120, || exec(one, listening).contains("*:10249"));
     until("77 pods", 120, || {
         cluster.kubectl("get nodes -o 'jsonpath={.items[*].status.capacity.pods}'") == "77 77 77"
     });
@@ -93,6 +111,8 @@ fn certificates_inputs_and_nodes_come_and_go() {
         );
         let arguments = exec(plane, "tr '\\0' '\\n' </proc/$(pgrep -x kube-apiserver)/cmdline");
         assert!(arguments.contains("--max-requests-inflight=321"), "{arguments}");
+        assert!(!arguments.contains("--max-mutating"), "what is no longer declared stays: {arguments}");
+        exec(plane, "grep -q 'mountPath: /notes' /etc/kubernetes/manifests/kube-scheduler.yaml");
     }
     run(&["plan", "hosts.yaml"]).expect(0);
 

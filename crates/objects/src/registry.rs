@@ -1,8 +1,8 @@
 //! All objects: one line each.
 
 use crate::{
-    apt_lists, boot, command, condition, firewall, git, group, hostname, k8s, kubeadm, module, mount,
-    package, path, release, snap, swap, sysctl, unit, user, workload,
+    apt_lists, boot, command, condition, firewall, git, group, hostname, k8s, kubeadm, kubeadm_config,
+    module, mount, package, path, release, snap, swap, sysctl, unit, user, workload,
 };
 use converge_resource::{DynObject, Erased};
 
@@ -22,6 +22,7 @@ static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<hostname::Hostname>::new(),
     &Erased::<k8s::K8s>::new(),
     &Erased::<kubeadm::Kubeadm>::new(),
+    &Erased::<kubeadm_config::KubeadmConfig>::new(),
     &Erased::<module::Module>::new(),
     &Erased::<mount::Mount>::new(),
     &Erased::<release::Release>::new(),

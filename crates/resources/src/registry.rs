@@ -31,6 +31,7 @@ pub const KINDS: &[KindInfo] = &[
     KindInfo::of::<kinds::k8s_wait::K8sWait>(),
     KindInfo::of::<kinds::kernel_module::KernelModule>(),
     KindInfo::of::<kinds::kubeadm::Kubeadm>(),
+    KindInfo::of::<kinds::kubeadm_config::KubeadmConfig>(),
     KindInfo::of::<kinds::line::Line>(),
     KindInfo::of::<kinds::link::Link>(),
     KindInfo::of::<kinds::mount::Mount>(),

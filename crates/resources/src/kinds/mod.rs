@@ -26,6 +26,7 @@ pub mod k8s_transform;
 pub mod k8s_wait;
 pub mod kernel_module;
 pub mod kubeadm;
+pub mod kubeadm_config;
 pub mod line;
 pub mod link;
 pub mod mount;

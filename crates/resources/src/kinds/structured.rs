@@ -4,7 +4,7 @@ use crate::attrs::{Attrs, Mode};
 use crate::body::{check_validate, validate_setting};
 use crate::edit::Edit;
 use crate::look::{check_path, path_id};
-use crate::structured::{Format, Path, Wishes, edit, parse_pointer};
+use crate::structured::{Format, Wishes, edit, leaves, parse_pointer};
 use converge_resource::{Claim, Content, ParamError, Resource, Stop, View, Wanted, pointer_word};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -64,18 +64,6 @@ fn list(value: &Value) -> Vec<Value> {
     match value {
         Value::Array(list) => list.clone(),
         one => vec![one.clone()],
-    }
-}
-
-/// All values in a mapping that are none themselves, with their places.
-fn leaves(above: &[String], mapping: &Map<String, Value>, found: &mut Vec<(Path, Value)>) {
-    for (key, value) in mapping {
-        let mut at = above.to_vec();
-        at.push(key.clone());
-        match value {
-            Value::Object(inner) => leaves(&at, inner, found),
-            value => found.push((at, value.clone())),
-        }
     }
 }
 

@@ -149,6 +149,26 @@ pub fn pointer(path: &[String]) -> String {
     path.iter().map(|word| format!("/{}", converge_resource::pointer_word(word))).collect()
 }
 
+/// All values in a mapping that are none themselves, with their places.
+pub fn leaves(above: &[String], mapping: &Map<String, Value>, found: &mut Vec<(Path, Value)>) {
+    for (key, value) in mapping {
+        let mut at = above.to_vec();
+        at.push(key.clone());
+        match value {
+            Value::Object(inner) => leaves(&at, inner, found),
+            value => found.push((at, value.clone())),
+        }
+    }
+}
+
+/// The text as plain data.
+///
+/// # Errors
+/// It is not of this format.
+pub fn read(format: Format, text: &str) -> Result<Value, Refusal> {
+    format.editor().read(text)
+}
+
 /// The text with the wishes in it. Equal to the text itself when it is as wished.
 ///
 /// # Errors
