@@ -217,7 +217,7 @@ fn containerd(world: &World, line: &str) {
 fn a_runtime_that_no_longer_serves_cri_gets_its_configuration_back() {
     let world = world();
     let host = &world.hosts()[0];
-    exec(host, "apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y containerd");
+    exec(host, "DEBIAN_FRONTEND=noninteractive apt-get -qq install -y containerd");
     let serves = || {
         exec(host, "ctr plugins ls")
             .lines()

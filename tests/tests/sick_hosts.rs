@@ -98,7 +98,7 @@ fn records_that_are_not_roots_are_refused() {
     }
 }
 
-/// A package that no host of the lab has, with no dependencies, and a file after it.
+/// A package that is installed on no host of the lab, with no dependencies, and a file after it.
 const PACKAGE: &str = "  - name: package
     package: {name: sl}
   - name: after

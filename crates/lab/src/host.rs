@@ -130,6 +130,7 @@ impl Host {
         let mut disk = command::root("sh");
         disk.args(["-c", DISK, "converge-lab-disk"]).arg(&directory).arg(&self.lab.base).arg(&self.name);
         disk.args([self.address().to_string(), net.gateway().to_string()]).arg(self.cgroup());
+        disk.arg(std::env::var_os("CONVERGE_LAB_PACKAGES").unwrap_or_default());
         if self.lab.kube {
             disk.args([KUBE_HOST, RUNC]);
         }

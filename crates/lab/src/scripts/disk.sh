@@ -1,8 +1,8 @@
 # One host's disk: an overlay over the base, with what makes it this host.  Standard input: its /etc/hosts.
-# Arguments: host-directory base name address gateway cgroup [boot-script runc-wrapper: the host may become a node]
+# Arguments: host-directory base name address gateway cgroup packages [boot-script runc-wrapper: the host may become a node]
 set -eu
 umask 022
-directory=$1 base=$2 name=$3 address=$4 gateway=$5 cgroup=$6 boot=${7:-} runc=${8:-}
+directory=$1 base=$2 name=$3 address=$4 gateway=$5 cgroup=$6 packages=$7 boot=${8:-} runc=${9:-}
 upper=$directory/upper
 mkdir -p "$upper" "$directory/work" "$directory/root" "$cgroup"
 if [ ! -e "$directory/made" ]; then
@@ -15,6 +15,7 @@ if [ ! -e "$directory/made" ]; then
   [ -e "$directory/ssh_key" ] || ssh-keygen -q -t ed25519 -N '' -C "root@$name" -f "$directory/ssh_key"
   install -m 600 "$directory/ssh_key" "$upper/etc/ssh/ssh_host_ed25519_key"
   install -m 644 "$directory/ssh_key.pub" "$upper/etc/ssh/ssh_host_ed25519_key.pub"
+  [ "$packages" != few ] || cp -a "$base/usr/share/lab/few/." "$upper/"
   if [ -n "$boot" ]; then
     printf '%s\n' "$boot" > "$directory/lab-kube"
     install -D -m 755 "$directory/lab-kube" "$upper/usr/local/sbin/lab-kube"
