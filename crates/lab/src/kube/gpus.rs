@@ -3,6 +3,7 @@
 use super::image::Image;
 use super::kubectl::expect;
 use super::parts::{self, Part};
+use super::repositories::show_image;
 use super::versions as v;
 use crate::command;
 use crate::error::Result;
@@ -84,7 +85,7 @@ pub fn device_plugin_image(lab: &Lab) -> Result<String> {
         }
         image.write(&archive)?;
     }
-    lab.share(&archive, "images")
+    show_image(lab, &archive)
 }
 
 /// The compiled library, from the cache or made now.

@@ -18,6 +18,8 @@ const REPOSITORY: &str = include_str!("../scripts/kube-repository.sh");
 const PAUSE: &str = include_str!("../scripts/pause.c");
 /// Where the images' names begin, as kubeadm has them.
 const REGISTRY: &str = "registry.k8s.io";
+/// Images that only a control plane runs, by the beginnings of their files' names.
+const CONTROL_PLANE: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 /// The port on the lab's gateway.
 const PORT: u16 = 8036;
 /// What a build runs.
@@ -59,13 +61,15 @@ impl Repositories {
 
     /// Where the lab's hosts see the images, as docker-archive files; read-only.
     pub const IMAGES: &str = "/run/lab/images";
+    /// The same without those that only a control plane runs: two thirds of all.
+    pub const WORKER_IMAGES: &str = "/run/lab/worker-images";
     /// A small image with a shell, for workloads of tests.
     pub const BUSYBOX_IMAGE: &str = "lab.local/busybox:1";
 
     fn with(lab: &Lab, older: bool) -> Result<Self> {
         let folder = ensure(lab, older)?;
         for entry in fs::read_dir(folder.join("images"))? {
-            lab.share(&entry?.path(), "images")?;
+            show_image(lab, &entry?.path())?;
         }
         let (server, address) = serve(&folder, lab.gateway())?;
         Ok(Self { folder, address, _server: server })
@@ -205,6 +209,16 @@ pub fn missing(gpus: bool) -> Vec<Missing> {
         }));
     }
     out
+}
+
+/// Shows an image to the lab's hosts, in [`Repositories::IMAGES`] and, where workers run it too, in [`Repositories::WORKER_IMAGES`]; its path
+/// in the first.
+pub(crate) fn show_image(lab: &Lab, archive: &Path) -> Result<String> {
+    let name = archive.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if !CONTROL_PLANE.iter().any(|own| name.starts_with(own)) {
+        lab.share(archive, "worker-images")?;
+    }
+    lab.share(archive, "images")
 }
 
 /// The folder with `repository` and `images`, from the cache or made now.
@@ -375,6 +389,7 @@ mod tests {
     #[test]
     fn hosts_see_the_images_where_it_says() {
         assert_eq!(Repositories::IMAGES, format!("{SHARE}/images"));
+        assert_eq!(Repositories::WORKER_IMAGES, format!("{SHARE}/worker-images"));
     }
 
     #[test]

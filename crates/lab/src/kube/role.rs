@@ -10,7 +10,7 @@ impl Repositories {
     /// Variables of all hosts for the role `k8s`, where `first` is the first control plane: where packages and images come from, and what
     /// lab hosts, which are containers on a machine that may have cgroup v1, cannot do.
     ///
-    /// The role takes keys over https only, and these are served on the lab's own network: the text itself is given.
+    /// The control planes are the group `k8s_control_plane`. The role takes keys over https only, and these are served on the lab's own network: the text itself is given.
     pub fn role_variables(&self, first: &Host) -> Result<Map<String, Value>> {
         let variables = json!({
             "k8s_version": v::KUBERNETES,
@@ -26,7 +26,7 @@ impl Repositories {
                 "key": self.containerd_key()?,
             },
             "k8s_endpoint": format!("{}:6443", first.address()),
-            "k8s_images": Self::IMAGES,
+            "k8s_images": format!("{{{{ '{}' if 'k8s_control_plane' in group_names else '{}' }}}}", Self::IMAGES, Self::WORKER_IMAGES),
             "k8s_pod_network": "bridge",
             "k8s_sandbox_image": format!("registry.k8s.io/pause:{}", v::PAUSE),
             "k8s_cluster": {"etcd": {"local": {"imageTag": format!("{}-0", v::ETCD)}}},
