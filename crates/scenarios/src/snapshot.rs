@@ -49,7 +49,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 pub struct Difference {
     /// The path.
     pub path: String,
-    /// What it was: `file 644 root root 12 SHA256`; `None` when it was not there.
+    /// What it was: `file 644 root root 12 DIGEST`; `None` when it was not there.
     pub before: Option<String>,
     /// What it is; `None` when it is gone.
     pub after: Option<String>,
@@ -81,8 +81,8 @@ impl Difference {
     }
 }
 
-/// Prints one line a path: path, type, mode, owner, group, target, digest; with `times`, the time of the last change instead
-/// of the digest, which is quick and sees every write.
+/// Prints one line a path: path, type, mode, owner, group, target, digest (BLAKE2: a third of the time of SHA-256); with `times`, the time
+/// of the last change instead of the digest, which is quick and sees every write.
 fn list_script(times: bool, noise: &[&str]) -> String {
     let mut skip = String::new();
     for path in noise {
@@ -98,7 +98,7 @@ fn list_script(times: bool, noise: &[&str]) -> String {
         );
     }
     format!(
-        "cd / && {{ find / -xdev \\( {skip} \\) -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum -z -- \
+        "cd / && {{ find / -xdev \\( {skip} \\) -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0 b2sum -z -- \
          | tr '\\n\\0' '\\001\\n' | sed 's/^\\([0-9a-f]*\\)  \\(.*\\)$/\\2\\t#\\1/'; \
          find / -xdev \\( {skip} \\) -prune -o -printf '%p\\t%y\\t%m\\t%u\\t%g\\t%l\\n'; }} | LC_ALL=C sort \
          | awk -F '\\t' '$2 ~ /^#/ {{ path = $1; sum = $2; next }} {{ print $0 \"\\t\" ($1 == path ? sum : \"-\") }}'"
