@@ -167,6 +167,13 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
         .says("`--allow-destroy etcd:data` goes on without it");
     exec(one, "test -e /etc/kubernetes/admin.conf && test -d /var/lib/etcd/member");
     assert!(cluster.snapshots().is_empty());
+    // With it the way back goes to the bare host, and etcd's data is here.
+    exec(one, "systemctl start kubelet");
+    until("the API", 120, || cluster.says("get --raw /readyz", "ok"));
+    run(&reset).expect(0).says("snapshot of etcd: ");
+    assert_eq!(cluster.snapshots().len(), 1);
+    let left = "command -v kubeadm; ls -d /etc/kubernetes/admin.conf /var/lib/etcd/member 2>/dev/null; true";
+    assert_eq!(exec(one, left), "");
 }
 
 /// A `dd` that loses what it reads of a snapshot.
