@@ -219,6 +219,9 @@ pub(crate) struct OwnedThing {
     pub(crate) run: String,
     pub(crate) before: State,
     pub(crate) left: State,
+    /// What a run of ours left, and what the next one found: somebody else was there in between.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) between: Vec<(State, State)>,
     #[serde(default)]
     pub(crate) sensitive: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -239,6 +242,7 @@ impl OwnedThing {
             run: self.run,
             before: self.before,
             left: self.left,
+            between: self.between,
             sensitive: self.sensitive,
             by_product: false,
             unsaved: self.unsaved,
@@ -287,7 +291,9 @@ impl OwnedDoc {
                     since: left.meta.time.clone(),
                     run: left.meta.id.clone(),
                     before: left.before.clone(),
-                    left: left.after.clone(),
+                    // What comes to stand there below.
+                    left: left.before.clone(),
+                    between: Vec::new(),
                     sensitive: left.sensitive,
                     unsaved: left.unsaved,
                     gone_by: None,
@@ -298,6 +304,9 @@ impl OwnedDoc {
                 }
             }
         };
+        if thing.left != *left.before {
+            thing.between.push((thing.left.clone(), left.before.clone()));
+        }
         thing.left = left.after.clone();
         thing.uid = left.uid;
         if !left.owner.is_empty() {
@@ -498,6 +507,12 @@ mod tests {
         let thing = &owned.things[0];
         assert_eq!((thing.run.as_str(), &thing.before, &thing.left), ("a", &absent, &two));
         assert_eq!(thing.roles, ["s", "r"]);
+        assert_eq!(thing.between, []);
+        // Somebody else changes it, and a later run of ours does.
+        let (three, four) = (State::from_line("object 3"), State::from_line("object 4"));
+        let mut shared = owned.clone();
+        shared.take(left(&self::meta("c"), &object, "s", &three, &four));
+        assert_eq!(shared.things[0].between, [(two.clone(), three)]);
         owned.take(left(&later, &object, "", &two, &absent));
         assert_eq!(owned.present().count(), 0);
         // What a rollback brings back is ours as it was; what a role makes anew begins anew.

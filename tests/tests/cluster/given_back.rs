@@ -22,39 +22,46 @@ resources:
     k8s_object: {apiVersion: v1, kind: ConfigMap, metadata: {name: shared, namespace: goods}, data: {a: "1"}}
 "#;
 
-/// Others change an object of the cluster between two runs, after them, and while nobody looks: what they set stays.
+/// Others change an object of the cluster between two runs, after them, and while nobody looks: what they set stays, whether a rollback takes back
+/// what is ours or a prune.
 #[test]
 fn what_others_have_set_since_survives_the_way_back() {
     let lab = Lab::get();
-    let name = lab.api.nodes(&NodeSpec::new("shared", 1)).unwrap().remove(0);
-    let role = |marks: &str| {
-        let text =
-            format!("scope: cluster\nresources:\n  - name: ours\n    node: {{name: {name}, {marks}}}\n");
-        lab.role("shared", &text);
-        lab.apply().expect(0);
-    };
-    role("labels: {ours: one}");
-    let oldest = lab.oldest_run();
-    lab.kubectl(&["cordon", &name]);
-    role("labels: {ours: two}, taints: [{key: ours, effect: NoSchedule}]");
-    lab.kubectl(&["taint", "node", &name, "theirs=yes:NoSchedule"]);
-    lab.kubectl(&["label", "node", &name, "theirs=yes"]);
-    let back = lab.converge(&["rollback", "--yes", "hosts.yaml", "--to", &oldest]).expect(0);
-    let goes = back.stdout.lines().filter(|line| line.trim_start().starts_with('-'));
-    assert_eq!(
-        goes.filter(|l| l.contains("theirs") || l.contains("unschedulable")).count(),
-        0,
-        "{}",
-        back.all()
-    );
-    let of = |pointer: &str| lab.value(&["node", &name], pointer);
-    assert_eq!(of("/metadata/labels/ours"), None);
-    assert_eq!(of("/metadata/labels/theirs"), Some(json!("yes")));
-    assert_eq!(of("/spec/unschedulable"), Some(json!(true)));
-    let taints = of("/spec/taints").unwrap();
-    let keys: Vec<&str> = taints.as_array().unwrap().iter().filter_map(|t| t["key"].as_str()).collect();
-    assert!(keys.contains(&"theirs") && !keys.contains(&"ours"), "{taints}");
-    lab.kubectl(&["delete", "node", &name]);
+    for pruned in [false, true] {
+        let name = lab.api.nodes(&NodeSpec::new("shared", 1)).unwrap().remove(0);
+        let role = |items: &str| lab.role("shared", &format!("scope: cluster\nresources:\n{items}"));
+        let ours = |marks: &str| {
+            role(&format!("  - name: ours\n    node: {{name: {name}, {marks}}}\n"));
+            lab.apply().expect(0);
+        };
+        ours("labels: {ours: one}");
+        let oldest = lab.oldest_run();
+        lab.kubectl(&["cordon", &name]);
+        ours("labels: {ours: two}, taints: [{key: ours, effect: NoSchedule}]");
+        lab.kubectl(&["taint", "node", &name, "theirs=yes:NoSchedule"]);
+        lab.kubectl(&["label", "node", &name, "theirs=yes"]);
+        let back = if pruned {
+            role("  - name: it is there\n    k8s_query: {kind: Node}\n");
+            lab.converge(&["apply", "--yes", "--prune=1", "hosts.yaml"]).expect(0)
+        } else {
+            lab.converge(&["rollback", "--yes", "hosts.yaml", "--to", &oldest]).expect(0)
+        };
+        let goes = back.stdout.lines().filter(|line| line.trim_start().starts_with('-'));
+        assert_eq!(
+            goes.filter(|l| l.contains("theirs") || l.contains("unschedulable")).count(),
+            0,
+            "{}",
+            back.all()
+        );
+        let of = |pointer: &str| lab.value(&["node", &name], pointer);
+        assert_eq!(of("/metadata/labels/ours"), None);
+        assert_eq!(of("/metadata/labels/theirs"), Some(json!("yes")));
+        assert_eq!(of("/spec/unschedulable"), Some(json!(true)), "{}", back.all());
+        let taints = of("/spec/taints").unwrap();
+        let keys: Vec<&str> = taints.as_array().unwrap().iter().filter_map(|t| t["key"].as_str()).collect();
+        assert!(keys.contains(&"theirs") && !keys.contains(&"ours"), "{taints}");
+        lab.kubectl(&["delete", "node", &name]);
+    }
 }
 
 #[test]

@@ -33,6 +33,8 @@ pub struct Owned {
     pub before: State,
     /// The state that we left.
     pub left: State,
+    /// What a run of ours left and what the next one found, where somebody else was there in between. Of clusters: objects of hosts go back whole.
+    pub between: Vec<(State, State)>,
     /// True when its item was declared sensitive.
     pub sensitive: bool,
     /// True when no role answers for it by itself: it came with something that one answers for, such as a package's
@@ -107,6 +109,7 @@ fn thing(fields: &[&str]) -> Option<Owned> {
         run: (*run).to_owned(),
         before: State::from_line(before),
         left: State::from_line(left),
+        between: Vec::new(),
         sensitive: flag("sensitive"),
         by_product: flag("by"),
         unsaved: if *unsaved == "-" { None } else { Some(text(unsaved)?) },
