@@ -68,7 +68,8 @@ impl Engine {
         let begun = Instant::now();
         let purpose = plan.purpose.clone();
         let gates = self.gates(&plan);
-        let mut report = ApplyReport { run: plan.id.clone(), ..ApplyReport::default() };
+        let mut report =
+            ApplyReport { run: plan.id.clone(), clusters: plan.clusters.clone(), ..ApplyReport::default() };
         let mut plans = Vec::new();
         for entry in plan.hosts {
             match entry.result {

@@ -247,18 +247,23 @@ impl Engine {
         let hosts = self.hosts();
         let plans = hosts.iter().map(|host| self.plan_one(host)).collect();
         let entries = side_by_side(plans).await;
-        let mut plan = FleetPlan {
-            id: uuid::Uuid::now_v7().to_string(),
-            purpose: Purpose::Converge,
-            created: now(),
-            hosts: entries,
-            warnings: self.project.warnings().iter().map(|w| w.message.clone()).collect(),
-            order: Vec::new(),
-        };
+        let mut plan = self.fleet(Purpose::Converge, entries);
         self.wait_for_joining(&mut plan).await;
         crate::way_back::ask(&mut plan);
         plan.order = self.order(&plan);
         Ok(plan)
+    }
+
+    /// A new plan of these, without an order yet.
+    pub(crate) fn fleet(&self, purpose: Purpose, hosts: Vec<HostEntry>) -> FleetPlan {
+        let names = hosts.iter().map(|entry| &entry.host);
+        let clusters = names.filter(|name| self.project.ways_to(name).is_some()).cloned().collect();
+        let warnings = match purpose {
+            Purpose::Converge => self.project.warnings().iter().map(|w| w.message.clone()).collect(),
+            Purpose::Rollback(_) | Purpose::RollbackOf { .. } => Vec::new(),
+        };
+        let id = uuid::Uuid::now_v7().to_string();
+        FleetPlan { id, purpose, created: now(), hosts, clusters, warnings, order: Vec::new() }
     }
 
     /// Two owners of one thing, wrong parameters: all that shows without a host, on all hosts.

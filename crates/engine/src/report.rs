@@ -19,6 +19,9 @@ pub struct FleetPlan {
     pub created: String,
     /// One entry a host, in inventory order.
     pub hosts: Vec<HostEntry>,
+    /// Those of them that are clusters.
+    #[serde(default)]
+    pub clusters: Vec<String>,
     /// Remarks: a pattern that matches nothing, an unread file.
     pub warnings: Vec<String>,
     /// The order of plays that go over their hosts in several batches.
@@ -189,6 +192,9 @@ pub struct ApplyReport {
     pub run: String,
     /// One entry a host.
     pub hosts: Vec<HostApply>,
+    /// Those of them that are clusters.
+    #[serde(skip)]
+    pub clusters: Vec<String>,
     /// The chain of items that made it take so long, first to last.
     pub critical_path: Vec<PathStep>,
     /// From the first change to the last look.

@@ -100,18 +100,12 @@ impl Engine {
             .iter()
             .flat_map(|(entry, runs)| runs.iter().map(|run| (entry.host.clone(), run.clone())))
             .collect();
-        let mut plan = FleetPlan {
-            id: uuid::Uuid::now_v7().to_string(),
-            purpose: if roles.is_empty() {
-                Purpose::Rollback(undone)
-            } else {
-                Purpose::RollbackOf { roles: roles.to_vec(), before: undone }
-            },
-            created: crate::engine::now(),
-            hosts: outcomes.into_iter().map(|(entry, _)| entry).collect(),
-            warnings: Vec::new(),
-            order: Vec::new(),
+        let purpose = if roles.is_empty() {
+            Purpose::Rollback(undone)
+        } else {
+            Purpose::RollbackOf { roles: roles.to_vec(), before: undone }
         };
+        let mut plan = self.fleet(purpose, outcomes.into_iter().map(|(entry, _)| entry).collect());
         crate::way_back::ask(&mut plan);
         plan.order = self.order(&plan);
         plan

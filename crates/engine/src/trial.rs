@@ -137,7 +137,7 @@ impl Engine {
         for name in self.hosts().iter().filter(|name| self.project.ways_to(name).is_some()) {
             entries.push(self.plan_one(name).await);
         }
-        let mut plan = self.fleet(entries);
+        let mut plan = self.fleet(Purpose::Converge, entries);
         plan.order = self.order(&plan);
         Ok((plan, recordings))
     }
@@ -161,17 +161,6 @@ impl Engine {
             Probe::Api(_) => false,
         });
         Ok((folded, recording))
-    }
-
-    fn fleet(&self, hosts: Vec<HostEntry>) -> FleetPlan {
-        FleetPlan {
-            id: uuid::Uuid::now_v7().to_string(),
-            purpose: Purpose::Converge,
-            created: crate::engine::now(),
-            hosts,
-            order: Vec::new(),
-            warnings: self.project.warnings().iter().map(|w| w.message.clone()).collect(),
-        }
     }
 
     /// Plans against recorded answers; no host is contacted. Objects that the recording does not know are taken for absent;
@@ -202,7 +191,7 @@ impl Engine {
             HostEntry { host, result: HostResult::Planned(folded.plan), took: begun.elapsed() }
         });
         let entries = entries.collect();
-        Ok((self.fleet(entries), assumed))
+        Ok((self.fleet(Purpose::Converge, entries), assumed))
     }
 
     fn fold_recorded(

@@ -1,7 +1,7 @@
 //! What `converge doctor` found: hosts with the same findings together, each failure with its cause and what to do.
 
 use crate::names::fold_names;
-use crate::plan::count;
+use crate::plan::machines;
 use crate::text::{Line, Text, Tone};
 use converge_engine::{Finding, Health, HostDoctor};
 
@@ -53,13 +53,9 @@ pub fn doctor(all: &[HostDoctor], verbose: bool) -> Text {
         text.gap();
         let ill = all.iter().filter(|host| host.health() == Health::Ill).count();
         let clusters = all.iter().filter(|host| host.cluster).count();
-        let mut what = vec![count(all.len() - clusters, "host")];
-        if clusters > 0 {
-            what.push(count(clusters, "cluster"));
-        }
         text.push(
             Line::at(0)
-                .say(Tone::Strong, format!("{}: ", what.join(", ")))
+                .say(Tone::Strong, format!("{}: ", machines(all.len(), clusters)))
                 .plain(format!("{} well, {ill} not", all.len() - ill)),
         );
     }

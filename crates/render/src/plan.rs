@@ -169,7 +169,7 @@ fn total(fleet: &FleetPlan) -> Line {
         let is = |r: &HostResult| matches!(r, HostResult::Lost(l) if l.word() == word);
         fleet.hosts.iter().filter(|h| is(&h.result)).count()
     };
-    let hosts = count(fleet.hosts.len(), "host");
+    let hosts = machines(fleet.hosts.len(), fleet.clusters.len());
     let line = Line::at(0).say(Tone::Strong, format!("{hosts}: ")).fold(2);
     let parts = ["unreachable", "login refused", "refused", "in maintenance"].map(|word| (lost(word), word));
     let parts: Vec<String> = parts
@@ -178,6 +178,16 @@ fn total(fleet: &FleetPlan) -> Line {
         .map(|(n, word)| format!("{} {word}", count(*n, "host")))
         .collect();
     push_counts(line, sum, &parts)
+}
+
+/// `3 hosts`, `2 hosts, 1 cluster`
+pub(crate) fn machines(all: usize, clusters: usize) -> String {
+    let hosts = all.saturating_sub(clusters);
+    match (hosts, clusters) {
+        (_, 0) => count(hosts, "host"),
+        (0, _) => count(clusters, "cluster"),
+        _ => format!("{}, {}", count(hosts, "host"), count(clusters, "cluster")),
+    }
 }
 
 /// `1 host`, `3 hosts`
@@ -386,6 +396,15 @@ fn push_changed(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clusters_are_no_hosts() {
+        for (all, clusters, said) in
+            [(1, 0, "1 host"), (3, 1, "2 hosts, 1 cluster"), (1, 1, "1 cluster"), (0, 0, "0 hosts")]
+        {
+            assert_eq!(machines(all, clusters), said);
+        }
+    }
     use crate::samples::{fleet, idle, lost, rich, small};
 
     fn plain(fleet: &FleetPlan) -> String {

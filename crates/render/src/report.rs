@@ -2,7 +2,7 @@
 
 use crate::events::{span, verdict};
 use crate::names::fold_names;
-use crate::plan::{count, lost_why};
+use crate::plan::{lost_why, machines};
 use crate::text::{Line, Text, Tone};
 use converge_engine::{ApplyReport, HostApply, ItemResult, PathStep};
 use converge_planner::{Item, Outcome};
@@ -97,7 +97,8 @@ pub fn applied(report: &ApplyReport, rollback: &str) -> Text {
     }
     text.gap();
     let all = Counts::of(report.hosts.iter().flat_map(results));
-    let line = Line::at(0).say(Tone::Strong, format!("{}: ", count(report.hosts.len(), "host")));
+    let line =
+        Line::at(0).say(Tone::Strong, format!("{}: ", machines(report.hosts.len(), report.clusters.len())));
     let mut line = all.say(line, "nothing was done").fold(2);
     let lost = report.hosts.iter().filter(|h| h.lost.is_some()).count();
     if lost > 0 {
@@ -279,6 +280,7 @@ mod tests {
         });
         ApplyReport {
             run: "01935a2e".into(),
+            clusters: vec![],
             critical_path: [("web1", "nginx/web server", 7), ("db1", "motd/state directory", 4)]
                 .map(|(host, address, took)| PathStep {
                     host: host.into(),

@@ -213,6 +213,7 @@ pub(crate) fn fleet(plans: Vec<HostPlan>) -> FleetPlan {
             .into_iter()
             .map(|p| HostEntry { host: p.host.clone(), result: HostResult::Planned(p), took: Duration::ZERO })
             .collect(),
+        clusters: vec![],
         order: vec![],
         warnings: vec![],
     }
