@@ -1,5 +1,5 @@
-//! All tests of the workspace: built once, and run side by side, three or four on two processors. cargo would run one program after another,
-//! and most of ours wait for hosts.
+//! All tests of the workspace: built once, and run side by side, three on two processors, and more while these are idle. cargo would run
+//! one program after another, and most of ours wait for hosts.
 
 use crate::process::{Result, cargo, limited, shown, workspace};
 use serde_json::Value;
@@ -141,7 +141,7 @@ pub fn run(environment: &[(&str, &Path)], more: Vec<Command>, done: impl FnMut(R
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let steady = processors + processors.div_ceil(2);
     std::thread::scope(|scope| {
-        for number in 0..processors * 2 {
+        for number in 0..processors * 3 {
             let (waiting, done) = (&waiting, &done);
             scope.spawn(move || {
                 loop {
