@@ -52,7 +52,7 @@ impl Cluster {
         let bare = Bare::new("gpufaults", 2);
         let lab = bare.world.lab();
         device_plugin_image(lab).unwrap();
-        show_programs(lab, &[Part::Toolkit]).unwrap();
+        show_programs(lab, &[Part::Toolkit, Part::DevicePlugin]).unwrap();
         let own = Self { bare, begun };
         own.gpus(GPUS);
         let programs = Part::Toolkit.programs().join(" ");
@@ -176,6 +176,7 @@ fn shares(section: &str, replicas: u32) -> String {
 #[test]
 fn faults_of_a_gpu_cluster_are_named_and_mended() {
     let cluster = Cluster::new();
+    programs_see_the_gpus(&cluster);
     refused_before_anything_is_done(&cluster);
     cluster.run(&["apply", "--yes"]).expect(0);
     cluster.is_well("a cluster with shared GPUs");
@@ -192,6 +193,15 @@ fn faults_of_a_gpu_cluster_are_named_and_mended() {
     a_handler_that_is_missing(&cluster);
     a_shadowed_driver_of_control_groups(&cluster);
     a_service_that_answers(&cluster);
+}
+
+/// NVIDIA's own programs over the library that plays the GPUs, on the host itself.
+fn programs_see_the_gpus(cluster: &Cluster) {
+    assert_eq!(exec(cluster.host(2), "nvidia-smi -L | wc -l"), "4");
+    let features = "/run/lab/gpu-feature-discovery --oneshot --use-node-feature-api=false --no-timestamp --output-file= \
+                    --machine-type-file=/etc/hostname 2>/dev/null";
+    let labels = exec(cluster.host(2), features);
+    assert!(labels.lines().any(|line| line == "nvidia.com/gpu.count=4"), "{labels}");
 }
 
 fn refused_before_anything_is_done(cluster: &Cluster) {

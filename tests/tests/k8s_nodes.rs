@@ -2,7 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
-use converge_lab::kube::versions;
+use converge_lab::Host;
+use converge_lab::kube::{Repositories, pod_routes, versions};
 use converge_tests::kubeadm::Cluster;
 use converge_tests::{exec, until};
 use serde_json::{Value, json};
@@ -47,6 +48,7 @@ fn certificates_inputs_and_nodes_come_and_go() {
     until("three nodes", 120, || ["h1", "h2", "h3"].iter().all(|node| cluster.is_ready(node)));
     assert_eq!(members(), 2);
     run(&["plan", "hosts.yaml"]).expect(0).says("nothing to change");
+    a_pod_asks_a_service_of_another_node(&cluster);
 
     // A certificate that ends soon is a fact, a line of doctor, and a renewal.
     let pki = "cd /etc/kubernetes/pki && printf 'extendedKeyUsage=clientAuth\n' >/run/usage && \
@@ -169,6 +171,36 @@ fn certificates_inputs_and_nodes_come_and_go() {
     // The last one stays.
     cluster.write_inventory_of(&[1], &changed, &json!({"h1": {"k8s_state": "absent"}}));
     run(&["plan", "hosts.yaml", "--limit", "h1"]).expect(1).says("is the only host of the group");
+}
+
+/// By the service's name. The role gives each node a network of its own; the routes between them are the lab's.
+fn a_pod_asks_a_service_of_another_node(cluster: &Cluster) {
+    let hosts = cluster.world.hosts();
+    let cidr =
+        |host: &Host| cluster.kubectl(&format!("get node {} -o 'jsonpath={{.spec.podCIDR}}'", host.name()));
+    let cidrs: Vec<String> = hosts.iter().map(cidr).collect();
+    let nodes: Vec<(&Host, &str)> =
+        hosts.iter().zip(&cidrs).map(|(host, cidr)| (host, cidr.as_str())).collect();
+    pod_routes(&nodes).unwrap();
+    let image = Repositories::BUSYBOX_IMAGE;
+    let on = |node: &str| {
+        format!(r#"--overrides='{{"spec":{{"nodeName":"{node}","tolerations":[{{"operator":"Exists"}}]}}}}'"#)
+    };
+    let serves = "mkdir /tmp/w; echo hello > /tmp/w/index.html; exec httpd -f -p 8080 -h /tmp/w";
+    let asks =
+        "for i in 1 2 3 4 5 6 7 8 9; do timeout 3 wget -qO- http://web && exit 0; sleep 1; done; exit 1";
+    cluster.kubectl("-n kube-system rollout status deployment/coredns --timeout=120s");
+    cluster.kubectl(&format!(
+        "run web --image={image} --port=8080 --labels=app=web {} -- sh -c '{serves}'",
+        on("h3")
+    ));
+    cluster.kubectl("expose pod web --port=80 --target-port=8080");
+    cluster.kubectl("wait --for=condition=Ready pod/web --timeout=120s");
+    cluster.kubectl(&format!("run ask --image={image} --restart=Never {} -- sh -c '{asks}'", on("h1")));
+    cluster.kubectl("wait --for=jsonpath='{.status.phase}'=Succeeded pod/ask --timeout=120s");
+    // A question that had to be asked again has left a line of its own.
+    assert_eq!(cluster.kubectl("logs ask").lines().last(), Some("hello"));
+    cluster.kubectl("delete pod/web pod/ask service/web --grace-period=1");
 }
 
 /// A worker joins by a name of its own, and a role of the cluster labels it in the same run: the plan waits for the node, and the run does not miss

@@ -46,7 +46,7 @@ pub use control_plane::{Administrator, ApiOptions, Component};
 pub use gpus::{DEVICE_PLUGIN_IMAGE, FAKE_GPUS, device_plugin_image, show_programs};
 pub use kubectl::Kubectl;
 pub use local::LocalApi;
-pub use network::{SERVICE_SUBNET, pod_network, pod_routes};
+pub use network::{SERVICE_SUBNET, pod_routes};
 pub use nodes::NodeSpec;
 pub use parts::{ASSETS, Part, Parts, ensure, ensure_in};
 pub use repositories::{Repositories, missing};

@@ -1,23 +1,14 @@
-//! A pod network with nothing to install: the CNI plugins' bridge, and a static route to every other node's pods.
+//! A pod network with nothing to install, where each node has a bridge: a static route to every other node's pods.
 
 use super::kubectl::expect;
 use crate::error::Result;
 use crate::host::Host;
-use serde_json::json;
 
 /// The services' addresses: kubeadm's own default.
 pub const SERVICE_SUBNET: &str = "10.96.0.0/12";
 
-/// Lays the pod network between nodes, each with its `spec.podCIDR`. Lay it when kube-proxy is Ready: a pod that calls a service
-/// before its rules are there waits half a minute. Call it again with all nodes when one comes.
-pub fn pod_network(nodes: &[(&Host, &str)]) -> Result<()> {
-    pod_routes(nodes)?;
-    nodes
-        .iter()
-        .try_for_each(|(host, cidr)| host.write("/etc/cni/net.d/10-lab.conflist", "644", &plugins(cidr)))
-}
-
-/// The routes of [`pod_network`] alone, for nodes whose pods have a network each.
+/// Routes from every node to every other node's pods, each node with its `spec.podCIDR`, for a network of the pods on each node alone. Lay them when
+/// kube-proxy is Ready: a pod that calls a service before its rules are there waits half a minute. Call it again with all nodes when one comes.
 pub fn pod_routes(nodes: &[(&Host, &str)]) -> Result<()> {
     for (host, _) in nodes {
         let mut routes = vec![(SERVICE_SUBNET.to_owned(), None)];
@@ -42,15 +33,6 @@ fn route_text(routes: &[(String, Option<String>)]) -> String {
     routes.iter().map(text).collect()
 }
 
-fn plugins(cidr: &str) -> String {
-    let bridge = json!({
-        "type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false, "hairpinMode": true,
-        "ipam": {"type": "host-local", "ranges": [[{"subnet": cidr}]], "routes": [{"dst": "0.0.0.0/0"}]},
-    });
-    let ports = json!({"type": "portmap", "capabilities": {"portMappings": true}});
-    json!({"cniVersion": "1.0.0", "name": "lab", "plugins": [bridge, ports]}).to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +44,5 @@ mod tests {
         let text = route_text(&routes);
         assert!(text.contains("[Route]\nDestination=10.96.0.0/12\nScope=link\n"), "{text}");
         assert!(text.contains("[Route]\nDestination=10.244.1.0/24\nGateway=10.78.0.12\n"), "{text}");
-        assert!(plugins("10.244.0.0/24").contains(r#""subnet":"10.244.0.0/24""#));
     }
 }
