@@ -173,7 +173,7 @@ fn certificates_inputs_and_nodes_come_and_go() {
     run(&["plan", "hosts.yaml", "--limit", "h1"]).expect(1).says("is the only host of the group");
 }
 
-/// By the service's name. The role gives each node a network of its own; the routes between them are the lab's.
+/// By the service's name; and a pod on the node without the API reaches that. The role gives each node a network of its own; the routes between them are the lab's.
 fn a_pod_asks_a_service_of_another_node(cluster: &Cluster) {
     let hosts = cluster.world.hosts();
     let cidr =
@@ -189,6 +189,11 @@ fn a_pod_asks_a_service_of_another_node(cluster: &Cluster) {
     let serves = "mkdir /tmp/w; echo hello > /tmp/w/index.html; exec httpd -f -p 8080 -h /tmp/w";
     let asks =
         "for i in 1 2 3 4 5 6 7 8 9; do timeout 3 wget -qO- http://web && exit 0; sleep 1; done; exit 1";
+    // The way back goes from a host's own address to a pod's.
+    let calls =
+        "for i in 1 2 3 4 5 6 7 8 9; do echo | timeout 3 nc 10.96.0.1 443 && exit 0; sleep 1; done; exit 1";
+    cluster.kubectl(&format!("run call --image={image} --restart=Never {} -- sh -c '{calls}'", on("h3")));
+    cluster.kubectl("wait --for=jsonpath='{.status.phase}'=Succeeded pod/call --timeout=120s");
     cluster.kubectl("-n kube-system rollout status deployment/coredns --timeout=120s");
     cluster.kubectl(&format!(
         "run web --image={image} --port=8080 --labels=app=web {} -- sh -c '{serves}'",
@@ -200,7 +205,7 @@ fn a_pod_asks_a_service_of_another_node(cluster: &Cluster) {
     cluster.kubectl("wait --for=jsonpath='{.status.phase}'=Succeeded pod/ask --timeout=120s");
     // A question that had to be asked again has left a line of its own.
     assert_eq!(cluster.kubectl("logs ask").lines().last(), Some("hello"));
-    cluster.kubectl("delete pod/web pod/ask service/web --grace-period=1");
+    cluster.kubectl("delete pod/web pod/ask pod/call service/web --grace-period=1");
 }
 
 /// A worker joins by a name of its own, and a role of the cluster labels it in the same run: the plan waits for the node, and the run does not miss

@@ -10,7 +10,8 @@ impl Repositories {
     /// Variables of all hosts for the role `k8s`, where `first` is the first control plane: where packages and images come from, and what
     /// lab hosts, which are containers on a machine that may have cgroup v1, cannot do.
     ///
-    /// The control planes are the group `k8s_control_plane`. The role takes keys over https only, and these are served on the lab's own network: the text itself is given.
+    /// The control planes are the group `k8s_control_plane`. The role takes keys over https only, and these are served on the lab's own
+    /// network: the text itself is given.
     pub fn role_variables(&self, first: &Host) -> Result<Map<String, Value>> {
         let variables = json!({
             "k8s_version": v::KUBERNETES,
