@@ -84,7 +84,8 @@ async fn each_way_of_not_getting_in_has_its_own_message() {
     api.pause(Component::ApiServer).unwrap();
     let start = Instant::now();
     let seen = cluster.observe(&many).await;
-    assert!(seen.answers.len() == 63 && seen.answers.iter().all(|(_, a)| matches!(a, Answer::Failed(_))));
+    let answered: Vec<_> = seen.answers.iter().filter(|(_, a)| !matches!(a, Answer::Failed(_))).collect();
+    assert!(seen.answers.len() == 63 && answered.is_empty(), "{answered:?}");
     assert!(cluster.is_gone() && start.elapsed() < Duration::from_secs(12), "{:?}", start.elapsed());
     api.resume(Component::ApiServer).unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;

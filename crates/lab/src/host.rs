@@ -284,9 +284,16 @@ impl Host {
     }
 
     fn freeze(&self, value: &str) -> Result<()> {
+        let group = self.cgroup().join("payload");
         let mut tee = command::root("tee");
-        tee.arg(self.cgroup().join("payload/cgroup.freeze"));
-        command::with_input(&mut tee, value.as_bytes()).map(drop)
+        tee.arg(group.join("cgroup.freeze"));
+        command::with_input(&mut tee, value.as_bytes())?;
+        // The kernel stops one process after the other.
+        let done = format!("frozen {value}");
+        self.wait_for("the freezing or thawing", || {
+            let events = fs::read_to_string(group.join("cgroup.events")).unwrap_or_default();
+            events.lines().any(|line| line == done)
+        })
     }
 
     pub(crate) fn join_bridge(&self, bridge: &str) -> Result<()> {

@@ -150,6 +150,11 @@ impl ApiServer {
                     "TERM" => format!("systemctl stop {unit}"),
                     // The second command keeps systemd from starting it again.
                     "KILL" => format!("systemctl kill -s KILL {unit}; systemctl stop {unit}"),
+                    // Until the thread that takes the signal runs, the others work on.
+                    "STOP" => format!(
+                        "systemctl kill -s STOP {unit}; pid=$(systemctl show -P MainPID {unit})\n\
+                         while grep -qs '^State:.[^T]' /proc/$pid/task/*/status; do sleep 0.01; done"
+                    ),
                     signal => format!("systemctl kill -s {signal} {unit}"),
                 };
                 expect(host.exec(&script)?, &script).map(drop)

@@ -18,7 +18,11 @@ while read -r verb name; do
       [ -z "$pid" ] || kill -s "$verb" "$pid" 2> /dev/null
       # One that is stopped gets no other signal.
       [ "$verb" != TERM ] || [ -z "$pid" ] || kill -s CONT "$pid" 2> /dev/null
-      case $verb in KILL | TERM) [ -z "$pid" ] || { wait "$pid"; eval "pid_$name="; } 2> /dev/null ;; esac
+      case $verb in
+        KILL | TERM) [ -z "$pid" ] || { wait "$pid"; eval "pid_$name="; } 2> /dev/null ;;
+        # Until the thread that takes the signal runs, the others work on.
+        STOP) while [ -n "$pid" ] && grep -qs '^State:.[^T]' /proc/"$pid"/task/*/status; do sleep 0.01; done ;;
+      esac
       ;;
   esac
   echo done
