@@ -70,7 +70,7 @@ cv_act_alone() {
 # The rows of what stands behind the switch, newest first; those of units after all others, so that they start with what was there.
 cv_act_rows() {
   cv_undo_rows "$CV_RUN" | while IFS= read -r cv_a_row; do
-    cv_undo_split "$cv_a_row"
+    cv_row "$cv_a_row"
     if grep -qxF -- "$row_item" "$CV_ROOT/switch/items"; then printf '%s\n' "$cv_a_row"; fi
   done >"$CV_ROOT/switch/rows"
   awk -F '\t' '$2 != "unit"' "$CV_ROOT/switch/rows"
@@ -81,10 +81,10 @@ cv_act_restore() {
   force= later= failed= reload= cv_a_netplan=
   cv_a_starts=$(cv_act_starts)
   cv_a_rows=$(cv_act_rows)
-  cv_a_left=$cv_a_rows
-  while [ -n "$cv_a_left" ]; do
-    cv_a_row=${cv_a_left%%"$CV_NL"*}
-    case $cv_a_left in *"$CV_NL"*) cv_a_left=${cv_a_left#*"$CV_NL"} ;; *) cv_a_left= ;; esac
+  cv_split_by "$CV_NL"
+  set -- $cv_a_rows
+  cv_split_end
+  for cv_a_row; do
     cv_undo_judge "$cv_a_row"
     # What a unit does changes by itself; nobody else's work is lost with it.
     if [ "$row_kind" = unit ] && [ "$judged" != same ]; then judged=restore; fi
@@ -153,13 +153,13 @@ cv_act_record() {
   # The first step behind the switch had failed before it changed anything.
   [ -e "$CV_ROOT/switch/did" ] || [ ! -e "$CV_ROOT/switch/asked" ] || cv_a_status=4
   [ -z "$failed" ] || cv_a_status=1
-  cv_a_now=$(cv_rows_now "$cv_a_rows")
+  cv_table now "$(cv_rows_now "$cv_a_rows")"
   cv_a_text=$(
     set -f
     IFS=$CV_NL
     for cv_a_row in $cv_a_rows; do
       cv_row "$cv_a_row"
-      cv_now_of "$row_seq" "$cv_a_now"
+      cv_now_of "$row_seq" now
       printf 'putback\t%s\t%s\n' "$row_seq" "$CV_NOW"
     done
   )

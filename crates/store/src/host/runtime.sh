@@ -283,23 +283,33 @@ cv_rows_now() {
   done
 }
 
-# cv_row ROW: its fields in row_seq, row_kind, row_key (encoded), row_before, row_after.
+# cv_row ROW: its fields in row_seq, row_kind, row_key (encoded), row_before, row_after, and those that only cv_undo_rows gives.
 cv_row() {
-  row_seq=${1%%"$CV_TAB"*}
-  row_rest=${1#*"$CV_TAB"}
-  row_kind=${row_rest%%"$CV_TAB"*}
-  row_rest=${row_rest#*"$CV_TAB"}
-  row_key=${row_rest%%"$CV_TAB"*}
-  row_rest=${row_rest#*"$CV_TAB"}
-  row_before=${row_rest%%"$CV_TAB"*}
-  row_after=${row_rest#*"$CV_TAB"}
+  cv_split_by "$CV_TAB"
+  set -- $1
+  cv_split_end
+  row_seq=$1 row_kind=$2 row_key=$3 row_before=$4 row_after=$5 row_item=${6:-} row_last=${7:-} row_lost=${8:-}
 }
 
-# cv_now_of SEQ TABLE: the line of that row in the output of cv_rows_now, in CV_NOW.
+# cv_table NAME TABLE: keeps the output of cv_rows_now under this name, for cv_now_of.
+cv_table() {
+  cv_b_name=$1
+  cv_split_by "$CV_NL"
+  set -- $2
+  cv_split_end
+  for cv_b_line; do
+    cv_b_seq=${cv_b_line%%"$CV_TAB"*}
+    case $cv_b_seq in '' | *[!0-9]*) continue ;; esac
+    eval "cv_now_${cv_b_name}_$cv_b_seq=\${cv_b_line#*\"\$CV_TAB\"}"
+  done
+}
+
+# cv_now_of SEQ NAME: the line of that row in the table, in CV_NOW.
 cv_now_of() {
-  CV_NOW="$CV_NL$2$CV_NL"
-  CV_NOW=${CV_NOW#*"$CV_NL$1$CV_TAB"}
-  CV_NOW=${CV_NOW%%"$CV_NL"*}
+  case $1 in
+  '' | *[!0-9]*) CV_NOW= ;;
+  *) eval "CV_NOW=\${cv_now_${2}_$1:-}" ;;
+  esac
 }
 
 # cv_same KIND KEY FOUND WANTED: whether the one stands for the other.
@@ -317,11 +327,11 @@ cv_item_begin() {
   if [ -e "$CV_DIR/moved" ]; then exit 74; fi
   set -f
   IFS=$CV_NL
-  cv_i_before=$(cv_rows_now "$CV_ROWS$CV_WINDOW")
+  cv_table before "$(cv_rows_now "$CV_ROWS$CV_WINDOW")"
   cv_i_bad=
   for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"
-    cv_now_of "$row_seq" "$cv_i_before"
+    cv_now_of "$row_seq" before
     # What an earlier item of the run has left open (` ~ `) is known by now.
     [ "$CV_NOW" = "$row_before" ] || case $row_before in *' ~ '*) cv_same "$row_kind" "$row_key" "$CV_NOW" "$row_before" ;; *) false ;; esac || {
       cv_i_bad=yes
@@ -332,7 +342,7 @@ cv_item_begin() {
   cv_i_text=
   for cv_i_row in $CV_ROWS $CV_WINDOW; do
     cv_row "$cv_i_row"
-    cv_now_of "$row_seq" "$cv_i_before"
+    cv_now_of "$row_seq" before
     case $CV_NOW in absent | '! '*) cv_i_status=0 ;;
     *)
       cv_i_why=$(
@@ -379,13 +389,13 @@ cv_journal() {
   [ -z "${2:-}" ] || sync "$CV_DIR/journal" 2>/dev/null || sync
 }
 
-# cv_item_window NOW: tells what foreign code moved, and has the rest of the stretch look again.
+# cv_item_window: tells what foreign code moved, and has the rest of the stretch look again. Reads the tables `before` and `now`.
 cv_item_window() {
   for cv_i_row in $CV_WINDOW; do
     cv_row "$cv_i_row"
-    cv_now_of "$row_seq" "$cv_i_before"
+    cv_now_of "$row_seq" before
     cv_i_was=$CV_NOW
-    cv_now_of "$row_seq" "$1"
+    cv_now_of "$row_seq" now
     cv_tell window "$row_kind" "$row_key" "$cv_i_was" "$CV_NOW"
     if [ "$cv_i_was" != "$CV_NOW" ]; then
       cv_journal "moved$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$cv_i_was$CV_TAB$CV_NOW$CV_TAB$CV_ITEM$CV_TAB${CV_FLAGS:--}$CV_NL"
@@ -398,16 +408,16 @@ cv_item_window() {
 cv_item_failed() {
   set -f
   IFS=$CV_NL
-  cv_i_now=$(cv_rows_now "$CV_ROWS$CV_WINDOW")
+  cv_table now "$(cv_rows_now "$CV_ROWS$CV_WINDOW")"
   cv_i_text=
   for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"
-    cv_now_of "$row_seq" "$cv_i_now"
+    cv_now_of "$row_seq" now
     cv_tell now "$row_seq" "$CV_NOW"
     cv_i_text="${cv_i_text}failed$CV_TAB$row_seq$CV_TAB$2$CV_TAB$CV_NOW$CV_NL"
   done
   cv_journal "$cv_i_text"
-  cv_item_window "$cv_i_now"
+  cv_item_window
   cv_tell step "$1" "$2"
   # A step that ends with 70 has refused before it changed anything.
   [ "$2" -ne 70 ] || exit 70
@@ -418,11 +428,11 @@ cv_item_failed() {
 cv_item_end() {
   set -f
   IFS=$CV_NL
-  cv_i_now=$(cv_rows_now "$CV_ROWS$CV_WINDOW")
+  cv_table now "$(cv_rows_now "$CV_ROWS$CV_WINDOW")"
   cv_i_text= cv_i_bad=0
   for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"
-    cv_now_of "$row_seq" "$cv_i_now"
+    cv_now_of "$row_seq" now
     if cv_same "$row_kind" "$row_key" "$CV_NOW" "$row_after"; then
       cv_tell now "$row_seq" "$CV_NOW"
       cv_i_text="${cv_i_text}done$CV_TAB$row_seq$CV_TAB$CV_NOW$CV_NL"
@@ -433,7 +443,7 @@ cv_item_end() {
     fi
   done
   cv_journal "$cv_i_text" || cv_i_bad=71
-  cv_item_window "$cv_i_now"
+  cv_item_window
   return $cv_i_bad
 }
 

@@ -80,10 +80,11 @@ cv_undo_name() {
   CV_SHOWN="$1:$CV_DEC"
   if [ "$1" = command ]; then
     # Its key holds whole scripts, encoded: the guard tells it well enough.
-    CV_SHOWN=${CV_DEC#* }
-    cv_u_guard=${CV_DEC%% *}
-    cv_dec_to "${CV_SHOWN%% *}"
-    CV_SHOWN="command:$cv_u_guard $CV_DEC"
+    cv_split_by ' '
+    set -- $CV_DEC
+    cv_split_end
+    cv_dec_to "$2"
+    CV_SHOWN="command:$1 $CV_DEC"
   fi
 }
 
@@ -107,7 +108,7 @@ cv_undo_id() {
 # cv_undo_judge ROW: what is to be done with it, in judged: restore, same, or the reason why not. Its present line is in
 # CV_NOW.
 cv_undo_judge() {
-  cv_undo_split "$1"
+  cv_row "$1"
   CV_NOW=$(cv_rows_now "$row_seq$CV_TAB$row_kind$CV_TAB$row_key")
   CV_NOW=${CV_NOW#*"$CV_TAB"}
   if [ "$CV_NOW" = "$row_before" ]; then
@@ -127,17 +128,6 @@ cv_undo_judge() {
   else
     judged='someone else has changed it since: left alone'
   fi
-}
-
-cv_undo_split() {
-  cv_row "$1"
-  row_rest=$row_after
-  row_after=${row_rest%%"$CV_TAB"*}
-  row_rest=${row_rest#*"$CV_TAB"}
-  row_item=${row_rest%%"$CV_TAB"*}
-  row_rest=${row_rest#*"$CV_TAB"}
-  row_last=${row_rest%%"$CV_TAB"*}
-  row_lost=${row_rest#*"$CV_TAB"}
 }
 
 # cv_undo_later KIND-TAB-KEY: whether a later run that is not undone changed the object; that run in cv_u_later.
@@ -253,14 +243,15 @@ cv_undo_main() {
   CV_FROM_RUN=$target CV_TOKEN=undo CV_FLAGS=- CV_WINDOW= CV_ROWS= CV_ITEM=undo.sh cv_u_item= cv_u_seq=0
   printf 'undoing run %s as run %s\n' "$target" "$CV_RUN"
   cv_u_rows=$(cv_undo_rows "$target")
-  while [ -n "$cv_u_rows" ]; do
-    cv_u_row=${cv_u_rows%%"$CV_NL"*}
-    case $cv_u_rows in *"$CV_NL"*) cv_u_rows=${cv_u_rows#*"$CV_NL"} ;; *) cv_u_rows= ;; esac
-    cv_undo_split "$cv_u_row"
+  cv_split_by "$CV_NL"
+  set -- $cv_u_rows
+  cv_split_end
+  for cv_u_row; do
+    cv_row "$cv_u_row"
     # The packages of one item are one transaction; everything else goes back one by one.
     [ "$row_kind $row_item" = "package $cv_u_item" ] || cv_undo_group
     # The group has had rows of its own.
-    cv_undo_split "$cv_u_row"
+    cv_row "$cv_u_row"
     if command -v "cv_keeps_$row_kind" >/dev/null 2>&1; then
       cv_undo_name "$row_kind" "$row_key"
       printf 'passed over    %s: it is not taken back\n' "$CV_SHOWN"
