@@ -1,6 +1,6 @@
 # --- the records on the host ---
 #
-# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved}, owned, kept/ID, blobs/SHA256, debs, started,
+# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched}, owned, kept/ID, blobs/SHA256, debs, started,
 # ran, switch, undo.sh. Journal and meta are lines of fields separated by tabs; texts are encoded words.
 
 CV_FORMAT=2
@@ -87,7 +87,7 @@ cv_run_begin() (
   cv_run_dir
   dir=$CV_DIR
   mkdir -p "$dir" || return 1
-  rm -f "$dir/stop" "$dir/moved"
+  rm -f "$dir/stop" "$dir/moved" "$dir/watched"
   if [ -e "$dir/journal" ]; then
     cv_journal_of "$CV_RUN" >"$dir/journal.new" && mv -f "$dir/journal.new" "$dir/journal" || return 1
   fi
@@ -124,7 +124,7 @@ cv_run_settle() (
         cv_say "cannot write to $CV_ROOT: is the disk full?"
         return 1
       }
-      rm -rf "$CV_ROOT/runs/$run/stop" "$CV_ROOT/runs/$run/moved" "$CV_ROOT/runs/$run/stage"
+      (cd "$CV_ROOT/runs/$run" && rm -rf stop moved watched stage)
       open=yes
     fi
   done
@@ -149,7 +149,7 @@ cv_run_end() (
   umask 077
   cv_run_dir
   dir=$CV_DIR
-  rm -rf "$dir/stop" "$dir/moved" "$dir/stage" "$dir/unpacked"
+  rm -rf "$dir/stop" "$dir/moved" "$dir/watched" "$dir/stage" "$dir/unpacked"
   if ! grep -q "^begin$CV_TAB" "$dir/journal" 2>/dev/null; then
     # A run that changed nothing here leaves nothing.
     rm -rf "$dir"
@@ -327,7 +327,11 @@ cv_item_begin() {
   if [ -e "$CV_DIR/moved" ]; then exit 74; fi
   set -f
   IFS=$CV_NL
-  cv_table before "$(cv_rows_now "$CV_ROWS$CV_WINDOW")"
+  cv_table before "$(
+    cv_rows_now "$CV_ROWS"
+    cv_watched_now
+  )"
+  [ ! -e "$CV_DIR/watched" ] || rm -f "$CV_DIR/watched"
   cv_i_bad=
   for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"
@@ -389,8 +393,34 @@ cv_journal() {
   [ -z "${2:-}" ] || sync "$CV_DIR/journal" 2>/dev/null || sync
 }
 
+# The guard of a command may take a second. What an item saw of what is watched when it ended is what the next one finds, this
+# many seconds long: nothing of ours runs between them. What an item changes itself is always looked at again.
+CV_WATCHED_SECONDS=3
+
+# cv_watched_clock: this boot and the seconds since, in cv_w_clock.
+cv_watched_clock() {
+  read -r cv_w_boot </proc/sys/kernel/random/boot_id
+  read -r cv_w_up </proc/uptime
+  cv_w_clock=$cv_w_boot$CV_TAB${cv_w_up%%.*}
+}
+
+# cv_watched_now: cv_rows_now of CV_WINDOW.
+cv_watched_now() {
+  [ -n "$CV_WINDOW" ] || return 0
+  cv_watched_clock
+  [ -r "$CV_DIR/watched" ] && printf %s "$CV_WINDOW" | awk -F '\t' -v clock="$cv_w_clock" -v seconds="$CV_WATCHED_SECONDS" '
+    NR == 1 { split(clock, now, FS); if ($1 != now[1] || now[2] - $2 > seconds) { lacks = 1; exit }; next }
+    NR == FNR { line[$1 FS $2] = $3; next }
+    !(($2 FS $3) in line) { lacks = 1; exit }
+    { out = out $1 FS line[$2 FS $3] "\n" }
+    END { if (lacks) exit 1; printf "%s", out }' "$CV_DIR/watched" - || cv_rows_now "$CV_WINDOW"
+}
+
 # cv_item_window: tells what foreign code moved, and has the rest of the stretch look again. Reads the tables `before` and `now`.
 cv_item_window() {
+  [ -n "$CV_WINDOW" ] || return 0
+  cv_watched_clock
+  cv_i_text=$cv_w_clock$CV_NL
   for cv_i_row in $CV_WINDOW; do
     cv_row "$cv_i_row"
     cv_now_of "$row_seq" before
@@ -401,7 +431,9 @@ cv_item_window() {
       cv_journal "moved$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$cv_i_was$CV_TAB$CV_NOW$CV_TAB$CV_ITEM$CV_TAB${CV_FLAGS:--}$CV_NL"
     fi
     [ "$CV_NOW" = "$row_after" ] || : >"$CV_DIR/moved"
+    cv_i_text=$cv_i_text$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_NL
   done
+  printf %s "$cv_i_text" >"$CV_DIR/watched" 2>/dev/null || rm -f "$CV_DIR/watched"
 }
 
 # cv_item_failed STEP STATUS: a step of the item failed.

@@ -327,6 +327,52 @@ fn what_foreign_code_moves_is_told_saved_and_stops_the_stretch() {
     }
 }
 
+/// The guards of commands are dear: what one item saw last is what the next one finds, unless it is too long ago.
+#[test]
+fn what_is_watched_is_looked_at_once_between_two_items() {
+    for host in hosts() {
+        let (looks, file) = (host.file("looks"), |name: &str| host.file(name).display().to_string());
+        let command = |name: &str| {
+            let test = format!("echo {name} >>'{}'; [ -e '{}' ]", looks.display(), file(name));
+            let run = format!(": >'{}'", file(name));
+            Cmd { guard: Guard::Unless(test), run, undo: None, user: None, timeout: None }
+        };
+        let object = |name: &str| ObjectId::new("command", command(name).key());
+        let item = |token: &str, name: &str, watched: &[&str]| {
+            let (from, to) = (CommandState::Pending.into(), CommandState::Done.into());
+            let window = watched.iter().zip(20..).map(|(name, seq)| WindowRow {
+                seq,
+                object: object(name),
+                expected: CommandState::Pending.into(),
+            });
+            let mut spec = ItemSpec {
+                run: "r1".to_owned(),
+                window: window.collect(),
+                ..spec(vec![Change { object: object(name), from, to }])
+            };
+            spec.token = token.to_owned();
+            host.item(&spec, &[])
+        };
+        let late = "sed -i 's/\t.*/\t-9/;q' \"$CV_ROOT/runs/r1/watched\"";
+        let body = format!(
+            "{}{}{late}\n{}",
+            item("first", "a", &["b", "c", "d"]),
+            item("second", "b", &["c", "d"]),
+            item("third", "c", &["d"])
+        );
+        let output = host.run("r1", &[], &body);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let ends: Vec<&str> = text.lines().filter(|l| l.starts_with("status ")).collect();
+        assert_eq!(ends, ["status 0", "status 0", "status 0"], "{text}");
+        let said = std::fs::read_to_string(&looks).unwrap();
+        let times = |name: &str| said.lines().filter(|l| *l == name).count();
+        // d: before and after the first, after the second, and before and after the third, which found nothing new enough.
+        assert_eq!(times("d"), 5, "{said}");
+        // b: twice while it is watched, twice around its own change, and what applies it looks too.
+        assert_eq!((times("b"), times("c")), (2 + times("a"), 3 + times("a")), "{said}");
+    }
+}
+
 #[test]
 fn one_run_at_a_time_and_the_lock_says_whose() {
     for host in hosts() {
