@@ -7,26 +7,26 @@ pki=$directory/pki
 mkdir -p "$pki"
 cd "$pki"
 
-key() { [ -e "$1" ] || openssl ecparam -name prime256v1 -genkey -noout -out "$1"; }
+# Without the extensions that the system's own configuration would add.
+printf '[req]\ndistinguished_name = name\n[name]\n' > req.cnf
+request() { # KEY SUBJECT WORD...
+  request_key=$1 request_subject=$2
+  shift 2
+  openssl req -config req.cnf -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout "$request_key" \
+    -subj "$request_subject" "$@" 2> request.log || { cat request.log >&2; exit 1; }
+}
 authority() { # NAME SUBJECT
-  [ ! -e "$1.crt" ] || return 0
-  key "$1.key"
-  openssl req -x509 -new -key "$1.key" -days 365 -subj "$2" -out "$1.crt" \
+  [ -e "$1.crt" ] || request "$1.key" "$2" -x509 -days 365 -out "$1.crt" \
     -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,digitalSignature,keyCertSign
 }
 certificate() { # NAME AUTHORITY SUBJECT DAYS USES [NAMES]
   [ ! -e "$1.crt" ] || return 0
-  key "$1.key"
-  openssl req -new -key "$1.key" -subj "$3" -out "$1.csr"
-  {
-    echo "keyUsage=critical,digitalSignature"
-    echo "extendedKeyUsage=$5"
-    [ -z "${6:-}" ] || echo "subjectAltName=$6"
-  } > "$1.ext"
+  request "$1.key" "$3" -new -out "$1.csr" -addext keyUsage=critical,digitalSignature -addext "extendedKeyUsage=$5" \
+    ${6:+-addext "subjectAltName=$6"}
   # The serial is random: two authorities of one name must not give one number twice.
-  openssl x509 -req -in "$1.csr" -CA "$2.crt" -CAkey "$2.key" -set_serial "0x$(openssl rand -hex 8)" -days "$4" \
-    -extfile "$1.ext" -out "$1.crt" 2> "$1.log" || { cat "$1.log" >&2; exit 1; }
-  rm -f "$1.csr" "$1.ext" "$1.log"
+  openssl x509 -req -in "$1.csr" -copy_extensions copy -CA "$2.crt" -CAkey "$2.key" -days "$4" -out "$1.crt" \
+    -set_serial "0x$(od -An -N8 -tx1 /dev/urandom | tr -d ' ')" 2> request.log || { cat request.log >&2; exit 1; }
+  rm -f "$1.csr"
 }
 kubeconfig() { # FILE USER CERTIFICATE
   cat > "$1.new" << END
@@ -65,10 +65,11 @@ certificate super-admin ca /O=system:masters/CN=kubernetes-super-admin 365 clien
 rm -f admin.crt
 certificate admin ca /O=system:masters/CN=kubernetes-admin "$days" clientAuth
 if [ ! -e sa.pub ]; then
-  openssl genrsa -out sa.key 2048 2> /dev/null
-  openssl rsa -in sa.key -pubout -out sa.pub 2> /dev/null
+  openssl ecparam -name prime256v1 -genkey -noout -out sa.key
+  openssl ec -in sa.key -pubout -out sa.pub 2> /dev/null
 fi
 kubeconfig "$directory/admin.conf" kubernetes-admin admin
 kubeconfig "$directory/super-admin.conf" kubernetes-super-admin super-admin
 kubeconfig "$directory/controller-manager.conf" system:kube-controller-manager controller-manager
 kubeconfig "$directory/scheduler.conf" system:kube-scheduler scheduler
+rm -f "$pki/req.cnf" "$pki/request.log"
