@@ -323,7 +323,8 @@ impl Trial<'_> {
 
         let begun = Instant::now();
         self.doing(Gate::PlanChangesNothing, "");
-        let mut found = untouched(engine, site, "times", "planning changed the host").await;
+        let mut found =
+            untouched(engine, site, &snapshot::beside("start"), "planning changed the host").await;
         if let (Some(api), Ok(findings)) = (site.api, &mut found) {
             let differ = identities.and_then(|before| {
                 Ok(cluster::differences(&before.unwrap_or_default(), &cluster::list(api, true)?))
@@ -446,7 +447,6 @@ impl Trial<'_> {
             }
             self.doing(Gate::Given, "lists the file system");
             snapshot::take(engine, host, "start", false, &site.noise()).await?;
-            snapshot::take(engine, host, "times", true, &site.noise()).await?;
         }
         if let Some(api) = site.api {
             self.doing(Gate::Given, "lists the objects of the cluster");

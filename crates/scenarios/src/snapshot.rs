@@ -81,35 +81,45 @@ impl Difference {
     }
 }
 
-/// Prints one line a path: path, type, mode, owner, group, target, digest (BLAKE2: a third of the time of SHA-256); with `times`, the time
-/// of the last change instead of the digest, which is quick and sees every write.
-fn list_script(times: bool, noise: &[&str]) -> String {
+/// Keeps in a file one line a path: path, type, mode, owner, group, target, digest (BLAKE2: a third of the time of SHA-256). With `times`
+/// the last is the time of the last change instead, which is quick and sees every write; without, that list is made by the same walk
+/// and lies beside the other.
+fn list_script(file: &str, times: bool, noise: &[&str]) -> String {
     let mut skip = String::new();
     for path in noise {
         let path = path.trim_end_matches('/');
         skip.push_str(&format!(" -o -path {}", quote(path)));
     }
     let skip = skip.trim_start_matches(" -o ");
+    let changed = if times { file.to_owned() } else { beside(file) };
     // A directory's time moves with everything in it; its entries are listed themselves.
-    if times {
-        return format!(
-            "cd / && find / -xdev \\( {skip} \\) -prune -o \\( -type d -printf '%p\\t%y\\t%m\\t%u\\t%g\\t\\t-\\n' \\) \
-             -o -printf '%p\\t%y\\t%m\\t%u\\t%g\\t%l\\t%C@\\n' | LC_ALL=C sort"
-        );
+    let mut walk = format!(
+        "cd / && find / -xdev \\( {skip} \\) -prune -o \\( -type d -fprintf {changed} '%p\\t%y\\t%m\\t%u\\t%g\\t\\t-\\n' \
+         -o -fprintf {changed} '%p\\t%y\\t%m\\t%u\\t%g\\t%l\\t%C@\\n' \\)"
+    );
+    if !times {
+        walk.push_str(&format!(
+            " \\( -type f -fprint0 {file}.files -o -true \\) -fprintf {file}.paths '%p\\t%y\\t%m\\t%u\\t%g\\t%l\\n'; \
+             {{ LC_ALL=C sort -z {file}.files | xargs -0 -r b2sum -z -- | tr '\\n\\0' '\\001\\n' \
+             | sed 's/^\\([0-9a-f]*\\)  \\(.*\\)$/\\2\\t#\\1/'; cat {file}.paths; }} | LC_ALL=C sort \
+             | awk -F '\\t' '$2 ~ /^#/ {{ path = $1; sum = $2; next }} {{ print $0 \"\\t\" ($1 == path ? sum : \"-\") }}' >{file} \
+             && rm {file}.files {file}.paths"
+        ));
     }
-    format!(
-        "cd / && {{ find / -xdev \\( {skip} \\) -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0 b2sum -z -- \
-         | tr '\\n\\0' '\\001\\n' | sed 's/^\\([0-9a-f]*\\)  \\(.*\\)$/\\2\\t#\\1/'; \
-         find / -xdev \\( {skip} \\) -prune -o -printf '%p\\t%y\\t%m\\t%u\\t%g\\t%l\\n'; }} | LC_ALL=C sort \
-         | awk -F '\\t' '$2 ~ /^#/ {{ path = $1; sum = $2; next }} {{ print $0 \"\\t\" ($1 == path ? sum : \"-\") }}'"
-    )
+    // What vanished meanwhile makes find fail.
+    format!("{walk}; LC_ALL=C sort -o {changed} {changed}")
+}
+
+/// The list of times that is made with a list of digests, by label or file.
+pub(crate) fn beside(list: &str) -> String {
+    format!("{list}.times")
 }
 
 fn kept(label: &str) -> String {
     format!("/run/converge-test/{label}")
 }
 
-/// Lists the file system without this noise, and keeps the list on the host, in `/run`.
+/// Lists the file system without this noise, and keeps the list on the host, in `/run`; without `times` the one [`beside`] it too.
 pub(crate) async fn take(
     engine: &Engine,
     host: &str,
@@ -119,8 +129,8 @@ pub(crate) async fn take(
 ) -> Result<(), LostHost> {
     let file = kept(label);
     let script = format!(
-        "umask 077; mkdir -p /run/converge-test && {} >{file} && [ \"$(wc -l <{file})\" -gt 100 ]",
-        list_script(times, noise)
+        "umask 077; mkdir -p /run/converge-test && {} && [ \"$(wc -l <{file})\" -gt 100 ]",
+        list_script(&file, times, noise)
     );
     let answer = engine.script(host, &script, LIMIT).await?;
     if answer.status == 0 {
@@ -216,12 +226,16 @@ mod tests {
         let root = dir.path().to_str().unwrap();
         let noise = NOISE.iter().find(|n| format!("{root}/").starts_with(*n)).unwrap().trim_end_matches('/');
         for times in [false, true] {
-            let script = list_script(times, NOISE)
+            let lists = tempfile::tempdir().unwrap();
+            let file = lists.path().join("list").display().to_string();
+            let script = list_script(&file, times, NOISE)
                 .replace("find / -xdev", &format!("find {root} -xdev"))
                 .replace(&format!("-path {noise}"), "-path /nowhere");
             let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
-            let text = String::from_utf8(output.stdout).unwrap();
+            let text = std::fs::read_to_string(&file).unwrap();
             let fields: Vec<Vec<&str>> = text.lines().map(|l| l.split('\t').collect()).collect();
+            let text_beside = std::fs::read_to_string(beside(&file)).ok();
+            assert_eq!(text_beside.map(|t| t.lines().count()), (!times).then_some(4));
             assert_eq!(fields.len(), 4, "{text}{}", String::from_utf8_lossy(&output.stderr));
             assert!(fields.iter().all(|f| f.len() == 7), "{text}");
             let file = fields.iter().find(|f| f[0].ends_with("/a b")).unwrap();
