@@ -104,23 +104,39 @@ pub(crate) fn kubectl(api: &Kubectl, arguments: &[&str]) -> Result<String, Strin
 /// All objects of a cluster by their keys, as their owners mean them.
 pub(crate) type Objects = BTreeMap<String, Value>;
 
-/// Lists all objects. With `identity` they are told from others of the same name and content, and every write of ours shows.
-pub(crate) fn list(api: &Kubectl, identity: bool) -> Result<Objects, String> {
+/// The objects of a cluster at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Listed {
+    /// As their owners mean them.
+    pub(crate) meant: Objects,
+    /// The same, told from others of the same name and content; every write of ours shows.
+    pub(crate) exact: Objects,
+}
+
+/// Lists all objects.
+pub(crate) fn list(api: &Kubectl) -> Result<Listed, String> {
+    list_of(api, &kinds(api)?)
+}
+
+/// What can be listed, without noise, as kubectl takes it.
+fn kinds(api: &Kubectl) -> Result<String, String> {
     let kinds = kubectl(api, &["api-resources", "--verbs=list", "--output=name"])?;
-    let kinds: Vec<&str> = kinds.lines().filter(|kind| !NOISE.contains(kind)).collect();
-    let arguments = [
-        "get",
-        &kinds.join(","),
-        "--all-namespaces",
-        "--show-managed-fields",
-        "--output=json",
-        "--ignore-not-found",
-    ];
+    Ok(kinds.lines().filter(|kind| !NOISE.contains(kind)).collect::<Vec<_>>().join(","))
+}
+
+fn list_of(api: &Kubectl, kinds: &str) -> Result<Listed, String> {
+    let arguments =
+        ["get", kinds, "--all-namespaces", "--show-managed-fields", "--output=json", "--ignore-not-found"];
     let text = kubectl(api, &arguments)?;
     let all: Value =
         serde_json::from_str(&text).map_err(|e| format!("kubectl's list cannot be read: {e}"))?;
     let objects = all.get("items").and_then(Value::as_array).into_iter().flatten();
-    Ok(objects.filter(|object| counts(object)).filter_map(|object| entry(object, identity)).collect())
+    let mut listed = Listed::default();
+    for (key, meant, exact) in objects.filter(|object| counts(object)).filter_map(entry) {
+        listed.meant.insert(key.clone(), meant);
+        listed.exact.insert(key, exact);
+    }
+    Ok(listed)
 }
 
 /// Whether an object is somebody's intent: not our records, and not made by a controller.
@@ -138,7 +154,8 @@ fn counts(object: &Value) -> bool {
     !(ours || follows || of_namespace || release)
 }
 
-fn entry(object: &Value, identity: bool) -> Option<(String, Value)> {
+/// The key of an object, what is meant, and what it is exactly.
+fn entry(object: &Value) -> Option<(String, Value, Value)> {
     let key = ApiRef::of(object)?.key();
     let mut kept = k8s::normalised(object);
     for place in ["/metadata/annotations", "/spec/template/metadata/annotations"] {
@@ -154,7 +171,8 @@ fn entry(object: &Value, identity: bool) -> Option<(String, Value)> {
             });
         }
     }
-    if identity && let Some(map) = kept.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+    let mut exact = kept.clone();
+    if let Some(map) = exact.pointer_mut("/metadata").and_then(Value::as_object_mut) {
         let managers = object.pointer("/metadata/managedFields").and_then(Value::as_array);
         let ours = managers.into_iter().flatten().filter(|m| {
             m.get("manager").and_then(Value::as_str).is_some_and(|name| name.starts_with("converge"))
@@ -162,21 +180,22 @@ fn entry(object: &Value, identity: bool) -> Option<(String, Value)> {
         map.insert("ours".to_owned(), ours.cloned().collect());
         map.insert("uid".to_owned(), object.pointer("/metadata/uid").cloned().unwrap_or_default());
     }
-    Some((key, kept))
+    Some((key, kept, exact))
 }
 
 /// Lists all objects once controllers are at rest: two lists, one after the other, are the same.
-pub(crate) fn at_rest(api: &Kubectl, identity: bool) -> Result<Objects, String> {
+pub(crate) fn at_rest(api: &Kubectl) -> Result<Listed, String> {
     let deadline = Instant::now() + REST;
-    let mut last = list(api, identity)?;
+    let kinds = kinds(api)?;
+    let mut last = list_of(api, &kinds)?;
     loop {
         std::thread::sleep(PAUSE);
-        let now = list(api, identity)?;
+        let now = list_of(api, &kinds)?;
         if now == last {
             return Ok(now);
         }
         if Instant::now() > deadline {
-            let moving = differences(&last, &now);
+            let moving = differences(&last.exact, &now.exact);
             return Err(format!("the cluster does not come to rest: {}", moving.join(", ")));
         }
         last = now;
@@ -187,7 +206,7 @@ pub(crate) fn at_rest(api: &Kubectl, identity: bool) -> Result<Objects, String> 
 pub(crate) fn left(api: &Kubectl, before: &Objects) -> Result<Vec<String>, String> {
     let deadline = Instant::now() + REST;
     loop {
-        let left = differences(before, &list(api, false)?);
+        let left = differences(before, &list(api)?.meant);
         if left.is_empty() || Instant::now() > deadline {
             return Ok(left);
         }
@@ -218,7 +237,8 @@ mod tests {
     use super::*;
 
     fn listed(objects: &[Value]) -> Objects {
-        objects.iter().filter(|o| counts(o)).filter_map(|o| entry(o, false)).collect()
+        let meant = |(key, meant, _)| (key, meant);
+        objects.iter().filter(|o| counts(o)).filter_map(entry).map(meant).collect()
     }
 
     #[test]

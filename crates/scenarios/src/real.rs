@@ -1,6 +1,6 @@
 //! The gates on real hosts.
 
-use crate::cluster::{self, Objects};
+use crate::cluster::{self, Listed};
 use crate::cluster_spec::ClusterSpec;
 use crate::discover::Case;
 use crate::expect::{self, Complaint};
@@ -39,7 +39,7 @@ struct Trial<'a> {
     /// The gate that is being tried: items that run belong to it.
     now: Arc<Mutex<Gate>>,
     /// All objects of the cluster before the first run.
-    objects: Objects,
+    objects: Listed,
 }
 
 /// What a scenario runs on.
@@ -100,7 +100,7 @@ pub(crate) async fn run(case: &Case, number: usize, options: &RunOptions, told: 
         told,
         gates: Vec::new(),
         now: Arc::new(Mutex::new(Gate::Input)),
-        objects: Objects::new(),
+        objects: Listed::default(),
     };
     let mut hosts = None;
     trial.all(&mut hosts).await;
@@ -286,7 +286,6 @@ impl Trial<'_> {
 
         let begun = Instant::now();
         self.doing(Gate::Plan, "");
-        let identities = site.api.map(|api| cluster::at_rest(api, true)).transpose();
         let (plan, recordings) = match engine.plan_and_record().await {
             Ok(made) => made,
             Err(found) => {
@@ -326,9 +325,7 @@ impl Trial<'_> {
         let mut found =
             untouched(engine, site, &snapshot::beside("start"), "planning changed the host").await;
         if let (Some(api), Ok(findings)) = (site.api, &mut found) {
-            let differ = identities.and_then(|before| {
-                Ok(cluster::differences(&before.unwrap_or_default(), &cluster::list(api, true)?))
-            });
+            let differ = cluster::list(api).map(|now| cluster::differences(&self.objects.exact, &now.exact));
             findings.wrong.extend(as_before(differ, "planning changed the cluster"));
         }
         if !self.close(Gate::PlanChangesNothing, begun, found) {
@@ -450,7 +447,7 @@ impl Trial<'_> {
         }
         if let Some(api) = site.api {
             self.doing(Gate::Given, "lists the objects of the cluster");
-            self.objects = cluster::at_rest(api, false).map_err(LostHost::refused)?;
+            self.objects = cluster::at_rest(api).map_err(LostHost::refused)?;
         }
         Ok(findings)
     }
@@ -531,7 +528,7 @@ impl Trial<'_> {
         findings.wrong.extend(applied(&report, &plan));
         if let Some(api) = site.api {
             self.doing(Gate::Rollback, "compares the objects of the cluster");
-            let left = cluster::left(api, &self.objects);
+            let left = cluster::left(api, &self.objects.meant);
             findings.wrong.extend(as_before(left, "the cluster is not as it was"));
         }
         for host in site.names {
@@ -612,7 +609,7 @@ async fn again(engine: &Engine, site: &Site<'_>) -> Found {
     for host in site.names {
         snapshot::take(engine, host, "again", true, &site.noise()).await?;
     }
-    let before = site.api.map(|api| cluster::at_rest(api, true)).transpose();
+    let before = site.api.map(cluster::at_rest).transpose();
     let plan = match engine.plan().await {
         Ok(plan) => plan,
         Err(found) => return Ok(expect::complaints(&found).into()),
@@ -631,7 +628,7 @@ async fn again(engine: &Engine, site: &Site<'_>) -> Found {
     wrong.extend(untouched(engine, site, "again", "the second run changed the host").await?.wrong);
     if let Some(api) = site.api {
         let differ = before.and_then(|before| {
-            Ok(cluster::differences(&before.unwrap_or_default(), &cluster::list(api, true)?))
+            Ok(cluster::differences(&before.unwrap_or_default().exact, &cluster::list(api)?.exact))
         });
         wrong.extend(as_before(differ, "the second run changed the cluster"));
     }
