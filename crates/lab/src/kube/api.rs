@@ -109,9 +109,8 @@ impl ApiServer {
         }
         if self.options.controllers {
             // Made by a controller, and asked for by every pod.
-            self.wait_for("the default service account", || {
-                Ok(self.kubectl(&["get", "serviceaccount", "default"])?.success())
-            })?;
+            let wait = ["wait", "--for=create", "serviceaccount/default", "--timeout=60s"];
+            expect(self.kubectl(&wait)?, "waiting for the default service account")?;
         }
         Ok(())
     }
