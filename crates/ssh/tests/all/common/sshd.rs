@@ -1,9 +1,12 @@
 //! A real sshd on a loopback port, with its own keys and configuration, for the user who runs the tests.
 
 use converge_ssh::{Options, Target};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 pub struct Sshd {
@@ -25,6 +28,30 @@ pub fn keygen(arguments: &[&str]) {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
 }
 
+/// File names and contents of all keys: an RSA key takes as long to make as a test to run.
+static KEYS: OnceLock<Vec<(String, Vec<u8>)>> = OnceLock::new();
+
+fn make_keys() -> Vec<(String, Vec<u8>)> {
+    let dir = tempfile::tempdir().unwrap();
+    let mut keys = Vec::new();
+    for (name, kind, phrase) in [
+        ("host_ed25519", "ed25519", ""),
+        ("host_rsa", "rsa", ""),
+        ("ed25519", "ed25519", ""),
+        ("rsa", "rsa", ""),
+        ("ecdsa", "ecdsa", ""),
+        ("stranger", "ed25519", ""),
+        ("locked", "ed25519", "secret"),
+    ] {
+        keygen(&["-t", kind, "-N", phrase, "-f", dir.path().join(name).to_str().unwrap()]);
+        for file in [name.to_owned(), format!("{name}.pub")] {
+            let content = std::fs::read(dir.path().join(&file)).unwrap();
+            keys.push((file, content));
+        }
+    }
+    keys
+}
+
 /// Host keys ed25519 and RSA; user keys `ed25519`, `rsa`, `ecdsa` (allowed), `stranger` (not), `locked` (allowed, passphrase `secret`).
 /// `None` when there is no sshd, which is reported.
 pub fn sshd(extra: &str) -> Option<Sshd> {
@@ -36,16 +63,10 @@ pub fn sshd(extra: &str) -> Option<Sshd> {
     };
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    keygen(&["-t", "ed25519", "-N", "", "-f", &path("host_ed25519")]);
-    keygen(&["-t", "rsa", "-b", "2048", "-N", "", "-f", &path("host_rsa")]);
-    for (name, kind, phrase) in [
-        ("ed25519", "ed25519", ""),
-        ("rsa", "rsa", ""),
-        ("ecdsa", "ecdsa", ""),
-        ("stranger", "ed25519", ""),
-        ("locked", "ed25519", "secret"),
-    ] {
-        keygen(&["-t", kind, "-N", phrase, "-f", &path(name)]);
+    for (name, content) in KEYS.get_or_init(make_keys) {
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o600).open(path(name)).unwrap();
+        file.write_all(content).unwrap();
     }
     let allowed: String = ["ed25519", "rsa", "ecdsa", "locked"]
         .map(|name| std::fs::read_to_string(path(&format!("{name}.pub"))).unwrap())
