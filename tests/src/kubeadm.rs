@@ -85,8 +85,8 @@ impl Cluster {
         };
         let mut vars = self.world.lab().variables();
         vars.extend(self.repositories.role_variables(self.host(1)).unwrap());
-        // What hangs is to fail soon; an upgrade of a control plane takes minutes on a machine that has more to do.
-        vars.extend([("ansible_timeout".to_owned(), json!(3)), ("k8s_wait_seconds".to_owned(), json!(300))]);
+        // An upgrade of a control plane takes minutes on a machine that has more to do.
+        vars.insert("k8s_wait_seconds".to_owned(), json!(300));
         vars.extend(more.as_object().unwrap().clone());
         let all = 1..=self.world.hosts().len();
         let workers: Map<_, _> = all.filter(|n| !control_planes.contains(n)).map(host).collect();
