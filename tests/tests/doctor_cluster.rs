@@ -188,19 +188,19 @@ fn faults_of_a_cluster_are_found_and_gone_when_mended() {
     lab.kubectl(&["taint", "node", "gpu-1", "nvidia.com/gpu-"]);
 
     // What the plugin offers.
-    lab.api.set_gpus("gpu-1", 8, 0).unwrap();
+    lab.api.set_gpus(&["gpu-1"], 8, 0).unwrap();
     lab.finds(&["allocatable"]);
-    lab.api.set_gpus("gpu-1", 8, 6).unwrap();
+    lab.api.set_gpus(&["gpu-1"], 8, 6).unwrap();
     assert_eq!(lab.finds(&["sick"])[0]["found"], "fewer allocatable than there are on gpu-1 (6 of 8)");
-    lab.api.set_gpus("gpu-1", 6, 6).unwrap();
+    lab.api.set_gpus(&["gpu-1"], 6, 6).unwrap();
     assert_eq!(lab.finds(&["shares"])[0]["found"], "gpu-1 offers 6, not 4 × 2");
-    lab.api.set_gpus("gpu-1", 8, 8).unwrap();
+    lab.api.set_gpus(&["gpu-1"], 8, 8).unwrap();
     lab.finds(&[]);
-    lab.api.set_gpus("gpu-1", 8, 0).unwrap();
+    lab.api.set_gpus(&["gpu-1"], 8, 0).unwrap();
     lab.kubectl(&["delete", "daemonset", "-n", SPACE, PLUGIN]);
     assert_eq!(lab.finds(&["plugin"])[0]["role"], "device_plugin");
     lab.plugin(&json!({"nvidia.com/gpu.present": "true"}));
-    lab.api.set_gpus("gpu-1", 8, 8).unwrap();
+    lab.api.set_gpus(&["gpu-1"], 8, 8).unwrap();
     lab.finds(&[]);
 
     // Time-slicing: moments are whole seconds.

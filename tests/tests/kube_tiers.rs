@@ -86,7 +86,7 @@ fn nodes_and_pods_move(api: &ApiServer) {
     let logs = api.kubectl(&["logs", "job/completes"]).unwrap();
     assert_eq!(logs.stdout, "simulated\nTest PASSED\n", "{logs:?}");
 
-    api.set_gpus("gpu-1", 32, 32).unwrap();
+    api.set_gpus(&["gpu-1"], 32, 32).unwrap();
     assert_eq!(api.get(&["node", "gpu-1"]).unwrap()["status"]["allocatable"]["nvidia.com/gpu"], "32");
 
     // Pods go when they are deleted.

@@ -6,7 +6,7 @@ use converge_lab::kube::{ApiOptions, ApiServer, Kubectl, NodeSpec};
 use converge_objects::k8s::{self, fields};
 use converge_objects::workload;
 use converge_resource::ApiRef;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -57,12 +57,7 @@ pub(crate) fn start(host: &Host, spec: &ClusterSpec) -> Result<ApiServer, String
         }
         let names = api.nodes(&wanted).map_err(|e| e.to_string())?;
         let Some(status) = &nodes.status else { continue };
-        let patch = json!({"status": status.to_json()}).to_string();
-        for name in names {
-            let patch =
-                ["patch", "node", &name, "--subresource=status", "--type=strategic", "--patch", &patch];
-            kubectl(&asked, &patch)?;
-        }
+        api.patch_status(&names, &status.to_json()).map_err(|e| e.to_string())?;
     }
     objects(&asked, spec)?;
     Ok(api)
@@ -235,6 +230,7 @@ pub(crate) fn differences(before: &Objects, after: &Objects) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn listed(objects: &[Value]) -> Objects {
         let meant = |(key, meant, _)| (key, meant);

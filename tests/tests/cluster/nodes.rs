@@ -3,7 +3,7 @@
 use crate::{Lab, says_all};
 use converge_lab::kube::NodeSpec;
 use converge_tests::{Ran, exec, link_roles, root, until};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
@@ -38,11 +38,12 @@ fn serve(folder: &Path) -> String {
 /// What the operator does to nodes that are released to it: they get their GPUs. None is released before the one ahead of it has them.
 fn equip(lab: &Lab, nodes: &[&str]) {
     // From the last to the first: what was seen of a later node holds for the ones ahead of it.
-    let seen: Vec<(bool, bool)> = nodes
+    let asked: Vec<&str> = ["node"].into_iter().chain(nodes.iter().rev().copied()).collect();
+    let seen: Vec<(bool, bool)> = lab.api.get(&asked).unwrap()["items"]
+        .as_array()
+        .unwrap()
         .iter()
-        .rev()
-        .map(|name| {
-            let node = lab.api.get(&["node", name]).unwrap();
+        .map(|node| {
             let at =
                 |pointer: &str| node.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
             (
@@ -60,9 +61,14 @@ fn equip(lab: &Lab, nodes: &[&str]) {
             nodes[index]
         );
         if *released && !offers {
-            lab.api.set_gpus(nodes[index], 8, 8).unwrap();
+            lab.api.set_gpus(&[nodes[index]], 8, 8).unwrap();
         }
     }
+}
+
+/// The part of a node's status that names the runtimes of its containerd.
+fn handlers() -> Value {
+    json!({"runtimeHandlers": [{"name": ""}, {"name": "nvidia"}]})
 }
 
 /// The nodes of the list that offer nothing at first.
@@ -95,9 +101,7 @@ fn play(lab: &Lab, mut run: std::process::Child, ready: &[String], shares: u32) 
         }
         equip(lab, SLOW);
         if !shared && lab.api.get(&["configmap", "-n", "gpu-operator", "time-slicing-config"]).is_ok() {
-            for node in ready {
-                lab.api.set_gpus(node, 8 * shares, 8 * shares).unwrap();
-            }
+            lab.api.set_gpus(ready, 8 * shares, 8 * shares).unwrap();
             shared = true;
         }
         std::thread::sleep(Duration::from_millis(300));
@@ -118,10 +122,8 @@ fn the_roles_of_a_gpu_cluster_on_fifty_nodes() {
     nodes(NodeSpec::new("dead", 2).not_ready());
     nodes(NodeSpec::new("odd", 1).allocatable_gpus(7));
     let slow = nodes(NodeSpec::new("slow", 3).allocatable_gpus(0));
-    let handlers = r#"{"status":{"runtimeHandlers":[{"name":""},{"name":"nvidia"}]}}"#;
-    for node in ready.iter().chain(&slow).chain([&"odd-1".to_owned()]) {
-        lab.kubectl(&["patch", "node", node, "--subresource=status", "--type", "merge", "-p", handlers]);
-    }
+    let all: Vec<&str> = ready.iter().chain(&slow).map(String::as_str).chain(["odd-1"]).collect();
+    lab.api.patch_status(&all, &handlers()).unwrap();
     let charts = tempfile::tempdir().unwrap();
     let helm = |args: &[&str]| {
         let said = Command::new(&lab.helm).args(args).current_dir(charts.path()).output().unwrap();
@@ -170,7 +172,7 @@ fn the_roles_of_a_gpu_cluster_on_fifty_nodes() {
     }
 
     // Mended, everything comes. The network is asked for addresses of the nodes' own.
-    lab.api.set_gpus("odd-1", 8, 8).unwrap();
+    lab.api.set_gpus(&["odd-1"], 8, 8).unwrap();
     ready.push("odd-1".to_owned());
     ready.extend(slow);
     let done = play(&lab, spawn(), &ready, 4);
@@ -265,8 +267,7 @@ fn a_worker_joins(lab: &Lab, ready: &mut Vec<String>, more: &str) {
         .label("nvidia.com/gpu.present", "true")
         .label("nvidia.com/gpu.count", "8");
     ready.extend(lab.api.nodes(&spec.label("nvidia.com/gpu.family", "late")).unwrap());
-    let handlers = r#"{"status":{"runtimeHandlers":[{"name":""},{"name":"nvidia"}]}}"#;
-    lab.kubectl(&["patch", "node", "late-1", "--subresource=status", "--type", "merge", "-p", handlers]);
+    lab.api.patch_status(&["late-1"], &handlers()).unwrap();
     let plan = lab.plan().expect(2);
     says_all(&plan, &["late-1", "nvidia.com/device-plugin.config"]);
     assert!(!plan.all().contains("restart ") && !plan.all().contains("helm "), "{}", plan.all());
@@ -274,7 +275,7 @@ fn a_worker_joins(lab: &Lab, ready: &mut Vec<String>, more: &str) {
     let mut apply = apply.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let label = || lab.value(&["node", "late-1"], "/metadata/labels/nvidia.com~1device-plugin.config");
     until("the label, or the end", 120, || label().is_some() || apply.try_wait().unwrap().is_some());
-    lab.api.set_gpus("late-1", 16, 16).unwrap();
+    lab.api.set_gpus(&["late-1"], 16, 16).unwrap();
     let applied = converge_tests::ended(apply).unwrap();
     assert_eq!(applied.code, Some(0), "{}", applied.all());
     assert_eq!(label().unwrap(), "half");

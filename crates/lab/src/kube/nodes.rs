@@ -189,11 +189,11 @@ impl ApiServer {
         Ok(names)
     }
 
-    /// Sets a node's GPUs, as its device plugin would.
-    pub fn set_gpus(&self, node: &str, capacity: u32, allocatable: u32) -> Result<()> {
+    /// Sets the GPUs of nodes, as their device plugins would.
+    pub fn set_gpus(&self, nodes: &[impl AsRef<str>], capacity: u32, allocatable: u32) -> Result<()> {
         let (capacity, allocatable) = (capacity.to_string(), allocatable.to_string());
         let status = json!({"capacity": {GPU: capacity}, "allocatable": {GPU: allocatable}});
-        self.patch_status(node, &status)
+        self.patch_status(nodes, &status)
     }
 
     /// Lets a simulated kubelet die (its node is NotReady at once) or come back.
@@ -201,13 +201,15 @@ impl ApiServer {
         let label = format!("{PLAYED}={}", if ready { "on" } else { "off" });
         let arguments = ["label", "--overwrite", "node", node, &label];
         expect(self.kubectl(&arguments)?, "kubectl label node")?;
-        self.patch_status(node, &json!({"conditions": conditions(ready)}))
+        self.patch_status(&[node], &json!({"conditions": conditions(ready)}))
     }
 
-    fn patch_status(&self, node: &str, status: &Value) -> Result<()> {
+    /// Merges this into the status of nodes, as their kubelets would.
+    pub fn patch_status(&self, nodes: &[impl AsRef<str>], status: &Value) -> Result<()> {
         let patch = json!({"status": status}).to_string();
-        let arguments =
-            ["patch", "node", node, "--subresource=status", "--type=strategic", "--patch", &patch];
+        let names: Vec<&str> = nodes.iter().map(AsRef::as_ref).collect();
+        let options = ["--subresource=status", "--type=strategic", "--patch", &patch];
+        let arguments = [&["patch", "node"], names.as_slice(), &options].concat();
         expect(self.kubectl(&arguments)?, "kubectl patch node").map(drop)
     }
 }
