@@ -400,8 +400,8 @@ CV_WATCHED_SECONDS=3
 # cv_watched_clock: this boot and the seconds since, in cv_w_clock.
 cv_watched_clock() {
   read -r cv_w_boot </proc/sys/kernel/random/boot_id
-  read -r cv_w_up </proc/uptime
-  cv_w_clock=$cv_w_boot$CV_TAB${cv_w_up%%.*}
+  cv_switch_clock
+  cv_w_clock=$cv_w_boot$CV_TAB$CV_UPTIME
 }
 
 # cv_watched_now: cv_rows_now of CV_WINDOW.
