@@ -1,5 +1,6 @@
 //! Container images as docker-archive files, without a registry: one layer, the same inputs give the same bytes.
 
+use super::control_plane::LONG_LIVED;
 use crate::command;
 use crate::error::{LabError, Result};
 use fs_err as fs;
@@ -65,8 +66,8 @@ impl Image {
     pub(crate) fn write(&self, to: &Path) -> Result<()> {
         let layer = self.layer()?;
         let digest = hex(&layer);
-        let mut environment =
-            vec!["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()];
+        let path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        let mut environment = vec![path.to_owned(), LONG_LIVED.to_owned()];
         environment.extend(self.environment.iter().cloned());
         let mut run = json!({"Env": environment});
         if let Some(program) = &self.entrypoint {

@@ -1,6 +1,7 @@
 //! kubectl on a control plane, with the rights of an administrator.
 
 use super::api::ETC;
+use super::control_plane::SHORT_LIVED;
 use crate::error::{LabError, Result};
 use crate::host::{ExecOutput, Host};
 
@@ -42,7 +43,10 @@ impl Kubectl {
     pub(crate) fn within(&self, seconds: u32, arguments: &[&str], input: &str) -> Result<ExecOutput> {
         let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
         let (program, kubeconfig) = (&self.program, &self.kubeconfig);
-        let line = format!("timeout {seconds} {program} --kubeconfig={kubeconfig} {}", words.join(" "));
+        let line = format!(
+            "{SHORT_LIVED} timeout {seconds} {program} --kubeconfig={kubeconfig} {}",
+            words.join(" ")
+        );
         self.host.exec_with_input(&line, input.as_bytes())
     }
 

@@ -1,7 +1,9 @@
 //! An API server on this machine's own loopback, for tests that need no host.
 
 use super::api::{ApiServer, PKI};
-use super::control_plane::{Administrator, ApiOptions, Layout, POD_LOG, Ports, log_text};
+use super::control_plane::{
+    Administrator, ApiOptions, LONG_LIVED, Layout, POD_LOG, Ports, SHORT_LIVED, log_text,
+};
 use super::parts;
 use crate::command;
 use crate::error::{LabError, Result};
@@ -45,7 +47,7 @@ impl LocalApi {
             let words = std::iter::once(program).chain(component.arguments(&layout, &options));
             let line: Vec<String> = words.map(|word| format!("'{word}'")).collect();
             let file = folder.join(format!("{}.sh", component.name()));
-            fs::write(file, format!("exec {}\n", line.join(" ")))?;
+            fs::write(file, format!("export {LONG_LIVED}\nexec {}\n", line.join(" ")))?;
         }
         let supervisor = Supervisor::start(&folder, parts.program("kubectl")?)?;
         let kubeconfig = folder.join("admin.conf");
@@ -122,7 +124,10 @@ impl Supervisor {
         input: &str,
     ) -> Result<ExecOutput> {
         let mut kubectl = Command::new("timeout");
-        kubectl.arg(seconds.to_string()).arg(&self.kubectl).arg(format!("--kubeconfig={kubeconfig}"));
+        kubectl
+            .args([&seconds.to_string(), "env", SHORT_LIVED])
+            .arg(&self.kubectl)
+            .arg(format!("--kubeconfig={kubeconfig}"));
         Ok(command::output_of(kubectl.args(arguments), input.as_bytes())?.into())
     }
 

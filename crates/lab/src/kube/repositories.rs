@@ -1,5 +1,6 @@
 //! What a role installs a cluster from: two signed apt repositories of the vendors' shape, and the images, made here.
 
+use super::control_plane::LONG_LIVED;
 use super::image::Image;
 use super::parts::{self, Part, Parts};
 use super::server::Server;
@@ -258,7 +259,7 @@ fn ensure(lab: &Lab, older: bool) -> Result<PathBuf> {
 fn recipe() -> String {
     use sha2::{Digest as _, Sha256};
     let mut hash = Sha256::new();
-    for text in [REPOSITORY, PAUSE, include_str!("repositories.rs"), include_str!("image.rs")] {
+    for text in [REPOSITORY, PAUSE, LONG_LIVED, include_str!("repositories.rs"), include_str!("image.rs")] {
         hash.update(text.len().to_le_bytes());
         hash.update(text);
     }

@@ -19,12 +19,14 @@ if [ ! -e "$directory/made" ]; then
   if [ -n "$boot" ]; then
     printf '%s\n' "$boot" > "$directory/lab-kube"
     install -D -m 755 "$directory/lab-kube" "$upper/usr/local/sbin/lab-kube"
-    mkdir -p "$upper/etc/systemd/system/sysinit.target.wants" "$upper/etc/systemd/journald.conf.d"
+    mkdir -p "$upper/etc/systemd/system/sysinit.target.wants" "$upper/etc/systemd/journald.conf.d" "$upper/etc/systemd/system.conf.d"
     printf '[Unit]\nDescription=lab: what a kubelet needs of its machine\nDefaultDependencies=no\nBefore=sysinit.target\n
 [Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/usr/local/sbin/lab-kube\n' > "$upper/etc/systemd/system/lab-kube.service"
     ln -sf ../lab-kube.service "$upper/etc/systemd/system/sysinit.target.wants/lab-kube.service"
     # /dev/kmsg is the whole machine's: it is for the kubelet, not for the journal.
     printf '[Journal]\nReadKMsg=no\n' > "$upper/etc/systemd/journald.conf.d/lab.conf"
+    # As in control_plane.rs: the kubelet and containerd trade memory for time.
+    printf '[Manager]\nDefaultEnvironment=GOGC=300\n' > "$upper/etc/systemd/system.conf.d/lab.conf"
     # Nothing listens there, so that a look-up is refused at once; CoreDNS wants to see a name server.
     echo "nameserver $gateway" > "$upper/etc/resolv.conf"
     # Bit 24 of the bounding set: CAP_SYS_RESOURCE.
