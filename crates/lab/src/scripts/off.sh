@@ -17,7 +17,7 @@ while [ -e "/sys/class/net/$link" ] && [ "$tries" -lt 50 ]; do sleep 0.02; tries
 [ ! -e "/sys/class/net/$link" ] || ip link del "$link"
 lab=${cgroup%/*}
 for own in "$cgroup" /sys/fs/cgroup/*/"${lab##*/}/${cgroup##*/}"; do
-  [ ! -d "$own" ] || find "$own" -depth -type d -exec rmdir {} \; 2>/dev/null
+  [ ! -d "$own" ] || find "$own" -type d -delete 2>/dev/null
 done
 if [ -n "${3:-}" ]; then
   ! mountpoint -q "$3/root" || umount "$3/root" || exit 1

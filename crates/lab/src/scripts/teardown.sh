@@ -30,7 +30,7 @@ if own; then
   iptables -w -t nat -F "$bridge"
   iptables -w -t nat -X "$bridge"
   for folder in "$cgroup" /sys/fs/cgroup/*/"converge-lab-$number"; do
-    find "$folder" -depth -type d -exec rmdir {} \;
+    find "$folder" -type d -delete
   done
 fi
 for mount in "$state"/hosts/*/root "$state"/hosts/*/node; do
