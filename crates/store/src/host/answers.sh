@@ -30,26 +30,30 @@ cv_switch_answers() {
   done
   [ -e "$cv_w_was/node" ] || return 0
   read -r CV_NODE <"$cv_w_was/node"
-  cv_w_first= cv_w_since=
+  cv_w_first= cv_w_renewed= cv_w_since=
   while :; do
-    cv_w_renewed=$(cv_node_renewed) || cv_w_renewed=
-    [ -n "$cv_w_first" ] || cv_w_first=$cv_w_renewed
+    # Renewed once is renewed.
+    if [ "$cv_w_renewed" = "$cv_w_first" ]; then
+      cv_w_renewed=$(cv_node_renewed) || cv_w_renewed=$cv_w_first
+      [ -n "$cv_w_first" ] || cv_w_first=$cv_w_renewed
+    fi
     cv_w_ready=$(cv_node_ready)
     cv_switch_clock
     [ -e "$cv_w_was/ready" ] || cv_w_ready=True
     if [ "$cv_w_ready" = True ]; then : "${cv_w_since:=$CV_UPTIME}"; else cv_w_since=; fi
-    if [ -n "$cv_w_renewed" ] && [ "$cv_w_renewed" != "$cv_w_first" ]; then
+    if [ "$cv_w_renewed" != "$cv_w_first" ]; then
       [ -z "$cv_w_since" ] || [ $((CV_UPTIME - cv_w_since)) -lt "${CV_NODE_HOLD:-60}" ] || return 0
     fi
     cv_w_why="the node $CV_NODE was not Ready for ${CV_NODE_HOLD:-60} s without a break (Ready is ${cv_w_ready:-not known} now)"
     [ "$cv_w_renewed" != "$cv_w_first" ] || cv_w_why="kubelet has not renewed the Lease of node $CV_NODE since"
-    cv_switch_late "$cv_w_why" && return 1
+    # Each look is a program of its own. Kubelet tells of itself every 10 s: no break of the node's Ready is shorter.
+    cv_switch_late "$cv_w_why" 2 && return 1
   done
 }
 
-# cv_switch_late WHY: after a nap, whether the window is over; then it says why.
+# cv_switch_late WHY [SECONDS]: after a nap, whether the window is over; then it says why.
 cv_switch_late() {
-  sleep 1
+  sleep "${2:-1}"
   cv_switch_clock
   # The time to say so, before the switch acts by itself.
   if cv_switch_read armed && [ $((CV_UPTIME + 3)) -lt "$sw_deadline" ]; then return 1; fi
