@@ -362,9 +362,9 @@ impl Engine {
         let mut asked_for_diffs = !diffs;
         let host = reach.name();
         let needs = self.project.needs(host);
-        let groups = groups_of(&needs);
+        let groups = self.groups_of(host, &needs);
         for other in &needs.facts_of {
-            self.facts_of(other, &groups).await?;
+            self.facts_of(other, &self.groups_of(other, &needs)).await?;
         }
         for round in 1..=ROUNDS {
             let facts = self.facts().await;
@@ -417,6 +417,12 @@ impl Engine {
     pub(crate) async fn facts(&self) -> Facts {
         let links = self.links.lock().await;
         Facts::new(links.values().filter_map(|link| Some((link.host.clone(), link.known_facts()?))))
+    }
+
+    /// What a host is asked for by one that has these needs: with it comes what others in the run read of it.
+    fn groups_of(&self, host: &str, needs: &Needs) -> Groups {
+        let all = self.project.fact_names_of(host);
+        FACT_GROUPS.into_iter().filter(|group| all.has(group) || needs.fact_names.has(group)).collect()
     }
 
     /// Asks a host for facts with these groups, if it was not asked yet.
@@ -558,10 +564,6 @@ fn refuse_what_is_lost(plan: &mut HostPlan, allowed: &[String]) {
 }
 
 /// The groups of facts that something on a host reads.
-fn groups_of(needs: &Needs) -> Groups {
-    FACT_GROUPS.into_iter().filter(|group| needs.fact_names.has(group)).collect()
-}
-
 /// The present moment, RFC 3339 UTC.
 pub(crate) fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()

@@ -44,6 +44,14 @@ impl FactNames {
         }
     }
 
+    /// Adds those of another.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        match other {
+            Self::All => *self = Self::All,
+            Self::Some(names) => names.iter().for_each(|name| self.add(name)),
+        }
+    }
+
     /// Adds what this text reads.
     fn scan(&mut self, text: &str) {
         let word = |c: char| c.is_alphanumeric() || c == '_';

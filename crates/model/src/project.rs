@@ -236,6 +236,18 @@ impl Project {
         self.0.needs.get(host).cloned().unwrap_or_default()
     }
 
+    /// Which of a host's facts anything in this run reads, on this host or another: asked once, they are asked in one round trip.
+    pub fn fact_names_of(&self, host: &str) -> FactNames {
+        let mut names = FactNames::default();
+        for reader in &self.0.selected {
+            let Some(needs) = self.0.needs.get(reader) else { continue };
+            if needs.facts && reader == host || needs.facts_of.contains(host) {
+                names.extend(&needs.fact_names);
+            }
+        }
+        names
+    }
+
     /// Does anything that runs on the host read its facts?
     pub fn needs_facts(&self, host: &str) -> bool {
         self.0.needs.get(host).is_some_and(|needs| needs.facts)

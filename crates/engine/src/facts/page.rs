@@ -17,7 +17,7 @@ pub fn facts_page() -> String {
 const INTRODUCTION: &str = "\
 Facts of a host travel with the first questions to it, in one round trip. Most cost a few milliseconds. `nvidia`, `amd`, \
 `containerd`, `docker`, `kubelet` and `kubernetes` run programs of the host and are asked only where the text of a role that runs there, its \
-templates or a variable names them (or hands `facts` on as a whole).
+templates or a variable names them (or hands `facts` on as a whole), or one on another host or cluster that reads this host's facts.
 
 ```yaml
 resources:

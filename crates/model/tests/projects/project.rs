@@ -398,6 +398,24 @@ resources:
 }
 
 #[test]
+fn a_host_is_asked_for_what_others_in_the_run_read_of_it() {
+    let mut world = World::new();
+    let file = |text: &str| {
+        format!("resources:\n  - name: x\n    file: {{path: /x, content: \"{{{{ {text} }}}}\"}}\n")
+    };
+    world.write("roles/a/role.yaml", &file("facts.os"));
+    world.write("roles/b/role.yaml", &file("hostvars.h1.facts.nvidia"));
+    world.write("playbooks/site.yaml", "- hosts: h1\n  roles: [a]\n- hosts: h2\n  roles: [b]\n");
+    let names = |world: &World| {
+        let project = world.load();
+        ["h1", "h2"].map(|host| ["os", "nvidia"].map(|name| project.fact_names_of(host).has(name)))
+    };
+    assert_eq!(names(&world), [[true, true], [false, false]]);
+    world.options.limit = Some("h1".into());
+    assert_eq!(names(&world), [[true, false], [false, false]]);
+}
+
+#[test]
 fn roles_tags_and_limit_narrow_what_takes_part() {
     let mut world = World::new();
     world.write(
