@@ -107,13 +107,14 @@ impl Cluster {
         let wanted = format!("{allocatable}/{capacity}");
         let end = Instant::now() + Duration::from_secs(120);
         loop {
+            let begun = Instant::now();
             let found = ask();
             if found == wanted {
                 return;
             }
             let log = || self.kubectl(&format!("-n {SPACE} logs -l name=nvidia-device-plugin-ds --tail=20"));
             assert!(Instant::now() < end, "h2 offers {found}, not {wanted}: {}", log());
-            std::thread::sleep(Duration::from_millis(500));
+            converge_lab::pause(begun);
         }
     }
 
@@ -122,6 +123,7 @@ impl Cluster {
     fn finds(&self, step: &str, role: &str, text: &str) {
         let end = Instant::now() + Duration::from_secs(60);
         loop {
+            let begun = Instant::now();
             let told = self.run(&["doctor", "--output", "json"]);
             let all = told.json().unwrap();
             let charts = ["hosts", "clusters"].into_iter().flat_map(|key| all[key].as_array().unwrap());
@@ -139,7 +141,7 @@ impl Cluster {
                 let pods = self.kubectl(&format!("-n {SPACE} describe pods"));
                 panic!("doctor does not tell {step}, {text:?}: {}\n{pods}", told.all());
             }
-            std::thread::sleep(Duration::from_millis(500));
+            converge_lab::pause(begun);
         }
     }
 
@@ -148,8 +150,12 @@ impl Cluster {
     fn is_well(&self, what: &str) {
         self.offers(16, 16);
         // A plugin that was restarted takes its offer back, some seconds later, before it makes it again.
-        until("a plan without a change", 120, || self.run(&["plan"]).code != Some(2));
-        self.run(&["plan"]).expect(0).says("nothing to change");
+        let mut plan = None;
+        until("a plan without a change", 120, || {
+            let last = plan.insert(self.run(&["plan"]));
+            last.code != Some(2)
+        });
+        plan.unwrap().expect(0).says("nothing to change");
         self.run(&["verify"]).expect(0);
         self.run(&["doctor"]).expect(0);
         self.step(what);

@@ -23,7 +23,7 @@ fn world() -> MutexGuard<'static, World> {
     for old in ["roles", "playbooks"] {
         drop(std::fs::remove_dir_all(world.dir().join(old)));
     }
-    world.write("hosts.yaml", &world.inventory("ansible_timeout: 3")).unwrap();
+    world.write("hosts.yaml", &world.inventory("")).unwrap();
     world
 }
 
