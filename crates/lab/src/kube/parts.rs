@@ -1,6 +1,6 @@
-//! The programs of Kubernetes and its surroundings, each built as an ordinary Go module at a fixed version.
+//! The programs of Kubernetes and its surroundings, built from their Go modules at fixed versions.
 
-use super::modules::{self, Recipe};
+use super::modules;
 use super::versions;
 use crate::error::{LabError, Result};
 use crate::machine::is_program;
@@ -230,9 +230,7 @@ fn built(cache: &Path, part: Part, say: &dyn Fn(&str)) -> Result<PathBuf> {
     }
     let out = work.join("out");
     fs::create_dir_all(&out)?;
-    for recipe in modules::recipes(part) {
-        build(part, &recipe, &work, &out)?;
-    }
+    build(part, &work, &out)?;
     if !is_whole(part, &out) {
         let why = format!("the build left not all of {}", part.programs().join(", "));
         return Err(LabError::Part { part: part.name(), why });
@@ -244,34 +242,21 @@ fn built(cache: &Path, part: Part, say: &dyn Fn(&str)) -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn build(part: Part, recipe: &Recipe, work: &Path, out: &Path) -> Result<()> {
-    match recipe {
-        Recipe::Module { text, packages, flags, tags, cgo } => {
-            let module = work.join("module");
-            fs::create_dir_all(&module)?;
-            fs::write(module.join("go.mod"), text)?;
-            go(part, &module, *cgo, &["mod", "tidy"], None)?;
-            let to = format!("{}/", out.display());
-            let mut arguments = vec!["build", "-ldflags", flags.as_str(), "-o", &to];
-            if !tags.is_empty() {
-                arguments.extend(["-tags", tags]);
-            }
-            arguments.extend(packages.iter().map(String::as_str));
-            go(part, &module, *cgo, &arguments, None)
-        }
-        Recipe::Renamed { from, to } => Ok(fs::rename(out.join(from), out.join(to))?),
-        Recipe::Install { package, cgo } => {
-            go(part, work, *cgo, &["install", "-ldflags", "-s -w", package], Some(out))
-        }
+fn build(part: Part, work: &Path, out: &Path) -> Result<()> {
+    let recipe = modules::recipe(part);
+    let module = work.join("module");
+    fs::create_dir_all(&module)?;
+    fs::write(module.join("go.mod"), recipe.go_mod())?;
+    go(part, &module, recipe.cgo, &recipe.arguments(&format!("{}/", out.display())))?;
+    match recipe.renamed {
+        Some((from, to)) => Ok(fs::rename(out.join(from), out.join(to))?),
+        None => Ok(()),
     }
 }
 
-fn go(part: Part, folder: &Path, cgo: bool, arguments: &[&str], bin: Option<&Path>) -> Result<()> {
+fn go(part: Part, folder: &Path, cgo: bool, arguments: &[String]) -> Result<()> {
     let mut command = Command::new("go");
     command.current_dir(folder).args(arguments).env("CGO_ENABLED", if cgo { "1" } else { "0" });
-    if let Some(bin) = bin {
-        command.env("GOBIN", bin);
-    }
     let output = command.output().map_err(|error| LabError::Part {
         part: part.name(),
         why: format!("`go` does not start: {error}"),
@@ -282,7 +267,7 @@ fn go(part: Part, folder: &Path, cgo: bool, arguments: &[&str], bin: Option<&Pat
     let text = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = text.trim().lines().collect();
     let tail = lines.get(lines.len().saturating_sub(25)..).unwrap_or_default().join("\n");
-    let verb = arguments.first().copied().unwrap_or_default();
+    let verb = arguments.first().map(String::as_str).unwrap_or_default();
     Err(LabError::Part { part: part.name(), why: format!("`go {verb}` failed ({}):\n{tail}", output.status) })
 }
 
@@ -319,7 +304,8 @@ mod tests {
     #[test]
     fn a_failing_build_says_what_go_said() {
         let folder = tempfile::tempdir().unwrap();
-        let error = go(Part::Helm, folder.path(), false, &["no-such-verb"], None).unwrap_err().to_string();
+        let error =
+            go(Part::Helm, folder.path(), false, &["no-such-verb".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("helm") && error.contains("no-such-verb"), "{error}");
     }
 }
