@@ -563,7 +563,6 @@ fn refuse_what_is_lost(plan: &mut HostPlan, allowed: &[String]) {
     }
 }
 
-/// The groups of facts that something on a host reads.
 /// The present moment, RFC 3339 UTC.
 pub(crate) fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()

@@ -55,7 +55,13 @@ impl Image {
     /// The shared libraries that a file needs, where it looks for them.
     pub(crate) fn libraries_of(mut self, file: &Path) -> Result<Self> {
         let mut ldd = Command::new("ldd");
-        let output = command::checked(ldd.arg(file))?;
+        let output = match command::checked(ldd.arg(file).env("LC_ALL", "C")) {
+            // It has all of them in itself.
+            Err(LabError::Tool { detail, .. }) if detail.contains("not a dynamic executable") => {
+                return Ok(self);
+            }
+            output => output?,
+        };
         for path in libraries(&String::from_utf8_lossy(&output.stdout)) {
             self.files.push((path.clone(), path.into()));
         }

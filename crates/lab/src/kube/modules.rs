@@ -38,9 +38,9 @@ const APART: &[(&str, &str)] = &[("github.com/NVIDIA/nvidia-container-toolkit", 
 const KUBERNETES: &str = "k8s.io/kubernetes";
 const CONTAINERD: &str = "github.com/containerd/containerd/v2";
 
-/// For all: no debugger looks at them. And look-ups of names and users in Go, where C can be had too: packages that stand on them are the
-/// same then.
-pub(crate) const COMPILER: &str = "-gcflags=all=-dwarf=false";
+/// No debugger looks at them.
+const COMPILER: &str = "-gcflags=all=-dwarf=false";
+/// Names and users are looked up in Go where there is C too: all that stands on these packages is the same for every part then.
 const TAGS: &str = "netgo,osusergo";
 
 /// Modules that live in the repository of Kubernetes and have to be of its version.
