@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-const SCRIPT: &str = include_str!("doctor.sh");
+const SCRIPT: &str = concat!(include_str!("facts/certificates.sh"), include_str!("doctor.sh"));
 /// What `converge` needs of the file system of `/var/lib/converge`, in per cent.
 const ROOM: u64 = 10;
 /// KiB of a disk that are enough, whatever share of it they are.

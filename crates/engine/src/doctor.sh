@@ -90,25 +90,11 @@ EOF
       ls /etc/kubernetes/pki/*.crt /etc/kubernetes/pki/etcd/*.crt /var/lib/kubelet/pki/kubelet-client-current.pem \
         /etc/kubernetes/admin.conf /etc/kubernetes/super-admin.conf /etc/kubernetes/controller-manager.conf /etc/kubernetes/scheduler.conf 2>/dev/null
     )
-    first() {
-      case $1 in
-      *.conf) sed -n 's/^ *client-certificate-data: *//p' "$1" | base64 -d ;;
-      *) sed -n '/^-----BEGIN CERT/,$p' "$1" ;;
-      esac | sed '/^-----END CERT/q'
-    }
-    # One openssl for all of them: to start one takes longer than what it does. It stops where one cannot be read: then each for itself.
-    ends=$(for file in $certificates; do first "$file"; done 2>/dev/null | openssl storeutl -noout -text -certs /dev/stdin 2>/dev/null |
-      sed -n 's/^ *Not After *: *//p' | date -f - +%s 2>/dev/null)
-    if [ "$(printf '%s\n' "$ends" | wc -l)" != "$(printf '%s\n' "$certificates" | wc -l)" ]; then ends=; fi
-    set -- $ends
-    for file in $certificates; do
-      if [ $# -gt 0 ]; then
-        end=$1 && shift
-      else
-        end=$(first "$file" 2>/dev/null | openssl x509 -noout -enddate 2>/dev/null) && end=$(date -d "${end#notAfter=}" +%s) || continue
-      fi
-      say "cert $file" "$end"
-    done
+    cvf_ends "$certificates" 2>/dev/null | while read -r end && read -r file <&3; do
+      case $end in '' | -) ;; *) say "cert $file" "$(date -d "$end" +%s)" ;; esac
+    done 3<<EOF
+$certificates
+EOF
   fi
 fi
 say end .

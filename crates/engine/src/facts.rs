@@ -35,7 +35,9 @@ pub(crate) fn script(groups: &Groups) -> String {
             "containerd" => include_str!("facts/containerd.sh"),
             "docker" => include_str!("facts/docker.sh"),
             "kubelet" => include_str!("facts/kubelet.sh"),
-            "kubernetes" => include_str!("facts/kubernetes.sh"),
+            "kubernetes" => {
+                concat!(include_str!("facts/certificates.sh"), include_str!("facts/kubernetes.sh"))
+            }
             _ => "",
         });
     }

@@ -16,20 +16,10 @@ cvf_files() {
     [ ! -r "$cvf_d/$cvf_p.conf" ] || echo "$cvf_d/$cvf_p.conf"
   done
 }
-cvf_pem() {
-  case $1 in
-  *.crt) cat "$1";;
-  *) sed -n 's/^ *client-certificate-data: *//p' "$1" | base64 -d;;
-  esac | sed '/^-----END/q'
-}
 if [ -d "$cvf_d" ] && cvf_has openssl; then
   printf 'kubernetes.now=%s\n' "$(date +%s)"
   cvf_v=$(cvf_files)
-  # One openssl for all of them: to start one takes longer than what it does. It stops where one cannot be read: then each for itself.
-  cvf_ends=$(for cvf_p in $cvf_v; do cvf_pem "$cvf_p"; done | openssl storeutl -noout -text -certs /dev/stdin | sed -n 's/^ *Not After *: *//p')
-  if [ "$(printf '%s\n' "$cvf_ends" | wc -l)" != "$(printf '%s\n' "$cvf_v" | wc -l)" ]; then
-    cvf_ends=$(for cvf_p in $cvf_v; do cvf_pem "$cvf_p" | openssl x509 -noout -enddate || echo =-; done | sed 's/.*=//')
-  fi
+  cvf_ends=$(cvf_ends "$cvf_v")
   printf '%s\n' "$cvf_v" '' "$cvf_ends" | awk '$0 == "" { ends = NR } !ends { file[NR] = $0 } ends && $0 { print "kubernetes.certificate=" file[NR - ends] "|" $0 }'
 fi
 } 2>/dev/null
