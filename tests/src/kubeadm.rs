@@ -85,7 +85,8 @@ impl Cluster {
         };
         let mut vars = self.world.lab().variables();
         vars.extend(self.repositories.role_variables(self.host(1)).unwrap());
-        // An upgrade of a control plane takes minutes on a machine that has more to do.
+        // A login may wait behind the parts of several clusters, and an upgrade of a control plane takes minutes on a machine that has more to do.
+        vars.insert("ansible_timeout".to_owned(), json!(30));
         vars.insert("k8s_wait_seconds".to_owned(), json!(300));
         vars.extend(more.as_object().unwrap().clone());
         let all = 1..=self.world.hosts().len();

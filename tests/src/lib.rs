@@ -300,10 +300,11 @@ fn said(output: Output) -> Result<Ran, Error> {
 /// # Errors
 /// The host does not answer.
 pub fn whole_file_system(host: &Host) -> Result<Vec<String>, Error> {
-    // /var/log: journald and sshd's login records. /run, /proc, /sys, /dev: not on disk. lastlog and wtmp are in /var/log.
+    // /var/log: journald and sshd's login records; apt's own are looked at. /run, /proc, /sys, /dev: not on disk. lastlog and wtmp are in /var/log.
     let script = "cd / && skip='( -path ./proc -o -path ./sys -o -path ./dev -o -path ./run -o -path ./tmp \
         -o -path ./var/log -o -path ./var/lib/systemd/timers -o -path ./var/lib/sudo ) -prune -o'; set -f; \
         { find . -xdev $skip -printf '%p %y %m %U %G %s %l %T@\\n' && \
+          find ./var/log/apt -printf '%p %y %m %U %G %s %l %T@\\n' && \
           find . -xdev $skip -type f -print0 | xargs -0 sha256sum | sed 's/^\\([^ ]*\\)  \\(.*\\)/\\2 \\1/'; } | LC_ALL=C sort";
     let output = host.exec(script)?;
     if !output.success() {

@@ -515,6 +515,41 @@ fn a_killed_engine_leaves_a_record_and_the_next_run_goes_on() {
 }
 
 #[test]
+fn a_link_that_is_lost_without_a_word_leaves_nothing_in_doubt_and_no_lock() {
+    let world = world();
+    world.only_role("slow", SLOW).unwrap();
+    let child = begin(&world);
+    for host in world.hosts() {
+        until_exec(host, 20, "test -e /etc/bad/begun");
+    }
+    let [h1, h2, h3] = world.hosts() else { panic!("three hosts") };
+    h2.cut().unwrap();
+    let cut = Instant::now();
+    for host in [h1, h3] {
+        exec(host, "touch /etc/bad/go");
+    }
+    // The host finishes the step in which it is, and begins no other: it has heard nothing for too long.
+    until_exec(h2, 90, "test -e /var/lib/converge/runs/*/fenced");
+    assert!(cut.elapsed() > Duration::from_secs(30), "{:?}", cut.elapsed());
+    assert!(!h2.exec("flock -n /var/lib/converge/lock true").unwrap().success(), "a step is at work");
+    exec(h2, "touch /etc/bad/go");
+    until_exec(h2, 30, "flock -n /var/lib/converge/lock true");
+    exec(h2, "test -e /etc/bad/done && ! test -e /etc/bad/after");
+    let ran = end(child);
+    h2.heal().unwrap();
+    // What was sent and not answered is unknown: the step at work, and the one after it.
+    let ran = ran.says("h2").says("unknown").expect(1);
+    let line = |item: &str| ran.all().lines().any(|l| l.contains("unknown") && l.contains(item));
+    assert!(line("slow/slow"), "{}", ran.all());
+    assert!(!ran.all().contains("skipped because of the loss of the host: slow/after"), "{}", ran.all());
+    assert_eq!(having(&world, "/etc/bad/after"), ["h1", "h3"]);
+    // A new run begins at once, and finds what is left.
+    apply(&world).expect(0);
+    assert_eq!(having(&world, "/etc/bad/after"), ["h1", "h2", "h3"]);
+    assert!(!h2.exec("ls /var/lib/converge/runs/*/beat").unwrap().success(), "nothing stays");
+}
+
+#[test]
 fn a_power_cut_is_told_and_mended() {
     let world = world();
     world.only_role("slow", SLOW).unwrap();

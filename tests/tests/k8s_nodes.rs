@@ -47,7 +47,14 @@ fn certificates_inputs_and_nodes_come_and_go() {
     run(&["apply", "hosts.yaml", "--yes"]).expect(0);
     until("three nodes", 120, || ["h1", "h2", "h3"].iter().all(|node| cluster.is_ready(node)));
     assert_eq!(members(), 2);
+    // Nor does looking leave anything on control planes: kubectl keeps a cache in the home of its user.
+    for host in [one, two, three] {
+        exec(host, "rm -rf /root/.kube /.kube");
+    }
     run(&["plan", "hosts.yaml"]).expect(0).says("nothing to change");
+    for host in [one, two, three] {
+        exec(host, "! ls -A -d /root/.kube /.kube 2>/dev/null");
+    }
     a_pod_asks_a_service_of_another_node(&cluster);
 
     // A certificate that ends soon is a fact, a line of doctor, and a renewal.
@@ -118,6 +125,46 @@ fn certificates_inputs_and_nodes_come_and_go() {
     }
     run(&["plan", "hosts.yaml"]).expect(0);
 
+    // A rollback brings the arguments of before back, and the API server answers when the run ends.
+    let manifest = "/etc/kubernetes/manifests/kube-apiserver.yaml";
+    let server = || exec(one, "tr '\\0' '\\n' </proc/$(pgrep -x kube-apiserver)/cmdline");
+    let mut other = changed.clone();
+    other["k8s_cluster"]["apiServer"]["extraArgs"] = json!([{"name": "max-requests-inflight", "value": "333"}, {"name": "min-request-timeout", "value": "1801"}]);
+    write(other, json!({}));
+    run(&["apply", "hosts.yaml", "--yes"]).expect(0);
+    assert!(server().contains("--max-requests-inflight=333"), "{}", server());
+    run(&["rollback", "hosts.yaml", "--yes"]).expect(0);
+    assert!(
+        server().contains("--max-requests-inflight=321") && !server().contains("--min-request-timeout"),
+        "{}",
+        server()
+    );
+    write(changed.clone(), json!({}));
+    run(&["plan", "hosts.yaml"]).expect(0).says("nothing to change");
+
+    // What opens the API to everyone, and nobody has declared, is found by all that look, and taken out.
+    exec(
+        one,
+        &format!("sed -i 's/--authorization-mode=Node,RBAC/--authorization-mode=AlwaysAllow/' {manifest}"),
+    );
+    until("the open API server", 120, || server().contains("AlwaysAllow") && cluster.is_ready("h1"));
+    run(&["drift", "hosts.yaml", "--limit", "h1"])
+        .expect(2)
+        .says("the API server's names and the control plane's arguments");
+    let told = run(&["verify", "hosts.yaml", "--limit", "h1"])
+        .says("--authorization-mode=AlwaysAllow, which nobody has declared");
+    assert_ne!(told.code, Some(0));
+    run(&["doctor", "hosts.yaml", "--limit", "h1"])
+        .says("the API server runs with --authorization-mode=AlwaysAllow");
+    // A cordon of ours outlives the run that was to drain the node: it is to stay, and takes pods again.
+    cluster.kubectl("cordon h3");
+    cluster.kubectl("annotate node h3 converge/cordoned-to=leave");
+    run(&["apply", "hosts.yaml", "--yes", "--limit", "h3"]).expect(0);
+    run(&["apply", "hosts.yaml", "--yes"]).expect(0);
+    assert!(server().contains("--authorization-mode=Node,RBAC"), "{}", server());
+    assert!(cluster.says("get node h3 -o 'jsonpath={.spec.unschedulable}'", ""), "it stays cordoned");
+    run(&["plan", "hosts.yaml"]).expect(0);
+
     // A worker leaves: not unless it is allowed, and not while a budget holds a pod.
     one.exec_with_input("kubectl --kubeconfig /etc/kubernetes/admin.conf apply -f -", held().as_bytes())
         .unwrap();
@@ -133,10 +180,12 @@ fn certificates_inputs_and_nodes_come_and_go() {
     let leave = |host: &'static str| {
         ["apply", "hosts.yaml", "--limit", host, "--yes", "--allow-destroy", "kubeadm:node"]
     };
+    let begun = std::time::Instant::now();
     run(&leave("h3"))
         .expect(1)
         .says("no eviction is allowed by the budget stays")
         .says("it takes pods again");
+    assert!(begun.elapsed().as_secs() < 35, "5 s were declared, and it took {:?}", begun.elapsed());
     assert!(cluster.says("get node h3 -o 'jsonpath={.spec.unschedulable}'", ""), "it stays cordoned");
     assert!(cluster.is_ready("h3"), "it was reset");
     cluster.kubectl("delete poddisruptionbudget stays");

@@ -173,6 +173,11 @@ const NOT_HERE: &[(&str, &str)] = &[
         "apt_lists",
         "it knows only whether lists are there: nothing that somebody could change into something else",
     ),
+    ("apt_index", "a copy of what repositories offer: one that somebody has refreshed will do"),
+    (
+        "dpkg",
+        "what an interrupted run left: somebody who has configured it has done the same, see sick_hosts.rs",
+    ),
     ("k8s", "of a cluster: crates/cluster/tests/objects.rs"),
     ("release", "of a cluster: crates/cluster/tests/releases.rs"),
     ("workload", "of a cluster, and only restarted: crates/cluster/tests/rollouts.rs"),

@@ -129,25 +129,93 @@ fn apt_without_a_network_fails_by_name_and_later_goes_on() {
     assert!(holds(host, "dpkg -s sl && [ -e /srv/after ]"));
 }
 
+/// A cloud image: the index is an item of the plan, and all is known and done within one run.
 #[test]
-fn without_lists_of_packages_a_plan_says_so() {
+fn without_a_package_index_it_is_fetched_first() {
     let world = world();
     let host = &world.hosts()[0];
     exec(
         host,
-        "apt-get -qq purge -y sl >/dev/null 2>&1; mv /var/lib/apt/lists /var/lib/apt/lists.kept; mkdir -p /var/lib/apt/lists/partial; rm -f /srv/after /var/cache/apt/*.bin",
+        "apt-get -qq purge -y sl >/dev/null 2>&1; rm -rf /var/lib/apt/lists; mkdir -p /var/lib/apt/lists/partial; rm -f /srv/after /var/cache/apt/*.bin",
     );
     role(&world, PACKAGE);
+    plan(&world)
+        .says("this host has no package index")
+        .says("apt-get update")
+        .says("2 to change, 1 deferred")
+        .expect(2);
+    assert!(holds(host, "! ls /var/lib/apt/lists/*_Packages* 2>/dev/null"), "the plan fetched it");
+    apply(&world).expect(0);
+    assert!(holds(host, "dpkg -s sl && [ -e /srv/after ]"));
+    plan(&world).expect(0);
+    // A name that nobody offers is an error before anything is changed, with a text file before it and an index that is there.
+    role(
+        &world,
+        "  - {name: text, file: {path: /srv/after, content: other}}\n  - {name: package, package: {name: hello-traditionl}}\n",
+    );
     let planned = plan(&world);
-    let applied = apply(&world);
+    planned.says("apt offers no hello-traditionl").says("did you mean `hello-traditional`?").expect(1);
+}
+
+#[test]
+fn what_an_interrupted_dpkg_has_left_is_configured_first() {
+    let world = world();
+    let host = &world.hosts()[0];
     exec(
         host,
-        "rm -rf /var/lib/apt/lists; mv /var/lib/apt/lists.kept /var/lib/apt/lists; rm -f /var/cache/apt/*.bin",
+        "apt-get -qq purge -y sl >/dev/null 2>&1; rm -f /srv/after; cd /srv && apt-get -qq download sl >/dev/null 2>&1 && \
+         dpkg --unpack sl_*.deb >/dev/null && rm sl_*.deb",
     );
-    planned.says("no lists of packages").says("apt-get update").expect(1);
-    applied.says("apt-get update").expect(1);
-    assert!(!holds(host, "dpkg -s sl || [ -e /srv/after ]"));
+    role(&world, PACKAGE);
+    plan(&world).says("dpkg --configure -a").says("waits for sick/package: interrupted dpkg").expect(2);
     apply(&world).expect(0);
+    assert!(holds(host, "[ -z \"$(dpkg --audit)\" ] && dpkg -s sl && [ -e /srv/after ]"));
+    plan(&world).expect(0);
+}
+
+/// What apt reads before it decides counts from the moment in which it is written.
+#[test]
+fn a_pin_of_the_same_run_counts() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "apt-get -qq purge -y sl >/dev/null 2>&1; rm -f /srv/after");
+    let pin = "  - name: pin
+    file: {path: /etc/apt/preferences.d/sl, content: \"Package: sl\\nPin: release *\\nPin-Priority: -1\\n\"}
+";
+    role(&world, &format!("{pin}{PACKAGE}"));
+    plan(&world).says("the change of /etc/apt/preferences.d/sl, which apt reads, may bring sl").expect(2);
+    apply(&world).says("apt offers no sl on this host").expect(1);
+    assert!(!holds(host, "dpkg -s sl || [ -e /srv/after ]"));
+    exec(host, "rm /etc/apt/preferences.d/sl");
+}
+
+/// However much a bare host lacks, it is asked three times at most.
+#[test]
+fn any_number_of_packages_users_and_keys_is_planned_in_three_rounds() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(
+        host,
+        "apt-get -qq purge -y sl tree jq ufw nginx-light lsof >/dev/null 2>&1; ! id alice 2>/dev/null",
+    );
+    role(
+        &world,
+        "  - {name: alice, user: {name: alice}}
+  - {name: home, directory: {path: /home/alice/a/b, owner: alice, parents: true}}
+  - {name: ufw, package: {name: ufw}}
+  - {name: rules, firewall: {rules: [{port: 22/tcp}], incoming: deny, enabled: true}}
+  - {name: web, package: {name: nginx-light}}
+  - {name: tools, package: {name: [tree, jq], hold: true}}
+  - {name: bob, user: {name: bob, groups: [alice]}}
+  - {name: more, package: {name: lsof}}
+  - {name: less, package: {name: sl}}
+",
+    );
+    let planned = world.converge(&["plan", "hosts.yaml", "-v"]).unwrap();
+    assert!(!planned.all().contains("round 4"), "{}", planned.all());
+    planned.says("round 1").says("libnginx-mod-http-echo").says("libjq1").expect(2);
+    let left = exec(host, "ls -d /run/converge-plan.* /dev/shm/converge-plan.* 2>/dev/null || true");
+    assert_eq!(left, "", "what the plan kept in memory is still there");
 }
 
 /// Holds dpkg's lock, as another apt would, for so many seconds.
@@ -181,7 +249,7 @@ fn a_lock_of_dpkg_is_waited_for() {
 }
 
 #[test]
-fn an_interrupted_dpkg_is_named_and_not_mended_in_silence() {
+fn a_package_that_cannot_be_configured_is_named_and_nothing_else_is_installed() {
     let world = world();
     let host = &world.hosts()[0];
     exec(host, "apt-get -qq purge -y sl >/dev/null 2>&1; rm -f /srv/after");
@@ -196,9 +264,9 @@ fn an_interrupted_dpkg_is_named_and_not_mended_in_silence() {
     role(&world, PACKAGE);
     let ran = apply(&world);
     let half = exec(host, "dpkg-query -W -f '${Status}' broken");
-    assert!(half.contains("half-configured"), "mended in silence: {half}");
+    assert!(half.contains("half-configured"), "{half}");
     assert!(!holds(host, "dpkg -s sl || [ -e /srv/after ]"), "{}", ran.all());
-    ran.says("broken").says("dpkg --configure -a").expect(4);
+    ran.says("broken").says("dpkg --configure -a").expect(1);
     exec(host, "touch /srv/mended; dpkg --configure -a >/dev/null");
     apply(&world).expect(0);
     exec(host, "dpkg -P broken >/dev/null; rm -f /srv/mended");

@@ -84,4 +84,142 @@ fn a_run_is_undone_on_the_host_itself() {
         again.stderr
     );
     world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0).says("path:/etc/undone/file · role undone");
+    the_paths_of_a_user_lead_nowhere(&world);
+}
+
+/// One item of each kind that works at a path, below this directory.
+fn items(dir: &str) -> Vec<(&'static str, String)> {
+    let key =
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3V1hQ8nP0a2uYxq8QJmVd5pP0mT0h8v7c2d0nqk3Zb m@example.org";
+    vec![
+        ("file", format!("{{path: {dir}/env.sh, content: \"id\\n\", owner: mallory}}")),
+        ("directory", format!("{{path: {dir}/made, owner: mallory}}")),
+        ("link", format!("{{path: {dir}/linked, target: /etc}}")),
+        ("line", format!("{{path: {dir}/known, line: added, owner: mallory}}")),
+        ("block", format!("{{path: {dir}/known, block: added}}")),
+        ("structured", format!("{{path: {dir}/known.json, create: true, set: {{/a: 1}}}}")),
+        ("absent", format!("{{path: {dir}/known}}")),
+        ("absent", format!("{{path: {dir}/more, recursive: true}}")),
+        ("authorized_key", format!("{{user: mallory, key: {key}, path: {dir}/keys}}")),
+        (
+            "download",
+            format!("{{url: \"http://127.0.0.1:1/x\", path: {dir}/got, checksum: \"sha256:{:064}\"}}", 0),
+        ),
+        ("archive", format!("{{on_host: /srv/x.tgz, path: {dir}, owner: mallory}}")),
+        (
+            "git",
+            format!("{{repo: /srv/none.git, dest: {dir}/checkout, version: \"{:040}\", user: mallory}}", 0),
+        ),
+        ("mount", format!("{{path: {dir}/mounted, fstype: tmpfs}}")),
+        ("swap", format!("{{path: {dir}/swapped, size: 1M}}")),
+    ]
+}
+
+/// What the paths of a user could lead root to.
+fn roots(host: &Host) -> String {
+    exec(
+        host,
+        "cd / && find etc/profile.d etc/victim root/.ssh -printf '%p %y %U %G %m %l\\n' | sort; \
+         find etc/profile.d etc/victim root/.ssh -type f -exec sha256sum {} + | sort; stat -c %h:%U:%a /etc/shadow",
+    )
+}
+
+/// A user who puts links and directories of others in the way of root's work gets nothing by it.
+fn the_paths_of_a_user_lead_nowhere(world: &World) {
+    let host = &world.hosts()[0];
+    exec(
+        host,
+        "useradd -m mallory && tar -czf /srv/x.tgz -C /etc hostname && mkdir -p /root/.ssh /etc/victim/conf && echo known >/etc/victim/conf/known \
+         && su mallory -c 'mkdir ~/app && ln -s /root/.ssh ~/.ssh && ln -s /etc/profile.d ~/app/conf && ln -s /etc/victim ~/app/v'",
+    );
+    let before = roots(host);
+    let key =
+        "key: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3V1hQ8nP0a2uYxq8QJmVd5pP0mT0h8v7c2d0nqk3Zb m@example.org";
+    let role = |kind: &str, item: &str| format!("resources:\n  - name: it\n    {kind}: {item}\n");
+    let refused = |kind: &str, item: &str, why: &str| {
+        world.only_role("mallory", &role(kind, item)).unwrap();
+        let planned = world.converge(&["plan", "hosts.yaml"]).unwrap();
+        let said = planned.all();
+        assert!(said.contains(why) || said.contains("others than root may write"), "{kind}: {said}");
+        let applied = world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap();
+        assert_ne!(applied.code, Some(0), "{kind}: {}", applied.all());
+        assert_eq!(roots(host), before, "{kind}: {}", applied.all());
+    };
+    refused(
+        "authorized_key",
+        &format!("{{user: mallory, {key}}}"),
+        "/home/mallory/.ssh is a link (owner mallory)",
+    );
+    for (kind, item) in items("/home/mallory/app/conf") {
+        refused(kind, &item, "conf is a link (owner mallory)");
+    }
+    // Root's own link, and root's own directory, that a user has moved into his: neither is a way.
+    exec(host, "rm /home/mallory/app/conf && ln -s /etc/profile.d /home/mallory/app/conf");
+    refused("file", "{path: /home/mallory/app/conf/env.sh, content: x}", "conf is a link (owner root)");
+    exec(host, "rm /home/mallory/app/conf && mkdir /home/mallory/app/conf");
+    refused(
+        "file",
+        "{path: /home/mallory/app/conf/env.sh, content: x}",
+        "conf belongs to root and lies in a directory of mallory",
+    );
+    // Several names, and what would never end.
+    exec(host, "ln /etc/shadow /home/mallory/app/hard && mkfifo /home/mallory/app/fifo");
+    let before = roots(host);
+    assert!(before.contains("2:root"), "{before}");
+    let refused = |kind: &str, item: &str, why: &str| {
+        world.only_role("mallory", &role(kind, item)).unwrap();
+        let applied = world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap();
+        assert!(applied.code != Some(0) && applied.all().contains(why), "{kind}: {}", applied.all());
+        assert_eq!(roots(host), before, "{kind}: {}", applied.all());
+    };
+    refused("file", "{path: /home/mallory/app/hard, owner: mallory}", "has 2 names");
+    refused("line", "{path: /home/mallory/app/hard, line: x}", "has 2 names");
+    refused("line", "{path: /home/mallory/app/fifo, line: x}", "fifo");
+
+    // An honest home is managed, and comes back; one that was exchanged since is left alone by both ways back.
+    exec(
+        host,
+        "rm -r /home/mallory/app /home/mallory/.ssh && su mallory -c 'mkdir ~/app && echo old >~/app/kept && chmod 640 ~/app/kept'",
+    );
+    let home = "find /home/mallory -printf '%p %y %u %g %m %l\\n' | sort; cat /home/mallory/app/kept";
+    let (roots_then, start) = (roots(host), exec(host, home));
+    let honest = format!(
+        "resources:\n  - name: key\n    authorized_key: {{user: mallory, {key}}}\n  \
+         - name: conf\n    directory: {{path: /home/mallory/app/conf, owner: mallory, group: mallory}}\n  \
+         - name: env\n    file: {{path: /home/mallory/app/conf/env.sh, content: \"id\\n\", owner: mallory}}\n  \
+         - name: kept\n    line: {{path: /home/mallory/app/kept, line: added, mode: \"0600\"}}\n  \
+         - name: by root\n    file: {{path: /home/mallory/app/roots, content: x}}\n"
+    );
+    for undo in ["sh /var/lib/converge/undo.sh", ""] {
+        let go_back = || {
+            if undo.is_empty() {
+                let ran = world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap();
+                (ran.code == Some(0), ran.all())
+            } else {
+                let ran = host.exec(undo).unwrap();
+                (ran.success(), ran.stdout + &ran.stderr)
+            }
+        };
+        world.only_role("mallory", &honest).unwrap();
+        world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+        world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+        exec(
+            host,
+            "cd /home/mallory && rm -rf /etc/victim && cp -a app /etc/victim && chown -R root:root /etc/victim && mkdir /etc/victim/ssh \
+             && cp -a .ssh/. /etc/victim/ssh && su mallory -c 'mv ~/app ~/app.was && ln -s /etc/victim ~/app && mv ~/.ssh ~/ssh.was && ln -s /etc/victim/ssh ~/.ssh'",
+        );
+        let before = roots(host);
+        let (good, said) = go_back();
+        assert_eq!(roots(host), before, "{said}");
+        assert!(!good, "{said}");
+        exec(
+            host,
+            "cd /home/mallory && rm app .ssh && mv app.was app && mv ssh.was .ssh && rm -rf /etc/victim/*",
+        );
+        let (good, said) = go_back();
+        assert!(good, "{said}");
+        assert_eq!(exec(host, home), start, "{said}");
+    }
+    exec(host, "rm -rf /etc/victim && mkdir -p /etc/victim/conf && echo known >/etc/victim/conf/known");
+    assert_eq!(roots(host), roots_then);
 }

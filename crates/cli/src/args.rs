@@ -14,7 +14,8 @@ Exit codes:
   3   a host was unreachable
   4   refused: not confirmed, a stale plan, a lock, a changed host key
   5   failed, and a guarded change was put back
-  64  wrong usage or bad input";
+  64  wrong usage or bad input
+  74  all else went well, but the output or the report could not be written";
 
 /// Converge hosts to what a playbook declares.
 ///
@@ -365,6 +366,8 @@ pub struct Facts {
     pub set: Vec<String>,
     #[command(flatten)]
     pub reach: Reach,
+    #[command(flatten)]
+    pub vault: VaultArgs,
 }
 
 /// `converge doctor`

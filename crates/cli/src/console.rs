@@ -16,6 +16,8 @@ pub struct Console {
     pub json: bool,
     /// JUnit's XML instead of text.
     pub junit: bool,
+    /// What could not be written, the first time.
+    lost: std::sync::Mutex<Option<String>>,
 }
 
 fn width(terminal: bool, stream: impl std::os::fd::AsFd) -> Option<usize> {
@@ -47,13 +49,34 @@ impl Console {
             verbose,
             full_diff: global.full_diff,
         };
-        Self { look, error_look, json: global.output == Output::Json, junit: global.output == Output::Junit }
+        let (json, junit) = (global.output == Output::Json, global.output == Output::Junit);
+        Self { look, error_look, json, junit, lost: std::sync::Mutex::default() }
     }
 
     /// Writes a result. A reader that has gone away is no error.
     pub fn write(&self, text: &str) {
+        self.write_bytes(text.as_bytes());
+    }
+
+    /// The same for bytes that are not ours.
+    pub fn write_bytes(&self, bytes: &[u8]) {
         let mut out = std::io::stdout().lock();
-        let _gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        if let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) {
+            self.not_written("the output", &error);
+        }
+    }
+
+    /// Something could not be written: [`Console::lost`] says so in the end. A reader that has gone away is no error.
+    pub fn not_written(&self, what: &str, error: &std::io::Error) {
+        if error.kind() != std::io::ErrorKind::BrokenPipe {
+            let mut lost = self.lost.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            lost.get_or_insert_with(|| format!("{what} could not be written: {error}"));
+        }
+    }
+
+    /// What could not be written.
+    pub fn lost(&self) -> Option<String> {
+        self.lost.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
     /// Writes a result for people.
@@ -102,11 +125,17 @@ impl Console {
             for report in diagnostics.reports() {
                 // Drawing into a string fails for no input; the plain form says the same.
                 if handler.render_report(&mut drawn, &report).is_err() {
-                    drawn.push_str(&format!("{report}\n"));
+                    drawn.push_str(&format!("{}\n", converge_render::visible(&report.to_string())));
                 }
             }
         } else {
-            drawn = diagnostics.iter().map(|d| format!("{d}\n")).collect();
+            let lines = diagnostics.iter().flat_map(|d| {
+                d.to_string()
+                    .split('\n')
+                    .map(|line| converge_render::visible(line) + "\n")
+                    .collect::<Vec<_>>()
+            });
+            drawn = lines.collect();
         }
         let errors = diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
         let warnings = diagnostics.len() - errors;

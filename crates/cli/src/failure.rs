@@ -18,6 +18,8 @@ pub mod code {
     pub const REFUSED: u8 = 4;
     /// Wrong usage or bad input.
     pub const USAGE: u8 = 64;
+    /// All else went well, but its output or report could not be written.
+    pub const OUTPUT: u8 = 74;
 }
 
 /// Why a command ends early.

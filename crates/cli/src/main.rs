@@ -4,6 +4,8 @@ mod args;
 mod command;
 mod console;
 mod default_command;
+#[cfg(test)]
+mod documents;
 mod failure;
 mod page;
 mod project;
@@ -40,7 +42,14 @@ fn main() -> ExitCode {
     } else {
         run(cli.command, &console)
     };
-    ExitCode::from(outcome.unwrap_or_else(|failure| failure.report(&console)))
+    let code = outcome.unwrap_or_else(|failure| failure.report(&console));
+    ExitCode::from(match console.lost() {
+        Some(what) => {
+            console.remark(converge_render::Tone::Bad, "error: ", &what);
+            if matches!(code, code::DONE | code::PENDING) { code::OUTPUT } else { code }
+        }
+        None => code,
+    })
 }
 
 fn run(command: Command, console: &Console) -> Result<u8, Failure> {

@@ -3,7 +3,7 @@
 use crate::args::Select;
 use crate::console::Console;
 use crate::failure::Failure;
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use converge_engine::Scope;
 use converge_model::inventory::InventorySource;
 use converge_model::{KindCatalog, KindSpec, LoadOptions, Moment, Project, parse_set};
@@ -119,29 +119,22 @@ pub fn relative_to(folder: &Utf8Path, target: Option<&str>, select: &Select) -> 
     all
 }
 
-/// Whose things a run makes: playbook and inventories by their absolute paths.
+/// The name of the project in records: playbook and inventories by their paths below its folder, which are the same in every checkout and on
+/// every controller. What lies outside of it has its absolute path.
 pub fn scope(project: &Project, inventories: &str) -> Scope {
-    let real = |path: &Utf8Path| path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
-    let of = |text: &str| real(Utf8Path::new(text)).into_string();
-    Scope {
-        playbook: of(project.playbook().path.as_str()),
-        inventory: inventories.split(' ').map(of).collect::<Vec<_>>().join(" "),
-    }
-}
-
-/// The same by their paths below the project's folder, which is the same on every machine.
-pub fn scope_in_project(project: &Project, inventories: &str) -> Scope {
-    let Scope { playbook, inventory } = scope(project, inventories);
-    let folder = Utf8Path::new(&playbook).parent().unwrap_or(Utf8Path::new("/"));
+    let real = |path: &str| {
+        let path = Utf8Path::new(path);
+        path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned())
+    };
+    let playbook = real(project.playbook().path.as_str());
+    let folder = playbook.parent().unwrap_or(Utf8Path::new("/"));
     let top =
         if folder.file_name() == Some("playbooks") { folder.parent().unwrap_or(folder) } else { folder };
-    let below = |path: &str| match Utf8Path::new(path).strip_prefix(top) {
-        Ok(below) => below.as_str().to_owned(),
-        Err(_) => path.to_owned(),
-    };
+    let below =
+        |path: Utf8PathBuf| path.strip_prefix(top).map(Utf8Path::to_owned).unwrap_or(path).into_string();
     Scope {
-        inventory: inventory.split(' ').map(below).collect::<Vec<_>>().join(" "),
-        playbook: below(&playbook),
+        inventory: inventories.split(' ').map(|path| below(real(path))).collect::<Vec<_>>().join(" "),
+        playbook: below(playbook.clone()),
     }
 }
 

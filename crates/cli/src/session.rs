@@ -20,8 +20,8 @@ pub struct Session {
     engine: Engine,
     events: UnboundedReceiver<Event>,
     progress: Progress,
-    /// Ctrl-C, and a polite kill.
-    signals: [Signal; 2],
+    /// Ctrl-C, a polite kill, and a terminal that has gone away.
+    signals: Signals,
     /// Where passphrases come from; nothing once the locked keys were seen to.
     passphrases: Option<prompt::Passphrases>,
     /// What `--step` asks.
@@ -60,7 +60,6 @@ impl Session {
             no_deferred,
             operator: operator(),
             scope: project::scope(&project, &inventory),
-            in_project: project::scope_in_project(&project, &inventory),
             inventory,
             prune: removal.prune.is_some(),
             allow_destroy: removal.allow_destroy.clone(),
@@ -71,7 +70,10 @@ impl Session {
         let progress = progress(&hosts, console);
         let watch =
             |kind| signal(kind).map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")));
-        let signals = [watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?];
+        let signals = Signals {
+            end: [watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?],
+            hangup: watch(SignalKind::hangup())?,
+        };
         let passphrases = Some(prompt::Passphrases::of(reach)?);
         Ok(Self { engine, events, progress, signals, passphrases, questions: None })
     }
@@ -117,7 +119,7 @@ impl Session {
         let outcome = loop {
             tokio::select! {
                 biased;
-                () = interrupted(signals) => break Err(()),
+                _ = interrupted(signals) => break Err(()),
                 _ = tick.tick() => progress.tick(),
                 Some(event) = events.recv() => seen(progress, &event),
                 outcome = &mut work => break Ok(outcome),
@@ -173,8 +175,9 @@ impl Session {
         let report = loop {
             tokio::select! {
                 biased;
-                () = interrupted(signals) => {
-                    if stop.is_stopped() {
+                hung_up = interrupted(signals) => {
+                    // A terminal that goes away says it more than once: that is no second wish.
+                    if stop.is_stopped() && !hung_up {
                         progress.end();
                         drop(echo);
                         let what = "left at once; the next run looks at what was in flight";
@@ -216,11 +219,19 @@ async fn next_question(questions: &mut Option<UnboundedReceiver<Question>>) -> O
     }
 }
 
-async fn interrupted(signals: &mut [Signal; 2]) {
-    let [first, second] = signals;
+/// What ends a run.
+struct Signals {
+    end: [Signal; 2],
+    hangup: Signal,
+}
+
+/// Waits for one of them; whether it was a hangup.
+async fn interrupted(signals: &mut Signals) -> bool {
+    let [first, second] = &mut signals.end;
     tokio::select! {
-        _ = first.recv() => {}
-        _ = second.recv() => {}
+        _ = first.recv() => false,
+        _ = second.recv() => false,
+        _ = signals.hangup.recv() => true,
     }
 }
 

@@ -33,6 +33,9 @@ const BRIEF: Duration = Duration::from_secs(5);
 const BEHIND: Duration = Duration::from_secs(10);
 
 const JSON: &str = "application/json";
+/// All groups with all their kinds in one answer.
+const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+    application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 /// Content type of a server-side apply. JSON is YAML.
 pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 /// Content type of a merge patch.
@@ -290,6 +293,18 @@ impl Api {
         Ok(hit)
     }
 
+    /// What charts ask about the cluster: its version, and all that its API has, as `apps/v1` and as `apps/v1/Deployment`.
+    pub(crate) async fn capabilities(&self) -> Result<(String, Vec<String>), Fault> {
+        let version = self.get("/version").await?;
+        let version = version.get("gitVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut found = Vec::new();
+        for folder in ["/api", "/apis"] {
+            let groups = json(&self.send(&Method::GET, folder, DISCOVERY, None).await?)?;
+            found.extend(apis(&groups));
+        }
+        Ok((version, found))
+    }
+
     /// What may have come since is asked for again.
     pub(crate) async fn forget_kinds(&self) {
         self.kinds.lock().await.clear();
@@ -483,6 +498,30 @@ fn broken(cluster: &str, server: &str, error: &dyn std::error::Error) -> Cluster
 fn json(bytes: &[u8]) -> Result<Value, Fault> {
     serde_json::from_slice(bytes)
         .map_err(|e| Fault::Wrong(format!("the API server's answer is no JSON: {e}")))
+}
+
+/// Groups and kinds of an aggregated discovery; of an older server's, the groups alone. Pure.
+fn apis(groups: &Value) -> Vec<String> {
+    let list =
+        |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut found = Vec::new();
+    for group in list(groups, "items") {
+        let name = group.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        for version in list(&group, "versions") {
+            let word = version.get("version").and_then(Value::as_str).unwrap_or_default();
+            let word = if name.is_empty() { word.to_owned() } else { format!("{name}/{word}") };
+            let kinds = list(&version, "resources");
+            let kinds = kinds.iter().filter_map(|r| r.pointer("/responseKind/kind")?.as_str());
+            let kinds: Vec<String> = kinds.map(|kind| format!("{word}/{kind}")).collect();
+            found.push(word);
+            found.extend(kinds);
+        }
+    }
+    found.extend(list(groups, "versions").iter().filter_map(Value::as_str).map(str::to_owned));
+    for version in list(groups, "groups").iter().flat_map(|group| list(group, "versions")) {
+        found.extend(version.get("groupVersion").and_then(Value::as_str).map(str::to_owned));
+    }
+    found
 }
 
 fn resource_of(entry: &Value) -> Option<Resource> {

@@ -5,11 +5,11 @@ mod k8s;
 mod release;
 mod workload;
 
-use crate::connect::Cluster;
+use crate::connect::{Cluster, ClusterOptions};
 use crate::records::{Beside, Ended};
 use crate::work::{Work, WorkEnd, Worked};
 use converge_objects::k8s as text;
-use converge_resource::{Change, Content, Digest, ObjectId, State};
+use converge_resource::{ApiRef, Change, Content, Digest, ObjectId, State};
 use serde_json::Value;
 
 /// For people, while it goes on.
@@ -98,16 +98,26 @@ impl Cluster {
         let open = slot.as_mut().filter(|open| open.meta.id == job.run);
         let open = open.ok_or_else(|| not_saved("the run is not open on the cluster".to_owned()))?;
         open.lease.confirm().await.map_err(WorkEnd::Refused)?;
+        let sealed = self.sealed(job);
+        // helm itself keeps what a release was.
+        let kept_by_us = job.change.object.kind == "k8s" && !before.is_absent();
+        let unsaved = unsaved.or_else(|| sealed.filter(|_| kept_by_us).and_then(not_sealed));
         for (content, beside) in saves {
-            open.save(&content, beside).await.map_err(not_saved)?;
+            open.save(&content, beside, sealed).await.map_err(not_saved)?;
         }
         let work = job.work;
         // Should we be cut off, a rollback needs to know what was meant to come.
         let planned = job.change.to.words().unwrap_or_default();
         for content in work.contents.values().filter(|c| planned.iter().any(|w| w == c.digest().as_str())) {
-            open.save(content, None).await.map_err(not_saved)?;
+            open.save(content, None, sealed).await.map_err(not_saved)?;
         }
         open.begin(job.change, before, &work.address, work.sensitive, unsaved).await.map_err(not_saved)
+    }
+
+    /// What a sensitive item leaves in the record is sealed; of a Secret the values alone, for its text holds none.
+    fn sealed(&self, job: &Job<'_>) -> Option<&ClusterOptions> {
+        let secret = ApiRef::from_key(&job.change.object.key).is_some_and(|object| object.kind == "Secret");
+        (job.work.sensitive && !secret).then_some(&self.inner.options)
     }
 
     /// The same for a change that has to begin again, since somebody else wrote in between.
@@ -121,7 +131,7 @@ impl Cluster {
         let mut slot = self.inner.run.lock().await;
         let Some(open) = slot.as_mut().filter(|open| open.meta.id == job.run) else { return Ok(seq) };
         for (content, beside) in saves {
-            open.save(&content, beside).await.map_err(failed)?;
+            open.save(&content, beside, self.sealed(job)).await.map_err(failed)?;
         }
         open.begin_again(seq, before).await.map_err(failed)?;
         Ok(seq)
@@ -139,7 +149,7 @@ impl Cluster {
         let mut slot = self.inner.run.lock().await;
         let Some(open) = slot.as_mut().filter(|open| open.meta.id == job.run) else { return Ok(()) };
         for content in after.iter().flat_map(|(_, contents)| contents.iter()) {
-            if let Err(why) = open.save(content, None).await {
+            if let Err(why) = open.save(content, None, self.sealed(job)).await {
                 tracing::warn!(%why, "what a change left was not kept");
             }
         }
@@ -153,6 +163,14 @@ impl Cluster {
     }
 }
 
+/// Why nothing of a sensitive item is kept.
+fn not_sealed(options: &ClusterOptions) -> Option<String> {
+    let none = options.recipients.is_empty();
+    none.then(|| {
+        "the inventory names no age recipients, so what a sensitive item has changed is not kept".to_owned()
+    })
+}
+
 /// A failure of one line.
 pub(crate) fn failed(message: impl Into<String>) -> WorkEnd {
     WorkEnd::Failed { message: message.into(), output: String::new() }
@@ -161,9 +179,7 @@ pub(crate) fn failed(message: impl Into<String>) -> WorkEnd {
 /// An object as people name it.
 pub(crate) fn shown(id: &ObjectId) -> String {
     match id.kind.as_str() {
-        "k8s" | "workload" => {
-            converge_resource::ApiRef::from_key(&id.key).map_or_else(|| id.key.clone(), |r| r.shown())
-        }
+        "k8s" | "workload" => ApiRef::from_key(&id.key).map_or_else(|| id.key.clone(), |r| r.shown()),
         "release" => format!("release {}", id.key),
         _ => id.kind.clone(),
     }

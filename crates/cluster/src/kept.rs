@@ -6,9 +6,11 @@
 
 use crate::connect::Cluster;
 use crate::helm::{Helm, private};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use converge_objects::k8s::fields;
 use converge_objects::release;
-use converge_resource::Kept;
+use converge_resource::{Kept, Segment};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -94,12 +96,23 @@ async fn with_live(
         }
         let live = objects.get(&kept.object).and_then(Option::as_ref);
         // What is gone since has no owner either.
-        let Some(value) = live.and_then(|live| fields::read(live, &kept.path)) else { continue };
+        let Some(value) = live.and_then(|live| value_of(live, &kept.path)) else { continue };
         for document in &mut documents {
-            lay(document, kept, value, namespace)?;
+            lay(document, kept, &value, namespace)?;
         }
     }
     Ok(documents.concat())
+}
+
+/// What is live at this place of a manifest: the server keeps `stringData` of a Secret as `data`.
+fn value_of(live: &Value, path: &[Segment]) -> Option<Value> {
+    match path {
+        [Segment::Key(part), Segment::Key(name)] if part == "stringData" => {
+            let bytes = STANDARD.decode(live.pointer("/data")?.get(name)?.as_str()?).ok()?;
+            String::from_utf8(bytes).ok().map(Value::String)
+        }
+        path => fields::read(live, path).cloned(),
+    }
 }
 
 /// A stream of YAML, cut before each line that begins a document.
@@ -134,7 +147,7 @@ fn lay(document: &mut String, kept: &Kept, value: &Value, namespace: &str) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use converge_resource::{ApiRef, Segment};
+    use converge_resource::ApiRef;
     use serde_json::json;
 
     #[test]
@@ -152,6 +165,10 @@ mod tests {
         }
         assert_eq!(release::manifests(&found[0]).unwrap()[0]["data"]["k"], "live");
         assert_eq!(found[1], other);
+        let live = json!({"data": {"k": "YQ=="}});
+        let path = |part: &str| [Segment::Key(part.into()), Segment::Key("k".into())];
+        assert_eq!(value_of(&live, &path("stringData")), Some(json!("a")));
+        assert_eq!(value_of(&live, &path("data")), Some(json!("YQ==")));
         let mut elsewhere = one.to_owned();
         lay(&mut elsewhere, &kept, &json!("live"), "other").unwrap();
         assert_eq!(elsewhere, one);

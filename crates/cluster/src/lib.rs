@@ -17,6 +17,7 @@ mod observe;
 mod records;
 mod rollout;
 mod run;
+mod started;
 mod tunnel;
 mod work;
 

@@ -136,7 +136,7 @@ impl Cluster {
             "workload" => {
                 let wanted = ApiRef::from_key(&id.key).ok_or_else(|| no_key(id))?;
                 let running = self.running(&wanted).await?;
-                let absent = Observed { state: State::absent(), moment: None };
+                let absent = Observed::new(State::absent(), None);
                 Ok((running.map_or(absent, |running| running.observed()), Vec::new()))
             }
             "release" => self.release(id).await,
@@ -181,10 +181,10 @@ pub(crate) fn no_key(id: &ObjectId) -> String {
 /// State and content of an object as the server gives it.
 pub(crate) fn observed(object: Option<&Value>) -> (Observed, Vec<Content>) {
     match object {
-        None => (Observed { state: State::absent(), moment: None }, Vec::new()),
+        None => (Observed::new(State::absent(), None), Vec::new()),
         Some(found) => {
             let (state, content) = K8sState::of(found);
-            (Observed { state: state.into(), moment: object::moment(found) }, vec![content])
+            (Observed::new(state.into(), object::moment(found)), vec![content])
         }
     }
 }

@@ -5,10 +5,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use converge_ledger::{Owned, Records, RunPurpose, RunRecord, SavedChange, SavedOutcome, Scope, in_order};
 use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId, State};
-use converge_store::host::{
-    Owned, RunMeta, RunPurpose, RunRecord, SavedChange, SavedOutcome, Scope, mark_rolled_back,
-};
+use converge_store::host::RunMeta;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -28,8 +27,11 @@ const LIMIT: usize = 900 << 10;
 /// What a record may hold unpacked: a guard against a crafted one.
 const UNPACKED: u64 = 256 << 20;
 
-/// The format of the records.
+/// The format of the records, but for those of runs.
 const FORMAT: u32 = 1;
+
+/// The format of the record of a run. Those of format 1 have no number: they come before all that have one.
+const RUN_FORMAT: u32 = 2;
 
 /// Label with the run's ID.
 pub(crate) const RUN_LABEL: &str = "converge/run";
@@ -46,6 +48,12 @@ const BYTES: usize = 20 << 20;
 pub(crate) struct RunDoc {
     pub(crate) format: u32,
     pub(crate) id: String,
+    /// One more than that of any run before it in the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) seq: Option<u64>,
+    /// When it began by the server's clock, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) opened: Option<i64>,
     pub(crate) time: String,
     pub(crate) operator: String,
     pub(crate) inventory: String,
@@ -98,8 +106,10 @@ impl RunDoc {
     pub(crate) fn of(meta: &RunMeta) -> Self {
         let RunMeta { id, time, operator, inventory, playbook, purpose, scope, rolls_back, planned } = meta;
         Self {
-            format: FORMAT,
+            format: RUN_FORMAT,
             id: id.clone(),
+            seq: None,
+            opened: None,
             time: time.clone(),
             operator: operator.clone(),
             inventory: inventory.clone(),
@@ -135,6 +145,9 @@ impl RunDoc {
         };
         RunRecord {
             id: self.id,
+            seq: self.seq,
+            opened: self.opened,
+            scope: self.scope,
             time: self.time,
             operator: self.operator,
             inventory: self.inventory,
@@ -148,15 +161,58 @@ impl RunDoc {
             changes: self.changes.into_iter().map(change).collect(),
             finished: self.result.is_some(),
             put_back: None,
+            broken: None,
         }
     }
 }
 
-/// All runs, oldest first.
-pub(crate) fn runs(docs: Vec<RunDoc>) -> Vec<RunRecord> {
-    let mut records: Vec<RunRecord> = docs.into_iter().map(RunDoc::record).collect();
-    mark_rolled_back(&mut records);
-    records
+/// All runs, oldest first. A record that is damaged does not hide the others; one of a later format does.
+pub(crate) fn runs(secrets: &[Value], now: Timestamp) -> Result<Records, String> {
+    let mut records = Records { now: Some(now.as_second()), ..Records::default() };
+    for secret in secrets {
+        match unpack::<RunDoc>(secret) {
+            Ok(doc) => records.runs.push(doc.record()),
+            Err(Unread::Format(why)) => return Err(why),
+            Err(Unread::Damaged(why)) => records.broken.push(format!("{why}; it is not considered")),
+        }
+    }
+    in_order(&mut records.runs);
+    Ok(records)
+}
+
+/// Why a record was not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// It has another format.
+    Format(String),
+    /// It is no record.
+    Damaged(String),
+}
+
+impl From<Unread> for String {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Format(why) | Unread::Damaged(why) => why,
+        }
+    }
+}
+
+/// A record's formats that this converge reads.
+pub(crate) trait Record: DeserializeOwned {
+    /// The newest one.
+    const NEWEST: u32;
+}
+
+impl Record for RunDoc {
+    const NEWEST: u32 = RUN_FORMAT;
+}
+
+impl Record for ContentsDoc {
+    const NEWEST: u32 = FORMAT;
+}
+
+impl Record for OwnedDoc {
+    const NEWEST: u32 = FORMAT;
 }
 
 /// States before, by digest.
@@ -184,6 +240,8 @@ pub(crate) enum Beside {
     Sealed(String),
     /// A release without Secrets, as [`crate::former`] packs it.
     Plain(String),
+    /// The text itself, of a sensitive item, and what would stand beside it: encrypted as [`Beside::Sealed`]. The text that stands in the open is empty.
+    Whole(String),
 }
 
 impl Kept {
@@ -349,9 +407,10 @@ pub(crate) fn fits(packed: &[u8]) -> bool {
 }
 
 /// Reads the record of a Secret.
-pub(crate) fn unpack<T: DeserializeOwned>(secret: &Value) -> Result<T, String> {
+pub(crate) fn unpack<T: Record>(secret: &Value) -> Result<T, Unread> {
     let name = crate::object::text(secret, "/metadata/name");
-    let bad = |why: String| format!("the record {NAMESPACE}/{name} in the cluster is not understood: {why}");
+    let said = |why: String| format!("the record {NAMESPACE}/{name} in the cluster is not understood: {why}");
+    let bad = |why: String| Unread::Damaged(said(why));
     let text = crate::object::text(secret, "/data/record");
     let packed = STANDARD.decode(text).map_err(|e| bad(e.to_string()))?;
     let mut json = Vec::new();
@@ -361,11 +420,12 @@ pub(crate) fn unpack<T: DeserializeOwned>(secret: &Value) -> Result<T, String> {
         .map_err(|e| bad(e.to_string()))?;
     let value: Value = serde_json::from_slice(&json).map_err(|e| bad(e.to_string()))?;
     match value.get("format").and_then(Value::as_u64) {
-        Some(format) if format == u64::from(FORMAT) => {}
-        other => {
-            let other = other.map_or_else(|| "no format".to_owned(), |f| format!("format {f}"));
-            return Err(bad(format!("it has {other}, this converge reads {FORMAT}")));
+        Some(format) if (1..=u64::from(T::NEWEST)).contains(&format) => {}
+        Some(other) => {
+            let why = format!("it has format {other}, this converge reads {}", T::NEWEST);
+            return Err(Unread::Format(said(why)));
         }
+        None => return Err(bad("it has no format".to_owned())),
     }
     serde_json::from_value(value).map_err(|e| bad(e.to_string()))
 }
@@ -397,7 +457,10 @@ pub(crate) fn secret(
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) id: String,
+    pub(crate) seq: Option<u64>,
     pub(crate) time: Option<Timestamp>,
+    /// When it began by the server's clock, in seconds since 1970.
+    pub(crate) opened: Option<i64>,
     pub(crate) bytes: usize,
     /// It ended well.
     pub(crate) good: bool,
@@ -420,11 +483,20 @@ pub(crate) fn listed(secrets: &[Value]) -> Vec<Listed> {
             runs.entry(id.to_owned()).or_insert_with(|| Listed { id: id.to_owned(), ..Listed::default() });
         run.bytes += note("converge/bytes").parse::<usize>().unwrap_or(0);
         if labels.get(RECORD_LABEL).and_then(Value::as_str) == Some("run") {
+            run.seq = note("converge/seq").parse().ok();
             run.time = note("converge/time").parse().ok();
+            run.opened = note("converge/opened").parse().ok();
             run.good = note("converge/result") == "finished";
         }
     }
-    runs.into_values().collect()
+    let mut runs: Vec<Listed> = runs.into_values().collect();
+    runs.sort_by(|a, b| (a.seq, &a.id).cmp(&(b.seq, &b.id)));
+    runs
+}
+
+/// The number of the next run.
+pub(crate) fn next_seq(runs: &[Listed]) -> u64 {
+    runs.iter().filter_map(|r| r.seq).max().map_or(1, |n| n.saturating_add(1))
 }
 
 /// The runs to drop: what is above the number, the age or the size, the oldest first; never the present one, the newest good one, or
@@ -435,12 +507,20 @@ pub(crate) fn to_drop(
     needed: &BTreeSet<String>,
     now: Timestamp,
 ) -> Vec<String> {
+    let present_time = runs.iter().find(|r| r.id == present).and_then(|r| r.time);
     let newest_good = runs.iter().rev().find(|r| r.good).map(|r| r.id.as_str());
     let mut total: usize = runs.iter().map(|r| r.bytes).sum();
     let mut dropped = Vec::new();
     for (at, run) in runs.iter().enumerate() {
         let too_many = runs.len() - at > RUNS;
-        let too_old = run.time.is_some_and(|time| now.duration_since(time) > AGE);
+        // By the clocks of the controllers and by that of the server: one that is off deletes nothing.
+        let by_controllers = match (run.time, present_time) {
+            (Some(time), Some(present)) => present.duration_since(time) > AGE,
+            _ => true,
+        };
+        let by_server =
+            run.opened.is_none_or(|opened| now.as_second().saturating_sub(opened) > AGE.as_secs());
+        let too_old = run.time.is_some() && by_controllers && by_server;
         let kept = run.id == present || Some(run.id.as_str()) == newest_good || needed.contains(&run.id);
         if !kept && (too_many || too_old || total > BYTES) {
             total = total.saturating_sub(run.bytes);
@@ -484,13 +564,20 @@ mod tests {
         let packed = pack(&doc).unwrap();
         let secret = secret("run-a", "run", Some("a"), &packed, &[("time", "t")]);
         assert_eq!(unpack::<RunDoc>(&secret), Ok(doc.clone()));
+        let old = RunDoc { format: 1, ..doc.clone() };
+        let old_secret = super::secret("run-0", "run", Some("0"), &pack(&old).unwrap(), &[]);
+        assert_eq!(unpack::<RunDoc>(&old_secret), Ok(old), "records of format 1 are read");
         assert_eq!(doc.clone().record().changes[0].outcome, SavedOutcome::Unknown);
         assert!(!doc.clone().record().finished);
-        doc.format = 2;
+        doc.format = 3;
         let later = super::secret("run-a", "run", Some("a"), &pack(&doc).unwrap(), &[]);
-        assert!(unpack::<RunDoc>(&later).unwrap_err().contains("it has format 2, this converge reads 1"));
-        let broken = super::secret("run-a", "run", None, b"no gzip", &[]);
-        assert!(unpack::<RunDoc>(&broken).unwrap_err().contains("converge-system/run-a"));
+        let now = Timestamp::UNIX_EPOCH;
+        let why = runs(&[later], now).unwrap_err();
+        assert!(why.contains("it has format 3, this converge reads 2"), "{why}");
+        let broken = super::secret("run-b", "run", None, b"no gzip", &[]);
+        let read = runs(&[broken, secret, old_secret], now).unwrap();
+        assert_eq!(read.runs.len(), 2, "the others are read");
+        assert!(read.broken[0].contains("converge-system/run-b"), "{:?}", read.broken);
     }
 
     #[test]
@@ -532,7 +619,9 @@ mod tests {
         let day = |n: i64| now.checked_sub(SignedDuration::from_hours(24 * n)).unwrap();
         let run = |n: usize, good: bool| Listed {
             id: format!("{n:02}"),
+            seq: None,
             time: Some(day(20 - n as i64)),
+            opened: None,
             bytes: 1000,
             good,
         };
@@ -542,7 +631,13 @@ mod tests {
         let needed = BTreeSet::from(["00".to_owned()]);
         assert_eq!(to_drop(&runs, "12", &needed, now), ["02"]);
         let old = Listed { time: Some(day(31)), ..run(1, false) };
-        assert_eq!(to_drop(&[old.clone(), run(2, true)], "02", &none, now), ["01"]);
+        let present = Listed { time: Some(now), ..run(2, true) };
+        assert_eq!(to_drop(&[old.clone(), present], "02", &none, now), ["01"]);
+        // One wrong clock deletes nothing.
+        let (ahead, present) = (Some(day(-400)), Some(day(0).as_second()));
+        let off = Listed { time: ahead, opened: present, ..run(2, true) };
+        let before = Listed { opened: Some(day(1).as_second()), ..run(1, false) };
+        assert_eq!(to_drop(&[before, off], "02", &none, now), Vec::<String>::new());
         let big = |n: usize| Listed { bytes: 9 << 20, ..run(n, false) };
         assert_eq!(to_drop(&[big(1), big(2), big(3)], "03", &none, now), ["01"]);
     }

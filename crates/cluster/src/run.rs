@@ -8,8 +8,9 @@ use crate::records::{
     self, Beside, ChangeDoc, ContentsDoc, Ended, Kept, Left, Listed, NAMESPACE, OwnedDoc, RECORD_LABEL,
     RUN_LABEL, RunDoc,
 };
+use converge_ledger::{OwnedRecords, Records};
 use converge_resource::{Change, Content, Digest, FIELD_MANAGER, ObjectId, State};
-use converge_store::host::{OwnedRecords, RunMeta, RunRecord};
+use converge_store::host::RunMeta;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,20 +38,22 @@ fn labelled(what: &str) -> String {
     format!("{}?labelSelector={}", secrets(), escaped(&labels))
 }
 
-async fn put(api: &Api, name: &str, secret: &Value) -> Result<(), Fault> {
+pub(crate) async fn put(api: &Api, name: &str, secret: &Value) -> Result<(), Fault> {
     let path = format!("{}/{}?fieldManager={FIELD_MANAGER}&force=true", secrets(), escaped(name));
     api.patch(&path, APPLY, secret).await.map(|_| ())
 }
 
 async fn read_owned(api: &Api) -> Result<OwnedDoc, String> {
     let found = api.find(&format!("{}/owned", secrets())).await.map_err(|e| e.to_string())?;
-    found.as_ref().map_or_else(|| Ok(OwnedDoc::default()), records::unpack)
+    found
+        .as_ref()
+        .map_or_else(|| Ok(OwnedDoc::default()), |secret| records::unpack(secret).map_err(String::from))
 }
 
 /// All recorded runs as they stand there.
-async fn read_runs(api: &Api) -> Result<Vec<RunDoc>, String> {
+async fn read_runs(api: &Api) -> Result<Records, String> {
     let found = api.list(&labelled(&format!("{RECORD_LABEL}=run"))).await.map_err(|e| e.to_string())?;
-    found.iter().map(records::unpack).collect()
+    records::runs(&found, api.now())
 }
 
 impl Cluster {
@@ -68,10 +71,13 @@ impl Cluster {
         let operator = if meta.operator.is_empty() { &self.inner.options.operator } else { &meta.operator };
         let lease = lease::take(api, &meta.id, operator).await?;
         let begin = async {
+            let listed = api.list_metadata(&labelled(RUN_LABEL)).await.map_err(|e| e.to_string())?;
+            let seq = Some(records::next_seq(&records::listed(&listed)));
+            let opened = Some(api.now().as_second());
             let mut run = OpenRun {
                 api: Arc::clone(api),
                 meta: meta.clone(),
-                doc: RunDoc::of(meta),
+                doc: RunDoc { seq, opened, ..RunDoc::of(meta) },
                 owned: read_owned(api).await?,
                 lease,
                 contents: ContentsDoc { format: 1, ..ContentsDoc::default() },
@@ -108,8 +114,8 @@ impl Cluster {
     ///
     /// # Errors
     /// No answer, or records of another format.
-    pub async fn records(&self) -> Result<Vec<RunRecord>, String> {
-        Ok(records::runs(read_runs(&self.inner.api).await?))
+    pub async fn records(&self) -> Result<Records, String> {
+        read_runs(&self.inner.api).await
     }
 
     /// What is ours in the cluster, and the newest run when it did not end.
@@ -119,13 +125,14 @@ impl Cluster {
     pub async fn owned(&self) -> Result<OwnedRecords, String> {
         let api = &self.inner.api;
         let (owned, runs) = futures::try_join!(read_owned(api), read_runs(api))?;
-        let cut_off = records::runs(runs).pop().filter(|run| !run.finished);
+        let Records { mut runs, broken, .. } = runs;
+        let cut_off = runs.pop().filter(|run| !run.finished);
         let busy = match cut_off {
             Some(_) => lease::busy(api).await.map_err(|e| e.to_string())?,
             None => false,
         };
         let things = owned.present().cloned().map(records::OwnedThing::thing).collect();
-        Ok(OwnedRecords { things, cut_off, busy })
+        Ok(OwnedRecords { things, cut_off, busy, broken })
     }
 
     /// Takes an object out of the record of what is ours.
@@ -149,7 +156,7 @@ impl Cluster {
         Ok(kept.into_iter().map(|(digest, kept)| (digest, kept.content())).collect())
     }
 
-    /// The same, with what stands beside them.
+    /// The same, with what stands beside them. What is sealed as a whole and cannot be read here is missing.
     pub(crate) async fn kept(&self, wanted: &BTreeSet<Digest>) -> Result<BTreeMap<Digest, Kept>, String> {
         if wanted.is_empty() {
             return Ok(BTreeMap::new());
@@ -158,10 +165,14 @@ impl Cluster {
         let found = self.inner.api.list(&path).await.map_err(|e| e.to_string())?;
         let mut all: BTreeMap<Digest, Kept> = BTreeMap::new();
         for secret in &found {
-            for (digest, kept) in records::unpack::<ContentsDoc>(secret)?.contents {
+            for (digest, kept) in records::unpack::<ContentsDoc>(secret).map_err(String::from)?.contents {
                 // Of two the one with more.
-                if wanted.contains(&digest) && all.get(&digest).is_none_or(|old| old.beside.is_none()) {
-                    all.insert(digest, kept);
+                if !wanted.contains(&digest) || all.get(&digest).is_some_and(|old| old.beside.is_some()) {
+                    continue;
+                }
+                match opened(kept, &self.inner.options) {
+                    Ok(kept) => drop(all.insert(digest, kept)),
+                    Err(why) => tracing::warn!(%why, "a sensitive state cannot be read"),
                 }
             }
         }
@@ -191,7 +202,10 @@ impl OpenRun {
             return Err("the journal of this run is full; divide the run with --tags or --limit".to_owned());
         }
         let name = format!("run-{}", self.meta.id);
-        let mut notes = vec![("time", self.meta.time.as_str())];
+        let seq = self.doc.seq.map(|n| n.to_string()).unwrap_or_default();
+        let opened = self.doc.opened.map(|n| n.to_string()).unwrap_or_default();
+        let mut notes =
+            vec![("time", self.meta.time.as_str()), ("seq", seq.as_str()), ("opened", opened.as_str())];
         if let Some(result) = &self.doc.result {
             notes.push(("result", result));
         }
@@ -214,15 +228,29 @@ impl OpenRun {
     }
 
     /// Saves a content, before anything changes.
-    pub(crate) async fn save(&mut self, content: &Content, beside: Option<Beside>) -> Result<(), String> {
+    ///
+    /// Of a sensitive item (`sealed`) it is kept for the recipients alone; with none of them it is not kept.
+    pub(crate) async fn save(
+        &mut self,
+        content: &Content,
+        beside: Option<Beside>,
+        sealed: Option<&ClusterOptions>,
+    ) -> Result<(), String> {
         let digest = content.digest();
         if self.saved.get(digest).is_some_and(|with_more| *with_more || beside.is_none()) {
             return Ok(());
         }
         let with_more = beside.is_some();
         let text = content.text().ok_or("the state before is no text")?.to_owned();
+        let mut kept = Kept { text, beside };
+        if let Some(options) = sealed {
+            match closed(&kept, options)? {
+                Some(closed) => kept = closed,
+                None => return Ok(()),
+            }
+        }
         let mut next = self.contents.clone();
-        next.contents.insert(digest.clone(), Kept { text, beside });
+        next.contents.insert(digest.clone(), kept);
         let mut packed = records::pack(&next)?;
         if !records::fits(&packed) && !self.contents.contents.is_empty() {
             // The present Secret is full.
@@ -351,6 +379,19 @@ impl OpenRun {
     }
 }
 
+/// What is kept of a sensitive item, as it was before it was sealed.
+fn opened(kept: Kept, options: &ClusterOptions) -> Result<Kept, String> {
+    let Some(Beside::Whole(sealed)) = &kept.beside else { return Ok(kept) };
+    serde_json::from_value(unseal(sealed, options)?).map_err(|e| e.to_string())
+}
+
+/// What is kept of a sensitive item: nothing of it stands in the open. `None` where nobody could read it.
+fn closed(kept: &Kept, options: &ClusterOptions) -> Result<Option<Kept>, String> {
+    let whole = serde_json::to_value(kept).map_err(|e| e.to_string())?;
+    let sealed = seal(&whole, options)?;
+    Ok(sealed.map(|sealed| Kept { text: String::new(), beside: Some(Beside::Whole(sealed)) }))
+}
+
 /// Encrypts values to the recipients; `None` when there are none.
 pub(crate) fn seal(values: &Value, options: &ClusterOptions) -> Result<Option<String>, String> {
     use base64::Engine as _;
@@ -413,5 +454,13 @@ mod tests {
         options.identities = vec![identity.to_string().expose_secret().to_owned().into()];
         assert_eq!(unseal(&sealed, &options), Ok(values.clone()));
         assert_eq!(seal(&values, &ClusterOptions::default()), Ok(None));
+        // A sensitive item is kept as a whole, and nothing of it stands in the open.
+        let kept = Kept { text: "data: hunter2".to_owned(), beside: Some(Beside::Plain("x".to_owned())) };
+        let shut = closed(&kept, &options).unwrap().unwrap();
+        assert!(!serde_json::to_string(&shut).unwrap().contains("hunter2"));
+        assert_eq!(opened(shut.clone(), &options), Ok(kept.clone()));
+        assert!(opened(shut, &ClusterOptions::default()).is_err());
+        assert_eq!(closed(&kept, &ClusterOptions::default()), Ok(None));
+        assert_eq!(opened(kept.clone(), &ClusterOptions::default()), Ok(kept));
     }
 }

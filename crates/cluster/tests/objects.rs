@@ -7,8 +7,8 @@ mod common;
 use common::*;
 use converge_cluster::{Cluster, ClusterOptions, NAMESPACE, Refused, WorkEnd};
 use converge_lab::kube::{ApiOptions, LocalApi};
+use converge_ledger::SavedOutcome;
 use converge_resource::{Answer, ApiProbe, ApiRef, Digest, ObjectId, Probe, State};
-use converge_store::host::SavedOutcome;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -131,7 +131,7 @@ async fn an_object_is_made_changed_and_taken_away_and_all_of_it_is_recorded() {
     assert_eq!(owned.cut_off.map(|r| r.id), Some(run.id.clone()), "it is still at work");
     assert!(owned.busy);
     cluster.close(&run.id, "finished").await;
-    let records = cluster.records().await.unwrap();
+    let records = cluster.records().await.unwrap().runs;
     let record = records.iter().find(|r| r.id == run.id).unwrap();
     assert!(record.finished && record.operator == "tester@here" && record.playbook == "play");
     let outcomes: Vec<_> = record.changes.iter().map(|c| (&c.object, c.outcome)).collect();
@@ -161,7 +161,7 @@ async fn an_object_is_made_changed_and_taken_away_and_all_of_it_is_recorded() {
     assert!(look(&cluster, &id).await.0.is_absent());
     assert!(!cluster.owned().await.unwrap().things.iter().any(|t| t.object == id), "it was given back");
     // And again, from the save of what was taken away.
-    let records = cluster.records().await.unwrap();
+    let records = cluster.records().await.unwrap().runs;
     let taken = records.last().unwrap().changes.last().unwrap().before.words().unwrap()[1].clone();
     let digest = Digest::from_hex(&taken).unwrap();
     let content = cluster.contents(&BTreeSet::from([digest.clone()])).await.unwrap().remove(&digest);
@@ -282,7 +282,7 @@ async fn values_of_secrets_are_saved_only_for_the_recipients() {
         assert_eq!(gone.end, WorkEnd::Done);
         let again = work(cluster, &run, &plan_to(cluster, &id, Some(second)).await).await;
         cluster.close(&run.id, "finished").await;
-        let records = cluster.records().await.unwrap();
+        let records = cluster.records().await.unwrap().runs;
         let unsaved: Vec<bool> =
             records.last().unwrap().changes.iter().map(|c| c.unsaved.is_some()).collect();
         if name == "sealed" {
@@ -343,7 +343,7 @@ async fn one_run_at_a_time_and_an_expired_lock_is_taken_over() {
     other.open(&third).await.unwrap();
     other.close(&third.id, "finished").await;
     let records = other.records().await.unwrap();
-    let find = |id: &str| records.iter().find(|r| r.id == id).map(|r| r.finished);
+    let find = |id: &str| records.runs.iter().find(|r| r.id == id).map(|r| r.finished);
     assert_eq!((find(&first.id), find(&second.id), find(&third.id)), (Some(false), Some(true), Some(true)));
 }
 
@@ -411,7 +411,7 @@ async fn large_states_fill_several_records_and_old_runs_are_dropped() {
         cluster.open(&next).await.unwrap();
         cluster.close(&next.id, "finished").await;
     }
-    let records = cluster.records().await.unwrap();
+    let records = cluster.records().await.unwrap().runs;
     assert!(records.len() <= 12 && !records.iter().any(|r| r.id == run.id), "{}", records.len());
     assert_eq!(list(), "", "what it kept is gone too");
 }

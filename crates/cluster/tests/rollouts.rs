@@ -98,6 +98,75 @@ async fn a_restart_reaches_every_node_that_is_ready_and_is_remembered() {
     done(&cluster, &run, &adopt).await;
     assert_eq!(look(&cluster, &id).await.0, running(Some("noted"), true));
     assert_eq!(pods(api), before);
+    // What an older converge kept at the workload counts as long as we have no record of our own.
+    api.kubectl(&["-n", "restarts", "annotate", "daemonset", "d", "converge/started-with=older"]).unwrap();
+    assert_eq!(look(&cluster, &id).await.0, running(Some("noted"), true));
+    api.kubectl(&["-n", "converge-system", "delete", "secret", "started"]).unwrap();
+    assert_eq!(look(&cluster, &id).await.0, running(Some("older"), true));
+    cluster.close(&run.id, "finished").await;
+}
+
+/// An operator writes its DaemonSet as a whole, from its own template, as the GPU operator does: what others have set there goes. It does so when it is
+/// told, and once more while a restart goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_that_writes_its_workload_anew_takes_no_record_away() {
+    let _alone = alone().await;
+    let (api, cluster) = fresh("operated").await;
+    let id = ObjectId::new("workload", "apps/v1/DaemonSet/operated/d");
+    let own = |volume: &str| {
+        let mut object = daemons("operated", json!({}));
+        object["metadata"]["labels"] = json!({"hash": volume});
+        object["spec"]["template"]["metadata"]["labels"]["volume"] = json!(volume);
+        object
+    };
+    let writes = |object: &Value| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), object.to_string()).unwrap();
+        let path = file.path().display().to_string();
+        assert!(api.kubectl(&["replace", "-f", &path]).unwrap().success());
+    };
+    api.apply(&own("one").to_string()).unwrap();
+    until_complete(&cluster, &id).await;
+    let pods = || {
+        let list = api.get(&["-n", "operated", "pods", "--field-selector=spec.nodeName!=gpu-3"]).unwrap();
+        let uid = |p: &Value| p["metadata"]["uid"].as_str().unwrap().to_owned();
+        list["items"].as_array().unwrap().iter().map(uid).collect::<Vec<String>>()
+    };
+    let before = pods();
+    // Times of pods have no fractions of a second.
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let run = meta();
+    cluster.open(&run).await.unwrap();
+    let told = Mutex::new(0);
+    let tell = |text: &str| {
+        // While the restart is on its way it is taken back, once.
+        if text.contains("restarting") {
+            *told.lock().unwrap() += 1;
+        } else if *told.lock().unwrap() == 1 {
+            *told.lock().unwrap() += 1;
+            writes(&own("one"));
+        }
+    };
+    let restart =
+        item(Change { object: id.clone(), from: running(None, true), to: running(Some("abc"), true) });
+    let worked = cluster.work(&run.id, &restart, &tell).await;
+    assert_eq!(worked.end, WorkEnd::Done);
+    assert!(pods().iter().all(|uid| !before.contains(uid)), "a pod was not restarted");
+    // Whatever it does to the workload later, it was started with the same.
+    writes(&own("two"));
+    let annotations =
+        api.get(&["-n", "operated", "daemonset", "d"]).unwrap()["metadata"]["annotations"].clone();
+    assert!(!annotations.to_string().contains("converge/"), "{annotations}");
+    assert_eq!(until_complete(&cluster, &id).await, running(Some("abc"), true));
+    // Made anew it is another one, and a rollback finds nothing to restart where it has gone.
+    api.kubectl(&["-n", "operated", "delete", "daemonset", "d"]).unwrap();
+    let back = Work {
+        owner: String::new(),
+        ..item(Change { object: id.clone(), from: running(Some("abc"), true), to: running(None, true) })
+    };
+    assert_eq!(done(&cluster, &run, &back).await.after, [(id.clone(), State::absent())]);
+    api.apply(&own("three").to_string()).unwrap();
+    assert_eq!(until_complete(&cluster, &id).await, running(None, true));
     cluster.close(&run.id, "finished").await;
 }
 
@@ -120,8 +189,8 @@ async fn a_pod_that_does_not_start_is_named_while_it_is_waited_for() {
     assert!(!text.contains("on gpu-3"), "its node is not ready itself: {text}");
     // What was given up in the middle is unknown to the record.
     cluster.close(&run.id, "failed").await;
-    let record = cluster.records().await.unwrap().pop().unwrap();
-    assert_eq!(record.changes[0].outcome, converge_store::host::SavedOutcome::Unknown);
+    let record = cluster.records().await.unwrap().runs.pop().unwrap();
+    assert_eq!(record.changes[0].outcome, converge_ledger::SavedOutcome::Unknown);
 }
 
 #[tokio::test(flavor = "multi_thread")]

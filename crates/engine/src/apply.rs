@@ -3,6 +3,7 @@
 mod backup;
 mod cluster;
 mod fetch;
+mod group;
 mod guard;
 mod restart;
 
@@ -26,6 +27,12 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Items that are sent at once. The shell on the host holds them all in memory, and each fork of it costs the more the more there are.
+const STRETCH: usize = 100;
+
+/// So many items are named where all that had begun would be too many.
+const SHOWN: usize = 3;
 
 /// One host in an apply.
 struct HostRun<'a> {
@@ -58,6 +65,8 @@ struct HostRun<'a> {
     switches: u32,
     /// The item for which another host is asked: its address, and until when.
     asking: Option<(String, Instant)>,
+    /// New files, by address, that are not to be made together with others.
+    alone: BTreeSet<String>,
     /// The host waits for a word before it goes on: something moved, and the rest was planned anew.
     resume: bool,
 }
@@ -246,6 +255,7 @@ impl<'a> HostRun<'a> {
             armed: None,
             switches: 0,
             asking: None,
+            alone: BTreeSet::new(),
             resume: false,
         }
     }
@@ -290,7 +300,8 @@ impl<'a> HostRun<'a> {
                 continue;
             }
             if self.gates.is_awaited(&host, play) {
-                let found = self.towards.differences(self.engine, &self.reach, &self.lane).await?;
+                let found =
+                    self.towards.differences(self.engine, &self.reach, &self.lane, &self.stop).await?;
                 let mine = |address: &str| {
                     let role = address.split_once('/').map_or(address, |(role, _)| role);
                     self.roles.get(role) == Some(&play)
@@ -324,7 +335,7 @@ impl<'a> HostRun<'a> {
         let mut differences = Vec::new();
         let mut lost = lost;
         if lost.is_none() {
-            match self.towards.differences(self.engine, &self.reach, &self.lane).await {
+            match self.towards.differences(self.engine, &self.reach, &self.lane, &self.stop).await {
                 Ok(found) => differences = found,
                 Err(error) => lost = Some(error),
             }
@@ -388,11 +399,15 @@ impl<'a> HostRun<'a> {
                     }
                 }
                 Next::Replan => self.replan().await?,
-                Next::Send(ids) => match self.reach.clone() {
-                    Reach::Host(link) => self.send(&link, &ids, None).await?,
+                Next::Send(mut ids) => match self.reach.clone() {
+                    Reach::Host(link) => {
+                        ids.truncate(STRETCH);
+                        self.send(&link, &ids, None).await?;
+                    }
                     Reach::Cluster(cluster) => self.send_to_cluster(&cluster, &ids).await?,
                 },
                 Next::Guarded(ids) => self.guarded(&ids).await,
+                Next::Confirm => self.settle_now().await?,
                 Next::Restart(id) => self.restart(id).await?,
                 Next::Fetch(id) => {
                     let link = Arc::clone(self.reach.host()?);
@@ -451,10 +466,7 @@ impl<'a> HostRun<'a> {
     /// Sends one stretch whole and takes its answers as they come. `said` is what another host said for its one item.
     async fn send(&mut self, link: &Link, ids: &[u32], said: Option<bytes::Bytes>) -> Result<(), LostHost> {
         let stop_file = host::stop_file(&self.run);
-        let mut works: BTreeMap<u32, Work> = BTreeMap::new();
-        let mut items = Vec::new();
-        let mut last_piece: BTreeMap<u32, u32> = BTreeMap::new();
-        let mut next = 1;
+        let mut sent = group::Stretch::default();
         let stretch: Vec<Item> =
             self.lane.remaining().iter().filter(|i| ids.contains(&i.id)).cloned().collect();
         for item in &stretch {
@@ -471,20 +483,23 @@ impl<'a> HostRun<'a> {
                     continue;
                 }
             };
-            let needs = item.needs.iter().filter_map(|n| last_piece.get(n).copied()).collect();
-            let pieces = work.items(needs, &mut next);
-            if let Some(last) = pieces.last() {
-                last_piece.insert(item.id, last.id);
-            }
-            for piece in &pieces {
-                works.insert(piece.id, work.clone());
-            }
-            items.extend(pieces);
+            let alone = self.alone.contains(&item.address);
+            sent.push(work, alone);
         }
+        sent.close();
+        let mut unanswered = sent.unanswered();
+        let group::Stretch { items, works, groups, last_piece, .. } = sent;
         if items.is_empty() {
             return Ok(());
         }
-        let prelude = std::mem::take(&mut self.resume).then(|| host::resume_script(&self.run));
+        let mut prelude = String::new();
+        if works.values().any(Work::watches_facts) && link.must_learn_to_watch() {
+            prelude.push_str(&crate::facts::watch_script());
+        }
+        if std::mem::take(&mut self.resume) {
+            prelude.push_str(&host::resume_script(&self.run));
+        }
+        let prelude = (!prelude.is_empty()).then_some(prelude);
         let batch = Batch { prelude, stop_file: Some(stop_file.clone()), items };
         let mut events = match link.shell.run(&batch) {
             Ok(events) => events,
@@ -504,9 +519,30 @@ impl<'a> HostRun<'a> {
             let event = match event {
                 None => return Ok(()),
                 Some(Ok(event)) => event,
-                Some(Err(error)) => return Err(self.broken(link, &error, running)),
+                Some(Err(error)) => return Err(self.broken(link, &error, &unanswered, &running)),
             };
-            self.take(event, &works, &last_piece, &mut running);
+            if let converge_ssh::Event::Finished { id, .. } | converge_ssh::Event::Skipped { id, .. } = &event
+                && let Some(work) = works.get(id)
+                && last_piece.get(&work.item.id) == Some(id)
+            {
+                unanswered.remove(&work.item.id);
+            }
+            let (converge_ssh::Event::Started(id)
+            | converge_ssh::Event::Output { id, .. }
+            | converge_ssh::Event::Finished { id, .. }
+            | converge_ssh::Event::Skipped { id, .. }) = &event;
+            match groups.get(id) {
+                Some(group) => {
+                    if matches!(
+                        event,
+                        converge_ssh::Event::Finished { .. } | converge_ssh::Event::Skipped { .. }
+                    ) {
+                        group.members.iter().for_each(|work| _ = unanswered.remove(&work.item.id));
+                    }
+                    self.take_group(event, group, &mut running);
+                }
+                None => self.take(event, &works, &last_piece, &mut running),
+            }
         }
     }
 
@@ -573,7 +609,7 @@ impl<'a> HostRun<'a> {
     fn conclude(&mut self, work: &Work, status: Status, said: &Running) {
         let reading = work.read(status, &said.output);
         if let Some((before, after)) = &reading.window {
-            self.lane.window(before, after);
+            self.lane.window(&work.item, before, after);
         }
         match reading.result {
             None => self.lane.ask_to_look_again(),
@@ -609,18 +645,33 @@ impl<'a> HostRun<'a> {
         }
     }
 
-    /// The link broke in the middle: what was running is unknown, the rest was not tried.
-    fn broken(&mut self, link: &Link, error: &ShellError, running: BTreeMap<u32, Running>) -> LostHost {
+    /// The link broke in the middle. The host has all that was sent and goes on with it for a while: what it did not answer is unknown.
+    fn broken(
+        &mut self,
+        link: &Link,
+        error: &ShellError,
+        unanswered: &BTreeSet<u32>,
+        running: &BTreeMap<u32, Running>,
+    ) -> LostHost {
         let mut lost = link.lost(error);
-        let open: Vec<Item> =
-            self.lane.remaining().iter().filter(|i| running.contains_key(&i.id)).cloned().collect();
-        if !open.is_empty() {
-            let names: Vec<&str> = open.iter().map(|item| item.address.as_str()).collect();
-            lost.message.push_str(&format!("; in the middle of: {}", names.join(", ")));
+        let open = self.lane.remaining().iter().filter(|i| unanswered.contains(&i.id));
+        let open: Vec<Item> = open.cloned().collect();
+        let begun: Vec<&str> =
+            open.iter().filter(|i| running.contains_key(&i.id)).map(|i| i.address.as_str()).collect();
+        if !begun.is_empty() {
+            // Files that are made together begin together.
+            let named = begun.get(..SHOWN).unwrap_or(&begun);
+            lost.message.push_str(&format!("; in the middle of: {}", named.join(", ")));
+            if begun.len() > named.len() {
+                lost.message.push_str(&format!(" and {} more", begun.len() - named.len()));
+            }
         }
-        for item in open {
-            let result = ItemResult::Unknown { message: lost.message.clone() };
-            self.finish(&item, result, &[], Duration::ZERO);
+        for item in &open {
+            let message = match running.contains_key(&item.id) {
+                true => lost.message.clone(),
+                false => "it was sent to the host, and no answer came".to_owned(),
+            };
+            self.finish(item, ItemResult::Unknown { message }, &[], Duration::ZERO);
         }
         lost
     }

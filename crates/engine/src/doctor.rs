@@ -8,9 +8,9 @@ mod tables;
 use crate::Event;
 use crate::engine::{Engine, side_by_side};
 use crate::ways::bare;
+use converge_ledger::{FORMAT, reads_format};
 use converge_planner::Summary;
 use converge_ssh::{Batch, Become, ConnectError, Item, Mark, Session, ShellError, Target, Trust};
-use converge_store::host::{FORMAT, reads_format};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -467,7 +467,7 @@ fn tell_packages(chart: &mut HostDoctor, answer: &Answer) {
             "apt",
             Health::Odd,
             "there are no package lists",
-            Some("`apt-get update`; until then versions of packages are deferred"),
+            Some("`apt-get update`, or leave it to the first run that installs a package"),
         );
     }
     if well {

@@ -62,6 +62,13 @@ EOF
   if [ -e /var/lib/kubelet/config.yaml ]; then
     say kubelet_cgroup "$(sed -n 's/^cgroupDriver: *"*\([a-z]*\).*/\1/p' /var/lib/kubelet/config.yaml)"
   fi
+  if [ -e /etc/kubernetes/manifests/kube-apiserver.yaml ]; then
+    say kube_open "$(sed -n 's/^ *- *//p' /etc/kubernetes/manifests/kube-apiserver.yaml | tr -d "'\"" | awk '
+      /^--authorization-(mode|config)=/ { asks = 1 }
+      /^--authorization-mode=(.*,)?AlwaysAllow(,|$)/ || /^--(token-auth-file|basic-auth-file|insecure-bind-address)=/ || /^--insecure-port=[1-9]/ ||
+        /^--service-account-lookup=false/ || /^--enable-admission-plugins=(.*,)?AlwaysAdmit(,|$)/ || /^--disable-admission-plugins=(.*,)?NodeRestriction(,|$)/ { printf "%s%s", (n++ ? ", " : ""), $0 }
+      END { if (!asks) printf "%sno --authorization-mode", (n ? ", " : "") }')"
+  fi
   gpus=0
   for device in /sys/bus/pci/devices/*; do
     read -r vendor <"$device/vendor" && read -r class <"$device/class" || continue

@@ -1,6 +1,7 @@
 //! The engine: one project, its hosts, and the sessions that stay open from the plan to the apply.
 
 use crate::facts::{FACT_GROUPS, Groups};
+use crate::heart::Heart;
 use crate::observe::{Beside, observe};
 use crate::ownership::Declares;
 use crate::project::{HostSource, Part, role_graph, shown};
@@ -9,20 +10,22 @@ use crate::ways::no_session;
 use crate::{
     Event, EventSink, FleetPlan, HostAnswer, HostEntry, HostResult, LostHost, Options, Purpose, Steps,
 };
+use converge_ledger::OwnedRecords;
 use converge_model::inventory::Connection;
 use converge_model::{Facts, Needs, Project};
 use converge_planner::{Folded, History, HostPlan, Knowledge, Outcome, Outputs, RoleGraph, Summary, fold};
 use converge_ssh::{Batch, Item, ItemResult, Session, Shell, ShellError, Stderr};
-use converge_store::host::OwnedRecords;
 use converge_syntax::{Diagnostics, Span};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// Rounds of questions to one host for one plan: facts, three for resources, one for diffs.
-const ROUNDS: usize = 6;
+/// Rounds of questions to one host for one plan. Each answers what was not known before, and what an item asks for follows from
+/// what it was told, so they end by themselves, after three as a rule; this many are a fault of the program.
+const ROUNDS: usize = 100;
 
 /// An open session with a host, at the privilege at which its items run.
 pub(crate) struct Link {
@@ -30,8 +33,12 @@ pub(crate) struct Link {
     pub shell: Shell,
     session: Session,
     become_: converge_ssh::Become,
-    /// What the host said about itself, once it was asked, and which groups of facts that holds.
-    facts: Mutex<Option<(serde_json::Value, Groups)>>,
+    /// Beats while a run is open in this session.
+    heart: Mutex<Option<Heart>>,
+    /// What the host said about itself, once it was asked.
+    facts: Mutex<Option<KnownFacts>>,
+    /// Whether its shell knows how to look for facts that foreign code has moved.
+    watches_facts: AtomicBool,
 }
 
 impl Link {
@@ -55,6 +62,17 @@ impl Link {
         }
     }
 
+    /// Lets the host know that this run's controller is alive, until [`Link::end_beating`].
+    pub fn beat(&self, run: &str) {
+        let heart = Heart::of(self.session.clone(), self.become_.clone(), run);
+        *self.heart.lock().unwrap_or_else(PoisonError::into_inner) = Some(heart);
+    }
+
+    /// The run is over here.
+    pub fn end_beating(&self) {
+        *self.heart.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// A shell beside what the host is doing: what is asked there is for the caller alone.
     pub async fn aside(&self) -> Result<Aside, ShellError> {
         let shell = self.session.shell(&self.become_).await?;
@@ -69,28 +87,81 @@ impl Link {
         self.aside().await?.ask(script, seconds).await
     }
 
+    fn facts(&self) -> std::sync::MutexGuard<'_, Option<KnownFacts>> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn known_facts(&self) -> Option<serde_json::Value> {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(facts, _)| facts.clone())
+        self.facts().as_ref().map(|known| known.now.clone())
+    }
+
+    /// What it said last, and what it said before this run changed anything.
+    fn told(&self) -> Option<(serde_json::Value, serde_json::Value)> {
+        self.facts().as_ref().map(|known| (known.now.clone(), known.before.clone()))
     }
 
     /// The groups that are still to be asked; `None` when all that is wanted is known.
     pub fn unknown_facts(&self, wanted: &Groups) -> Option<Groups> {
-        match &*self.facts.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.facts() {
             None => Some(wanted.clone()),
-            Some((_, known)) if wanted.is_subset(known) => None,
-            Some((_, known)) => Some(wanted.difference(known).copied().collect()),
+            Some(known) if known.stale => Some(wanted.clone()),
+            Some(known) if wanted.is_subset(&known.groups) => None,
+            Some(known) => Some(wanted.difference(&known.groups).copied().collect()),
         }
     }
 
     pub fn learn_facts(&self, facts: serde_json::Value, groups: &Groups) {
-        let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
-        match (&mut *known, facts) {
-            (Some((serde_json::Value::Object(old), had)), serde_json::Value::Object(new)) => {
-                old.extend(new);
-                had.extend(groups);
-            }
-            (known, facts) => *known = Some((facts, groups.clone())),
+        let mut known = self.facts();
+        let known = known.get_or_insert_with(KnownFacts::default);
+        known.stale = false;
+        known.groups.extend(groups);
+        let serde_json::Value::Object(new) = facts else { return };
+        for (name, value) in new {
+            // What is asked for the first time in the middle of a run is the nearest to what was before it.
+            known
+                .before
+                .as_object_mut()
+                .and_then(|b| (!b.contains_key(&name)).then(|| b.insert(name.clone(), value.clone())));
+            known.now.as_object_mut().and_then(|now| now.insert(name, value));
         }
+    }
+
+    /// The run has changed the host: its facts are asked again before anything is planned with them.
+    pub fn facts_are_stale(&self) {
+        if let Some(known) = &mut *self.facts() {
+            known.stale = true;
+        }
+    }
+
+    /// A new run begins: what a former one of this process has found is over.
+    pub fn begin(&self) {
+        let mut known = self.facts();
+        if known.as_ref().is_some_and(|known| known.stale || known.now != known.before) {
+            *known = None;
+        }
+    }
+
+    /// Whether the shell is yet to be told how to look for facts. It is told once.
+    pub fn must_learn_to_watch(&self) -> bool {
+        !self.watches_facts.swap(true, Ordering::Relaxed)
+    }
+}
+
+/// What a host said about itself.
+struct KnownFacts {
+    now: serde_json::Value,
+    /// The same before this run changed anything.
+    before: serde_json::Value,
+    /// Which groups of facts that holds.
+    groups: Groups,
+    /// The run has changed the host since.
+    stale: bool,
+}
+
+impl Default for KnownFacts {
+    fn default() -> Self {
+        let none = || serde_json::Value::Object(serde_json::Map::new());
+        Self { now: none(), before: none(), groups: Groups::new(), stale: false }
     }
 }
 
@@ -119,7 +190,7 @@ pub(crate) struct Looked {
     pub folded: Folded,
     pub known: Knowledge,
     /// What the host says of former runs, or why that is not understood.
-    records: Option<Result<OwnedRecords, String>>,
+    pub records: Option<Result<OwnedRecords, String>>,
     declares: Declares,
 }
 
@@ -249,9 +320,26 @@ impl Engine {
         let entries = side_by_side(plans).await;
         let mut plan = self.fleet(Purpose::Converge, entries);
         self.wait_for_joining(&mut plan).await;
-        crate::way_back::ask(&mut plan);
+        self.ask_the_ways_back(&mut plan).await;
         plan.order = self.order(&plan);
         Ok(plan)
+    }
+
+    /// Has what goes back ask the hosts that it needs.
+    pub(crate) async fn ask_the_ways_back(&self, plan: &mut FleetPlan) {
+        let mut known_as = BTreeMap::new();
+        for host in crate::way_back::hosts_that_ask(plan) {
+            let mut names = vec![host.clone()];
+            let said = self.project.host_var(&host, "ansible_host").ok().flatten();
+            if let Some(address) = said.and_then(|node| node.scalar_text()) {
+                if let Ok(found) = tokio::net::lookup_host((address.as_str(), 22)).await {
+                    names.extend(found.map(|socket| socket.ip().to_string()));
+                }
+                names.push(address);
+            }
+            known_as.insert(host, names);
+        }
+        crate::way_back::ask(plan, &known_as);
     }
 
     /// A new plan of these, without an order yet.
@@ -263,7 +351,8 @@ impl Engine {
             Purpose::Rollback(_) | Purpose::RollbackOf { .. } => Vec::new(),
         };
         let id = uuid::Uuid::now_v7().to_string();
-        FleetPlan { id, purpose, created: now(), hosts, clusters, warnings, order: Vec::new() }
+        let returns = Vec::new();
+        FleetPlan { id, purpose, created: now(), hosts, clusters, returns, warnings, order: Vec::new() }
     }
 
     /// Two owners of one thing, wrong parameters: all that shows without a host, on all hosts.
@@ -301,7 +390,10 @@ impl Engine {
         let begun = Instant::now();
         let result = match self.reach(host).await {
             Err(lost) => Err(lost),
-            Ok(reach) => self.plan_with_records(&reach).await,
+            Ok(reach) => {
+                reach.begin();
+                self.plan_with_records(&reach).await
+            }
         };
         let result = match result {
             Ok(plan) => {
@@ -386,6 +478,7 @@ impl Engine {
                     refuse_what_is_lost(&mut folded.plan, &self.options.allow_destroy);
                     crate::apply::note_backups(&mut folded.plan);
                     source.locate(&mut folded.plan, &folded.outputs);
+                    source.bind(&mut folded.plan, &folded.outputs);
                     let narrowed = self.project.is_narrowed();
                     let declares = match records {
                         Some(_) => Declares::of(&source, &folded.outputs, narrowed),
@@ -396,13 +489,24 @@ impl Engine {
                 asked_for_diffs = true;
                 asks = std::mem::take(&mut folded.diff_asks);
             }
-            if round == ROUNDS {
-                let more = asks.iter().next().map(shown).unwrap_or_default();
-                let message = format!("after {ROUNDS} rounds there is still more to ask: {more}");
-                return Err(LostHost::refused(message));
+            // What is asked together by all items is asked once it is known which items there are.
+            if want_facts.is_some() {
+                asks.retain(|probe| !converge_resources::asked_together(probe));
             }
             let beside = Beside { facts: want_facts.as_ref(), owned };
             let answered = reach.observe(&asks, beside, &mut known).await?;
+            // Each round brings something: an answer, facts, or the records.
+            let stuck = asks.iter().find(|_| round == ROUNDS).or_else(|| {
+                let new = want_facts.is_some() || owned || asks.iter().any(|probe| known.knows(probe));
+                asks.iter().next().filter(|_| !new)
+            });
+            if let Some(stuck) = stuck {
+                let message = format!(
+                    "internal error: after {round} rounds of questions this is still open: {}. Please report it",
+                    shown(stuck)
+                );
+                return Err(LostHost::refused(message));
+            }
             records = answered.owned.or(records);
             if let (Some(facts), Some(groups)) = (answered.facts, &want_facts) {
                 reach.learn_facts(facts, groups);
@@ -416,7 +520,8 @@ impl Engine {
     /// What all hosts asked so far said about themselves.
     pub(crate) async fn facts(&self) -> Facts {
         let links = self.links.lock().await;
-        Facts::new(links.values().filter_map(|link| Some((link.host.clone(), link.known_facts()?))))
+        let told = links.values().filter_map(|link| link.told().map(|told| (link.host.clone(), told)));
+        Facts::in_a_run(told.map(|(host, (now, before))| (host, now, before)))
     }
 
     /// What a host is asked for by one that has these needs: with it comes what others in the run read of it.
@@ -458,19 +563,20 @@ impl Engine {
 
     /// Plans anew in the middle of an apply.
     pub(crate) async fn plan_again(&self, reach: &Reach, history: &History) -> Result<Folded, LostHost> {
+        reach.facts_are_stale();
         self.plan_part(reach, Part::Converge, history, self.options.diffs).await
     }
 
-    /// What is not as declared after an apply: address and what differs. Leaves out `known` failures.
+    /// What is there after an apply, planned anew. Leaves out `known` failures.
     pub(crate) async fn plan_after(
         &self,
         reach: &Reach,
         known: &BTreeSet<String>,
-    ) -> Result<Vec<(String, String)>, LostHost> {
+    ) -> Result<HostPlan, LostHost> {
         // What failed is known to be unlike; it must not make others wait for it.
         let history = History { over: known.clone(), ..History::default() };
-        let plan = self.plan_part(reach, Part::Whole, &history, false).await?.plan;
-        Ok(crate::verify::differences(&plan))
+        reach.facts_are_stale();
+        Ok(self.plan_part(reach, Part::Whole, &history, false).await?.plan)
     }
 
     /// The session with a host, opened when it is first used.
@@ -501,7 +607,15 @@ impl Engine {
         // Nothing waits for this answer: the first questions follow in the same packet.
         let prelude = Batch { prelude: Some(converge_store::host::library()), ..Batch::default() };
         let _answers = shell.run(&prelude).map_err(lost)?;
-        Ok(Link { host: host.to_owned(), shell, session, become_, facts: Mutex::new(None) })
+        Ok(Link {
+            host: host.to_owned(),
+            shell,
+            session,
+            become_,
+            facts: Mutex::new(None),
+            heart: Mutex::new(None),
+            watches_facts: AtomicBool::new(false),
+        })
     }
 
     /// A new session with a host that has restarted, in place of the one that went with it.
@@ -548,19 +662,22 @@ impl Engine {
     }
 }
 
-/// What destroys what nothing keeps ([`converge_resource::Object::STAYS_UNLESS_ALLOWED`]) is done only where somebody has allowed it by name.
+/// What destroys what nothing keeps is done only where somebody has allowed it by name.
 fn refuse_what_is_lost(plan: &mut HostPlan, allowed: &[String]) {
     for item in &mut plan.items {
         let changes = item.changes().iter().map(|planned| &planned.change);
-        let stays = |id: &converge_resource::ObjectId| {
-            converge_objects::object(&id.kind).is_some_and(|o| o.stays_unless_allowed())
-        };
-        let lost = changes.filter(|change| change.to.is_absent() && stays(&change.object));
+        let lost = changes.filter(|change| change.to.is_absent() && takes_along(change));
         let why = lost.filter_map(|change| crate::undo::destroys(change, allowed)).next();
         if let Some(why) = why {
             item.outcome = Outcome::Refused(why);
         }
     }
+}
+
+/// Whether what goes takes something along that nobody can make anew: a host's part in its cluster
+/// ([`converge_resource::Object::STAYS_UNLESS_ALLOWED`]), or data ([`converge_resource::Object::HOLDS_DATA`]).
+fn takes_along(change: &converge_resource::Change) -> bool {
+    converge_objects::object(&change.object.kind).is_some_and(|o| o.holds_data() || o.stays_unless_allowed())
 }
 
 /// The present moment, RFC 3339 UTC.

@@ -86,6 +86,15 @@ pub enum Event {
         /// What it waits for: `role a on h1, h2`.
         on: String,
     },
+    /// All is done on a host, and what the run has set going there has not come to its end: it is waited for.
+    Settling {
+        /// The host.
+        host: String,
+        /// What does not hold yet: the item's address and why.
+        on: Vec<String>,
+        /// Seconds that are left to it.
+        seconds: u64,
+    },
     /// What must be on this machine before an item begins has come, or need not.
     Backup {
         /// The host on which the item begins now.

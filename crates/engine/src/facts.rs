@@ -44,6 +44,27 @@ pub(crate) fn script(groups: &Groups) -> String {
     script
 }
 
+/// How the host looks for facts that foreign code has moved: `cv_see_fact NAME…` prints a digest of what each says, without what
+/// moves by itself.
+pub(crate) fn watch_script() -> String {
+    const NAMED: [(&str, &str); 6] = [
+        ("nvidia", include_str!("facts/nvidia.sh")),
+        ("amd", include_str!("facts/amd.sh")),
+        ("containerd", include_str!("facts/containerd.sh")),
+        ("docker", include_str!("facts/docker.sh")),
+        ("kubelet", include_str!("facts/kubelet.sh")),
+        ("kubernetes", concat!(include_str!("facts/certificates.sh"), include_str!("facts/kubernetes.sh"))),
+    ];
+    let mut script = format!("cvf_watch_base() (\n{BASE}\n)\n");
+    for (name, text) in NAMED {
+        let head = BASE.split_once("\n{\n").map_or("", |(head, _)| head);
+        let programs = include_str!("facts/programs.sh");
+        script.push_str(&format!("cvf_watch_{name}() (\n{head}\n{programs}\n{text}\n)\n"));
+    }
+    script.push_str(include_str!("facts/watch.sh"));
+    script
+}
+
 /// Makes facts of the answer. What is missing or odd is `null`.
 pub(crate) fn parse(answer: &str, groups: &Groups) -> Value {
     let said = Said::new(answer);

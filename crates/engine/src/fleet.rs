@@ -109,23 +109,37 @@ impl Engine {
                 (host.to_owned(), plays.collect())
             })
             .collect();
-        Gates::new(self.requires(&plan.purpose), declared, self.turns(plan))
+        Gates::new(self.requires(plan), declared, self.turns(plan))
     }
 
     /// Which role waits for which. On the way back it is the other way round.
-    fn requires(&self, purpose: &Purpose) -> BTreeMap<String, Vec<Required>> {
+    /// A role does not wait for one with which it is interleaved on some host: there the order of the single things counts.
+    fn requires(&self, plan: &FleetPlan) -> BTreeMap<String, Vec<Required>> {
         let mut requires: BTreeMap<String, Vec<Required>> = BTreeMap::new();
         for (first, then) in self.graph().edges() {
             let everywhere = self.graph().reach(first, then) == Reach::Fleet;
-            let (first, then) = match purpose {
+            let (first, then) = match plan.purpose {
                 Purpose::Converge => (first, then),
                 Purpose::Rollback(_) | Purpose::RollbackOf { .. } => (then, first),
             };
+            if plan.purpose != Purpose::Converge && plan.planned().any(|host| is_ahead_of(host, then, first))
+            {
+                continue;
+            }
             let required = Required { role: first.to_owned(), everywhere };
             requires.entry(then.to_owned()).or_default().push(required);
         }
         requires
     }
+}
+
+/// Whether something of the role `early` comes before something of the role `late` on this host.
+fn is_ahead_of(plan: &HostPlan, early: &str, late: &str) -> bool {
+    let pending = |role: &str| {
+        let of_role = plan.items.iter().enumerate().filter(move |(_, i)| i.is_pending() && i.role == role);
+        of_role.map(|(at, _)| at).collect::<Vec<_>>()
+    };
+    matches!((pending(early).first(), pending(late).last()), (Some(first), Some(last)) if first < last)
 }
 
 /// True when an apply has something to do or to write on this host.

@@ -84,7 +84,7 @@ async fn back(
         }
     };
     let Some(content) = release::with_manifests(&content, &manifests) else { return Ok(()) };
-    item.notes.extend(drift.notes(false));
+    item.notes.extend(drift.notes());
     item.calls.push(ApiCall::Release(ReleaseSpec {
         name: name.to_owned(),
         namespace: namespace.to_owned(),
@@ -93,6 +93,7 @@ async fn back(
         values: Value::Null,
         create_namespace: false,
         wait_seconds: None,
+        seconds: None,
         keep,
     }));
     leads_to(item, change, ReleaseState::Installed { status, chart, digest: content.digest().clone() });
@@ -114,6 +115,7 @@ async fn drift(
             Err(Stop::Ask(probes)) => reach.look(&probes.into_iter().collect(), known).await?,
             Err(Stop::Failed(why) | Stop::Invalid { message: why, .. }) => return Ok(Err(why)),
             Err(Stop::Deferred(wait)) => return Ok(Err(wait.reason)),
+            Err(Stop::First(_)) => return Ok(Err("something must be done first".to_owned())),
         }
     }
     Ok(Err("the server is asked for more and more".to_owned()))

@@ -4,9 +4,9 @@ mod behind;
 
 use crate::ItemResult;
 use crate::gate::Permit;
-use crate::work::restarts;
+use crate::work::{FACT, restarts};
 use converge_objects::k8s as text;
-use converge_planner::{History, HostPlan, Item, Outcome, Problem};
+use converge_planner::{History, HostPlan, Item, Outcome, Problem, place};
 use converge_resource::{Change, Content, Digest, ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,6 +30,10 @@ pub(crate) struct Lane {
     base: BTreeMap<ObjectId, State>,
     /// Objects that moved inside a window of foreign code: their new state was accepted.
     accepted: BTreeSet<ObjectId>,
+    /// The facts that every item reads, by its number in the latest plan.
+    reads: BTreeMap<u32, BTreeSet<String>>,
+    /// Facts that foreign code has moved, with the address of the item that did it last.
+    moved_facts: BTreeMap<String, String>,
     contents: BTreeMap<Digest, Content>,
     look_again: bool,
     in_order: bool,
@@ -50,6 +54,8 @@ pub(crate) enum Next {
     Fetch(u32),
     /// Look at the host again and plan the rest anew.
     Replan,
+    /// Confirm what stands behind the switch that is armed: nothing more can go behind it now.
+    Confirm,
     /// Everything waits for other hosts; this is what the first item waits for.
     Wait {
         /// Its role.
@@ -71,6 +77,7 @@ impl Lane {
             contents: plan.contents,
             addresses: plan.items.iter().map(|i| (i.id, i.address.clone())).collect(),
             claims: plan.items.iter().map(|i| (i.id, i.claims.clone())).collect(),
+            reads: facts_by_item(&plan.items),
             ..Self::default()
         };
         for item in plan.items {
@@ -115,8 +122,21 @@ impl Lane {
         &self.addresses
     }
 
-    pub fn history(&self) -> &History {
-        &self.history
+    /// What is over.
+    pub fn history(&self) -> History {
+        let mut history = self.history.clone();
+        history.over.extend(self.passed());
+        history
+    }
+
+    /// What only checks, and whose moment has passed: it held then, whatever the run has made since.
+    pub fn passed(&self) -> BTreeSet<String> {
+        let next = self.remaining.iter().map(|i| place(i.id)).min();
+        let held = self.resting.values().filter(|(item, _)| item.outcome == Outcome::Unchanged);
+        let resting = held.map(|(item, _)| item);
+        let passed =
+            resting.filter(|item| item.claims.is_empty() && next.is_none_or(|next| place(item.id) < next));
+        passed.map(|item| item.address.clone()).collect()
     }
 
     /// Takes contents that the items' states name.
@@ -130,9 +150,16 @@ impl Lane {
 
     /// The objects that items after this one claim, with the state that they should be in just now.
     pub fn claimed_after(&self, id: u32) -> Vec<(ObjectId, State)> {
-        let later: BTreeSet<&ObjectId> =
-            self.claims.range(id.saturating_add(1)..).flat_map(|(_, objects)| objects).collect();
+        // What must be done before an item is planned in its place, and claims nothing itself.
+        let later = self.claims.iter().filter(|(other, _)| place(**other) > place(id));
+        let later: BTreeSet<&ObjectId> = later.flat_map(|(_, objects)| objects).collect();
         later.into_iter().filter_map(|o| self.base.get(o).map(|state| (o.clone(), state.clone()))).collect()
+    }
+
+    /// The facts that items after this one read.
+    pub fn facts_read_after(&self, id: u32) -> BTreeSet<String> {
+        let later = self.reads.iter().filter(|(other, _)| place(**other) > place(id));
+        later.flat_map(|(_, facts)| facts).cloned().collect()
     }
 
     pub fn finished(&self) -> &[(Item, ItemResult)] {
@@ -143,7 +170,7 @@ impl Lane {
     pub fn into_finished(self) -> Vec<(Item, ItemResult)> {
         let mut finished = self.finished;
         finished.extend(self.resting.into_values());
-        finished.sort_by_key(|(item, _)| item.id);
+        finished.sort_by_key(|(item, _)| place(item.id));
         finished
     }
 
@@ -166,6 +193,10 @@ impl Lane {
         // What moved may be claimed by items that had nothing to do so far.
         if self.look_again {
             return Next::Replan;
+        }
+        // Nothing else begins while a switch is armed: its window runs.
+        if !self.unconfirmed.is_empty() {
+            return self.next_behind(gate);
         }
         let mut send = Vec::new();
         let mut held: BTreeSet<u32> = BTreeSet::new();
@@ -318,8 +349,20 @@ impl Lane {
 
     /// Foreign code ran: `before` and `after` are what the host showed around it. What moved is accepted when it
     /// was as planned before.
-    pub fn window(&mut self, before: &BTreeMap<ObjectId, State>, after: &BTreeMap<ObjectId, State>) {
+    pub fn window(
+        &mut self,
+        by: &Item,
+        before: &BTreeMap<ObjectId, State>,
+        after: &BTreeMap<ObjectId, State>,
+    ) {
         for (object, now) in after {
+            if object.kind == FACT {
+                if before.get(object) != Some(now) {
+                    self.look_again = true;
+                    self.moved_facts.insert(object.key.clone(), by.address.clone());
+                }
+                continue;
+            }
             let as_planned = before.get(object).is_some_and(|b| self.base.get(object) == Some(b));
             if before.get(object) != Some(now) {
                 self.look_again = true;
@@ -332,7 +375,9 @@ impl Lane {
     }
 
     /// The host has restarted. What that moved is nobody's doing: it is accepted, and the rest is planned anew.
-    pub fn restarted(&mut self) {
+    pub fn restarted(&mut self, by: &str) {
+        let read = self.reads.values().flatten();
+        self.moved_facts.extend(read.map(|fact| (fact.clone(), by.to_owned())));
         self.accepted.extend(self.claims.values().flatten().cloned());
         self.base.clear();
         self.look_again = true;
@@ -352,6 +397,7 @@ impl Lane {
         }
         self.contents.extend(fresh.contents);
         self.claims = fresh.items.iter().map(|i| (i.id, i.claims.clone())).collect();
+        self.reads = facts_by_item(&fresh.items);
         self.addresses = fresh.items.iter().map(|i| (i.id, i.address.clone())).collect();
         let mut old: BTreeMap<String, Item> =
             std::mem::take(&mut self.remaining).into_iter().map(|i| (i.address.clone(), i)).collect();
@@ -375,8 +421,13 @@ impl Lane {
                     resolved.push(new.clone());
                     self.remaining.push(new);
                 }
+                // What was deferred needs something to be done first.
+                None if place(new.id).1 != u32::MAX && new.is_pending() => {
+                    resolved.push(new.clone());
+                    self.remaining.push(new);
+                }
                 // It was as declared, and foreign code of this run has moved it, or made it apply.
-                None if new.is_pending() && self.is_accepted(&new) => {
+                None if new.is_pending() && (self.is_accepted(&new) || self.reads_what_moved(&new)) => {
                     resolved.push(new.clone());
                     self.remaining.push(new);
                 }
@@ -424,6 +475,13 @@ impl Lane {
         item.changes().iter().any(|c| self.accepted.contains(&c.change.object))
     }
 
+    /// Whether an item reads facts that foreign code before it has moved: what it comes to is otherwise with nobody's doing.
+    fn reads_what_moved(&self, item: &Item) -> bool {
+        let number = |address: &String| self.addresses.iter().find(|(_, a)| *a == address).map(|(id, _)| *id);
+        let moved = item.facts.iter().filter_map(|fact| self.moved_facts.get(fact));
+        moved.filter_map(number).any(|by| place(by) < place(item.id))
+    }
+
     /// Whether a fresh plan of an item stays inside what was shown and agreed to.
     fn allowed(&self, before: &Item, new: &Item) -> Result<(), String> {
         let moved = |object: &ObjectId| self.accepted.contains(object);
@@ -447,6 +505,7 @@ impl Lane {
                 }
                 Ok(())
             }
+            (Outcome::Changed(_), Outcome::Unchanged) if self.reads_what_moved(new) => Ok(()),
             (Outcome::Changed(old), Outcome::Unchanged) => {
                 let settled = |c: &Change| comes_by_itself(&c.object, &c.from, &c.to);
                 match old.iter().find(|c| !moved(&c.change.object) && !settled(&c.change)) {
@@ -483,9 +542,16 @@ impl Lane {
     }
 }
 
-/// Whether an object comes from the one state to the other with nobody's doing: what is waited for, the pods of a workload.
+/// Whether an object comes from the one state to the other with nobody's doing: what is waited for, the pods of a workload, a unit whose file
+/// is there now.
 fn comes_by_itself(object: &ObjectId, from: &State, to: &State) -> bool {
-    converge_objects::object(&object.kind).is_some_and(|o| o.passes() || o.same(from, to))
+    converge_objects::object(&object.kind)
+        .is_some_and(|o| o.passes() || o.same(from, to) || (from.is_absent() && o.bare(to)))
+}
+
+/// The facts that each item reads, by its number.
+fn facts_by_item(items: &[Item]) -> BTreeMap<u32, BTreeSet<String>> {
+    items.iter().map(|i| (i.id, i.facts.clone())).collect()
 }
 
 /// `role/name[key]` → `role/name`

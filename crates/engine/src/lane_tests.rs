@@ -124,6 +124,13 @@ fn guarded_items_go_together_and_stay_open_until_they_are_confirmed() {
     assert_eq!(l.role_state("b"), (true, false));
     assert_eq!(l.confirm().len(), 2);
     assert_eq!(l.next(false, &open), Next::Send(vec![4]));
+    // Nothing else begins while the window runs, and nothing is waited for in it.
+    let mut l = lane(items());
+    l.finish(2, ItemResult::Changed, &[]);
+    assert_eq!(l.next(false, &open), Next::Guarded(vec![3]));
+    assert_eq!(l.next(false, &third_waits), Next::Confirm);
+    l.finish(3, ItemResult::Changed, &[]);
+    assert_eq!(l.next(false, &open), Next::Confirm);
     // What is put back is bad, and so is what stands on it.
     let mut l = lane(items());
     l.finish(2, ItemResult::Changed, &[]);
@@ -239,7 +246,7 @@ fn a_restart_comes_alone_and_what_it_moves_is_accepted() {
     l.finish(1, ItemResult::Changed, &[]);
     assert_eq!(l.next(false, &open), Next::Restart(2));
     l.finish(2, ItemResult::Changed, &[]);
-    l.restarted();
+    l.restarted("a/2");
     assert_eq!(l.next(false, &open), Next::Replan);
     // The one has another state since, the other one is no longer as declared.
     let again = l.rebind(fresh(vec![
@@ -265,7 +272,8 @@ fn what_moved_outside_a_window_is_refused_and_inside_is_accepted() {
             ..HostPlan::default()
         });
         let seen = |s: &str| BTreeMap::from([(object("/2"), State::from_line(s))]);
-        l.window(&seen(planned_before), &seen("moved"));
+        let package = l.remaining()[0].clone();
+        l.window(&package, &seen(planned_before), &seen("moved"));
         l.finish(1, ItemResult::Changed, &[]);
         assert_eq!(l.next(false, &open), Next::Replan);
         l.rebind(fresh(vec![item(2, "a", &[1], changed("/2", "moved", "y2"))]));
@@ -276,6 +284,47 @@ fn what_moved_outside_a_window_is_refused_and_inside_is_accepted() {
             assert!(matches!(results(l)[1].1, ItemResult::Refused { .. }));
         }
     }
+}
+
+fn with_claim(id: u32, key: &str, outcome: Outcome) -> Item {
+    Item { claims: vec![object(key)], ..item(id, "a", &[], outcome) }
+}
+
+#[test]
+fn a_fact_that_foreign_code_moves_gives_work_to_items_behind_it_that_read_it() {
+    let reads = |id: u32, outcome: Outcome| {
+        let facts = BTreeSet::from(["hostname".to_owned()]);
+        Item { facts, ..with_claim(id, &format!("/{id}"), outcome) }
+    };
+    let plan = || {
+        vec![
+            reads(1, Outcome::Skipped("when".to_owned())),
+            item(2, "a", &[], changed("/2", "x", "y")),
+            reads(3, Outcome::Skipped("when".to_owned())),
+            reads(4, changed("/4", "x", "y")),
+            with_claim(5, "/5", Outcome::Unchanged),
+        ]
+    };
+    let mut l = lane(plan());
+    assert_eq!(l.facts_read_after(2), BTreeSet::from(["hostname".to_owned()]));
+    assert_eq!(l.facts_read_after(4), BTreeSet::new());
+    let foreign = l.remaining()[0].clone();
+    let fact = ObjectId::new(FACT, "hostname");
+    let seen = |s: &str| BTreeMap::from([(fact.clone(), State::from_line(s))]);
+    l.window(&foreign, &seen("old"), &seen("old"));
+    assert_eq!(l.next(false, &open), Next::Send(vec![2, 4]), "nothing has moved: no look");
+    l.window(&foreign, &seen("old"), &seen("new"));
+    l.finish(2, ItemResult::Changed, &[]);
+    assert_eq!(l.next(false, &open), Next::Replan);
+    let again = l.rebind(fresh(vec![
+        reads(1, changed("/1", "x", "y")),
+        item(2, "a", &[], Outcome::Unchanged),
+        reads(3, changed("/3", "x", "y")),
+        reads(4, Outcome::Unchanged),
+        with_claim(5, "/5", changed("/5", "x", "y")),
+    ]));
+    assert_eq!(again.iter().map(|i| i.id).collect::<Vec<_>>(), [3], "1 came before, 5 reads no fact");
+    assert_eq!(l.next(false, &open), Next::Send(vec![3]), "4 is as it is to be with the new value");
 }
 
 /// Pods that get ready while other items are worked on are nobody's doing.

@@ -1,10 +1,11 @@
 //! Questions to a host: many probes, one batch, one round trip.
 
 use crate::facts::Groups;
+use converge_ledger::{OwnedRecords, parse_owned};
 use converge_planner::Knowledge;
 use converge_resource::{Answer, AnswerError, Content, Probe, RunAnswer, quote, unlisted};
 use converge_ssh::{Batch, Item, ItemResult, Outcome, Shell, ShellError, Status, Stderr};
-use converge_store::host::{self, OwnedRecords};
+use converge_store::host;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -91,7 +92,7 @@ pub(crate) async fn observe_beside(
 fn owned(result: &ItemResult) -> Result<OwnedRecords, String> {
     match result.outcome {
         Outcome::Finished { status: Status::Exited(0), .. } if !result.cut => {
-            host::parse_owned(&String::from_utf8_lossy(&result.output)).map_err(|e| e.to_string())
+            Ok(parse_owned(&String::from_utf8_lossy(&result.output)))
         }
         _ => Err(format!("the record of what is ours cannot be read: {}", failure(result))),
     }
@@ -151,11 +152,7 @@ fn probe_item(id: u32, script: String, seconds: u64) -> Item {
 }
 
 fn content_script(path: &str) -> String {
-    let path = quote(path);
-    format!(
-        "[ -f {path} ] || exit {NO_CONTENT}; [ \"$(wc -c < {path})\" -le {} ] || exit {NO_CONTENT}; cat -- {path}",
-        Probe::CONTENT_LIMIT
-    )
+    format!("cv_content {} {}", quote(path), Probe::CONTENT_LIMIT)
 }
 
 fn failure(result: &ItemResult) -> String {

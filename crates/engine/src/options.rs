@@ -1,6 +1,6 @@
 //! How a run is to be made.
 
-use converge_store::host::Scope;
+use converge_ledger::Scope;
 use secrecy::SecretString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,10 +27,8 @@ pub struct Options {
     pub inventory: String,
     /// Read old contents that only a diff needs.
     pub diffs: bool,
-    /// Whose things are on the hosts: playbook and inventory by their absolute paths.
+    /// The project: playbook and inventory by their paths below its folder, the same in every checkout.
     pub scope: Scope,
-    /// The same by their paths below the project, for inventories that name their project (`converge_project`).
-    pub in_project: Scope,
     /// Give back what is no longer declared.
     pub prune: bool,
     /// Things by ID (`path:/srv/big`) that may be destroyed though nothing keeps them.
@@ -53,7 +51,6 @@ impl Default for Options {
             inventory: String::new(),
             diffs: true,
             scope: Scope::default(),
-            in_project: Scope::default(),
             prune: false,
             allow_destroy: Vec::new(),
             keep_all_runs: false,

@@ -3,16 +3,15 @@
 //! A thing counts as no longer declared when no item of any role claims it and every role that made it was evaluated
 //! completely for that host. Whatever is not known for sure leaves it alone.
 
+use crate::LostHost;
 use crate::engine::Engine;
 use crate::project::HostSource;
 use crate::reach::Reach;
-use crate::undo::{
-    Undo, go_with_what_brought_them, in_turn_within_their_role, owners_probe, stand_on_it, staying, undo_item,
-};
-use crate::{LostHost, Options};
+use crate::revert::{self, Group, Judged, Verdict};
+use crate::undo::{go_with_what_brought_them, owners_probe};
+use converge_ledger::{Owned, OwnedRecords, Project, RunRecord, SavedChange, SavedOutcome, Scope, Undo};
 use converge_planner::{CutOff, Fate, HostPlan, Item, Knowledge, Outcome, Undeclared};
-use converge_resource::{Change, ObjectId, Probe, RunAnswer, quote};
-use converge_store::host::{Owned, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Scope};
+use converge_resource::{Change, Naming, ObjectId, Probe, RunAnswer, quote};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The kind of the items that give something back.
@@ -49,12 +48,21 @@ impl Declares {
 }
 
 /// The things of this scope that are no longer declared, in the order in which they became ours.
-fn undeclared<'a>(things: &'a [Owned], scope: &Scope, declares: &Declares) -> Vec<&'a Owned> {
+fn undeclared<'a>(things: &'a [Owned], scope: &Project, declares: &Declares) -> Vec<&'a Owned> {
     things
         .iter()
-        .filter(|t| !t.by_product && t.scope == *scope && !declares.objects.contains(&t.object))
+        .filter(|t| !t.by_product && scope.is(&t.scope) && !declares.objects.contains(&t.object))
         .filter(|t| t.roles.iter().all(|r| declares.surely_without(r)))
         .collect()
+}
+
+/// What is declared and may be one of these by another name.
+fn other_names<'a>(going: &'a [&Owned], declares: &'a Declares) -> impl Iterator<Item = Probe> + 'a {
+    let may_be = |object: &&ObjectId| {
+        let named = converge_objects::object(&object.kind).is_some_and(|o| o.naming() != Naming::One);
+        named && going.iter().any(|t| t.object.kind == object.kind)
+    };
+    declares.objects.iter().filter(may_be).cloned().map(Probe::Object)
 }
 
 /// Packages that came with these and that nothing else would need.
@@ -76,7 +84,7 @@ fn orphans_probe(going: &[&Owned]) -> Option<Probe> {
     (!names.is_empty()).then(|| {
         Probe::run(format!(
             "for p in {}; do dpkg-query -s -- \"$p\" >/dev/null 2>&1 && set -- \"$@\" \"$p\"; done; [ $# -gt 0 ] || exit 0; \
-             apt-get -s -q -o Debug::NoLocking=1 --auto-remove purge -- \"$@\" </dev/null",
+             apt-get -s -q $CV_APT_LOOKS --auto-remove purge -- \"$@\" </dev/null",
             names.join(" ")
         ))
     })
@@ -106,6 +114,10 @@ fn undo_of(thing: &Owned, known: &Knowledge) -> Undo {
         left,
         before: thing.before.clone(),
         between: thing.between.clone(),
+        open: None,
+        moved_by: None,
+        states: Vec::new(),
+        theirs: None,
         item: thing.item.clone(),
         comes_back: false,
         sensitive: thing.sensitive,
@@ -125,12 +137,14 @@ impl Engine {
         declares: &Declares,
         known: &mut Knowledge,
     ) -> Result<(), LostHost> {
-        let scope = self.scope(reach.name());
-        let going = undeclared(&records.things, &scope, declares);
-        plan.ours.owned = records.things.iter().filter(|t| !t.by_product && t.scope == scope).count();
+        let scope = self.project_of(reach.name());
+        plan.ours.remarks.clone_from(&records.broken);
+        let mut going = undeclared(&records.things, &scope, declares);
+        plan.ours.owned = records.things.iter().filter(|t| !t.by_product && scope.is(&t.scope)).count();
         let prune = self.options().prune;
         let mut probes: BTreeSet<Probe> =
             going.iter().map(|t| Probe::Object(t.object.clone())).chain(open_probes(&records)).collect();
+        probes.extend(other_names(&going, declares));
         probes.extend(going.iter().filter_map(|t| owners_probe(&t.object, &t.before)));
         let apt = orphans_probe(&going).filter(|_| prune);
         if apt.is_some() {
@@ -142,6 +156,10 @@ impl Engine {
         if !probes.is_empty() {
             reach.look(&probes, known).await?;
         }
+        let real =
+            |object: &ObjectId| converge_planner::told(known, object).unwrap_or_else(|| object.clone());
+        let declared: BTreeSet<ObjectId> = declares.objects.iter().map(real).collect();
+        going.retain(|t| !declared.contains(&real(&t.object)));
         plan.ours.cut_off = records.cut_off.as_ref().map(|run| Box::new(cut_off(run, records.busy, known)));
         let with = match apt.as_ref().and_then(|probe| known.answer(probe)) {
             Some(converge_resource::Answer::Run(answer)) => {
@@ -153,27 +171,30 @@ impl Engine {
         // In the order of the records, the last first.
         let leaving = records.things.iter().rev().filter(|t| leaving.contains(&t.object));
         let mut undos: Vec<Undo> = leaving.map(|t| undo_of(t, known)).collect();
-        in_turn_within_their_role(&mut undos);
         go_with_what_brought_them(&mut undos);
-        let stay = staying(&undos, known, &self.options().allow_destroy);
+        if let Some(probe) = revert::probes(&undos).filter(|probe| prune && !known.knows(probe)) {
+            reach.look(&BTreeSet::from([probe]), known).await?;
+        }
         reach.saved_contents(undos.iter(), known).await?;
+        let groups = revert::arrange(undos, known, &self.options().allow_destroy);
         let since: BTreeMap<&ObjectId, &Owned> = going.iter().map(|t| (&t.object, *t)).collect();
-        plan.ours.undeclared = undos
+        plan.ours.undeclared = groups
             .iter()
-            .filter_map(|undo| {
-                let thing = since.get(&undo.object)?;
+            .flat_map(|group| &group.members)
+            .filter_map(|judged| {
+                let thing = since.get(&judged.undo.object)?;
                 let role = thing.roles.first().map(|r| declares.name(r).to_owned()).unwrap_or_default();
                 Some(Undeclared {
-                    object: undo.object.clone(),
+                    object: judged.undo.object.clone(),
                     role,
                     item: thing.item.clone(),
                     since: thing.since.clone(),
-                    fate: fate(undo, known, self.options(), &stay),
+                    fate: fate(judged),
                 })
             })
             .collect();
-        if prune && !undos.is_empty() {
-            self.add_prune_items(reach, plan, undos, declares, known, &stay).await?;
+        if prune && !groups.is_empty() {
+            self.add_prune_items(reach, plan, groups, declares, known).await?;
         }
         Ok(())
     }
@@ -182,34 +203,38 @@ impl Engine {
         &self,
         reach: &Reach,
         plan: &mut HostPlan,
-        undos: Vec<Undo>,
+        groups: Vec<Group>,
         declares: &Declares,
         known: &mut Knowledge,
-        stay: &BTreeMap<String, String>,
     ) -> Result<(), LostHost> {
         let mut own = HostPlan { host: plan.host.clone(), ..HostPlan::default() };
-        for (address, members) in crate::undo::by_item(undos) {
-            let (forget, undo): (Vec<Undo>, Vec<Undo>) = members
-                .into_iter()
-                .partition(|u| matches!(fate(u, known, self.options(), stay), Fate::Forgotten(_)));
+        // Where the item of each group stands, so that those behind it can wait for it.
+        let mut item_of: BTreeMap<usize, usize> = BTreeMap::new();
+        for (number, Group { address, members, after }) in groups.into_iter().enumerate() {
+            let (forget, undo): (Vec<Judged>, Vec<Judged>) =
+                members.into_iter().partition(|judged| matches!(fate(judged), Fate::Forgotten(_)));
             let role = declares.name(crate::undo::role_of(&address)).to_owned();
             let name = address.split_once('/').map_or(address.as_str(), |(_, name)| name);
             for (members, forgets) in
                 [(forget, true), (undo, false)].into_iter().filter(|(m, _)| !m.is_empty())
             {
-                let mut item = if forgets {
-                    forget_item(&members, known)
-                } else {
-                    undo_item(0, &address, members, known, &self.options().allow_destroy, stay)
-                };
+                let mut item =
+                    if forgets { forget_item(&members, known) } else { revert::item(0, &address, members) };
                 item.kind = PRUNE.to_owned();
                 item.role.clone_from(&role);
                 let what = if forgets { "no longer ours" } else { "no longer declared" };
                 item.address = format!("{role}/{what}: {name}");
                 item.name = format!("{what}: {name}");
+                item.id = u32::try_from(own.items.len()).unwrap_or(u32::MAX);
+                let after = after.iter().filter_map(|group| item_of.get(group).copied()).collect();
+                item.needs = revert::needs(&own.items, &item, &after);
+                if !forgets {
+                    item_of.insert(number, own.items.len());
+                }
                 own.items.push(item);
             }
         }
+        converge_planner::join_guarded(&mut own.items, &BTreeSet::new());
         crate::former::releases_back(reach, &mut own, known).await?;
         crate::apply::note_backups(&mut own);
         own.base = crate::undo::base_of(&own, known);
@@ -221,17 +246,21 @@ impl Engine {
         Ok(())
     }
 
-    /// Whose things are on a host: by the inventory's `converge_project`, else by the places of the files.
+    /// The name of the project for a host: that of the inventory's `converge_project`, with the places of the files below the project.
     pub(crate) fn scope(&self, host: &str) -> Scope {
         let named = self.project().host_var(host, "converge_project").ok().flatten();
-        let options = self.options();
+        let Scope { playbook, inventory } = &self.options().scope;
         match named.and_then(|node| node.scalar_text()).filter(|name| !name.is_empty()) {
-            Some(name) => Scope {
-                playbook: format!("{name}:{}", options.in_project.playbook),
-                inventory: format!("{name}:{}", options.in_project.inventory),
-            },
-            None => options.scope.clone(),
+            Some(name) => {
+                Scope { playbook: format!("{name}:{playbook}"), inventory: format!("{name}:{inventory}") }
+            }
+            None => self.options().scope.clone(),
         }
+    }
+
+    /// The same, as it is compared with records.
+    pub(crate) fn project_of(&self, host: &str) -> Project {
+        Project(self.scope(host))
     }
 }
 
@@ -240,16 +269,13 @@ fn join(plan: &mut HostPlan, own: HostPlan) {
     let matters =
         |i: &&Item| !matches!(i.outcome, Outcome::Unchanged | Outcome::Skipped(_) | Outcome::Adopt(_));
     let before: Vec<u32> = plan.items.iter().filter(matters).map(|i| i.id).collect();
-    let mut next = plan.items.iter().map(|i| i.id).max().map_or(0, |id| id.saturating_add(1));
-    let mut given_back = Vec::new();
-    for mut item in own.items {
-        item.id = next;
-        next = next.saturating_add(1);
-        item.needs.clone_from(&before);
-        item.needs.extend(stand_on_it(&given_back, &item));
-        given_back.push(item);
-    }
-    plan.items.extend(given_back);
+    let next = plan.items.iter().map(|i| i.id).max().map_or(0, |id| id.saturating_add(1));
+    plan.items.extend(own.items.into_iter().map(|mut item| {
+        item.id = item.id.saturating_add(next);
+        let own_needs = item.needs.iter().map(|need| need.saturating_add(next));
+        item.needs = before.iter().copied().chain(own_needs).collect();
+        item
+    }));
     plan.base.extend(own.base);
     plan.contents.extend(own.contents);
 }
@@ -272,35 +298,24 @@ pub(crate) fn carry_over(fresh: &mut HostPlan, items: Vec<Item>, address_of: &BT
 }
 
 /// What becomes of a thing.
-fn fate(undo: &Undo, known: &Knowledge, options: &Options, stay: &BTreeMap<String, String>) -> Fate {
-    let now = match known.observed(&undo.object) {
-        Ok(seen) => seen.state,
-        Err(_) => return Fate::LeftAlone("it cannot be looked at".to_owned()),
-    };
-    if now == undo.before {
-        return Fate::Forgotten("it is as it was before us already".to_owned());
+fn fate(judged: &Judged) -> Fate {
+    let cannot = |why: &str| Fate::Forgotten(format!("cannot be given back: {why}"));
+    match (&judged.verdict, crate::undo::lost(&judged.undo)) {
+        (Verdict::Same, _) => Fate::Forgotten("it is as it was before us already".to_owned()),
+        (Verdict::Lost(why), _) => cannot(why),
+        (Verdict::Stays(_), Some(why)) => cannot(&why),
+        (Verdict::Stays(why) | Verdict::Kept(why), _) => Fate::LeftAlone(why.clone()),
+        (Verdict::Back(_), _) if judged.undo.before.is_absent() || judged.undo.object.kind == "command" => {
+            Fate::Removed
+        }
+        (Verdict::Back(_), _) => Fate::GivenBack,
     }
-    if let Some(why) = crate::undo::lost(undo) {
-        return Fate::Forgotten(format!("cannot be given back: {why}"));
-    }
-    if !crate::undo::shows(undo, &now, known) {
-        return Fate::LeftAlone("someone else has changed it since".to_owned());
-    }
-    let back = Change { object: undo.object.clone(), from: now, to: undo.before.clone() };
-    let allowed = &options.allow_destroy;
-    let stays = || crate::undo::takes_from_others(&back, known, allowed);
-    if let Some(why) = crate::undo::destroys(&back, allowed).or_else(stays) {
-        return Fate::LeftAlone(why);
-    }
-    if let Some(why) = stay.get(&undo.item) {
-        return Fate::LeftAlone(why.clone());
-    }
-    if undo.before.is_absent() || undo.object.kind == "command" { Fate::Removed } else { Fate::GivenBack }
 }
 
 /// One item that only takes things out of the record.
-fn forget_item(members: &[Undo], known: &Knowledge) -> Item {
-    let mut item = undo_item(0, "", Vec::new(), &mut Knowledge::default(), &[], &BTreeMap::new());
+fn forget_item(members: &[Judged], known: &Knowledge) -> Item {
+    let mut item = revert::item(0, "", Vec::new());
+    let members: Vec<&Undo> = members.iter().map(|judged| &judged.undo).collect();
     let now = |u: &Undo| known.observed(&u.object).map(|seen| seen.state).unwrap_or_else(|_| u.left.clone());
     let changes: Vec<Change> = members
         .iter()
@@ -430,7 +445,7 @@ mod tests {
             renamed: BTreeMap::from([("old".to_owned(), "b".to_owned())]),
             narrowed: false,
         };
-        let scope = things[0].scope.clone();
+        let scope = Project(things[0].scope.clone());
         let keys = |declares: &Declares| -> Vec<String> {
             undeclared(&things, &scope, declares).iter().map(|t| t.object.key.clone()).collect()
         };

@@ -1,16 +1,18 @@
 //! From the project's declarations to the planner's: the items of one host in order, resolved when they are asked for.
 
 use converge_model::{
-    DeclaredItem, Facts, HostPlan as Declared, NOT_KNOWN, Project, Registered, Resolution, RoleUse,
+    DeclaredItem, EMPTY_LIST, Facts, HostPlan as Declared, NOT_KNOWN, Project, Registered, Resolution,
+    RoleUse,
 };
 use converge_planner::{
-    Conflict, Declared as Item, Guard, HostPlan, Outcome, Outputs, Problem, Resolved, RoleEdge, RoleGraph,
-    SaidGuard, Source,
+    Altered, Conflict, Declared as Item, Guard, HostPlan, Outcome, Outputs, Problem, Resolved, RoleEdge,
+    RoleGraph, SaidGuard, Source, SourceText,
 };
 use converge_resource::{Claim, Disruption, ObjectId, Place, Probe};
 use converge_syntax::{Diagnostic, Diagnostics, Span};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Which items of the roles take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,13 @@ pub(crate) struct HostSource<'a> {
     /// For each item, where it lies in `declared`: role, section, index.
     places: Vec<(usize, Section, usize)>,
     graph: &'a RoleGraph<Span>,
+    facts: Facts,
+    /// Roles as they are with facts that earlier items alter: by the role's place and the alterations.
+    uses: RefCell<BTreeMap<(usize, String), Arc<RoleUse>>>,
+    /// For each item, the role as it was when the item was resolved last, where it is not the declared one.
+    used: RefCell<BTreeMap<usize, Arc<RoleUse>>>,
+    /// For each item, the facts that it has read then.
+    reads: RefCell<BTreeMap<usize, BTreeSet<String>>>,
     /// Complaints whose spans a `Problem` cannot hold, by item.
     complaints: RefCell<BTreeMap<usize, Diagnostics>>,
 }
@@ -107,8 +116,17 @@ impl<'a> HostSource<'a> {
         outputs: &Outputs,
     ) -> Self {
         let declared = project.host_plan(host, facts, &registered(outputs));
-        let mut source =
-            Self { declared, items: Vec::new(), places: Vec::new(), graph, complaints: RefCell::default() };
+        let mut source = Self {
+            declared,
+            items: Vec::new(),
+            places: Vec::new(),
+            graph,
+            facts: facts.clone(),
+            uses: RefCell::default(),
+            used: RefCell::default(),
+            reads: RefCell::default(),
+            complaints: RefCell::default(),
+        };
         source.list(part, project.start_at());
         source
     }
@@ -194,6 +212,35 @@ impl<'a> HostSource<'a> {
         Some((role, section.of(role).get(*item)?))
     }
 
+    /// The role of an item where earlier items alter facts; `None` when it is as declared.
+    fn use_with(&self, index: usize, altered: &Altered) -> Option<Arc<RoleUse>> {
+        let (at, ..) = *self.places.get(index)?;
+        let declared = self.declared.roles.get(at).filter(|_| !altered.is_empty())?;
+        let made = self.uses.borrow().get(&(at, altered.key())).cloned();
+        let used = made.unwrap_or_else(|| {
+            let unknown = altered.unknown().map(str::to_owned);
+            let facts = self.facts.altered(&declared.host, altered.predicted(), unknown);
+            let used = Arc::new(declared.with_facts(&facts));
+            self.uses.borrow_mut().insert((at, altered.key()), used.clone());
+            used
+        });
+        self.used.borrow_mut().insert(index, used.clone());
+        Some(used)
+    }
+
+    /// Says of each deferred item what it is made of: a saved plan binds that.
+    pub fn bind(&self, plan: &mut HostPlan, outputs: &Outputs) {
+        let registered = registered(outputs);
+        for item in plan.items.iter_mut().filter(|i| matches!(i.outcome, Outcome::Deferred { .. })) {
+            let index = usize::try_from(item.id).unwrap_or(usize::MAX);
+            let Some((role, declared)) = self.at(index) else { continue };
+            let used = self.used.borrow().get(&index).cloned();
+            let binding = used.as_deref().unwrap_or(role).binding(declared, &registered);
+            let sensitive = binding.sensitive || item.sensitive;
+            item.source = Some(SourceText { text: binding.text, sensitive });
+        }
+    }
+
     /// The resource of an item whose parameters are known.
     fn ready(&self, index: usize, item: &DeclaredItem, mut ready: Box<converge_model::Ready>) -> Resolved {
         let Some(kind) = converge_resources::kind(&item.kind) else {
@@ -248,7 +295,9 @@ impl<'a> HostSource<'a> {
         for role in &self.declared.roles {
             let mut complete = role.complete && role.problems.is_empty();
             for item in &role.items {
-                let resolved = match role.resolve(item, &registered) {
+                let index = self.items.iter().position(|i| i.address == item.address);
+                let used = index.and_then(|index| self.used.borrow().get(&index).cloned());
+                let resolved = match used.as_deref().unwrap_or(role).resolve(item, &registered) {
                     Resolution::Skipped { .. } => continue,
                     Resolution::Ready(ready) => self.ready(usize::MAX, item, ready),
                     Resolution::Unknown { .. } | Resolution::Invalid(_) => {
@@ -292,7 +341,14 @@ impl<'a> HostSource<'a> {
     }
 
     fn complain(&self, index: usize, more: impl IntoIterator<Item = Diagnostic>) {
-        self.complaints.borrow_mut().entry(index).or_default().extend(more);
+        let mut complaints = self.complaints.borrow_mut();
+        let own = complaints.entry(index).or_default();
+        for complaint in more {
+            // An item may be evaluated several times.
+            if !own.iter().any(|had| had.message == complaint.message && had.span() == complaint.span()) {
+                own.push(complaint);
+            }
+        }
     }
 
     /// What is wrong with the declarations, whatever hosts say.
@@ -378,16 +434,58 @@ fn registered(outputs: &Outputs) -> Registered {
     registered
 }
 
+/// The first names of the facts of this host among names that an evaluation has reached.
+fn facts_among<'n>(reached: impl IntoIterator<Item = &'n String>, host: &str) -> BTreeSet<String> {
+    let others = format!("hostvars.{host}.facts.");
+    let names = reached.into_iter().filter_map(|name| {
+        let fact = name.strip_prefix("facts.").or_else(|| name.strip_prefix(&others))?;
+        fact.split('.').next()
+    });
+    names.map(str::to_owned).collect()
+}
+
+impl HostSource<'_> {
+    /// A list that is made of facts which an earlier item alters: nobody knows its elements yet.
+    fn altered_list(&self, item: &DeclaredItem, fact: &str, altered: &Altered) -> Resolved {
+        let wait =
+            altered.wait(fact).map_or_else(|| format!("facts.{fact} changes first"), |w| w.reason.clone());
+        Resolved::Invalid(Problem {
+            message: format!("the list of its `for_each` must be known when the plan is made: {wait}"),
+            help: Some(
+                "once that is done, the next run knows the list; or make it of `facts_before`, the facts before this run".to_owned(),
+            ),
+            pointer: String::new(),
+            at: Some(item.span.to_string()),
+        })
+    }
+}
+
 impl Source for HostSource<'_> {
     fn items(&self) -> &[Item] {
         &self.items
     }
 
-    fn resolve(&self, index: usize, outputs: &Outputs) -> Resolved {
+    fn facts_read(&self, index: usize) -> BTreeSet<String> {
+        self.reads.borrow().get(&index).cloned().unwrap_or_default()
+    }
+
+    fn resolve(&self, index: usize, outputs: &Outputs, altered: &Altered) -> Resolved {
         let Some((role, item)) = self.at(index) else {
             return Resolved::Invalid(Problem::new("the item is gone"));
         };
-        match role.resolve(item, &registered(outputs)) {
+        let used = self.use_with(index, altered);
+        let role = used.as_deref().unwrap_or(role);
+        let mut read = BTreeSet::new();
+        let resolution = role.resolve_reading(item, &registered(outputs), &mut read);
+        let read = facts_among(&read, &role.host);
+        let list = facts_among(item.list_reach().into_iter().flatten(), &role.host);
+        self.reads.borrow_mut().insert(index, read);
+        if let Some(fact) = list.iter().find(|fact| altered.has(fact))
+            && !matches!(&resolution, Resolution::Skipped { why } if why != EMPTY_LIST)
+        {
+            return self.altered_list(item, fact, altered);
+        }
+        match resolution {
             Resolution::Skipped { why } => Resolved::Skipped(why),
             Resolution::Unknown { names, outline } => Resolved::Unknown {
                 names: names.into_iter().collect(),
@@ -411,5 +509,16 @@ impl Source for HostSource<'_> {
 
     fn ordered(&self, a: &str, b: &str) -> bool {
         self.graph.comes_before(a, b)
+    }
+
+    fn stage(&self, index: usize, outputs: &Outputs) -> Option<String> {
+        // Only these ask together: the others need not be evaluated twice.
+        if self.items.get(index)?.kind != "package" {
+            return None;
+        }
+        match self.resolve(index, outputs, &Altered::default()) {
+            Resolved::Ready { resource, .. } => resource.stage(),
+            _ => None,
+        }
     }
 }

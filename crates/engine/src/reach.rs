@@ -3,9 +3,9 @@
 use crate::engine::{Engine, Link};
 use crate::facts::Groups;
 use crate::observe::{Beside, Round, observe_beside};
-use crate::undo::Undo;
 use crate::{Event, LostHost};
 use converge_cluster::{Cluster, ClusterError, ClusterOptions, Way};
+use converge_ledger::Undo;
 use converge_planner::Knowledge;
 use converge_resource::{ApiRef, Digest, ObjectId, Probe, State, Wait, quote};
 use converge_ssh::{Batch, Item, Outcome, Status, Stderr};
@@ -141,6 +141,20 @@ impl Reach {
             found.into_values().for_each(|content| known.learn_content(content));
         }
         Ok(())
+    }
+
+    /// The run has changed it: what it says of itself is asked again.
+    pub fn facts_are_stale(&self) {
+        if let Self::Host(link) = self {
+            link.facts_are_stale();
+        }
+    }
+
+    /// A new run begins.
+    pub fn begin(&self) {
+        if let Self::Host(link) = self {
+            link.begin();
+        }
     }
 
     /// The groups of facts that are still to be asked here.

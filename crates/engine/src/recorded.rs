@@ -32,6 +32,9 @@ pub struct RecordedObject {
     /// As [`Observed::moment`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moment: Option<i64>,
+    /// As [`Observed::real`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub real: Option<String>,
     /// Why the host could not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -103,6 +106,7 @@ impl HostRecording {
                         key: object.key.clone(),
                         state: seen.map(|s| s.state.line().to_owned()),
                         moment: seen.and_then(|s| s.moment),
+                        real: seen.and_then(|s| s.real.clone()),
                         error,
                     });
                 }
@@ -136,7 +140,7 @@ pub(crate) fn learn(recording: &HostRecording, known: &mut Knowledge) {
     let failed = |why: &Option<String>| Answer::Failed(why.clone().unwrap_or_else(|| "no answer".to_owned()));
     for object in &recording.objects {
         let answer = match &object.state {
-            Some(line) => Answer::Object(Observed { state: State::from_line(line), moment: object.moment }),
+            Some(line) => Answer::Object(Observed::new(State::from_line(line), object.moment)),
             None => failed(&object.error),
         };
         known.learn(Probe::Object(ObjectId::new(&object.kind, object.key.clone())), answer);
@@ -165,7 +169,7 @@ mod tests {
     fn what_was_answered_is_answered_again() {
         let mut known = Knowledge::default();
         let object = |key: &str| Probe::Object(ObjectId::new("path", key));
-        let seen = Observed { state: State::from_line("dir 755 root root"), moment: Some(7) };
+        let seen = Observed::new(State::from_line("dir 755 root root"), Some(7));
         known.learn(object("/a"), Answer::Object(seen));
         known.learn(object("/b"), Answer::Failed("no permission".into()));
         known.learn(Probe::Content("/c".into()), Answer::Content(Some(Content::new(b"text\n".as_slice()))));

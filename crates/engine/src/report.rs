@@ -5,7 +5,7 @@ use crate::PathStep;
 use converge_planner::{HostPlan, Item, PlayOrder};
 use converge_resource::{Content, Digest};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The plans of all hosts of a run.
@@ -22,11 +22,40 @@ pub struct FleetPlan {
     /// Those of them that are clusters.
     #[serde(default)]
     pub clusters: Vec<String>,
+    /// Of a rollback: the runs before which the hosts return to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub returns: Vec<Return>,
     /// Remarks: a pattern that matches nothing, an unread file.
     pub warnings: Vec<String>,
     /// The order of plays that go over their hosts in several batches.
     #[serde(default)]
     pub order: Vec<PlayOrder>,
+}
+
+impl FleetPlan {
+    /// What `--allow-destroy` may name: the IDs of all objects that the plan speaks of, `kind:key`. `None` where a host could not be looked at: it may have others.
+    pub fn object_ids(&self) -> Option<BTreeSet<String>> {
+        let all_seen = self.hosts.iter().all(|host| matches!(host.result, HostResult::Planned(_)));
+        let ids = |plan: &HostPlan| -> Vec<String> {
+            let of_items = plan.items.iter().flat_map(|item| {
+                let deferred = match &item.outcome {
+                    converge_planner::Outcome::Deferred { objects, .. } => objects.as_slice(),
+                    _ => &[],
+                };
+                let changed = item.changes().iter().map(|planned| &planned.change.object);
+                item.claims.iter().chain(deferred).chain(changed)
+            });
+            of_items
+                .chain(plan.ours.undeclared.iter().map(|thing| &thing.object))
+                .map(ToString::to_string)
+                .collect()
+        };
+        let mut all: BTreeSet<String> = self.planned().flat_map(ids).collect();
+        if all.iter().any(|id| id.starts_with("kubeadm:")) {
+            all.insert(converge_objects::kubeadm::WITHOUT_SNAPSHOT.to_owned());
+        }
+        all_seen.then_some(all)
+    }
 }
 
 /// More things than this on one host are not given back without their number being said.
@@ -59,6 +88,25 @@ pub enum Purpose {
         /// The runs.
         before: Vec<(String, String)>,
     },
+}
+
+/// A run before which hosts return to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Return {
+    /// Its ID.
+    pub run: String,
+    /// When it began, RFC 3339 UTC.
+    pub time: String,
+    /// Who ran it, `user@machine`.
+    pub operator: String,
+    /// Its playbook, as the operator named it.
+    pub playbook: String,
+    /// Its inventory, likewise.
+    pub inventory: String,
+    /// The roles that it worked on.
+    pub roles: Vec<String>,
+    /// The hosts that return there.
+    pub hosts: Vec<String>,
 }
 
 /// One host of a plan.
@@ -277,6 +325,8 @@ pub struct HostSnapshots {
     pub runs: Vec<Snapshot>,
     /// Why they could not be read.
     pub lost: Option<LostHost>,
+    /// What of them is damaged, and so not considered.
+    pub remarks: Vec<String>,
 }
 
 /// One run on a host that can be rolled back.
@@ -288,6 +338,12 @@ pub struct Snapshot {
     pub time: String,
     /// Who ran it, `user@machine`.
     pub operator: String,
+    /// Its playbook, as the operator named it.
+    pub playbook: String,
+    /// Its inventory, likewise.
+    pub inventory: String,
+    /// The roles that it worked on.
+    pub roles: Vec<String>,
     /// What it was: `converge` or `rollback of ID`.
     pub purpose: String,
     /// How many changes it made.

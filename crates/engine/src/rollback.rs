@@ -2,31 +2,19 @@
 
 use crate::engine::{Engine, side_by_side};
 use crate::reach::Reach;
+use crate::revert::{self, Group};
 use crate::undo::{
-    Undo, base_of, by_item, compose, owners_probe, role_of, stand_on_it, staying, take_contents, undo_item,
-    without_gone_workloads,
+    base_of, brought_along, goes_back, owners_probe, role_of, take_contents, without_gone_workloads,
 };
-use crate::{Event, FleetPlan, HostEntry, HostResult, HostSnapshots, LostHost, Purpose, Snapshot};
-use converge_planner::{HostPlan, Item, Knowledge};
-use converge_resource::{Answer, Probe};
+use crate::{Event, FleetPlan, HostEntry, HostResult, HostSnapshots, LostHost, Purpose, Return, Snapshot};
+use converge_ledger::{Ledger, Project, Records, RunPurpose, RunRecord, Undo, parse_records};
+use converge_planner::{HostPlan, Item, Knowledge, Outcome};
+use converge_resource::{Answer, ObjectId, Probe};
 use converge_ssh::{Batch, Item as ShellItem, Stderr};
-use converge_store::host::{self, RunPurpose, RunRecord, SavedChange};
+use converge_store::host;
 use converge_syntax::{Diagnostic, Diagnostics};
 use std::collections::BTreeSet;
 use std::time::Instant;
-
-/// The newest run on a host that changed something and is neither a rollback nor rolled back, nor one of `passed`.
-fn newest<'a>(records: &'a [RunRecord], passed: &BTreeSet<String>) -> Option<&'a str> {
-    let candidates = records.iter().filter(|r| {
-        r.purpose == RunPurpose::Converge
-            && r.rolls_back.is_empty()
-            && r.attempts.is_none()
-            && r.rolled_back_by.is_none()
-            && !passed.contains(&r.id)
-            && r.changes.iter().any(SavedChange::may_have_happened)
-    });
-    candidates.map(|r| r.id.as_str()).max()
-}
 
 /// Whether nothing of this can be done now, on hosts that were all looked at.
 fn nothing_to_do(plan: &FleetPlan) -> bool {
@@ -35,11 +23,52 @@ fn nothing_to_do(plan: &FleetPlan) -> bool {
         .all(|h| matches!(&h.result, HostResult::Planned(plan) if !plan.items.iter().any(Item::is_pending)))
 }
 
-/// The runs of a host from this one on, oldest first: IDs sort by time.
-fn runs_from<'a>(records: &'a [RunRecord], start: &str) -> Vec<&'a RunRecord> {
-    let mut runs: Vec<&RunRecord> = records.iter().filter(|r| r.id.as_str() >= start).collect();
-    runs.sort_by(|a, b| a.id.cmp(&b.id));
-    runs
+fn is_left(item: &Item) -> bool {
+    matches!(item.outcome, Outcome::Refused(_) | Outcome::Failed(_))
+}
+
+/// What is left because nobody can say what it is now, with its host: it could not be looked at.
+fn unseen(plan: &FleetPlan) -> Option<(&str, String)> {
+    plan.hosts.iter().find_map(|entry| {
+        let HostResult::Planned(plan) = &entry.result else { return None };
+        let seen = |object: &ObjectId| plan.base.iter().any(|(o, _)| o == object);
+        let claims = plan.items.iter().filter(|i| is_left(i)).flat_map(|i| &i.claims);
+        claims.filter(|o| !seen(o)).map(|o| (entry.host.as_str(), o.to_string())).next()
+    })
+}
+
+/// How far the clock of a host may be off before it is said, in seconds.
+const SKEW: i64 = 120;
+
+/// What was read of a host.
+type Read = Result<(Reach, Records), LostHost>;
+
+/// Before which run a host returns to.
+#[derive(Clone, Copy)]
+enum Start {
+    /// Before this run, whatever came after it: also earlier rollbacks are undone.
+    To(usize),
+    /// What is in force of this run and later ones.
+    From(usize),
+}
+
+/// The ID that begins so, of all runs on the hosts that were read.
+fn resolve(read: &[Read], prefix: &str) -> Result<Option<String>, Diagnostics> {
+    let runs = read.iter().flatten().flat_map(|(_, records)| &records.runs);
+    let found: BTreeSet<&str> = runs.map(|r| r.id.as_str()).filter(|id| id.starts_with(prefix)).collect();
+    if found.contains(prefix) {
+        return Ok(Some(prefix.to_owned()));
+    }
+    let ids: Vec<&str> = found.into_iter().collect();
+    match ids.as_slice() {
+        [] => Ok(None),
+        [id] => Ok(Some((*id).to_owned())),
+        several => {
+            let message =
+                format!("`{prefix}` is the beginning of {} runs: {}", several.len(), several.join(", "));
+            Err(Diagnostic::error("ambiguous-snapshot", message).help("write more of the ID").into())
+        }
+    }
 }
 
 impl Engine {
@@ -47,55 +76,187 @@ impl Engine {
     pub async fn snapshots(&self) -> Vec<HostSnapshots> {
         let hosts = self.hosts();
         let reading = hosts.iter().map(|host| async move {
-            match self.records(host).await {
-                Err(lost) => HostSnapshots { host: host.clone(), runs: Vec::new(), lost: Some(lost) },
-                Ok((_, records)) => HostSnapshots { host: host.clone(), runs: list(&records), lost: None },
-            }
+            let (runs, lost, remarks) = match self.records(host).await {
+                Err(lost) => (Vec::new(), Some(lost), Vec::new()),
+                Ok((_, records)) => (list(&records.runs), None, records.broken),
+            };
+            HostSnapshots { host: host.clone(), runs, lost, remarks }
         });
         side_by_side(reading.collect()).await
     }
 
-    /// Plans the way back: to the state before the run `to`, or before the newest run that is not rolled back yet. `roles` narrows
-    /// it to items of these roles.
+    /// Plans a rollback: to the state before the run `to` (its ID, or the beginning of it), or before the newest run of this project that is in force.
+    /// `roles` narrows it to items of these roles.
     ///
     /// # Errors
-    /// A run that no host knows.
+    /// A run that no host knows, that is not unique, or that is of another project.
     pub async fn plan_rollback(&self, to: Option<&str>, roles: &[String]) -> Result<FleetPlan, Diagnostics> {
         let hosts = self.hosts();
         let read = side_by_side(hosts.iter().map(|host| self.records(host)).collect()).await;
-        if let Some(id) = to {
-            let known = read.iter().filter_map(|r| r.as_ref().ok()).flat_map(|(_, records)| records);
-            if !known.into_iter().any(|r| r.id == id) && read.iter().all(Result::is_ok) {
-                let message = format!("no host has a snapshot `{id}`");
-                let help = "`converge snapshots` lists what can be rolled back to";
-                return Err(Diagnostic::error("unknown-snapshot", message).help(help).into());
+        let remarks = remarks(&hosts, &read);
+        let mut plan = match to {
+            Some(prefix) => self.plan_to(&hosts, &read, prefix, roles).await?,
+            None => self.plan_newest(&hosts, &read, roles).await,
+        };
+        plan.warnings.splice(0..0, remarks);
+        Ok(plan)
+    }
+
+    /// To the state before a run.
+    async fn plan_to(
+        &self,
+        hosts: &[String],
+        read: &[Read],
+        prefix: &str,
+        roles: &[String],
+    ) -> Result<FleetPlan, Diagnostics> {
+        let Some(id) = resolve(read, prefix)? else {
+            if read.iter().any(Result::is_err) {
+                // It may be on a host that does not answer.
+                return Ok(self.plan_starts(hosts, read, &vec![None; hosts.len()], roles).await);
             }
-            return Ok(self.plan_back_to(&hosts, &read, Some(id), roles).await);
-        }
-        let mut passed = BTreeSet::new();
-        loop {
-            let records = || read.iter().filter_map(|r| r.as_ref().ok()).map(|(_, records)| records);
-            let start = records().filter_map(|records| newest(records, &passed)).max().map(str::to_owned);
-            let plan = self.plan_back_to(&hosts, &read, start.as_deref(), roles).await;
-            // A rollback that left something alone is gone on with, as long as there is something to do.
-            let tried = |start: &String| records().flatten().any(|r| r.id == *start && r.rolled_back_in_part);
-            match start.filter(tried) {
-                Some(start) if nothing_to_do(&plan) => passed.insert(start),
-                _ => return Ok(plan),
+            let message = format!("no host has a snapshot `{prefix}`");
+            let help = "`converge snapshots` lists what can be rolled back to";
+            return Err(Diagnostic::error("unknown-snapshot", message).help(help).into());
+        };
+        let mut starts = Vec::new();
+        let mut warnings = Vec::new();
+        for (host, read) in hosts.iter().zip(read) {
+            let Ok((_, records)) = read else {
+                starts.push(None);
+                continue;
             };
+            let ledger = Ledger::of(&records.runs);
+            let place = ledger.place(&id);
+            if let Some(run) = place.and_then(|at| records.runs.get(at))
+                && !place.is_some_and(|at| ledger.is_of(at, &self.project_of(host)))
+            {
+                let message = format!(
+                    "run {id} is of another project: playbook {}, inventory {}",
+                    run.playbook, run.inventory
+                );
+                let help = "name that playbook and inventory: a rollback stays within one project";
+                return Err(Diagnostic::error("other-project", message).help(help).into());
+            }
+            if place.is_none() {
+                let why =
+                    if records.runs.is_empty() { "it has no records" } else { "its records do not have run" };
+                let id = if records.runs.is_empty() { "" } else { id.as_str() };
+                warnings.push(format!("{host} is left as it is: {why} {id}").trim_end().to_owned());
+            }
+            starts.push(place.map(Start::To));
+        }
+        let mut plan = self.plan_starts(hosts, read, &starts, roles).await;
+        plan.warnings.extend(warnings);
+        Ok(plan)
+    }
+
+    /// Before the newest run that is in force; one of which nothing can be done is passed over.
+    async fn plan_newest(&self, hosts: &[String], read: &[Read], roles: &[String]) -> FleetPlan {
+        let ledgers: Vec<Option<(Ledger<'_>, Project, &Records)>> = hosts
+            .iter()
+            .zip(read)
+            .map(|(host, read)| {
+                let (_, records) = read.as_ref().ok()?;
+                Some((Ledger::of(&records.runs), self.project_of(host), records))
+            })
+            .collect();
+        let mut passed: BTreeSet<String> = BTreeSet::new();
+        let mut left = None;
+        loop {
+            let candidates: Vec<Vec<usize>> = ledgers
+                .iter()
+                .map(|of| {
+                    let Some((ledger, project, records)) = of else { return Vec::new() };
+                    let mut runs = ledger.candidates(project, &goes_back);
+                    runs.retain(|at| records.runs.get(*at).is_some_and(|r| !passed.contains(&r.id)));
+                    runs
+                })
+                .collect();
+            let named: Vec<Vec<(&str, i64)>> = ledgers
+                .iter()
+                .zip(&candidates)
+                .map(|(of, runs)| {
+                    let records = of.as_ref().map(|(_, _, records)| records);
+                    let run = |at: &usize| {
+                        records.and_then(|r| Some((r.runs.get(*at)?.id.as_str(), r.age(r.runs.get(*at)?))))
+                    };
+                    runs.iter().filter_map(run).collect()
+                })
+                .collect();
+            let Some(newest) = converge_ledger::newest(&named) else {
+                let none = vec![None; hosts.len()];
+                return match left {
+                    Some(plan) => plan,
+                    None => self.plan_starts(hosts, read, &none, roles).await,
+                };
+            };
+            let starts: Vec<Option<Start>> = ledgers
+                .iter()
+                .zip(&candidates)
+                .map(|(of, runs)| {
+                    let (ledger, project, _) = of.as_ref()?;
+                    let at = ledger.place(newest).filter(|at| runs.contains(at))?;
+                    Some(Start::From(ledger.start_of(at, project)))
+                })
+                .collect();
+            let mut plan = self.plan_starts(hosts, read, &starts, roles).await;
+            if !nothing_to_do(&plan) {
+                return plan;
+            }
+            if let Some((host, object)) = unseen(&plan) {
+                // Of an older run something could be done; whether that is the newest one is not known.
+                let why = format!(
+                    "{host}: what {object} is now cannot be said, so no older run is taken in the place of {newest}: \
+                     mend what stands below the item, or name a run with `--to`"
+                );
+                plan.warnings.push(why);
+                return plan;
+            }
+            passed.insert(newest.to_owned());
+            if let Purpose::Rollback(runs) | Purpose::RollbackOf { before: runs, .. } = &plan.purpose {
+                passed.extend(runs.iter().map(|(_, id)| id.clone()));
+            }
+            let says =
+                |h: &HostEntry| matches!(&h.result, HostResult::Planned(p) if p.items.iter().any(is_left));
+            if plan.hosts.iter().any(says) {
+                left = Some(plan);
+            }
         }
     }
 
-    /// The way back before the run `start` on these hosts.
-    async fn plan_back_to(
+    /// Before these runs, host by host.
+    async fn plan_starts(
         &self,
         hosts: &[String],
-        read: &[Result<(Reach, Vec<RunRecord>), LostHost>],
-        start: Option<&str>,
+        read: &[Read],
+        starts: &[Option<Start>],
         roles: &[String],
     ) -> FleetPlan {
-        let planning = hosts.iter().zip(read).map(|(host, read)| self.plan_back(host, read, start, roles));
+        let planning = hosts
+            .iter()
+            .zip(read)
+            .zip(starts)
+            .map(|((host, read), start)| self.plan_back(host, read, *start, roles));
         let outcomes = side_by_side(planning.collect()).await;
+        let mut returns: Vec<Return> = Vec::new();
+        for (host, run) in hosts.iter().zip(read).zip(starts).filter_map(|((host, read), start)| {
+            let (Start::To(at) | Start::From(at)) = (*start)?;
+            Some((host, read.as_ref().ok()?.1.runs.get(at)?))
+        }) {
+            match returns.iter_mut().find(|r| r.run == run.id) {
+                Some(to) => to.hosts.push(host.clone()),
+                None => returns.push(Return {
+                    run: run.id.clone(),
+                    time: run.time.clone(),
+                    operator: run.operator.clone(),
+                    playbook: run.playbook.clone(),
+                    inventory: run.inventory.clone(),
+                    roles: run.roles().into_iter().map(str::to_owned).collect(),
+                    hosts: vec![host.clone()],
+                }),
+            }
+        }
         let undone = outcomes
             .iter()
             .flat_map(|(entry, runs)| runs.iter().map(|run| (entry.host.clone(), run.clone())))
@@ -106,27 +267,33 @@ impl Engine {
             Purpose::RollbackOf { roles: roles.to_vec(), before: undone }
         };
         let mut plan = self.fleet(purpose, outcomes.into_iter().map(|(entry, _)| entry).collect());
-        crate::way_back::ask(&mut plan);
+        plan.returns = returns;
+        self.ask_the_ways_back(&mut plan).await;
         plan.order = self.order(&plan);
         plan
     }
 
-    /// Plans one host back to where it was before the run `start`. With it come the runs that this undoes.
+    /// Plans one host back to where it was before a run. With it come the runs that this undoes.
     async fn plan_back(
         &self,
         host: &str,
-        read: &Result<(Reach, Vec<RunRecord>), LostHost>,
-        start: Option<&str>,
+        read: &Read,
+        start: Option<Start>,
         roles: &[String],
     ) -> (HostEntry, Vec<String>) {
         let begun = Instant::now();
         let planned = match read {
             Err(lost) => Err(lost.clone()),
             Ok((reach, records)) => {
-                let runs = start.map(|start| runs_from(records, start)).unwrap_or_default();
-                let mut undos = compose(&runs);
+                let (ledger, project) = (Ledger::of(&records.runs), self.project_of(host));
+                let (undos, runs) = match start {
+                    Some(Start::To(at)) => ledger.revert_to(at, &project, &goes_back),
+                    Some(Start::From(at)) => ledger.revert_from(at, &project, &goes_back),
+                    None => (Vec::new(), Vec::new()),
+                };
+                let mut undos = brought_along(undos);
                 undos.retain(|u| roles.is_empty() || roles.iter().any(|r| role_of(&u.item) == r));
-                let ids = runs.iter().map(|r| r.id.clone()).collect();
+                let ids = runs.iter().filter_map(|at| records.runs.get(*at)).map(|r| r.id.clone()).collect();
                 self.plan_undos(reach, undos).await.map(|plan| (plan, ids))
             }
         };
@@ -143,14 +310,14 @@ impl Engine {
         (HostEntry { host: host.to_owned(), result, took: begun.elapsed() }, ids)
     }
 
-    async fn records(&self, name: &str) -> Result<(Reach, Vec<RunRecord>), LostHost> {
+    async fn records(&self, name: &str) -> Read {
         let reach = self.reach(name).await?;
         let link = match &reach {
             Reach::Host(link) => link,
             Reach::Cluster(link) => {
                 let records = match link.arrive(self).await? {
                     Ok(cluster) => cluster.records().await.map_err(LostHost::refused)?,
-                    Err(_not_yet) => Vec::new(),
+                    Err(_not_yet) => Records::default(),
                 };
                 return Ok((reach, records));
             }
@@ -166,8 +333,8 @@ impl Engine {
         if !result.success() {
             return Err(refused(String::from_utf8_lossy(&result.stderr).trim().to_owned()));
         }
-        let records = host::parse_records(&String::from_utf8_lossy(&result.output))
-            .map_err(|e| refused(e.to_string()))?;
+        let records =
+            parse_records(&String::from_utf8_lossy(&result.output)).map_err(|e| refused(e.to_string()))?;
         Ok((reach, records))
     }
 
@@ -177,19 +344,26 @@ impl Engine {
         let mut known = Knowledge::default();
         let mut objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
         objects.extend(undos.iter().filter_map(|u| owners_probe(&u.object, &u.before)));
+        objects.extend(revert::probes(&undos));
         if !objects.is_empty() {
             reach.look(&objects, &mut known).await?;
+        }
+        for undo in &mut undos {
+            if let Ok(seen) = known.observed(&undo.object) {
+                undo.settle(&seen.state);
+            }
         }
         reach.saved_contents(undos.iter(), &mut known).await?;
         let mut plan = HostPlan { host: reach.name().to_owned(), ..HostPlan::default() };
         let allowed = &self.options().allow_destroy;
-        let stay = staying(&undos, &known, allowed);
-        for (address, members) in by_item(undos) {
+        for Group { address, members, after } in revert::arrange(undos, &mut known, allowed) {
             let id = u32::try_from(plan.items.len()).unwrap_or(u32::MAX);
-            let mut item = undo_item(id, &address, members, &mut known, allowed, &stay);
-            item.needs = stand_on_it(&plan.items, &item);
+            let mut item = revert::item(id, &address, members);
+            item.needs = revert::needs(&plan.items, &item, &after);
             plan.items.push(item);
         }
+        // The file and the restart that makes it count are reverted behind one switch, as they were changed.
+        converge_planner::join_guarded(&mut plan.items, &BTreeSet::new());
         crate::former::releases_back(reach, &mut plan, &mut known).await?;
         crate::apply::note_backups(&mut plan);
         plan.base = base_of(&plan, &known);
@@ -231,25 +405,72 @@ impl Engine {
     }
 }
 
+/// What is said of the records: what of them is damaged, and clocks that are off.
+fn remarks(hosts: &[String], read: &[Read]) -> Vec<String> {
+    let here = jiff::Timestamp::now().as_second();
+    let mut said = Vec::new();
+    for (host, (_, records)) in hosts.iter().zip(read).filter_map(|(h, r)| Some((h, r.as_ref().ok()?))) {
+        said.extend(records.broken.iter().map(|what| format!("{host}: {what}")));
+        let off = records.now.map_or(0, |now| now.saturating_sub(here));
+        if off.abs() > SKEW {
+            let which = if off > 0 { "ahead of" } else { "behind" };
+            said.push(format!(
+                "{host}: its clock is {} s {which} the clock here; runs are ordered by the host's own count",
+                off.abs()
+            ));
+        }
+    }
+    said
+}
+
+/// Newest first.
 fn list(records: &[RunRecord]) -> Vec<Snapshot> {
-    let mut runs: Vec<&RunRecord> = records.iter().collect();
-    runs.sort_by(|a, b| b.id.cmp(&a.id));
-    runs.iter()
-        .map(|r| Snapshot {
-            run: r.id.clone(),
-            time: r.time.clone(),
-            operator: r.operator.clone(),
-            purpose: match &r.purpose {
-                RunPurpose::Undo => format!("undo.sh of {}", r.attempts.as_deref().unwrap_or("a run")),
-                RunPurpose::Rollback(roles) if !roles.is_empty() => {
-                    format!("rollback of {}", roles.join(", "))
-                }
-                _ if r.rolls_back.is_empty() => "converge".to_owned(),
-                _ => format!("rollback of {}", r.rolls_back.join(", ")),
-            },
-            changes: r.changes.iter().filter(|c| c.may_have_happened()).count(),
-            finished: r.finished,
-            rolled_back_by: r.rolled_back_by.clone(),
-        })
-        .collect()
+    let runs = records.iter().rev();
+    runs.map(|r| Snapshot {
+        run: r.id.clone(),
+        time: r.time.clone(),
+        operator: r.operator.clone(),
+        playbook: r.playbook.clone(),
+        inventory: r.inventory.clone(),
+        roles: r.roles().into_iter().map(str::to_owned).collect(),
+        purpose: match &r.purpose {
+            RunPurpose::Undo => format!("undo.sh of {}", r.attempts.as_deref().unwrap_or("a run")),
+            RunPurpose::Rollback(roles) if !roles.is_empty() => format!("rollback of {}", roles.join(", ")),
+            _ if r.rolls_back.is_empty() => "converge".to_owned(),
+            _ => format!("rollback of {}", r.rolls_back.join(", ")),
+        },
+        changes: r.changes.iter().filter(|c| c.may_have_happened()).count(),
+        finished: r.finished,
+        rolled_back_by: r.rolled_back_by.clone(),
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use converge_resource::State;
+
+    #[test]
+    fn a_run_whose_objects_cannot_be_looked_at_is_not_passed_over() {
+        let object = ObjectId::new("path", "/home/mallory/x");
+        let left = Item {
+            outcome: Outcome::Refused("it cannot be looked at: a link of mallory's".to_owned()),
+            claims: vec![object.clone()],
+            ..Item::default()
+        };
+        let plan = |base: Vec<(ObjectId, State)>| {
+            let plan = HostPlan { items: vec![left.clone()], base, ..HostPlan::default() };
+            let entry = HostEntry {
+                host: "h1".to_owned(),
+                result: HostResult::Planned(plan),
+                took: std::time::Duration::ZERO,
+            };
+            FleetPlan { hosts: vec![entry], ..FleetPlan::default() }
+        };
+        assert!(nothing_to_do(&plan(Vec::new())));
+        assert_eq!(unseen(&plan(Vec::new())), Some(("h1", "path:/home/mallory/x".to_owned())));
+        // Changed by somebody else: that is known, and the run is passed over.
+        assert_eq!(unseen(&plan(vec![(object, State::absent())])), None);
+    }
 }

@@ -5,9 +5,10 @@ use crate::reach::{ClusterLink, Reach};
 use crate::ways::bare;
 use crate::{LostHost, Purpose};
 use bytes::Bytes;
+use converge_ledger::RunPurpose;
 use converge_planner::{HostPlan, Item as PlannedItem, Outcome};
 use converge_ssh::{Batch, Item, ShellError};
-use converge_store::host::{self, RunMeta, RunPurpose};
+use converge_store::host::{self, RunMeta};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,13 +20,13 @@ fn is_set_out(item: &PlannedItem) -> bool {
 impl Engine {
     /// What the record of a run on a host begins with.
     pub(crate) fn run_meta(&self, plan: &HostPlan, run: &str, purpose: &Purpose) -> RunMeta {
+        let of_host = |runs: &[(String, String)]| -> Vec<String> {
+            runs.iter().filter(|(host, _)| *host == plan.host).map(|(_, id)| id.clone()).collect()
+        };
         let (of, rolls_back) = match purpose {
             Purpose::Converge => (RunPurpose::Converge, Vec::new()),
-            Purpose::Rollback(runs) => {
-                let own = runs.iter().filter(|(h, _)| *h == plan.host).map(|(_, id)| id.clone());
-                (RunPurpose::Rollback(Vec::new()), own.collect())
-            }
-            Purpose::RollbackOf { roles, .. } => (RunPurpose::Rollback(roles.clone()), Vec::new()),
+            Purpose::Rollback(runs) => (RunPurpose::Rollback(Vec::new()), of_host(runs)),
+            Purpose::RollbackOf { roles, before } => (RunPurpose::Rollback(roles.clone()), of_host(before)),
         };
         RunMeta {
             id: run.to_owned(),
@@ -71,7 +72,10 @@ impl Engine {
             // The lock is someone else's, or the host cannot take records: its own words say which.
             Some(ShellError::Prelude { said, .. }) => Err(LostHost::refused(bare(name, said.trim()))),
             Some(error) => Err(link.lost(&error)),
-            None if results.iter().all(converge_ssh::ItemResult::success) => Ok(Reach::Host(link)),
+            None if results.iter().all(converge_ssh::ItemResult::success) => {
+                link.beat(&meta.id);
+                Ok(Reach::Host(link))
+            }
             None => {
                 let said: Vec<String> =
                     results.iter().map(|r| String::from_utf8_lossy(&r.output).trim().to_owned()).collect();
@@ -102,6 +106,7 @@ impl Engine {
                 return;
             }
         };
+        link.end_beating();
         let batch = Batch { prelude: Some(host::close_script(run, result)), ..Batch::default() };
         if let Ok((_, Some(error))) | Err(error) = link.shell.run_to_end(&batch).await {
             tracing::warn!(host = link.host, %error, "the run's record could not be ended");

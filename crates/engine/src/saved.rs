@@ -6,14 +6,14 @@
 use crate::{FleetPlan, HostEntry, HostResult};
 use camino::Utf8Path;
 use converge_planner::{HostPlan, Item, Outcome, PlannedChange};
-use converge_resource::{ObjectId, State};
+use converge_resource::{Digest, ObjectId, State};
 use converge_store::{DocumentError, SealError, Sealer, read_document, write_document};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 const FORMAT: &str = "converge-plan";
-/// Since 2 the arguments hold the moment of the plan.
-const VERSION: u32 = 2;
+/// Since 2 the arguments hold the moment of the plan; since 3 deferred items are bound by what they are made of.
+const VERSION: u32 = 3;
 
 /// Why a plan cannot be saved or read.
 #[derive(Debug, thiserror::Error)]
@@ -150,28 +150,41 @@ fn objection(saved: Option<&Item>, fresh: &Item) -> Option<String> {
             None
         }
         (Outcome::Changed(was), Outcome::Changed(now)) => Some(difference(was, now)),
+        (Outcome::Changed(_), Outcome::Refused(_)) => None,
+        // It could be done when the plan was made: somebody has changed the host since.
+        (Outcome::Changed(was), Outcome::Failed(problem)) => {
+            Some(format!("{} has moved since the plan was made: {}", names(was), problem.message))
+        }
+        (Outcome::Changed(_), Outcome::Deferred { wait, .. }) => {
+            Some(format!("it was known when the plan was made and is not now: {}; plan again", wait.reason))
+        }
         (Outcome::Changed(was), _) => {
-            let objects: Vec<String> = was.iter().map(|c| c.change.object.to_string()).collect();
-            Some(format!(
-                "{} has moved since the plan was made: nothing is left to change",
-                objects.join(", ")
-            ))
+            Some(format!("{} has moved since the plan was made: nothing is left to change", names(was)))
         }
         (Outcome::Deferred { objects: was, .. }, Outcome::Deferred { objects: now, .. }) => {
-            (was != now).then(|| "it may touch other objects than the saved plan says; plan again".to_owned())
+            if was != now {
+                return Some("it may touch other objects than the saved plan says; plan again".to_owned());
+            }
+            (saved.bound != fresh.bound).then(|| {
+                "the role or a value of it is another than when the plan was made: what it comes to would be another too; plan again"
+                    .to_owned()
+            })
         }
         (Outcome::Deferred { .. }, Outcome::Changed(_)) => {
             Some("it was deferred when the plan was made and is not any more; plan again".to_owned())
         }
-        (_, Outcome::Changed(now)) => {
-            let objects: Vec<String> = now.iter().map(|c| c.change.object.to_string()).collect();
-            Some(format!("{} has moved since the plan was made", objects.join(", ")))
-        }
+        (_, Outcome::Changed(now)) => Some(format!("{} has moved since the plan was made", names(now))),
         (_, Outcome::Deferred { .. }) => {
             Some("it had nothing to do when the plan was made; plan again".to_owned())
         }
         _ => None,
     }
+}
+
+/// The objects of these changes, for a message.
+fn names(changes: &[PlannedChange]) -> String {
+    let objects: Vec<String> = changes.iter().map(|c| c.change.object.to_string()).collect();
+    objects.join(", ")
 }
 
 fn same(was: &[PlannedChange], now: &[PlannedChange]) -> bool {
@@ -195,7 +208,16 @@ fn difference(was: &[PlannedChange], now: &[PlannedChange]) -> String {
             Some(_) => {}
         }
     }
-    "the saved plan changes more than is needed now; plan again".to_owned()
+    let gone: Vec<String> = was
+        .iter()
+        .map(|planned| &planned.change.object)
+        .filter(|object| !now.iter().any(|c| c.change.object == **object))
+        .map(ToString::to_string)
+        .collect();
+    if gone.is_empty() {
+        return "how it is done is another than in the saved plan; plan again".to_owned();
+    }
+    format!("{} has moved since the plan was made: nothing of it is left to change", gone.join(", "))
 }
 
 fn seal_host(plan: &HostPlan, sealer: &Sealer) -> Result<HostPlan, SaveError> {
@@ -211,6 +233,12 @@ fn seal_item(item: &Item, sealer: &Sealer) -> Result<Item, SaveError> {
     let mut item = item.clone();
     // Parameters are rendered again; what they were is no one's business.
     item.params = None;
+    if let Some(source) = &item.source {
+        item.bound = Some(match source.sensitive {
+            true => sealer.seal(&source.text)?,
+            false => Digest::of(source.text.as_bytes()).to_string(),
+        });
+    }
     if !item.sensitive {
         return Ok(item);
     }
@@ -261,7 +289,8 @@ fn seal_item(item: &Item, sealer: &Sealer) -> Result<Item, SaveError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use converge_resource::{Change, Digest, Reversibility};
+    use converge_planner::SourceText;
+    use converge_resource::{Change, Reversibility, Wait};
 
     fn change(key: &str, from: &str, to: &str) -> Outcome {
         Outcome::Changed(vec![PlannedChange {
@@ -324,6 +353,27 @@ mod tests {
             let (bound, _) = round(saved, fresh);
             let [Outcome::Refused(said)] = bound.as_slice() else { panic!("{bound:?}") };
             assert!(said.contains(why), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_deferred_item_is_bound_by_what_it_is_made_of() {
+        let deferred = |text: &str, sensitive: bool| {
+            let wait = Wait { item: "r/q".to_owned(), reason: "q is not known yet".to_owned() };
+            let objects = vec![ObjectId::new("path", "/a")];
+            let source = Some(SourceText { text: text.to_owned(), sensitive });
+            Item { source, ..item("r/a", sensitive, Outcome::Deferred { wait, objects }) }
+        };
+        for sensitive in [false, true] {
+            let (bound, text) =
+                round(vec![deferred("hunter2", sensitive)], vec![deferred("hunter2", sensitive)]);
+            assert!(matches!(bound.as_slice(), [Outcome::Deferred { .. }]), "{bound:?}");
+            assert!(!text.contains("hunter2"));
+            let guessed = text.contains(Digest::of(b"hunter2").as_str());
+            assert_eq!(guessed, !sensitive, "nobody can guess a secret from a digest");
+            let (bound, _) = round(vec![deferred("hunter2", sensitive)], vec![deferred("other", sensitive)]);
+            let [Outcome::Refused(said)] = bound.as_slice() else { panic!("{bound:?}") };
+            assert!(said.contains("is another than when the plan was made"), "{said}");
         }
     }
 

@@ -5,10 +5,16 @@ use crate::lane::{Lane, element_of};
 use crate::ownership::{carry_over, is_prune};
 use crate::reach::Reach;
 use crate::undo::same;
-use crate::{ItemResult, LostHost, Purpose};
+use crate::verify::{Settling, folded, settling};
+use crate::{Event, ItemResult, LostHost, Purpose, StopSwitch};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
 use converge_resource::{Change, Content, Digest, ObjectId, Past, Place, Probe, State};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// How often it is looked whether what was set going has come to its end.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The goal of one host.
 pub(crate) enum Towards {
@@ -32,7 +38,7 @@ impl Towards {
     pub async fn replan(&self, engine: &Engine, reach: &Reach, lane: &Lane) -> Result<HostPlan, LostHost> {
         match self {
             Self::Declared => {
-                let mut fresh = engine.plan_again(reach, lane.history()).await?.plan;
+                let mut fresh = engine.plan_again(reach, &lane.history()).await?.plan;
                 let back: Vec<Item> = lane.remaining().iter().filter(|i| is_prune(i)).cloned().collect();
                 if !back.is_empty() {
                     carry_over(&mut fresh, seen_again(reach, back).await?, lane.addresses());
@@ -52,6 +58,7 @@ impl Towards {
         engine: &Engine,
         reach: &Reach,
         lane: &Lane,
+        stop: &StopSwitch,
     ) -> Result<Vec<String>, LostHost> {
         let mut bad = BTreeSet::new();
         let mut rolled_back = BTreeSet::new();
@@ -65,7 +72,9 @@ impl Towards {
         }
         match self {
             Self::Declared => {
-                let fresh = engine.plan_after(reach, &bad).await?;
+                let known = |address: &str| bad.contains(address) || bad.contains(element_of(address));
+                let over = &bad | &lane.passed();
+                let fresh = settled(engine, reach, &lane.host, &over, stop).await?;
                 let given_back: Vec<&Change> = lane
                     .finished()
                     .iter()
@@ -73,11 +82,7 @@ impl Towards {
                     .flat_map(|(item, _)| item.changes())
                     .map(|c| &c.change)
                     .collect();
-                let mut found: Vec<String> = fresh
-                    .iter()
-                    .filter(|(address, _)| !bad.contains(address) && !bad.contains(element_of(address)))
-                    .map(|(a, why)| format!("{a}: {why}"))
-                    .collect();
+                let mut found = folded(&fresh, known);
                 if !given_back.is_empty() {
                     let now = look(reach, given_back.iter().map(|c| c.object.clone()).collect()).await?;
                     found.extend(elsewhere(&now, &given_back, lane.contents()));
@@ -88,6 +93,48 @@ impl Towards {
                 let now = look(reach, rolled_back.iter().cloned().collect()).await?;
                 Ok(elsewhere(&now, &changes.iter().collect::<Vec<_>>(), lane.contents()))
             }
+        }
+    }
+}
+
+/// A look that is taken when what the run has set going has come to its end: a wait of the plan that is open yet is no difference before its own
+/// deadline. Where something else differs, no wait helps.
+async fn settled(
+    engine: &Engine,
+    reach: &Reach,
+    host: &str,
+    bad: &BTreeSet<String>,
+    stop: &StopSwitch,
+) -> Result<HostPlan, LostHost> {
+    let begun = Instant::now();
+    let known = |address: &str| bad.contains(address) || bad.contains(element_of(address));
+    let mut told = Vec::new();
+    loop {
+        let plan = engine.plan_after(reach, bad).await?;
+        let mut open = settling(&plan, known);
+        open.retain(|wait| begun.elapsed() < wait.limit);
+        let Some(longest) = open.iter().map(|wait| wait.limit).max().filter(|_| !stop.is_stopped()) else {
+            return Ok(plan);
+        };
+        let on: Vec<String> = open.iter().map(|wait| wait.shown.clone()).collect();
+        if on != told {
+            let seconds = longest.saturating_sub(begun.elapsed()).as_secs();
+            engine.events().send(Event::Settling { host: host.to_owned(), on: on.clone(), seconds });
+            told = on;
+        }
+        // All of it is looked at anew when one of these holds, or has had its time.
+        let mut ended = false;
+        while !ended && !stop.is_stopped() {
+            tokio::select! {
+                () = sleep(LOOK) => {}
+                () = stop.stopped() => {}
+            }
+            let now = look(reach, open.iter().map(|wait| wait.object.clone()).collect()).await?;
+            let is_over = |wait: &Settling| {
+                begun.elapsed() >= wait.limit
+                    || now.states.get(&wait.object).is_some_and(|s| *s != wait.state)
+            };
+            ended = open.iter().any(is_over);
         }
     }
 }

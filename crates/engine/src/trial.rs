@@ -100,7 +100,9 @@ impl Engine {
         let source =
             HostSource::new(&self.project, &self.graph, host, &facts, Part::Converge, &folded.outputs);
         let claimed = source.items().iter().enumerate().filter_map(|(index, item)| {
-            let Resolved::Ready { resource, sensitive, .. } = source.resolve(index, &folded.outputs) else {
+            let Resolved::Ready { resource, sensitive, .. } =
+                source.resolve(index, &folded.outputs, &converge_planner::Altered::default())
+            else {
                 return None;
             };
             Some(ItemClaims {
@@ -224,7 +226,7 @@ impl Engine {
                 let answer = match &probe {
                     Probe::Object(object) => {
                         guessed.push(object.clone());
-                        Answer::Object(converge_resource::Observed { state: State::absent(), moment: None })
+                        Answer::Object(converge_resource::Observed::new(State::absent(), None))
                     }
                     Probe::Content(_) => Answer::Content(None),
                     Probe::Run { .. } | Probe::Api(_) => Answer::Failed(

@@ -32,7 +32,11 @@ fn not_kept(change: &Change, sensitive: bool, known: &Knowledge) -> Option<&'sta
     match change.object.kind.as_str() {
         "k8s" => {
             let secret = ApiRef::from_key(&change.object.key).is_some_and(|object| object.kind == "Secret");
-            secret.then_some("the values of Secrets")
+            match (secret, sensitive) {
+                (true, _) => Some("the values of Secrets"),
+                (false, true) => Some("objects of sensitive items"),
+                (false, false) => None,
+            }
         }
         // As long as it is installed, helm keeps its history.
         "release" if change.to.is_absent() => {
@@ -73,6 +77,8 @@ mod tests {
         assert!(what(change("k8s", "v1/Secret/ns/s", &there, &absent), &known).is_some());
         assert_eq!(what(change("k8s", "v1/Secret/ns/s", &absent, &there), &known), None);
         assert_eq!(what(change("k8s", "v1/ConfigMap/ns/s", &there, &absent), &known), None);
+        assert!(not_kept(&change("k8s", "v1/ConfigMap/ns/s", &there, &absent), true, &known).is_some());
+        assert_eq!(not_kept(&change("k8s", "v1/ConfigMap/ns/s", &absent, &there), true, &known), None);
         for (kind, kept) in [("Secret", false), ("ConfigMap", true)] {
             let (state, content) =
                 release(&[json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}})]);

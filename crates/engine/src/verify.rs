@@ -1,10 +1,12 @@
 //! The roles' live checks.
 
-use crate::HostVerify;
 use crate::engine::{Engine, side_by_side};
 use crate::project::Part;
+use crate::{HostVerify, LostHost};
 use converge_planner::{History, HostPlan, Item, Outcome};
-use converge_resource::Wait;
+use converge_resource::{ObjectId, State, Wait};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 impl Engine {
     /// Runs the `verify` items of all roles of this run. Changes nothing.
@@ -30,15 +32,112 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Runs the `verify` items of those roles that still have something of theirs on these hosts, as after a rollback. Changes nothing.
+    pub async fn verify_what_is_in_place(&self, hosts: &[String]) -> Vec<HostVerify> {
+        let checking = hosts.iter().map(|host| async move {
+            match self.checks_in_place(host).await {
+                Err(lost) => HostVerify { host: host.clone(), checks: Vec::new(), lost: Some(lost) },
+                Ok(checks) => HostVerify { host: host.clone(), checks, lost: None },
+            }
+        });
+        side_by_side(checking.collect()).await
+    }
+
+    async fn checks_in_place(&self, host: &str) -> Result<Vec<(String, Option<String>)>, LostHost> {
+        let reach = self.reach(host).await?;
+        let looked = self.look_and_plan(&reach, Part::Verify, &History::default(), false, true).await?;
+        let Some(Ok(records)) = looked.records else { return Ok(Vec::new()) };
+        let scope = self.scope(host);
+        let things = records.things.iter().filter(|thing| !thing.by_product && thing.scope == scope);
+        let roles: BTreeSet<&str> = things.flat_map(|thing| &thing.roles).map(String::as_str).collect();
+        let bad = differences(&looked.folded.plan);
+        let why = |address: &str| bad.iter().find(|(a, _)| a == address).map(|(_, w)| w.clone());
+        let items = looked.folded.plan.items.iter().filter(|item| roles.contains(item.role.as_str()));
+        Ok(items.map(|item| (item.address.clone(), why(&item.address))).collect())
+    }
+}
+
 /// Why nobody could look at an item: one before it is not as it should be, or what it stands in is not there.
 fn not_checked(plan: &HostPlan, wait: &Wait) -> String {
-    match plan.items.iter().find(|item| item.address == wait.item) {
-        // It stands on another one that could not be looked at: what is behind both is what people need.
-        Some(Item { outcome: Outcome::Deferred { wait: first, .. }, .. }) if first.item != wait.item => {
-            not_checked(plan, first)
-        }
+    // Where it stands on another one that could not be looked at, what is behind both is what people need.
+    match first_open(plan, wait) {
         Some(first) => format!("not checked: `{}` comes first and does not hold", first.address),
         None => format!("not checked: {}", wait.reason),
+    }
+}
+
+/// Something that the run has set going and that has not come to its end.
+pub(crate) struct Settling {
+    pub object: ObjectId,
+    /// What it shows now.
+    pub state: State,
+    /// So long it may take.
+    pub limit: Duration,
+    /// For people: the item's address and why.
+    pub shown: String,
+}
+
+/// The open waits of a plan that was made after the apply, if nothing else differs in it. Those of `known` failures are over.
+pub(crate) fn settling(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<Settling> {
+    let mut found = Vec::new();
+    for item in plan.items.iter().filter(|item| !known(&item.address)) {
+        match &item.outcome {
+            Outcome::Changed(changes) if !item.awaits().is_empty() => {
+                for change in changes {
+                    let object = &change.change.object;
+                    let patience =
+                        converge_objects::object(&object.kind).and_then(|o| o.patience(&object.key));
+                    found.push(Settling {
+                        object: object.clone(),
+                        state: change.change.from.clone(),
+                        limit: Duration::from_secs(patience.unwrap_or_default()),
+                        shown: format!("{}: {}", item.address, item.notes.join("; ")),
+                    });
+                }
+            }
+            // It stands behind one of the others.
+            Outcome::Deferred { .. } => {}
+            Outcome::Changed(_) | Outcome::Failed(_) | Outcome::Refused(_) => return Vec::new(),
+            Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Skipped(_) => {}
+        }
+    }
+    found
+}
+
+/// What differs, for people: items that nobody could look at stand with the one that is to blame, not by themselves. Leaves out `known` failures.
+pub(crate) fn folded(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<String> {
+    let found: Vec<(String, String)> =
+        differences(plan).into_iter().filter(|(address, _)| !known(address)).collect();
+    let behind = |address: &str| {
+        let item = plan.items.iter().find(|item| item.address == address)?;
+        let Outcome::Deferred { wait, .. } = &item.outcome else { return None };
+        let first = first_open(plan, wait)?;
+        found.iter().any(|(a, _)| *a == first.address).then(|| first.address.clone())
+    };
+    let mut after: BTreeMap<String, usize> = BTreeMap::new();
+    for (address, _) in &found {
+        if let Some(first) = behind(address) {
+            *after.entry(first).or_default() += 1;
+        }
+    }
+    let shown = |(address, why): &(String, String)| {
+        let more = match after.get(address) {
+            None => String::new(),
+            Some(1) => " (1 item behind it was not checked)".to_owned(),
+            Some(count) => format!(" ({count} items behind it were not checked)"),
+        };
+        format!("{address}: {why}{more}")
+    };
+    found.iter().filter(|(address, _)| behind(address).is_none()).map(shown).collect()
+}
+
+/// The item that keeps others from being looked at.
+fn first_open<'a>(plan: &'a HostPlan, wait: &Wait) -> Option<&'a Item> {
+    let first = plan.items.iter().find(|item| item.address == wait.item)?;
+    match &first.outcome {
+        Outcome::Deferred { wait: next, .. } if next.item != wait.item => first_open(plan, next),
+        _ => Some(first),
     }
 }
 
@@ -48,7 +147,9 @@ pub(crate) fn differences(plan: &HostPlan) -> Vec<(String, String)> {
         .iter()
         .filter_map(|item| {
             let why = match &item.outcome {
-                Outcome::Changed(_) if item.only_waits() && !item.notes.is_empty() => item.notes.join("; "),
+                Outcome::Changed(_) if !item.awaits().is_empty() && !item.notes.is_empty() => {
+                    item.notes.join("; ")
+                }
                 Outcome::Changed(changes) => {
                     let objects: Vec<String> = changes.iter().map(|c| c.change.object.to_string()).collect();
                     format!("{} is not as planned", objects.join(", "))
@@ -67,8 +168,9 @@ pub(crate) fn differences(plan: &HostPlan) -> Vec<(String, String)> {
 mod tests {
     use super::*;
     use crate::lane::tests::item;
+    use converge_objects::condition::{self, Pick, What};
     use converge_planner::{PlannedChange, Problem};
-    use converge_resource::{Change, ObjectId, Reversibility, State};
+    use converge_resource::{Change, Reversibility};
 
     fn behind(id: u32, first: &str, reason: &str) -> Item {
         let wait = Wait { item: first.to_owned(), reason: reason.to_owned() };
@@ -100,5 +202,47 @@ mod tests {
         let why: Vec<String> = differences(&plan).into_iter().map(|(_, why)| why).collect();
         let blamed = "not checked: `r/1` comes first and does not hold";
         assert_eq!(why, ["node a offers 4", blamed, blamed, "no", "not checked: there is no cluster yet"]);
+        // One cause is one message.
+        assert_eq!(
+            folded(&plan, |_| false),
+            [
+                "r/1: node a offers 4 (2 items behind it were not checked)",
+                "r/4: no",
+                "r/5: not checked: there is no cluster yet"
+            ]
+        );
+        assert_eq!(folded(&plan, |address| address == "r/4").len(), 2);
+    }
+
+    /// An open wait is no difference before its own deadline, unless something else is wrong: then no wait helps.
+    #[test]
+    fn open_waits_are_given_their_time() {
+        let wait = |id: u32, key: &str| {
+            let object = ObjectId::new("condition", key);
+            let (from, to) = (State::from_line("open"), State::from_line("met"));
+            let change = Change { object: object.clone(), from, to };
+            let planned = PlannedChange { change, reversibility: Reversibility::Reversible, opaque: false };
+            let claims = vec![object, ObjectId::new("k8s", "v1/Node/a")];
+            Item {
+                claims,
+                notes: vec!["waits".to_owned()],
+                ..item(id, "r", &[], Outcome::Changed(vec![planned]))
+            }
+        };
+        let ready =
+            What::Condition { of: Pick::Named(Vec::new()), name: "Ready".into(), status: "True".into() };
+        let key = condition::Wait { what: ready, seconds: 40 }.key();
+        let items = vec![wait(1, &key), behind(2, "r/1", "`r/1` changes this host first")];
+        let plan = HostPlan { items, ..HostPlan::default() };
+        let open = settling(&plan, |_| false);
+        assert_eq!(
+            (open.len(), open[0].limit, open[0].shown.as_str()),
+            (1, Duration::from_secs(40), "r/1: waits")
+        );
+        assert!(settling(&plan, |address| address == "r/1").is_empty(), "it has had its time in the run");
+        let mut wrong = plan.clone();
+        wrong.items.push(item(3, "r", &[], Outcome::Failed(Problem::new("no"))));
+        assert!(settling(&wrong, |_| false).is_empty());
+        assert_eq!(settling(&wrong, |address| address == "r/3").len(), 1);
     }
 }

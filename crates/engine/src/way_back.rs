@@ -1,13 +1,14 @@
 //! What items on their way back ask other hosts for: a node is let go by its cluster before it is reset.
 
 use crate::{FleetPlan, HostResult};
-use converge_planner::{Item, PlannedChange};
+use converge_planner::{HostPlan, Item, PlannedChange};
 use converge_resource::{Goodbye, ObjectId, WayBack};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Has the items of a rollback or a prune ask the hosts that their way back needs. One that goes itself is not asked: where a cluster's
-/// control plane leaves, nobody has to be let go.
-pub(crate) fn ask(fleet: &mut FleetPlan) {
+/// control plane leaves, nobody has to be let go. `known_as` are the names and addresses by which this machine knows each host: what a host
+/// has recorded is its own claim.
+pub(crate) fn ask(fleet: &mut FleetPlan, known_as: &BTreeMap<String, Vec<String>>) {
     let gone = gone(fleet);
     for entry in &mut fleet.hosts {
         let HostResult::Planned(plan) = &mut entry.result else { continue };
@@ -17,7 +18,8 @@ pub(crate) fn ask(fleet: &mut FleetPlan) {
             if item.changes().iter().any(goes) {
                 continue;
             }
-            if let Some(Goodbye { fetch, settings, note }) = goodbye(item, &way) {
+            let known_as = known_as.get(&entry.host).map(Vec::as_slice).unwrap_or_default();
+            if let Some(Goodbye { fetch, settings, note }) = goodbye(item, &way, known_as) {
                 item.settings.extend(settings);
                 item.notes.push(note);
                 item.fetch = Some(fetch);
@@ -26,9 +28,15 @@ pub(crate) fn ask(fleet: &mut FleetPlan) {
     }
 }
 
-fn goodbye(item: &Item, way: &WayBack) -> Option<Goodbye> {
+/// The hosts of which an item asks another host for its way back.
+pub(crate) fn hosts_that_ask(fleet: &FleetPlan) -> Vec<String> {
+    let asks = |plan: &&HostPlan| plan.items.iter().any(|item| goes_back(item) && item.way_back.is_some());
+    fleet.planned().filter(asks).map(|plan| plan.host.clone()).collect()
+}
+
+fn goodbye(item: &Item, way: &WayBack, known_as: &[String]) -> Option<Goodbye> {
     let mut changes = item.changes().iter().map(|planned| &planned.change);
-    changes.find_map(|change| converge_objects::object(&change.object.kind)?.goodbye(way, change))
+    changes.find_map(|change| converge_objects::object(&change.object.kind)?.goodbye(way, known_as, change))
 }
 
 /// Whether an item gives back what a run has made; all others keep their way back for the record of their run.
@@ -50,7 +58,7 @@ fn gone(fleet: &FleetPlan) -> BTreeSet<(String, ObjectId)> {
 mod tests {
     use super::*;
     use crate::HostEntry;
-    use converge_planner::{HostPlan, Outcome};
+    use converge_planner::Outcome;
     use converge_resource::{Change, Reversibility, State};
     use std::time::Duration;
 
@@ -77,7 +85,7 @@ mod tests {
     /// A rollback of these, when it was seen whom it asks.
     fn asked(hosts: Vec<HostEntry>) -> FleetPlan {
         let mut fleet = FleetPlan { hosts, ..FleetPlan::default() };
-        ask(&mut fleet);
+        ask(&mut fleet, &BTreeMap::from([("w2".to_owned(), vec!["w2".to_owned(), "10.0.0.2".to_owned()])]));
         fleet
     }
 
@@ -90,7 +98,10 @@ mod tests {
         let late = asked(vec![leaves("w2", "h2", Some("h1"))]);
         let [item] = items(&late)[..] else { panic!("one item") };
         let fetch = item.fetch.as_ref().unwrap();
-        assert_eq!((fetch.host.as_str(), fetch.script.as_str()), ("h1", "cv_kubeadm_let_go h2 a:1"));
+        assert_eq!(
+            (fetch.host.as_str(), fetch.script.as_str()),
+            ("h1", "CV_KUBEADM_OF='w2 10.0.0.2'; cv_kubeadm_let_go h2 a:1")
+        );
         assert_eq!(item.settings, [("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())]);
         assert!(item.notes[0].starts_with("h1 drains and deletes the node h2"), "{:?}", item.notes);
         // What stands in a record is no name of a node; the cluster goes as a whole.

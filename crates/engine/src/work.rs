@@ -7,11 +7,14 @@ use converge_planner::{Guarded, Item, Outcome};
 use converge_resource::{Change, Digest, ObjectId, State};
 use converge_ssh::Status;
 use converge_store::host::{
-    ItemSpec, Piece, Reading as HostReading, Row, Switch, WindowRow, adopt_script, disown_script,
+    ItemSpec, NewFile, Piece, Reading as HostReading, Row, Switch, WindowRow, adopt_script, disown_script,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The word for a fact among the objects of a window.
+pub(crate) const FACT: &str = "fact";
 
 /// Lines of a failed item's output that are kept.
 const TAIL: usize = 40;
@@ -101,6 +104,12 @@ impl Work {
                 .filter(|(object, _)| !own(object))
                 .map(|(object, expected)| WindowRow { seq: number(), object, expected })
                 .collect();
+            // What later items read of what the host says of itself. Only whether it moves counts.
+            spec.window.extend(lane.facts_read_after(item.id).into_iter().map(|fact| WindowRow {
+                seq: number(),
+                object: ObjectId::new(FACT, fact),
+                expected: State::from_line("-"),
+            }));
         }
         let content =
             |digest: &Digest| lane.contents().get(digest).map(|c| Bytes::copy_from_slice(c.bytes()));
@@ -129,6 +138,30 @@ impl Work {
             items.push(item);
         }
         items
+    }
+
+    /// The new file that is all of it, if it can be made together with others.
+    pub fn new_file(&self) -> Option<NewFile> {
+        let plain = self.item.guard.is_none()
+            && self.item.kind != "rollback"
+            && !crate::ownership::is_prune(&self.item);
+        let [(_, content)] = &**self.pieces else { return None };
+        if plain { self.spec.new_file(content.as_deref()) } else { None }
+    }
+
+    /// The same work as one of a group, which is known by this token.
+    pub fn of_group(mut self, token: &str) -> Self {
+        Arc::make_mut(&mut self.spec).token = token.to_owned();
+        self
+    }
+
+    pub fn spec(&self) -> &ItemSpec {
+        &self.spec
+    }
+
+    /// Whether the host looks for facts that it moves.
+    pub fn watches_facts(&self) -> bool {
+        self.spec.window.iter().any(|row| row.object.kind == FACT)
     }
 
     /// What ends an item that has restarted the host, in the session after it.

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use crate::item::{Item, Section};
 use crate::project::Inner;
 use crate::role::Role;
-use crate::scope::RoleScope;
+use crate::scope::{Facts, RoleScope, role_scope};
 use crate::tags::TagFilter;
 use crate::vars::Layers;
 
@@ -83,6 +83,9 @@ pub struct RoleUse {
     /// The role's inputs have errors on this host; they are in [`HostPlan::errors`].
     pub problems: Diagnostics,
     pub(crate) when: Gate,
+    /// The conditions of its use, as written, and what they read.
+    pub(crate) conditions: Vec<Node>,
+    pub(crate) when_reach: BTreeSet<String>,
     pub(crate) scope: Scope,
     pub(crate) bad: BTreeSet<String>,
     pub(crate) reach: BTreeMap<String, BTreeSet<String>>,
@@ -163,6 +166,14 @@ impl DeclaredItem {
         &self.item.when
     }
 
+    /// What the list of its `for_each` was made of.
+    pub fn list_reach(&self) -> Option<&BTreeSet<String>> {
+        match &self.each {
+            Each::Element { reached, .. } | Each::Empty { reached } => Some(reached),
+            Each::One | Each::Waits(_) | Each::Wrong(_) => None,
+        }
+    }
+
     /// Its elements are not known yet: this stands for all of them.
     pub fn is_unexpanded(&self) -> bool {
         matches!(self.each, Each::Waits(_) | Each::Wrong(_))
@@ -175,7 +186,14 @@ pub(crate) enum Each {
     /// There is no `for_each`.
     One,
     /// This element.
-    Element { value: Node, sensitive: bool },
+    Element {
+        value: Node,
+        sensitive: bool,
+        /// What the list was made of.
+        reached: Arc<BTreeSet<String>>,
+    },
+    /// A list of facts that is empty: it stands here so that nobody overlooks what may fill it.
+    Empty { reached: Arc<BTreeSet<String>> },
     /// The list waits for these variables.
     Waits(BTreeSet<String>),
     /// The list cannot be made.
@@ -188,6 +206,8 @@ pub(crate) struct UseContext<'a> {
     pub play: String,
     pub span: &'a Span,
     pub when: Gate,
+    pub conditions: Vec<Node>,
+    pub when_reach: BTreeSet<String>,
     pub tags: Vec<String>,
     pub layers: Layers,
     pub role_selected: bool,
@@ -201,7 +221,7 @@ pub(crate) fn declare(
     made: RoleScope,
     registered: &Registered,
 ) -> RoleUse {
-    let UseContext { role, play, span, when, tags, layers, role_selected } = context;
+    let UseContext { role, play, span, when, conditions, when_reach, tags, layers, role_selected } = context;
     let mut used = RoleUse {
         host: host.to_owned(),
         role: role.clone(),
@@ -214,6 +234,8 @@ pub(crate) fn declare(
         complete: true,
         problems: made.problems,
         when,
+        conditions,
+        when_reach,
         scope: made.scope,
         bad: made.bad,
         reach: made.reach,
@@ -287,14 +309,20 @@ fn expand(
         Ok(Outcome::Unknown { names, .. }) => single(Each::Waits(names)),
         Ok(Outcome::Known(list)) => match elements(&list.value, &each.span, list.sensitive) {
             Err(why) => single(Each::Wrong(why.into())),
-            Ok(elements) => elements
-                .into_iter()
-                .map(|(key, value)| DeclaredItem {
-                    address: format!("{}[{key}]", one.address),
-                    each: Each::Element { value, sensitive: list.sensitive },
-                    ..one.clone()
-                })
-                .collect(),
+            Ok(elements) => {
+                let reached = Arc::new(used.with_reach(list.reached));
+                if elements.is_empty() && reached.iter().any(|name| name.starts_with("facts.")) {
+                    return single(Each::Empty { reached });
+                }
+                elements
+                    .into_iter()
+                    .map(|(key, value)| DeclaredItem {
+                        address: format!("{}[{key}]", one.address),
+                        each: Each::Element { value, sensitive: list.sensitive, reached: reached.clone() },
+                        ..one.clone()
+                    })
+                    .collect()
+            }
         },
     }
 }
@@ -337,12 +365,21 @@ fn elements(list: &Node, span: &Span, sensitive: bool) -> Result<Vec<(String, No
     Ok(found)
 }
 
-/// Evaluates conditions that must all hold.
-pub(crate) fn gate(project: &Inner, conditions: &[Node], scope: &Scope) -> Gate {
+/// Evaluates conditions that must all hold; what they read is added to `reached`.
+pub(crate) fn gate(
+    project: &Inner,
+    conditions: &[Node],
+    scope: &Scope,
+    reached: &mut BTreeSet<String>,
+) -> Gate {
     let mut unknown = BTreeSet::new();
     let mut wrong = Diagnostics::new();
     for condition in conditions {
-        match project.shared.engine.eval_bool(condition, scope) {
+        let answer = project.shared.engine.eval_bool(condition, scope);
+        if let Ok(answer) = &answer {
+            reached.extend(answer.reached().iter().cloned());
+        }
+        match answer {
             Ok(Outcome::Known(answer)) if answer.value => {}
             Ok(Outcome::Known(_)) => {
                 let text = condition.scalar_text().unwrap_or_default();
@@ -363,6 +400,40 @@ pub(crate) fn gate(project: &Inner, conditions: &[Node], scope: &Scope) -> Gate 
 }
 
 impl RoleUse {
+    /// The same use with other facts: its inputs and conditions are evaluated anew. It has no items of its own; those of the first one
+    /// are resolved with it.
+    #[must_use]
+    pub fn with_facts(&self, facts: &Facts) -> Self {
+        let shared = &self.project.shared;
+        let hosts = crate::scope::hostvars(shared, facts);
+        let mut made = role_scope(shared, facts, &hosts, &self.host, &self.role, &self.layers, &self.span);
+        let mut when_reach = BTreeSet::new();
+        let when = gate(&self.project, &self.conditions, &made.scope, &mut when_reach);
+        if let Some(names) = self.scope.variable("role_names") {
+            made.scope.set("role_names", names);
+        }
+        Self {
+            host: self.host.clone(),
+            role: self.role.clone(),
+            play: self.play.clone(),
+            span: self.span.clone(),
+            checks: Vec::new(),
+            items: Vec::new(),
+            verify: Vec::new(),
+            selected: self.selected,
+            complete: self.complete,
+            problems: made.problems,
+            when,
+            conditions: self.conditions.clone(),
+            when_reach,
+            scope: made.scope,
+            bad: made.bad,
+            reach: made.reach,
+            layers: self.layers.clone(),
+            project: self.project.clone(),
+        }
+    }
+
     /// The role's scope with the results before an item, and its element.
     pub(crate) fn item_scope(&self, item: &DeclaredItem, registered: &Registered) -> Scope {
         let mut scope = self.scope.clone();
@@ -378,7 +449,7 @@ impl RoleUse {
                 scope.set(name, variable);
             }
         }
-        if let Each::Element { value, sensitive } = &item.each {
+        if let Each::Element { value, sensitive, .. } = &item.each {
             let variable = Variable::data(value.clone());
             if *sensitive {
                 scope.set_sensitive("item", variable);

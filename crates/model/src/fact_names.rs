@@ -14,6 +14,9 @@ use crate::project::Inner;
 
 const WORD: &str = "facts";
 
+/// The end of `facts_before`: the same facts at another moment.
+const BEFORE: &str = "_before";
+
 /// Facts by their first names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FactNames {
@@ -58,6 +61,7 @@ impl FactNames {
         for (at, found) in text.match_indices(WORD) {
             let (before, rest) =
                 (text.get(..at).unwrap_or_default(), text.get(at + found.len()..).unwrap_or_default());
+            let rest = rest.strip_prefix(BEFORE).unwrap_or(rest);
             if before.ends_with(word) || rest.starts_with(word) {
                 continue;
             }
@@ -168,6 +172,7 @@ mod tests {
     fn first_names_are_found_in_text() {
         let text = "{{ facts.os.id }} {{ hostvars[h].facts['nvidia'].count }} {{ hostvars[h]['facts'].amd }}";
         assert_eq!(names(text), some(&["os", "nvidia", "amd"]));
+        assert_eq!(names("facts_before.kubelet.present"), some(&["kubelet"]));
         assert_eq!(names("artefacts of my_facts, facts_x. These are the facts."), some(&[]));
         for whole in ["{{ facts | to_json }}", "facts[name]", "facts.get('nvidia')", "{% set f = facts %}"] {
             assert_eq!(names(whole), FactNames::All, "{whole}");

@@ -1,5 +1,6 @@
 //! Inventory, variables, roles and playbooks to typed declarations per host.
 
+mod binding;
 mod catalog;
 mod clusters;
 pub mod declare;
@@ -21,6 +22,7 @@ mod tags;
 pub mod vars;
 pub mod vault;
 
+pub use binding::Binding;
 pub use catalog::{KindCatalog, KindSpec, LOAD_KEYWORD, Load, OUTPUT_KEYWORD};
 pub use converge_template::{ANSIBLE, AnsibleName, AnsibleSort, Moment, ansible_page};
 pub use declare::{DeclaredItem, HostPlan, Registered, RoleUse};
@@ -29,7 +31,7 @@ pub use input::{Input, InputType};
 pub use item::{COMMON_KEYS, DISRUPTIONS, GUARD_SECONDS, GUARDS, Item, Section};
 pub use play::{MinAvailable, Play, Playbook, RoleRef, Share};
 pub use project::{GivenPlays, HostErrors, LoadOptions, Needs, Project, RoleEdge};
-pub use resolve::{NOT_KNOWN, Outline, ParamSpans, Ready, Resolution};
+pub use resolve::{EMPTY_LIST, NOT_KNOWN, Outline, ParamSpans, Ready, Resolution};
 pub use role::{Role, RolePath};
 pub use scope::{Facts, MAGIC};
 pub use tags::TagFilter;

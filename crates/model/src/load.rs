@@ -109,6 +109,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
     let needs = check_hosts(&inner, &mut errors);
     let maintenance = in_maintenance(&inner, &mut diags);
     unused_tags(&inner, &mut warnings);
+    writable_by_all(options, &inner.playbook, &mut warnings);
     if diags.has_errors() {
         for more in errors.into_values() {
             diags.extend(more);
@@ -133,6 +134,29 @@ fn unique(diags: Diagnostics) -> Diagnostics {
 type Loaded = (Inventory, Diagnostics);
 
 /// The inventory, and the path of the playbook that it belongs to.
+/// Whoever may change the files of a project becomes root on its hosts.
+fn writable_by_all(options: &LoadOptions, playbook: &Playbook, warnings: &mut Diagnostics) {
+    use std::os::unix::fs::MetadataExt as _;
+    let files = options.inventories.iter().filter_map(|source| match source {
+        InventorySource::Path(path) => Some(path.clone()),
+        InventorySource::HostList(_) => None,
+    });
+    let folders =
+        [playbook.path.clone()].into_iter().chain(files).flat_map(|file| [folder_of(&file).to_owned(), file]);
+    let mut seen: Vec<Utf8PathBuf> = Vec::new();
+    for path in folders.chain(playbook.role_path.dirs.iter().cloned()) {
+        let open = std::fs::metadata(&path).is_ok_and(|found| found.mode() & 0o002 != 0);
+        if open && !seen.contains(&path) {
+            let message = format!(
+                "every user of this machine may change `{path}`, and with it what becomes root on the hosts"
+            );
+            let fix = format!("chmod o-w {path}");
+            warnings.push(Diagnostic::warning("world-writable", message).help(fix));
+            seen.push(path);
+        }
+    }
+}
+
 fn inventory_and_path(options: &LoadOptions) -> Result<(Loaded, Utf8PathBuf), Diagnostics> {
     if let Some(given) = &options.plays {
         let inventory = Inventory::load(&options.inventories, None, &options.vault)?;
@@ -151,8 +175,15 @@ fn inventory_and_path(options: &LoadOptions) -> Result<(Loaded, Utf8PathBuf), Di
 }
 
 fn playbook_path(options: &LoadOptions, inventory: &Inventory) -> Result<Utf8PathBuf, Diagnostics> {
-    let folders: Vec<Utf8PathBuf> =
-        options.inventories.iter().filter_map(InventorySource::directory).collect();
+    // Of an inventory that is a link, the project is where its file is.
+    let real = |source: &InventorySource| match source {
+        InventorySource::Path(path) if path.is_symlink() => {
+            let real = path.canonicalize_utf8().ok()?;
+            InventorySource::Path(real).directory()
+        }
+        source => source.directory(),
+    };
+    let folders: Vec<Utf8PathBuf> = options.inventories.iter().filter_map(real).collect();
     let roots = folders.iter().map(|folder| match folder.parent() {
         Some(parent) if parent.as_str().is_empty() => Utf8PathBuf::from("."),
         Some(parent) if folder.as_str() != "." => parent.to_owned(),
@@ -612,11 +643,14 @@ fn check_host(inner: &Arc<Inner>, host: &str, facts: &Facts) -> (String, Needs, 
             match used.resolve(item, &registered) {
                 Resolution::Invalid(more) => found.extend(more),
                 Resolution::Unknown { names, .. } if item.selected => {
-                    let names = if names.contains("facts") { names } else { used.static_reach(item, names) };
-                    needs.facts |= names.contains("facts");
+                    let own =
+                        |names: &BTreeSet<String>| names.contains("facts") || names.contains("facts_before");
+                    let names = if own(&names) { names } else { used.static_reach(item, names) };
+                    needs.facts |= own(&names);
                     let others = names
                         .iter()
-                        .filter_map(|name| name.strip_prefix("hostvars.")?.strip_suffix(".facts"));
+                        .filter_map(|name| name.strip_prefix("hostvars."))
+                        .filter_map(|n| n.strip_suffix(".facts").or_else(|| n.strip_suffix(".facts_before")));
                     needs.facts_of.extend(others.map(str::to_owned));
                 }
                 _ => {}

@@ -296,11 +296,14 @@ impl Inner {
             let layers = role_layers(&self.shared.inventory, &self.shared.set, host, play, role_ref, role);
             let made = role_scope(&self.shared, facts, &hosts, host, role, &layers, &role_ref.role.span);
             errors.extend(made.problems.clone());
+            let mut when_reach = BTreeSet::new();
             let context = UseContext {
                 role,
                 play: play.title(),
                 span: &role_ref.role.span,
-                when: gate(&self, &role_ref.when, &made.scope),
+                when: gate(&self, &role_ref.when, &made.scope, &mut when_reach),
+                conditions: role_ref.when.clone(),
+                when_reach,
                 tags: used.tags.clone(),
                 layers,
                 role_selected: self.only_roles.is_empty() || self.only_roles.contains(&role.name),

@@ -33,6 +33,9 @@ pub enum Resolution {
     Invalid(Diagnostics),
 }
 
+/// Why an item is skipped whose list of `for_each` is empty.
+pub const EMPTY_LIST: &str = "for_each: the list is empty";
+
 /// Stands in an [`Outline`] for a value that is not known yet. No host's name of anything holds a control character.
 pub const NOT_KNOWN: &str = "\u{1}not known yet\u{1}";
 
@@ -122,6 +125,34 @@ impl ParamSpans {
 impl RoleUse {
     /// What an item of this role comes to, with the results that are there.
     pub fn resolve(&self, item: &DeclaredItem, registered: &Registered) -> Resolution {
+        self.resolve_reading(item, registered, &mut BTreeSet::new())
+    }
+
+    /// The same; everything that was read on the way is added to `reads`, whatever it comes to.
+    pub fn resolve_reading(
+        &self,
+        item: &DeclaredItem,
+        registered: &Registered,
+        reads: &mut BTreeSet<String>,
+    ) -> Resolution {
+        let mut reached = self.when_reach.clone();
+        let resolution = self.resolved(item, registered, &mut reached);
+        match &resolution {
+            Resolution::Ready(ready) => reached.extend(ready.reached.iter().cloned()),
+            Resolution::Unknown { names, .. } => reached.extend(names.iter().cloned()),
+            Resolution::Skipped { .. } | Resolution::Invalid(_) => {}
+        }
+        reached.extend(item.list_reach().into_iter().flatten().cloned());
+        reads.extend(self.with_reach(reached));
+        resolution
+    }
+
+    fn resolved(
+        &self,
+        item: &DeclaredItem,
+        registered: &Registered,
+        reached: &mut BTreeSet<String>,
+    ) -> Resolution {
         match &self.when {
             Gate::No(why) => return Resolution::Skipped { why: why.clone() },
             Gate::Wrong(why) => return Resolution::Invalid(why.clone()),
@@ -131,10 +162,19 @@ impl RoleUse {
         match &item.each {
             Each::Wrong(why) => return Resolution::Invalid(why.clone()),
             Each::Waits(names) => return self.waits(names.clone(), item, registered),
+            Each::Empty { .. } => {
+                let scope = self.item_scope(item, registered);
+                let why = match gate(&self.project, &item.item.when, &scope, reached) {
+                    Gate::No(why) => why,
+                    // Its conditions may read the element that there is none of.
+                    _ => EMPTY_LIST.to_owned(),
+                };
+                return Resolution::Skipped { why };
+            }
             Each::One | Each::Element { .. } => {}
         }
         let scope = self.item_scope(item, registered);
-        match gate(&self.project, &item.item.when, &scope) {
+        match gate(&self.project, &item.item.when, &scope, reached) {
             Gate::No(why) => return Resolution::Skipped { why },
             Gate::Wrong(why) => return Resolution::Invalid(why),
             Gate::Unknown(names) => return self.waits(names, item, registered),
@@ -321,7 +361,7 @@ impl RoleUse {
     }
 
     /// What was reached, with what the inputs among it were made of.
-    fn with_reach(&self, names: BTreeSet<String>) -> BTreeSet<String> {
+    pub(crate) fn with_reach(&self, names: BTreeSet<String>) -> BTreeSet<String> {
         let mut all = names.clone();
         let mut open: Vec<String> = names.into_iter().collect();
         while let Some(name) = open.pop() {

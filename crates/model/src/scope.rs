@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value};
-use converge_template::{Engine, Evaluated, HostScopes, Moment, Outcome, Scope, Variable};
+use converge_template::{Engine, Entries, Evaluated, HostScopes, Moment, Outcome, Scope, Variable};
 use serde_json::Value as Json;
 
 use crate::fields::has_template;
@@ -15,13 +15,14 @@ use crate::vars::{Layers, SetVars, host_layers};
 use crate::vault::Vault;
 
 /// Names that converge sets itself.
-pub const MAGIC: [&str; 11] = [
+pub const MAGIC: [&str; 12] = [
     "inventory_hostname",
     "inventory_hostname_short",
     "groups",
     "group_names",
     "hostvars",
     "facts",
+    "facts_before",
     "role_name",
     "role_path",
     "role_names",
@@ -31,7 +32,17 @@ pub const MAGIC: [&str; 11] = [
 
 /// What hosts said about themselves, by host name. A host that is not in it has not been asked. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Facts(Arc<BTreeMap<String, Arc<Node>>>);
+pub struct Facts(Arc<BTreeMap<String, Told>>);
+
+/// What one host said.
+#[derive(Clone)]
+struct Told {
+    now: Arc<Node>,
+    /// What it said before this run changed anything.
+    before: Arc<Node>,
+    /// First names of facts that an earlier item of the run alters: nobody knows them yet.
+    unknown: BTreeSet<String>,
+}
 
 impl Facts {
     /// No host was asked.
@@ -41,11 +52,47 @@ impl Facts {
 
     /// Takes the facts of each host.
     pub fn new(facts: impl IntoIterator<Item = (String, Json)>) -> Self {
-        let node = |(host, json): (String, Json)| {
-            let span = Span::nowhere(format!("facts of {host}"));
-            (host, Arc::new(Node::from_json(&json, &span)))
+        let told = |(host, json): (String, Json)| {
+            let now = facts_node(&host, &json);
+            (host, Told { before: now.clone(), now, unknown: BTreeSet::new() })
         };
-        Self(Arc::new(facts.into_iter().map(node).collect()))
+        Self(Arc::new(facts.into_iter().map(told).collect()))
+    }
+
+    /// Takes the facts of each host: as they are now, and as they were before this run changed anything.
+    pub fn in_a_run(facts: impl IntoIterator<Item = (String, Json, Json)>) -> Self {
+        let told = |(host, now, before): (String, Json, Json)| {
+            let (now, before) = (facts_node(&host, &now), facts_node(&host, &before));
+            (host, Told { now, before, unknown: BTreeSet::new() })
+        };
+        Self(Arc::new(facts.into_iter().map(told).collect()))
+    }
+
+    /// The facts as an item finds them behind others that alter some of one host's: by first names, those whose new value is
+    /// known, and those whose is not.
+    #[must_use]
+    pub fn altered(
+        &self,
+        host: &str,
+        predicted: &BTreeMap<String, Json>,
+        unknown: impl IntoIterator<Item = String>,
+    ) -> Self {
+        let mut all = (*self.0).clone();
+        if let Some(told) = all.get_mut(host) {
+            let mut now = (*told.now).clone();
+            if let Value::Map(entries) = &mut now.value {
+                for (name, value) in predicted {
+                    let value = Node::from_json(value, &now.span);
+                    match entries.iter_mut().find(|(key, _)| key.as_str() == Some(name)) {
+                        Some((_, old)) => *old = value,
+                        None => entries.push((Node::new(name.as_str(), now.span.clone()), value)),
+                    }
+                }
+            }
+            told.now = Arc::new(now);
+            told.unknown = unknown.into_iter().collect();
+        }
+        Self(Arc::new(all))
     }
 
     /// Is this the same collection, not only an equal one?
@@ -58,9 +105,17 @@ impl Facts {
         self.0.contains_key(host)
     }
 
-    fn variable(&self, host: &str) -> Variable {
-        self.0.get(host).map_or(Variable::Unknown, |facts| Variable::Data(facts.clone()))
+    /// `facts` and `facts_before`. `prefix` stands before the names of facts that are read of them.
+    fn variables(&self, host: &str, prefix: &str) -> (Variable, Variable) {
+        let Some(told) = self.0.get(host) else { return (Variable::Unknown, Variable::Unknown) };
+        let label = format!("{prefix}facts");
+        let now = Entries { label, known: told.now.clone(), unknown: told.unknown.clone() };
+        (Variable::Entries(Arc::new(now)), Variable::Data(told.before.clone()))
     }
+}
+
+fn facts_node(host: &str, json: &Json) -> Arc<Node> {
+    Arc::new(Node::from_json(json, &Span::nowhere(format!("facts of {host}"))))
 }
 
 /// What every scope of a project shares.
@@ -131,7 +186,7 @@ impl HostScopes for Hosts {
         let mut scope = Scope::new(&self.shared.engine);
         add_winners(&mut scope, &self.shared, &layers);
         // Not `hostvars` itself: it would hold itself.
-        add_magic(&mut scope, &self.shared, &self.facts, host);
+        add_magic(&mut scope, &self.shared, &self.facts, host, &format!("hostvars.{host}."));
         lock().insert(host.to_owned(), scope.clone());
         Some(scope)
     }
@@ -155,7 +210,8 @@ fn add_winners(scope: &mut Scope, shared: &Shared, layers: &Layers) {
     }
 }
 
-fn add_magic(scope: &mut Scope, shared: &Shared, facts: &Facts, host: &str) {
+fn add_magic(scope: &mut Scope, shared: &Shared, facts: &Facts, host: &str, prefix: &str) {
+    let (now, before) = facts.variables(host, prefix);
     let span = Span::nowhere("converge");
     let text = |text: &str| Node::new(text, span.clone());
     let texts = |names: &[&str]| Node {
@@ -170,7 +226,8 @@ fn add_magic(scope: &mut Scope, shared: &Shared, facts: &Facts, host: &str) {
         .set("group_names", Variable::data(texts(&shared.inventory.groups_of(host))))
         .set("groups", Variable::Data(shared.groups.clone()))
         .set("playbook_dir", Variable::data(text(&shared.playbook_dir)))
-        .set("facts", facts.variable(host));
+        .set("facts", now)
+        .set("facts_before", before);
 }
 
 /// The scope of a host outside any role.
@@ -178,7 +235,7 @@ pub(crate) fn host_scope(shared: &Shared, facts: &Facts, hosts: &Arc<dyn HostSco
     let layers = host_layers(&shared.inventory, &shared.set, host);
     let mut scope = Scope::new(&shared.engine);
     add_winners(&mut scope, shared, &layers);
-    add_magic(&mut scope, shared, facts, host);
+    add_magic(&mut scope, shared, facts, host, "");
     scope.set("hostvars", Variable::Hosts(hosts.clone()));
     scope
 }
@@ -207,7 +264,7 @@ pub(crate) fn role_scope(
 ) -> RoleScope {
     let mut scope = Scope::new(&shared.engine);
     add_winners(&mut scope, shared, layers);
-    add_magic(&mut scope, shared, facts, host);
+    add_magic(&mut scope, shared, facts, host, "");
     let span = Span::nowhere("converge");
     scope
         .set("hostvars", Variable::Hosts(hosts.clone()))

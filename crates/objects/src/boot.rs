@@ -1,6 +1,7 @@
 //! A restart of the host for a reason. Its key is the reason: `required`, `once TOKEN`, `change NAMES`.
 
-use converge_resource::{Disruption, Facets, Object, Reversibility, state_of_words};
+use crate::programs::not_known;
+use converge_resource::{AlteredFact, Disruption, Facets, Object, Reversibility, state_of_words};
 
 /// What became of the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +73,15 @@ impl Object for Boot {
 
     fn disruption(_: &BootState, _: Option<&BootState>) -> Disruption {
         Disruption::Drain
+    }
+
+    fn alters(key: &str, _: &BootState, _: &BootState) -> Vec<AlteredFact> {
+        not_known(Self::may_alter(key))
+    }
+
+    /// What a restart is made for: another kernel and its modules.
+    fn may_alter(_: &str) -> Vec<&'static str> {
+        vec!["kernel", "nvidia", "amd", "accelerators"]
     }
 
     fn restarts_host() -> bool {

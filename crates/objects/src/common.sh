@@ -6,6 +6,7 @@ CV_NL='
 '
 CV_TAB=$(printf '\t')
 : "${CV_ME:=$(id -un 2>/dev/null || id -u):$(id -gn 2>/dev/null || id -g)}"
+: "${CV_UID:=$(id -u)}"
 
 # A script on standard input, run without input. A script on a command line can be read by all users of the host.
 CV_READ='cv_script=$(cat); exec </dev/null; eval "$cv_script"'

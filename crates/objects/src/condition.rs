@@ -43,6 +43,10 @@ impl Object for Condition {
     const PASSES: bool = true;
     type State = ConditionState;
 
+    fn patience(key: &str) -> Option<u64> {
+        Wait::from_key(key).map(|wait| wait.seconds)
+    }
+
     fn title(key: &str, _: &ConditionState, _: &ConditionState) -> String {
         Wait::from_key(key).map_or_else(|| "wait".to_owned(), |wait| format!("wait until {}", wait.shown()))
     }

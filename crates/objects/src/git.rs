@@ -53,6 +53,7 @@ pub struct Git;
 
 impl Object for Git {
     const KIND: &'static str = "git";
+    const AT_PATH: bool = true;
     const SHELL: &'static str = include_str!("git.sh");
     const SECONDS: u64 = 1800;
     type State = GitState;
@@ -142,7 +143,7 @@ mod tests {
         };
         // git is not among the applets of busybox.
         for shell in shells(dir.path()).into_iter().filter(|s| s.name != "busybox") {
-            let (root, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let (root, place) = (tempfile::tempdir().unwrap(), crate::testing::safe_tempdir());
             let target = place.path().join("app");
             let key = target.to_str().unwrap();
             let see = || GitState::try_from(shell.see::<Git>(root.path(), key).state).unwrap();

@@ -53,6 +53,11 @@ impl Object for Group {
         format!("{verb} group {key}")
     }
 
+    /// Files keep the number.
+    fn is_followed(from: &GroupState, to: &GroupState) -> bool {
+        matches!(from, GroupState::Group { gid: Some(_) }) && from != to
+    }
+
     fn facets(state: &GroupState) -> Facets {
         match state {
             GroupState::Absent => Vec::new(),

@@ -1,6 +1,6 @@
 //! The name that the running kernel goes by. There is one: its key is `running`. The name at boot is the file `/etc/hostname`.
 
-use converge_resource::{Facets, Object, Spoil, state_of_words};
+use converge_resource::{AlteredFact, Facets, Object, Spoil, state_of_words};
 
 /// The running name (`name NAME`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,14 @@ impl Object for Hostname {
 
     fn facets(state: &HostnameState) -> Facets {
         vec![("name", state.0.clone())]
+    }
+
+    fn alters(_: &str, _: &HostnameState, to: &HostnameState) -> Vec<AlteredFact> {
+        vec![("hostname", Some(to.0.clone().into()))]
+    }
+
+    fn may_alter(_: &str) -> Vec<&'static str> {
+        vec!["hostname"]
     }
 
     fn spoils(_: &str, _: &HostnameState) -> Vec<Spoil> {

@@ -1,7 +1,8 @@
 //! A host's part in a Kubernetes cluster that kubeadm makes (key `node`), and the version of the control plane that it runs (key `version`).
 
+use crate::programs::not_known;
 use converge_resource::{
-    Backup, Disruption, Facets, Fetch, Goodbye, MayBring, Object, Reversibility, WayBack, quote,
+    AlteredFact, Backup, Disruption, Facets, Fetch, Goodbye, MayBring, Object, Reversibility, WayBack, quote,
     state_of_words,
 };
 
@@ -170,6 +171,14 @@ impl Object for Kubeadm {
         true
     }
 
+    fn alters(key: &str, _: &KubeadmState, _: &KubeadmState) -> Vec<AlteredFact> {
+        not_known(Self::may_alter(key))
+    }
+
+    fn may_alter(_: &str) -> Vec<&'static str> {
+        vec!["kubernetes", "kubelet"]
+    }
+
     fn may_bring(_: &KubeadmState, to: &KubeadmState) -> Option<MayBring> {
         let comes = !matches!(to, KubeadmState::Absent | KubeadmState::Version { .. });
         comes.then_some(MayBring { verb: "kubeadm on", kinds: &["path", "unit"] })
@@ -185,7 +194,12 @@ impl Object for Kubeadm {
         }
     }
 
-    fn goodbye(way: &WayBack, from: &KubeadmState, to: &KubeadmState) -> Option<Goodbye> {
+    fn goodbye(
+        way: &WayBack,
+        known_as: &[String],
+        from: &KubeadmState,
+        to: &KubeadmState,
+    ) -> Option<Goodbye> {
         let (
             KubeadmState::Worker { endpoint } | KubeadmState::ControlPlane { endpoint },
             KubeadmState::Absent,
@@ -193,8 +207,11 @@ impl Object for Kubeadm {
         else {
             return None;
         };
+        let fetch = let_go(&way.host, &way.name, endpoint, 600, false);
+        // The API must confirm that the node is this host before anything is done to it.
+        let script = format!("CV_KUBEADM_OF={}; {}", quote(&known_as.join(" ")), fetch.script);
         is_node_name(&way.name).then(|| Goodbye {
-            fetch: let_go(&way.host, &way.name, endpoint, 600, false),
+            fetch: Fetch { script, ..fetch },
             settings: vec![("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())],
             note: let_go_note(&way.host, &way.name),
         })

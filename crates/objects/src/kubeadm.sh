@@ -66,7 +66,7 @@ cv_kubeadm_see_version() {
     cv_fail_all "the version of the API server cannot be read in $manifest" version
     return
   }
-  says=$(cv_bounded 20 kubectl --kubeconfig "$CV_KUBE_DIR/admin.conf" -n kube-system get configmap kubeadm-config \
+  says=$(cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$CV_KUBE_DIR/admin.conf" -n kube-system get configmap kubeadm-config \
     -o 'jsonpath={.data.ClusterConfiguration}' 2>/dev/null </dev/null | sed -n 's/^kubernetesVersion:[[:blank:]]*\(v[0-9A-Za-z.+-]*\)$/\1/p')
   printf -- '- version %s %s\n' "$runs" "${says:-$runs}"
 }
@@ -240,8 +240,23 @@ cv_kubeadm_reset() (
     [ -f "$file" ] || continue
     rm -f "$file" && cv_note "removed ${file}: the network of the pods is gone with the cluster"
   done
-  cv_note 'rules of iptables and interfaces of the pods stay until the next restart of the host'
+  # Another folder means: not this machine's own network.
+  [ -n "${CV_CNI_DIR:-}" ] || cv_kubeadm_unplug
 )
+
+# What kube-proxy and the pods' network have made goes by its name. Rules of others stay, and so do links that other networks made until the next
+# restart of the host.
+cv_kubeadm_unplug() {
+  if [ -d /sys/class/net/cni0 ]; then cv_bounded 20 ip link delete cni0 2>/dev/null && cv_note 'removed the interface cni0'; fi
+  for tool in iptables ip6tables; do
+    command -v "$tool-save" >/dev/null 2>&1 && command -v "$tool-restore" >/dev/null 2>&1 || continue
+    rules=$(cv_bounded 30 "$tool-save" 2>/dev/null </dev/null) || continue
+    case $rules in *:KUBE-* | *:CNI-*) ;; *) continue ;; esac
+    printf '%s\n' "$rules" | grep -Ev -e '^:(KUBE|CNI)-' -e '^-A (KUBE|CNI)-' -e ' -[jg] (KUBE|CNI)-' | cv_bounded 30 "$tool-restore" 2>/dev/null &&
+      cv_note "removed the rules of $tool that Kubernetes had made"
+  done
+  return 0
+}
 
 # cv_kubeadm_upgrade VERSION
 cv_kubeadm_upgrade() {
@@ -345,7 +360,7 @@ cv_kubeadm_invite() (
   key=
   if [ "$1" = control-plane ]; then
     # With the cluster's own configuration kubeadm need not ask the Internet for a version.
-    cv_bounded 20 kubectl --kubeconfig "$conf" -n kube-system get configmap kubeadm-config -o 'jsonpath={.data.ClusterConfiguration}' \
+    cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" -n kube-system get configmap kubeadm-config -o 'jsonpath={.data.ClusterConfiguration}' \
       >"$dir/config" 2>"$dir/why" </dev/null &&
       cv_bounded 60 kubeadm init phase upload-certs --upload-certs --kubeconfig "$conf" --config "$dir/config" >"$dir/key" 2>"$dir/why" </dev/null || {
       cv_say "the certificates cannot be handed out: $(sed -n '$p' "$dir/why")"
@@ -372,7 +387,7 @@ cv_kubeadm_invite() (
 
 # cv_kubeadm_knows NODE: whether the API knows the node. Ends the subshell with 74 where nobody can say.
 cv_kubeadm_knows() {
-  cv_bounded 20 kubectl --kubeconfig "$conf" get node "$1" -o name >"$dir/node" 2>&1 </dev/null && return 0
+  cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" get node "$1" -o name >"$dir/node" 2>&1 </dev/null && return 0
   grep -qF '(NotFound)' "$dir/node" && return 1
   cv_say "the API does not answer yet: $(sed -n '$p' "$dir/node")"
   exit 74
@@ -382,7 +397,7 @@ cv_kubeadm_knows() {
 cv_kubeadm_etcd() {
   cv_k_url=$1
   shift
-  cv_bounded 20 kubectl --kubeconfig /dev/null --server "$cv_k_url" --certificate-authority "$CV_KUBE_DIR/pki/etcd/ca.crt" \
+  cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig /dev/null --server "$cv_k_url" --certificate-authority "$CV_KUBE_DIR/pki/etcd/ca.crt" \
     --client-certificate "$CV_KUBE_DIR/pki/etcd/healthcheck-client.crt" --client-key "$CV_KUBE_DIR/pki/etcd/healthcheck-client.key" "$@"
 }
 
@@ -424,12 +439,12 @@ CV_CORDONED=converge/cordoned-to
 # has begun to go, it stays cordoned.
 cv_kubeadm_keep() (
   cv_kubeadm_is_plane "$2"
-  [ "$(cv_bounded 20 kubectl --kubeconfig "$conf" get node "$1" -o 'jsonpath={.metadata.annotations.converge/cordoned-to}' 2>/dev/null </dev/null)" = leave ] || exit 0
-  why=$(cv_bounded 20 kubectl --kubeconfig "$conf" uncordon "$1" 2>&1 </dev/null) || {
+  [ "$(cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" get node "$1" -o 'jsonpath={.metadata.annotations.converge/cordoned-to}' 2>/dev/null </dev/null)" = leave ] || exit 0
+  why=$(cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" uncordon "$1" 2>&1 </dev/null) || {
     cv_say "it stays cordoned: $why"
     exit 1
   }
-  cv_bounded 20 kubectl --kubeconfig "$conf" annotate node "$1" "$CV_CORDONED-" >/dev/null 2>&1 </dev/null
+  cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" annotate node "$1" "$CV_CORDONED-" >/dev/null 2>&1 </dev/null
   echo 'it takes pods again'
 )
 
@@ -437,29 +452,55 @@ cv_kubeadm_keep() (
 cv_kubeadm_drain() {
   set -- "$1" --ignore-daemonsets ${2:+"$2"}
   # What drain refuses by itself is told before the node is cordoned.
-  cv_bounded 30 kubectl --kubeconfig "$conf" drain "$@" --dry-run=client >"$dir/drain" 2>&1 </dev/null || {
+  cv_bounded 30 kubectl --cache-dir=/dev/null --kubeconfig "$conf" drain "$@" --dry-run=client >"$dir/drain" 2>&1 </dev/null || {
     cv_say "$(grep -F 'cannot delete' "$dir/drain" | sed -n '$p' | sed 's/ (use --force to override)//; s/ (use --delete-emptydir-data to override)/ (delete_emptydir_data: true lets them go)/' | grep . || sed -n '$p' "$dir/drain")"
     exit 1
   }
   # Who has cordoned it stands on the node: a run that gives up, or the next one, knows.
-  if [ "$(cv_bounded 20 kubectl --kubeconfig "$conf" get node "$1" -o 'jsonpath={.spec.unschedulable}' 2>/dev/null </dev/null)" != true ]; then
-    cv_bounded 20 kubectl --kubeconfig "$conf" annotate --overwrite node "$1" "$CV_CORDONED=leave" >"$dir/drain" 2>&1 </dev/null || {
+  if [ "$(cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" get node "$1" -o 'jsonpath={.spec.unschedulable}' 2>/dev/null </dev/null)" != true ]; then
+    cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" annotate --overwrite node "$1" "$CV_CORDONED=leave" >"$dir/drain" 2>&1 </dev/null || {
       cv_say "the node cannot be cordoned yet: $(sed -n '$p' "$dir/drain")"
       exit 74
     }
   fi
-  cv_bounded 60 kubectl --kubeconfig "$conf" drain "$@" --timeout=45s >"$dir/drain" 2>&1 </dev/null && return 0
+  # So long one try may take; the last one no longer than is left.
+  cv_k_left=${CV_FETCH_SECONDS:-45}
+  [ "$cv_k_left" -le 45 ] || cv_k_left=45
+  cv_bounded 60 kubectl --cache-dir=/dev/null --kubeconfig "$conf" drain "$@" --timeout="${cv_k_left}s" >"$dir/drain" 2>&1 </dev/null && return 0
   line=$(grep 'error when evicting pods/' "$dir/drain" | sed -n '$p')
   pod=$(printf '%s\n' "$line" | sed -n 's|.*error when evicting pods/"\([^"]*\)".*|\1|p')
   space=$(printf '%s\n' "$line" | sed -n 's|.*error when evicting pods/"[^"]*" -n "\([^"]*\)".*|\1|p')
   if [ -z "$pod" ] || [ -z "$space" ]; then
     cv_say "the node is not drained yet: $(sed -n '$p' "$dir/drain")"
   else
-    budgets=$(cv_bounded 20 kubectl --kubeconfig "$conf" -n "$space" get poddisruptionbudgets \
+    budgets=$(cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" -n "$space" get poddisruptionbudgets \
       -o 'jsonpath={range .items[?(@.status.disruptionsAllowed==0)]}{.metadata.name} {end}' 2>/dev/null </dev/null)
     cv_say "the pod $space/$pod stays on the node: no eviction is allowed by the budget ${budgets:-of its workload}"
   fi
   exit 74
+}
+
+# cv_kubeadm_confirm NODE: ends the subshell unless the node is the host that the controller knows by the names and addresses CV_KUBEADM_OF. A
+# node's name out of a host's records is a claim of that host; the addresses are what the API, or etcd, tells of the node. Reads `stacked`.
+cv_kubeadm_confirm() {
+  [ -n "${CV_KUBEADM_OF+set}" ] || return 0
+  if cv_kubeadm_knows "$1"; then
+    told=$(cv_bounded 20 kubectl --kubeconfig "$conf" get node "$1" -o 'jsonpath={.status.addresses[*].address}' 2>"$dir/why" </dev/null) || {
+      cv_say "the API does not tell the addresses of the node $1: $(sed -n '$p' "$dir/why")"
+      exit 74
+    }
+  elif [ -n "$stacked" ]; then
+    told=$(grep -F "\"name\":\"$1\"" "$dir/members" | sed -n 's|.*"peerURLs":\["https://\([^"]*\):[0-9]*".*|\1|p')
+  else
+    # Nobody is drained or deleted.
+    return 0
+  fi
+  for own in $CV_KUBEADM_OF; do
+    [ "$own" != "$1" ] || return 0
+    case " $told " in *" $own "*) return 0 ;; esac
+  done
+  cv_say "the node $1 has the addresses ${told:-(none)}, and the host whose records call it its own is ${CV_KUBEADM_OF:-unknown}: it is left alone. Give the host the node's name or address in the inventory, or take the node out by hand"
+  exit 1
 }
 
 # cv_kubeadm_let_go NODE ENDPOINT [FLAG]: on a control plane that stays: the node's pods, its etcd member and its object go, and `gone
@@ -473,16 +514,15 @@ cv_kubeadm_let_go() (
   stacked=
   if [ -e "$CV_KUBE_DIR/manifests/etcd.yaml" ]; then
     cv_kubeadm_members
-    if grep -qF "\"name\":\"$1\"" "$dir/members"; then
-      stacked=yes
-      cv_kubeadm_quorum "$1"
-    fi
+    if grep -qF "\"name\":\"$1\"" "$dir/members"; then stacked=yes; fi
   fi
+  cv_kubeadm_confirm "$1"
+  [ -z "$stacked" ] || cv_kubeadm_quorum "$1"
   if cv_kubeadm_knows "$1"; then cv_kubeadm_drain "$1" "${3:-}"; fi
   if [ -n "$stacked" ]; then
     # It may have become another while the pods went.
     cv_kubeadm_quorum "$1"
-    cv_bounded 20 kubectl --kubeconfig "$conf" annotate node "$1" "$CV_CORDONED-" >/dev/null 2>&1 </dev/null
+    cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" annotate node "$1" "$CV_CORDONED-" >/dev/null 2>&1 </dev/null
     id=$(grep -F "\"name\":\"$1\"" "$dir/members" | sed -n 's/.*"ID":"\([0-9]*\)".*/\1/p')
     [ -n "$id" ] && printf '{"ID":"%s"}\n' "$id" | cv_kubeadm_etcd https://127.0.0.1:2379 create --raw /v3/cluster/member/remove -f - >"$dir/etcd" 2>"$dir/why" || {
       cv_say "etcd does not let go of its member: $(sed -n '$p' "$dir/why")"
@@ -490,7 +530,7 @@ cv_kubeadm_let_go() (
     }
   fi
   if cv_kubeadm_knows "$1"; then
-    cv_bounded 60 kubectl --kubeconfig "$conf" delete node "$1" >"$dir/node" 2>&1 </dev/null
+    cv_bounded 60 kubectl --cache-dir=/dev/null --kubeconfig "$conf" delete node "$1" >"$dir/node" 2>&1 </dev/null
     ! cv_kubeadm_knows "$1" || {
       cv_say "the node is not deleted yet: $(sed -n '$p' "$dir/node")"
       exit 74

@@ -14,7 +14,7 @@ cv_kubeadm_config_of() {
 cv_kubeadm_config_kube() {
   cv_kc_limit=$1
   shift
-  cv_bounded "$cv_kc_limit" kubectl --kubeconfig "$CV_KUBE_DIR/admin.conf" -n kube-system "$@"
+  cv_bounded "$cv_kc_limit" kubectl --cache-dir=/dev/null --kubeconfig "$CV_KUBE_DIR/admin.conf" -n kube-system "$@"
 }
 
 # All documents, each after a line with its ConfigMap that begins with the byte 1. Several names make kubectl answer with a list.

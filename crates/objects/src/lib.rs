@@ -1,10 +1,12 @@
 //! What a machine has: one file an object, with its state, probe, parsing, steps, save and restore.
 
+pub mod apt_index;
 pub mod apt_lists;
 pub mod boot;
 pub mod command;
 pub mod condition;
 pub mod deb_version;
+pub mod dpkg;
 pub mod firewall;
 pub mod git;
 pub mod group;
@@ -16,6 +18,7 @@ pub mod module;
 pub mod mount;
 pub mod package;
 pub mod path;
+mod programs;
 pub mod registry;
 pub mod release;
 pub mod snap;
@@ -27,10 +30,12 @@ pub mod unit;
 pub mod user;
 pub mod workload;
 
+pub use apt_index::AptIndexState;
 pub use apt_lists::AptListsState;
 pub use boot::BootState;
 pub use command::{Command, CommandState, Guard};
 pub use condition::ConditionState;
+pub use dpkg::DpkgState;
 pub use firewall::FirewallState;
 pub use git::GitState;
 pub use group::GroupState;

@@ -1,6 +1,7 @@
 //! A kernel module. Its key is the name with underscores, as the kernel shows it: `br_netfilter`.
 
-use converge_resource::{Facets, MayBring, Object, Spoil, quote, state_of_words};
+use crate::programs::{not_known, of_module};
+use converge_resource::{AlteredFact, Facets, MayBring, Object, Spoil, quote, state_of_words};
 
 /// Whether the kernel has it now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,14 @@ impl Object for Module {
 
     fn may_bring(_: &ModuleState, to: &ModuleState) -> Option<MayBring> {
         (*to == ModuleState::Loaded).then_some(MayBring { verb: "loading", kinds: &["sysctl"] })
+    }
+
+    fn alters(key: &str, _: &ModuleState, _: &ModuleState) -> Vec<AlteredFact> {
+        not_known(of_module(key))
+    }
+
+    fn may_alter(key: &str) -> Vec<&'static str> {
+        of_module(key)
     }
 
     fn spoils(key: &str, state: &ModuleState) -> Vec<Spoil> {

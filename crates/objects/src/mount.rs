@@ -1,6 +1,6 @@
 //! What is mounted at a path. Its key is the mount point; of several mounts at one place the topmost counts.
 
-use converge_resource::{Facets, Object, Spoil, quote, state_of_words};
+use converge_resource::{AlteredFact, Facets, Object, Spoil, quote, state_of_words};
 
 /// The state of a mount point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +58,7 @@ fn remount(from: &MountState, to: &MountState) -> bool {
 
 impl Object for Mount {
     const KIND: &'static str = "mount";
+    const AT_PATH: bool = true;
     const SHELL: &'static str = include_str!("mount.sh");
     const SECONDS: u64 = 300;
     type State = MountState;
@@ -76,6 +77,10 @@ impl Object for Mount {
         !remount(from, to)
     }
 
+    fn covers(key: &str, from: &MountState, to: &MountState) -> Option<String> {
+        (!remount(from, to)).then(|| key.to_owned())
+    }
+
     fn facets(state: &MountState) -> Facets {
         match state {
             MountState::Absent => Vec::new(),
@@ -86,6 +91,14 @@ impl Object for Mount {
                 vec![("source", bind.clone()), ("type", "bind".to_owned()), ("options", options.clone())]
             }
         }
+    }
+
+    fn alters(_: &str, _: &MountState, _: &MountState) -> Vec<AlteredFact> {
+        vec![("mounts", None)]
+    }
+
+    fn may_alter(_: &str) -> Vec<&'static str> {
+        vec!["mounts"]
     }
 
     fn spoils(key: &str, state: &MountState) -> Vec<Spoil> {

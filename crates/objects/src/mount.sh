@@ -56,20 +56,26 @@ cv_see_mount() (
   set -f
   IFS=$CV_NL
   for line in $(cv_mount_table "$@"); do
+    key=$1
+    shift
     case $line in
-    -) echo '- absent' ;;
+    -)
+      # Nothing is mounted where others may exchange the directory.
+      if cv_safe_only "$key" mounting; then echo '- absent'; else cv_fail_all "$CV_WHY" "$key"; fi
+      ;;
     *)
-      IFS=$CV_TAB
-      set -- $line
-      out='- mount'
-      for word; do
-        cv_enc_to "$(printf '%b.' "$word")"
-        # The dot keeps a newline at the end.
-        case $CV_ENC in '\'*) CV_ENC=${CV_ENC%'\0056'} ;; *) CV_ENC=${CV_ENC%.} ;; esac
-        out="$out $CV_ENC"
-      done
-      printf '%s\n' "$out"
-      IFS=$CV_NL
+      (
+        IFS=$CV_TAB
+        set -- $line
+        out='- mount'
+        for word; do
+          cv_enc_to "$(printf '%b.' "$word")"
+          # The dot keeps a newline at the end.
+          case $CV_ENC in '\'*) CV_ENC=${CV_ENC%'\0056'} ;; *) CV_ENC=${CV_ENC%.} ;; esac
+          out="$out $CV_ENC"
+        done
+        printf '%s\n' "$out"
+      )
       ;;
     esac
   done
@@ -94,11 +100,15 @@ cv_same_mount() (
   [ "$5" = "$bind" ] && { [ "$3" = auto ] || [ "$bind" != - ] || [ "${3%4}" = "${type%4}" ]; }
 )
 
+# cv_mount_off PATH: unmounts it. What only looks at it in passing holds it for a moment: that is waited for, a second.
 cv_mount_off() {
-  umount -- "$1" || {
-    ! command -v fuser >/dev/null 2>&1 || fuser -vm "$1" >&2
-    return 1
-  }
+  for cv_m_turn in 1 2 3 4 5; do
+    ! cv_m_said=$(umount -- "$1" 2>&1) || return 0
+    case $cv_m_said in *busy*) cv_nap ;; *) break ;; esac
+  done
+  printf '%s\n' "$cv_m_said" >&2
+  ! command -v fuser >/dev/null 2>&1 || fuser -vm "$1" >&2
+  return 1
 }
 
 # cv_made_record DIR: the record that we made this directory.
@@ -110,6 +120,10 @@ cv_apply_mount() (
   cv_sbin
   at=$1 want=$2
   now=$(cv_line_mount "$at") || return 1
+  cv_safe_only "$at" 'mounting and unmounting' || {
+    cv_say "$CV_WHY"
+    return 1
+  }
   made=$(cv_made_record "$at")
   if [ "$want" = absent ]; then
     while [ "$now" != absent ]; do
@@ -141,6 +155,12 @@ cv_apply_mount() (
     mount -o "$how,$(cv_mount_defaults "$options")$options" -- "$at"
     return
   fi
+  for path in "$source" "$bind"; do
+    case $path in /*) cv_safe_only "$path" 'taking something to be mounted' || {
+      cv_say "$CV_WHY"
+      return 1
+    } ;; esac
+  done
   [ "$now" = absent ] || cv_mount_off "$at" || return 1
   if [ ! -d "$at" ]; then
     mkdir -- "$at" && cv_write_record "$made" "$at" || return 1

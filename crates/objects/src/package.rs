@@ -1,7 +1,8 @@
 //! A package of dpkg and apt. Its key is the package's name, with `:ARCH` only for a foreign architecture.
 
+use crate::programs::{OF_PROGRAMS, not_known, of_package};
 use converge_resource::{
-    AnswerError, Disruption, Facets, MayBring, Object, Reversibility, Spoil, State, Step, quote,
+    AlteredFact, Disruption, Facets, MayBring, Object, Reversibility, Spoil, State, Step, quote,
     state_of_words,
 };
 
@@ -67,7 +68,7 @@ pub struct Package;
 
 impl Object for Package {
     const KIND: &'static str = "package";
-    const SHELL: &'static str = include_str!("package.sh");
+    const SHELL: &'static str = concat!(include_str!("package.sh"), include_str!("package_plan.sh"));
     const OFFERS: &'static [&'static str] = &["path", "unit", "user", "group", "sysctl"];
     type State = PackageState;
 
@@ -127,6 +128,16 @@ impl Object for Package {
             .then_some(MayBring { verb: "installing", kinds: Self::OFFERS })
     }
 
+    /// Marks alter nothing; what maintainer scripts do besides is looked at.
+    fn alters(key: &str, from: &PackageState, to: &PackageState) -> Vec<AlteredFact> {
+        if Self::opaque(from, to) { not_known(of_package(key)) } else { Vec::new() }
+    }
+
+    /// Which packages come along is not known yet either.
+    fn may_alter(_: &str) -> Vec<&'static str> {
+        OF_PROGRAMS.to_vec()
+    }
+
     fn facets(state: &PackageState) -> Facets {
         match state {
             PackageState::Absent => Vec::new(),
@@ -173,48 +184,6 @@ fn title(changes: &[(&str, PackageState, PackageState)]) -> String {
         (install, remove) if install.is_empty() => format!("remove {remove}"),
         (install, remove) => format!("install {install}, remove {remove}"),
     }
-}
-
-/// One line of `cv_simulate_package`: what apt would do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AptAction {
-    /// Install or change to this version.
-    Install {
-        /// The package's key.
-        name: String,
-        /// The exact version.
-        version: String,
-    },
-    /// Remove.
-    Remove {
-        /// The package's key.
-        name: String,
-    },
-    /// Configure a package that is unpacked already, or that this transaction unpacks.
-    Configure {
-        /// The package's key.
-        name: String,
-    },
-}
-
-/// Reads the output of the shell function `cv_simulate_package ARGUMENTS…` (arguments as for `apt-get`:
-/// `install curl=8.1-1 nano-`).
-///
-/// # Errors
-/// A line of another form.
-pub fn parse_simulation(output: &str) -> Result<Vec<AptAction>, AnswerError> {
-    output
-        .lines()
-        .filter(|line| !line.is_empty())
-        .map(|line| match line.split(' ').collect::<Vec<_>>().as_slice() {
-            ["inst", name, version] => {
-                Ok(AptAction::Install { name: (*name).to_owned(), version: (*version).to_owned() })
-            }
-            ["remv", name] => Ok(AptAction::Remove { name: (*name).to_owned() }),
-            ["conf", name] => Ok(AptAction::Configure { name: (*name).to_owned() }),
-            _ => Err(AnswerError(format!("apt's simulation is not understood: {line}"))),
-        })
-        .collect()
 }
 
 #[cfg(test)]
@@ -266,18 +235,6 @@ mod tests {
         assert!(Package::opaque(&present("1", false, false), &PackageState::Absent));
         let shown = Package::attributes(&present("1", true, false), &present("1", false, false));
         assert_eq!(shown.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["mark"]);
-    }
-
-    #[test]
-    fn a_simulation_is_read() {
-        let install = AptAction::Install { name: "a".to_owned(), version: "1:2-3".to_owned() };
-        let remove = AptAction::Remove { name: "b:i386".to_owned() };
-        let configure = AptAction::Configure { name: "a".to_owned() };
-        assert_eq!(
-            parse_simulation("inst a 1:2-3\nremv b:i386\nconf a\n"),
-            Ok(vec![install, remove, configure])
-        );
-        assert!(parse_simulation("inst a\n").is_err());
     }
 
     /// A dpkg-query that knows a few packages, as dpkg prints them: sorted, so that `dpkg` itself is not the first.
@@ -337,6 +294,144 @@ virtual '' unknown ok not-installed ''\nexit 1\n";
             for (key, line) in keys.iter().zip(wanted) {
                 assert_eq!(seen[*key].as_ref().unwrap().state.line(), line, "{}: {key}", shell.name);
             }
+        }
+    }
+
+    /// What apt says of a file that the repository has no more, and of another failure.
+    #[test]
+    fn a_package_file_that_is_gone_is_told_with_its_cause_and_remedy() {
+        let gone = "E: Failed to fetch http://deb.example.org/debian/pool/main/t/tree/tree_2.1.0-1_amd64.deb  404  Not Found [IP: 192.0.2.1 80]";
+        let other = "E: Failed to fetch http://deb.example.org/debian/pool/main/t/tree/tree_404.deb  Could not connect";
+        for (said, stale) in [(gone, true), (other, false)] {
+            let dir = tempfile::tempdir().unwrap();
+            let root = dir.path();
+            crate::testing::fake_tool(root, "flock", "#!/bin/sh\nexit 0\n");
+            crate::testing::fake_tool(root, "dpkg", "#!/bin/sh\nexit 0\n");
+            let tools =
+                crate::testing::fake_tool(root, "apt", &format!("#!/bin/sh\necho '{said}'\nexit 100\n"));
+            for shell in shells(root) {
+                let script = format!(
+                    "PATH='{tools}':$PATH CV_APT_TOOL='{tools}/apt' CV_POLICY='{0}/policy' CV_ROOT='{0}/records'; cv_apt_transaction install tree",
+                    root.display()
+                );
+                let output = shell.run(root, &script, &[], b"");
+                let text = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert_eq!(output.status.code(), Some(100), "{}: {text}", shell.name);
+                assert!(text.contains(said), "{}: {text}", shell.name);
+                let last = text.lines().next_back().unwrap_or_default();
+                let told =
+                    last.contains("package index of this host is stale") && last.contains("`max_age: 3600`");
+                assert_eq!(told, stale, "{}: {text}", shell.name);
+            }
+        }
+    }
+
+    /// An apt-get that knows `app` and `tool`, which need `lib`, and `solo`; whatever is in the status file is installed.
+    const APT: &str = r#"#!/bin/sh
+here=${0%/*} status=$here/status install= log=
+for word; do
+  case $word in
+  Dir::State::status=*) status=${word#*=} ;;
+  esac
+done
+case $1 in update | indextargets) exit 0 ;; esac
+echo "$*" >>"$here/asked"
+case " $* " in *' tol '*) echo 'E: Unable to locate package tol' >&2; exit 100 ;; esac
+has() { grep -qx "Package: $1" "$status"; }
+inst() { has "$1" || { echo "Inst $1 ($2 repo [amd64])"; install="$install $1"; }; }
+while [ $# -gt 0 ] && [ "$1" != install ]; do shift; done
+for word; do
+  case $word in
+  install | --* | -*) ;;
+  *-) echo "Remv ${word%-} [1]" ;;
+  app | tool) inst lib 2; inst "$word" 1 ;;
+  lib | solo) inst "$word" 2 ;;
+  esac
+done | awk '!seen[$0]++'
+"#;
+
+    const APT_CACHE: &str = r#"#!/bin/sh
+for word; do
+  case $word in
+  app=1 | tool=1) printf 'Package: %s\nArchitecture: amd64\nVersion: 1\nDepends: other | lib (>= 1)\nDescription-en: x\n more\nSize: 1\n\n' "${word%=*}" ;;
+  lib=2 | solo=2) printf 'Package: %s\nArchitecture: amd64\nVersion: 2\n\n' "${word%=*}" ;;
+  madison) exit 0 ;;
+  pkgnames) printf '%s\n' app tool solo ;;
+  esac
+done
+"#;
+
+    const DPKG_QUERY: &str = r#"#!/bin/sh
+status=${0%/*}/status
+case $1 in --admindir=*) status=${1#*=}/status ;; esac
+printf 'dpkg\tamd64\tinstall\tok\tinstalled\t1\n'
+awk -v words=" $* " '$1 == "Package:" { p = $2 } $1 == "Version:" && index(words, " " p " ") { print p "\tamd64\tinstall\tok\tinstalled\t" $2 }' "$status"
+"#;
+
+    #[test]
+    fn items_are_simulated_over_each_other_in_every_shell() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for (name, text) in [("apt-get", APT), ("apt-cache", APT_CACHE), ("dpkg-query", DPKG_QUERY)] {
+            std::fs::write(at(name), text).unwrap();
+            std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        std::fs::create_dir(at("lists")).unwrap();
+        std::fs::write(
+            at("status"),
+            "Package: old\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1\n",
+        )
+        .unwrap();
+        for shell in shells(dir.path()) {
+            let plan = |stages: &[&str]| {
+                let script = format!(
+                    "PATH='{0}':$PATH CV_APT_LISTS='{0}/lists' CV_APT_ETC='{0}/etc' CV_DPKG_STATUS='{0}/status'; cv_plan_packages \"$@\"",
+                    dir.path().display()
+                );
+                std::fs::write(at("asked"), "").unwrap();
+                let said = shell.good(dir.path(), &script, stages, b"");
+                let of = |n: usize| {
+                    let own =
+                        said.split("stage ").find(|s| s.starts_with(&n.to_string())).unwrap_or_default();
+                    own.lines()
+                        .skip(1)
+                        .take_while(|l| !l.starts_with("was "))
+                        .map(str::to_owned)
+                        .collect::<Vec<_>>()
+                };
+                let asked = std::fs::read_to_string(at("asked")).unwrap().lines().count();
+                ((1..=stages.len()).map(of).collect::<Vec<_>>(), asked, said.clone())
+            };
+            let (parts, asked, _) = plan(&["present - index old", "absent - index app"]);
+            assert_eq!(
+                (parts, asked),
+                (vec![Vec::<String>::new(), Vec::new()], 0),
+                "{}: nothing to do",
+                shell.name
+            );
+            let _ = std::fs::remove_file(at("lists/a_Packages"));
+            let (parts, ..) = plan(&["present - index app"]);
+            assert_eq!(parts[0], ["dpkg settled", "index index absent", "end 72"], "{}", shell.name);
+            std::fs::write(at("lists/a_Packages"), "").unwrap();
+            // At once: what both need is the first's.
+            let (parts, asked, said) =
+                plan(&["present - index solo", "present - index tool", "present - index app lib"]);
+            assert_eq!(asked, 1, "{}: {said}", shell.name);
+            assert_eq!(parts[0], ["inst solo 2", "end 0"], "{}: {said}", shell.name);
+            assert_eq!(parts[1], ["inst lib 2", "inst tool 1", "end 0"], "{}: {said}", shell.name);
+            assert_eq!(parts[2], ["inst app 1", "end 0"], "{}: {said}", shell.name);
+            assert!(said.contains("was lib absent\n"), "{}: {said}", shell.name);
+            // Each over what the one before leaves, where they cannot be asked for at once.
+            let (parts, asked, said) =
+                plan(&["present -h index app", "present - index lib tool", "absent - index app old"]);
+            assert_eq!(asked, 3, "{}: {said}", shell.name);
+            assert_eq!(parts[1], ["inst tool 1", "end 0"], "{}: {said}", shell.name);
+            assert_eq!(&parts[2][..2], ["remv app", "remv old"], "{}: {said}", shell.name);
+            // One that is unknown does not spoil the others.
+            let (parts, _, said) = plan(&["present - index solo", "present - index tol"]);
+            assert_eq!(parts[0].last().unwrap(), "end 0", "{}: {said}", shell.name);
+            assert!(parts[1].contains(&"near tol app solo tool ".to_owned()), "{}: {said}", shell.name);
+            assert_eq!(parts[1].last().unwrap(), "end 100", "{}: {said}", shell.name);
         }
     }
 }

@@ -9,7 +9,7 @@ cv_see_package() (
     return 0
   }
   # dpkg itself is of the host's own architecture.
-  known=$(dpkg-query -W -f '${Package}\t${Architecture}\t${db:Status-Want}\t${db:Status-Eflag}\t${db:Status-Status}\t${Version}\n' dpkg "$@" 2>/dev/null)
+  known=$(dpkg-query ${CV_DPKG_DIR:+--admindir="$CV_DPKG_DIR"} -W -f '${Package}\t${Architecture}\t${db:Status-Want}\t${db:Status-Eflag}\t${db:Status-Status}\t${Version}\n' dpkg "$@" 2>/dev/null)
   [ $? -le 1 ] || {
     cv_fail_all "dpkg-query: $(dpkg-query -W dpkg 2>&1 >/dev/null | tail -n 1)" "$@"
     return 0
@@ -64,13 +64,19 @@ cv_apt_get() {
     -o Dpkg::Lock::Timeout="${CV_LOCK_TIMEOUT:-120}" "$@"
 }
 
+# For apt that only looks: it takes no lock, writes no log of its planner (/var/log/apt/eipp.log.xz) and no cache. The cache of
+# the lists is read where it is current; that of the installed packages is named where nobody can write, which keeps apt from
+# writing either.
+CV_APT_LOOKS='-o Debug::NoLocking=true -o Dir::Log::Planner= -o Dir::Log::Solver= -o Dir::Cache::pkgcache=/proc/converge/pkgcache.bin'
+
 # cv_simulate_package ARGUMENTS...: what `apt-get ARGUMENTS` would do, a line each, in its order:
 # `inst NAME VERSION`, `remv NAME`, `conf NAME`. Needs no privilege. Status and messages are those of apt-get.
 cv_simulate_package() (
-  out=$(cv_apt_get -s -o Debug::NoLocking=true "$@" 2>&1)
+  IFS=' '
+  out=$(cv_apt_get -s $CV_APT_LOOKS "$@" 2>&1)
   status=$?
   [ $status -eq 0 ] || {
-    printf '%s\n' "$out" | sed -n '/^[EW]:/p;/^ /p;/dpkg was interrupted/p' >&2
+    printf '%s\n' "$out" | sed -n '/^[EW]:/p;/^ /p;/dpkg was interrupted/p;/is a virtual package/p' >&2
     return $status
   }
   printf '%s\n' "$out" | awk '
@@ -106,7 +112,7 @@ cv_offered_package() (
   done
   [ -n "$there" ] || return 0
   IFS=' '
-  cv_o_offers="$CV_NL$(apt-cache madison $names 2>/dev/null | tr -d ' ')"
+  cv_o_offers="$CV_NL$(apt-cache $CV_APT_LOOKS madison $names 2>/dev/null | tr -d ' ')"
   IFS=$CV_NL
   set +f
   for cv_o_line in $there; do
@@ -204,7 +210,7 @@ cv_apply_packages() (
     line=${line#* }
     case $line in
     broken*)
-      cv_say "$name is ${line#broken }: an earlier dpkg run was interrupted. Look at 'dpkg --audit', mend it with 'dpkg --configure -a'"
+      cv_say "$name is ${line#broken }: an earlier dpkg run was interrupted, see 'dpkg --audit'. The next plan configures what is only unpacked"
       return 70
       ;;
     *' hold') force=--allow-change-held-packages ;;
@@ -275,7 +281,7 @@ cv_apply_packages() (
       case "$CV_NL$expect" in
       *"${CV_NL}inst $line "*) ;;
       *)
-        cv_say "apt would also configure $line, which an earlier run left half done: see 'dpkg --audit', mend it with 'dpkg --configure -a'"
+        cv_say "apt would also configure $line, which an earlier run left half done: see 'dpkg --audit'. The next plan configures it first"
         return 70
         ;;
       esac
@@ -309,11 +315,15 @@ cv_apt_transaction() (
     cv_say "cannot write $CV_POLICY"
     return 1
   }
-  out=$(cv_apt_get "$@" </dev/null 2>&1)
+  out=$("${CV_APT_TOOL:-cv_apt_get}" "$@" </dev/null 2>&1)
   status=$?
   if [ $status -ne 0 ]; then
     printf '%s\n' "$out" | tail -n 60 >&2
     dpkg --audit >&2
+    case $out in *' 404 '*)
+      cv_say "the repository has no such package file any more (404): the package index of this host is stale. \`max_age: 3600\` at the package item refreshes it"
+      ;;
+    esac
     return $status
   fi
   printf '%s\n' "$out"

@@ -1,7 +1,11 @@
 //! A path: absent, a regular file, a directory, a symbolic link, or something else (a device, a socket).
 
+use crate::group::GroupState;
+use crate::programs::{not_known, of_path};
+use crate::user::UserState;
 use converge_resource::{
-    Content, Digest, Facets, Object, ObjectId, Reversibility, Spoil, State, Step, quote, state_of_words,
+    AlteredFact, Change, Content, Digest, Facets, Naming, Object, ObjectId, Reversibility, Spoil, State,
+    Step, quote, state_of_words,
 };
 
 /// The state of a path. Its key is an absolute path; the final component is never followed.
@@ -89,6 +93,10 @@ pub struct Path;
 
 impl Object for Path {
     const KIND: &'static str = "path";
+    const AT_PATH: bool = true;
+    const HOLDS_DATA: bool = true;
+    /// Through links above it. What was declared stays what plans and records show.
+    const NAMING: Naming = Naming::First;
     const SHELL: &'static str = include_str!("path.sh");
     type State = PathState;
 
@@ -141,6 +149,22 @@ impl Object for Path {
         }
     }
 
+    fn names(key: &str, state: &PathState, content: Option<&Content>) -> Vec<(ObjectId, ObjectId)> {
+        match (state, content) {
+            (PathState::File { .. }, Some(content)) => crate::unit::names_by_file(key, content),
+            (PathState::Link { target }, _) => {
+                let id = |path: String| ObjectId::new(Self::KIND, path);
+                let below = led_to(key, target).map(|to| (id(key.to_owned()), id(to)));
+                below.into_iter().chain(crate::unit::name_by_link(key, target)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn may_name(key: &str) -> Option<&'static str> {
+        crate::unit::named_at(key)
+    }
+
     fn facets(state: &PathState) -> Facets {
         let (kind, rights) = match state {
             PathState::Absent => return Vec::new(),
@@ -156,6 +180,48 @@ impl Object for Path {
             out.extend([("mode", format!("{mode:04o}")), ("owner", owner.clone()), ("group", group.clone())]);
         }
         out
+    }
+
+    fn alters(key: &str, _: &PathState, _: &PathState) -> Vec<AlteredFact> {
+        not_known(of_path(key))
+    }
+
+    fn may_alter(key: &str) -> Vec<&'static str> {
+        of_path(key)
+    }
+
+    /// An account that gets another number, or goes, leaves its old number on files.
+    fn follows(key: &str, state: &PathState, other: &Change) -> Option<PathState> {
+        let mut state = state.clone();
+        let (PathState::File { owner, group, .. } | PathState::Dir { owner, group, .. }) = &mut state else {
+            return None;
+        };
+        match other.object.kind.as_str() {
+            "group" if *group == other.object.key => {
+                let from = GroupState::try_from(other.from.clone()).ok()?;
+                let GroupState::Group { gid: Some(gid) } = from else { return None };
+                *group = gid.to_string();
+            }
+            "user" if *owner == other.object.key => {
+                let (from, to) = (
+                    UserState::try_from(other.from.clone()).ok()?,
+                    UserState::try_from(other.to.clone()).ok()?,
+                );
+                let UserState::User { uid: Some(uid), group: was, .. } = from else { return None };
+                match to {
+                    // usermod takes what is the user's in the home directory along.
+                    UserState::User { group: is, home, .. } if within(key, &home) => {
+                        if *group == was {
+                            *group = is;
+                        }
+                    }
+                    UserState::User { uid: same, .. } if same == Some(uid) => {}
+                    _ => *owner = uid.to_string(),
+                }
+            }
+            _ => return None,
+        }
+        Some(state)
     }
 
     fn spoils(key: &str, state: &PathState) -> Vec<Spoil> {
@@ -205,6 +271,18 @@ impl Object for Path {
     }
 }
 
+/// Where a link at this path leads. `None` where that is not plain without the host: a step up may leave another directory than its path says.
+fn led_to(link: &str, target: &str) -> Option<String> {
+    let above = if target.starts_with('/') { "" } else { link.rsplit_once('/')?.0 };
+    let parts: Vec<&str> = target.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    (!parts.is_empty() && !parts.contains(&"..")).then(|| format!("{above}/{}", parts.join("/")))
+}
+
+/// Whether a path is this directory or lies below it.
+pub fn within(path: &str, directory: &str) -> bool {
+    path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// Content above this many bytes is not saved before it is replaced.
 pub const SAVE_LIMIT: u64 = 100 << 20;
 
@@ -220,7 +298,7 @@ fn step(key: &str, from: &PathState, to: &PathState) -> Step {
         (PathState::File { digest: a, .. }, PathState::File { digest: b, mode, owner, group, .. })
             if a == b =>
         {
-            let own = format!("cv_own_path {} {mode:o} {} {}", quote(key), quote(owner), quote(group));
+            let own = format!("cv_own_path {} {mode:o} {} {} {b}", quote(key), quote(owner), quote(group));
             Step::new(title, own)
         }
         // Only what the host fetches itself has no size yet.
@@ -230,5 +308,7 @@ fn step(key: &str, from: &PathState, to: &PathState) -> Step {
     }
 }
 
+#[cfg(test)]
+mod attack_tests;
 #[cfg(test)]
 mod tests;

@@ -17,44 +17,78 @@ cv_path_regular() {
 
 cv_see_path() (cv_path_look "$@")
 
-# The same for a caller that is a subshell already: a fork costs half a millisecond, and every item looks twice.
+# The same for a caller that is a subshell already: a fork costs half a millisecond, and every item looks twice. One stat says
+# what is at the paths and what is above them; what lies in no safe directory is then looked at from inside (cv_path_far).
 cv_path_look() {
   [ $# -gt 0 ] || return 0
-  if [ $# -eq 1 ]; then
-    stats=$(stat -c "$CV_STAT" -- "$1" 2>&1) || case $stats in
-    *': No such file or directory' | *': Not a directory')
-      echo '- absent'
-      return 0
-      ;;
-    *) stats= ;;
-    esac
+  cv_above "$@"
+  cv_split_by "$CV_NL"
+  set -- $CV_ABOVE "$@"
+  cv_split_end
+  # What is printed in one go is not mixed with the reasons.
+  cv_p_all="$*"
+  if [ $((${#cv_p_all} + 48 * $#)) -lt 1000 ]; then
+    stats=$(stat -c "$CV_STAT" -- "$@" 2>&1)
+    reasons=yes
   elif [ $# -le 100 ]; then
     stats=$(stat -c "$CV_STAT" -- "$@" 2>/dev/null)
+    reasons=
   else
     stats=$(printf '%s\0' "$@" | xargs -0 stat -c "$CV_STAT" -- 2>/dev/null)
+    reasons=
   fi
-  case "$CV_NL$stats" in
-  *"${CV_NL}8"???:*)
-    if [ $# -eq 1 ]; then
-      sums=$(sha256sum -- "$1" 2>/dev/null)
-    else
-      sums=$(cv_path_regular "$stats" | xargs -0 -r sha256sum -- 2>/dev/null)
-    fi
-    ;;
-  *) sums= ;;
-  esac
   set -f
   IFS=$CV_NL
-  have=0 files=0 summed=0
-  for line in $stats; do
-    have=$((have + 1))
-    case $line in 8???:*) files=$((files + 1)) ;; esac
-  done
-  for line in $sums; do summed=$((summed + 1)); done
+  for line in $CV_ABOVE; do shift; done
   # A name that stat leaves out is absent only if the reason is ENOENT or ENOTDIR.
   absent=yes
-  if [ $have -lt $# ]; then
-    reasons=0
+  if [ -n "$reasons" ]; then
+    cv_p_all=$stats stats=
+    for line in $cv_p_all; do
+      case $line in
+      stat:*': No such file or directory' | stat:*': Not a directory') ;;
+      stat:*) absent=no ;;
+      *) stats=$stats$line$CV_NL ;;
+      esac
+    done
+  fi
+  unset IFS
+  set +f
+  cv_judge "$CV_ABOVE" "$stats"
+  set -f
+  IFS=$CV_NL
+  # Those in safe directories; the directories of the others.
+  stats= have=0 files=0 near=0 beyond= last= how=
+  for line in $CV_LEFT; do
+    name=/${line#*:/}
+    if [ "${name%/*}" != "$last" ] || [ -z "$how" ]; then
+      last=${name%/*}
+      case $CV_SAFE in *"$CV_NL${last:-/}$CV_NL"*) how=near ;; *) how=far ;; esac
+    fi
+    [ $how = near ] || continue
+    stats=$stats$line$CV_NL
+    have=$((have + 1))
+    case $line in 8???:*) files=$((files + 1)) one=$name ;; esac
+  done
+  last= how=
+  for name; do
+    if [ "${name%/*}" != "$last" ] || [ -z "$how" ]; then
+      last=${name%/*}
+      case $CV_SAFE in *"$CV_NL${last:-/}$CV_NL"*) how=near ;; *) how=far beyond=yes ;; esac
+    fi
+    [ $how = far ] || near=$((near + 1))
+  done
+  sums= summed=0
+  if [ $files -eq 1 ]; then
+    sums=$(sha256sum -- "$one" 2>/dev/null)
+  elif [ $files -gt 1 ]; then
+    sums=$(cv_path_regular "$stats" | xargs -0 -r sha256sum -- 2>/dev/null)
+    set -f
+    IFS=$CV_NL
+  fi
+  for line in $sums; do summed=$((summed + 1)); done
+  if [ $have -lt $near ] && { [ -z "$reasons" ] || [ -n "$beyond" ]; }; then
+    absent=yes reasons=0
     for line in $(printf '%s\0' "$@" | xargs -0 stat -c %f -- 2>&1 >/dev/null); do
       reasons=$((reasons + 1))
       case $line in
@@ -62,15 +96,16 @@ cv_path_look() {
       *) absent=no ;;
       esac
     done
-    [ $((have + reasons)) -eq $# ] || absent=no
+    [ -n "$beyond" ] || [ $((have + reasons)) -eq $# ] || absent=no
   fi
+  set -- "$@" ""
   for line in $stats; do
     name=/${line#*:/}
-    while [ $# -gt 0 ] && [ "$1" != "$name" ]; do
-      cv_path_missing "$1"
-      shift
+    while [ -n "$1" ] && [ "$1" != "$name" ]; do
+      cv_path_unseen "$@"
+      shift $cv_p_took
     done
-    [ $# -gt 0 ] || return 0
+    [ -n "$1" ] || return 0
     digest=
     case $line in
     8???:*)
@@ -83,12 +118,103 @@ cv_path_look() {
     cv_path_answer "$line" "$name" "$digest"
     shift
   done
-  while [ $# -gt 0 ]; do
-    cv_path_missing "$1"
-    shift
+  while [ -n "$1" ]; do
+    cv_path_unseen "$@"
+    shift $cv_p_took
   done
   unset IFS
   set +f
+}
+
+# The first of these paths, which the one stat has not settled, and those after it that lie in the same unsafe directory: so many in cv_p_took.
+cv_path_unseen() {
+  cv_p_took=1
+  cv_p_dir=${1%/*}
+  case $CV_SAFE in
+  *"$CV_NL${cv_p_dir:-/}$CV_NL"*)
+    cv_path_missing "$1"
+    return
+    ;;
+  esac
+  cv_p_name=$1
+  cv_p_took=0
+  cv_p_far=
+  for cv_p_name; do
+    [ "${cv_p_name%/*}" = "$cv_p_dir" ] && [ -n "$cv_p_name" ] || break
+    cv_p_took=$((cv_p_took + 1))
+    cv_p_far=$cv_p_far${cv_p_name##*/}$CV_NL
+  done
+  (cv_path_far "$cv_p_dir" "$cv_p_far")
+}
+
+# cv_path_far DIR NAMES: what these are (one a line) in a directory that is not safe. IFS is a newline, and no word a pattern.
+cv_path_far() {
+  cv_go "$1"
+  cv_p_how=$?
+  cv_p_real=
+  # Links lead there: the names that its files go by really.
+  [ $cv_p_how -ne 0 ] || [ "$CV_AT_DIR" = "$1" ] || cv_p_real=$CV_AT_DIR/
+  if [ $cv_p_how -eq 0 ] && [ -z "$CV_FAR" ]; then
+    # Links led to a safe directory.
+    for cv_p_name in $2; do cv_path_called "$1/$cv_p_name" "$cv_p_name"; done
+    return
+  fi
+  for cv_p_name in $2; do
+    case $cv_p_how in
+    0) cv_path_called "./$cv_p_name" "$cv_p_name" ;;
+    1)
+      cv_enc_to "$CV_WHY"
+      printf '! %s\n' "$CV_ENC"
+      ;;
+    *) echo '- absent' ;;
+    esac
+  done
+}
+
+# cv_path_called PATH NAME: what is there, with the real name of it where links lead to cv_p_real.
+cv_path_called() {
+  [ -n "$cv_p_real" ] || {
+    cv_path_there "$1"
+    return
+  }
+  cv_p_line=$(cv_path_there "$1")
+  case $cv_p_line in
+  '! '*) ;;
+  *)
+    cv_enc_to "$cv_p_real$2"
+    cv_p_line="${cv_p_line%% *}=$CV_ENC ${cv_p_line#* }"
+    ;;
+  esac
+  printf '%s\n' "$cv_p_line"
+}
+
+# One path, by itself.
+cv_path_there() {
+  cv_p_line=$(stat -c "$CV_STAT" -- "$1" 2>&1) || {
+    case $cv_p_line in
+    *': No such file or directory' | *': Not a directory') echo '- absent' ;;
+    *)
+      cv_enc_to "$cv_p_line"
+      printf '! %s\n' "$CV_ENC"
+      ;;
+    esac
+    return
+  }
+  cv_p_sum=
+  case $1:$cv_p_line in
+  .*:8???:*)
+    cv_p_sum=$(cv_open "$1" sha256sum 2>/dev/null || printf '%s' "$CV_WHY")
+    case ${cv_p_sum%% *} in
+    ????????????????????????????????????????????????????????????????) ;;
+    *)
+      cv_enc_to "$cv_p_sum"
+      printf '! %s\n' "$CV_ENC"
+      return
+      ;;
+    esac
+    ;;
+  esac
+  cv_path_answer "$cv_p_line" "$1" "$cv_p_sum"
 }
 
 # A path that stat said nothing of. Reads `absent` of cv_see_path.
@@ -152,6 +278,22 @@ cv_path_answer() {
   esac
 }
 
+# cv_path_below DIR LIMIT: so many of the paths in a directory and below it, the deepest first. Status 3: a name has a newline; 4: another
+# file system is mounted there.
+cv_path_below() (
+  CV_WHY="$1 is not there"
+  # Listed from inside: its path may lead elsewhere by now.
+  cv_go "$1" || {
+    cv_say "$CV_WHY"
+    return 1
+  }
+  [ -z "$(find . -name "*$CV_NL*" 2>/dev/null | head -n 1)" ] || return 3
+  [ "$(find . -xdev | wc -l)" = "$(find . | wc -l)" ] || return 4
+  find . -depth | head -n "$2" | while IFS= read -r name; do
+    if [ "$name" = . ]; then printf '%s\n' "$1"; else printf '%s/%s\n' "$1" "${name#./}"; fi
+  done
+)
+
 # The size of what the host is to fetch is open in the plan; the digest says it all.
 cv_same_path() {
   case $3 in
@@ -170,10 +312,21 @@ cv_save_path() {
   case $2 in
   'file '*)
     cv_p_size=${2% *}
-    cv_blob_save "$1" "${2##* }" "${cv_p_size##* }"
+    cv_blob_save "$1" "${2##* }" "${cv_p_size##* }" || return $?
+    # A file that goes leaves its attributes with the run; one that is replaced gives them to the next.
+    case ${CV_AFTER:-file } in file\ *) ;; *) [ -z "${CV_SAVED:-}" ] || cv_path_keep "$1" ;; esac
     ;;
   esac
 }
+
+cv_path_keep() (
+  umask 077
+  cv_path_kept "$1"
+  new=${CV_SAVED%/saved}/$CV_KEPT
+  mkdir -p "${new%/*}" && rm -f "$new" && : >"$new" || return 1
+  # A cp that cannot do it has nothing to keep.
+  cv_read "$1" cp --attributes-only --preserve=mode,xattr /proc/self/fd/0 "$new" 2>/dev/null || rm -f "$new"
+)
 
 cv_restore_path() { cv_apply_path "$1" "$2" </dev/null; }
 
@@ -197,7 +350,7 @@ cv_blob_save() (
     return 1
   }
   new=$CV_ROOT/blobs/.$digest.new
-  if dd bs=65536 conv=fsync <"$file" >"$new" 2>/dev/null && got=$(sha256sum <"$new") &&
+  if cv_read "$file" dd bs=65536 conv=fsync 2>/dev/null >"$new" && got=$(sha256sum <"$new") &&
     [ "${got%% *}" = "$digest" ] && mv -f "$new" "$CV_ROOT/blobs/$digest"; then
     return 0
   fi
@@ -241,25 +394,45 @@ cv_apply_path() {
 # systemd reads its unit files again, where it runs.
 cv_reload_units() { [ ! -d "${CV_SYSTEMD:-/run/systemd/system}" ] || systemctl daemon-reload; }
 
-# cv_path_own TARGET OWNER GROUP MODE: the target is a path of ours or /proc/self/fd/8.
+# cv_path_own TARGET OWNER GROUP MODE [OLD]: the target is a path of ours or /proc/self/fd/8. It gets the ACL, capabilities and extended
+# attributes of OLD, after its owner (a change of which takes capabilities) and before its mode (which sets an ACL's mask).
 cv_path_own() {
   if [ "$2:$3" != "$CV_ME" ] || [ ! -O "$1" ] || [ ! -G "$1" ]; then chown "$2:$3" "$1" || return 1; fi
+  [ -z "${5:-}" ] || cv_path_attributes "$5" "$1" || return 1
   # With fewer than five digits GNU chmod would keep the setgid bit of a directory.
   chmod "0000$4" "$1"
 }
 
-# cv_path_parent PATH: the directory that holds it must be there.
-cv_path_parent() {
-  cv_p_dir=${1%/*}
-  [ -d "${cv_p_dir:-/}" ] || {
-    cv_say "$1: the directory ${cv_p_dir:-/} is not there"
-    return 1
-  }
+# cv_path_attributes OLD NEW: the ACL, capabilities and extended attributes of the one (./NAME where others may exchange it) for the other.
+cv_path_attributes() {
+  case $1 in
+  ./*) cv_p_why=$(cv_open "$1" cp --attributes-only --preserve=mode,xattr /proc/self/fd/0 "$2" 2>&1) && return 0 ;;
+  *) cv_p_why=$(cp --attributes-only --preserve=mode,xattr -- "$1" "$2" 2>&1) && return 0 ;;
+  esac
+  case $cv_p_why in
+  *unrecognized* | *'invalid option'* | *'unknown option'*)
+    # busybox. What cannot be seen here cannot be set here either.
+    cv_p_why=
+    if command -v getfattr >/dev/null 2>&1; then cv_p_why=$(getfattr -d -m '^(user|system.posix_acl|security.capability)' -- "$1" 2>/dev/null); fi
+    [ -n "$cv_p_why" ] || return 0
+    cv_p_why="the cp of this host (busybox) cannot carry them over; install coreutils"
+    ;;
+  esac
+  cv_say "$1: cannot keep its ACL and extended attributes: ${cv_p_why:-$CV_WHY}"
+  return 1
+}
+
+# cv_path_kept PATH: where a run keeps the attributes of a file that it has removed, below its directory.
+cv_path_kept() {
+  CV_KEPT=$(printf %s "$1" | sha256sum)
+  CV_KEPT=saved/attributes/${CV_KEPT%% *}
 }
 
 # cv_path_swap NEW PATH: renames; a link to a directory is replaced, not followed.
 cv_path_swap() {
-  if [ -L "$2" ] && [ -d "$2" ]; then
+  if [ -n "$CV_FAR" ]; then
+    cv_rename "$1" "$2"
+  elif [ -L "$2" ] && [ -d "$2" ]; then
     mv -fT "$1" "$2" 2>/dev/null || { rm -f "$2" && mv -f "$1" "$2"; }
   else
     mv -f "$1" "$2"
@@ -268,52 +441,82 @@ cv_path_swap() {
 
 # cv_path_new PATH: a name for a temporary file beside the path, in CV_NEW. What a killed run left there goes.
 cv_path_new() {
+  cv_path_sweep "$1"
+  CV_NEW=$CV_NEW$$
+  # Where others may write, nobody guesses the name.
+  [ -z "$CV_FAR" ] || CV_NEW=$CV_NEW$(od -A n -N 12 -t u4 /dev/urandom | tr -d ' \n')
+}
+
+# cv_path_sweep PATH: removes the temporary files that a step for this path left beside it when it was killed; the start of their names is in
+# CV_NEW. The lock is held: nobody is at work on them.
+cv_path_sweep() {
   cv_n_name=${1##*/}
   [ ${#cv_n_name} -le 200 ] || cv_n_name=
   CV_NEW=${1%/*}/.$cv_n_name.cv-
   for cv_n_old in "$CV_NEW"[0-9]*; do
+    case ${cv_n_old#"$CV_NEW"} in *[!0-9]*) continue ;; esac
     if [ -f "$cv_n_old" ] || [ -L "$cv_n_old" ]; then rm -f "$cv_n_old"; fi
   done
-  CV_NEW=$CV_NEW$$
 }
 
 # cv_put_path PATH MODE OWNER GROUP [SHA256] <CONTENT
 # A temporary file (0600, O_EXCL) in the same directory gets content, owner, mode and the check CV_VALIDATE, in which
 # %s stands for its path; then it is renamed over PATH. A link at PATH is replaced, never followed; a directory is
-# removed only when it is empty. Owner and mode are set through the open file, so that who may write to the directory
-# cannot turn them to another file. Extended attributes and ACLs of the old file are not carried over.
+# removed only when it is empty. All is done through the open file, so that who may write to the directory
+# cannot turn it to another file. The file that it replaces gives it its extended attributes and its ACL; one that comes back has those
+# that the run which removed it has kept.
 cv_put_path() (
   umask 077
-  cv_path_parent "$1" || return 1
-  if [ -d "$1" ] && [ ! -L "$1" ]; then
-    rmdir "$1" || return 1
-  elif [ -e "$1" ] && [ ! -f "$1" ] && [ ! -L "$1" ]; then
+  cv_at "$1" || return 1
+  at=$CV_AT
+  [ -z "$CV_FAR" ] || cv_path_gift "$1" || return 1
+  if [ -d "$at" ] && [ ! -L "$at" ]; then
+    rmdir "$at" || return 1
+  elif [ -e "$at" ] && [ ! -f "$at" ] && [ ! -L "$at" ]; then
     cv_say "$1: is neither file, link nor directory: left alone"
     return 1
+  fi
+  old=
+  if [ -f "$at" ] && [ ! -L "$at" ]; then
+    # Where others may write, what another user has allowed is not carried over.
+    [ -n "$CV_FAR" ] && [ "$(stat -c %U -- "$at")" != "$3" ] || old=$at
+  elif [ -d "$CV_ROOT/runs/${CV_FROM_RUN:-none}/saved/attributes" ]; then
+    cv_path_kept "$1"
+    old=$CV_ROOT/runs/$CV_FROM_RUN/$CV_KEPT
+    [ -f "$old" ] || old=
   fi
   fetch=
   if [ -n "${5:-}" ] && [ -f "$CV_ROOT/blobs/$5" ]; then
     exec <"$CV_ROOT/blobs/$5"
   elif [ -n "${CV_ARCHIVE:-}" ]; then
-    cv_unpacked || return 1
-    exec <"$CV_UNPACKED/$5" || return 1
+    (cd / && cv_unpacked) || return 1
+    exec <"$CV_ROOT/runs/$CV_RUN/unpacked/$CV_ARCHIVE_SUM/$5" || return 1
   else
     fetch=${CV_FETCH:-}
   fi
-  cv_path_new "$1"
+  cv_path_new "$at"
   set -C
   exec 8>"$CV_NEW" || return 1
   set +C
   trap 'rm -f "$CV_NEW"' EXIT
   trap 'exit 1' HUP INT TERM
-  own=/proc/self/fd/8
-  [ -e "$own" ] || own=$CV_NEW
+  own=/proc/self/fd/8 named=$CV_NEW
+  if [ -n "$CV_FAR" ]; then
+    # By any other name it may be another file by now.
+    named=/proc/$(exec sh -c 'echo $PPID')/fd/8
+    [ -e "$own" ] && [ -e "$named" ] || {
+      cv_say "$1: without /proc nothing is written where others than root may write"
+      return 1
+    }
+  elif [ ! -e "$own" ]; then
+    own=$CV_NEW
+  fi
   if [ -n "$fetch" ]; then
-    cv_fetch "$fetch" >&8 || {
+    (cd / && cv_fetch "$fetch") >&8 || {
       cv_say "$1: cannot fetch $fetch"
       return 1
     }
-    sync "$CV_NEW" 2>/dev/null || sync
+    sync "$own" 2>/dev/null || sync
   else
     dd bs=65536 conv=fsync >&8 2>/dev/null || {
       cv_say "$1: cannot write its content (is the disk full?)"
@@ -321,7 +524,7 @@ cv_put_path() (
     }
   fi
   if [ -n "${5:-}" ]; then
-    got=$(sha256sum <"$CV_NEW")
+    got=$(sha256sum <"$own")
     [ "${got%% *}" = "$5" ] || {
       if [ -n "$fetch" ]; then
         cv_say "$1: $fetch has the SHA-256 ${got%% *} instead of $5: it is not what was declared"
@@ -331,10 +534,10 @@ cv_put_path() (
       return 1
     }
   fi
-  cv_path_own "$own" "$3" "$4" "$2" || return 1
-  exec 8>&-
+  cv_path_own "$own" "$3" "$4" "$2" "$old" || return 1
+  [ -n "$CV_FAR" ] || exec 8>&-
   if [ -n "${CV_VALIDATE:-}" ]; then
-    cv_quote_to "$CV_NEW"
+    cv_quote_to "$named"
     check= rest=$CV_VALIDATE
     while :; do
       case $rest in
@@ -345,12 +548,15 @@ cv_put_path() (
       *) break ;;
       esac
     done
-    printf %s "$check$rest" | sh -c "$CV_READ" >&2 9>&- || {
+    (
+      [ -z "$CV_FAR" ] || cd /
+      printf %s "$check$rest" | sh -c "$CV_READ" >&2 9>&-
+    ) || {
       cv_say "$1: the new content was refused by: $CV_VALIDATE"
       return 1
     }
   fi
-  cv_path_swap "$CV_NEW" "$1"
+  cv_path_swap "$CV_NEW" "$at"
 )
 
 # cv_fetch URL: prints what is there, with what the host has to fetch with.
@@ -381,14 +587,15 @@ cv_unpacked() {
     umask 077
     rm -rf "$CV_UNPACKED".*
     mkdir -p "$CV_UNPACKED.raw" "$CV_UNPACKED.new" || exit 1
-    got=$(sha256sum <"$CV_ARCHIVE") || exit 1
+    cv_hold "$CV_ARCHIVE" || exit 1
+    got=$(sha256sum <"$CV_HELD") || exit 1
     [ "${got%% *}" = "$CV_ARCHIVE_SUM" ] || {
       cv_say "$CV_ARCHIVE is another archive than the plan has read"
       exit 1
     }
     case $CV_ARCHIVE in
-    *.zip) unzip -q -o "$CV_ARCHIVE" -d "$CV_UNPACKED.raw" </dev/null >&2 ;;
-    *) tar -x -o -f "$CV_ARCHIVE" -C "$CV_UNPACKED.raw" </dev/null >&2 ;;
+    *.zip) unzip -q -o "$CV_HELD" -d "$CV_UNPACKED.raw" </dev/null >&2 ;;
+    *) tar -x -o -f "$CV_HELD" -C "$CV_UNPACKED.raw" </dev/null >&2 ;;
     esac || exit 1
     find "$CV_UNPACKED.raw" -type f -exec sh -c '
       for file; do
@@ -402,50 +609,96 @@ cv_unpacked() {
   }
 }
 
-# cv_own_path PATH MODE OWNER GROUP: owner and mode of a regular file that stays. A link is not followed.
+# cv_own_path PATH MODE OWNER GROUP [SHA256]: owner and mode of a regular file that stays. A link is not followed. Where others may
+# write, a new file with the same content (of that digest) takes its place: who has the old one open could go on writing to it.
 cv_own_path() (
-  if [ -L "$1" ] || [ ! -f "$1" ]; then
+  cv_at "$1" || return 1
+  if [ -L "$CV_AT" ] || [ ! -f "$CV_AT" ]; then
     cv_say "$1: is no regular file"
     return 1
   fi
-  cv_path_own "$1" "$3" "$4" "$2"
+  if [ -z "$CV_FAR" ]; then
+    cv_path_own "$CV_AT" "$3" "$4" "$2"
+    return
+  fi
+  [ -n "${5:-}" ] || {
+    cv_say "$1: others than root may write to its directory, and its content is not known"
+    return 1
+  }
+  cv_path_gift "$1" || return 1
+  unset CV_VALIDATE CV_FETCH CV_ARCHIVE
+  if [ -f "$CV_ROOT/blobs/$5" ]; then
+    cv_put_path "$1" "$2" "$3" "$4" "$5"
+  else
+    new=$CV_ROOT/own.$$
+    umask 077
+    trap 'rm -f "$new"' EXIT
+    mkdir -p "$CV_ROOT" && cv_open "$CV_AT" cat >"$new" || {
+      cv_say "$CV_WHY"
+      return 1
+    }
+    cv_put_path "$1" "$2" "$3" "$4" "$5" <"$new"
+  fi
 )
+
+# cv_path_gift PATH: whether a content that the role does not declare (CV_KEEP) may get another owner or mode, in the directory that cv_at has led
+# to: where users can move things into it, only their own.
+cv_path_gift() {
+  if [ -z "${CV_KEEP:-}" ] || [ ! -e "$CV_AT" ]; then return 0; fi
+  case $CV_AT_MODE in 1???) return 0 ;; esac
+  cv_p_uid=$(stat -c %u -- "$CV_AT") || return 1
+  if [ "$cv_p_uid" = "$CV_AT_UID" ] && ! cv_own_uid "$cv_p_uid"; then return 0; fi
+  cv_who "$cv_p_uid"
+  cv_say "$1 belongs to $CV_WHO and lies where others may have moved it: its content gets no other owner or mode; give the whole content, or set them by hand"
+  return 1
+}
 
 # cv_mkdir_path PATH MODE OWNER GROUP: makes the directory, or sets its owner and mode. Replaces a file or a link.
 cv_mkdir_path() (
   umask 077
-  cv_path_parent "$1" || return 1
-  if [ -L "$1" ] || [ -f "$1" ]; then rm -f "$1" || return 1; fi
-  [ -d "$1" ] || mkdir "$1" || return 1
-  cd "$1" || return 1
+  cv_at "$1" || return 1
+  if [ -L "$CV_AT" ] || [ -f "$CV_AT" ]; then rm -f "$CV_AT" || return 1; fi
+  made=
+  [ -d "$CV_AT" ] || { mkdir "$CV_AT" && made=yes; } || return 1
+  if [ -z "$CV_FAR" ]; then
+    cd "$CV_AT" || return 1
+  else
+    CV_WHY="$1 was exchanged"
+    cv_down "${1##*/}" $made || {
+      cv_say "$CV_WHY"
+      return 1
+    }
+  fi
   cv_path_own . "$3" "$4" "$2"
 )
 
 # cv_link_path PATH TARGET: replaces a file, a link or an empty directory.
 cv_link_path() (
-  cv_path_parent "$1" || return 1
-  if [ -d "$1" ] && [ ! -L "$1" ]; then
-    rmdir "$1" || return 1
-  elif [ -e "$1" ] && [ ! -f "$1" ] && [ ! -L "$1" ]; then
+  cv_at "$1" || return 1
+  at=$CV_AT
+  if [ -d "$at" ] && [ ! -L "$at" ]; then
+    rmdir "$at" || return 1
+  elif [ -e "$at" ] && [ ! -f "$at" ] && [ ! -L "$at" ]; then
     cv_say "$1: is neither file, link nor directory: left alone"
     return 1
   fi
-  cv_path_new "$1"
-  ln -s -- "$2" "$CV_NEW" || return 1
-  cv_path_swap "$CV_NEW" "$1" || {
+  cv_path_new "$at"
+  if [ -n "$CV_FAR" ]; then ln -sT -- "$2" "$CV_NEW"; else ln -s -- "$2" "$CV_NEW"; fi || return 1
+  cv_path_swap "$CV_NEW" "$at" || {
     rm -f "$CV_NEW"
     return 1
   }
 )
 
-# cv_remove_path PATH: a file, a link or an empty directory. A directory that is not empty is an error.
-cv_remove_path() {
-  if [ -L "$1" ] || [ -f "$1" ]; then
-    rm -f "$1"
-  elif [ -d "$1" ]; then
-    rmdir "$1"
-  elif [ -e "$1" ]; then
+# cv_remove_path PATH: a file, a link or an empty directory. A directory that is not empty is an error. Nothing is there where its directory is not.
+cv_remove_path() (
+  cv_at "$1" gone || return $(($? == 1))
+  if [ -L "$CV_AT" ] || [ -f "$CV_AT" ]; then
+    rm -f "$CV_AT"
+  elif [ -d "$CV_AT" ]; then
+    rmdir "$CV_AT"
+  elif [ -e "$CV_AT" ]; then
     cv_say "$1: is neither file, link nor directory: left alone"
     return 1
   fi
-}
+)

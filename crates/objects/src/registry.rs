@@ -1,8 +1,8 @@
 //! All objects: one line each.
 
 use crate::{
-    apt_lists, boot, command, condition, firewall, git, group, hostname, k8s, kubeadm, kubeadm_config,
-    module, mount, package, path, release, snap, swap, sysctl, unit, user, workload,
+    apt_index, apt_lists, boot, command, condition, dpkg, firewall, git, group, hostname, k8s, kubeadm,
+    kubeadm_config, module, mount, package, path, release, snap, swap, sysctl, unit, user, workload,
 };
 use converge_resource::{DynObject, Erased};
 
@@ -13,10 +13,12 @@ static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<user::User>::new(),
     &Erased::<group::Group>::new(),
     &Erased::<sysctl::Sysctl>::new(),
+    &Erased::<apt_index::AptIndex>::new(),
     &Erased::<apt_lists::AptLists>::new(),
     &Erased::<boot::Boot>::new(),
     &Erased::<command::Command>::new(),
     &Erased::<condition::Condition>::new(),
+    &Erased::<dpkg::Dpkg>::new(),
     &Erased::<firewall::Firewall>::new(),
     &Erased::<git::Git>::new(),
     &Erased::<hostname::Hostname>::new(),
@@ -43,7 +45,7 @@ pub fn object(kind: &str) -> Option<&'static dyn DynObject> {
 
 /// The shell functions of all objects and the helpers that they share. Read once per shell; see [`converge_resource::Object::SHELL`].
 pub fn shell_library() -> String {
-    let mut text = include_str!("common.sh").to_owned();
+    let mut text = concat!(include_str!("common.sh"), "\n", include_str!("walk.sh")).to_owned();
     for object in OBJECTS {
         text.push('\n');
         text.push_str(object.shell());
@@ -85,9 +87,9 @@ mod tests {
     /// The tests of roles spoil what roles manage. An object that nobody can spoil is named here, with the reason.
     #[test]
     fn every_object_says_how_it_is_spoiled() {
-        // apt_lists: apt fetches its lists by itself. boot: a restart that happened stays so. kubeadm: a host that somebody took out of
+        // apt_index, apt_lists: apt fetches its lists by itself. dpkg: an interrupted run is found by the items of packages alone. boot: a restart that happened stays so. kubeadm: a host that somebody took out of
         // its cluster, or half of it, is not mended by the next run.
-        let exempt = ["apt_lists", "boot", "kubeadm"];
+        let exempt = ["apt_index", "apt_lists", "boot", "dpkg", "kubeadm"];
         let on_hosts = objects().iter().filter(|o| o.place() == Place::Host);
         for object in on_hosts.filter(|o| !exempt.contains(&o.kind())) {
             let file = format!("{}/src/{}.rs", env!("CARGO_MANIFEST_DIR"), object.kind());

@@ -67,6 +67,55 @@ impl ReleaseState {
     }
 }
 
+/// How a release that hangs is put right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mend {
+    /// Back to this revision.
+    Back(u64),
+    /// Away: none of it was ever good.
+    Away,
+}
+
+/// What puts a release right that hangs in `pending-*`: back to what was deployed last, or away when nothing ever was. `revisions` are newest first.
+pub fn mend(revisions: &[Value]) -> Option<Mend> {
+    let status = |r: &Value| r.get("status").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let now = revisions.first().map(status).unwrap_or_default();
+    if !now.starts_with("pending") && now != "uninstalling" {
+        return None;
+    }
+    let find = |word: &str| revisions.iter().find(|r| status(r) == word);
+    let good = |r: &&Value| matches!(status(r).as_str(), "deployed" | "superseded");
+    let last = find("deployed").or_else(|| revisions.iter().find(good)).filter(|_| now != "uninstalling");
+    Some(match last.and_then(|last| last.get("revision")).and_then(Value::as_u64) {
+        Some(number) => Mend::Back(number),
+        None => Mend::Away,
+    })
+}
+
+/// Values as helm stores them: every number is a floating-point one, and one without a fraction is written as an integer.
+pub fn stored(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<(&String, &Value)> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            Value::Object(entries.into_iter().map(|(k, v)| (k.clone(), stored(v))).collect())
+        }
+        Value::Array(list) => Value::Array(list.iter().map(stored).collect()),
+        Value::Number(number) => {
+            let Some(float) = number.as_f64() else { return value.clone() };
+            let whole = format!("{float:.0}");
+            match (whole.parse::<i64>(), whole.parse::<u64>()) {
+                _ if float.fract() != 0.0 => Value::from(float),
+                (Ok(0), _) => Value::from(0),
+                (Ok(whole), _) => Value::from(whole),
+                (_, Ok(whole)) => Value::from(whole),
+                _ => Value::from(float),
+            }
+        }
+        other => other.clone(),
+    }
+}
+
 /// The text of a release, whose digest its state holds: chart, version, the values given, and the manifests in the order of their names.
 /// The values of Secrets stand there as digests.
 pub fn content(chart: &str, version: &str, values: &Value, manifests: &[Value]) -> Content {
@@ -78,7 +127,7 @@ pub fn content(chart: &str, version: &str, values: &Value, manifests: &[Value]) 
     manifests.sort_by_cached_key(name);
     let values = match values {
         Value::Null => json!({}),
-        values => sorted(values),
+        values => stored(values),
     };
     let text = json!({"chart": chart, "version": version, "values": values, "manifests": manifests});
     Content::new(crate::k8s::text(&text).into_bytes())
@@ -97,18 +146,6 @@ pub fn with_manifests(text: &Content, manifests: &[Value]) -> Option<Content> {
     let mut value = crate::k8s::from_text(text)?;
     *value.get_mut("manifests")? = Value::Array(manifests.iter().map(one).collect());
     Some(Content::new(crate::k8s::text(&value).into_bytes()))
-}
-
-fn sorted(value: &Value) -> Value {
-    match value {
-        Value::Object(map) => {
-            let mut entries: Vec<(&String, &Value)> = map.iter().collect();
-            entries.sort_by_key(|(key, _)| *key);
-            Value::Object(entries.into_iter().map(|(k, v)| (k.clone(), sorted(v))).collect())
-        }
-        Value::Array(list) => Value::Array(list.iter().map(sorted).collect()),
-        other => other.clone(),
-    }
 }
 
 /// The objects in a text of several YAML documents, as helm renders it.
@@ -223,5 +260,34 @@ mod tests {
         assert_eq!(edited.text(), content("c", "1.2", &revision["values"], &list).text());
         assert!(manifests("a: [").is_err());
         assert_ne!(content("c", "1.2", &Value::Null, &list), other);
+    }
+    #[test]
+    fn values_are_compared_as_helm_stores_them() {
+        let given: Value = serde_json::from_str(
+            r#"{"b": 2.0, "a": [1e3, 12345678901234567890, 9007199254740993, -0.0, 1.5, 1e300], "n": null, "t": "2.0"}"#,
+        )
+        .unwrap();
+        // As Go writes the same after it has read it.
+        let helm: Value = serde_json::from_str(
+            r#"{"a": [1000, 12345678901234567000, 9007199254740992, 0, 1.5, 1e+300], "b": 2, "n": null, "t": "2.0"}"#,
+        )
+        .unwrap();
+        assert_eq!(stored(&given), stored(&helm));
+        assert_eq!(content("c", "1", &given, &[]), content("c", "1", &helm, &[]));
+        assert_ne!(stored(&json!({"b": 2})), stored(&json!({"b": "2"})));
+        assert_ne!(stored(&json!(1.5)), stored(&json!(1)));
+    }
+
+    #[test]
+    fn what_hangs_goes_back_or_away() {
+        let hangs = |statuses: &[&str]| {
+            let one = |(n, status): (usize, &&str)| json!({"revision": statuses.len() - n, "status": status});
+            mend(&statuses.iter().enumerate().map(one).collect::<Vec<Value>>())
+        };
+        assert_eq!(hangs(&["pending-upgrade", "failed", "deployed", "superseded"]), Some(Mend::Back(2)));
+        assert_eq!(hangs(&["pending-rollback", "superseded", "superseded"]), Some(Mend::Back(2)));
+        assert_eq!(hangs(&["pending-install"]), Some(Mend::Away));
+        assert_eq!(hangs(&["uninstalling", "superseded"]), Some(Mend::Away));
+        assert_eq!(hangs(&["failed", "deployed"]), None);
     }
 }

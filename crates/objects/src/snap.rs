@@ -1,6 +1,7 @@
 //! A snap of snapd. Its key is the snap's name.
 
-use converge_resource::{Facets, MayBring, Object, Reversibility, Spoil, quote, state_of_words};
+use crate::programs::{not_known, of_package};
+use converge_resource::{AlteredFact, Facets, MayBring, Object, Reversibility, Spoil, quote, state_of_words};
 
 /// The state of a snap.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +65,7 @@ pub struct Snap;
 
 impl Object for Snap {
     const KIND: &'static str = "snap";
+    const HOLDS_DATA: bool = true;
     const SHELL: &'static str = include_str!("snap.sh");
     const SECONDS: u64 = 1800;
     type State = SnapState;
@@ -114,6 +116,14 @@ impl Object for Snap {
                 ("hold", if *hold { "held" } else { "no" }.to_owned()),
             ],
         }
+    }
+
+    fn alters(key: &str, _: &SnapState, _: &SnapState) -> Vec<AlteredFact> {
+        not_known(of_package(key))
+    }
+
+    fn may_alter(key: &str) -> Vec<&'static str> {
+        of_package(key)
     }
 
     fn spoils(key: &str, state: &SnapState) -> Vec<Spoil> {

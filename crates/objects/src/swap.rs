@@ -1,6 +1,6 @@
 //! Swap: all that is in use (key `all`), or one swap file or device (its path).
 
-use converge_resource::{Facets, Object, Spoil, quote, state_of_words};
+use converge_resource::{AlteredFact, Facets, Object, Spoil, quote, state_of_words};
 
 /// The state of swap.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +70,7 @@ pub struct Swap;
 
 impl Object for Swap {
     const KIND: &'static str = "swap";
+    const AT_PATH: bool = true;
     const SHELL: &'static str = include_str!("swap.sh");
     const SECONDS: u64 = 1800;
     type State = SwapState;
@@ -107,6 +108,15 @@ impl Object for Swap {
         }
     }
 
+    fn alters(key: &str, _: &SwapState, to: &SwapState) -> Vec<AlteredFact> {
+        let none = key == "all" && *to == SwapState::Absent;
+        vec![("swap_mib", none.then(|| 0.into()))]
+    }
+
+    fn may_alter(_: &str) -> Vec<&'static str> {
+        vec!["swap_mib"]
+    }
+
     fn spoils(key: &str, state: &SwapState) -> Vec<Spoil> {
         match state {
             SwapState::On { .. } => {
@@ -135,7 +145,7 @@ mod tests {
         fake_tool(dir.path(), "swapoff", SWAPOFF);
         let tools = fake_tool(dir.path(), "mkswap", MKSWAP);
         for shell in shells(dir.path()) {
-            let (root, disk) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let (root, disk) = (tempfile::tempdir().unwrap(), crate::testing::safe_tempdir());
             let table = disk.path().join("swaps");
             std::fs::write(
                 &table,

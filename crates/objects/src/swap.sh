@@ -29,6 +29,10 @@ cv_see_swap() (
       [ "$(printf '%b' "${line% *}")" != "$key" ] || priority=${line##* }
     done
     unset IFS
+    cv_safe_only "$key" swapping || {
+      cv_fail_all "$CV_WHY" "$key"
+      continue
+    }
     if [ -f "$key" ]; then size=$(stat -c %s -- "$key"); fi
     if [ -n "$priority" ]; then
       printf -- '- on %s %s\n' "$size" "$priority"

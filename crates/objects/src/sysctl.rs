@@ -1,6 +1,7 @@
 //! A kernel parameter's running value. Its key is the dotted name: `net.ipv4.ip_forward`.
 
-use converge_resource::{Facets, Object, Reversibility, Spoil, quote, state_of_words};
+use crate::programs::{not_known, of_sysctl};
+use converge_resource::{AlteredFact, Facets, Object, Reversibility, Spoil, quote, state_of_words};
 
 /// The state of a kernel parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +64,14 @@ impl Object for Sysctl {
             SysctlState::Absent => Vec::new(),
             SysctlState::Value(value) => vec![("value", value.clone())],
         }
+    }
+
+    fn alters(key: &str, _: &SysctlState, _: &SysctlState) -> Vec<AlteredFact> {
+        not_known(of_sysctl(key))
+    }
+
+    fn may_alter(key: &str) -> Vec<&'static str> {
+        of_sysctl(key)
     }
 
     fn spoils(key: &str, state: &SysctlState) -> Vec<Spoil> {

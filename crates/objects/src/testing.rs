@@ -27,6 +27,14 @@ pub(crate) fn shells(dir: &Path) -> Vec<Shell> {
     ]
 }
 
+/// A directory that only this user may change, with all above it: `/tmp` is none.
+pub(crate) fn safe_tempdir() -> tempfile::TempDir {
+    let home = std::env::var_os("HOME").unwrap_or_else(|| "/root".into());
+    let dir = tempfile::tempdir_in(home).unwrap();
+    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    dir
+}
+
 /// A tool of this name with this text, in a folder of its own below `dir`: the folder, for PATH.
 pub(crate) fn fake_tool(dir: &Path, name: &str, text: &str) -> String {
     use std::os::unix::fs::PermissionsExt;

@@ -1,6 +1,10 @@
 //! A systemd unit. Its key is the full name: `ssh.service`.
 
-use converge_resource::{Content, Disruption, Facets, Object, ObjectId, Spoil, State, quote, state_of_words};
+use crate::programs::{not_known, of_unit};
+use converge_resource::{
+    AlteredFact, Content, Contents, Disruption, Facets, Naming, Object, ObjectId, Past, Spoil, State, quote,
+    state_of_words,
+};
 
 /// Where units of the administrator lie; a file directly in it is a unit.
 pub(crate) const UNIT_FOLDER: &str = "/etc/systemd/system/";
@@ -22,6 +26,42 @@ pub fn enabled_by_file(content: &Content) -> &'static str {
         inside && matches!(key, Some("WantedBy" | "RequiredBy" | "UpheldBy" | "Alias" | "Also"))
     });
     if installs { "disabled" } else { "static" }
+}
+
+/// The other names that this unit file gives to its unit, once that is enabled. Those with specifiers are left out.
+fn aliases(content: &Content) -> Vec<String> {
+    let text = String::from_utf8_lossy(content.bytes());
+    let mut inside = false;
+    let mut names = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if line.starts_with('[') {
+            inside = line == "[Install]";
+        }
+        let value =
+            line.split_once('=').filter(|(key, _)| inside && key.trim() == "Alias").map(|(_, value)| value);
+        names.extend(
+            value.into_iter().flat_map(str::split_whitespace).filter(|n| !n.contains('%')).map(str::to_owned),
+        );
+    }
+    names
+}
+
+/// The names that a file or a link among the administrator's units gives: its own one, and those of `Alias=`.
+pub(crate) fn names_by_file(path: &str, content: &Content) -> Vec<(ObjectId, ObjectId)> {
+    let Some(unit) = unit_of_file(path) else { return Vec::new() };
+    let others = aliases(content).into_iter().map(|name| (ObjectId::new(Unit::KIND, name), unit.clone()));
+    std::iter::once((unit.clone(), unit.clone())).chain(others).collect()
+}
+
+/// The same of a link: it is an alias of the unit that it leads to.
+pub(crate) fn name_by_link(path: &str, target: &str) -> Option<(ObjectId, ObjectId)> {
+    let file = target.rsplit('/').next().unwrap_or(target);
+    Some((unit_of_file(path)?, unit_of_file(&format!("{UNIT_FOLDER}{file}"))?))
+}
+
+/// The kind of the objects that a file at this path may name.
+pub(crate) fn named_at(path: &str) -> Option<&'static str> {
+    path.starts_with(UNIT_FOLDER).then_some(Unit::KIND)
 }
 
 /// The unit that this file makes. A template (`a@.service`) makes none.
@@ -95,6 +135,8 @@ impl Object for Unit {
     const KIND: &'static str = "unit";
     const SHELL: &'static str = include_str!("unit.sh");
     const SECONDS: u64 = 600;
+    /// systemd has no record of who used an alias: one record of what it was started with serves all its names.
+    const NAMING: Naming = Naming::Real;
     type State = UnitState;
 
     fn title(key: &str, from: &UnitState, to: &UnitState) -> String {
@@ -125,6 +167,31 @@ impl Object for Unit {
             Some(to) => stops(from, to) || (active(from) && starts(from, to)),
         };
         if disturbed { Disruption::Restarts } else { Disruption::None }
+    }
+
+    /// The record is converge's own, whoever wrote it last. A unit that is enabled as the run left it still shows what the run made of it while
+    /// it runs as the run left it or found it, has failed since, or was started by a boot: none of these is somebody's decision.
+    fn shows(now: &UnitState, past: &Past<'_, UnitState>, _: &Contents<'_>) -> bool {
+        let (UnitState::Unit { enabled, active, .. }, UnitState::Unit { enabled: left, active: ran, .. }) =
+            (now, past.left)
+        else {
+            return now == past.left;
+        };
+        let before = match past.before {
+            UnitState::Unit { active, .. } => active.as_str(),
+            UnitState::Absent => "inactive",
+        };
+        let boots = !enabled.is_empty() && enabled != "disabled" && !enabled.starts_with("masked");
+        let by_itself = if ran == "active" { active != "inactive" } else { active != "active" || boots };
+        enabled == left && (active == ran || active == before || by_itself)
+    }
+
+    fn alters(key: &str, from: &UnitState, to: &UnitState) -> Vec<AlteredFact> {
+        if Self::opaque(from, to) { not_known(of_unit(key)) } else { Vec::new() }
+    }
+
+    fn may_alter(key: &str) -> Vec<&'static str> {
+        of_unit(key)
     }
 
     /// Its file alone makes it so.
@@ -166,9 +233,10 @@ fn record(state: &UnitState) -> Option<&str> {
     }
 }
 
-/// True when the unit is started or restarted on the way.
+/// True when the unit is started or restarted on the way: also where the record of what it was started with is to go, since it then runs with
+/// what comes back.
 fn starts(from: &UnitState, to: &UnitState) -> bool {
-    active(to) && (!active(from) || (record(to).is_some() && record(from) != record(to)))
+    active(to) && (!active(from) || record(from) != record(to))
 }
 
 fn stops(from: &UnitState, to: &UnitState) -> bool {
@@ -250,7 +318,8 @@ mod tests {
             (&on, &again, "restart x.service", true),
             (&on, &off, "disable and stop x.service", true),
             (&off, &unit("masked", "inactive", None), "mask x.service", false),
-            (&on, &unit("enabled", "active", None), "settle x.service", false),
+            (&on, &unit("enabled", "active", None), "restart x.service", true),
+            (&on, &unit("static", "active", Some("a")), "settle x.service", false),
         ] {
             let steps = Unit::steps(&[("x.service", from.clone(), to.clone())]);
             assert_eq!(steps[0].title, title);
@@ -295,6 +364,109 @@ printf '%s\\n' Type=simple RemainAfterExit=no Result=success LoadState=loaded Ac
             let none = shell.good(dir.path(), "CV_SYSTEMD=/nonexistent; cv_see_unit a.service", &[], b"");
             let reason = Unit::parse(&["a.service"], &none)["a.service"].clone().unwrap_err();
             assert_eq!(reason.0, "this host does not run systemd");
+        }
+    }
+
+    #[test]
+    fn what_a_boot_or_a_crash_does_to_a_unit_is_nobodys_change() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut cases = vec![
+            // Found, before the run, left by the run; whether it is still the run's.
+            ("unit enabled failed d2", "unit enabled active d1", "unit enabled active d2", true),
+            ("unit enabled activating -", "absent", "unit enabled active d2", true),
+            ("unit enabled inactive d2", "unit enabled active d1", "unit enabled active d2", false),
+            ("unit enabled inactive d2", "unit disabled inactive -", "unit enabled active d2", true),
+            ("unit enabled active d1", "absent", "unit enabled inactive -", true),
+            ("unit disabled active -", "absent", "unit disabled inactive -", false),
+            ("unit disabled active -", "unit disabled active -", "unit disabled inactive -", true),
+            ("unit disabled active d2", "absent", "unit enabled active d2", false),
+            ("unit \\ active -", "absent", "unit \\ inactive -", false),
+            ("absent", "unit enabled active d1", "unit enabled active d2", false),
+        ];
+        // Both say the same of whatever there is.
+        let words = [
+            "absent",
+            "unit enabled active d",
+            "unit enabled failed -",
+            "unit disabled inactive -",
+            "unit masked active -",
+        ];
+        for found in words {
+            for before in words {
+                cases.extend(words.map(|left| (found, before, left, shows(found, before, left))));
+            }
+        }
+        for (found, before, left, ours) in &cases {
+            assert_eq!(shows(found, before, left), *ours, "{found} after {before}, {left}");
+        }
+        let table: String = cases.iter().map(|(f, b, l, _)| format!("{f}\t{b}\t{l}\n")).collect();
+        let script = "while IFS='\t' read -r f b l; do cv_shows_unit \"$f\" \"$b\" \"$l\" && echo true || echo false; done";
+        for shell in shells(dir.path()) {
+            let said = shell.good(dir.path(), script, &[], table.as_bytes());
+            let said: Vec<bool> = said.lines().map(|line| line == "true").collect();
+            for ((found, before, left, ours), said) in cases.iter().zip(&said) {
+                assert_eq!(ours, said, "{}: {found} after {before}, {left}", shell.name);
+            }
+            assert_eq!(said.len(), cases.len());
+        }
+    }
+
+    fn shows(found: &str, before: &str, left: &str) -> bool {
+        let state = |line: &str| UnitState::try_from(State::from_line(line)).unwrap();
+        let (before, left) = (state(before), state(left));
+        Unit::shows(&state(found), &Past { before: &before, left: &left, between: &[] }, &|_| None)
+    }
+
+    #[test]
+    fn another_name_of_a_unit_is_told_with_the_real_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        for folder in ["etc", "lib", "started"] {
+            std::fs::create_dir(dir.path().join(folder)).unwrap();
+        }
+        // Of a unit that is not enabled systemd does not know the alias; its file says it.
+        let tool = "#!/bin/sh
+for last; do
+  case $last in
+  *.service) ;;
+  *) continue ;;
+  esac
+  case $last in
+  a.service | b.service | other.service) echo LoadState=loaded; echo ActiveState=active; echo UnitFileState=enabled ;;
+  *) echo LoadState=not-found; echo ActiveState=inactive; echo UnitFileState= ;;
+  esac
+  case $last in b.service) echo Id=a.service ;; *) echo Id=$last ;; esac
+  echo
+done
+";
+        write("systemctl", tool);
+        std::fs::set_permissions(dir.path().join("systemctl"), std::fs::Permissions::from_mode(0o755))
+            .unwrap();
+        write("lib/other.service", "[Install]\nAlias = x.service c.service\n");
+        write("lib/hidden.service", "[Install]\nAlias=d.service\n");
+        write("etc/hidden.service", "[Install]\n");
+        write("lib/o@.service", "[Install]\nAlias=e.service\n");
+        write("started/a.service", "d1\n");
+        let keys =
+            ["a.service", "b.service", "c.service", "cc.service", "d.service", "e.service", "a.service"];
+        for shell in shells(dir.path()) {
+            let here = dir.path().display();
+            let script = format!(
+                "PATH='{here}':$PATH; CV_SYSTEMD='{here}'; CV_UNIT_FILES='{here}/etc {here}/lib'; cv_see_unit \"$@\""
+            );
+            let answer = shell.good(dir.path(), &script, &keys, b"");
+            let lines: Vec<&str> = answer.lines().collect();
+            let own = "- unit enabled active d1";
+            let expected = [
+                own,
+                "-=a.service unit enabled active d1",
+                "-=other.service unit enabled active -",
+                "- absent",
+                "- absent",
+                "- absent",
+                own,
+            ];
+            assert_eq!(lines, expected, "{}", shell.name);
         }
     }
 

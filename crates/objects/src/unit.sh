@@ -1,11 +1,14 @@
 # --- unit ---
 
 CV_SYSTEMD=${CV_SYSTEMD:-/run/systemd/system}
+CV_UNIT_LINKS=${CV_UNIT_LINKS:-/etc/systemd/system}
+# Where units lie, those of the administrator first.
+CV_UNIT_FILES=${CV_UNIT_FILES:-/etc/systemd/system /run/systemd/system /usr/local/lib/systemd/system /usr/lib/systemd/system /lib/systemd/system}
 
 cv_unit_show() {
-  systemctl show -p LoadState -p ActiveState -p UnitFileState -p Type -p RemainAfterExit -p Result \
+  systemctl show -p Id -p LoadState -p ActiveState -p UnitFileState -p Type -p RemainAfterExit -p Result \
     -p ActiveEnterTimestamp --timestamp=unix -- "$@" 2>/dev/null ||
-    systemctl show -p LoadState -p ActiveState -p UnitFileState -p Type -p RemainAfterExit -p Result \
+    systemctl show -p Id -p LoadState -p ActiveState -p UnitFileState -p Type -p RemainAfterExit -p Result \
       -p ActiveEnterTimestamp -- "$@"
 }
 
@@ -36,10 +39,11 @@ cv_see_unit() (
     while :; do case $shown in "$CV_NL"*) shown=${shown#"$CV_NL"} ;; *) break ;; esac; done
     block=${shown%%"$CV_NL$CV_NL"*}
     shown=${shown#*"$CV_NL$CV_NL"}
-    load= active= file= type= remain= result= since=
+    load= active= file= type= remain= result= since= id=
     IFS=$CV_NL
     for line in $block; do
       case $line in
+      Id=*) id=${line#*=} ;;
       LoadState=*) load=${line#*=} ;;
       ActiveState=*) active=${line#*=} ;;
       UnitFileState=*) file=${line#*=} ;;
@@ -50,7 +54,20 @@ cv_see_unit() (
       esac
     done
     unset IFS
+    # A name that systemd reads as another one, or that a unit takes when it is enabled (Alias=).
+    real=
+    if [ -n "$id" ] && [ "$id" != "$1" ]; then
+      real=$id
+    elif [ "$load" = not-found ] && [ "$active" != active ]; then
+      real=$(cv_unit_by_alias "$1")
+      if [ -n "$real" ]; then
+        cv_unit_named "$real"
+        shift
+        continue
+      fi
+    fi
     started=- moment=-
+    set -- "${real:-$1}" "$@"
     if [ -r "$CV_ROOT/started/$1" ]; then read -r started <"$CV_ROOT/started/$1"; fi
     # A oneshot that does not remain counts as active when we started it in this boot and it ended well.
     if [ "$type$remain$active$result" = oneshotnoinactivesuccess ] && [ -r "$CV_ROOT/started/$1.boot" ]; then
@@ -64,6 +81,8 @@ cv_see_unit() (
       ?*) moment=$(date -d "$since" +%s 2>/dev/null) || moment=- ;;
       esac
     fi
+    [ -z "$real" ] || moment=$moment=$real
+    shift
     if [ -z "$active" ]; then
       cv_fail_all "systemd says nothing of $1" "$1"
     elif [ "$load" = not-found ] && [ "$active" != active ]; then
@@ -76,9 +95,66 @@ cv_see_unit() (
   done
 )
 
+# cv_unit_by_alias NAME: the unit whose file claims this name. A file of the administrator hides one of the same name elsewhere.
+cv_unit_by_alias() (
+  set +f
+  unset IFS
+  for dir in $CV_UNIT_FILES; do
+    grep -ls "^[[:space:]]*Alias[[:space:]]*=.*$(printf %s "$1" | sed 's/[.\\]/\\&/g')" "$dir"/*."${1##*.}"
+  done 2>/dev/null | while read -r file; do
+    name=${file##*/}
+    case $name in *@.*) continue ;; esac
+    for dir in $CV_UNIT_FILES; do [ ! -e "$dir/$name" ] || break; done
+    [ "$dir/$name" = "$file" ] || continue
+    for word in $(sed -n 's/^[[:space:]]*Alias[[:space:]]*=//p' "$file"); do
+      [ "$word" != "$1" ] || {
+        printf '%s\n' "$name"
+        exit 0
+      }
+    done
+  done
+)
+
+# cv_unit_named UNIT: what is to be seen of it, for one who asked by another name.
+cv_unit_named() {
+  cv_n_seen=$(cv_see_unit "$1")
+  case $cv_n_seen in
+  '! '* | '- absent') printf '%s\n' "$cv_n_seen" ;;
+  *)
+    cv_enc_to "$1"
+    printf '%s=%s %s\n' "${cv_n_seen%% *}" "$CV_ENC" "${cv_n_seen#* }"
+    ;;
+  esac
+}
+
 cv_line_unit() { cv_line_of "$(cv_see_unit "$1")"; }
 
-cv_save_unit() { :; }
+# Of a masked unit no line says whether it would start at boot without its mask: its links are kept with the run, in CV_SAVED.
+cv_save_unit() (
+  case $2 in 'unit masked'*) ;; *) return 0 ;; esac
+  [ -n "${CV_SAVED:-}" ] || return 0
+  umask 077
+  mkdir -p "$CV_SAVED" && cv_unit_links "$1" >"$CV_SAVED/unit.$1.links"
+)
+
+# cv_unit_links UNIT: the links by which other units start it.
+cv_unit_links() (
+  set +f
+  unset IFS
+  for link in "$CV_UNIT_LINKS"/*.wants/"$1" "$CV_UNIT_LINKS"/*.requires/"$1" "$CV_UNIT_LINKS"/*.upholds/"$1"; do
+    [ ! -L "$link" ] || printf '%s\n' "$link"
+  done
+)
+
+# cv_unit_relink UNIT: before a rollback masks it again, its links are as the run found them.
+cv_unit_relink() {
+  cv_u_kept=$CV_ROOT/runs/$CV_FROM_RUN/saved/unit.$1.links
+  if [ -s "$cv_u_kept" ]; then
+    [ -n "$(cv_unit_links "$1")" ] || systemctl -q enable -- "$1"
+  elif [ -n "$(cv_unit_links "$1")" ]; then
+    systemctl -q disable -- "$1"
+  fi
+}
 
 cv_restore_unit() { cv_apply_unit "$1" "$2"; }
 
@@ -102,6 +178,22 @@ cv_same_unit() {
   return 1
 }
 
+# cv_shows_unit FOUND BEFORE LEFT: whether the unit still shows what the run made of it that found it in the state BEFORE; as in unit.rs.
+cv_shows_unit() (
+  case $1$3 in *absent*) [ "$1" = "$3" ] && return 0 || return 1 ;; esac
+  set -f
+  case $2 in absent) was=inactive ;; *) was=${2% *} was=${was##* } ;; esac
+  set -- $1 $3
+  enabled=$2 active=$3 ran=$7
+  [ "$enabled" = "$6" ] || return 1
+  case $active in "$ran" | "$was") return 0 ;; esac
+  if [ "$ran" = active ]; then
+    [ "$active" != inactive ]
+  elif [ "$active" = active ]; then
+    case $enabled in '\' | disabled | masked*) return 1 ;; esac
+  fi
+)
+
 # cv_adopt_unit UNIT LINE: writes the record only.
 cv_adopt_unit() { cv_unit_record "$1" "${2##* }"; }
 
@@ -113,7 +205,7 @@ cv_unit_record() {
 cv_unit_word() { systemctl show -p "$2" -- "$1" | sed -n "s/^$2=//p"; }
 
 # cv_apply_unit UNIT LINE: brings the unit to the state of the line, from any other. Restarts an active unit when the
-# record of what it was started with is to be another.
+# record of what it was started with is to be another, or to go: what it runs with has come back then.
 cv_apply_unit() (
   unit=$1
   set -f
@@ -148,14 +240,15 @@ cv_apply_unit() (
     case $want in
     enabled) systemctl -q enable -- "$unit" || return 1 ;;
     enabled-runtime) systemctl -q enable --runtime -- "$unit" || return 1 ;;
-    disabled) systemctl -q disable -- "$unit" || return 1 ;;
+    # Links of a former file may still enable it.
+    disabled | static) systemctl -q disable -- "$unit" || return 1 ;;
     esac
   fi
   case $active in
   active)
     from=$(date +%s)
     case $was in
-    active) if [ "$started" != - ] && [ "$started" != "$record" ]; then systemctl restart -- "$unit"; else from=; fi ;;
+    active) if [ "$started" != "$record" ]; then systemctl restart -- "$unit"; else from=; fi ;;
     *)
       if [ "$was" = failed ]; then systemctl -q reset-failed -- "$unit"; fi
       systemctl start -- "$unit"
@@ -182,7 +275,10 @@ cv_apply_unit() (
     esac
     ;;
   esac
-  if [ "$want" = masked ] && [ "$is" != masked ]; then systemctl -q mask -- "$unit" || return 1; fi
+  if [ "$want" = masked ] && [ "$is" != masked ]; then
+    [ -z "${CV_FROM_RUN:-}" ] || cv_unit_relink "$unit" || return 1
+    systemctl -q mask -- "$unit" || return 1
+  fi
   cv_unit_record "$unit" "$started"
 )
 

@@ -84,6 +84,15 @@ impl Object for User {
         format!("{verb} user {key}")
     }
 
+    /// Files keep the number, except in the home directory.
+    fn is_followed(from: &UserState, to: &UserState) -> bool {
+        let kept = |state: &UserState| match state {
+            UserState::User { uid, group, .. } => Some((*uid, group.clone())),
+            UserState::Absent => None,
+        };
+        matches!(from, UserState::User { uid: Some(_), .. }) && kept(from) != kept(to)
+    }
+
     fn facets(state: &UserState) -> Facets {
         match state {
             UserState::Absent => Vec::new(),

@@ -3,7 +3,8 @@
 
 use converge_resource::{ApiRef, Disruption, Facets, Object, Place, Reversibility, state_of_words};
 
-/// The annotation in which a workload keeps what it was started with: the digest of what `restart_on` names.
+/// The annotation in which an older converge kept what a workload was started with: the digest of what `restart_on` names. Now that stands in
+/// our own records.
 pub const STARTED_WITH: &str = "converge/started-with";
 
 /// The annotation of its pods' template that a restart sets.
@@ -16,7 +17,7 @@ pub enum WorkloadState {
     Absent,
     /// It is there.
     Running {
-        /// The digest that [`STARTED_WITH`] holds; `None` when there is no record.
+        /// The digest of what it was started with; `None` when there is no record.
         started_with: Option<String>,
         /// Every pod that it wants is there, of the present template, and ready; nodes that are not ready themselves do not count.
         complete: bool,

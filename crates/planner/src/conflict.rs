@@ -12,6 +12,8 @@ pub struct Conflict {
     pub facet: &'static str,
     /// The indices of the two items, the earlier first.
     pub items: (usize, usize),
+    /// What each of them calls it.
+    pub named: (ObjectId, ObjectId),
 }
 
 /// One item's claims.
@@ -19,29 +21,35 @@ pub(crate) struct Claims {
     pub index: usize,
     pub role: String,
     pub claims: Vec<Claim>,
+    /// What it calls the object of each claim, in the same order.
+    pub named: Vec<ObjectId>,
 }
+
+/// Whose claim, how, and by what name.
+type Claimed<'a> = (&'a Claims, &'a ClaimMode, &'a ObjectId);
 
 /// Finds all conflicts. `ordered(a, b)` tells whether role `a` surely comes before role `b`.
 ///
 /// Two claims agree when both edit, or both want the same value, or when an edit surely comes after
 /// the claim on the whole: it then works on that one's result.
 pub(crate) fn conflicts(all: &[Claims], ordered: &dyn Fn(&str, &str) -> bool) -> Vec<Conflict> {
-    let mut by_facet: BTreeMap<(&ObjectId, &'static str), Vec<(&Claims, &ClaimMode)>> = BTreeMap::new();
+    let mut by_facet: BTreeMap<(&ObjectId, &'static str), Vec<Claimed<'_>>> = BTreeMap::new();
     let mut found = Vec::new();
     for item in all {
-        for claim in &item.claims {
+        for (claim, named) in item.claims.iter().zip(&item.named) {
             let others = by_facet.entry((&claim.object, claim.facet)).or_default();
-            let clash = others.iter().find(|(other, mode)| {
+            let clash = others.iter().find(|(other, mode, _)| {
                 other.index != item.index && !agree(mode, &claim.mode, &other.role, &item.role, ordered)
             });
-            if let Some((other, _)) = clash {
+            if let Some((other, _, by)) = clash {
                 found.push(Conflict {
                     object: claim.object.clone(),
                     facet: claim.facet,
                     items: (other.index, item.index),
+                    named: ((*by).clone(), named.clone()),
                 });
             }
-            others.push((item, &claim.mode));
+            others.push((item, &claim.mode, named));
         }
     }
     found
@@ -69,7 +77,7 @@ mod tests {
     use super::*;
 
     fn item(index: usize, role: &str, claim: Claim) -> Claims {
-        Claims { index, role: role.to_owned(), claims: vec![claim] }
+        Claims { index, role: role.to_owned(), named: vec![claim.object.clone()], claims: vec![claim] }
     }
 
     fn count(first: Claim, second: Claim, roles: (&str, &str)) -> usize {

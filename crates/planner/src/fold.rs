@@ -1,12 +1,14 @@
 //! The fold: declared items, in order, over the virtual host.
 
 use crate::conflict::{Claims, Conflict, conflicts};
-use crate::guard::{guarded, join_guarded};
+use crate::guard::{guarded, join_guarded, refuses};
 use crate::{
-    Guarded, HostPlan, Item, Knowledge, Outcome, PlannedChange, Problem, SaidGuard, VirtualHost, chains,
+    Altered, Guarded, HostPlan, Item, Knowledge, Outcome, PlannedChange, Problem, SaidGuard, VirtualHost,
+    chains, first, names,
 };
 use converge_resource::{
-    Change, Claim, ClaimMode, Disruption, DynResource, ObjectId, Probe, State, Stop, View as _, Wait, Wanted,
+    Change, Claim, ClaimMode, Disruption, DynResource, First, ObjectId, Probe, State, Stop, View as _, Wait,
+    Wanted,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,10 +86,19 @@ pub trait Source {
     /// All items of the host, in an order in which every role comes after those that it requires.
     fn items(&self) -> &[Declared];
     /// Evaluates item `index`. `outputs` holds the registered values so far; a registered name that is missing there
-    /// is unknown.
-    fn resolve(&self, index: usize, outputs: &Outputs) -> Resolved;
+    /// is unknown. `altered` says which facts of the host earlier items alter.
+    fn resolve(&self, index: usize, outputs: &Outputs, altered: &Altered) -> Resolved;
+    /// The first names of the facts that item `index` has read when it was resolved last.
+    fn facts_read(&self, _index: usize) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
     /// Whether role `a` surely comes before role `b`.
     fn ordered(&self, a: &str, b: &str) -> bool;
+    /// What item `index` adds to the question that all items of its kind ask together, as far as it is known.
+    fn stage(&self, index: usize, outputs: &Outputs) -> Option<String> {
+        let _ = (index, outputs);
+        None
+    }
 }
 
 /// What a fold found.
@@ -117,31 +128,73 @@ pub struct History {
 /// Plans the items of one host against what it has answered. Pure: call it again when more is known.
 pub fn fold(host: &str, source: &dyn Source, known: &Knowledge, history: &History) -> Folded {
     let mut closed = BTreeSet::new();
+    let mut stages = stages(source, history, &Outputs::new());
+    let mut restarters = Restarters::new();
+    let mut contested = BTreeMap::new();
+    let mut passes = 0;
     loop {
-        let folded = pass(host, source, known, history, &closed);
+        let (folded, found) = pass(host, source, known, history, (&closed, &stages, &restarters, &contested));
+        let more = names::contested(&folded.conflicts, source.items());
+        if more.keys().any(|index| !contested.contains_key(index)) {
+            contested.extend(more);
+            continue;
+        }
+        // A value that an item has registered may make one more part known.
+        if !folded.outputs.is_empty() {
+            let all = self::stages(source, history, &folded.outputs);
+            if all.len() > stages.len() {
+                stages = all;
+                continue;
+            }
+        }
         let more = chains::closed(&folded.plan.items);
-        // Every pass closes at least one more chain, so this ends.
-        if !folded.asks.is_empty() || more.is_subset(&closed) {
+        passes += 1;
+        // Who restarts a unit is known after one pass; that changes again only where an item turns out to be wrong.
+        let same = passes > 4 || found == restarters;
+        // Every further pass closes at least one more chain, so this ends.
+        if same && (!folded.asks.is_empty() || more.is_subset(&closed)) {
             return folded;
         }
-        closed.extend(more);
+        if folded.asks.is_empty() {
+            closed.extend(more);
+        }
+        restarters = found;
     }
 }
 
-struct Pass<'a> {
-    virtual_host: VirtualHost<'a>,
+/// The parts of the question that items ask together, by the items' numbers. What is over is not asked for again.
+fn stages(source: &dyn Source, history: &History, outputs: &Outputs) -> BTreeMap<usize, String> {
+    let over =
+        |item: &Declared| history.changed.contains(&item.address) || history.over.contains(&item.address);
+    let items = source.items().iter().enumerate().filter(|(_, item)| !over(item));
+    items.filter_map(|(index, _)| Some((index, source.stage(index, outputs)?))).collect()
+}
+
+/// What earlier passes found: chains that are closed, parts of questions, who restarts what, and two owners by two names.
+type Found<'a> =
+    (&'a BTreeSet<ObjectId>, &'a BTreeMap<usize, String>, &'a Restarters, &'a BTreeMap<usize, Problem>);
+
+/// Units that several items restart, with the addresses of these.
+type Restarters = BTreeMap<ObjectId, Vec<String>>;
+
+pub(crate) struct Pass<'a> {
+    pub(crate) virtual_host: VirtualHost<'a>,
     known: &'a Knowledge,
     history: &'a History,
     closed: &'a BTreeSet<ObjectId>,
-    out: Folded,
+    contested: &'a BTreeMap<usize, Problem>,
+    pub(crate) out: Folded,
     /// Items whose failure stops later ones: the last of each role that matters, and who changed an object last.
-    last_of_role: BTreeMap<String, u32>,
-    last_on_object: BTreeMap<ObjectId, u32>,
+    pub(crate) last_of_role: BTreeMap<String, u32>,
+    pub(crate) last_on_object: BTreeMap<ObjectId, u32>,
     /// Roles in which an item failed at plan time.
     failed_roles: BTreeMap<String, String>,
     /// Guarded items by role and name, and the numbers of those that restart something for one.
     guarded: BTreeMap<(String, String), Guarded>,
     restarts: BTreeSet<u32>,
+    restarters: Restarters,
+    /// The roles of those that were planned.
+    restarting_roles: BTreeMap<ObjectId, Vec<String>>,
 }
 
 fn pass(
@@ -149,31 +202,39 @@ fn pass(
     source: &dyn Source,
     known: &Knowledge,
     history: &History,
-    closed: &BTreeSet<ObjectId>,
-) -> Folded {
+    (closed, stages, restarters, contested): Found<'_>,
+) -> (Folded, Restarters) {
     let mut pass = Pass {
-        virtual_host: VirtualHost::new(known),
+        virtual_host: VirtualHost::new(known).with_restarters(restarters.clone()),
         known,
         history,
         closed,
+        contested,
         out: Folded::default(),
         last_of_role: BTreeMap::new(),
         last_on_object: BTreeMap::new(),
         failed_roles: BTreeMap::new(),
         guarded: BTreeMap::new(),
         restarts: BTreeSet::new(),
+        restarters: Restarters::new(),
+        restarting_roles: BTreeMap::new(),
     };
     host.clone_into(&mut pass.out.plan.host);
+    pass.virtual_host.ask_together(stages.values().cloned().collect());
+    let places: BTreeMap<usize, usize> = stages.keys().enumerate().map(|(at, index)| (*index, at)).collect();
     let mut all_claims = Vec::new();
     for (index, declared) in source.items().iter().enumerate() {
         pass.virtual_host.enter_role(&declared.role);
-        let resolved = source.resolve(index, &pass.out.outputs);
+        pass.virtual_host.enter_stage(places.get(&index).copied());
+        pass.virtual_host.enter_item(&declared.address);
+        let resolved = source.resolve(index, &pass.out.outputs, pass.virtual_host.altered());
         let claims = match &resolved {
             Resolved::Ready { resource, .. } => resource.claims(),
             Resolved::Unknown { claims, .. } => claims.clone(),
             Resolved::Skipped(_) | Resolved::Invalid(_) => Vec::new(),
         };
-        all_claims.push(Claims { index, role: declared.role.clone(), claims });
+        let named = claims.iter().map(|claim| claim.object.clone()).collect();
+        all_claims.push(Claims { index, role: declared.role.clone(), claims, named });
         let reads = matches!(&resolved, Resolved::Ready { resource, .. } if resource.read_only());
         let asked = pass.out.asks.len();
         pass.item(index, declared, resolved, source);
@@ -183,6 +244,10 @@ fn pass(
         }
     }
     join_guarded(&mut pass.out.plan.items, &pass.restarts);
+    // Which names are one object is known only after the last item.
+    for item in &mut all_claims {
+        item.claims = pass.virtual_host.on_one(std::mem::take(&mut item.claims));
+    }
     pass.out.conflicts = conflicts(&all_claims, &|a, b| source.ordered(a, b));
     pass.ask_for_diffs();
     let claimed: BTreeSet<&ObjectId> = pass.out.plan.items.iter().flat_map(|i| &i.claims).collect();
@@ -190,7 +255,8 @@ fn pass(
     pass.out.plan.base = base.collect();
     let made = pass.virtual_host.into_contents();
     pass.out.plan.contents.extend(made);
-    pass.out
+    pass.restarters.retain(|_, items| items.len() > 1);
+    (pass.out, pass.restarters)
 }
 
 impl Pass<'_> {
@@ -203,24 +269,23 @@ impl Pass<'_> {
             kind: declared.kind.clone(),
             origin: declared.origin.clone(),
             needs: self.role_needs(declared, source),
+            facts: source.facts_read(index),
             ..Item::default()
         };
         let mut objects = Vec::new();
         let mut basis = None;
         let mut by_kind = Disruption::None;
         let mut names = Vec::new();
+        let mut restarts = None;
         let outcome = match resolved {
             Resolved::Skipped(why) => Outcome::Skipped(why),
             Resolved::Invalid(problem) => Outcome::Failed(problem),
             Resolved::Unknown { names, claims, sensitive } => {
                 item.sensitive = sensitive;
+                let claims = self.called(claims, &mut item.notes);
                 objects = objects_of(&claims);
-                self.ask_for_claims(&claims);
                 Outcome::Deferred {
-                    wait: Wait {
-                        item: String::new(),
-                        reason: format!("{} is not known yet", names.join(", ")),
-                    },
+                    wait: self.wait_for(index, declared, &names, source),
                     objects: objects.clone(),
                 }
             }
@@ -229,24 +294,47 @@ impl Pass<'_> {
                 item.sensitive = sensitive;
                 by_kind = resource.disruption();
                 names = resource.names();
+                restarts = resource.restarts().map(|unit| self.virtual_host.one(&unit));
+                if names.iter().any(|n| self.guarded.contains_key(&(declared.role.clone(), n.clone()))) {
+                    self.virtual_host.guard();
+                }
                 basis = resource.basis();
                 item.params = (!sensitive).then_some(params);
-                let claims = resource.claims();
+                let claims = self.called(resource.claims(), &mut item.notes);
                 objects = objects_of(&claims);
-                self.ask_for_claims(&claims);
                 let read_only = resource.read_only();
                 let over =
                     self.history.changed.contains(&item.address) || self.history.over.contains(&item.address);
                 match self.failed_before(declared, source) {
                     // What was read stays read, unless later items need its value.
-                    _ if over && !(read_only && declared.register.is_some()) => Outcome::Unchanged,
+                    _ if over && !(read_only && declared.register.is_some()) => {
+                        self.still_runs_with(resource.as_ref());
+                        Outcome::Unchanged
+                    }
+                    _ if self.contested.contains_key(&index) => {
+                        self.contested.get(&index).cloned().map_or(Outcome::Unchanged, Outcome::Failed)
+                    }
                     Some(why) if !read_only => Outcome::Failed(Problem::new(why)),
-                    _ => self.planned(&mut item, resource.as_ref(), &claims, declared),
+                    _ => self.planned_behind(&mut item, resource.as_ref(), &claims, declared),
                 }
             }
         };
+        if let Some(unit) = restarts.filter(|_| !matches!(outcome, Outcome::Failed(_) | Outcome::Refused(_)))
+        {
+            // It is not restarted for what an earlier role could not do.
+            for role in self.restarting_roles.get(&unit).into_iter().flatten() {
+                if let Some(last) = self.last_of_role.get(role).filter(|id| !item.needs.contains(id)) {
+                    item.needs.push(*last);
+                }
+            }
+            self.restarting_roles.entry(unit.clone()).or_default().push(declared.role.clone());
+            self.restarters.entry(unit).or_default().push(declared.address.clone());
+        }
         item.disruption = self.disruption(declared, by_kind, &outcome);
         self.close(&mut item, outcome, (objects, basis), declared);
+        if let Some(problem) = refuses(&item, declared.guard) {
+            item.outcome = Outcome::Failed(problem);
+        }
         let named = names.iter().find_map(|name| self.guarded.get(&(declared.role.clone(), name.clone())));
         item.guard = guarded(&item, declared.guard, named.copied());
         if let Some(guard) = item.guard {
@@ -256,6 +344,29 @@ impl Pass<'_> {
             self.guarded.insert((declared.role.clone(), declared.name.clone()), guard);
         }
         self.out.plan.items.push(item);
+    }
+
+    /// What an item waits for of which these variables are not known.
+    fn wait_for(&self, index: usize, declared: &Declared, names: &[String], source: &dyn Source) -> Wait {
+        let altered = self.virtual_host.altered();
+        let fact = |name: &String| {
+            let (_, fact) =
+                name.strip_prefix("facts.").map(|f| ("", f)).or_else(|| name.split_once(".facts."))?;
+            altered.wait(fact.split('.').next().unwrap_or(fact)).cloned()
+        };
+        let registers = |earlier: &&Declared| {
+            earlier.role == declared.role && earlier.register.as_ref().is_some_and(|r| names.contains(r))
+        };
+        let mut waits: Vec<Wait> = names.iter().filter_map(fact).collect();
+        if !waits.is_empty() && waits.len() == names.len() {
+            waits.dedup();
+            let reasons: Vec<&str> = waits.iter().map(|w| w.reason.as_str()).collect();
+            let item = waits.last().map(|w| w.item.clone()).unwrap_or_default();
+            return Wait { item, reason: reasons.join("; ") };
+        }
+        let earlier = source.items().iter().take(index).rev();
+        let item = earlier.clone().find(registers).map(|i| i.address.clone()).unwrap_or_default();
+        Wait { item, reason: format!("{} is not known yet", names.join(", ")) }
     }
 
     /// What an item does to what runs: as the user says, else the worst of its kind and its objects.
@@ -275,14 +386,38 @@ impl Pass<'_> {
         declared.disruption.unwrap_or(by_kind.max(by_objects))
     }
 
-    /// Plans one resource whose parameters are known.
-    fn planned(
+    /// Plans one resource, behind what must be done first.
+    fn planned_behind(
         &mut self,
         item: &mut Item,
         resource: &dyn DynResource,
         claims: &[Claim],
         declared: &Declared,
     ) -> Outcome {
+        let mut count = 0;
+        loop {
+            let firsts = match self.planned(item, resource, claims, declared) {
+                Ok(outcome) => return outcome,
+                Err(firsts) => firsts,
+            };
+            if firsts.is_empty() || count >= first::MOST {
+                return Outcome::Failed(Problem::new("needs again what was done before it"));
+            }
+            for first in firsts {
+                self.put_first(first, count, item);
+                count += 1;
+            }
+        }
+    }
+
+    /// Plans one resource whose parameters are known; the error is what must be done first.
+    fn planned(
+        &mut self,
+        item: &mut Item,
+        resource: &dyn DynResource,
+        claims: &[Claim],
+        declared: &Declared,
+    ) -> Result<Outcome, Vec<First>> {
         let planned = resource.plan(&self.virtual_host).map_err(|stop| match stop {
             Stop::Invalid { .. } | Stop::Failed(_) if item.sensitive => silent(stop),
             stop => stop,
@@ -292,20 +427,24 @@ impl Pass<'_> {
             Err(Stop::Ask(probes)) => {
                 let unanswered: Vec<Probe> = probes.into_iter().filter(|p| !self.known.knows(p)).collect();
                 if unanswered.is_empty() {
-                    return Outcome::Failed(Problem::new("asks again for what was answered already"));
+                    return Ok(Outcome::Failed(Problem::new("asks again for what was answered already")));
                 }
                 self.out.asks.extend(unanswered);
-                return Outcome::Unchanged;
+                return Ok(Outcome::Unchanged);
             }
             Err(Stop::Deferred(wait)) => {
-                return Outcome::Deferred { wait, objects: objects_of(claims) };
+                return Ok(Outcome::Deferred { wait, objects: objects_of(claims) });
             }
             Err(Stop::Invalid { pointer, message, help }) => {
-                return Outcome::Failed(Problem { message, help, pointer, at: None });
+                return Ok(Outcome::Failed(Problem { message, help, pointer, at: None }));
             }
-            Err(Stop::Failed(why)) => return Outcome::Failed(Problem::new(why)),
+            Err(Stop::Failed(why)) => return Ok(Outcome::Failed(Problem::new(why))),
+            Err(Stop::First(firsts)) => return Err(firsts),
         };
-        item.notes = wanted.notes.clone();
+        if let (Some(unit), Some(with)) = (resource.restarts(), &wanted.runs_with) {
+            self.virtual_host.runs_with(self.virtual_host.one(&unit), with.clone());
+        }
+        item.notes.extend(wanted.notes.iter().cloned());
         item.settings = wanted.settings.clone();
         item.calls.clone_from(&wanted.calls);
         item.fetch = wanted.fetch.clone();
@@ -315,7 +454,19 @@ impl Pass<'_> {
             let output = Output { value: output.clone(), sensitive: item.sensitive };
             self.out.outputs.insert((declared.role.clone(), name.clone()), output);
         }
-        self.take(item, wanted, claims)
+        Ok(self.take(item, wanted, claims))
+    }
+
+    /// An item that is over counts for those that restart the same unit after it.
+    fn still_runs_with(&mut self, resource: &dyn DynResource) {
+        let Some(unit) = resource.restarts().map(|unit| self.virtual_host.one(&unit)) else { return };
+        match resource.plan(&self.virtual_host) {
+            Ok(Wanted { runs_with: Some(with), .. }) => self.virtual_host.runs_with(unit, with),
+            Err(Stop::Ask(probes)) => {
+                self.out.asks.extend(probes.into_iter().filter(|p| !self.known.knows(p)));
+            }
+            _ => {}
+        }
     }
 
     /// Lays what a resource wants over the virtual host.
@@ -323,12 +474,15 @@ impl Pass<'_> {
         for content in wanted.contents {
             self.virtual_host.add_content(content);
         }
+        self.virtual_host.tell(wanted.seen);
         let mut changes = Vec::new();
         let mut adopted = Vec::new();
         for (list, targets) in [(&mut changes, wanted.targets), (&mut adopted, wanted.adopt)] {
             // An item's steps start when all its objects are still as the items before it left them.
             let mut moves = Vec::new();
             for (object, to) in targets {
+                let object = self.virtual_host.one(&object);
+                self.virtual_host.settle(&object, &to);
                 match self.virtual_host.observed(&object) {
                     Ok(seen) if seen.state == to => {}
                     Ok(seen) => moves.push(Change { object, from: seen.state, to }),
@@ -336,6 +490,9 @@ impl Pass<'_> {
                     Err(Stop::Deferred(wait)) => return Outcome::Deferred { wait, objects: vec![object] },
                     Err(Stop::Failed(why)) => return Outcome::Failed(Problem::new(why)),
                     Err(Stop::Invalid { message, .. }) => return Outcome::Failed(Problem::new(message)),
+                    Err(Stop::First(_)) => {
+                        return Outcome::Failed(Problem::new("a state needs nothing first"));
+                    }
                 }
             }
             for change in moves {
@@ -355,6 +512,7 @@ impl Pass<'_> {
             }
             let mut planned: Vec<PlannedChange> = changes.into_iter().map(plan_change).collect();
             for (object, why) in wanted.irreversible {
+                let object = self.virtual_host.one(&object);
                 for change in planned.iter_mut().filter(|p| p.change.object == object) {
                     change.reversibility = converge_resource::Reversibility::Irreversible(why.clone());
                 }
@@ -425,6 +583,21 @@ impl Pass<'_> {
             .iter()
             .find(|(role, _)| **role == declared.role || source.ordered(role, &declared.role))
             .map(|(_, why)| why.clone())
+    }
+
+    /// An item's claims on objects as the run calls them, which are looked at by either name.
+    fn called(&mut self, claims: Vec<Claim>, notes: &mut Vec<String>) -> Vec<Claim> {
+        self.ask_for_claims(&claims);
+        self.virtual_host.call(&claims);
+        let one = self.virtual_host.on_one(claims.clone());
+        for (claim, one) in claims.iter().zip(&one).filter(|(claim, one)| claim.object != one.object) {
+            let note = format!("{} is another name of {}", claim.object.key, one.object.key);
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        self.ask_for_claims(&one);
+        one
     }
 
     /// Objects that are claimed are always looked at, and files that are edited are read, in the first round already.

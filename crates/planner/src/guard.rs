@@ -1,6 +1,6 @@
 //! Guarded changes: what can shut us out of a host, or stop all that runs on it, stands behind a dead man's switch on the host.
 
-use crate::{Item, Outcome};
+use crate::{Item, Outcome, Problem};
 use converge_resource::ObjectId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -148,15 +148,35 @@ pub(crate) fn guarded(item: &Item, said: SaidGuard, named: Option<Guarded>) -> O
     if item.comes_alone() || objects.iter().any(|o| restarts_host(o)) {
         return None;
     }
-    // What a new package brings had nothing running before it.
-    let installs = objects.iter().any(|o| o.kind == "package");
+    // What a new package brings had nothing running before it; and a package transaction cannot be ended in the middle, so the switch
+    // could not keep its promise.
+    if objects.iter().any(|o| o.kind == "package") {
+        return None;
+    }
     let guard = match said.guard {
         Some(said) => said?,
-        None if installs => return None,
         None => named.map(|n| n.guard).or_else(|| Guard::of_all(objects))?,
     };
     let same = named.filter(|n| n.guard == guard).map(|n| n.seconds);
     Some(Guarded { guard, seconds: said.seconds.or(same).unwrap_or(guard.seconds()) })
+}
+
+/// Why this item cannot be guarded though its user says so.
+pub(crate) fn refuses(item: &Item, said: SaidGuard) -> Option<Problem> {
+    let guard = said.guard??;
+    let is_package = |object: &ObjectId| object.kind == "package";
+    let touches = match &item.outcome {
+        Outcome::Changed(changes) => changes.iter().any(|c| is_package(&c.change.object)),
+        Outcome::Deferred { objects, .. } => objects.iter().any(is_package),
+        _ => false,
+    };
+    touches.then(|| Problem {
+        help: Some("guard the item that configures or restarts the service instead".to_owned()),
+        ..Problem::new(format!(
+            "`guard: {}` is not possible for a package: its transaction cannot be ended in the middle, so it could not be reverted in time",
+            guard.word()
+        ))
+    })
 }
 
 fn restarts_host(object: &ObjectId) -> bool {
@@ -165,15 +185,15 @@ fn restarts_host(object: &ObjectId) -> bool {
 
 /// A change and the restart that makes it count stand behind one switch, and so does what lies between them in the role. `closes` holds
 /// the items (by number) that restart something for a guarded one.
-pub(crate) fn join_guarded(items: &mut [Item], closes: &BTreeSet<u32>) {
+pub fn join_guarded(items: &mut [Item], closes: &BTreeSet<u32>) {
     // By role and guard, where its first item stands.
     let mut open: BTreeMap<(String, Guard), usize> = BTreeMap::new();
     for at in 0..items.len() {
         let Some(item) = items.get(at).filter(|i| i.is_pending()) else { continue };
         let role = item.role.clone();
         let Some(own) = item.guard else {
-            // Neither goes behind a switch.
-            if item.comes_alone() || item.claims.iter().any(restarts_host) {
+            // None of these goes behind a switch.
+            if item.comes_alone() || item.claims.iter().any(|o| restarts_host(o) || o.kind == "package") {
                 open.retain(|(of, _), _| *of != role);
             }
             continue;
@@ -264,6 +284,10 @@ mod tests {
             all.extend(more);
         }
         assert_eq!(guard_of(&installs), None, "nothing ran before it");
+        assert_eq!(guarded(&installs, network, None), None, "no package transaction is behind a switch");
+        assert!(refuses(&installs, network).is_some_and(|why| why.message.contains("package")));
+        assert_eq!(refuses(&installs, not), None);
+        assert_eq!(refuses(&item(5, "r", "path", "/etc/motd"), network), None);
         let boot = item(4, "r", "boot", "required");
         assert_eq!(guarded(&boot, network, None), None, "a restart ends no window");
     }
@@ -288,6 +312,12 @@ mod tests {
         let boot = item(3, "r", "boot", "required");
         assert_eq!(
             with(vec![config(1), plain(2), boot, plain(4), restart(5)]),
+            [true, false, false, false, true]
+        );
+        // The revert must begin in time, and nobody ends a package manager in the middle.
+        let package = item(3, "r", "package", "tree");
+        assert_eq!(
+            with(vec![config(1), plain(2), package, plain(4), restart(5)]),
             [true, false, false, false, true]
         );
         // Another role is none of its business; another guard asks for more.

@@ -3,23 +3,29 @@
 //! [`fold()`] lays the resources of one host, in order, over a [virtual host](VirtualHost): every resource sees the
 //! results of all earlier ones. [`RoleGraph`] orders the roles.
 
+mod altered;
 mod batches;
 mod chains;
 mod conflict;
+mod first;
 mod fold;
 mod graph;
 mod guard;
 mod knowledge;
+mod names;
 mod ours;
 mod plan;
 mod virtual_host;
 
+pub use altered::Altered;
 pub use batches::{Available, Member, PlayOrder, Rules, Share, Turn, Turns, careful_batches, serial_batches};
 pub use conflict::Conflict;
+pub use first::place;
 pub use fold::{Declared, Folded, History, Output, Outputs, Resolved, Source, disruption, fold};
 pub use graph::{Cycle, Reach, RoleEdge, RoleGraph};
-pub use guard::{Guard, Guarded, SaidGuard, guard_of};
+pub use guard::{Guard, Guarded, SaidGuard, guard_of, join_guarded};
 pub use knowledge::Knowledge;
+pub use names::told;
 pub use ours::{CutOff, Fate, Ours, Undeclared};
-pub use plan::{HostPlan, Item, Outcome, PlannedChange, Problem, Summary};
+pub use plan::{HostPlan, Item, Outcome, PlannedChange, Problem, SourceText, Summary};
 pub use virtual_host::VirtualHost;

@@ -12,6 +12,9 @@ pub struct Ours {
     pub undeclared: Vec<Undeclared>,
     /// The newest run, when it did not end.
     pub cut_off: Option<Box<CutOff>>,
+    /// What of the records is damaged, and so not considered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
 }
 
 /// Something that a run made and that no role declares any more.

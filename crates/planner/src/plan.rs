@@ -6,7 +6,8 @@ use converge_resource::{
     WayBack,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// Everything that is planned for one host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -69,9 +70,33 @@ pub struct Item {
     pub way_back: Option<WayBack>,
     /// The resolved parameters; `None` when they are sensitive or not known yet.
     pub params: Option<serde_json::Value>,
+    /// First names of the facts that it reads.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub facts: BTreeSet<String>,
+    /// What a saved plan binds of a deferred item: a digest of its source and inputs, sealed where they are secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<String>,
+    /// What that is a digest of.
+    #[serde(skip)]
+    pub source: Option<SourceText>,
     /// On a cluster: how the changes are made, where their states do not say it. They may hold secrets: never stored.
     #[serde(skip)]
     pub calls: Vec<ApiCall>,
+}
+
+/// The source and the inputs of an item as one text. Never stored.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SourceText {
+    /// The text. It may hold secrets.
+    pub text: String,
+    /// A secret went into it.
+    pub sensitive: bool,
+}
+
+impl fmt::Debug for SourceText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SourceText").field("sensitive", &self.sensitive).finish_non_exhaustive()
+    }
 }
 
 /// What would happen to an item.
@@ -161,6 +186,13 @@ impl Item {
     pub fn only_waits(&self) -> bool {
         let waits = |id: &ObjectId| converge_objects::object(&id.kind).is_some_and(|o| o.passes());
         !self.claims.is_empty() && self.claims.iter().all(waits)
+    }
+
+    /// What it would wait for now, if that is all that it would do: the objects of its changes, each a moment to come.
+    pub fn awaits(&self) -> Vec<&ObjectId> {
+        let objects: Vec<&ObjectId> = self.changes().iter().map(|c| &c.change.object).collect();
+        let passes = |id: &&ObjectId| converge_objects::object(&id.kind).is_some_and(|o| o.passes());
+        if objects.iter().all(passes) { objects } else { Vec::new() }
     }
 
     /// True when something must come from a host, or to this machine, before its first step: it is sent alone, and behind no switch.

@@ -1,15 +1,24 @@
 //! The virtual host: what was seen, with the results of earlier items laid over it.
 
-use crate::Knowledge;
+use crate::names::Names;
+use crate::{Altered, Knowledge};
 use converge_resource::{
-    Answer, ApiProbe, Change, Content, Digest, Named, ObjectId, Observed, Probe, RunAnswer, State, Stop,
-    View, Wait,
+    Answer, ApiProbe, Change, Claim, Content, Digest, Named, ObjectId, Observed, Probe, Restarters,
+    RunAnswer, RunsWith, State, Stop, View, Wait,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where Debian packages ship no files (Debian Policy 9.1, FHS): a path there is not brought by a package.
 const NOT_PACKAGED: &[&str] =
     &["/root/", "/home/", "/srv/", "/usr/local/", "/tmp/", "/var/tmp/", "/run/", "/mnt/", "/media/"];
+
+/// What apt reads before it decides: its sources, keys, pins and settings.
+const APT_READS: &[&str] = &["/etc/apt/", "/usr/share/keyrings/"];
+
+/// Whether apt may offer other versions of packages once this path is another.
+fn apt_reads(object: &ObjectId) -> bool {
+    object.kind == "path" && APT_READS.iter().any(|dir| object.key.starts_with(dir))
+}
 
 /// What `restart_on` may name.
 #[derive(Clone, Debug)]
@@ -22,11 +31,22 @@ struct Done {
     deferred: Option<Wait>,
 }
 
+/// The key of an item in the record of what a unit runs with.
+fn key_of(address: &str) -> String {
+    Digest::of(address.as_bytes()).as_str().chars().take(12).collect()
+}
+
 /// A host as it will be when the next item's turn comes.
 pub struct VirtualHost<'a> {
     known: &'a Knowledge,
     overlay: BTreeMap<ObjectId, State>,
+    /// What answers told beside what they were asked for, of the host before this run.
+    told: BTreeMap<ObjectId, State>,
+    /// The parts of the question that some items ask together, and which is that of the item whose turn it is.
+    stages: Vec<String>,
+    stage: Option<usize>,
     contents: BTreeMap<Digest, Content>,
+    names: Names,
     /// Objects that a deferred item may touch.
     unknown: BTreeMap<ObjectId, Wait>,
     /// Objects that a pending command says it may make.
@@ -36,10 +56,26 @@ pub struct VirtualHost<'a> {
     /// By kind of object: what may bring one.
     bringers: BTreeMap<&'static str, Wait>,
     pending: Option<Wait>,
+    foreign: Option<Wait>,
+    /// What was or may be changed, in order: the object, whether foreign code does it, by whom.
+    acts: Vec<(ObjectId, bool, Wait)>,
+    /// Facts that are no longer as they were seen.
+    altered: Altered,
+    /// Directories below which every path becomes another one, by whom.
+    covered: Vec<(String, Wait)>,
+    /// What earlier items answer for, changed or not.
+    settled: BTreeMap<ObjectId, State>,
     /// Questions of earlier items are still open.
     open: bool,
     done: BTreeMap<(String, String), Done>,
     role: String,
+    /// The address of the present item, and whether it stands behind a switch: what it restarts, it restarts itself.
+    item: String,
+    guarded: bool,
+    /// All items of the run that restart a unit, in order.
+    restarters: BTreeMap<ObjectId, Vec<String>>,
+    /// What those that were planned have it run with.
+    runs_with: BTreeMap<ObjectId, Vec<(String, RunsWith)>>,
 }
 
 impl<'a> VirtualHost<'a> {
@@ -48,21 +84,71 @@ impl<'a> VirtualHost<'a> {
         Self {
             known,
             overlay: BTreeMap::new(),
+            told: BTreeMap::new(),
+            stages: Vec::new(),
+            stage: None,
             contents: BTreeMap::new(),
+            names: Names::default(),
             unknown: BTreeMap::new(),
             promised: BTreeMap::new(),
             changed: BTreeMap::new(),
             bringers: BTreeMap::new(),
             pending: None,
+            foreign: None,
+            acts: Vec::new(),
+            altered: Altered::default(),
+            covered: Vec::new(),
+            settled: BTreeMap::new(),
             open: false,
             done: BTreeMap::new(),
             role: String::new(),
+            item: String::new(),
+            guarded: false,
+            restarters: BTreeMap::new(),
+            runs_with: BTreeMap::new(),
         }
+    }
+
+    /// Who restarts which unit in this run, as far as that is known.
+    #[must_use]
+    pub fn with_restarters(self, restarters: BTreeMap<ObjectId, Vec<String>>) -> Self {
+        Self { restarters, ..self }
+    }
+
+    /// The item that comes next.
+    pub fn enter_item(&mut self, address: &str) {
+        address.clone_into(&mut self.item);
+        self.guarded = false;
+    }
+
+    /// The present item names one that stands behind a switch, and so stands behind it too.
+    pub fn guard(&mut self) {
+        self.guarded = true;
+    }
+
+    /// The present item has a unit run with this.
+    pub fn runs_with(&mut self, unit: ObjectId, with: RunsWith) {
+        self.runs_with.entry(unit).or_default().push((key_of(&self.item), with));
     }
 
     /// The role whose items come next: names of `restart_on` belong to it.
     pub fn enter_role(&mut self, role: &str) {
         self.role = role.to_owned();
+    }
+
+    /// What some items ask together: the parts of all of them.
+    pub fn ask_together(&mut self, stages: Vec<String>) {
+        self.stages = stages;
+    }
+
+    /// The part of the item whose turn it is, when it has one.
+    pub fn enter_stage(&mut self, stage: Option<usize>) {
+        self.stage = stage;
+    }
+
+    /// Takes what an answer told of the host beside what it was asked for.
+    pub fn tell(&mut self, told: Vec<(ObjectId, State)>) {
+        self.told.extend(told);
     }
 
     /// Lays a result over the host.
@@ -71,6 +157,9 @@ impl<'a> VirtualHost<'a> {
         self.promised.remove(&object);
         let kind = converge_objects::object(&object.kind);
         let content = kind.and_then(|k| k.content(&state)).and_then(|d| self.contents.get(&d));
+        let content =
+            content.or_else(|| kind.and_then(|k| k.content(&state)).and_then(|d| self.known.content(&d)));
+        self.names.set(self.known, &object, &state, content);
         let brought = kind.map(|k| k.brings(&object.key, &state, content)).unwrap_or_default();
         self.overlay.insert(object, state);
         for (object, state) in brought {
@@ -87,6 +176,26 @@ impl<'a> VirtualHost<'a> {
         self.open = true;
     }
 
+    /// Takes what an item calls the objects that it answers for.
+    pub fn call(&mut self, claims: &[Claim]) {
+        for claim in claims {
+            self.names.call(self.known, &claim.object);
+        }
+    }
+
+    /// What the run calls an object.
+    pub fn one(&self, object: &ObjectId) -> ObjectId {
+        self.names.one(self.known, object)
+    }
+
+    /// Claims on objects as the run calls them.
+    pub fn on_one(&self, mut claims: Vec<Claim>) -> Vec<Claim> {
+        for claim in &mut claims {
+            claim.object = self.one(&claim.object);
+        }
+        claims
+    }
+
     /// Makes new content known.
     pub fn add_content(&mut self, content: Content) {
         self.contents.insert(content.digest().clone(), content);
@@ -95,11 +204,29 @@ impl<'a> VirtualHost<'a> {
     /// Remembers that an item changes something.
     pub fn note_change(&mut self, address: &str, changes: &[Change]) {
         let wait = |reason: String| Wait { item: address.to_owned(), reason };
-        self.pending = Some(wait(format!("`{address}` changes this host first")));
+        let first = wait(format!("`{address}` changes this host first"));
+        self.pending = Some(first.clone());
+        self.altered.by_changes(address, changes);
+        for change in changes.iter().filter(|c| c.from != c.to) {
+            self.follow(change);
+        }
+        for change in changes {
+            let opaque = converge_objects::object(&change.object.kind).is_none_or(|o| o.opaque(change));
+            self.acts.push((change.object.clone(), opaque, first.clone()));
+        }
         let mut names: BTreeMap<(&str, &str, &str), Vec<&str>> = BTreeMap::new();
         for change in changes.iter().filter(|c| c.from != c.to) {
             self.changed.insert(change.object.clone(), wait(format!("`{address}` changes it first")));
+            if apt_reads(&change.object) {
+                self.bringers.insert(
+                    "package",
+                    wait(format!("the change of {}, which apt reads,", change.object.key)),
+                );
+            }
             let object = converge_objects::object(&change.object.kind);
+            if object.is_none_or(|o| o.opaque(change)) {
+                self.foreign = Some(wait(format!("`{address}` runs foreign code first")));
+            }
             let Some(bringer) = object.and_then(|o| o.may_bring(change)) else { continue };
             for kind in bringer.kinds {
                 names.entry((kind, bringer.verb, &change.object.kind)).or_default().push(&change.object.key);
@@ -114,18 +241,28 @@ impl<'a> VirtualHost<'a> {
     /// Remembers that a pending item may make this object, though nothing can know.
     pub fn promise(&mut self, object: ObjectId, address: &str) {
         let reason = format!("`{address}` may make {}", object.key);
+        self.altered.by_deferred(address, std::slice::from_ref(&object));
         self.promised.insert(object, Wait { item: address.to_owned(), reason });
     }
 
     /// Remembers a deferred item: what it claims is unknown from here on.
     pub fn defer(&mut self, address: &str, objects: &[ObjectId]) {
         let wait = Wait { item: address.to_owned(), reason: format!("`{address}` is deferred itself") };
+        self.altered.by_deferred(address, objects);
         for object in objects {
+            self.acts.push((object.clone(), object.kind != "path", wait.clone()));
             self.unknown.insert(object.clone(), wait.clone());
+            self.names.defer(object, &wait);
             let offers = converge_objects::object(&object.kind).map(|o| o.offers()).unwrap_or_default();
             let offered =
                 Wait { item: address.to_owned(), reason: format!("`{address}`, which is deferred,") };
-            self.bringers.extend(offers.iter().map(|kind| (*kind, offered.clone())));
+            let offers = offers.iter().copied().chain(apt_reads(object).then_some("package"));
+            self.bringers.extend(offers.map(|kind| (kind, offered.clone())));
+        }
+        // Nobody's code runs for these.
+        let quiet = ["path", "user", "group", "sysctl", "hostname"];
+        if objects.is_empty() || !objects.iter().all(|object| quiet.contains(&object.kind.as_str())) {
+            self.foreign = Some(wait.clone());
         }
         self.pending = Some(wait);
     }
@@ -153,6 +290,41 @@ impl<'a> VirtualHost<'a> {
         }
     }
 
+    /// An item answers for this state.
+    pub fn settle(&mut self, object: &ObjectId, state: &State) {
+        self.settled.insert(object.clone(), state.clone());
+    }
+
+    /// What follows for others from a change of one object.
+    fn follow(&mut self, change: &Change) {
+        let Some(object) = converge_objects::object(&change.object.kind) else { return };
+        if let Some(place) = object.covers(change) {
+            let reason = format!("`{}` changes what is mounted at {place} first", self.item);
+            self.covered.push((format!("{place}/"), Wait { item: self.item.clone(), reason }));
+        }
+        if !object.is_followed(change) {
+            return;
+        }
+        let seen = self.known.answers().filter_map(|(probe, answer)| match (probe, answer) {
+            (Probe::Object(id), Answer::Object(seen)) if !self.overlay.contains_key(id) => {
+                Some((id, &seen.state))
+            }
+            _ => None,
+        });
+        let all = seen.chain(&self.overlay).filter(|(id, _)| **id != change.object);
+        let followed: Vec<(ObjectId, State)> = all
+            .filter_map(|(id, state)| {
+                Some((id.clone(), converge_objects::object(&id.kind)?.follows(&id.key, state, change)?))
+            })
+            .collect();
+        self.overlay.extend(followed);
+    }
+
+    /// The facts that earlier items alter.
+    pub fn altered(&self) -> &Altered {
+        &self.altered
+    }
+
     /// All content that earlier items made.
     pub fn into_contents(self) -> BTreeMap<Digest, Content> {
         self.contents
@@ -161,14 +333,32 @@ impl<'a> VirtualHost<'a> {
 
 impl View for VirtualHost<'_> {
     fn observed(&self, object: &ObjectId) -> Result<Observed, Stop> {
+        let object = &self.one(object);
         if let Some(wait) = self.unknown.get(object) {
+            return Err(Stop::Deferred(wait.clone()));
+        }
+        if object.kind == "path"
+            && let Some((_, wait)) =
+                self.covered.iter().rev().find(|(place, _)| object.key.starts_with(place.as_str()))
+        {
             return Err(Stop::Deferred(wait.clone()));
         }
         if let Some(state) = self.overlay.get(object) {
             // What this run is about to write is newer than anything that was seen.
-            return Ok(Observed { state: state.clone(), moment: None });
+            return Ok(Observed::new(state.clone(), None));
         }
-        self.known.observed(object)
+        match (self.known.observed(object), self.told.get(object)) {
+            (Err(Stop::Ask(_)), Some(state)) => Ok(Observed::new(state.clone(), None)),
+            (Ok(seen), _) if seen.state.is_absent() => match self.names.open(object) {
+                Some(wait) => Err(Stop::Deferred(wait.clone())),
+                None => Ok(seen),
+            },
+            (seen, _) => seen,
+        }
+    }
+
+    fn stages(&self) -> Option<(&[String], usize)> {
+        Some((&self.stages, self.stage?))
     }
 
     fn content(&self, path: &str, digest: &Digest) -> Result<Content, Stop> {
@@ -210,6 +400,7 @@ impl View for VirtualHost<'_> {
     }
 
     fn may_appear(&self, object: &ObjectId) -> Option<Wait> {
+        let object = &self.one(object);
         if let Some(wait) = self.promised.get(object).or_else(|| self.known.coming(object)) {
             return Some(wait.clone());
         }
@@ -223,7 +414,7 @@ impl View for VirtualHost<'_> {
     }
 
     fn changed(&self, object: &ObjectId) -> Option<Wait> {
-        self.changed.get(object).cloned()
+        self.changed.get(&self.one(object)).cloned()
     }
 
     fn settled(&self) -> bool {
@@ -232,6 +423,30 @@ impl View for VirtualHost<'_> {
 
     fn pending(&self) -> Option<Wait> {
         self.pending.clone()
+    }
+
+    fn foreign(&self) -> Option<Wait> {
+        self.foreign.clone()
+    }
+
+    fn pending_act(&self, matters: &dyn Fn(&ObjectId, bool) -> bool) -> Option<Wait> {
+        let act = self.acts.iter().rev().find(|(object, opaque, _)| matters(object, *opaque));
+        act.map(|(_, _, wait)| wait.clone())
+    }
+
+    fn determined(&self, kind: &str) -> Vec<(ObjectId, State)> {
+        let own = self.settled.iter().chain(&self.overlay).filter(|(object, _)| object.kind == kind);
+        let all: BTreeMap<&ObjectId, &State> = own.collect();
+        all.into_iter().map(|(object, state)| (object.clone(), state.clone())).collect()
+    }
+
+    fn restarters(&self, unit: &ObjectId) -> Restarters {
+        let unit = &self.one(unit);
+        let all = self.restarters.get(unit).map(Vec::as_slice).unwrap_or_default();
+        let later = all.last().filter(|last| **last != self.item && all.contains(&self.item));
+        let later = later.filter(|_| !self.guarded).cloned();
+        let earlier = self.runs_with.get(unit).cloned().unwrap_or_default();
+        Restarters { key: key_of(&self.item), earlier, later }
     }
 
     fn named(&self, name: &str) -> Result<Named, Stop> {

@@ -170,7 +170,7 @@ impl Source for Items {
     fn items(&self) -> &[Declared] {
         &self.declared
     }
-    fn resolve(&self, index: usize, outputs: &Outputs) -> Resolved {
+    fn resolve(&self, index: usize, outputs: &Outputs, _: &converge_planner::Altered) -> Resolved {
         match &self.kinds[index] {
             Kind::Needs(name) if !outputs.contains_key(&("r".to_owned(), (*name).to_owned())) => {
                 Resolved::Unknown { names: vec![(*name).to_owned()], claims: Vec::new(), sensitive: false }
@@ -194,7 +194,7 @@ fn host(files: &[(&str, &str)]) -> Knowledge {
     let mut known = Knowledge::default();
     for (p, text) in files {
         let (state, content) = file(text);
-        known.learn(Probe::Object(path(p)), Answer::Object(Observed { state, moment: Some(1) }));
+        known.learn(Probe::Object(path(p)), Answer::Object(Observed::new(state, Some(1))));
         known.learn(Probe::Content((*p).to_owned()), Answer::Content(Some(content)));
     }
     known
@@ -211,9 +211,9 @@ fn planned(kinds: &[(&str, Kind)], mut known: Knowledge) -> Folded {
         for probe in folded.asks {
             let answer = match &probe {
                 Probe::Object(id) if id.kind == "command" => {
-                    Answer::Object(Observed { state: CommandState::Pending.into(), moment: None })
+                    Answer::Object(Observed::new(CommandState::Pending.into(), None))
                 }
-                Probe::Object(_) => Answer::Object(Observed { state: State::absent(), moment: None }),
+                Probe::Object(_) => Answer::Object(Observed::new(State::absent(), None)),
                 Probe::Content(_) => Answer::Content(None),
                 Probe::Api(_) => Answer::Failed("a host has no API".to_owned()),
                 Probe::Run { .. } => Answer::Run(converge_resource::RunAnswer {
@@ -379,10 +379,7 @@ fn a_unit_comes_with_its_file() {
     let unit = "/etc/systemd/system/a.service";
     let mut known = host(&[]);
     let object = ObjectId::new("unit", "a.service");
-    known.learn(
-        Probe::Object(object.clone()),
-        Answer::Object(Observed { state: State::absent(), moment: None }),
-    );
+    known.learn(Probe::Object(object.clone()), Answer::Object(Observed::new(State::absent(), None)));
     let folded =
         planned(&[("r", Kind::Write(unit, "[Install]\nWantedBy=x.target\n")), ("r", Kind::Start)], known);
     let change = &folded.plan.items[1].changes()[0].change;

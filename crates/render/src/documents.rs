@@ -373,6 +373,8 @@ pub struct Records {
     pub no_longer_declared: Vec<UndeclaredEntry>,
     /// A run that did not end
     pub unfinished_run: Option<UnfinishedRun>,
+    /// What of the records is damaged, and so not considered
+    pub damaged: Vec<String>,
 }
 
 /// A thing that is ours and no longer declared.
@@ -625,6 +627,8 @@ pub struct HostSnapshotsEntry {
     pub runs: Vec<SnapshotEntry>,
     /// Why they could not be read
     pub lost: Option<Lost>,
+    /// What of the records is damaged, and so not considered
+    pub remarks: Vec<String>,
 }
 
 /// A run that can be rolled back.
@@ -636,6 +640,12 @@ pub struct SnapshotEntry {
     pub time: String,
     /// Who ran it
     pub operator: String,
+    /// Its playbook, as the operator named it
+    pub playbook: String,
+    /// Its inventory, likewise
+    pub inventory: String,
+    /// The roles that it worked on
+    pub roles: Vec<String>,
     /// What it was
     pub purpose: String,
     /// How many changes it made

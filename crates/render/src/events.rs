@@ -61,6 +61,12 @@ pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
         Event::Waiting { host, role, on } => {
             text.push(start(host).faint(format!("· before role {role}: waits for {on}")));
         }
+        Event::Settling { host, on, seconds } => {
+            for what in on {
+                let line = start(host).faint(format!("· waits at most {seconds} s more for "));
+                text.push(line.faint(what.as_str()).fold(column + 4));
+            }
+        }
         Event::Backup { host, what, kept } => {
             let line = match kept {
                 Ok(KeptBackup { path, size, remark }) => {

@@ -321,6 +321,9 @@ pub fn snapshots_json(all: &[HostSnapshots]) -> Value {
                         "run": s.run,
                         "time": s.time,
                         "operator": s.operator,
+                        "playbook": s.playbook,
+                        "inventory": s.inventory,
+                        "roles": s.roles,
                         "purpose": s.purpose,
                         "changes": s.changes,
                         "finished": s.finished,
@@ -328,7 +331,7 @@ pub fn snapshots_json(all: &[HostSnapshots]) -> Value {
                     })
                 })
                 .collect();
-            json!({"host": host.host, "runs": runs, "lost": host.lost.as_ref().map(lost)})
+            json!({"host": host.host, "runs": runs, "lost": host.lost.as_ref().map(lost), "remarks": host.remarks})
         })
         .collect();
     json!({"format": "converge-snapshots", "version": VERSION, "hosts": hosts})

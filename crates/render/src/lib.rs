@@ -45,5 +45,5 @@ pub use role_tests::{case_report, test_summary, tests_json, tests_junit};
 pub use runs::{snapshots, verified};
 pub use svg::graph_svg;
 pub use test_progress::TestProgress;
-pub use text::{Line, Look, Text, Tone};
+pub use text::{Line, Look, Stream, Text, Tone, visible};
 pub use vars::vars;

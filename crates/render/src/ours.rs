@@ -11,6 +11,9 @@ const LISTED: usize = 8;
 /// What the records of a host say, below its items. With `--prune` the items themselves say what is no longer declared.
 pub(crate) fn ours(plan: &HostPlan) -> Text {
     let mut text = Text::new();
+    for remark in &plan.ours.remarks {
+        text.push(Line::at(2).say(Tone::Warn, "records: ").plain(remark.as_str()).fold(4));
+    }
     if let Some(run) = &plan.ours.cut_off {
         push_cut_off(&mut text, run);
     }
@@ -118,7 +121,7 @@ pub(crate) fn ours_json(plan: &HostPlan) -> Value {
             "not_begun": run.not_begun,
         })
     });
-    json!({"owned": plan.ours.owned, "no_longer_declared": undeclared, "unfinished_run": cut_off})
+    json!({"owned": plan.ours.owned, "no_longer_declared": undeclared, "unfinished_run": cut_off, "damaged": plan.ours.remarks})
 }
 
 #[cfg(test)]

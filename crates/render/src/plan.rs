@@ -20,7 +20,7 @@ const SHOWN_BATCHES: usize = 4;
 /// The whole plan: hosts with the same plan together, a summary at the end.
 pub fn plan(fleet: &FleetPlan, look: &Look) -> Text {
     let mut text = Text::new();
-    push_purpose(&mut text, &fleet.purpose);
+    push_purpose(&mut text, fleet);
     for warning in &fleet.warnings {
         text.prose(0, Tone::Warn, "warning: ", warning);
     }
@@ -87,28 +87,35 @@ fn push_order(text: &mut Text, fleet: &FleetPlan) {
     }
 }
 
-fn push_purpose(text: &mut Text, purpose: &Purpose) {
-    let (of, runs) = match purpose {
+fn push_purpose(text: &mut Text, fleet: &FleetPlan) {
+    let of = match &fleet.purpose {
         Purpose::Converge => return,
-        Purpose::Rollback(runs) => (String::new(), runs),
-        Purpose::RollbackOf { roles, before } => (format!(" of {}", roles.join(", ")), before),
+        Purpose::Rollback(_) => String::new(),
+        Purpose::RollbackOf { roles, .. } => format!(" of {}", roles.join(", ")),
     };
-    let mut by_run: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (host, run) in runs {
-        match by_run.iter_mut().find(|(r, _)| r == run) {
-            Some((_, hosts)) => hosts.push(host),
-            None => by_run.push((run, vec![host])),
-        }
-    }
-    if by_run.is_empty() {
+    if fleet.returns.is_empty() {
         text.push(Line::at(0).say(Tone::Strong, "Rollback").plain(": no host has a run to roll back"));
     }
-    for (run, hosts) in by_run {
+    for to in &fleet.returns {
+        let hosts: Vec<&str> = to.hosts.iter().map(String::as_str).collect();
         let line = Line::at(0)
             .say(Tone::Strong, format!("Rollback{of}"))
             .plain(" to the state before run ")
-            .say(Tone::Strong, run);
+            .say(Tone::Strong, to.run.as_str());
         text.push(line.faint(format!(" on {}", fold_names(&hosts))).fold(2));
+        let parts = [
+            ("", to.time.clone()),
+            ("playbook ", to.playbook.clone()),
+            ("inventory ", to.inventory.clone()),
+            ("roles ", to.roles.join(", ")),
+            ("", to.operator.clone()),
+        ];
+        let told: Vec<String> = parts
+            .iter()
+            .filter(|(_, what)| !what.is_empty())
+            .map(|(of, what)| format!("{of}{what}"))
+            .collect();
+        text.push(Line::at(2).faint(told.join(" · ")).fold(4));
     }
 }
 
@@ -447,10 +454,20 @@ mod tests {
     fn a_rollback_says_to_where() {
         let mut fleet = fleet(vec![small("a"), small("b")]);
         fleet.purpose = Purpose::Rollback(vec![("a".into(), "run-1".into()), ("b".into(), "run-1".into())]);
-        assert!(
-            plain(&fleet)
-                .starts_with("Rollback to the state before run run-1 on a, b\n\na, b · 2 hosts, each: ")
-        );
+        assert!(plain(&fleet).starts_with("Rollback: no host has a run to roll back\n"));
+        fleet.returns.push(converge_engine::Return {
+            run: "run-1".into(),
+            time: "2026-11-21T08:00:00Z".into(),
+            operator: "ada@desk".into(),
+            playbook: "site.yaml".into(),
+            inventory: "prod.yaml".into(),
+            roles: vec!["base".into(), "web".into()],
+            hosts: vec!["a".into(), "b".into()],
+        });
+        let drawn = plain(&fleet);
+        let wanted = "Rollback to the state before run run-1 on a, b\n  2026-11-21T08:00:00Z · playbook site.yaml · \
+            inventory prod.yaml · roles base, web · ada@desk\n\na, b · 2 hosts, each: ";
+        assert!(drawn.starts_with(wanted), "{drawn}");
     }
 
     #[test]

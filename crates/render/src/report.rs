@@ -6,6 +6,7 @@ use crate::plan::{lost_why, machines};
 use crate::text::{Line, Text, Tone};
 use converge_engine::{ApplyReport, HostApply, ItemResult, PathStep};
 use converge_planner::{Item, Outcome};
+use converge_resource::Reversibility;
 
 /// Items of the critical path that are named.
 const PATH_STEPS: usize = 5;
@@ -109,10 +110,22 @@ pub fn applied(report: &ApplyReport, rollback: &str) -> Text {
     if all.stopped > 0 || all.failed > 0 || all.skipped > 0 {
         text.push(Line::at(0).faint("The next run takes up what is left.").fold(0));
     }
-    if all.changed > 0 || all.unknown > 0 {
+    if report.hosts.iter().flat_map(|host| &host.items).any(can_be_put_back) {
         text.push(Line::at(0).faint("To put it back: ").plain(rollback).fold(2));
     }
     text
+}
+
+/// Whether a rollback has something to revert here.
+fn can_be_put_back((item, result): &(Item, ItemResult)) -> bool {
+    match result {
+        ItemResult::Changed => {
+            let changes = item.changes();
+            changes.is_empty() || changes.iter().any(|c| c.reversibility == Reversibility::Reversible)
+        }
+        ItemResult::Unknown { .. } => true,
+        _ => false,
+    }
 }
 
 /// The longest items of the critical path, in their order.

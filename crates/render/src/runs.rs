@@ -8,20 +8,24 @@ use converge_engine::{HostSnapshots, HostVerify, Snapshot};
 /// The snapshots, run by run, newest first, with the hosts of each.
 pub fn snapshots(all: &[HostSnapshots]) -> Text {
     let mut text = Text::new();
-    let mut runs: Vec<(&Snapshot, Vec<(&str, &Snapshot)>)> = Vec::new();
-    for host in all {
-        for snapshot in &host.runs {
-            match runs.iter_mut().find(|(s, _)| s.run == snapshot.run) {
-                Some((_, hosts)) => hosts.push((&host.host, snapshot)),
-                None => runs.push((snapshot, vec![(&host.host, snapshot)])),
-            }
-        }
-    }
-    runs.sort_by(|(a, _), (b, _)| b.time.cmp(&a.time).then_with(|| b.run.cmp(&a.run)));
+    let runs = newest_first(all);
     for (snapshot, hosts) in &runs {
         text.gap();
         let line = Line::at(0).say(Tone::Strong, snapshot.run.as_str()).plain(format!("  {}", snapshot.time));
         text.push(line.faint(format!("  {} · {}", snapshot.purpose, snapshot.operator)).fold(2));
+        let parts = [
+            ("playbook ", snapshot.playbook.clone()),
+            ("inventory ", snapshot.inventory.clone()),
+            ("roles ", snapshot.roles.join(", ")),
+        ];
+        let of: Vec<String> = parts
+            .iter()
+            .filter(|(_, what)| !what.is_empty())
+            .map(|(of, what)| format!("{of}{what}"))
+            .collect();
+        if !of.is_empty() {
+            text.push(Line::at(2).faint(of.join(" · ")).fold(4));
+        }
         let mut same: Vec<(String, Vec<&str>)> = Vec::new();
         for (host, s) in hosts {
             let told = told(s);
@@ -45,8 +49,36 @@ pub fn snapshots(all: &[HostSnapshots]) -> Text {
             text.gap();
             text.append(lost_host(&host.host, lost));
         }
+        for remark in &host.remarks {
+            text.gap();
+            text.push(Line::at(0).say(Tone::Warn, format!("{}: ", host.host)).plain(remark.as_str()).fold(2));
+        }
     }
     text
+}
+
+/// Runs with what each host says of them, newest first. Each host knows its own order; where no host has both of two, their times tell.
+fn newest_first(all: &[HostSnapshots]) -> Vec<(&Snapshot, Vec<(&str, &Snapshot)>)> {
+    let mut left: Vec<(&str, &[Snapshot])> =
+        all.iter().map(|h| (h.host.as_str(), h.runs.as_slice())).collect();
+    let mut runs = Vec::new();
+    loop {
+        left.retain(|(_, runs)| !runs.is_empty());
+        let heads = left.iter().filter_map(|(_, runs)| runs.first());
+        let free = |s: &&Snapshot| !left.iter().any(|(_, runs)| runs.iter().skip(1).any(|r| r.run == s.run));
+        let latest = |a: &&Snapshot, b: &&Snapshot| (&a.time, &a.run).cmp(&(&b.time, &b.run));
+        let Some(next) = heads.clone().filter(free).max_by(latest).or_else(|| heads.max_by(latest)) else {
+            return runs;
+        };
+        let mut of = Vec::new();
+        for (host, runs) in &mut left {
+            if let Some((first, rest)) = runs.split_first().filter(|(first, _)| first.run == next.run) {
+                of.push((*host, first));
+                *runs = rest;
+            }
+        }
+        runs.push((next, of));
+    }
 }
 
 fn told(snapshot: &Snapshot) -> String {
@@ -88,8 +120,17 @@ pub fn verified(all: &[HostVerify], verbose: bool) -> Text {
             (good, bad) => line.say(Tone::Bad, format!("{bad} of {} failed", count(good + bad, "check"))),
         };
         text.push(line);
+        // One cause is one message: what stands behind a check that does not hold is counted.
+        let behind = |why: &str| why.starts_with("not checked: `");
+        let mut hidden: Vec<(&str, usize)> = Vec::new();
         for (address, why) in &host.checks {
             match why {
+                Some(why) if behind(why) && !verbose => {
+                    match hidden.iter_mut().find(|(w, _)| *w == why.as_str()) {
+                        Some((_, number)) => *number += 1,
+                        None => hidden.push((why, 1)),
+                    }
+                }
                 Some(why) => {
                     text.push(Line::at(4).say(Tone::Bad, "✗ ").say(Tone::Strong, address.as_str()));
                     text.prose(6, Tone::Plain, "", why);
@@ -97,6 +138,10 @@ pub fn verified(all: &[HostVerify], verbose: bool) -> Text {
                 None if verbose => text.push(Line::at(4).say(Tone::Good, "✓ ").plain(address.as_str())),
                 None => {}
             }
+        }
+        for (why, number) in hidden {
+            let why = why.strip_prefix("not checked: ").unwrap_or(why);
+            text.push(Line::at(4).say(Tone::Warn, format!("- {number} not checked: ")).plain(why).fold(6));
         }
     }
     text
@@ -113,6 +158,9 @@ mod tests {
             run: run.into(),
             time: time.into(),
             operator: "ada@desk".into(),
+            playbook: "site.yaml".into(),
+            inventory: "prod.yaml".into(),
+            roles: vec!["base".into()],
             purpose: "converge".into(),
             changes: 12,
             finished: true,
@@ -128,7 +176,12 @@ mod tests {
         let mut cut = back.clone();
         cut.finished = false;
         cut.changes = 1;
-        let host = |name: &str, runs: Vec<Snapshot>| HostSnapshots { host: name.into(), runs, lost: None };
+        let host = |name: &str, runs: Vec<Snapshot>| HostSnapshots {
+            host: name.into(),
+            runs,
+            lost: None,
+            remarks: vec![],
+        };
         let mut all = vec![
             host("web1", vec![back.clone(), old.clone()]),
             host("web2", vec![back.clone(), old.clone()]),
@@ -140,6 +193,7 @@ mod tests {
             host: "db3".into(),
             runs: vec![],
             lost: Some(LostHost { message: "no answer".into(), help: None, unreachable: true, login: false }),
+            remarks: vec!["the record of run r1 is damaged".into()],
         });
         insta::assert_snapshot!(snapshots(&all).draw(&Look::PLAIN));
     }

@@ -215,6 +215,7 @@ pub(crate) fn fleet(plans: Vec<HostPlan>) -> FleetPlan {
             .collect(),
         clusters: vec![],
         order: vec![],
+        returns: vec![],
         warnings: vec![],
     }
 }

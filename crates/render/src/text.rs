@@ -330,7 +330,7 @@ fn paint(out: &mut String, tone: Tone, text: &str, color: bool) {
 }
 
 /// Makes control characters and characters that turn the reading direction visible.
-pub(crate) fn visible(text: &str) -> String {
+pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -350,6 +350,29 @@ pub(crate) fn visible(text: &str) -> String {
     out
 }
 
+/// What a program writes, on its way to a terminal: as [`visible`], but for line ends. A character may come in parts.
+#[derive(Debug, Default)]
+pub struct Stream(Vec<u8>);
+
+impl Stream {
+    /// Takes more bytes; gives back what can be shown by now.
+    pub fn push(&mut self, bytes: &[u8]) -> String {
+        self.0.extend_from_slice(bytes);
+        // The beginning of a character at the end: the rest comes. What is wrong before it does not matter.
+        let begins = |tail: &[u8]| {
+            std::str::from_utf8(tail).is_err_and(|e| e.valid_up_to() == 0 && e.error_len().is_none())
+        };
+        let tail = (1..=3).find(|length| {
+            let from = self.0.len().checked_sub(*length);
+            from.and_then(|from| self.0.get(from..)).is_some_and(begins)
+        });
+        let whole = self.0.len() - tail.unwrap_or(0);
+        let text: Vec<u8> = self.0.drain(..whole).collect();
+        let text = String::from_utf8_lossy(&text).replace("\r\n", "\n");
+        text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
+    }
+}
+
 /// Columns that a terminal needs. Wide characters count as two.
 pub(crate) fn columns(text: &str) -> usize {
     text.chars()
@@ -367,6 +390,16 @@ mod tests {
     use super::*;
 
     const NARROW: Look = Look { width: Some(40), ..Look::PLAIN };
+
+    #[test]
+    fn what_a_program_writes_does_nothing_to_a_terminal() {
+        let mut stream = Stream::default();
+        let umlaut = "ü".as_bytes();
+        let parts: Vec<&[u8]> =
+            vec![b"a\x1b[31mb\tc\r\n", &umlaut[..1], &umlaut[1..], b"\xff\x07\n\xe2\x80", b"\xaex\rz"];
+        let shown: String = parts.into_iter().map(|part| stream.push(part)).collect();
+        assert_eq!(shown, "a\u{241b}[31mb\tc\nü\u{fffd}\u{2407}\n\\u{202e}x\u{240d}z");
+    }
 
     #[test]
     fn prose_is_folded_under_itself() {

@@ -1,6 +1,7 @@
 //! The answer that all `cv_see_KIND` functions share: a line a key, in the order of the keys.
 //!
-//! `MOMENT STATE…` (the moment is `-` where there is none) or `! REASON` with the reason as one encoded word.
+//! `MOMENT STATE…` (the moment is `-` where there is none) or `! REASON` with the reason as one encoded word. `MOMENT=KEY STATE…` says that
+//! what was asked for is another name of the object with this key (encoded).
 
 use crate::{AnswerError, BadState, Observed, State, decode_field};
 use std::collections::BTreeMap;
@@ -29,6 +30,10 @@ fn one<S: TryFrom<State, Error = BadState>>(line: &str) -> Result<Observed, Answ
     if moment == "!" {
         return Err(AnswerError(decode_field(rest).ok_or_else(strange)?));
     }
+    let (moment, real) = match moment.split_once('=') {
+        Some((moment, real)) => (moment, Some(decode_field(real).ok_or_else(strange)?)),
+        None => (moment, None),
+    };
     let moment = match moment {
         "-" => None,
         seconds => Some(seconds.parse().map_err(|_| strange())?),
@@ -36,7 +41,7 @@ fn one<S: TryFrom<State, Error = BadState>>(line: &str) -> Result<Observed, Answ
     let state = State::from_line(rest);
     let typed = S::try_from(state.clone());
     typed.map_err(|e| AnswerError(e.to_string()))?;
-    Ok(Observed { state, moment })
+    Ok(Observed { real, ..Observed::new(state, moment) })
 }
 
 fn clip(line: &str) -> String {
@@ -64,6 +69,10 @@ mod tests {
         assert_eq!(seen["/b"], Err(AnswerError("no".to_owned())));
         assert!(seen["/c"].as_ref().unwrap_err().0.contains("bogus"));
         assert_eq!(seen["/d"], Err(AnswerError("the host did not answer".to_owned())));
+        let named = parse::<Known>(&["/l/a", "/l/b"], "17=/r/a=b absent\n-=\\0057\\0040 absent\n");
+        let seen = |key: &str| named[key].clone().map(|seen| (seen.moment, seen.real));
+        assert_eq!(seen("/l/a"), Ok((Some(17), Some("/r/a=b".to_owned()))));
+        assert_eq!(seen("/l/b"), Ok((None, Some("/ ".to_owned()))));
     }
 
     #[test]

@@ -10,6 +10,9 @@ pub const FIELD_MANAGER: &str = "converge";
 /// The key under which an [`ApiProbe::Render`] holds a packaged chart.
 pub const ARCHIVE: &str = "archive_content";
 
+/// The key in an answer to [`ApiProbe::Render`] under which the fields stand that the chart draws anew each time ([`Kept`]).
+pub const RANDOM: &str = "random";
+
 /// Which object of a cluster. As a key: `v1/ConfigMap/NAMESPACE/NAME`, `apps/v1/DaemonSet/NAMESPACE/NAME`, and without a
 /// namespace `v1/Node/NAME`, `nvidia.com/v1/ClusterPolicy/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -159,6 +162,10 @@ pub struct ReleaseSpec {
     pub create_namespace: bool,
     /// Wait until what it installs is ready, at most this many seconds.
     pub wait_seconds: Option<u64>,
+    /// Seconds that helm may take, for hooks too, where it does not wait for anything else. `None` in plans of an older converge: helm's own five
+    /// minutes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
     /// Fields of its objects that belong to other managers: an upgrade leaves them as they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep: Vec<Kept>,
@@ -204,6 +211,13 @@ pub enum ApiCall {
     },
     /// Installs or upgrades a release. Before it, a release that hangs in `pending-*` is put right.
     Release(ReleaseSpec),
+    /// A change of this object is written under this field manager, not ours: a field of helm's own stays helm's.
+    As {
+        /// The object.
+        object: ApiRef,
+        /// The field manager.
+        manager: String,
+    },
 }
 
 #[cfg(test)]

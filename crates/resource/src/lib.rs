@@ -21,7 +21,7 @@ mod state;
 mod step;
 mod view;
 
-pub use api::{ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, Kept, ReleaseSpec};
+pub use api::{ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, Kept, RANDOM, ReleaseSpec};
 pub use backup::{Backup, Made};
 pub use claim::{Claim, ClaimMode};
 pub use content::{Content, Digest};
@@ -30,12 +30,14 @@ pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch, Goodbye, WayBack};
 pub use field::{Segment, pointer_word};
 pub use loaded::{LOAD_KEYWORD, Source, Template};
 pub use object::{
-    AnswerError, AttributeChange, Change, Contents, DynObject, Erased, Facets, MayBring, Object, Past,
-    Reversibility, Spoil,
+    AlteredFact, AnswerError, AttributeChange, Change, Contents, DynObject, Erased, Facets, MayBring, Naming,
+    Object, Past, Reversibility, Spoil,
 };
 pub use place::Place;
 pub use probe::{Answer, Probe, RunAnswer};
-pub use resource::{DynResource, KindInfo, ParamError, Resource, Stop, Wanted, parse_params};
+pub use resource::{
+    DynResource, First, KindInfo, ParamError, Resource, RunsWith, Stop, Wanted, parse_params,
+};
 pub use state::{BadState, ObjectId, Observed, State, decode_field, encode_field};
 pub use step::{Step, quote, unlisted};
-pub use view::{Named, View, Wait};
+pub use view::{Named, Restarters, View, Wait};

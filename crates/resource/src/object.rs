@@ -19,6 +19,17 @@ pub struct Change {
     pub to: State,
 }
 
+/// How many names an object goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// One.
+    One,
+    /// Several; plans and records call it by its real one.
+    Real,
+    /// Several; a run calls it by the first that one of its items uses.
+    First,
+}
+
 /// Whether a change can be undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reversibility {
@@ -76,8 +87,18 @@ pub trait Object: Send + Sync + 'static {
     const PLACE: Place = Place::Host;
     /// True for what a rollback passes over: a moment that has been, such as a wait.
     const PASSES: bool = false;
+    /// Seconds within which it may come about, where it passes ([`Object::PASSES`]): before that, what is open yet is no fault.
+    fn patience(_key: &str) -> Option<u64> {
+        None
+    }
     /// True for what a rollback sees to after all else: what it runs with must be there first.
     const BACK_LAST: bool = false;
+    /// Whether its key is the path at which it lies: what lies below goes before it, and comes after it.
+    const AT_PATH: bool = false;
+    /// Whether one may go by several names, and by which of them a plan calls it.
+    const NAMING: Naming = Naming::One;
+    /// Whether its removal may take along content that nobody can make anew: a file that is too large to be saved, the data of a snap.
+    const HOLDS_DATA: bool = false;
     /// True for what makes a node of its host while it is not absent. The node goes by the name of its [`WayBack`], else by the host's.
     const MAKES_NODE: bool = false;
     /// True for what only `--allow-destroy` takes away, in an ordinary run too: a host's part in its cluster. A rollback sees to it before all else of
@@ -147,9 +168,47 @@ pub trait Object: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// The names that objects get with this state, each with the object that it then is: the aliases of a unit with its file. Of a kind that lies
+    /// at a path that is what lies below. What comes first counts where one name is said to be two.
+    fn names(_key: &str, _state: &Self::State, _content: Option<&Content>) -> Vec<(ObjectId, ObjectId)> {
+        Vec::new()
+    }
+
+    /// The kind of the objects to which it may give names, whatever its state.
+    fn may_name(_key: &str) -> Option<&'static str> {
+        None
+    }
+
     /// What this change may bring, though nothing can know which: what a package holds, the parameters of a kernel module.
     fn may_bring(_from: &Self::State, _to: &Self::State) -> Option<MayBring> {
         None
+    }
+
+    /// What this change does to what the host says of itself: facts by their first names, with the new value where the change
+    /// determines it. What foreign code may do besides is looked at when it has run.
+    fn alters(_key: &str, _from: &Self::State, _to: &Self::State) -> Vec<AlteredFact> {
+        Vec::new()
+    }
+
+    /// The facts that a change of this object may alter while nothing can know what it will be.
+    fn may_alter(_key: &str) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// The directory below which this change makes every path another one: a mount point.
+    fn covers(_key: &str, _from: &Self::State, _to: &Self::State) -> Option<String> {
+        None
+    }
+
+    /// The state of this object, which nobody touches, after a change of another one: a file whose group has another number shows the
+    /// old number. `None` when it stays as it is.
+    fn follows(_key: &str, _state: &Self::State, _other: &Change) -> Option<Self::State> {
+        None
+    }
+
+    /// True for changes that other objects may show, with [`Object::follows`].
+    fn is_followed(_from: &Self::State, _to: &Self::State) -> bool {
+        false
     }
 
     /// Whether a rollback takes these states for one: what comes and goes by itself is left out.
@@ -185,8 +244,14 @@ pub trait Object: Send + Sync + 'static {
         None
     }
 
-    /// What a rollback that makes this change must have from another host first, where the run has recorded which.
-    fn goodbye(_way: &WayBack, _from: &Self::State, _to: &Self::State) -> Option<Goodbye> {
+    /// What a rollback that makes this change must have from another host first, where the run has recorded which. The record is a claim of the
+    /// host: `known_as` are the names and addresses by which this machine knows it.
+    fn goodbye(
+        _way: &WayBack,
+        _known_as: &[String],
+        _from: &Self::State,
+        _to: &Self::State,
+    ) -> Option<Goodbye> {
         None
     }
 
@@ -231,6 +296,9 @@ pub struct MayBring {
     /// The kinds of these objects.
     pub kinds: &'static [&'static str],
 }
+
+/// The first name of a fact that a change alters, and its new value where the change determines it.
+pub type AlteredFact = (&'static str, Option<serde_json::Value>);
 
 /// Names and values of a state: `mode`, `owner`, `version` …
 pub type Facets = Vec<(&'static str, String)>;
@@ -284,8 +352,16 @@ pub trait DynObject: Send + Sync {
     fn place(&self) -> Place;
     /// [`Object::PASSES`].
     fn passes(&self) -> bool;
+    /// [`Object::patience`].
+    fn patience(&self, key: &str) -> Option<u64>;
     /// [`Object::BACK_LAST`].
     fn back_last(&self) -> bool;
+    /// [`Object::AT_PATH`].
+    fn at_path(&self) -> bool;
+    /// [`Object::NAMING`].
+    fn naming(&self) -> Naming;
+    /// [`Object::HOLDS_DATA`].
+    fn holds_data(&self) -> bool;
     /// [`Object::MAKES_NODE`].
     fn makes_node(&self) -> bool;
     /// [`Object::STAYS_UNLESS_ALLOWED`].
@@ -317,14 +393,28 @@ pub trait DynObject: Send + Sync {
     fn disruption(&self, from: &State, to: Option<&State>) -> Disruption;
     /// [`Object::brings`]; a bad state brings nothing.
     fn brings(&self, key: &str, state: &State, content: Option<&Content>) -> Vec<(ObjectId, State)>;
+    /// [`Object::names`]; none for a bad state.
+    fn names(&self, key: &str, state: &State, content: Option<&Content>) -> Vec<(ObjectId, ObjectId)>;
+    /// [`Object::may_name`].
+    fn may_name(&self, key: &str) -> Option<&'static str>;
     /// [`Object::may_bring`]; a bad state may bring nothing.
     fn may_bring(&self, change: &Change) -> Option<MayBring>;
+    /// [`Object::alters`]; a bad state alters nothing: it cannot be applied.
+    fn alters(&self, change: &Change) -> Vec<AlteredFact>;
+    /// [`Object::may_alter`].
+    fn may_alter(&self, key: &str) -> Vec<&'static str>;
+    /// [`Object::covers`]; none for a bad state.
+    fn covers(&self, change: &Change) -> Option<String>;
+    /// [`Object::follows`]; none for a bad state.
+    fn follows(&self, key: &str, state: &State, other: &Change) -> Option<State>;
+    /// [`Object::is_followed`]; not for a bad state.
+    fn is_followed(&self, change: &Change) -> bool;
     /// [`Object::bare`]; a bad state is not.
     fn bare(&self, state: &State) -> bool;
     /// [`Object::backup`]; none for a bad state: it cannot be applied.
     fn backup(&self, change: &Change) -> Option<Backup>;
     /// [`Object::goodbye`]; none for a bad state.
-    fn goodbye(&self, way: &WayBack, change: &Change) -> Option<Goodbye>;
+    fn goodbye(&self, way: &WayBack, known_as: &[String], change: &Change) -> Option<Goodbye>;
     /// [`Object::OFFERS`].
     fn offers(&self) -> &'static [&'static str];
     /// [`Object::restarts_host`].
@@ -378,8 +468,22 @@ impl<O: Object> DynObject for Erased<O> {
     fn passes(&self) -> bool {
         O::PASSES
     }
+    fn patience(&self, key: &str) -> Option<u64> {
+        O::patience(key)
+    }
     fn back_last(&self) -> bool {
         O::BACK_LAST
+    }
+
+    fn naming(&self) -> Naming {
+        O::NAMING
+    }
+    fn at_path(&self) -> bool {
+        O::AT_PATH
+    }
+
+    fn holds_data(&self) -> bool {
+        O::HOLDS_DATA
     }
     fn makes_node(&self) -> bool {
         O::MAKES_NODE
@@ -459,8 +563,29 @@ impl<O: Object> DynObject for Erased<O> {
     fn brings(&self, key: &str, state: &State, content: Option<&Content>) -> Vec<(ObjectId, State)> {
         O::State::try_from(state.clone()).map_or_else(|_| Vec::new(), |s| O::brings(key, &s, content))
     }
+    fn names(&self, key: &str, state: &State, content: Option<&Content>) -> Vec<(ObjectId, ObjectId)> {
+        O::State::try_from(state.clone()).map_or_else(|_| Vec::new(), |s| O::names(key, &s, content))
+    }
+    fn may_name(&self, key: &str) -> Option<&'static str> {
+        O::may_name(key)
+    }
     fn may_bring(&self, change: &Change) -> Option<MayBring> {
         typed::<O>(change).ok().and_then(|(from, to)| O::may_bring(&from, &to))
+    }
+    fn alters(&self, change: &Change) -> Vec<AlteredFact> {
+        typed::<O>(change).map_or_else(|_| Vec::new(), |(from, to)| O::alters(&change.object.key, &from, &to))
+    }
+    fn may_alter(&self, key: &str) -> Vec<&'static str> {
+        O::may_alter(key)
+    }
+    fn covers(&self, change: &Change) -> Option<String> {
+        typed::<O>(change).ok().and_then(|(from, to)| O::covers(&change.object.key, &from, &to))
+    }
+    fn follows(&self, key: &str, state: &State, other: &Change) -> Option<State> {
+        O::State::try_from(state.clone()).ok().and_then(|s| O::follows(key, &s, other)).map(Into::into)
+    }
+    fn is_followed(&self, change: &Change) -> bool {
+        typed::<O>(change).is_ok_and(|(from, to)| O::is_followed(&from, &to))
     }
     fn bare(&self, state: &State) -> bool {
         O::State::try_from(state.clone()).is_ok_and(|s| O::bare(&s))
@@ -468,8 +593,8 @@ impl<O: Object> DynObject for Erased<O> {
     fn backup(&self, change: &Change) -> Option<Backup> {
         typed::<O>(change).ok().and_then(|(from, to)| O::backup(&from, &to))
     }
-    fn goodbye(&self, way: &WayBack, change: &Change) -> Option<Goodbye> {
-        typed::<O>(change).ok().and_then(|(from, to)| O::goodbye(way, &from, &to))
+    fn goodbye(&self, way: &WayBack, known_as: &[String], change: &Change) -> Option<Goodbye> {
+        typed::<O>(change).ok().and_then(|(from, to)| O::goodbye(way, known_as, &from, &to))
     }
     fn offers(&self) -> &'static [&'static str] {
         O::OFFERS

@@ -32,6 +32,48 @@ pub struct Wanted {
     pub backup: Option<Backup>,
     /// What a rollback of it needs besides the states.
     pub way_back: Option<WayBack>,
+    /// Objects that an answer told beside what it was asked for, as they are before this run: they need not be asked for.
+    pub seen: Vec<(ObjectId, State)>,
+    /// What it has a unit run with, and restarts it for.
+    pub runs_with: Option<RunsWith>,
+}
+
+/// What must happen on the host before a resource can be planned: an item of its own before the resource's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct First {
+    /// What people call it: `package index`.
+    pub name: &'static str,
+    /// Its one object.
+    pub object: ObjectId,
+    /// As it is.
+    pub from: State,
+    /// As it is to be.
+    pub to: State,
+    /// Why.
+    pub why: String,
+}
+
+/// What an item has a unit run with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunsWith {
+    /// A digest of it.
+    pub digest: String,
+    /// Whether this run changes it.
+    pub changed: bool,
+    /// Its newest moment, in seconds since 1970.
+    pub newest: Option<i64>,
+}
+
+impl RunsWith {
+    /// Whether what has no record yet, and runs since this moment, runs with what is there.
+    pub fn was_there_at(&self, start: Option<i64>) -> bool {
+        match (self.changed, self.newest, start) {
+            (false, None, _) => true,
+            // Moments are whole seconds: what changed within the second of the start may be newer.
+            (false, Some(newest), Some(start)) => newest < start,
+            _ => false,
+        }
+    }
 }
 
 impl Wanted {
@@ -51,8 +93,10 @@ impl Wanted {
 /// Why a resource has no answer yet, or never.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stop {
-    /// These must be answered first. At most three rounds are made.
+    /// These must be answered first.
     Ask(Vec<Probe>),
+    /// These must be done first, each by an item of its own. The resource is planned again behind them.
+    First(Vec<First>),
     /// Nothing can know before an earlier item has happened.
     Deferred(Wait),
     /// The declaration is wrong on this host: what, and what to write instead.
@@ -115,6 +159,17 @@ pub trait Resource: DeserializeOwned + JsonSchema + Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Its part of the one question that all items of its kind ask together, each over what those before it leave: see
+    /// [`View::stages`].
+    fn stage(&self) -> Option<String> {
+        None
+    }
+
+    /// The unit that it restarts when what it names, or what it brings, is no longer what the unit runs with.
+    fn restarts(&self) -> Option<ObjectId> {
+        None
+    }
+
     /// What stands for it in `restart_on`, in place of the states of its objects: for an edit of a part of a file that part, so
     /// that what others change beside it restarts nothing.
     fn basis(&self) -> Option<String> {
@@ -167,6 +222,14 @@ pub trait DynResource: Send + Sync {
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop>;
     /// [`Resource::names`].
     fn names(&self) -> Vec<String>;
+    /// [`Resource::stage`].
+    fn stage(&self) -> Option<String> {
+        None
+    }
+    /// [`Resource::restarts`].
+    fn restarts(&self) -> Option<ObjectId> {
+        None
+    }
     /// [`Resource::basis`].
     fn basis(&self) -> Option<String>;
     /// [`Resource::disruption`].
@@ -194,6 +257,12 @@ impl<R: Resource> DynResource for R {
     }
     fn names(&self) -> Vec<String> {
         Resource::names(self)
+    }
+    fn stage(&self) -> Option<String> {
+        Resource::stage(self)
+    }
+    fn restarts(&self) -> Option<ObjectId> {
+        Resource::restarts(self)
     }
     fn basis(&self) -> Option<String> {
         Resource::basis(self)

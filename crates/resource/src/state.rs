@@ -90,6 +90,16 @@ pub struct Observed {
     pub state: State,
     /// A moment in seconds since 1970 that is no part of the state: a path's mtime, since when a unit is active.
     pub moment: Option<i64>,
+    /// The key under which it really goes, where that it was asked for by is another name of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub real: Option<String>,
+}
+
+impl Observed {
+    /// A state of an object under its own name.
+    pub fn new(state: State, moment: Option<i64>) -> Self {
+        Self { state, moment, real: None }
+    }
 }
 
 const PLAIN: &[u8] = b"._/:@%+,=~^#-";

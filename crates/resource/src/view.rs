@@ -23,6 +23,17 @@ pub struct Named {
     pub newest: Option<i64>,
 }
 
+/// Who restarts one unit in a run: one record says what it runs with, and it is restarted once, for all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restarters {
+    /// The key of the present item in the record.
+    pub key: String,
+    /// What earlier items of this run have the unit run with, by their keys.
+    pub earlier: Vec<(String, crate::RunsWith)>,
+    /// The item behind this one that restarts it, where there is one.
+    pub later: Option<String>,
+}
+
 /// The virtual host: what was seen, with the results of all earlier items of the same run laid over it.
 ///
 /// Methods return `Err(Stop)` when more must be known first, so that a plan reads with `?`.
@@ -65,9 +76,41 @@ pub trait View {
     /// The last earlier item of this run that changes something on this host, if any: what a script answers
     /// now it may not answer then.
     fn pending(&self) -> Option<Wait>;
+
+    /// The last earlier item of this run that runs code which is not ours (a command, the scripts of a package), or may: what it
+    /// leaves nothing can know.
+    fn foreign(&self) -> Option<Wait> {
+        None
+    }
+
+    /// The last earlier item of this run that changes, or may change, an object that matters. `matters` is told the object and whether
+    /// foreign code changes it.
+    fn pending_act(&self, matters: &dyn Fn(&ObjectId, bool) -> bool) -> Option<Wait> {
+        let _ = matters;
+        self.pending()
+    }
+
+    /// The objects of a kind whose states earlier items of this run determine.
+    fn determined(&self, kind: &str) -> Vec<(ObjectId, State)> {
+        let _ = kind;
+        Vec::new()
+    }
+
     /// Whether all that comes before is known. While it is not, nobody can say that nothing is pending.
     fn settled(&self) -> bool {
         true
+    }
+
+    /// The parts ([`crate::Resource::stage`]) of all items of this kind that are still to come, in their order, and which of them is
+    /// this item's. `None` where nobody knows the others: then it asks alone.
+    fn stages(&self) -> Option<(&[String], usize)> {
+        None
+    }
+
+    /// Who else restarts this unit in this run.
+    fn restarters(&self, unit: &ObjectId) -> Restarters {
+        let _ = unit;
+        Restarters::default()
     }
 
     /// The resource that `restart_on` names.

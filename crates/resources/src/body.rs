@@ -58,3 +58,9 @@ pub fn check_validate(command: Option<&String>, errors: &mut Vec<ParamError>) {
 pub fn validate_setting(command: Option<&String>) -> Vec<(String, String)> {
     command.map(|c| ("CV_VALIDATE".to_owned(), c.clone())).into_iter().collect()
 }
+
+/// The setting by which the path object gives a content that the role does not know as a whole no other owner or mode where users may
+/// have moved it from elsewhere.
+pub fn keep_setting(given: bool) -> Vec<(String, String)> {
+    given.then(|| ("CV_KEEP".to_owned(), "yes".to_owned())).into_iter().collect()
+}

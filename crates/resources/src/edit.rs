@@ -1,10 +1,10 @@
 //! Edits of a part of a text file: the frame that `line`, `block` and `sysctl` share.
 
 use crate::attrs::Attrs;
-use crate::body::file_state;
+use crate::body::{file_state, keep_setting};
 use crate::look::{Asks, need_parent, path, path_id};
 use converge_objects::PathState;
-use converge_resource::{Content, Stop, View, Wanted};
+use converge_resource::{Content, ObjectId, Stop, View, Wanted};
 
 /// An edit of one file.
 pub struct Edit<'a> {
@@ -37,7 +37,11 @@ impl Edit<'_> {
                 (text, Some((mode, owner, group)))
             }
             PathState::Absent => {
-                if let Some(wait) = seen.may_appear(&path_id(target)) {
+                // What a command or a service makes by then, nobody knows; an edit would be of that.
+                let foreign =
+                    |id: &ObjectId, foreign: bool| foreign && ["command", "unit"].contains(&id.kind.as_str());
+                let made = || if self.create { seen.pending_act(&foreign) } else { None };
+                if let Some(wait) = seen.may_appear(&path_id(target)).or_else(made) {
                     return Err(Stop::Deferred(wait));
                 }
                 if self.removes {
@@ -82,6 +86,9 @@ impl Edit<'_> {
         let content = Content::new(new.into_bytes());
         // `settle` answers whenever nothing is asked.
         let attrs = attrs.ok_or_else(|| Stop::Failed(format!("{target}: its owner is not known")))?;
-        Ok(Wanted::one(path_id(target), file_state(&content, attrs)).with(content))
+        let given = present.as_ref().is_some_and(|present| *present != attrs);
+        let mut wanted = Wanted::one(path_id(target), file_state(&content, attrs)).with(content);
+        wanted.settings = keep_setting(given);
+        Ok(wanted)
     }
 }

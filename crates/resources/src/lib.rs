@@ -26,6 +26,7 @@ mod target;
 mod ufw;
 mod unpack;
 
+pub use kinds::package::asked_together;
 pub use reference::reference_page;
 pub use registry::{KINDS, kind};
 pub use release_drift::{Drift, Installed, Their};

@@ -1,8 +1,11 @@
 //! Looking at the virtual host: states, parents, owners, several questions at once.
 
 use crate::body::file_state;
+use converge_objects::path::within;
 use converge_objects::{GroupState, PackageState, PathState, SysctlState, UnitState, UserState};
-use converge_resource::{BadState, Content, ObjectId, ParamError, Probe, State, Stop, View, Wanted, quote};
+use converge_resource::{
+    BadState, Content, ObjectId, ParamError, Probe, State, Stop, View, Wait, Wanted, quote,
+};
 
 /// Gathers questions, so that one round asks all of them.
 #[derive(Default)]
@@ -180,10 +183,13 @@ pub fn need_parent(seen: &dyn View, pointer: &str, target: &str) -> Result<(), S
             return Ok(());
         }
         match path(seen, &dir)? {
-            PathState::Dir { .. } => return Ok(()),
+            PathState::Dir { owner, .. } => return may_enter(seen, pointer, &dir, &owner),
             PathState::Link { target } => dir = follow(&dir, &target),
-            PathState::Absent if seen.may_appear(&path_id(&dir)).is_some() => return Ok(()),
             PathState::Absent => {
+                // Whether it comes decides whether this can be done at all.
+                if let Some(wait) = seen.may_appear(&path_id(&dir)) {
+                    return Err(Stop::Deferred(wait));
+                }
                 return Err(Stop::invalid_help(
                     pointer,
                     format!("the directory {dir} does not exist"),
@@ -198,6 +204,34 @@ pub fn need_parent(seen: &dyn View, pointer: &str, target: &str) -> Result<(), S
     Err(Stop::invalid(pointer, format!("too many symbolic links above {target}")))
 }
 
+/// The host makes no step from a user's directory into another owner's. Of what is there it says so itself; of what this run makes first, the plan.
+fn may_enter(seen: &dyn View, pointer: &str, dir: &str, owner: &str) -> Result<(), Stop> {
+    if seen.changed(&path_id(dir)).is_none() {
+        return Ok(());
+    }
+    let above = parent(dir);
+    match path(seen, &above)? {
+        PathState::Dir { owner: user, .. } if user != "root" && user != owner => Err(Stop::invalid_help(
+            pointer,
+            format!(
+                "{dir} will belong to {owner} and lies in a directory of {user}, who can put another one in its place: below it nothing is read or written"
+            ),
+            format!(
+                "make it {user}'s: `directory: {{path: {dir}, owner: {user}}}`, or choose a place where only root may write"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The earlier item of this run after which the kernel may have what it has not now: a module, or foreign code, which may load
+/// one. A file or a user brings nothing of the kernel's.
+pub fn kernel_may_change(seen: &dyn View) -> Option<Wait> {
+    seen.pending_act(&|object, foreign| {
+        foreign || ["module", "boot", "package"].contains(&object.kind.as_str())
+    })
+}
+
 /// Which database a name is looked up in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Account {
@@ -210,6 +244,92 @@ impl Account {
         match self {
             Self::User => "user",
             Self::Group => "group",
+        }
+    }
+
+    /// The number in a state of an account; `None` where it is not known, or there is no such account.
+    fn number(self, state: &State) -> Option<u32> {
+        match self {
+            Self::User => match UserState::try_from(state.clone()) {
+                Ok(UserState::User { uid, .. }) => uid,
+                _ => None,
+            },
+            Self::Group => match GroupState::try_from(state.clone()) {
+                Ok(GroupState::Group { gid }) => gid,
+                _ => None,
+            },
+        }
+    }
+
+    /// The account that has this number among those that earlier items of this run determine.
+    fn of_number(self, determined: &[(ObjectId, State)], number: &str) -> Option<String> {
+        let has = |state: &State| self.number(state).is_some_and(|n| n.to_string() == number);
+        determined.iter().find(|(_, state)| has(state)).map(|(id, _)| id.key.clone())
+    }
+
+    /// The number that an earlier item of this run gives to this account: empty when it takes the account away, `None` when none
+    /// says anything of it.
+    fn number_now(self, seen: &dyn View, name: &str) -> Result<Option<String>, Stop> {
+        let determined = seen.determined(self.word());
+        let own = determined.iter().find(|(id, _)| id.key == name);
+        Ok(own.map(|(_, state)| self.number(state).map(|n| n.to_string()).unwrap_or_default()))
+    }
+
+    /// Refuses another number for an account to which an earlier item of this run gives a path: that one would keep the number that it
+    /// has now. What lies in `home` goes along.
+    pub fn check_owned(self, seen: &dyn View, name: &str, was: u32, home: Option<&str>) -> Result<(), Stop> {
+        let its_own = |state: &State| match PathState::try_from(state.clone()) {
+            Ok(PathState::File { owner, group, .. } | PathState::Dir { owner, group, .. }) => {
+                name == if self == Self::User { owner } else { group }
+            }
+            _ => false,
+        };
+        let goes_along = |path: &str| home.is_some_and(|home| within(path, home));
+        let mut paths = seen.determined("path").into_iter();
+        let Some((path, _)) = paths.find(|(id, state)| its_own(state) && !goes_along(&id.key)) else {
+            return Ok(());
+        };
+        let word = self.word();
+        Err(Stop::invalid_help(
+            if self == Self::User { "/uid" } else { "/gid" },
+            format!(
+                "an item before this one gives {} to the {word} {name}, and would leave it with the number {was}",
+                path.key
+            ),
+            format!("put the {word} before the items that give something to it"),
+        ))
+    }
+
+    /// Refuses a number that another account has, now or by an earlier item of this run.
+    pub fn check_number(self, seen: &dyn View, pointer: &str, name: &str, number: u32) -> Result<(), Stop> {
+        let text = number.to_string();
+        let word = self.word();
+        let kind = if self == Self::User { "uid" } else { "gid" };
+        let taken = |by: &str| {
+            Stop::invalid_help(
+                pointer,
+                format!("the {kind} {number} belongs to the {word} {by}"),
+                format!(
+                    "choose another number (`getent {} {number}` shows who has it), or give {by} another one in an item before this one",
+                    self.database()
+                ),
+            )
+        };
+        let determined = seen.determined(word);
+        let others: Vec<(ObjectId, State)> =
+            determined.into_iter().filter(|(id, _)| id.key != name).collect();
+        if let Some(by) = self.of_number(&others, &text) {
+            return Err(taken(&by));
+        }
+        let answer = seen.run(&account_probe(self, &text))?;
+        let by = answer.stdout.split(':').next().unwrap_or("").trim();
+        if answer.status != 0 || by.is_empty() || by == name {
+            return Ok(());
+        }
+        // It is free by then when an earlier item takes the account away or gives it another number.
+        match self.number_now(seen, by)? {
+            Some(now) if now != text => Ok(()),
+            _ => Err(taken(by)),
         }
     }
 
@@ -234,20 +354,32 @@ pub fn account_name(seen: &dyn View, account: Account, pointer: &str, name: &str
         return Ok(name.to_owned());
     }
     if name.bytes().all(|b| b.is_ascii_digit()) {
+        // The host will show the name that an earlier item of this run gives the number to.
+        if let Some(owner) = account.of_number(&seen.determined(account.word()), name) {
+            return Ok(owner);
+        }
         let answer = seen.run(&account_probe(account, name))?;
         let known = answer.stdout.split(':').next().unwrap_or("").trim();
-        return Ok(if answer.status == 0 && !known.is_empty() { known.to_owned() } else { name.to_owned() });
+        let other = account.number_now(seen, known)?.is_some_and(|number| number != name);
+        let shown = answer.status == 0 && !known.is_empty() && !other;
+        return Ok(if shown { known.to_owned() } else { name.to_owned() });
     }
     let id = ObjectId::new(account.word(), name);
     match seen.raw(&id) {
-        Ok(state) if state.is_absent() && seen.may_appear(&id).is_none() => {}
+        Ok(state) if state.is_absent() => {}
         // An account of another source than the local files cannot be seen as an object.
         Err(Stop::Failed(_)) => {}
         Ok(_) => return Ok(name.to_owned()),
         Err(stop) => return Err(stop),
     }
+    // Whether it comes decides whether this can be done at all.
+    if let Some(wait) = seen.may_appear(&id) {
+        return Err(Stop::Deferred(wait));
+    }
     let answer = seen.run(&account_probe(account, name))?;
-    if answer.status == 0 {
+    // An account that an earlier item of this run takes away is no answer any more.
+    let gone = seen.determined(account.word()).iter().any(|(other, state)| *other == id && state.is_absent());
+    if answer.status == 0 && !gone {
         return Ok(name.to_owned());
     }
     let word = account.word();
@@ -287,6 +419,22 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_of_roots_in_a_home_is_no_way() {
+        let dir = |owner: &str| PathState::Dir { mode: 0o755, owner: owner.into(), group: "root".into() };
+        let home = path_id("/home/a");
+        let view =
+            |owner| FakeView::new().has(home.clone(), dir("a")).has(path_id("/home/a/app"), dir(owner));
+        let made = |owner| view(owner).changes(path_id("/home/a/app"));
+        assert_eq!(need_parent(&made("a"), "/path", "/home/a/app/x"), Ok(()));
+        let stop = need_parent(&made("root"), "/path", "/home/a/app/x").unwrap_err();
+        assert!(
+            matches!(&stop, Stop::Invalid { help: Some(help), .. } if help.contains("owner: a}")),
+            "{stop:?}"
+        );
+        assert_eq!(need_parent(&view("root"), "/path", "/home/a/app/x"), Ok(()), "the host says so itself");
+    }
+
+    #[test]
     fn accounts_are_found_locally_or_by_the_name_service() {
         let view = FakeView::new().user("alice", 1000).answer(
             &account_probe(Account::User, "ldap"),
@@ -303,6 +451,40 @@ mod tests {
         assert_eq!(account_name(&view, Account::User, "/owner", "1000"), Ok("alice".into()));
         let stop = account_name(&view, Account::User, "/owner", "nobdy").unwrap_err();
         assert!(matches!(&stop, Stop::Invalid { pointer, .. } if pointer == "/owner"), "{stop:?}");
+    }
+
+    #[test]
+    fn what_may_appear_is_not_there_yet() {
+        let view = FakeView::new().may(path_id("/opt/tool")).may(user_id("tool"));
+        assert!(matches!(need_parent(&view, "/path", "/opt/tool/conf"), Err(Stop::Deferred(_))));
+        assert!(matches!(account_name(&view, Account::User, "/owner", "tool"), Err(Stop::Deferred(_))));
+    }
+
+    #[test]
+    fn a_number_leads_to_the_account_that_has_it_then() {
+        let number = |uid: u32| account_probe(Account::User, &uid.to_string());
+        let view =
+            FakeView::new().answer(&number(5133), 2, "").answer(&number(7), 0, "old:x:7:7::/:/bin/sh\n");
+        let made = |uid: u32| State::from_line(&format!("user {uid} g \\ / /bin/sh locked"));
+        let later = view.clone().determines(user_id("u"), made(5133));
+        assert_eq!(account_name(&view, Account::User, "/owner", "5133"), Ok("5133".to_owned()));
+        assert_eq!(account_name(&later, Account::User, "/owner", "5133"), Ok("u".to_owned()));
+        let renumbered = view.clone().determines(user_id("old"), made(8));
+        assert_eq!(account_name(&renumbered, Account::User, "/owner", "7"), Ok("7".to_owned()));
+        assert_eq!(account_name(&renumbered, Account::User, "/owner", "8"), Ok("old".to_owned()));
+        // A number that somebody has is refused, unless he gives it up before.
+        let taken = |view: &FakeView, name: &str, uid| Account::User.check_number(view, "/uid", name, uid);
+        assert_eq!(taken(&view, "new", 5133), Ok(()));
+        assert_eq!(taken(&view, "old", 7), Ok(()));
+        assert!(
+            matches!(taken(&view, "new", 7), Err(Stop::Invalid { message, .. }) if message.contains("old"))
+        );
+        assert!(
+            matches!(taken(&later, "new", 5133), Err(Stop::Invalid { message, .. }) if message.ends_with(" u"))
+        );
+        assert_eq!(taken(&renumbered, "new", 7), Ok(()));
+        let gone = view.clone().determines(user_id("old"), State::absent());
+        assert_eq!(taken(&gone, "new", 7), Ok(()));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use converge_objects::K8sState;
 use converge_objects::k8s;
 use converge_objects::k8s::fields::{self, Field};
 use converge_objects::release;
-use converge_resource::{ApiCall, ApiProbe, ApiRef, Content, Kept, ObjectId, State, Stop, View};
+use converge_resource::{ApiCall, ApiProbe, ApiRef, Content, Kept, ObjectId, State, Stop, View, Wanted};
 use serde_json::{Value, json};
 
 /// What differs.
@@ -19,8 +19,12 @@ pub struct Drift {
     pub contents: Vec<Content>,
     /// How what is missing is made again.
     pub calls: Vec<ApiCall>,
-    /// Fields that are others' to say.
+    /// Fields that others own.
     pub theirs: Vec<Their>,
+    /// They are taken from them.
+    force: bool,
+    /// Objects as they are with the fields that are taken from others, and nothing else changed.
+    taken: Wanted,
 }
 
 /// A field that another manager owns.
@@ -34,8 +38,60 @@ pub struct Their {
     pub owner: String,
 }
 
+impl Their {
+    fn by_hand(&self) -> bool {
+        is_hand(&self.owner)
+    }
+}
+
+/// Whether a field manager is somebody's tool, or a deployer in his place.
+fn is_hand(manager: &str) -> bool {
+    let manager = manager.to_lowercase();
+    let word = |tool: &&str| {
+        let rest = manager.strip_prefix(tool);
+        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic()))
+    };
+    HANDS.iter().any(word)
+}
+
+/// Who has changed a field by hand, as far as the server's record of it says.
+pub fn hand(live: &Value, path: &[fields::Segment]) -> Option<String> {
+    owners(live, path).into_iter().find(|manager| is_hand(manager))
+}
+
+/// Tools with which people, or deployers in their place, change objects: what they write over a declared field is drift. Whatever else
+/// writes a declared field is a controller that has its reasons.
+const HANDS: [&str; 24] = [
+    "kubectl",
+    "oc",
+    "k9s",
+    "lens",
+    "openlens",
+    "freelens",
+    "node-fetch",
+    "mozilla",
+    "dashboard",
+    "headlamp",
+    "rancher",
+    "octant",
+    "openapi-generator",
+    "python",
+    "ansible",
+    "curl",
+    "go-http-client",
+    "terraform",
+    "hashicorp",
+    "pulumi",
+    "argocd",
+    "kustomize-controller",
+    "kapp",
+    "before-first-apply",
+];
+
 /// Managers whose fields follow from what others say.
 const FOLLOWERS: [&str; 4] = ["kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver"];
+/// The manager of what helm writes.
+const HELM: &str = "helm";
 /// More notes than this nobody reads.
 const SHOWN: usize = 8;
 
@@ -56,7 +112,7 @@ impl Installed<'_> {
     /// `Stop::Ask` until all that it needs is known.
     pub fn drift(&self, seen: &dyn View, manifests: &[Value]) -> Result<Drift, Stop> {
         let mut asks = Asks::default();
-        let mut drift = Drift::default();
+        let mut drift = Drift { force: self.force, ..Drift::default() };
         for manifest in manifests.iter().filter(|m| !is_hook(m)) {
             let manifest = self.marked(manifest);
             let Some(object) = ApiRef::of(&manifest) else { continue };
@@ -68,7 +124,7 @@ impl Installed<'_> {
             // What the server would not take says nothing of what is there.
             let Some(made) = made.get("object").map(k8s::normalised) else { continue };
             match base {
-                Some(base) if !live.is_null() => drift.changed(&object, &live, &made, &base, self.force)?,
+                Some(base) if !live.is_null() => drift.changed(&object, &live, &made, &base)?,
                 Some(_) => {}
                 None => drift.missing(&object, manifest, &made),
             }
@@ -119,11 +175,47 @@ impl Drift {
         Ok(kept)
     }
 
+    /// Declared fields that somebody has changed by hand, where they are not taken back.
+    ///
+    /// # Errors
+    /// There are some.
+    pub fn conflict(&self) -> Result<(), Stop> {
+        let by_hand: Vec<&Their> = self.theirs.iter().filter(|t| !self.force && t.by_hand()).collect();
+        if by_hand.is_empty() {
+            return Ok(());
+        }
+        let one = |their: &&Their| {
+            let way = fields::shown(&their.field.path);
+            format!("{}: {way} was changed by `{}`", their.object.shown(), their.owner)
+        };
+        let mut shown: Vec<String> = by_hand.iter().take(SHOWN).map(one).collect();
+        if by_hand.len() > SHOWN {
+            shown.push(format!("and {} more fields", by_hand.len() - SHOWN));
+        }
+        Err(Stop::invalid_help(
+            "",
+            format!("what the release declares is not what is live: {}", shown.join("; ")),
+            "write `force_conflicts: true` to take these fields back, or declare what is live",
+        ))
+    }
+
+    /// What is taken back before helm has its turn.
+    pub fn taken(&self) -> Wanted {
+        if self.force { self.taken.clone() } else { Wanted::default() }
+    }
+
     /// The notes on fields of others, not too many.
-    pub fn notes(&self, force: bool) -> Vec<String> {
-        let verb = if force { "taken, by `force_conflicts`" } else { "left as it is" };
+    pub fn notes(&self) -> Vec<String> {
         let note = |their: &Their| {
             let way = fields::shown(&their.field.path);
+            let verb = match (self.force, their.object.kind == "Secret") {
+                (true, false) => "taken, by `force_conflicts`",
+                // Values of Secrets are not known here.
+                (true, true) => {
+                    "laid anew by helm's next upgrade; delete the object to have it made anew now"
+                }
+                (false, _) => "left as it is",
+            };
             format!("{}: {way} belongs to `{}`: {verb}", their.object.shown(), their.owner)
         };
         let mut notes: Vec<String> = self.theirs.iter().take(SHOWN).map(note).collect();
@@ -133,15 +225,8 @@ impl Drift {
         notes
     }
 
-    fn changed(
-        &mut self,
-        object: &ApiRef,
-        live: &Value,
-        made: &Value,
-        base: &Value,
-        force: bool,
-    ) -> Result<(), Stop> {
-        let mut ours = Vec::new();
+    fn changed(&mut self, object: &ApiRef, live: &Value, made: &Value, base: &Value) -> Result<(), Stop> {
+        let (mut ours, mut taken) = (Vec::new(), Vec::new());
         // What helm does not name is nobody's fault.
         let named =
             fields::differences(&k8s::normalised(live), made).into_iter().filter(|f| f.after.is_some());
@@ -150,20 +235,29 @@ impl Drift {
             if owners.iter().any(|o| FOLLOWERS.iter().any(|f| o.starts_with(f))) {
                 continue;
             }
-            let other = owners.into_iter().find(|o| o != "helm");
-            if force || other.is_none() {
+            let other = owners.into_iter().find(|o| o != HELM);
+            if self.force || other.is_none() {
                 ours.push(field.clone());
             }
             if let Some(owner) = other {
+                taken.push(field.clone());
                 self.theirs.push(Their { object: object.clone(), field, owner });
             }
         }
         // The values of a Secret are not known here: only helm can lay them anew.
-        if ours.is_empty() || object.kind == "Secret" {
+        if object.kind == "Secret" {
             return Ok(());
         }
-        let new = fields::with(base, &ours).map_err(Stop::Failed)?;
-        self.want(object, &new);
+        if !taken.is_empty() {
+            let mut only = Self::default();
+            only.want(object, &fields::with(base, &taken).map_err(Stop::Failed)?);
+            self.taken.targets.extend(only.targets);
+            self.taken.contents.extend(only.contents);
+            self.taken.calls.extend(only.calls);
+        }
+        if !ours.is_empty() {
+            self.want(object, &fields::with(base, &ours).map_err(Stop::Failed)?);
+        }
         Ok(())
     }
 
@@ -180,6 +274,8 @@ impl Drift {
         let content = Content::new(k8s::text(&k8s::normalised(new)).into_bytes());
         self.targets.push((object.object(), K8sState::Present(content.digest().clone()).into()));
         self.contents.push(content);
+        // Under our own name it would be another's the next time, and a new value would not reach it.
+        self.calls.push(ApiCall::As { object: object.clone(), manager: HELM.to_owned() });
     }
 }
 
@@ -198,8 +294,10 @@ fn readable(asks: &mut Asks, answer: Result<Value, Stop>) -> Result<Option<Value
 /// Who owns a field, by the server's own record.
 fn owners(object: &Value, path: &[fields::Segment]) -> Vec<String> {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    // The number of replicas is written through a resource of its own, by people and by autoscalers.
+    let counts = |part: Option<&Value>| part.is_none_or(|part| part.as_str() == Some("scale"));
     let holds_it = |entry: &&Value| {
-        entry.get("subresource").is_none()
+        counts(entry.get("subresource"))
             && entry.get("fieldsV1").is_some_and(|fields| holds(fields, path, Some(object)))
     };
     let manager = |entry: &Value| entry.get("manager").and_then(Value::as_str).map(str::to_owned);
@@ -281,31 +379,71 @@ mod tests {
         assert!(none.targets.is_empty() && none.theirs.is_empty(), "{none:?}");
         let drift = found(Some(&live(5, "a:1", "helm")));
         assert!(drift.contents[0].text().unwrap().contains("replicas: 2"), "{drift:?}");
-        assert_eq!(drift.calls, []);
+        let own = |call: &ApiCall| matches!(call, ApiCall::As { manager, .. } if manager == "helm");
+        assert!(drift.calls.iter().all(own), "{drift:?}");
     }
 
     #[test]
     fn what_belongs_to_others_is_theirs() {
-        let drift = found(Some(&live(2, "a:9", "kubectl-edit")));
-        assert!(drift.targets.is_empty());
+        let drift = found(Some(&live(2, "a:9", "some-operator")));
+        assert!(drift.targets.is_empty() && drift.conflict().is_ok() && drift.taken().targets.is_empty());
         assert_eq!(
-            drift.notes(false),
+            drift.notes(),
             [
-                "deployment ns/x: .spec.template.spec.containers[name=c].image belongs to `kubectl-edit`: left as it is"
+                "deployment ns/x: .spec.template.spec.containers[name=c].image belongs to `some-operator`: left as it is"
             ]
         );
-        let forced = Installed { force: true, ..RELEASE };
-        let taken = forced.drift(&view(Some(&live(2, "a:9", "kubectl-edit"))), &[manifest(2)]).unwrap();
-        assert!(taken.contents[0].text().unwrap().contains("a:1") && taken.theirs.len() == 1, "{taken:?}");
         let follower = found(Some(&live(2, "a:9", "kube-controller-manager")));
         assert!(follower.targets.is_empty() && follower.theirs.is_empty(), "{follower:?}");
+    }
+
+    #[test]
+    fn what_somebody_changed_by_hand_is_drift() {
+        for tool in ["kubectl-set", "kubectl-edit", "kubectl", "k9s", "OpenAPI-Generator", "kubectl1.36"] {
+            let drift = found(Some(&live(2, "a:9", tool)));
+            let Err(Stop::Invalid { message, help, .. }) = drift.conflict() else {
+                panic!("{tool}: {drift:?}")
+            };
+            assert!(
+                message.contains(&format!("containers[name=c].image was changed by `{tool}`")),
+                "{message}"
+            );
+            assert!(help.unwrap().contains("force_conflicts: true") && !message.contains("a:9"));
+        }
+        assert!(found(Some(&live(2, "a:9", "octavia-controller"))).conflict().is_ok());
+        assert!(found(Some(&live(2, "a:1", "kubectl-edit"))).conflict().is_ok(), "as declared");
+        let forced = Installed { force: true, ..RELEASE };
+        let taken = forced.drift(&view(Some(&live(3, "a:9", "kubectl-edit"))), &[manifest(2)]).unwrap();
+        let text = taken.contents[0].text().unwrap();
+        assert!(text.contains("a:1") && text.contains("replicas: 2") && taken.theirs.len() == 1, "{taken:?}");
+        assert!(taken.conflict().is_ok() && taken.notes()[0].ends_with("taken, by `force_conflicts`"));
+        // Before an upgrade only what others took.
+        let first = taken.taken();
+        let text = first.contents[0].text().unwrap();
+        assert!(text.contains("a:1") && text.contains("replicas: 3"), "{text}");
+    }
+
+    /// `kubectl scale` and autoscalers write through a resource of its own.
+    #[test]
+    fn who_scales_is_known() {
+        let scaled = |manager: &str| {
+            let mut object = live(7, "a:1", "nobody");
+            object["metadata"]["managedFields"][0] = json!(
+                {"manager": manager, "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}});
+            found(Some(&object))
+        };
+        assert!(scaled("kubectl").conflict().is_err());
+        let autoscaled = scaled("kube-controller-manager");
+        assert!(autoscaled.targets.is_empty() && autoscaled.theirs.is_empty(), "{autoscaled:?}");
     }
 
     #[test]
     fn what_is_missing_is_made_as_helm_would() {
         let drift = found(None);
         assert_eq!(drift.targets.len(), 1);
-        let ApiCall::Apply { manifest, force: false } = &drift.calls[0] else { panic!("{drift:?}") };
+        let [ApiCall::As { .. }, ApiCall::Apply { manifest, force: false }] = &drift.calls[..] else {
+            panic!("{drift:?}")
+        };
         assert_eq!(manifest["metadata"]["annotations"]["meta.helm.sh/release-name"], "r");
         assert_eq!(manifest["metadata"]["namespace"], "ns");
         let hook = json!({"apiVersion": "batch/v1", "kind": "Job",

@@ -2,9 +2,10 @@
 
 use crate::look::unit_id;
 use converge_objects::UnitState;
-use converge_resource::{Content, Stop, View, Wanted};
+use converge_resource::{Content, ObjectId, Restarters, RunsWith, Stop, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// Whether a unit runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -22,6 +23,28 @@ pub struct Basis {
     pub digest: String,
     pub changed: bool,
     pub newest: Option<i64>,
+    /// The other items of the run that restart the unit.
+    pub others: Restarters,
+}
+
+/// What is to be done about what a unit runs with. Each holds the record of it.
+enum Due {
+    Nothing(String),
+    Adopt(String),
+    Restart(String),
+}
+
+/// The parts of a record: a part a restarter, by its key. A record of one item alone is its digest, under no key.
+fn parts(record: &str) -> BTreeMap<String, String> {
+    let part = |part: &str| match part.split_once('=') {
+        Some((key, digest)) => (key.to_owned(), digest.to_owned()),
+        None => (String::new(), part.to_owned()),
+    };
+    record.split('+').filter(|p| !p.is_empty()).map(part).collect()
+}
+
+fn record(parts: &BTreeMap<String, String>) -> String {
+    parts.iter().map(|(key, digest)| format!("{key}={digest}")).collect::<Vec<_>>().join("+")
 }
 
 impl Basis {
@@ -48,17 +71,63 @@ impl Basis {
             changed |= named.changed;
             newest = newest.max(named.newest);
         }
-        Ok(Some(Self { digest: Content::new(lines.into_bytes()).digest().to_string(), changed, newest }))
+        let digest = Content::new(lines.into_bytes()).digest().to_string();
+        Ok(Some(Self { digest, changed, newest, others: Restarters::default() }))
     }
 
-    /// Whether what has no record yet, and runs since this moment, runs with what is there.
-    pub fn was_there_at(&self, start: Option<i64>) -> bool {
-        match (self.changed, self.newest, start) {
-            (false, None, _) => true,
-            // Moments are whole seconds: what changed within the second of the start may be newer.
-            (false, Some(newest), Some(start)) => newest < start,
-            _ => false,
+    /// The same beside the other items of the run that restart this unit.
+    #[must_use]
+    pub fn beside(self, seen: &dyn View, unit: &ObjectId) -> Self {
+        Self { others: seen.restarters(unit), ..self }
+    }
+
+    /// What the item has the unit run with, by itself.
+    pub fn runs_with(&self) -> RunsWith {
+        RunsWith { digest: self.digest.clone(), changed: self.changed, newest: self.newest }
+    }
+
+    /// What is due to a unit that runs since `start` with what its record says.
+    fn due(&self, started: Option<&str>, start: Option<i64>) -> Due {
+        let known = started.map(parts).unwrap_or_default();
+        let plain = known.get("");
+        let alone = self.others.earlier.is_empty() && self.others.later.is_none();
+        if alone && known.keys().all(String::is_empty) {
+            return match plain {
+                Some(digest) if *digest == self.digest => Due::Nothing(self.digest.clone()),
+                Some(_) => Due::Restart(self.digest.clone()),
+                // With no record yet the moments tell whether it runs with what is there.
+                None if self.runs_with().was_there_at(start) => Due::Adopt(self.digest.clone()),
+                None => Due::Restart(self.digest.clone()),
+            };
         }
+        let own = (self.others.key.clone(), self.runs_with());
+        let all: Vec<&(String, RunsWith)> = self.others.earlier.iter().chain([&own]).collect();
+        // A record of one item alone says that it was that item's.
+        let first = plain.is_none_or(|plain| all.iter().any(|(_, with)| with.digest == *plain));
+        let is_there = |(key, with): &(String, RunsWith)| match known.get(key) {
+            Some(digest) => *digest == with.digest,
+            None => plain == Some(&with.digest) || (first && with.was_there_at(start)),
+        };
+        let restart = !all.iter().all(|one| is_there(one));
+        let mut wanted = known.clone();
+        wanted.remove("");
+        wanted.extend(all.iter().map(|(key, with)| (key.clone(), with.digest.clone())));
+        let wanted = record(&wanted);
+        match restart {
+            true => Due::Restart(wanted),
+            false if started == Some(&wanted) => Due::Nothing(wanted),
+            false => Due::Adopt(wanted),
+        }
+    }
+
+    /// The record of a unit that the item starts.
+    fn started(&self) -> String {
+        let others = &self.others;
+        if others.earlier.is_empty() && others.later.is_none() {
+            return self.digest.clone();
+        }
+        let all = others.earlier.iter().map(|(key, with)| (key.clone(), with.digest.clone()));
+        record(&all.chain([(others.key.clone(), self.digest.clone())]).collect())
     }
 }
 
@@ -147,30 +216,36 @@ impl Wish {
         let id = unit_id(unit.name);
         let mut adopt = Vec::new();
         let target = match basis {
-            Some(basis) if active == "active" => match unit.started {
-                _ if !runs => same(Some(&basis.digest)),
-                Some(digest) if digest == basis.digest => same(Some(digest)),
-                Some(_) => same(Some(&basis.digest)),
-                // With no record yet the moments tell whether it runs with what is there.
-                None if basis.was_there_at(unit.since) => adopted(&mut adopt, &mut notes, unit, &same, basis),
-                None => same(Some(&basis.digest)),
-            },
+            Some(basis) if active == "active" && !runs => same(Some(&basis.started())),
+            Some(basis) if active == "active" => {
+                match (basis.due(unit.started, unit.since), &basis.others.later) {
+                    (Due::Nothing(record), _) => same(Some(&record)),
+                    (Due::Restart(_), Some(later)) => {
+                        notes.push(format!("the restart comes with `{later}`, for both"));
+                        same(unit.started)
+                    }
+                    (Due::Adopt(_), Some(_)) => same(unit.started),
+                    (Due::Adopt(record), None) => adopted(&mut adopt, &mut notes, unit, &same, &record),
+                    (Due::Restart(record), None) => same(Some(&record)),
+                }
+            }
             _ => same(unit.started),
         };
-        Ok(Wanted { targets: vec![(id, target.into())], adopt, notes, ..Wanted::default() })
+        let runs_with = basis.map(Basis::runs_with);
+        Ok(Wanted { targets: vec![(id, target.into())], adopt, notes, runs_with, ..Wanted::default() })
     }
 }
 
 fn adopted(
-    adopt: &mut Vec<(converge_resource::ObjectId, converge_resource::State)>,
+    adopt: &mut Vec<(ObjectId, converge_resource::State)>,
     notes: &mut Vec<String>,
     unit: &Unit<'_>,
     same: &dyn Fn(Option<&str>) -> UnitState,
-    basis: &Basis,
+    record: &str,
 ) -> UnitState {
     notes.push(format!("adopt: {} runs with what is there", unit.name));
-    adopt.push((unit_id(unit.name), same(Some(&basis.digest)).into()));
-    same(None)
+    adopt.push((unit_id(unit.name), same(Some(record)).into()));
+    same(unit.started)
 }
 
 /// The name with its suffix: `ssh` is `ssh.service`.
@@ -247,7 +322,8 @@ mod tests {
             newest in proptest::option::of(0i64..3),
             depends: bool,
         ) {
-            let basis = depends.then(|| Basis { digest: "new".into(), changed, newest });
+            let others = Restarters::default();
+            let basis = depends.then(|| Basis { digest: "new".into(), changed, newest, others });
             let now = Unit { name: "a.service", enabled, active, started: started.as_deref(), since };
             if let Ok(first) = wish.settle(&now, basis.as_ref()) {
                 let (e, a, s) = read(&first);
@@ -260,6 +336,56 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Two items that restart one unit, in one run after the other: one restart, for both, and then none.
+    #[test]
+    fn two_restarters_make_one_restart() {
+        let with = |digest: &str, changed| RunsWith { digest: digest.into(), changed, newest: Some(5) };
+        let first = |digest: &str, changed| Basis {
+            digest: digest.into(),
+            changed,
+            newest: Some(5),
+            others: Restarters { key: "a".into(), earlier: Vec::new(), later: Some("r2/b".into()) },
+        };
+        let second = |digest: &str, changed, earlier: RunsWith| Basis {
+            digest: digest.into(),
+            changed,
+            newest: Some(5),
+            others: Restarters { key: "b".into(), earlier: vec![("a".into(), earlier)], later: None },
+        };
+        let on = Wish { running: Some(Running::Started), enabled: None, masked: None };
+        let settle = |started: Option<&str>, basis: &Basis| {
+            let since = Some(9);
+            let now = Unit { name: "a.service", enabled: "enabled", active: "active", started, since };
+            let wanted = on.settle(&now, Some(basis)).unwrap();
+            (read(&wanted).2, !wanted.adopt.is_empty())
+        };
+        let both = Some("a=1+b=2".to_owned());
+        // No record, and it runs with what is there: adopted once, with both.
+        assert_eq!(settle(None, &first("1", false)), (None, false));
+        assert_eq!(settle(None, &second("2", false, with("1", false))), (both.clone(), true));
+        // One of them changes: the last one restarts.
+        assert_eq!(settle(both.as_deref(), &first("3", true)), (both.clone(), false));
+        let restarted = settle(both.as_deref(), &second("2", false, with("3", true)));
+        assert_eq!(restarted, (Some("a=3+b=2".to_owned()), false));
+        // The next run has nothing to do.
+        assert_eq!(settle(restarted.0.as_deref(), &first("3", false)), (restarted.0.clone(), false));
+        assert_eq!(settle(restarted.0.as_deref(), &second("2", false, with("3", false))), restarted);
+        // A record of before, of one item alone, is that item's: the other one adopts.
+        assert_eq!(settle(Some("1"), &second("2", false, with("1", false))), (both.clone(), true));
+        assert_eq!(settle(Some("7"), &second("2", false, with("1", false))), (both.clone(), false));
+        // A run that is narrowed to one role keeps the other one's part.
+        let alone = |digest: &str| Basis {
+            others: Restarters { key: "a".into(), ..Restarters::default() },
+            ..first(digest, false)
+        };
+        assert_eq!(settle(both.as_deref(), &alone("1")), (both.clone(), false));
+        assert_eq!(settle(both.as_deref(), &alone("4")), (Some("a=4+b=2".to_owned()), false));
+        // A start writes what it starts with.
+        let off =
+            Unit { name: "a.service", enabled: "enabled", active: "inactive", started: None, since: None };
+        assert_eq!(read(&on.settle(&off, Some(&first("1", true))).unwrap()).2.as_deref(), Some("a=1"));
     }
 
     #[test]

@@ -191,7 +191,10 @@ pub fn script(archive: &str) -> String {
         "tar --version 2>/dev/null | grep -q GNU || { echo 'no GNU tar' >&2; exit 69; }\n\
          tar --numeric-owner --quoting-style=c -tvf \"$f\" || exit 1\necho ==\ntar -xf \"$f\" --to-command=sha256sum"
     };
-    format!("f={file}\n[ -f \"$f\" ] || {{ echo absent; exit 0; }}\nsha256sum <\"$f\" || exit 1\n{list}")
+    format!(
+        "f={file}\n[ -f \"$f\" ] || {{ echo absent; exit 0; }}\ncv_hold \"$f\" || exit 1\nf=$CV_HELD\n\
+         sha256sum <\"$f\" || exit 1\n{list}"
+    )
 }
 
 /// What the script has printed: the archive's own digest, and its members. `None` where there is no archive.

@@ -167,6 +167,7 @@ fn usual_folders(recording: &mut HostRecording) {
             key: folder.to_owned(),
             state: Some(State::from(state).line().to_owned()),
             moment: None,
+            real: None,
             error: None,
         });
     }
@@ -202,6 +203,7 @@ fn given_files(case: &Case, recording: &mut HostRecording) {
             key: path.to_owned(),
             state: Some(State::from(state).line().to_owned()),
             moment: None,
+            real: None,
             error: None,
         });
     }

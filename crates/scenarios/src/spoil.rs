@@ -160,6 +160,12 @@ fn ways(
             left.push(format!("{}: its state cannot be read", shown(object)));
             continue;
         };
+        // A role does not give back what was there before it: nor may its test take that away.
+        let installed = |state: &State| object.kind == "package" && state.line().starts_with("present ");
+        if *facet == "presence" && installed(state) && start.get(object).is_some_and(installed) {
+            left.push(format!("{}: it was there before the role", shown(object)));
+            continue;
+        }
         let all =
             converge_objects::object(&object.kind).map(|o| o.spoils(&object.key, state)).unwrap_or_default();
         let own: Vec<_> = all.into_iter().filter(|s| s.facet == *facet).collect();

@@ -416,6 +416,9 @@ impl KeyFile {
         let beside = keyring::public_beside(&path);
         let private = match ring.get(&path) {
             Some(key) => Ok(key),
+            None if is_open(&path) => Err(format!(
+                "{path} can be read or written by others than its owner, so it is not used: run `chmod 600 {path}`"
+            )),
             None => keys::load_secret_key(&path, None).map(Arc::new).map_err(|error| match error {
                 keys::Error::KeyIsEncrypted => {
                     format!("{path} is protected by a passphrase; add it to the ssh-agent with `ssh-add {path}`, or give --key-passphrase-file")
@@ -427,6 +430,13 @@ impl KeyFile {
         let public = private.as_ref().ok().map(|key| key.public_key().clone()).or(beside);
         Self { public, path, private, certificates: Vec::new() }
     }
+}
+
+/// Whether others may read or write a key of ours, as ssh asks: of a file of somebody else's that is his matter.
+pub(crate) fn is_open(path: &Utf8Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let own = || std::fs::metadata("/proc/self").map(|me| me.uid()).ok();
+    std::fs::metadata(path).is_ok_and(|file| file.mode() & 0o077 != 0 && Some(file.uid()) == own())
 }
 
 /// Signs for a certificate with the plain key that the agent holds.

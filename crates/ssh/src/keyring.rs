@@ -22,6 +22,11 @@ impl KeyRing {
     /// # Errors
     /// The file cannot be read; a sentence.
     pub fn unlock(&self, path: &Utf8Path, passphrase: &SecretString) -> Result<bool, String> {
+        if crate::auth::is_open(path) {
+            return Err(format!(
+                "{path} can be read or written by others than its owner, so it is not used: run `chmod 600 {path}`"
+            ));
+        }
         let text =
             std::fs::read_to_string(path).map_err(|error| format!("{path} cannot be read ({error})"))?;
         let Ok(key) = keys::decode_secret_key(&text, Some(passphrase.expose_secret())) else {

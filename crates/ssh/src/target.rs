@@ -155,10 +155,12 @@ pub struct Options {
     pub shell: Vec<String>,
     /// Time a shell has for its first sign of life, sudo included.
     pub start_timeout: Duration,
-    /// Limit for an item without one of its own.
+    /// Limit for an item without one of its own. It begins anew while its input is on the way.
     pub item_timeout: Duration,
     /// Longest time without a byte from the host while a batch is open.
     pub silence_timeout: Duration,
+    /// Longest time outside all items without a frame of the loop or a byte that it takes: what else a host says there counts for nothing.
+    pub frame_timeout: Duration,
     /// What an item whose limit passed has to end in, once its processes were told to.
     pub kill_grace: Duration,
     /// Bytes kept of an item's output (each of stdout and stderr); the rest is dropped and the item flagged.
@@ -179,6 +181,7 @@ impl Default for Options {
             start_timeout: Duration::from_secs(30),
             item_timeout: Duration::from_secs(3600),
             silence_timeout: Duration::from_secs(1800),
+            frame_timeout: Duration::from_secs(180),
             kill_grace: Duration::from_secs(15),
             max_output: 8 << 20,
             max_queued: 64 << 20,

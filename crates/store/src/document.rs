@@ -92,9 +92,15 @@ pub fn read_document(path: &Utf8Path, format: &'static str, version: u32) -> Res
     Ok(envelope.body)
 }
 
-/// Writes a file that only its owner may read, by a temporary file beside it and a rename.
+/// Writes a file that only its owner may read, by a temporary file beside it and a rename. What is there and is no regular file (a device,
+/// a link, a directory) is left as it is: the rename would replace it.
 pub(crate) fn write_private(path: &Utf8Path, bytes: &[u8]) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
+    if std::fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err(std::io::Error::other(format!(
+            "{path} is no regular file, and is left as it is: name another file"
+        )));
+    }
     let name = path.file_name().unwrap_or("document");
     let temporary = path.with_file_name(format!(".{name}.{:016x}", rand::random::<u64>()));
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
@@ -124,6 +130,19 @@ mod tests {
         write_document(&path, "converge-plan", 3, json!({"a": [1, "x"]})).unwrap();
         assert_eq!(read_document(&path, "converge-plan", 3).unwrap(), json!({"a": [1, "x"]}));
         assert_eq!(fs_err::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_never_replaced() {
+        let (dir, path) = dir();
+        let there = dir.path().join("there");
+        fs_err::write(&there, "kept").unwrap();
+        std::os::unix::fs::symlink(&there, &path).unwrap();
+        let refused = write_document(&path, "converge-plan", 3, json!({})).unwrap_err().to_string();
+        assert!(refused.contains("is no regular file"), "{refused}");
+        assert!(fs_err::symlink_metadata(&path).unwrap().is_symlink());
+        assert_eq!(fs_err::read_to_string(&there).unwrap(), "kept");
+        assert_eq!(fs_err::read_dir(dir.path()).unwrap().count(), 2);
     }
 
     #[test]

@@ -44,9 +44,18 @@ impl Sealer {
         let fail = |why: String| SealError { path: path.clone(), why };
         if !path.exists() {
             if let Some(parent) = path.parent() {
-                fs_err::create_dir_all(parent).map_err(|e| fail(e.to_string()))?;
+                use std::os::unix::fs::DirBuilderExt as _;
+                let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
+                made.map_err(|e| fail(format!("{parent}: {e}")))?;
             }
             write_private(&path, &rand::random::<[u8; 32]>()).map_err(|e| fail(e.to_string()))?;
+        }
+        // Whoever may write its folder may put another key in its place.
+        if let Some(parent) = path.parent() {
+            let mode = fs_err::metadata(parent).map_err(|e| fail(e.to_string()))?.permissions().mode();
+            if mode & 0o022 != 0 {
+                return Err(fail(format!("others may write its folder; run `chmod go-w {parent}`")));
+            }
         }
         let mode = fs_err::metadata(&path).map_err(|e| fail(e.to_string()))?.permissions().mode();
         if mode & 0o077 != 0 {
@@ -87,6 +96,13 @@ mod tests {
         fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(Sealer::open_at(path.clone()).err().unwrap().to_string().contains("others may read it"));
         fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let folder = path.parent().unwrap();
+        assert_eq!(fs_err::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
+        fs_err::set_permissions(folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(
+            Sealer::open_at(path.clone()).err().unwrap().to_string().contains("others may write its folder")
+        );
+        fs_err::set_permissions(folder, std::fs::Permissions::from_mode(0o700)).unwrap();
         fs_err::write(&path, "short").unwrap();
         assert!(Sealer::open_at(path).err().unwrap().to_string().contains("32 bytes"));
     }

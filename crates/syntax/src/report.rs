@@ -25,15 +25,49 @@ impl Report {
         if source.text().is_empty() {
             return (None, Vec::new());
         }
-        (Some(NamedSource::new(source.name(), Arc::from(source.text()))), labels)
+        (Some(NamedSource::new(one_line(source.name()), Arc::from(harmless(source.text())))), labels)
     }
+}
+
+/// Whether a character would do something to a terminal, or turn the reading direction.
+fn acts(c: char) -> bool {
+    matches!(
+        c,
+        '\u{0}'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}'
+    )
+}
+
+/// A file's text as it may be drawn: each character that would act becomes question marks, as many as it has bytes, so that all places
+/// stay what they are.
+fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            // The end of a line, on some machines.
+            '\r' => out.push(' '),
+            c if acts(c) => out.push_str(&"???"[..c.len_utf8().min(3)]),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A message as it may be drawn: each character that would act is written out.
+fn spelled(text: &str) -> String {
+    text.chars().map(|c| if acts(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
+}
+
+/// The same for what stands in one line.
+fn one_line(text: &str) -> String {
+    spelled(text).replace('\n', "\\n")
 }
 
 impl From<&Diagnostic> for Report {
     fn from(diagnostic: &Diagnostic) -> Self {
         let mut sources: Vec<(Arc<Source>, Vec<LabeledSpan>)> = Vec::new();
         for (span, text) in &diagnostic.labels {
-            let text = (!text.is_empty()).then(|| text.clone());
+            let text = (!text.is_empty()).then(|| spelled(text));
             // A label over many lines hides the text; the first line says where.
             let shown = span.first_line();
             let label = LabeledSpan::new_with_span(text, SourceSpan::from(shown.start..shown.end));
@@ -42,12 +76,12 @@ impl From<&Diagnostic> for Report {
                 None => sources.push((span.source.clone(), vec![label])),
             }
         }
-        let mut message = diagnostic.message.clone();
+        let mut message = spelled(&diagnostic.message);
         let mut sources = sources.into_iter();
         let (source, labels) = match sources.next() {
             Some((source, labels)) => {
                 if source.text().is_empty() {
-                    message = format!("{message} (in {})", source.name());
+                    message = format!("{message} (in {})", one_line(source.name()));
                 }
                 Self::place(&source, labels)
             }
@@ -56,7 +90,7 @@ impl From<&Diagnostic> for Report {
         let related = sources
             .filter(|(source, _)| !source.text().is_empty())
             .map(|(source, labels)| {
-                let message = format!("see also {}", source.name());
+                let message = format!("see also {}", one_line(source.name()));
                 let (source, labels) = Self::place(&source, labels);
                 Self {
                     message,
@@ -73,7 +107,7 @@ impl From<&Diagnostic> for Report {
             message,
             code: diagnostic.code,
             severity: diagnostic.severity,
-            help: diagnostic.help.clone(),
+            help: diagnostic.help.as_deref().map(spelled),
             source,
             labels,
             related,

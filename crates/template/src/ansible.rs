@@ -174,8 +174,13 @@ pub const ANSIBLE: &[AnsibleName] = &[
     module("tempfile", &[], "a run leaves nothing behind, and needs no file in between"),
     module("set_stats", &[], "`--output json` has the result of a run"),
     module("async_status", &[], "long steps stream; there is nothing to poll"),
-    module("k8s", &[], "kinds for Kubernetes are not there yet; `command` with kubectl and `unless` for now"),
-    module("helm", &[], "kinds for Helm are not there yet; `command` with helm and `unless` for now"),
+    module(
+        "k8s",
+        &["k8s_object", "k8s_patch", "k8s_query", "k8s_wait"],
+        "write `k8s_object`, in a role with `scope: cluster`",
+    ),
+    module("k8s_info", &["k8s_query"], "write `k8s_query`, in a role with `scope: cluster`"),
+    module("helm", &["helm_release"], "write `helm_release`, in a role with `scope: cluster`"),
     other(Keyword, "notify", "write `restart_on` at the service instead"),
     other(Keyword, "listen", "write `restart_on` at the service instead"),
     other(
@@ -332,7 +337,7 @@ pub const ANSIBLE: &[AnsibleName] = &[
         "fetch the secret before: pass show NAME | converge apply … --set NAME=@-",
     ),
     other(Lookup, "onepassword", "fetch the secret before: op read … | converge apply … --set NAME=@-"),
-    other(Lookup, "k8s", "kinds for Kubernetes are not there yet"),
+    other(Lookup, "k8s", "write `k8s_query` with `register`, in a role with `scope: cluster`"),
     other(Lookup, "dig", "write the address in the inventory, or `query` with getent"),
     other(Lookup, "redis", "fetch the value before, and give it with --set"),
 ];

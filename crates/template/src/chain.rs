@@ -29,8 +29,10 @@ pub(crate) const DIG: &str = "__dig";
 /// A text with its chains rewritten, and where each was.
 pub(crate) struct Rewritten {
     pub text: String,
-    /// The bytes before, and the bytes after, of each chain.
+    /// The bytes before, and the bytes after, of each edit.
     edits: Vec<(Range<usize>, Range<usize>)>,
+    /// What was rewritten before.
+    before: Option<Box<Rewritten>>,
 }
 
 impl Rewritten {
@@ -49,7 +51,32 @@ impl Rewritten {
             }
             at.saturating_add_signed(shift)
         };
-        place(range.start, false)..place(range.end, true)
+        let range = place(range.start, false)..place(range.end, true);
+        match &self.before {
+            Some(before) => before.original(range),
+            None => range,
+        }
+    }
+
+    /// The text as it is compiled, what was rewritten before included: with what each operator makes looked at.
+    pub fn guarded(text: &str, before: Option<Self>, bare: bool) -> Option<Self> {
+        let whole = before.as_ref().map_or(text, |before| before.text.as_str());
+        let guards = crate::bounds::guards(whole, bare);
+        if guards.is_empty() {
+            return before;
+        }
+        let mut out = Self { text: String::with_capacity(whole.len() * 2), edits: Vec::new(), before: None };
+        let mut done = 0;
+        for (at, more) in guards {
+            out.text.push_str(whole.get(done..at)?);
+            let start = out.text.len();
+            out.text.push_str(&more);
+            out.edits.push((at..at, start..out.text.len()));
+            done = at;
+        }
+        out.text.push_str(whole.get(done..)?);
+        out.before = before.map(Box::new);
+        Some(out)
     }
 }
 
@@ -64,7 +91,7 @@ pub(crate) struct Wanted {
 
 /// Rewrites what is wanted; `None` where there is none of it.
 pub(crate) fn rewrite(text: &str, wanted: Wanted) -> Option<Rewritten> {
-    let mut out = Rewritten { text: String::new(), edits: Vec::new() };
+    let mut out = Rewritten { text: String::new(), edits: Vec::new(), before: None };
     let mut done = 0;
     for (chain, call) in edits(text, wanted) {
         out.text.push_str(text.get(done..chain.start)?);
@@ -154,7 +181,7 @@ fn word(text: &str) -> usize {
 }
 
 /// The length of a quoted text with its quotes.
-fn quoted(text: &str) -> usize {
+pub(crate) fn quoted(text: &str) -> usize {
     let mut chars = text.char_indices();
     let Some((_, quote)) = chars.next() else { return 0 };
     while let Some((at, c)) = chars.next() {

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span, Value as Data};
-use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value, escape_formatter};
 
-use crate::chain::Wanted;
+use crate::chain::{Rewritten, Wanted};
 use crate::convert::{OMIT_TAG, Omit, UNSAFE_TAG, text, to_node};
 use crate::explain::{Place, explain, first_undefined};
 use crate::frame::{self, Notes};
@@ -15,7 +14,7 @@ use crate::moment::Moment;
 use crate::outcome::{Evaluated, Outcome};
 use crate::scope::{Root, Scope};
 use crate::text::{is_template, whole_expression};
-use crate::{chain, filters, include, lookup};
+use crate::{bounds, chain, filters, include, lookup};
 
 /// Steps that one template may take; a loop over ten thousand items with a few filters stays far below.
 const FUEL: u64 = 5_000_000;
@@ -72,19 +71,18 @@ impl Engine {
     /// The environment with all filters, tests and functions.
     pub fn new() -> Self {
         let mut env = Environment::new();
-        // The defaults for the delimiters cannot be refused.
-        if let Ok(syntax) = SyntaxConfig::builder().trim_blocks(true).keep_trailing_newline(true).build() {
-            env.set_syntax(syntax);
-        }
+        env.set_syntax(bounds::syntax());
         env.set_auto_escape_callback(|_| AutoEscape::None);
         env.set_undefined_behavior(UndefinedBehavior::Strict);
-        env.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        env.set_unknown_method_callback(|state, value, method, args| {
+            bounds::method(value, method, args)?;
+            minijinja_contrib::pycompat::unknown_method_callback(state, value, method, args)
+        });
         // Null inside text prints nothing, as in Ansible.
-        env.set_formatter(
-            |out, state, value| {
-                if value.is_none() { Ok(()) } else { escape_formatter(out, state, value) }
-            },
-        );
+        env.set_formatter(|out, state, value| {
+            bounds::about_to_write(value)?;
+            if value.is_none() { Ok(()) } else { escape_formatter(out, state, value) }
+        });
         // Byte ranges of errors and the names of what is undefined come with this.
         env.set_debug(true);
         env.set_fuel(Some(FUEL));
@@ -93,6 +91,7 @@ impl Engine {
         filters::install(&mut env);
         lookup::install(&mut env);
         chain::install(&mut env);
+        bounds::install(&mut env);
         let included = Included::default();
         include::install(&mut env, &included);
         Self { env: Arc::new(env), vault: None, moment: Arc::new(Moment::here()), included }
@@ -221,6 +220,9 @@ impl Engine {
     }
 
     fn add_references(&self, text: &str, bare: bool, found: &mut BTreeSet<String>) {
+        if bounds::too_deep(text, bare && !is_template(text)).is_some() {
+            return;
+        }
         let paths = if bare && !is_template(text) {
             self.env.compile_expression(text).map(|expression| expression.undeclared_variables(true))
         } else if is_template(text) {
@@ -333,14 +335,18 @@ impl Engine {
 
     /// The value of an expression, which must be defined.
     fn expression(&self, expression: &str, place: Place<'_>, scope: &Scope) -> Result<Value, Fail> {
+        self.not_too_deep(expression, true, place)?;
         let wanted = Wanted { bare: true, chains: false, backslashes: true };
-        let escaped = chain::rewrite(expression, wanted);
+        let escaped = Rewritten::guarded(expression, chain::rewrite(expression, wanted), true);
         let place = Place { rewritten: escaped.as_ref(), ..place };
         let text = escaped.as_ref().map_or(expression, |escaped| &escaped.text);
         let compiled = self.env.compile_expression(text).map_err(|error| self.fail(&error, place, scope))?;
         let result = compiled.eval(Value::from_object(Root(scope.clone())));
         let wanted = Wanted { chains: true, ..wanted };
         if let Some(rewritten) = chained(&result).and_then(|()| chain::rewrite(expression, wanted)) {
+            let Some(rewritten) = Rewritten::guarded(expression, Some(rewritten), true) else {
+                return self.settle(result, place, scope);
+            };
             let again = self
                 .env
                 .compile_expression(&rewritten.text)
@@ -363,21 +369,39 @@ impl Engine {
     fn render(&self, place: Place<'_>, scope: &Scope) -> Result<String, Fail> {
         let name = place.span.source.name();
         let run = |text: &str| {
-            self.env
-                .template_from_named_str(name, text)
-                .and_then(|template| template.render(Value::from_object(Root(scope.clone()))))
+            let before = bounds::begin();
+            let mut written = bounds::Written::default();
+            let done = self.env.template_from_named_str(name, text).and_then(|template| {
+                template.render_captured_to(Value::from_object(Root(scope.clone())), &mut written).map(drop)
+            });
+            bounds::end(before);
+            done.map(|()| String::from_utf8_lossy(&written.0).into_owned())
         };
+        self.not_too_deep(place.text, false, place)?;
         // Files are Jinja's, as in Ansible.
         let wanted = Wanted { bare: false, chains: false, backslashes: !place.file };
-        let escaped = chain::rewrite(place.text, wanted);
+        let escaped = Rewritten::guarded(place.text, chain::rewrite(place.text, wanted), false);
         let place = Place { rewritten: escaped.as_ref(), ..place };
         let result = run(escaped.as_ref().map_or(place.text, |escaped| &escaped.text));
         let wanted = Wanted { chains: true, ..wanted };
         if let Some(rewritten) = chained(&result).and_then(|()| chain::rewrite(place.text, wanted)) {
+            let Some(rewritten) = Rewritten::guarded(place.text, Some(rewritten), false) else {
+                return self.settle(result, place, scope);
+            };
             let again = run(&rewritten.text);
             return self.settle(again, Place { rewritten: Some(&rewritten), ..place }, scope);
         }
         self.settle(result, place, scope)
+    }
+
+    /// Refuses a text that the parser would go too deep into.
+    fn not_too_deep(&self, text: &str, bare: bool, place: Place<'_>) -> Result<(), Fail> {
+        let Some(at) = bounds::too_deep(text, bare) else { return Ok(()) };
+        let message = "the template goes too deep: at most 100 brackets, operators and blocks in each other";
+        let found = Diagnostic::error("template-depth", message)
+            .at(&place.span_of(at..at + 1))
+            .help("put parts of it into variables, or use a loop or a filter (sum, join)");
+        Err(Fail::Fatal(found.into()))
     }
 
     /// Renders a template for `lookup('template')`: what it meets belongs to the evaluation that asks.

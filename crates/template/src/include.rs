@@ -25,8 +25,14 @@ pub(crate) fn install(env: &mut Environment<'static>, included: &Included) {
         let source = files::read(Path::new(name))
             .map_err(|why| Error::new(ErrorKind::TemplateNotFound, format!("{name}: {why}")))?;
         let text = source.content().to_owned();
+        if crate::bounds::too_deep(&text, false).is_some() {
+            let why =
+                format!("{name}: it goes too deep: at most 100 brackets, operators and blocks in each other");
+            return Err(Error::new(ErrorKind::TemplateNotFound, why));
+        }
+        let guarded = crate::chain::Rewritten::guarded(&text, None, false);
         included.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), source);
-        Ok(Some(text))
+        Ok(Some(guarded.map_or(text, |guarded| guarded.text)))
     });
 }
 

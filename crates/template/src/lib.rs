@@ -5,6 +5,7 @@
 //! reached on the way, and tells values that cannot be known yet from errors.
 
 mod ansible;
+mod bounds;
 mod chain;
 mod convert;
 mod engine;
@@ -23,5 +24,5 @@ pub use ansible::{ANSIBLE, AnsibleName, AnsibleSort, ansible_instead, ansible_pa
 pub use engine::{Decrypt, Engine};
 pub use moment::Moment;
 pub use outcome::{Evaluated, Outcome};
-pub use scope::{HostScopes, Scope, Variable};
+pub use scope::{Entries, HostScopes, Scope, Variable};
 pub use text::is_template;

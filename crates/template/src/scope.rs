@@ -28,6 +28,8 @@ pub enum Variable {
     Template(Arc<Node>),
     /// What a host said, or what was rendered before: never rendered.
     Data(Arc<Node>),
+    /// A map of data of which some entries are not known yet. What is read of it is noted entry by entry.
+    Entries(Arc<Entries>),
     /// Not known yet.
     Unknown,
     /// The variables of other hosts.
@@ -43,6 +45,40 @@ impl Variable {
     /// What is never rendered.
     pub fn data(node: Node) -> Self {
         Self::Data(Arc::new(node))
+    }
+}
+
+/// A map of which entries are known one by one: the facts of a host in the middle of a run.
+#[derive(Debug)]
+pub struct Entries {
+    /// What stands before the name of an entry where it is noted: `facts` of `facts.hostname`.
+    pub label: String,
+    /// The map.
+    pub known: Arc<Node>,
+    /// Entries that are not known yet.
+    pub unknown: BTreeSet<String>,
+}
+
+impl Object for Entries {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let key = key.as_str()?;
+        let name = || format!("{}.{key}", self.label);
+        if self.unknown.contains(key) {
+            frame::note(|notes| {
+                notes.reached.insert(name());
+                notes.unknown.insert(name());
+            });
+            return Some(stopped("not known yet"));
+        }
+        let value = self.known.get(key)?;
+        frame::note(|notes| notes.reached.insert(name()));
+        Some(to_value(value))
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        let known = self.known.as_map().into_iter().flatten().filter_map(|(key, _)| key.as_str());
+        let unknown = self.unknown.iter().map(String::as_str).filter(|key| self.known.get(key).is_none());
+        Enumerator::Values(known.chain(unknown).map(Value::from).collect())
     }
 }
 
@@ -133,6 +169,11 @@ impl Scope {
         self.0.variables.keys().map(String::as_str)
     }
 
+    /// What stands behind a name.
+    pub fn variable(&self, name: &str) -> Option<Variable> {
+        Some(self.0.variables.get(name)?.variable.clone())
+    }
+
     /// Is there a variable of this name?
     pub fn has(&self, name: &str) -> bool {
         self.0.variables.contains_key(name)
@@ -214,6 +255,7 @@ impl Scope {
         let node = match &entry.variable {
             Variable::Data(node) => return plain(to_value(node)),
             Variable::Hosts(hosts) => return plain(Value::from_object(HostVars(hosts.clone()))),
+            Variable::Entries(entries) => return plain(Value::from_dyn_object(entries.clone())),
             Variable::Unknown => {
                 let mut looked = plain(stopped("not known yet"));
                 looked.notes.unknown.insert(name.to_owned());

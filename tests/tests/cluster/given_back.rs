@@ -120,6 +120,8 @@ inputs:
 resources:
   - name: a token
     secret: {name: token, namespace: default, data: {key: "{{ token }}"}}
+  - name: a token where none belongs
+    k8s_object: {apiVersion: v1, kind: ConfigMap, metadata: {name: token, namespace: default}, data: {key: "{{ token }}"}}
 "#;
 
 /// All that the records of runs hold, unpacked.
@@ -151,6 +153,7 @@ fn values_of_secrets_come_back_and_are_nowhere_in_the_clear() {
     lab.role("token", TOKEN);
     let values = ["first-of-two-values", "second-of-two-values"];
     let live = || lab.value(&["secret", "token"], "/data/key").unwrap();
+    let map = || lab.value(&["configmap", "token"], "/data/key");
     let mut said = String::new();
     let mut run = |args: &[&str], code: i32| {
         let file = lab.world.dir().join("report.html");
@@ -173,8 +176,9 @@ fn values_of_secrets_come_back_and_are_nowhere_in_the_clear() {
     let saved = std::fs::read_to_string(lab.world.dir().join("saved.plan")).unwrap();
     run(&["rollback", "--yes", "hosts.yaml"], 0);
     assert_eq!(live(), STANDARD.encode(values[0]));
+    assert_eq!(map(), Some(json!(values[0])));
     run(&["rollback", "--yes", "hosts.yaml"], 0);
-    assert!(lab.api.get(&["secret", "token"]).is_err());
+    assert!(lab.api.get(&["secret", "token"]).is_err() && map().is_none());
     assert!(said.contains("<html") && said.contains("DEBUG"), "no report, or no log");
     let records = records(&lab);
     assert!(records.contains("v1/Secret/default/token") && records.contains("\"sealed\""), "{records}");
@@ -191,7 +195,8 @@ fn values_of_secrets_come_back_and_are_nowhere_in_the_clear() {
 const RELEASE: &str = r#"
 scope: cluster
 inputs:
-  size: {type: int, default: 1}
+  size: {type: float, default: 1}
+  force: {type: bool, default: false}
   installed: {type: bool, default: true}
 resources:
   - name: a place for it
@@ -202,6 +207,7 @@ resources:
       namespace: charts
       archive: small-1.0.0.tgz
       values: {size: "{{ size }}"}
+      force_conflicts: "{{ force }}"
       state: "{{ 'present' if installed else 'absent' }}"
 "#;
 
@@ -228,9 +234,14 @@ fn a_release_comes_back_and_leaves_to_others_what_is_theirs() {
     apply(&["size=2"]);
     assert_eq!(data(), json!({"size": "2", "twice": "4"}));
 
-    // Somebody takes a field: neither an upgrade nor a rollback sets it back, and the plan says so.
-    lab.kubectl(&["-n", "charts", "patch", "configmap", "web", "-p", r#"{"data":{"size":"9"}}"#]);
-    let theirs = ".data.size belongs to `kubectl-patch`: left as it is";
+    // A controller takes a field: neither an upgrade nor a rollback sets it back, and the plan says so.
+    let patch = |manager: &str, size: &str| {
+        let (manager, data) =
+            (format!("--field-manager={manager}"), json!({"data": {"size": size}}).to_string());
+        lab.kubectl(&["-n", "charts", "patch", "configmap", "web", &manager, "-p", &data]);
+    };
+    patch("sizer", "9");
+    let theirs = ".data.size belongs to `sizer`: left as it is";
     says_all(&apply(&["size=3"]), &[theirs]);
     assert_eq!(data(), json!({"size": "9", "twice": "6"}));
     let back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
@@ -238,6 +249,42 @@ fn a_release_comes_back_and_leaves_to_others_what_is_theirs() {
     assert!(!back.all().contains("not as planned") && !back.all().contains("size: '9'\n+"), "{}", back.all());
     assert_eq!(data(), json!({"size": "9", "twice": "4"}));
     says_all(&lab.converge(&["plan", "hosts.yaml", "--set", "size=2"]).expect(0), &["nothing to change"]);
+
+    // Somebody takes it by hand: that is drift, and told as such with the name of his tool. Nothing is said to be changed while it is not.
+    patch("kubectl-patch", "11");
+    let declared = ["--set", "size=2"];
+    for command in [&["drift"][..], &["plan"], &["apply", "--yes"]] {
+        let told = lab.converge(&[command, &["hosts.yaml"], &declared[..]].concat());
+        assert!(!matches!(told.code, Some(0)), "{}", told.all());
+        says_all(
+            &told,
+            &["configmap charts/web: .data.size was changed by `kubectl-patch`", "force_conflicts"],
+        );
+    }
+    assert_eq!(data(), json!({"size": "11", "twice": "4"}));
+    apply(&["size=2", "force=true"]);
+    assert_eq!(data(), json!({"size": "2", "twice": "4"}));
+    // It is helm's own again: the next value reaches it without force.
+    lab.converge(&["drift", "hosts.yaml", "--set", "size=2"]).expect(0);
+    apply(&["size=4"]);
+    assert_eq!(data(), json!({"size": "4", "twice": "8"}));
+    // By force in the same run in which something else of it changes; a field that nobody declares is nobody's difference.
+    patch("kubectl-edit", "12");
+    lab.kubectl(&["-n", "charts", "patch", "configmap", "web", "-p", r#"{"data":{"more":"1"}}"#]);
+    apply(&["size=5", "force=true"]);
+    assert_eq!(data(), json!({"size": "5", "twice": "10", "more": "1"}));
+    lab.converge(&["drift", "hosts.yaml", "--set", "size=5"]).expect(0);
+    // What is missing is made again, and is helm's too; a packaged chart is no exception.
+    lab.kubectl(&["-n", "charts", "delete", "configmap", "web"]);
+    lab.converge(&["drift", "hosts.yaml", "--set", "size=5"]).expect(2);
+    apply(&["size=5"]);
+    apply(&["size=6"]);
+    assert_eq!(data(), json!({"size": "6", "twice": "12"}));
+    // helm keeps 2 where 2.0 is given.
+    apply(&["size=2.0"]);
+    says_all(&lab.converge(&["plan", "hosts.yaml", "--set", "size=2.0"]).expect(0), &["nothing to change"]);
+    patch("sizer", "9");
+    apply(&["size=2"]);
 
     // What a run takes away comes back, and the role goes on with it.
     apply(&["installed=false"]);

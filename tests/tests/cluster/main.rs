@@ -5,6 +5,7 @@
 
 mod given_back;
 mod nodes;
+mod operators;
 
 use converge_lab::kube::{ApiOptions, ApiServer, Component, NodeSpec, Part, ensure};
 use converge_tests::{Ran, World, until};

@@ -10,10 +10,12 @@
 )]
 
 mod cases;
+mod moments;
 
 use cases::{CASES, Case, Run};
 use converge_lab::Host;
 use converge_tests::{World, exec};
+use moments::MOMENTS;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +25,7 @@ const WATCHED: &str = "/etc /srv /opt /home /root /usr/local";
 /// Each watched path with all but its times.
 fn paths(host: &Host) -> BTreeMap<String, String> {
     let script = format!(
-        "find {WATCHED} -xdev ! -type d -printf '%p\\t%y %m %u:%G %l\\n' -o -xdev -type d -printf '%p\\t%y %m %u:%G\\n'; \
+        "find {WATCHED} -xdev ! -type d -printf '%p\\t%y %m %U:%G %l\\n' -o -xdev -type d -printf '%p\\t%y %m %U:%G\\n'; \
          find {WATCHED} -xdev -type f -exec sha256sum {{}} + | sed 's/^\\([^ ]*\\)  \\(.*\\)/\\2\\t\\1/'"
     );
     let mut out = BTreeMap::<String, String>::new();
@@ -158,7 +160,7 @@ impl Check<'_> {
             let output = host.exec(script).unwrap();
             self.that(output.success(), || format!("afterwards: {script}: {output:?}"));
         }
-        if did.values().any(|r| r == "failed") {
+        if did.values().any(|r| r == "failed") || !run.settles {
             return;
         }
         let again = world.converge(&["plan", "hosts.yaml"]).unwrap();
@@ -223,7 +225,9 @@ fn what_the_plan_says_is_what_the_apply_does() {
     let world = World::new(&format!("t-first-{}", std::process::id()), 1).unwrap();
     let mut wrong = Vec::new();
     println!("| case | plan | apply |\n|---|---|---|");
-    for case in CASES {
+    // While one works on some of them, these words of their names choose which.
+    let only = std::env::var("FIRST_RUN_ONLY").unwrap_or_default();
+    for case in CASES.iter().chain(MOMENTS).filter(|case| case.name.contains(&only)) {
         exec(&world.hosts()[0], "rm -rf /var/lib/converge");
         let mut check = Check { case, wrong: Vec::new(), table: Vec::new() };
         for run in case.runs {

@@ -10,10 +10,11 @@ use crate::prompt;
 use crate::session::Session;
 use camino::Utf8Path;
 use converge_engine::saved::{self, SavedPlan};
-use converge_engine::{FleetPlan, LostHost};
-use converge_planner::{HostPlan, Outcome};
+use converge_engine::{ApplyReport, Engine, FleetPlan, HostApply, ItemResult, LostHost};
+use converge_planner::{HostPlan, Item, Outcome, PlannedChange};
 use converge_render as render;
-use converge_resource::quote;
+use converge_resource::{Reversibility, quote};
+use std::collections::BTreeSet;
 use std::io::Read;
 
 pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
@@ -26,7 +27,8 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
         let page = Page::new(args.report, &names, &session);
         session.ask_before(args.step)?;
         let plan = session.plan().await?;
-        let how = How { yes: args.yes, number, rollback: back(&names, &args.select), page };
+        refuse_unknown_ids(&plan, &args.removal.allow_destroy)?;
+        let how = How { yes: args.yes, number, rollback: back(&names, &args.select), page, goes_back: false };
         return carry_out(session, plan, how, console).await;
     };
     if args.removal.prune.is_some() && !arguments.prune {
@@ -45,8 +47,9 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
     let page = Page::new(args.report, &names, &session);
     session.ask_before(args.step)?;
     let fresh = session.plan().await?;
+    refuse_unknown_ids(&fresh, &removal.allow_destroy)?;
     let plan = saved.bind(fresh).map_err(|e| Failure::refused(e.to_string(), "make the plan again"))?;
-    let how = How { yes: args.yes, number, rollback: back(&names, &select), page };
+    let how = How { yes: args.yes, number, rollback: back(&names, &select), page, goes_back: false };
     carry_out(session, plan, how, console).await
 }
 
@@ -101,6 +104,50 @@ pub struct How {
     pub rollback: String,
     /// The page that is written.
     pub page: Page,
+    /// It is a rollback: afterwards the checks of the roles that are still in place are run.
+    pub goes_back: bool,
+}
+
+/// Refuses IDs to destroy that name nothing in the plan: a misspelt one would pass without a word.
+pub(super) fn refuse_unknown_ids(plan: &FleetPlan, allowed: &[String]) -> Result<(), Failure> {
+    let Some(known) = plan.object_ids().filter(|known| !known.is_empty()) else { return Ok(()) };
+    let is_known = |id: &String| {
+        // What stands in a directory of the plan may be gone already.
+        let inside =
+            |known: &String| id.strip_prefix(known.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        known.contains(id) || known.iter().any(inside)
+    };
+    let unknown: Vec<String> =
+        allowed.iter().filter(|id| !is_known(id)).map(|id| format!("`{id}`")).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let wanted: BTreeSet<String> =
+        plan.planned().flat_map(|host| &host.items).flat_map(ids_to_allow).collect();
+    let help = match wanted.len() {
+        0 => "nothing in this plan needs --allow-destroy: leave it out".to_owned(),
+        _ => format!("the plan asks for: {}", wanted.into_iter().collect::<Vec<_>>().join(", ")),
+    };
+    Err(Failure::usage(
+        format!("--allow-destroy names what the plan does not have: {}", unknown.join(", ")),
+        help,
+    ))
+}
+
+/// The IDs that an item says it wants to be allowed, and those that were allowed.
+fn ids_to_allow(item: &Item) -> Vec<String> {
+    let refused = match &item.outcome {
+        Outcome::Refused(why) => Some(why),
+        _ => None,
+    };
+    let said = item.notes.iter().chain(refused).flat_map(|text| text.split("--allow-destroy ").skip(1));
+    let said = said.filter_map(|rest| rest.split('`').next()).map(str::to_owned);
+    let irreversible = |planned: &&PlannedChange| {
+        matches!(planned.reversibility, Reversibility::Irreversible(_))
+            && planned.change.object.kind != "command"
+    };
+    said.chain(item.changes().iter().filter(irreversible).map(|planned| planned.change.object.to_string()))
+        .collect()
 }
 
 /// Shows a plan, asks, applies it, and says what became of it.
@@ -110,7 +157,7 @@ pub async fn carry_out(
     how: How,
     console: &Console,
 ) -> Result<u8, Failure> {
-    let How { yes, number, rollback, page } = how;
+    let How { yes, number, rollback, page, goes_back } = how;
     let work = plan.planned().flat_map(|p| &p.items).filter(|i| i.is_pending()).count();
     let adopts = plan.planned().flat_map(|p| &p.items).any(|i| matches!(i.outcome, Outcome::Adopt(_)));
     if console.human() {
@@ -123,7 +170,7 @@ pub async fn carry_out(
             show(&plan, console);
         }
         session.close().await;
-        page.write(&plan, None, console)?;
+        page.write(&plan, None, console);
         return Ok(code);
     }
     if work > 0 && !yes {
@@ -133,6 +180,13 @@ pub async fn carry_out(
     let planned = without_work(&plan);
     let shown = page.wanted().then(|| plan.clone());
     let report = session.apply(plan).await;
+    let hosts = changed_hosts(&report).filter(|_| goes_back && console.human());
+    let checks = match hosts {
+        Some(hosts) => {
+            session.look(async |engine: &Engine| engine.verify_what_is_in_place(&hosts).await).await?
+        }
+        None => Vec::new(),
+    };
     session.close().await;
     if console.json {
         console.print_json(&render::apply_json(&report));
@@ -141,12 +195,26 @@ pub async fn carry_out(
     } else {
         console.write("\n");
         console.print(&render::applied(&report, &rollback));
+        if checks.iter().any(|host| !host.checks.is_empty() || host.lost.is_some()) {
+            let what = "\nChecks of the roles that are still in place, as the project has them now:\n";
+            console.remark(render::Tone::Faint, "", what);
+            console.print(&render::verified(&checks, console.look.verbose));
+        }
     }
     if let Some(plan) = shown {
-        page.write(&plan, Some(&report), console)?;
+        page.write(&plan, Some(&report), console);
     }
     // What the plan could not do is not done because the rest went well.
     Ok(if report.exit_code() == code::DONE { planned } else { report.exit_code() })
+}
+
+/// The hosts on which something was changed.
+fn changed_hosts(report: &ApplyReport) -> Option<Vec<String>> {
+    let changed = |host: &&HostApply| {
+        host.lost.is_none() && host.items.iter().any(|(_, result)| *result == ItemResult::Changed)
+    };
+    let hosts: Vec<String> = report.hosts.iter().filter(changed).map(|host| host.host.clone()).collect();
+    (!hosts.is_empty()).then_some(hosts)
 }
 
 /// The exit code of a plan, as far as it does not say that changes are pending.
@@ -201,7 +269,7 @@ fn ask(plan: &FleetPlan, console: &Console) -> Result<(), Failure> {
             "write --yes to apply without being asked",
         ));
     }
-    let hosts = plan.planned().filter(|p| p.items.iter().any(converge_planner::Item::is_pending)).count();
+    let hosts = plan.planned().filter(|p| p.items.iter().any(Item::is_pending)).count();
     let lost: Vec<&LostHost> = plan
         .hosts
         .iter()

@@ -15,8 +15,13 @@ use serde_json::Value;
 pub async fn run(args: Facts, console: &Console) -> Result<u8, Failure> {
     let mut name = args.name;
     let mut target = args.target;
-    let select =
-        Select { inventories: args.inventories, limit: args.limit, set: args.set, ..Select::default() };
+    let select = Select {
+        inventories: args.inventories,
+        limit: args.limit,
+        set: args.set,
+        vault: args.vault,
+        ..Select::default()
+    };
     // `converge facts -i h1, nvidia`: the one plain word is a fact.
     let is_file = target.as_ref().is_some_and(|word| std::path::Path::new(word).exists());
     if name.is_none() && !select.inventories.is_empty() && !is_file {

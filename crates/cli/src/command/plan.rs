@@ -97,7 +97,8 @@ pub async fn make(
     let page = Page::new(report, &names, &session);
     let plan = session.plan().await?;
     session.close().await;
-    page.write(&plan, None, console)?;
+    super::apply::refuse_unknown_ids(&plan, &removal.allow_destroy)?;
+    page.write(&plan, None, console);
     Ok((plan, loaded))
 }
 

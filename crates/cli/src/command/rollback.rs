@@ -1,6 +1,6 @@
 //! `converge rollback`: put back what a run changed.
 
-use super::apply::{How, back, carry_out};
+use super::apply::{How, back, carry_out, refuse_unknown_ids};
 use super::plan::inventory_names;
 use crate::args::{Removal, Rollback, Select};
 use crate::console::Console;
@@ -25,6 +25,8 @@ pub async fn run(args: Rollback, console: &Console) -> Result<u8, Failure> {
     let mut session = Session::open(project, &args.reach, names.clone(), false, &removal, console)?;
     let page = Page::new(args.report, &names, &session);
     let plan = session.plan_rollback(args.to.as_deref(), &args.roles).await?;
+    refuse_unknown_ids(&plan, &removal.allow_destroy)?;
     let rollback = format!("{} --to {}", back(&names, &select), plan.id);
-    carry_out(session, plan, How { yes: args.yes, number: None, rollback, page }, console).await
+    carry_out(session, plan, How { yes: args.yes, number: None, rollback, page, goes_back: true }, console)
+        .await
 }

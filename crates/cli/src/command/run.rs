@@ -7,7 +7,8 @@ use crate::project;
 use crate::session::Session;
 use converge_engine::{Engine, HostRan};
 use converge_render as render;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 pub async fn run(args: Run, console: &Console) -> Result<u8, Failure> {
@@ -18,6 +19,7 @@ pub async fn run(args: Run, console: &Console) -> Result<u8, Failure> {
         inventories: args.inventories,
         limit: Some(args.pattern),
         set: args.set,
+        vault: args.vault,
         ..Select::default()
     };
     let project = project::load_inventory(None, &select, console)?;
@@ -30,15 +32,22 @@ pub async fn run(args: Run, console: &Console) -> Result<u8, Failure> {
         session.hush();
     }
     let limit = Duration::from_secs(args.timeout);
+    // Byte for byte into files and pipes; what goes to a terminal may not do anything to it.
+    let streams = [(); 2].map(|()| Mutex::new(render::Stream::default()));
+    let terminals = [std::io::stdout().is_terminal(), std::io::stderr().is_terminal()];
     let seen = |_: &str, error: bool, bytes: &[u8]| {
         if one {
-            // A reader that has gone away is no error.
-            let _gone = if error {
-                std::io::stderr().write_all(bytes)
+            let [out, err] = &streams;
+            let [out_is_terminal, err_is_terminal] = terminals;
+            let (stream, terminal) = if error { (err, err_is_terminal) } else { (out, out_is_terminal) };
+            let shown = terminal.then(|| stream.lock().unwrap_or_else(PoisonError::into_inner).push(bytes));
+            let bytes = shown.as_ref().map_or(bytes, |shown| shown.as_bytes());
+            if error {
+                // There is nowhere to tell it.
+                let _gone = std::io::stderr().write_all(bytes);
             } else {
-                let mut out = std::io::stdout().lock();
-                out.write_all(bytes).and_then(|()| out.flush())
-            };
+                console.write_bytes(bytes);
+            }
         }
     };
     let what = "interrupted; where the command had begun it may go on";

@@ -1,13 +1,21 @@
 //! Waits for conditions.
 
 use super::{Done, Job, failed};
+use crate::api::escaped;
 use crate::connect::Cluster;
+use crate::object::text;
+use crate::rollout::told;
 use crate::work::WorkEnd;
-use converge_objects::condition::{ConditionState, Pick, Verdict, Wait, What};
+use converge_objects::condition::{ConditionState, Pick, Verdict, Wait, What, ready};
 use converge_resource::{ObjectId, Observed};
 use futures::future::try_join_all;
+use serde_json::Value;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
+
+/// Pods whose words are told.
+const PODS: usize = 6;
 
 /// What one look at a condition may take at least.
 const LEAST: Duration = Duration::from_secs(2);
@@ -45,14 +53,57 @@ impl Cluster {
             Verdict::Met => ConditionState::Met,
             Verdict::Open(_) => ConditionState::Open,
         };
-        Ok(Observed { state: state.into(), moment: None })
+        Ok(Observed::new(state.into(), None))
+    }
+
+    /// What pods say that may be to blame: those of the nodes that are waited for, and of the release that what is waited for came with.
+    async fn blamed(&self, wait: &Wait) -> Vec<String> {
+        let mut places = BTreeSet::new();
+        for question in wait.asks() {
+            let answer = self.ask(&question).await.unwrap_or_default();
+            let one = std::slice::from_ref(&answer);
+            for object in answer.as_array().map_or(one, Vec::as_slice) {
+                let annotations = object.pointer("/metadata/annotations");
+                let release =
+                    annotations.and_then(|a| a.get("meta.helm.sh/release-namespace")).and_then(Value::as_str);
+                match text(object, "/kind") {
+                    "Node" => places.insert(("/spec/nodeName", text(object, "/metadata/name").to_owned())),
+                    _ => release.is_some_and(|r| places.insert(("/metadata/namespace", r.to_owned()))),
+                };
+            }
+        }
+        let pods = self.list("v1", "Pod", None, None).await.ok().flatten().unwrap_or_default();
+        let own = |pod: &&Value| places.iter().any(|(at, name)| text(pod, at) == name);
+        let bad = |pod: &&Value| text(pod, "/status/phase") != "Succeeded" && !ready(pod);
+        let mut said = Vec::new();
+        for pod in pods.iter().filter(own).filter(bad).take(PODS) {
+            said.push(format!("{}: {}", text(pod, "/metadata/namespace"), told(pod)));
+            said.extend(self.last_words(pod).await);
+        }
+        said
+    }
+
+    /// The last lines of a container that has ended and is started again.
+    async fn last_words(&self, pod: &Value) -> Vec<String> {
+        let statuses = pod.pointer("/status/containerStatuses").and_then(Value::as_array);
+        let ended = |status: &&Value| status.pointer("/lastState/terminated").is_some();
+        let Some(status) = statuses.into_iter().flatten().find(ended) else { return Vec::new() };
+        let path = format!(
+            "/api/v1/namespaces/{}/pods/{}/log?container={}&previous=true&tailLines=3&limitBytes=2000",
+            escaped(text(pod, "/metadata/namespace")),
+            escaped(text(pod, "/metadata/name")),
+            escaped(text(status, "/name"))
+        );
+        let log = self.inner.api.text(&path).await.unwrap_or_default();
+        let clean = |line: &str| line.chars().filter(|c| !c.is_control()).take(300).collect::<String>();
+        log.lines().map(|line| format!("  | {}", clean(line))).collect()
     }
 
     /// Waits until it holds.
     pub(super) async fn change_condition(&self, job: &Job<'_>) -> Result<Done, WorkEnd> {
         let wait = read(&job.change.object).map_err(WorkEnd::Refused)?;
         let limit = Duration::from_secs(wait.seconds);
-        let (start, mut told) = (Instant::now(), String::new());
+        let (start, mut last) = (Instant::now(), String::new());
         loop {
             // A question to a server that is gone is asked again and again: the deadline is over that too.
             let left = limit.saturating_sub(start.elapsed()).max(LEAST);
@@ -73,6 +124,7 @@ impl Cluster {
                 for namespace in namespaces(&wait) {
                     output.push(self.warnings(&namespace, "").await);
                 }
+                output.push(self.blamed(&wait).await.join("\n"));
                 output.retain(|text| !text.is_empty());
                 let message = format!("{} does not hold after {} s: {why}", wait.shown(), wait.seconds);
                 return match output.is_empty() {
@@ -80,9 +132,9 @@ impl Cluster {
                     false => Err(WorkEnd::Failed { message, output: output.join("\n") }),
                 };
             }
-            if why != told {
+            if why != last {
                 (job.tell)(&why);
-                told = why;
+                last = why;
             }
             let pause =
                 Duration::from_millis(if start.elapsed() < Duration::from_secs(5) { 250 } else { 1000 });

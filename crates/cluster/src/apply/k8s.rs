@@ -1,7 +1,7 @@
 //! Changes of objects.
 
 use super::{Done, Job, Save, failed, named, shown};
-use crate::api::{APPLY, Fault, MERGE};
+use crate::api::{APPLY, Fault, MERGE, escaped};
 use crate::connect::Cluster;
 use crate::object::{self, merge_patch, told};
 use crate::observe::{no_key, observed};
@@ -48,6 +48,8 @@ struct Planned<'a> {
     /// The fields in which they differ.
     fields: Vec<Field>,
     manifest: Option<(&'a Value, bool)>,
+    /// The field manager under whose name it is written.
+    manager: &'a str,
     secret: bool,
 }
 
@@ -80,8 +82,13 @@ impl<'a> Planned<'a> {
             }
             _ => None,
         });
+        let manager = job.work.calls.iter().find_map(|call| match call {
+            ApiCall::As { object, manager } if *object == wanted => Some(manager.as_str()),
+            _ => None,
+        });
+        let manager = manager.unwrap_or(FIELD_MANAGER);
         let secret = wanted.kind == "Secret" || job.work.sensitive;
-        Ok(Self { wanted, from, to, from_state, to_state, fields, manifest, secret })
+        Ok(Self { wanted, from, to, from_state, to_state, fields, manifest, manager, secret })
     }
 
     /// Whether the live object is what the change was planned against. The error tells what moved.
@@ -308,7 +315,7 @@ impl Cluster {
                 {
                     metadata.insert("resourceVersion".to_owned(), json!(version));
                 }
-                let path = format!("{path}?fieldManager={FIELD_MANAGER}&force={force}");
+                let path = format!("{path}?fieldManager={}&force={force}", escaped(planned.manager));
                 api.patch(&path, APPLY, &manifest).await.map_err(missed)?;
                 Ok(())
             }
@@ -324,7 +331,7 @@ impl Cluster {
                         metadata.insert("resourceVersion".to_owned(), json!(version));
                     }
                 }
-                let path = format!("{path}?fieldManager={FIELD_MANAGER}");
+                let path = format!("{path}?fieldManager={}", escaped(planned.manager));
                 api.patch(&path, MERGE, &patch).await.map_err(missed)?;
                 Ok(())
             }

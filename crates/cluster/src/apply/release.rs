@@ -9,7 +9,7 @@ use crate::observe::release::{chart_name, newest, number, parts, revision};
 use crate::records::{Beside, Ended};
 use crate::run::{seal, unseal};
 use crate::work::{Work, WorkEnd};
-use converge_objects::release::ReleaseState;
+use converge_objects::release::{self, Mend, ReleaseState};
 use converge_resource::{Answer, ApiCall, Chart, Content, Digest, Kept, ObjectId, Probe, ReleaseSpec, State};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,14 +40,6 @@ struct Action {
     /// Fields of others, which it leaves as they are.
     keep: Vec<Kept>,
     seconds: u64,
-}
-
-/// How a release that hangs is put right.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Mend {
-    /// Back to this revision.
-    Back(u64),
-    Away,
 }
 
 impl Cluster {
@@ -84,12 +76,27 @@ impl Cluster {
         let helm = Helm::ready(self).await.map_err(&refused)?;
         let found = Found { namespace, name, there: !seen.state.is_absent(), records, revisions };
         let action = self.action(&helm, &found, &to, call).await.map_err(&refused)?;
+        let recovery = found.recovery(call.map_or(WAIT, seconds));
+        let hangs = recovery
+            .as_ref()
+            .map(|_| found.revisions.first().map(|r| text(r, "/status")).unwrap_or_default());
+        let tells = |what: &str| {
+            hangs.map_or_else(|| what.to_owned(), |h| format!("the release hangs in {h}: {what}"))
+        };
+        // Where putting it right is all that there is to do, it is done once.
+        let recovery = recovery.filter(|recovery| recovery.what != action.what);
         let (saves, unsaved) = self.release_to_save(job, &found, contents);
         let seq = self.begin(job, &seen.state, saves, unsaved).await?;
         let before = self.watched(job.work).await;
         let result = async {
-            self.recover(job, &helm, &found).await?;
-            (job.tell)(&action.what);
+            if let Some(recovery) = recovery {
+                (job.tell)(&tells(&recovery.what));
+                let run = helm.run(&recovery.arguments, Duration::from_secs(recovery.seconds)).await;
+                run.map_err(|said| (recovery.what, said))?;
+                (job.tell)(&action.what);
+            } else {
+                (job.tell)(&tells(&action.what));
+            }
             let limit = Duration::from_secs(action.seconds);
             let run = match action.keep.is_empty() {
                 true => helm.run(&action.arguments, limit).await,
@@ -130,7 +137,7 @@ impl Cluster {
         to: &ReleaseState,
         call: Option<&ReleaseSpec>,
     ) -> Result<Action, String> {
-        let ReleaseState::Installed { digest, chart, .. } = to else { return Ok(found.uninstall()) };
+        let ReleaseState::Installed { digest, chart, .. } = to else { return Ok(found.uninstall(WAIT)) };
         let name = found.name;
         let (digest, keep) = match call {
             Some(ReleaseSpec { chart: Chart::Former(hex), keep, .. }) => {
@@ -141,7 +148,7 @@ impl Cluster {
                     what: format!("helm upgrade --install {name} ({})", chart_name(spec)),
                     arguments: upgrade(helm.chart(self, spec)?, spec),
                     keep: spec.keep.clone(),
-                    seconds: spec.wait_seconds.unwrap_or(WAIT),
+                    seconds: seconds(spec),
                 });
             }
             None => (digest.clone(), Vec::new()),
@@ -149,7 +156,7 @@ impl Cluster {
         let stays = found.there && found.mend() != Some(Mend::Away);
         // helm's own way back has no place for what belongs to others.
         if let Some(at) = found.at(&digest).filter(|_| stays && keep.is_empty()) {
-            return Ok(found.back(number(at)));
+            return Ok(found.back(number(at), WAIT));
         }
         let spec = ReleaseSpec {
             name: name.to_owned(),
@@ -159,6 +166,7 @@ impl Cluster {
             values: Value::Null,
             create_namespace: false,
             wait_seconds: Some(WAIT),
+            seconds: Some(WAIT),
             keep: keep.clone(),
         };
         let former = self.former(found, &digest, chart).await?;
@@ -223,19 +231,6 @@ impl Cluster {
         (saves, why.filter(|_| job.change.to.is_absent()))
     }
 
-    /// Puts a release right that hangs.
-    async fn recover(&self, job: &Job<'_>, helm: &Helm, found: &Found<'_>) -> Result<(), (String, String)> {
-        let action = match found.mend() {
-            None => return Ok(()),
-            Some(Mend::Back(number)) => found.back(number),
-            Some(Mend::Away) => found.uninstall(),
-        };
-        let status = found.revisions.first().map(|r| text(r, "/status")).unwrap_or_default();
-        (job.tell)(&format!("the release hangs in {status}: {}", action.what));
-        let run = helm.run(&action.arguments, Duration::from_secs(action.seconds)).await;
-        run.map(|_| ()).map_err(|said| (action.what, said))
-    }
-
     async fn helm_failed(&self, job: &Job<'_>, what: &str, said: &str, namespace: &str) -> WorkEnd {
         // The error may go over several lines; what stands before it are warnings.
         let (more, error) = said.rsplit_once("Error: ").unwrap_or(("", said));
@@ -288,18 +283,15 @@ fn words(words: &[&str]) -> Vec<String> {
 }
 
 impl Found<'_> {
-    /// Puts right what hangs in `pending-*`: back to what was deployed last, or away when nothing ever was.
     fn mend(&self) -> Option<Mend> {
-        let status = self.revisions.first().map(|r| text(r, "/status")).unwrap_or_default();
-        if !status.starts_with("pending") && status != "uninstalling" {
-            return None;
-        }
-        let good = |r: &&Value| matches!(text(r, "/status"), "deployed" | "superseded");
-        let deployed = self.revisions.iter().find(|r| text(r, "/status") == "deployed");
-        let last = deployed.or_else(|| self.revisions.iter().find(good));
-        Some(match last.filter(|_| status != "uninstalling") {
-            Some(last) => Mend::Back(number(last)),
-            None => Mend::Away,
+        release::mend(&self.revisions)
+    }
+
+    /// What puts a release right that hangs.
+    fn recovery(&self, seconds: u64) -> Option<Action> {
+        Some(match self.mend()? {
+            Mend::Back(number) => self.back(number, seconds),
+            Mend::Away => self.uninstall(seconds),
         })
     }
 
@@ -313,20 +305,21 @@ impl Found<'_> {
         matches!(state, Ok(ReleaseState::Installed { digest: found, .. }) if found == *digest)
     }
 
-    fn action(&self, what: String, words: &[&str]) -> Action {
+    fn action(&self, what: String, words: &[&str], seconds: u64) -> Action {
         let mut arguments = self::words(words);
-        let wait = format!("{WAIT}s");
+        let wait = format!("{seconds}s");
         arguments.extend(self::words(&["-n", self.namespace, "--wait", "--timeout", &wait]));
-        Action { what, arguments, keep: Vec::new(), seconds: WAIT }
+        Action { what, arguments, keep: Vec::new(), seconds }
     }
 
-    fn uninstall(&self) -> Action {
-        self.action(format!("helm uninstall {}", self.name), &["uninstall", self.name])
+    fn uninstall(&self, seconds: u64) -> Action {
+        self.action(format!("helm uninstall {}", self.name), &["uninstall", self.name], seconds)
     }
 
-    fn back(&self, revision: u64) -> Action {
+    fn back(&self, revision: u64, seconds: u64) -> Action {
         let number = revision.to_string();
-        self.action(format!("helm rollback {} {number}", self.name), &["rollback", self.name, &number])
+        let words = ["rollback", self.name, &number];
+        self.action(format!("helm rollback {} {number}", self.name), &words, seconds)
     }
 }
 
@@ -337,10 +330,17 @@ fn upgrade(chart: Vec<String>, spec: &ReleaseSpec) -> Vec<String> {
     if spec.create_namespace {
         arguments.push("--create-namespace".to_owned());
     }
-    if let Some(seconds) = spec.wait_seconds {
-        arguments.extend(["--wait".to_owned(), "--timeout".to_owned(), format!("{seconds}s")]);
+    if spec.wait_seconds.is_some() {
+        arguments.push("--wait".to_owned());
     }
+    // Hooks have this time too, whether anything else is waited for or not.
+    arguments.extend(["--timeout".to_owned(), format!("{}s", seconds(spec))]);
     arguments
+}
+
+/// So long helm may take.
+fn seconds(spec: &ReleaseSpec) -> u64 {
+    spec.seconds.or(spec.wait_seconds).unwrap_or(WAIT)
 }
 
 /// True when the release's chart is the content with this digest.
@@ -394,18 +394,5 @@ mod tests {
         let none = ReleaseState::of(&revision(9, 9)).unwrap().0;
         assert!(not_as(&wanted, &none).unwrap().starts_with("superseded"));
         assert_eq!(not_as(&ReleaseState::Absent, &ReleaseState::Absent), None);
-    }
-
-    #[test]
-    fn what_hangs_goes_back_or_away() {
-        let hangs = |statuses: &[&str]| {
-            let one = |(n, status): (usize, &&str)| json!({"revision": statuses.len() - n, "status": status});
-            found(statuses.iter().enumerate().map(one).collect()).mend()
-        };
-        assert_eq!(hangs(&["pending-upgrade", "failed", "deployed", "superseded"]), Some(Mend::Back(2)));
-        assert_eq!(hangs(&["pending-rollback", "superseded", "superseded"]), Some(Mend::Back(2)));
-        assert_eq!(hangs(&["pending-install"]), Some(Mend::Away));
-        assert_eq!(hangs(&["uninstalling", "superseded"]), Some(Mend::Away));
-        assert_eq!(hangs(&["failed", "deployed"]), None);
     }
 }

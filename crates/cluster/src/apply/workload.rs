@@ -3,10 +3,11 @@
 use super::{Done, Job, failed, shown};
 use crate::api::MERGE;
 use crate::connect::Cluster;
-use crate::object::text;
+use crate::object::{seconds, text};
 use crate::observe::{Running, no_key};
 use crate::records::Ended;
 use crate::rollout::on_delete;
+use crate::started::Started;
 use crate::work::WorkEnd;
 use converge_objects::workload::{RESTARTED, STARTED_WITH, WorkloadState, restarts};
 use converge_resource::{ApiRef, Change, State};
@@ -16,6 +17,9 @@ use tokio::time::sleep;
 
 /// All pods must be there within this.
 const ROLLOUT: Duration = Duration::from_secs(600);
+
+/// Restarts of one workload that somebody else takes back.
+const RESTARTS: usize = 3;
 
 /// Comparisons when others write at the same time.
 const TRIES: usize = 6;
@@ -35,7 +39,13 @@ impl Cluster {
         // Back to before the first restart there is no record of what it was started with.
         let restart = restarts(&from, &to).then_some(with.as_deref());
         let seen = self.running(&wanted).await.map_err(&refused)?;
-        let seen = seen.ok_or_else(|| refused("it is not there".to_owned()))?;
+        let Some(seen) = seen else {
+            // Taken back: what has gone with its release runs with nothing.
+            return match job.work.owner.is_empty() {
+                true => Ok(Done { after: State::absent(), contents: Vec::new() }),
+                false => Err(refused("it is not there".to_owned())),
+            };
+        };
         let before = seen.observed().state;
         if let (Some(_), WorkloadState::Running { started_with: planned, .. }) = (restart, &from) {
             let found = state(&before)?;
@@ -47,11 +57,30 @@ impl Cluster {
         }
         let seq = self.begin(job, &before, Vec::new(), None).await?;
         let result = async {
-            if let Some(with) = restart {
+            let Some(with) = restart else { return self.rolled_out(job, &wanted).await };
+            let mut seen = seen;
+            for _ in 0..RESTARTS {
                 (job.tell)(&format!("restarting {}", wanted.shown()));
+                // Not this moment's second: times of pods have no fractions.
+                let begun = self.inner.api.now().as_second() - 1;
                 self.restart(&wanted, seen, with).await?;
+                self.rolled_out(job, &wanted).await?;
+                let Some(now) = self.running(&wanted).await.map_err(failed)? else { return Ok(()) };
+                // The node of an old pod may be away.
+                let old = |pod: &&Value| {
+                    pod.pointer("/metadata/creationTimestamp").and_then(seconds).is_some_and(|at| at < begun)
+                };
+                let marked = now.object.pointer("/spec/template/metadata/annotations");
+                if marked.is_some_and(|marks| marks.get(RESTARTED).is_some()) || !now.pods.iter().any(|p| old(&p)) {
+                    return Ok(());
+                }
+                // Whoever owns it has written it as it was before its pods were replaced.
+                seen = now;
             }
-            self.rolled_out(job, &wanted).await
+            Err(failed(format!(
+                "{} was restarted {RESTARTS} times, and each time whoever owns it has taken the restart back: pods of before are there yet",
+                wanted.shown()
+            )))
         }
         .await;
         let after = self.running(&wanted).await.ok().flatten();
@@ -62,21 +91,19 @@ impl Cluster {
         Ok(Done { after: after.unwrap_or_else(|| job.change.to.clone()), contents: Vec::new() })
     }
 
-    /// Writes at a workload what it was started with, where nothing is restarted.
+    /// Records what a workload was started with, where nothing is restarted.
     pub(super) async fn note_started(&self, change: &Change) -> Result<(), WorkEnd> {
         let fail =
             |why: String| failed(format!("{}: its record was not written: {why}", shown(&change.object)));
         let to = WorkloadState::try_from(change.to.clone()).map_err(|e| fail(e.to_string()))?;
         let WorkloadState::Running { started_with: Some(with), .. } = to else { return Ok(()) };
         let wanted = ApiRef::from_key(&change.object.key).ok_or_else(|| fail(no_key(&change.object)))?;
-        let path = self.inner.api.path(&wanted).await.map_err(|e| fail(e.to_string()))?.unwrap_or_default();
-        let path = format!("{path}?fieldManager={}", converge_resource::FIELD_MANAGER);
-        let patch = json!({"metadata": {"annotations": {STARTED_WITH: with}}});
-        self.inner.api.patch(&path, MERGE, &patch).await.map_err(|e| fail(e.to_string()))?;
-        Ok(())
+        let found = self.inner.api.object(&wanted).await.map_err(|e| fail(e.to_string()))?;
+        let uid = found.map(|object| text(&object, "/metadata/uid").to_owned()).unwrap_or_default();
+        self.note(&wanted.key(), Started { uid, with: Some(with) }).await.map_err(fail)
     }
 
-    /// Sets the annotations that make its controller start all pods anew, and that tell with what.
+    /// Sets the annotation that makes its controller start all pods anew, and records with what.
     async fn restart(&self, wanted: &ApiRef, seen: Running, with: Option<&str>) -> Result<(), WorkEnd> {
         let api = &self.inner.api;
         let fail = |why: String| failed(format!("{} was not restarted: {why}", wanted.shown()));
@@ -92,11 +119,20 @@ impl Cluster {
                 with => format!("{}.{}", with.unwrap_or("before"), api.now().as_second()),
             };
             let patch = json!({
-                "metadata": {"resourceVersion": text(&object, "/metadata/resourceVersion"), "annotations": {STARTED_WITH: with}},
+                "metadata": {"resourceVersion": text(&object, "/metadata/resourceVersion"), "annotations": {STARTED_WITH: null}},
                 "spec": {"template": {"metadata": {"annotations": {RESTARTED: mark}}}},
             });
             match api.patch(&path, MERGE, &patch).await {
-                Ok(_) => return Ok(()),
+                Ok(object) => {
+                    let uid = text(&object, "/metadata/uid").to_owned();
+                    let started = Started { uid, with: with.map(str::to_owned) };
+                    return self.note(&wanted.key(), started).await.map_err(|why| {
+                        failed(format!(
+                            "{} was restarted, but its record was not written: {why}",
+                            wanted.shown()
+                        ))
+                    });
+                }
                 Err(fault) if fault.code() == Some(409) => {
                     let found = api.object(wanted).await.map_err(|e| fail(e.to_string()))?;
                     object = found.ok_or_else(|| fail("it is gone".to_owned()))?;

@@ -6,12 +6,15 @@ use crate::helm::Helm;
 use crate::object::text;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use converge_objects::release::{ReleaseState, manifests};
-use converge_resource::{ARCHIVE, Chart, Content, ObjectId, Observed, ReleaseSpec, State};
+use converge_objects::k8s::fields::leaf_differences;
+use converge_objects::release::{ReleaseState, content, manifests};
+use converge_resource::{
+    ARCHIVE, ApiRef, Chart, Content, Kept, ObjectId, Observed, RANDOM, ReleaseSpec, State,
+};
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use std::io::Read as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a record of helm may hold unpacked.
 const UNPACKED: u64 = 128 << 20;
@@ -62,11 +65,11 @@ pub(crate) fn revision(release: &Value) -> Value {
 /// The state of a release: that of its newest revision. What was uninstalled with its history kept is not there.
 pub(crate) fn newest(revisions: &[Value]) -> Result<(Observed, Vec<Content>), String> {
     let Some(newest) = revisions.first().filter(|r| text(r, "/status") != "uninstalled") else {
-        return Ok((Observed { state: State::absent(), moment: None }, Vec::new()));
+        return Ok((Observed::new(State::absent(), None), Vec::new()));
     };
     let (state, content) = ReleaseState::of(newest)?;
     let moment = newest.get("updated").and_then(crate::object::seconds);
-    Ok((Observed { state: state.into(), moment }, vec![content]))
+    Ok((Observed::new(state.into(), moment), vec![content]))
 }
 
 /// The number of a revision.
@@ -112,83 +115,194 @@ impl Cluster {
         let spec: ReleaseSpec = serde_json::from_value(spec).map_err(|e| bad(&e))?;
         let helm = Helm::ready(self).await?;
         let chart = helm.chart(self, &spec)?;
-        let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<String>>();
-        let limit = Duration::from_secs(120);
-        let mut arguments = words(&[
-            "upgrade",
-            "--install",
-            "--dry-run=server",
-            "--reset-values",
-            "-o",
-            "json",
-            "--namespace",
-            &spec.namespace,
-            &spec.name,
-        ]);
-        arguments.extend(chart.clone());
-        let said = match helm.run(&arguments, limit).await {
-            Ok(release) => {
-                let release: Value =
-                    serde_json::from_str(&release).map_err(|e| format!("helm's answer is no JSON: {e}"))?;
-                return Ok(json!({
-                    "manifests": manifests(text(&release, "/manifest")).map_err(|e| format!("helm's manifests: {e}"))?,
-                    "chart": release.pointer("/chart/metadata/name"),
-                    "version": release.pointer("/chart/metadata/version"),
-                    "values": release.pointer("/chart/values").cloned().unwrap_or_else(|| json!({})),
-                    "notes": release.pointer("/info/notes"),
-                }));
-            }
-            Err(said) => said,
+        let begun = Instant::now();
+        let how = match self.how(&helm, &spec, chart).await? {
+            Ok(how) => how,
+            Err(said) => return Ok(refused(&said)),
         };
-        let mut show = words(&["show", "all"]);
-        show.extend(chart.clone().into_iter().take_while(|word| word != "--values"));
-        let about_chart = |what: &str| {
-            let mut arguments = show.clone();
-            if let Some(last) = arguments.get_mut(1) {
-                what.clone_into(last);
-            }
-            arguments
+        let mut answer = match how.render(&helm).await? {
+            Ok(answer) => answer,
+            Err(said) => return Ok(refused(&said)),
+        };
+        let random = self.random(&helm, &spec, &how, &answer, begun).await?;
+        if let (Some(map), false) = (answer.as_object_mut(), random.is_empty()) {
+            map.insert(RANDOM.to_owned(), json!(random));
+        }
+        Ok(answer)
+    }
+
+    /// How helm can be asked for its manifests; the inner error is what it says where it cannot.
+    async fn how(
+        &self,
+        helm: &Helm,
+        spec: &ReleaseSpec,
+        chart: Vec<String>,
+    ) -> Result<Result<How, String>, String> {
+        let mut arguments =
+            words(&["upgrade", "--install", "--dry-run=server", "--reset-values", "-o", "json"]);
+        arguments.extend(words(&["--namespace", &spec.namespace, &spec.name]));
+        arguments.extend(chart.clone());
+        let said = match helm.run(&arguments, LIMIT).await {
+            Ok(release) => return Ok(Ok(How::Upgrade { arguments, first: release })),
+            Err(said) => said,
         };
         // A release that hangs: helm looks at nothing else then. Or a chart that brings the kinds of its own objects: helm
         // makes these first when it installs, and not in a dry run. The templates can be rendered all the same.
         let hangs = said.contains("another operation");
+        let about: Vec<String> = chart.iter().take_while(|word| *word != "--values").cloned().collect();
+        let shown = |what: &str| [words(&["show", what]), about.clone()].concat();
+        let crds = helm.run(&shown("crds"), LIMIT).await?;
+        let brought = kinds_of(&crds);
         let missing = missing_kinds(&said);
-        if !hangs {
-            let crds = match missing.is_empty() {
-                true => String::new(),
-                false => helm.run(&about_chart("crds"), limit).await?,
-            };
-            let brings = |kind: &String| {
-                crds.lines().any(|line| {
-                    line.trim() == format!("kind: {kind}") || line.contains(&format!("kind: {kind},"))
-                })
-            };
-            if missing.is_empty() || !missing.iter().all(brings) {
-                return Ok(refused(&said));
-            }
+        let brings = |kind: &String| brought.iter().any(|word| word.rsplit('/').next() == Some(kind));
+        // Without the server helm takes the cluster for one of its own build's version that has nothing but Kubernetes' own kinds.
+        let (version, mut apis) = self.inner.api.capabilities().await.map_err(|e| e.to_string())?;
+        let comes = brought.iter().any(|api| !apis.contains(api)) && missing.iter().all(brings);
+        if !hangs && !comes {
+            return Ok(Err(said));
         }
+        apis.extend(brought);
         let mut arguments =
             words(&["template", "--dry-run=server", "--no-hooks", "--namespace", &spec.namespace]);
+        arguments.extend(words(&["--kube-version", &version]));
+        arguments.extend(apis.into_iter().flat_map(|api| ["--api-versions".to_owned(), api]));
         if hangs {
             arguments.push("--is-upgrade".to_owned());
         }
         arguments.push(spec.name.clone());
         arguments.extend(chart);
-        let rendered = match helm.run(&arguments, limit).await {
-            Ok(rendered) => rendered,
-            Err(said) => return Ok(refused(&said)),
-        };
-        let about = helm.run(&about_chart("chart"), limit).await?;
-        let values = helm.run(&about_chart("values"), limit).await?;
-        let about: Value = serde_yaml::from_str(&about).unwrap_or_default();
-        Ok(json!({
-            "manifests": manifests(&rendered).map_err(|e| format!("helm's manifests: {e}"))?,
-            "chart": about.get("name"),
-            "version": about.get("version"),
-            "values": serde_yaml::from_str::<Value>(&values).unwrap_or_default(),
-            "notes": null,
-        }))
+        Ok(Ok(How::Template { arguments, chart: shown("chart"), values: shown("values") }))
     }
+
+    /// The fields that come out otherwise each time that the chart is rendered, where there is a release that has them: a password that it draws,
+    /// and what is computed from it.
+    async fn random(
+        &self,
+        helm: &Helm,
+        spec: &ReleaseSpec,
+        how: &How,
+        answer: &Value,
+        begun: Instant,
+    ) -> Result<Vec<Kept>, String> {
+        let revisions = self.revisions(&spec.namespace, &spec.name).await?;
+        let list =
+            |answer: &Value| answer.get("manifests").and_then(Value::as_array).cloned().unwrap_or_default();
+        let one = list(answer);
+        let deployed = revisions.iter().find(|r| text(r, "/status") == "deployed");
+        let same = |deployed: &Value| {
+            let then = manifests(text(deployed, "/manifest")).unwrap_or_default();
+            content("", "", &Value::Null, &then) == content("", "", &Value::Null, &one)
+        };
+        // What is rendered as it is deployed, or was never deployed, has nothing to keep.
+        if deployed.is_none_or(same) {
+            return Ok(Vec::new());
+        }
+        // The time of day is drawn too, to the second.
+        tokio::time::sleep(Duration::from_millis(1100).saturating_sub(begun.elapsed())).await;
+        match how.render_anew(helm).await? {
+            Err(said) => Err(said),
+            Ok(again) => {
+                let mut found = moving(&one, &list(&again));
+                for kept in found.iter_mut().filter(|kept| kept.object.namespace.is_none()) {
+                    let ApiRef { api_version, kind, .. } = &kept.object;
+                    let resource =
+                        self.inner.api.resource(api_version, kind).await.map_err(|e| e.to_string())?;
+                    kept.object.namespace = resource.filter(|r| r.namespaced).map(|_| spec.namespace.clone());
+                }
+                Ok(found)
+            }
+        }
+    }
+}
+
+/// A question to helm takes so long at most.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// How helm is asked for the manifests of a chart.
+enum How {
+    /// As it would lay them; with what it has said already.
+    Upgrade { arguments: Vec<String>, first: String },
+    /// From the templates alone.
+    Template { arguments: Vec<String>, chart: Vec<String>, values: Vec<String> },
+}
+
+impl How {
+    /// The answer for kinds; the inner error is what helm says.
+    async fn render(&self, helm: &Helm) -> Result<Result<Value, String>, String> {
+        match self {
+            Self::Upgrade { first, .. } => upgraded(first).map(Ok),
+            Self::Template { arguments, chart, values } => {
+                let rendered = match helm.run(arguments, LIMIT).await {
+                    Ok(rendered) => rendered,
+                    Err(said) => return Ok(Err(said)),
+                };
+                let about = helm.run(chart, LIMIT).await?;
+                let values = helm.run(values, LIMIT).await?;
+                let about: Value = serde_yaml::from_str(&about).unwrap_or_default();
+                Ok(Ok(json!({
+                    "manifests": manifests(&rendered).map_err(|e| format!("helm's manifests: {e}"))?,
+                    "chart": about.get("name"),
+                    "version": about.get("version"),
+                    "values": serde_yaml::from_str::<Value>(&values).unwrap_or_default(),
+                    "notes": null,
+                })))
+            }
+        }
+    }
+
+    /// The same, asked once more.
+    async fn render_anew(&self, helm: &Helm) -> Result<Result<Value, String>, String> {
+        match self {
+            Self::Upgrade { arguments, .. } => match helm.run(arguments, LIMIT).await {
+                Ok(release) => upgraded(&release).map(Ok),
+                Err(said) => Ok(Err(said)),
+            },
+            Self::Template { .. } => self.render(helm).await,
+        }
+    }
+}
+
+/// What a dry run of an upgrade says.
+fn upgraded(release: &str) -> Result<Value, String> {
+    let release: Value =
+        serde_json::from_str(release).map_err(|e| format!("helm's answer is no JSON: {e}"))?;
+    Ok(json!({
+        "manifests": manifests(text(&release, "/manifest")).map_err(|e| format!("helm's manifests: {e}"))?,
+        "chart": release.pointer("/chart/metadata/name"),
+        "version": release.pointer("/chart/metadata/version"),
+        "values": release.pointer("/chart/values").cloned().unwrap_or_else(|| json!({})),
+        "notes": release.pointer("/info/notes"),
+    }))
+}
+
+/// The fields in which two renderings of one chart differ. An object that only one of them has has a name that is drawn: nothing of it can be kept.
+fn moving(one: &[Value], two: &[Value]) -> Vec<Kept> {
+    let mut found = Vec::new();
+    for manifest in one {
+        let Some(object) = ApiRef::of(manifest) else { continue };
+        let Some(other) = two.iter().find(|m| ApiRef::of(m).as_ref() == Some(&object)) else { continue };
+        let fields = leaf_differences(manifest, other).into_iter().filter(|f| f.before.is_some());
+        found.extend(fields.map(|field| Kept { object: object.clone(), path: field.path }));
+    }
+    found
+}
+
+/// `apps/v1` and `apps/v1/Deployment` of each definition of a kind.
+fn kinds_of(crds: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for crd in manifests(crds).unwrap_or_default() {
+        let versions = crd.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
+        for version in versions.iter().filter(|v| v.get("served") != Some(&Value::Bool(false))) {
+            let group = format!("{}/{}", text(&crd, "/spec/group"), text(version, "/name"));
+            found.push(format!("{group}/{}", text(&crd, "/spec/names/kind")));
+            found.push(group);
+        }
+    }
+    found
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|w| (*w).to_owned()).collect()
 }
 
 /// The kinds that helm misses, by its own words: `no matches for kind "ClusterPolicy" in version "nvidia.com/v1"`.
@@ -227,7 +341,28 @@ mod tests {
             refused("Error: chart \"x\" version \"9\" not found"),
             json!({"invalid": "chart \"x\" version \"9\" not found"})
         );
+        let crd = "kind: CustomResourceDefinition\nspec: {group: g.io, names: {kind: K}, versions: [{name: v1, served: true}, {name: v0, served: false}]}\n";
+        assert_eq!(kinds_of(crd), ["g.io/v1/K", "g.io/v1"]);
         assert_eq!(record(&json!({"data": {"release": "%%"}})), None);
         assert!(parts(&ObjectId::new("release", "x")).is_err());
+    }
+
+    /// A password that is drawn, and what is made of it.
+    #[test]
+    fn what_a_chart_draws_is_told_from_what_it_says() {
+        let rendered = |word: &str| {
+            vec![
+                json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"p": word, "user": "eA=="}}),
+                json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": word}}),
+                json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+                    "spec": {"template": {"metadata": {"annotations": {"sum": word, "x": "1"}}}}}),
+            ]
+        };
+        let found: Vec<String> = moving(&rendered("YQ=="), &rendered("Yg=="))
+            .iter()
+            .map(|k| format!("{}{}", k.object.name, converge_objects::k8s::fields::shown(&k.path)))
+            .collect();
+        assert_eq!(found, ["s.data.p", "d.spec.template.metadata.annotations.sum"]);
+        assert_eq!(moving(&rendered("a"), &rendered("a")), []);
     }
 }

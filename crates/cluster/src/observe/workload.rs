@@ -13,6 +13,8 @@ pub(crate) struct Running {
     pub(crate) pods: Vec<Value>,
     nodes: Vec<Value>,
     newest: Option<String>,
+    /// What its pods were started with last.
+    with: Option<String>,
 }
 
 impl Running {
@@ -22,14 +24,15 @@ impl Running {
 
     /// The state, and since when its oldest pod is there.
     pub(crate) fn observed(&self) -> Observed {
-        let annotations = self.object.pointer("/metadata/annotations");
-        let with = annotations.and_then(|a| a.get(STARTED_WITH)).and_then(Value::as_str);
-        let state = WorkloadState::Running {
-            started_with: with.map(str::to_owned),
-            complete: self.rollout().complete().is_ok(),
-        };
+        let complete = self.rollout().complete().is_ok();
+        let state = WorkloadState::Running { started_with: self.with.clone(), complete };
+        Observed::new(state.into(), self.oldest())
+    }
+
+    /// Since when its oldest pod is there.
+    pub(crate) fn oldest(&self) -> Option<i64> {
         let times = self.pods.iter().filter_map(|pod| pod.pointer("/metadata/creationTimestamp"));
-        Observed { state: state.into(), moment: times.filter_map(seconds).min() }
+        times.filter_map(seconds).min()
     }
 }
 
@@ -56,7 +59,15 @@ impl Cluster {
             wanted.kind == "Deployment" || owners.into_iter().flatten().any(|o| text(o, "/uid") == uid)
         };
         let pods = pods.unwrap_or_default().into_iter().filter(own).collect();
-        Ok(Some(Running { object, pods, nodes: nodes.unwrap_or_default(), newest }))
+        let with = match self.started(&wanted.key(), uid).await? {
+            Some(started) => started.with,
+            // Where an older converge kept it.
+            None => {
+                let annotations = object.pointer("/metadata/annotations");
+                annotations.and_then(|a| a.get(STARTED_WITH)).and_then(Value::as_str).map(str::to_owned)
+            }
+        };
+        Ok(Some(Running { object, pods, nodes: nodes.unwrap_or_default(), newest, with }))
     }
 
     /// The label value that pods of the present template have.

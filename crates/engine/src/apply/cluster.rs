@@ -71,7 +71,7 @@ impl HostRun<'_> {
         self.lane.learn(contents);
         let foreign = window.is_some();
         if let Some((before, after)) = &window {
-            self.lane.window(before, after);
+            self.lane.window(item, before, after);
         }
         let result = result_of(end, item.sensitive);
         let bad = result.is_bad();

@@ -42,7 +42,8 @@ impl HostRun<'_> {
         }
         // Looked at before the question: work that ends meanwhile is seen by the next one.
         let at_work = self.gates.is_at_work(&fetch.host) && fetch.host != self.lane.host;
-        let said = self.ask_for(&fetch, at_work).await;
+        let left = self.asking.as_ref().map(|(_, until)| until.saturating_duration_since(Instant::now()));
+        let said = self.ask_for(&fetch, left.unwrap_or_default(), at_work).await;
         let late = self.asking.as_ref().is_none_or(|(_, until)| Instant::now() >= *until);
         match said {
             Said::Here(said) => {
@@ -88,12 +89,14 @@ impl HostRun<'_> {
         (!text.is_empty()).then_some(text)
     }
 
-    async fn ask_for(&self, fetch: &Fetch, at_work: bool) -> Said {
+    async fn ask_for(&self, fetch: &Fetch, left: Duration, at_work: bool) -> Said {
         let link = match self.engine.link(&fetch.host).await {
             Ok(link) => link,
             Err(lost) => return Said::Never(lost.message),
         };
-        let result = match link.ask_beside(&fetch.script, ANSWER).await {
+        // What waits there itself must not wait longer than is left.
+        let script = format!("CV_FETCH_SECONDS={}\n{}", left.as_secs().max(1), fetch.script);
+        let result = match link.ask_beside(&script, ANSWER).await {
             Ok(result) => result,
             // A host at work may be restarting: its lane brings the session back.
             Err(error) if at_work => return Said::NotYet(error.to_string()),

@@ -56,6 +56,17 @@ impl HostRun<'_> {
 
     /// Confirms what stands behind the switch, or has it put back. Nothing, while more is to come behind it.
     pub(super) async fn settle(&mut self) -> Result<(), LostHost> {
+        let last = self.lane.unconfirmed().last();
+        let more = last.is_some_and(|(last, _)| self.lane.more_behind(last));
+        self.settle_unless(more).await
+    }
+
+    /// The same, though more was to come behind it: it cannot begin now.
+    pub(super) async fn settle_now(&mut self) -> Result<(), LostHost> {
+        self.settle_unless(false).await
+    }
+
+    async fn settle_unless(&mut self, more: bool) -> Result<(), LostHost> {
         let Some((last, _)) = self.lane.unconfirmed().last() else { return Ok(()) };
         let last = last.clone();
         let Some(Guarded { seconds, .. }) = last.guard else { return Ok(()) };
@@ -64,7 +75,6 @@ impl HostRun<'_> {
             ItemResult::Stopped => "the run was stopped in the middle".to_owned(),
             _ => format!("`{}` failed", item.address),
         });
-        let more = self.lane.more_behind(&last);
         let good = match bad {
             Some(why) => Err(why),
             None if more && self.stop.is_stopped() => Err("the run was stopped in the middle".to_owned()),

@@ -165,7 +165,7 @@ impl HostRun<'_> {
         let took = took.saturating_add(duration);
         let said = super::Running { output: result.output, took, ..super::Running::default() };
         self.conclude(work, status, &said);
-        self.lane.restarted();
+        self.lane.restarted(&item.address);
         Ok(())
     }
 

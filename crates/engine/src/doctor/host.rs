@@ -24,6 +24,7 @@ pub(super) fn diagnose(answer: &Answer, now: Timestamp) -> Vec<Finding> {
         docker(get("gpu_pci"), get("docker"), get("docker_file")),
         toolkit(get("toolkit"), get("nvkind")),
         firewall(get("kubelet_cgroup"), get("ufw_forward")),
+        opened(get("kube_open")),
     ];
     one.into_iter().flatten().chain(certificates(answer, now)).collect()
 }
@@ -198,6 +199,15 @@ fn firewall(kubelet: &str, forward: &str) -> Option<Finding> {
     })
 }
 
+fn opened(arguments: &str) -> Option<Finding> {
+    (!arguments.is_empty()).then(|| {
+        Finding::new("access", Health::Ill, format!("the API server runs with {arguments}"))
+            .because("whoever reaches the API server may do more than its roles and bindings say")
+            .help("where nobody has declared it (k8s_cluster.apiServer.extraArgs), converge with the role takes it out; who wrote it in /etc/kubernetes/manifests/kube-apiserver.yaml?")
+            .role("k8s")
+    })
+}
+
 /// Certificates of the cluster that have ended or are about to; `cert PATH` is the moment in seconds.
 fn certificates(answer: &Answer, now: Timestamp) -> Option<Finding> {
     let ends = answer.iter().filter_map(|(key, value)| {
@@ -358,6 +368,13 @@ mod tests {
     fn a_firewall_that_drops_what_pods_say() {
         assert_eq!(one(&[("kubelet_cgroup", "systemd"), ("ufw_forward", "DROP")]).step, "firewall");
         assert!(told(&[("ufw_forward", "DROP")]).is_empty());
+    }
+
+    #[test]
+    fn arguments_that_open_the_api() {
+        let found = one(&[("kube_open", "--authorization-mode=AlwaysAllow")]);
+        assert_eq!((found.step, found.role, found.health), ("access", Some("k8s"), Health::Ill));
+        assert!(told(&[("kube_open", "")]).is_empty());
     }
 
     #[test]

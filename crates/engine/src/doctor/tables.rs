@@ -39,6 +39,7 @@ pub(super) const TABLE: &[Diagnosis] = &[
     runtime::HANDLER,
     runtime::CLASS,
     operator::RELEASE,
+    operator::OTHER_RELEASE,
     operator::TWO,
     operator::POLICY,
     operator::QUOTA,

@@ -29,6 +29,20 @@ resources:
 `converge facts INVENTORY` shows them, with equal answers of hosts together; `converge facts INVENTORY nvidia.gpus[0].name` shows one. \
 Facts are data: a host that says `{{ … }}` is quoted, never rendered.
 
+## The moment of a fact
+
+`facts` has the values of the moment in which an item runs; `facts_before` those of before the run. They differ behind an item of the same run that alters a fact:
+
+* What a parameter determines is predicted: behind `hostname: {name: gpu-1}` the plan shows what `facts.hostname` gives then.
+* What a change is known to alter and nobody can know before is deferred: behind a package transaction that brings containerd, an item that reads \
+`facts.containerd` waits for it and is resolved when its turn comes. So it is behind the unit or the configuration file of such a program, a mount, swap, huge pages, \
+the kernel module of a GPU, kubeadm and a restart of the host. Behind a text file nothing waits.
+* Other foreign code (a maintainer script, a command, the start of a unit) may alter any fact. The host compares the facts that later items read just before and just \
+after it. When one has moved, the rest is planned anew; when none has, that costs no round trip.
+
+A list of `for_each` must be known when the plan is made: one that reads a fact which the run alters is an error. A role whose items depend on what a host \
+*was*, such as the steps of an upgrade, reads `facts_before`. Facts of other hosts (`hostvars[HOST].facts`) are those that the other host said last.
+
 On machines with unified memory (DGX Spark, GB10) nvidia-smi gives no memory: `memory_mib` of the GPU is null, `unified_memory` is true, and \
 `facts.memory_mib` is what GPU and processors share. Where nvidia-smi fails, `nvidia.problem` says why, and model, UUID and driver come from \
 the kernel module. AMD's part was written from the documentation of the amdgpu module, amd-smi and rocm-smi, and was not tried on such a GPU.

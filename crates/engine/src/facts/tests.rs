@@ -232,3 +232,31 @@ proptest! {
         prop_assert!(parse(&answer, &all()).is_object());
     }
 }
+
+/// The digests that a window compares: one a fact, the same in every shell, and the same again when nothing has moved.
+#[test]
+fn facts_are_watched_in_every_shell() {
+    let names: Vec<&str> =
+        FACT_GROUPS.iter().copied().chain(["hostname", "os", "cpu", "memory_mib"]).collect();
+    // As it is called on a host: without globbing, and with another separator.
+    let script = format!("{}\nset -f\nIFS='\n'\ncv_see_fact \"$@\"\n", watch_script());
+    let mut answers = Vec::new();
+    for shell in [&["dash"][..], &["bash"], &["busybox", "ash"], &["dash"]] {
+        let mut command = std::process::Command::new(shell[0]);
+        command.args(&shell[1..]).args(["-c", &script, "watch"]).args(&names);
+        let output = command.output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{shell:?}: {output:?}");
+        answers.push(String::from_utf8(output.stdout).unwrap());
+    }
+    let lines: Vec<&str> = answers[0].lines().collect();
+    assert_eq!(lines.len(), names.len(), "{}", answers[0]);
+    for (line, name) in lines.iter().zip(&names) {
+        let (said, digest) = line.split_once(' ').unwrap();
+        assert!(said == *name && digest.len() == 64, "{line}");
+    }
+    let nothing = lines
+        .iter()
+        .filter(|line| line.ends_with("01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b"));
+    assert_eq!(nothing.count(), 0, "a fact says nothing at all: {}", answers[0]);
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:#?}");
+}

@@ -34,6 +34,28 @@ impl Lane {
         self.remaining.iter().find(|i| i.role == item.role).is_some_and(|next| next.guard == item.guard)
     }
 
+    /// What goes behind the switch that is armed. What must wait does not: the window runs.
+    pub(super) fn next_behind(&self, gate: &dyn Fn(&Item) -> Permit) -> Next {
+        let last = self.unconfirmed.last().map(|(item, _)| item);
+        let Some(last) = last.filter(|last| self.more_behind(last)) else { return Next::Confirm };
+        let at = self.remaining.iter().position(|i| i.role == last.role);
+        let Some((at, item)) = at.and_then(|at| Some((at, self.remaining.get(at)?))) else {
+            return Next::Confirm;
+        };
+        let group =
+            || self.remaining.iter().skip(at).filter(|i| i.role == last.role && i.guard == last.guard);
+        let open = |need: &&u32| self.remaining.iter().any(|i| i.id == **need);
+        if item.needs.iter().filter(open).any(|need| !group().any(|i| i.id == *need)) {
+            return Next::Confirm;
+        }
+        match self.guarded_from(at, gate) {
+            Ok(ids) if ids.is_empty() && is_deferred(item) => Next::Replan,
+            Ok(ids) if ids.is_empty() => Next::Confirm,
+            Ok(ids) => Next::Guarded(ids),
+            Err(_) => Next::Confirm,
+        }
+    }
+
     /// What is behind the switch stays.
     pub fn confirm(&mut self) -> Vec<(Item, ItemResult)> {
         self.settle(|_, result| result.clone())

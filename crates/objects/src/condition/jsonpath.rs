@@ -118,6 +118,22 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// Two fields of one object together: the role time_slicing waits so for what an operator makes of its own.
+    #[test]
+    fn one_field_stands_for_another() {
+        let text = "{.metadata[?@ == $.metadata.name && (!$.metadata.ownerReferences[?@.kind == 'Policy'] || $.spec.volumes[?@.configMap.name == 'x'])]}";
+        let way = Way::read(text).unwrap();
+        let object = |owners: Value, volumes: Value| json!({"metadata": {"name": "d", "namespace": "n", "ownerReferences": owners}, "spec": {"volumes": volumes}});
+        let (policy, volume) =
+            (json!([{"kind": "Policy"}]), json!([{"name": "v", "configMap": {"name": "x"}}]));
+        assert_eq!(way.find(&object(policy.clone(), volume)), [&json!("d")]);
+        assert_eq!(way.find(&object(json!([{"kind": "Other"}]), json!([]))), [&json!("d")]);
+        assert!(
+            way.find(&object(policy.clone(), json!([{"name": "v", "configMap": {"name": "y"}}]))).is_empty()
+        );
+        assert!(way.find(&object(policy, json!([]))).is_empty());
+    }
+
     #[test]
     fn kubernetes_and_pointers_are_read() {
         let node = json!({"metadata": {"labels": {"nvidia.com/gpu.count": "8"}}, "status": {"conditions": [

@@ -167,7 +167,17 @@ impl Wait {
         match &self.what {
             What::Condition { of, name, status } => format!("{name} is {status} of {}", of.shown()),
             What::Field { of, path, or, test, .. } => {
-                let path = [std::slice::from_ref(path), or].concat().join(" or ");
+                // As people call it: `allocatable nvidia.com/gpu`.
+                let word = |path: &String| match path.strip_prefix("/status/allocatable/") {
+                    Some(name) => format!("allocatable {}", name.replace("~1", "/").replace("~0", "~")),
+                    None => path.clone(),
+                };
+                let path = [std::slice::from_ref(path), or]
+                    .concat()
+                    .iter()
+                    .map(word)
+                    .collect::<Vec<_>>()
+                    .join(" or ");
                 format!("{path} is {} of {}", test.wanted(), of.shown())
             }
             What::Count { of, condition, test } => {

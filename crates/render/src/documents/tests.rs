@@ -42,6 +42,9 @@ fn every_document_fits_its_schema_and_has_nothing_else() {
         run: "r".into(),
         time: "t".into(),
         operator: "o".into(),
+        playbook: "p".into(),
+        inventory: "i".into(),
+        roles: vec!["r".into()],
         purpose: "converge".into(),
         changes: 1,
         finished: true,
@@ -49,7 +52,12 @@ fn every_document_fits_its_schema_and_has_nothing_else() {
     };
     fits(
         "snapshots",
-        &crate::snapshots_json(&[HostSnapshots { host: "h".into(), runs: vec![run], lost: None }]),
+        &crate::snapshots_json(&[HostSnapshots {
+            host: "h".into(),
+            runs: vec![run],
+            lost: None,
+            remarks: vec![],
+        }]),
     );
     let facts = vec![HostAnswer { host: "h".into(), result: Ok(json!({"cpus": 2})) }];
     fits("fact", &crate::fact_json("cpus", &[("h".into(), json!(2))], &facts));

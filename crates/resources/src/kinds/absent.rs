@@ -50,13 +50,8 @@ const NEEDED: [&str; 20] = [
 /// The read-only question what lies below a directory: paths, the deepest first, each ended by a NUL made a newline.
 /// Names with a newline, and other file systems, end it with status 3 and 4.
 fn below(path: &str) -> Probe {
-    let (path, newline) = (quote(path), "'*\n*'");
-    Probe::run(format!(
-        "[ -z \"$(find {path} -name {newline} 2>/dev/null | head -n 1)\" ] || exit 3\n\
-         [ \"$(find {path} -xdev | wc -l)\" = \"$(find {path} | wc -l)\" ] || exit 4\n\
-         find {path} -depth | head -n {}",
-        LIMIT + 2
-    ))
+    let path = quote(path);
+    Probe::run(format!("cv_path_below {path} {}", LIMIT + 2))
 }
 
 impl Resource for Absent {

@@ -159,7 +159,7 @@ impl Resource for Block {
             culprit: "/block",
         };
         let mut wanted = edit.plan(seen, &|text| self.change(text, &place))?;
-        wanted.settings = validate_setting(self.validate.as_ref());
+        wanted.settings.extend(validate_setting(self.validate.as_ref()));
         Ok(wanted)
     }
 }

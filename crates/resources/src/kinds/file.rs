@@ -1,7 +1,7 @@
 //! `file`
 
 use crate::attrs::{Attrs, Mode};
-use crate::body::{Body, check_validate, file_state, validate_setting};
+use crate::body::{Body, check_validate, file_state, keep_setting, validate_setting};
 use crate::look::{Asks, check_path, need_parent, path, path_id};
 use converge_objects::PathState;
 use converge_resource::{Claim, ParamError, Resource, Source, Stop, Template, View, Wanted};
@@ -135,6 +135,7 @@ impl Resource for File {
         let Some(attrs) = attrs else {
             return Err(Stop::Failed(format!("{}: its owner is not known", self.path)));
         };
+        let kept = body.is_none();
         let mut wanted = match (body, present) {
             (Some(content), _) => Wanted::one(id, file_state(&content, attrs)).with(content),
             (None, Some((digest, size, ..))) => {
@@ -145,6 +146,7 @@ impl Resource for File {
             (None, None) => return Err(Stop::invalid("/path", format!("{} does not exist", self.path))),
         };
         wanted.settings = validate_setting(self.validate.as_ref());
+        wanted.settings.extend(keep_setting(kept));
         Ok(wanted)
     }
 }
@@ -190,9 +192,14 @@ mod tests {
     #[test]
     fn whole_content_is_predicted_where_a_package_may_bring_the_file() {
         let kind = read::<File>(json!({"path": "/etc/app/x", "content": "a", "owner": "app"}));
-        let view = FakeView::new().may(path_id("/etc/app/x")).may(path_id("/etc/app")).may(user_id("app"));
-        let after = settle(&kind, view);
+        let view = FakeView::new().may(path_id("/etc/app/x"));
+        let after = settle(&kind, view.clone().dir("/etc/app").user("app", 7));
         assert!(after.line(&path_id("/etc/app/x")).starts_with("file 644 app root 1 "));
+        // Whether its directory and its owner come decides whether it can be made at all.
+        let folder = view.clone().may(path_id("/etc/app")).user("app", 7);
+        assert!(matches!(kind.plan(&folder), Err(Stop::Deferred(_))));
+        let owner = view.dir("/etc/app").may(user_id("app"));
+        assert!(matches!(kind.plan(&owner), Err(Stop::Deferred(_))));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::attrs::check_account;
 use crate::kinds::line::Presence;
-use crate::look::{group, group_id};
+use crate::look::{Account, Asks, account_probe, group, group_id};
 use converge_objects::GroupState;
 use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
@@ -65,7 +65,22 @@ impl Resource for Group {
 
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
         let id = group_id(&self.name);
+        let mut asks = Asks::default();
+        let now = asks.take(group(seen, &self.name))?;
+        if let Some(gid) = self.gid {
+            // Asked in the same round.
+            asks.take(seen.run(&account_probe(Account::Group, &gid.to_string())))?;
+            if now.is_some_and(|now| now != GroupState::Group { gid: Some(gid) }) {
+                asks.take(Account::Group.check_number(seen, "/gid", &self.name, gid))?;
+            }
+        }
+        asks.finish()?;
         let now = group(seen, &self.name)?;
+        if let (Some(gid), GroupState::Group { gid: Some(was) }) = (self.gid, &now)
+            && *was != gid
+        {
+            Account::Group.check_owned(seen, &self.name, *was, None)?;
+        }
         let to = match (self.state, now) {
             (Presence::Absent, GroupState::Absent) => {
                 if let Some(wait) = seen.may_appear(&id) {

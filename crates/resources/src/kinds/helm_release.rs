@@ -2,14 +2,15 @@
 
 use crate::look::check_deadline;
 use crate::manifest::{Presence, check_name, namespace_comes};
-use crate::release_drift::Installed;
+use crate::release_drift::{Drift, Installed};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_objects::ReleaseState;
-use converge_objects::release::{self, Release};
+use converge_objects::k8s::fields;
+use converge_objects::release::{self, Mend, Release};
 use converge_resource::{
-    ARCHIVE, ApiCall, ApiProbe, Chart, Claim, ObjectId, ParamError, Place, ReleaseSpec, Resource, Source,
-    State, Stop, View, Wait, Wanted,
+    ARCHIVE, ApiCall, ApiProbe, Chart, Claim, Kept, ObjectId, ParamError, Place, RANDOM, ReleaseSpec,
+    Resource, Source, Stop, View, Wait, Wanted,
 };
 use converge_syntax::did_you_mean;
 use schemars::JsonSchema;
@@ -19,10 +20,15 @@ use serde_json::{Map, Value};
 /// A release of a helm chart, with a fixed name and an exact version.
 ///
 /// The plan shows what the chart renders beside what is installed. Where chart, version and values are those of the deployed revision, the objects
-/// of the release are compared with the cluster: what is missing or was changed behind helm's back is set right. Fields that another manager or a
-/// `k8s_patch` owns are shown as theirs and left to them, by an upgrade and by a rollback too: helm is given the manifests with what is live there.
-/// A release that `state: absent` took away can be rolled back, though its chart may be gone. Keys of values that the chart does not know are shown with the nearest one that it knows. A
-/// release that hangs in `pending-…` or has failed is shown with its recovery.
+/// of the release are compared with the cluster: what is missing or was changed behind helm's back is set right. A field that the chart declares and
+/// that somebody has changed with a tool of people (kubectl, an editor, another deployer) is drift: the item fails in the plan and names the
+/// field and its manager, and `force_conflicts: true` takes it back. Declared fields that a controller or a `k8s_patch` owns are shown as theirs and left to
+/// them, by an upgrade and by a rollback too: helm is given the manifests with what is live there. Fields that the chart does not declare are no
+/// difference, whoever writes them. What a chart draws at random (a password) stays as it is deployed.
+///
+/// A release that `state: absent` took away can be rolled back, though its chart may be gone. Keys of values that the chart does not know are shown
+/// with the nearest one that it knows. A release that hangs in `pending-…` or has failed is shown with its recovery; it is put right too where the
+/// chart cannot be rendered.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HelmRelease {
@@ -49,10 +55,11 @@ pub struct HelmRelease {
     /// Wait until what it installs is ready.
     #[serde(default = "yes")]
     wait: bool,
-    /// Seconds that helm may take.
+    /// Seconds that helm may take, for hooks too where `wait` is false.
     #[serde(default = "ten_minutes")]
     timeout: u64,
-    /// Take fields that the chart names and another manager or a `k8s_patch` owns. Without it they are left as they are.
+    /// Take fields that the chart declares and another manager or a `k8s_patch` owns. Without it a field that somebody has changed by hand is an
+    /// error, and those of others are left as they are.
     #[serde(default)]
     force_conflicts: bool,
     /// Whether it is installed.
@@ -110,6 +117,7 @@ impl HelmRelease {
             values: Value::Object(self.values.clone()),
             create_namespace: self.create_namespace,
             wait_seconds: self.wait.then_some(self.timeout),
+            seconds: Some(self.timeout),
             keep: Vec::new(),
         }
     }
@@ -126,19 +134,77 @@ impl HelmRelease {
             && word("/status") == Some("deployed")
             && word("/chart/name") == self.chart_name()
             && word("/chart/version").map(bare) == self.version.as_deref().map(bare)
-            && values == Value::Object(self.values.clone())
+            && release::stored(&values) == release::stored(&Value::Object(self.values.clone()))
     }
 
     /// The release as it is: only its objects are looked at.
     fn unchanged(&self, seen: &dyn View, now: ReleaseState, revision: &Value) -> Result<Wanted, Stop> {
-        let text = revision.get("manifest").and_then(Value::as_str).unwrap_or_default();
-        let manifests = release::manifests(text)
-            .map_err(|why| Stop::Failed(format!("the manifest of the release is no YAML: {why}")))?;
-        let drift = self.installed().drift(seen, &manifests)?;
-        let notes = drift.notes(self.force_conflicts);
-        let mut targets = vec![(self.object(), State::from(now))];
-        targets.extend(drift.targets);
-        Ok(Wanted { targets, contents: drift.contents, calls: drift.calls, notes, ..Wanted::default() })
+        let drift = self.installed().drift(seen, &deployed(revision)?)?;
+        drift.conflict()?;
+        Ok(self.with_objects(Wanted::one(self.object(), now), drift))
+    }
+
+    /// Sets right what is missing or was changed behind helm's back.
+    fn with_objects(&self, mut wanted: Wanted, drift: Drift) -> Wanted {
+        wanted.notes.extend(drift.notes());
+        wanted.targets.extend(drift.targets);
+        wanted.contents.extend(drift.contents);
+        wanted.calls.extend(drift.calls);
+        wanted
+    }
+
+    /// A release that hangs and whose chart cannot be rendered now: it is put right all the same.
+    fn put_right(&self, revisions: &[Value], why: &str) -> Result<Option<Wanted>, Stop> {
+        let wanted = match release::mend(revisions) {
+            None => return Ok(None),
+            Some(Mend::Away) => Wanted::one(self.object(), ReleaseState::Absent),
+            Some(Mend::Back(number)) => {
+                let is = |r: &&Value| r.get("revision").and_then(Value::as_u64) == Some(number);
+                let Some(revision) = revisions.iter().find(is) else { return Ok(None) };
+                let (state, content) = ReleaseState::of(revision).map_err(Stop::Failed)?;
+                let state = match state {
+                    ReleaseState::Installed { chart, digest, .. } => {
+                        ReleaseState::Installed { status: "deployed".to_owned(), chart, digest }
+                    }
+                    ReleaseState::Absent => state,
+                };
+                Wanted::one(self.object(), state).with(content)
+            }
+        };
+        let newest =
+            revisions.first().and_then(|r| r.get("status")).and_then(Value::as_str).unwrap_or_default();
+        let note = format!(
+            "the release hangs in {newest} and is put right; what is declared comes with the next run: {why}"
+        );
+        Ok(Some(Wanted { notes: vec![note], ..wanted }))
+    }
+
+    /// Lays into what helm renders what is deployed already where the chart draws something anew each time; which fields these are.
+    fn keep_drawn(
+        &self,
+        rendered: &Value,
+        revisions: &[Value],
+        manifests: &mut [Value],
+    ) -> Result<Vec<Kept>, Stop> {
+        let drawn: Vec<Kept> = match rendered.get(RANDOM) {
+            None => return Ok(Vec::new()),
+            Some(drawn) => serde_json::from_value(drawn.clone()).map_err(|e| Stop::Failed(e.to_string()))?,
+        };
+        let is_deployed = |r: &&Value| r.get("status").and_then(Value::as_str) == Some("deployed");
+        let Some(revision) = revisions.iter().find(is_deployed) else { return Ok(Vec::new()) };
+        let then = deployed(revision)?;
+        let mut kept = Vec::new();
+        for field in drawn {
+            let own = |m: &&Value| release::is(m, &field.object, &self.namespace);
+            let Some(value) = then.iter().find(own).and_then(|m| fields::read(m, &field.path)) else {
+                continue;
+            };
+            let own = |m: &&mut Value| release::is(m, &field.object, &self.namespace);
+            let Some(manifest) = manifests.iter_mut().find(own) else { continue };
+            fields::write(manifest, &field.path, Some(value.clone())).map_err(Stop::Failed)?;
+            kept.push(field);
+        }
+        Ok(kept)
     }
 
     fn installed(&self) -> Installed<'_> {
@@ -175,6 +241,13 @@ impl HelmRelease {
             None => Ok(answer),
         }
     }
+}
+
+/// The manifests of a revision.
+fn deployed(revision: &Value) -> Result<Vec<Value>, Stop> {
+    let text = revision.get("manifest").and_then(Value::as_str).unwrap_or_default();
+    release::manifests(text)
+        .map_err(|why| Stop::Failed(format!("the manifest of the release is no YAML: {why}")))
 }
 
 /// What is wrong with the newest revision, and how it is put right; `revisions` are newest first.
@@ -305,19 +378,26 @@ impl Resource for HelmRelease {
             return self.unchanged(seen, now, newest);
         }
         let mut spec = self.spec(chart);
-        let rendered = self.rendered(seen, &spec)?;
+        let rendered = match self.rendered(seen, &spec) {
+            Err(Stop::Invalid { message: why, .. } | Stop::Failed(why)) if now != ReleaseState::Absent => {
+                let wanted = self.put_right(revisions, &why)?;
+                return wanted.ok_or_else(|| Stop::invalid("", why));
+            }
+            rendered => rendered?,
+        };
         let word = |key: &str| rendered.get(key).and_then(Value::as_str);
         let version = word("version").or(self.version.as_deref()).unwrap_or_default();
         let known = word("chart").or(self.chart_name());
         let name = known.or(self.archive.as_ref().map(|a| archive_name(&a.path))).unwrap_or_default();
         let list = rendered.get("manifests").and_then(Value::as_array);
         let mut manifests = list.cloned().unwrap_or_default();
-        let mut notes = Vec::new();
+        spec.keep = self.keep_drawn(&rendered, revisions, &mut manifests)?;
+        let mut drift = Drift::default();
         if now != ReleaseState::Absent {
-            let drift = self.installed().drift(seen, &manifests)?;
-            notes = drift.notes(self.force_conflicts);
+            drift = self.installed().drift(seen, &manifests)?;
+            drift.conflict()?;
             if !self.force_conflicts {
-                spec.keep = drift.keep(&self.namespace, &mut manifests).map_err(Stop::Failed)?;
+                spec.keep.extend(drift.keep(&self.namespace, &mut manifests).map_err(Stop::Failed)?);
             }
         }
         let content = release::content(name, version, &spec.values, &manifests);
@@ -326,7 +406,13 @@ impl Resource for HelmRelease {
             chart: format!("{name}-{version}"),
             digest: content.digest().clone(),
         };
-        let mut wanted = Wanted::one(object, state.clone()).with(content);
+        if state == now {
+            return Ok(self.with_objects(Wanted::one(object, now), drift));
+        }
+        // helm sets a field back only where it differs from the revision before: what others took is taken back first.
+        let mut wanted = drift.taken();
+        wanted.targets.push((object, state.into()));
+        wanted.contents.push(content);
         if let Some(archive) = &self.archive {
             wanted.contents.push(archive.content.clone());
         }
@@ -334,10 +420,8 @@ impl Resource for HelmRelease {
             unknown_keys(&self.values, own, "", &mut wanted.notes);
         }
         wanted.notes.extend(recovery(revisions));
-        if state != now {
-            wanted.notes.extend(notes);
-            wanted.calls = vec![ApiCall::Release(spec)];
-        }
+        wanted.notes.extend(drift.notes());
+        wanted.calls.push(ApiCall::Release(spec));
         Ok(wanted)
     }
 }

@@ -84,7 +84,7 @@ fn an_object_that_went_is_made_again() {
         installed(answers(&kind, json!([now])), &now).has(gone.clone(), converge_objects::K8sState::Absent);
     let wanted = kind.plan(&view).unwrap();
     assert_eq!(wanted.targets[1].0, gone);
-    assert!(matches!(wanted.calls[..], [ApiCall::Apply { .. }]));
+    assert!(matches!(wanted.calls[..], [ApiCall::As { .. }, ApiCall::Apply { .. }]));
 }
 
 #[test]
@@ -173,4 +173,80 @@ fn wrong_parameters_are_named() {
     assert_eq!(with("repository", json!("nvidia")), ["/repository"]);
     assert_eq!(with("name", json!("Op")), ["/name"]);
     assert_eq!(with("timeout", json!(0)), ["/timeout"]);
+}
+
+/// helm keeps 2 where 2.0 is given: a second plan is empty.
+#[test]
+fn numbers_are_compared_as_helm_keeps_them() {
+    let mut wish = params();
+    wish["values"] = json!({"x": 2.0, "big": 12345678901234567890u64});
+    let kind = read::<HelmRelease>(wish);
+    let mut now = revision("deployed", "v1.2.3");
+    now["values"] = json!({"x": 2, "big": 12345678901234567000u64});
+    let wanted = kind.plan(&installed(answers(&kind, json!([now])), &now)).unwrap();
+    assert!(wanted.calls.is_empty(), "{wanted:?}");
+}
+
+/// A packaged chart is rendered each time. What it draws stays as it is deployed, in the plan and in what helm lays.
+#[test]
+fn what_a_chart_draws_stays_as_it_is() {
+    let archive = |values: Value| {
+        read::<HelmRelease>(
+            json!({"name": "op", "namespace": "ns", "archive": Source::loaded("op-1.2.3.tgz", b"x"), "values": values}),
+        )
+    };
+    let kind = archive(json!({}));
+    let drawn = json!([{"object": {"api_version": "v1", "kind": "ConfigMap", "namespace": "ns", "name": "x"},
+        "path": [{"key": "data"}, {"key": "a"}]}]);
+    let path: Vec<Kept> = serde_json::from_value(drawn.clone()).unwrap();
+    let mut other = object();
+    other["data"]["a"] = json!("drawn anew");
+    let with = |kind: &HelmRelease, now: &Value| {
+        let answer =
+            json!({"manifests": [other], "chart": "op", "version": "1.2.3", "values": {}, RANDOM: drawn});
+        installed(answers(kind, json!([now])).says(render(kind), answer), now)
+    };
+    let mut now = revision("deployed", "1.2.3");
+    now["values"] = json!({});
+    let wanted = kind.plan(&with(&kind, &now)).unwrap();
+    assert_eq!((wanted.targets.len(), wanted.calls.len()), (1, 0), "{wanted:?}");
+    let more = archive(json!({"size": 2}));
+    let wanted = more.plan(&with(&more, &now)).unwrap();
+    let [ApiCall::Release(spec)] = &wanted.calls[..] else { panic!("{wanted:?}") };
+    assert_eq!(spec.keep, path);
+    assert!(!wanted.contents[0].text().unwrap().contains("drawn anew"), "{wanted:?}");
+}
+
+/// What helm says of the chart does not keep a release from being put right.
+#[test]
+fn what_hangs_is_put_right_without_its_chart() {
+    let kind = read::<HelmRelease>(params());
+    let refuses = |now: &Value, older: Value| {
+        let all = json!([now, older]);
+        installed(answers(&kind, all).says(render(&kind), json!({"invalid": "requires DRA"})), now)
+    };
+    let now = revision("pending-upgrade", "v1.2.3");
+    let mut older = revision("deployed", "v1.2.2");
+    older["revision"] = json!(2);
+    let wanted = kind.plan(&refuses(&now, older.clone())).unwrap();
+    assert!(wanted.targets[0].1.line().starts_with("release deployed op-v1.2.2 "), "{wanted:?}");
+    assert!(wanted.notes[0].contains("hangs in pending-upgrade") && wanted.notes[0].contains("requires DRA"));
+    assert_eq!(wanted.calls, []);
+    let first = revision("pending-install", "v1.2.3");
+    let wanted = kind.plan(&refuses(&first, json!({"revision": 2, "status": "failed"}))).unwrap();
+    assert!(wanted.targets[0].1.is_absent());
+    let fine = revision("deployed", "v1.2.2");
+    assert!(
+        matches!(kind.plan(&refuses(&fine, older)), Err(Stop::Invalid { message, .. }) if message.contains("requires DRA"))
+    );
+}
+
+#[test]
+fn hooks_have_their_time_too() {
+    let mut wish = params();
+    wish["wait"] = json!(false);
+    wish["timeout"] = json!(120);
+    let kind = read::<HelmRelease>(wish);
+    let spec = kind.spec(kind.chart().unwrap());
+    assert_eq!((spec.wait_seconds, spec.seconds), (None, Some(120)));
 }

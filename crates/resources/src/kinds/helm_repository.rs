@@ -32,6 +32,7 @@ impl HelmRepository {
             values: json!({}),
             create_namespace: false,
             wait_seconds: None,
+            seconds: None,
             keep: Vec::new(),
         };
         serde_json::to_string(&spec).map(ApiProbe::Render).map_err(|e| Stop::Failed(e.to_string()))

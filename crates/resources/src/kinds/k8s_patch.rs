@@ -2,9 +2,10 @@
 
 use crate::manifest::{edit_claims, merged, missing, present, set_fields};
 use crate::pointer;
+use crate::release_drift::hand;
 use crate::target::Target;
 use converge_objects::k8s::fields;
-use converge_resource::{ApiRef, Claim, ParamError, Place, Resource, Stop, View, Wanted};
+use converge_resource::{ApiProbe, ApiRef, Claim, ParamError, Place, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -104,7 +105,22 @@ impl Resource for K8sPatch {
         let object = self.object().map_err(|e| Stop::invalid(&e.pointer, e.message))?;
         let Some(now) = present(seen, &object)? else { return Err(missing(seen, "/target", &object)) };
         let changes = self.changes(&now).map_err(|why| Stop::invalid("/set", why))?;
-        set_fields(seen, "/target", &object, &changes)
+        let mut wanted = set_fields(seen, "/target", &object, &changes)?;
+        let same = |path: &fields::Path, value: &Option<Value>| match (fields::read(&now, path), value) {
+            (Some(now), Some(value)) => fields::differences(now, value).is_empty(),
+            (now, value) => now.is_none() && value.is_none(),
+        };
+        let differ: Vec<&fields::Path> =
+            changes.iter().filter(|(path, value)| !same(path, value)).map(|(path, _)| path).collect();
+        if !differ.is_empty() {
+            let live = seen.api(&ApiProbe::Get(object.clone()))?;
+            let note = |path: &&fields::Path| {
+                let tool = hand(&live, path)?;
+                Some(format!("{}: {} was changed by `{tool}`", object.shown(), fields::shown(path)))
+            };
+            wanted.notes.extend(differ.iter().filter_map(note));
+        }
+        Ok(wanted)
     }
 
     fn basis(&self) -> Option<String> {
@@ -127,7 +143,21 @@ mod tests {
         let (state, content) = K8sState::of(&json!({"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy",
             "metadata": {"name": "cluster-policy"}, "spec": {"theirs": 1, "daemonsets": {"tolerations":
             [{"key": "a", "operator": "Exists"}]}, "old": {"x": 1, "y": 2}}}));
-        FakeView::new().has(id(), state).knows(content)
+        let object = ApiRef::from_key("nvidia.com/v1/ClusterPolicy/cluster-policy").unwrap();
+        let owned = json!({"metadata": {"managedFields": [{"manager": "kubectl-edit", "fieldsV1": {"f:spec": {"f:theirs": {}}}}]}});
+        FakeView::new().has(id(), state).knows(content).says(ApiProbe::Get(object), owned)
+    }
+
+    #[test]
+    fn who_has_changed_a_field_by_hand_is_named() {
+        let with = |set: Value| {
+            let kind = read::<K8sPatch>(json!({"target": "clusterpolicy/cluster-policy", "set": set}));
+            kind.plan(&live()).unwrap().notes
+        };
+        let named = "clusterpolicy cluster-policy: .spec.theirs was changed by `kubectl-edit`";
+        assert_eq!(with(json!({"/spec/theirs": 2})), [named]);
+        assert_eq!(with(json!({"/spec/theirs": 1})), Vec::<String>::new());
+        assert_eq!(with(json!({"/spec/old/x": 3})), Vec::<String>::new());
     }
 
     #[test]

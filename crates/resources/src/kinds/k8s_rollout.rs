@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 /// Deployments, DaemonSets and StatefulSets that run with what they read, and whose pods are complete: on every node that is ready.
 ///
-/// `restart_on` restarts them when a named resource changes. That is durable, not a notification: an annotation of the workload records what
-/// its pods were last started with, so an interrupted run never loses a restart. With no record yet, they are restarted if this run changes a named
+/// `restart_on` restarts them when a named resource changes. That is durable, not a notification: converge's records in the cluster hold what
+/// its pods were last started with, so an interrupted run never loses a restart, and an operator that writes the workload anew takes nothing away. With no record yet, they are restarted if this run changes a named
 /// resource or a named object is newer than the oldest pod; else what is there is adopted. They are restarted too when this run puts a named
 /// resource back to what the record says: nobody knows what the pods have read in between. Of a workload that an earlier item changes itself
 /// (another image), the new pods are waited for: it is looked at when its turn comes.
@@ -52,7 +52,7 @@ fn settle_one(
         let again = || running(Some(format!("{}+{}", starts(record).saturating_add(1), basis.digest)));
         return (if basis.changed { again() } else { running(started_with) }, None);
     }
-    let adopts = started_with.is_none() && basis.was_there_at(moment);
+    let adopts = started_with.is_none() && basis.runs_with().was_there_at(moment);
     if adopts { (running(None), Some(fresh())) } else { (fresh(), None) }
 }
 

@@ -1,7 +1,7 @@
 //! `kernel_module`
 
 use crate::kinds::line::Presence;
-use crate::look::{own_file, own_file_gone, state};
+use crate::look::{kernel_may_change, own_file, own_file_gone, state};
 use crate::names::Names;
 use converge_objects::ModuleState;
 use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted, quote};
@@ -87,7 +87,7 @@ impl KernelModule {
         if answer.status == 0 {
             return Ok(());
         }
-        match seen.pending() {
+        match kernel_may_change(seen) {
             Some(wait) => Err(Stop::Deferred(wait)),
             None => Err(Stop::invalid_help(
                 "/name",

@@ -182,7 +182,7 @@ impl Resource for Line {
             };
             Ok(edit.present(text))
         })?;
-        wanted.settings = validate_setting(self.validate.as_ref());
+        wanted.settings.extend(validate_setting(self.validate.as_ref()));
         Ok(wanted)
     }
 }

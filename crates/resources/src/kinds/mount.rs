@@ -207,6 +207,18 @@ impl Mount {
                 return Ok(wanted(source.clone(), fstype.clone(), shown_bind.clone()));
             }
         }
+        let below = format!("{}/", self.at());
+        let hidden = seen
+            .determined("path")
+            .into_iter()
+            .find(|(id, state)| id.key.starts_with(&below) && !state.is_absent());
+        if let Some((id, _)) = hidden {
+            return Err(Stop::invalid_help(
+                "/path",
+                format!("an item before this one answers for {}, which this mount hides", id.key),
+                "put the mount before the items that make what lies in it",
+            ));
+        }
         self.need_source(seen)?;
         match path(seen, &self.path)? {
             PathState::Dir { .. } | PathState::Link { .. } => {}

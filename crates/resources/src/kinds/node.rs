@@ -7,9 +7,9 @@ use crate::manifest::{
 use crate::names::Names;
 use crate::picked::{Picked, check_selector};
 use converge_objects::condition::{self, Condition, ConditionState, Pick, Test, What};
-use converge_objects::k8s::{self, fields};
+use converge_objects::k8s::fields;
 use converge_resource::{
-    ApiRef, Claim, Disruption, ObjectId, ParamError, Place, Resource, State, Stop, View, Wanted, pointer_word,
+    ApiRef, Claim, Disruption, ObjectId, ParamError, Place, Resource, Stop, View, Wanted, pointer_word,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,8 +20,9 @@ use serde_json::{Value, json};
 /// Only what is named is changed. Let the toleration of a taint come before it: items of a role are done in their order, and a rollback takes
 /// them back in the reverse order, so the taint goes first.
 ///
-/// With `until`, nodes that were changed are waited for before the next item begins. In a loop over lists of names, nodes go in batches:
-/// what a label sets going on one batch has come to its end there before the next batch gets the label.
+/// With `until`, the nodes are waited for before the next item begins, in every run: in a loop over lists of names, nodes go in batches, and
+/// what a label sets going on one batch has come to its end there before the next batch gets the label. A node that never gets there stops the
+/// loop in the next run too.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
@@ -43,12 +44,13 @@ pub struct Node {
     /// `state: absent` one that it has not.
     #[serde(default)]
     taints: Vec<Taint>,
-    /// With `name`: where one of these nodes was changed, wait until all of them do this: `{offers: nvidia.com/gpu, timeout: 900}`, offer at least
-    /// one of that resource, or of one of several. Nodes that are not ready do not count, and are named.
+    /// With `name`: wait until all of these nodes do this: `{offers: nvidia.com/gpu, timeout: 900}`, offer at least one of that resource, or of
+    /// one of several. Nodes that are not ready do not count, and are named. Where all of them do it already, nothing is waited for; where `without`
+    /// leaves all of them alone, neither.
     until: Option<Until>,
 }
 
-/// What nodes that were changed are waited for.
+/// What nodes are waited for.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Until {
@@ -94,7 +96,7 @@ impl Node {
         ApiRef { api_version: "v1".into(), kind: "Node".into(), namespace: None, name: name.to_owned() }
     }
 
-    /// What is waited for, after a change.
+    /// What is waited for.
     fn wait(&self) -> Option<condition::Wait> {
         let until = self.until.as_ref()?;
         let path = |name: &String| format!("/status/allocatable/{}", pointer_word(name));
@@ -134,7 +136,7 @@ fn has_label(node: &Value, label: &str) -> bool {
     node.pointer("/metadata/labels").and_then(|labels| labels.get(label)).is_some()
 }
 
-/// Adds what is waited for after the changes.
+/// Adds what is waited for, whether this run changes a node or an earlier one did.
 fn wait_for(seen: &dyn View, wait: &condition::Wait, all: &mut Wanted) -> Result<(), Stop> {
     let id = ObjectId::new("condition", wait.key());
     if seen.state::<Condition>(&id.key)? != ConditionState::Met {
@@ -263,19 +265,18 @@ impl Resource for Node {
             }
         }
         let pointer = if self.selector.is_some() { "/selector" } else { "/name" };
-        let (mut all, mut changed) = (Wanted::default(), false);
+        let mut all = Wanted::default();
         for (object, node) in nodes {
             let one = set_fields(seen, pointer, &object, &self.changes(&node))?;
-            for (id, state) in &one.targets {
-                changed |= State::from(seen.state::<k8s::K8s>(&id.key)?) != *state;
-            }
             all.targets.extend(one.targets);
             all.contents.extend(one.contents);
         }
         if all.targets.is_empty() {
             all.notes.push("the selector picks no node".to_owned());
         }
-        if let Some(wait) = self.wait().filter(|_| changed) {
+        // A node that an earlier run changed may not have come to its end yet: without the wait the next batch would begin all the same.
+        let left_alone = all.targets.is_empty();
+        if let Some(wait) = self.wait().filter(|_| !left_alone) {
             wait_for(seen, &wait, &mut all)?;
         }
         Ok(all)
@@ -388,10 +389,26 @@ mod tests {
         );
         assert_eq!(judged("4"), condition::Verdict::Met);
         settle(&kind, view);
-        // Nothing to set going, nothing to wait for.
-        let same =
-            read::<Node>(json!({"name": "a", "labels": {"theirs": "x"}, "until": {"offers": "x.io/gpu"}}));
-        assert_eq!(same.plan(&live(FakeView::new(), "a")).unwrap().targets.len(), 1);
+        // Nothing is changed, but the node of an earlier run has not come to its end: the wait holds all the same.
+        let same = |more: Value| {
+            let mut params = json!({"name": "a", "labels": {"theirs": "x"}, "until": {"offers": "x.io/gpu"}});
+            params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            read::<Node>(params)
+        };
+        let again = same(json!({}));
+        let open = || {
+            live(FakeView::new(), "a")
+                .has(again.condition().unwrap(), ConditionState::Open)
+                .says(asked("a"), node("a", "True", "0"))
+        };
+        let wanted = again.plan(&open()).unwrap();
+        assert_eq!(wanted.targets[1], (again.condition().unwrap(), ConditionState::Met.into()));
+        assert!(wanted.notes[0].starts_with("waits until"), "{:?}", wanted.notes);
+        let met = live(FakeView::new(), "a").has(again.condition().unwrap(), ConditionState::Met);
+        assert!(again.plan(&met).unwrap().notes.is_empty());
+        // What is left alone is not waited for.
+        let alone = same(json!({"without": ["theirs"]}));
+        assert_eq!(alone.plan(&open()).unwrap().targets, []);
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use crate::look::{Asks, package, package_id};
 use crate::names::Names;
-use converge_objects::PackageState;
 use converge_objects::deb_version::compare;
+use converge_objects::{AptIndexState, DpkgState, PackageState};
 use converge_resource::{
-    Claim, ObjectId, ParamError, Probe, Resource, RunAnswer, State, Stop, View, Wanted, quote,
+    Claim, First, ObjectId, ParamError, Probe, Resource, State, Stop, View, Wait, Wanted, quote,
 };
+use converge_syntax::did_you_mean;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -19,8 +20,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// package that is there is left at its version, unless `version` or `state: latest` says otherwise.
 ///
 /// The services of a new package are not started by its installation: add a `service` item with `state: started`.
-/// Lists of packages are not refreshed, but for those of an `apt_repository` item. Where one comes before in the same run, the
-/// version of a package that is still to be installed is not known yet: the item is deferred until the lists are there.
+///
+/// All package items of a host are simulated together, each over what those before it leave, in one question that changes nothing.
+/// Where something is to be installed and the host has no package index (a fresh cloud or container image), a package source has none
+/// yet, or the index is older than `max_age`, the plan has `apt-get update` as an item of its own before it. Behind that, behind an
+/// `apt_repository` item and behind a change of what apt reads (`/etc/apt`), the version of a package that is still to be installed is
+/// not known yet: the item is deferred until then, within the same run. What an interrupted dpkg has left unconfigured is configured
+/// by an item of its own before it too (`dpkg --configure -a`). A name that apt does not know is an error of the plan, unless the
+/// index is refreshed, or foreign code runs (a command, the scripts of a package), before it.
 ///
 /// A version that is replaced or removed is kept on the host first, so that a rollback can bring it back. Where neither a
 /// repository nor the host's cache has it any more, the plan says beforehand that the change cannot be undone.
@@ -43,6 +50,9 @@ pub struct Package {
     /// With `state: absent`: remove their configuration files too.
     #[serde(default)]
     purge: bool,
+    /// The greatest age of the package index, in seconds, where something is to be installed or `state` is `latest`: an older one is
+    /// refreshed first. Without it only an index that is not there is fetched.
+    max_age: Option<u32>,
 }
 
 /// Whether a package is installed.
@@ -58,44 +68,96 @@ pub enum Installed {
     Latest,
 }
 
-/// What `apt-get -s` says.
+/// What the host says of one item: see `cv_plan_packages`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Transaction {
     installed: Vec<(String, String)>,
     removed: Vec<String>,
+    /// What an earlier run of dpkg has left to be configured.
+    configured: Vec<String>,
     /// Removed packages that leave configuration files or scripts behind.
     leaves: BTreeSet<String>,
     /// Installed packages whose present version can be had again.
     offered: BTreeSet<String>,
+    /// Why apt would not do it, and its exit status.
+    errors: String,
+    status: i32,
+    /// The host's own architecture.
+    arch: String,
+    /// The package index and dpkg, as far as they were asked for.
+    index: Option<String>,
+    dpkg: Option<String>,
+    /// Packages of about a name that apt does not know.
+    near: BTreeMap<String, Vec<String>>,
+    /// Every package of any transaction, as it is before this run.
+    was: Vec<(ObjectId, State)>,
 }
 
 impl Transaction {
-    /// Reads the lines of `cv_simulate_package`, and `leaves NAME` of our own.
-    fn parse(text: &str) -> Self {
+    /// Reads the part of one stage, from 0, and what is said for all.
+    fn parse(text: &str, stage: usize, index: &str) -> Self {
         let mut found = Self::default();
+        let own = (stage + 1).to_string();
+        let mut at = "";
         for line in text.lines() {
-            match line.split(' ').collect::<Vec<_>>().as_slice() {
-                ["inst", name, version] => found.installed.push(((*name).to_owned(), (*version).to_owned())),
-                ["remv", name] if !found.removed.iter().any(|n| n == name) => {
-                    found.removed.push((*name).to_owned())
+            let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+            let name = || rest.to_owned();
+            match word {
+                "stage" => at = rest,
+                "arch" => found.arch = name(),
+                "offered" => drop(found.offered.insert(name())),
+                "was" => {
+                    if let Some((name, line)) = rest.split_once(' ') {
+                        found.was.push((package_id(name), State::from_line(line)));
+                    }
                 }
-                ["leaves", name] => {
-                    found.leaves.insert((*name).to_owned());
+                // These are told once, by the first item that asks.
+                "index" => {
+                    if let Some((_, state)) = rest.split_once(' ').filter(|(key, _)| *key == index) {
+                        found.index = Some(state.to_owned());
+                    }
                 }
-                ["offered", name] => {
-                    found.offered.insert((*name).to_owned());
+                "dpkg" => found.dpkg = Some(name()),
+                _ if at != own => {}
+                "inst" => {
+                    found.installed.extend(rest.split_once(' ').map(|(n, v)| (n.to_owned(), v.to_owned())))
                 }
+                "remv" if !found.removed.iter().any(|n| n == rest) => found.removed.push(name()),
+                "conf" => found.configured.push(name()),
+                "leaves" => drop(found.leaves.insert(name())),
+                "err" => {
+                    found.errors.push_str(rest);
+                    found.errors.push('\n');
+                }
+                "near" => {
+                    let mut words = rest.split(' ').filter(|w| !w.is_empty()).map(str::to_owned);
+                    if let Some(name) = words.next() {
+                        found.near.insert(name, words.collect());
+                    }
+                }
+                "end" => found.status = rest.parse().unwrap_or(1),
                 _ => {}
             }
         }
         found
     }
 
+    /// A package as it is when the item's turn comes: as items before leave it, else as it was told.
+    fn now(&self, seen: &dyn View, name: &str) -> Result<PackageState, Stop> {
+        let id = package_id(name);
+        match (seen.raw(&id), self.was.iter().find(|(told, _)| *told == id)) {
+            (Err(Stop::Ask(_)), Some((_, state))) => {
+                PackageState::try_from(state.clone()).map_err(|error| Stop::Failed(format!("{id}: {error}")))
+            }
+            (now, _) => PackageState::try_from(now?).map_err(|error| Stop::Failed(format!("{id}: {error}"))),
+        }
+    }
+
     /// Packages whose present version is replaced or removed and cannot be had again.
     fn lost(&self, seen: &dyn View, targets: &[(ObjectId, State)]) -> Result<Vec<(ObjectId, String)>, Stop> {
         let mut lost = Vec::new();
         for (id, to) in targets.iter().filter(|(id, _)| !self.offered.contains(&id.key)) {
-            let PackageState::Present { version, .. } = package(seen, &id.key)? else { continue };
+            let PackageState::Present { version, .. } = self.now(seen, &id.key)? else { continue };
             let same = matches!(PackageState::try_from(to.clone()), Ok(PackageState::Present { version: v, .. }) if v == version);
             if !same {
                 lost.push((id.clone(), format!("no repository offers {} {version} any more", id.key)));
@@ -110,31 +172,21 @@ fn irreversible_setting(lost: &[(ObjectId, String)]) -> Vec<(String, String)> {
     if lost.is_empty() { Vec::new() } else { vec![("CV_IRREVERSIBLE".to_owned(), "yes".to_owned())] }
 }
 
-/// The read-only question what apt would do, asked as the package object's steps will ask it.
-fn simulation(options: &str, requests: &[String], removed: &[String]) -> Probe {
-    let words = |list: &[String]| list.iter().map(|r| quote(r)).collect::<Vec<_>>().join(" ");
-    let mut script = format!(
-        "out=$(cv_simulate_package {INSTALL} {options}{}) || exit $?\nprintf '%s\\n' \"$out\"\n\
-         cv_offered_package $(printf '%s\\n' \"$out\" | sed -n 's/^inst \\([^ ]*\\) .*/\\1/p; s/^remv //p') | sed 's/^/offered /'\n",
-        words(requests)
-    );
-    if removed.is_empty() {
-        script = format!(
-            "set -- /var/lib/apt/lists/*_Packages*\n[ -e \"$1\" ] || {{ echo 'no package lists' >&2; exit 72; }}\n{script}"
-        );
-    } else {
-        // dpkg forgets a removed package at once unless it has configuration files or a postrm script.
-        script.push_str(&format!(
-            "for p in {}; do\n  if [ -n \"$(dpkg-query -W -f '${{Conffiles}}' \"$p\" 2>/dev/null)\" ] || \
-             [ -n \"$(dpkg-query -c \"$p\" postrm 2>/dev/null)\" ]; then echo \"leaves $p\"; fi\ndone\n",
-            words(removed)
-        ));
-    }
-    Probe::run(script)
+/// The read-only question what apt would do for all these items.
+fn simulation(stages: &[String]) -> Probe {
+    let words: Vec<String> = stages.iter().map(|stage| quote(stage)).collect();
+    Probe::Run { script: format!("{PLAN} {}", words.join(" ")), user: None, timeout: 180 }
 }
 
-const INSTALL: &str = "install --allow-downgrades";
-const HELD: &str = "--allow-change-held-packages ";
+/// Whether this question is asked by several items together: it is another one when there are more of them.
+pub fn asked_together(probe: &Probe) -> bool {
+    matches!(probe, Probe::Run { script, .. } if script.starts_with(PLAN))
+}
+
+const PLAN: &str = "cv_plan_packages";
+
+/// The one object of [`converge_objects::dpkg`].
+const DPKG: &str = "packages";
 
 /// `curl=1.0` as name and version.
 fn split(spec: &str) -> (&str, Option<&str>) {
@@ -160,32 +212,69 @@ impl Package {
             .collect()
     }
 
-    fn simulate(&self, seen: &dyn View, question: &Probe) -> Result<Transaction, Stop> {
-        let answer = seen.run(question)?;
-        if answer.status == 0 {
-            return Ok(Transaction::parse(&answer.stdout));
+    /// The key of the package index that will do.
+    fn index(&self) -> String {
+        self.max_age.map_or_else(|| "index".to_owned(), |seconds| format!("index:{seconds}"))
+    }
+
+    /// What the host says of this item. Asked before anything else is known: the host leaves out what is there already.
+    fn simulate(&self, seen: &dyn View) -> Result<Transaction, Stop> {
+        let own = Resource::stage(self).unwrap_or_default();
+        let (question, at) = match seen.stages() {
+            Some((all, at)) if all.get(at) == Some(&own) => (simulation(all), at),
+            _ => (simulation(std::slice::from_ref(&own)), 0),
+        };
+        let answer = seen.run(&question)?;
+        if answer.status != 0 {
+            return Err(Stop::Failed(format!("apt cannot be asked: {}", answer.stderr.trim())));
         }
-        Err(self.refused(seen, &answer))
+        Ok(Transaction::parse(&answer.stdout, at, &self.index()))
+    }
+
+    /// What must be done on the host before apt can say what it would do, or before it can do it.
+    fn first(&self, seen: &dyn View, done: &Transaction) -> Result<(), Stop> {
+        let mut first = Vec::new();
+        let mut add =
+            |kind: &str, key: &str, now: &Option<String>, to: State, name: &'static str, why: &str| {
+                let object = ObjectId::new(kind, key);
+                let Some(from) = now.as_ref().map(|line| State::from_line(line)) else { return };
+                if from != to && seen.changed(&object).is_none() {
+                    first.push(First { name, object, from, to, why: why.to_owned() });
+                }
+            };
+        let why = "an earlier run of dpkg was interrupted: apt installs nothing before this";
+        add("dpkg", DPKG, &done.dpkg, DpkgState::Settled.into(), "interrupted dpkg", why);
+        if self.state != Installed::Absent {
+            let why = match done.index.as_deref() {
+                Some("absent") => "this host has no package index",
+                Some("incomplete") => "a package source has no package index yet",
+                _ => "the package index is older than `max_age`",
+            };
+            let to = AptIndexState::Current.into();
+            add("apt_index", &self.index(), &done.index, to, "package index", why);
+        }
+        if first.is_empty() { Ok(()) } else { Err(Stop::First(first)) }
     }
 
     /// Why apt would not do it.
-    fn refused(&self, seen: &dyn View, answer: &RunAnswer) -> Stop {
-        let said = answer.stderr.trim();
-        if answer.status == 72 {
-            return match seen.pending() {
-                Some(mut wait) => {
-                    wait.reason = format!("this host has no lists of packages yet; {}", wait.reason);
-                    Stop::Deferred(wait)
-                }
-                None => Stop::invalid_help(
-                    "",
-                    "this host has no lists of packages, so apt knows no package",
-                    "run `apt-get update` before, with a `command` item: \
-                     `unless: ls /var/lib/apt/lists/*_Packages*`",
-                ),
-            };
-        }
+    fn refused(&self, seen: &dyn View, done: &Transaction) -> Stop {
+        let said = done.errors.trim();
         for (name, version, pointer) in self.specs() {
+            let own = format!(":{}", done.arch);
+            if let Some(plain) = name.strip_suffix(own.as_str()).filter(|_| !done.arch.is_empty()) {
+                return Stop::invalid_help(
+                    &pointer,
+                    format!("{} is this host's own architecture", done.arch),
+                    format!("write it without: `{plain}`"),
+                );
+            }
+            if let Some(providers) = providers(said, name) {
+                return Stop::invalid_help(
+                    &pointer,
+                    format!("{name} is a virtual package: {} provide it", providers.join(" and ")),
+                    "name one of them",
+                );
+            }
             let unknown = said.lines().any(|l| {
                 l.ends_with(&format!("Unable to locate package {name}"))
                     || l.contains(&format!("Package '{name}' has no installation candidate"))
@@ -198,16 +287,19 @@ impl Package {
                 continue;
             }
             let what = version.map_or_else(|| name.to_owned(), |v| format!("{name} at version {v}"));
-            if let Some(mut wait) = seen.pending() {
+            if let Some(mut wait) = seen.may_appear(&package_id(name)).or_else(|| seen.foreign()) {
                 wait.reason = format!("apt offers no {what} now; {}", wait.reason);
                 return Stop::Deferred(wait);
             }
-            return Stop::invalid_help(
-                &pointer,
-                format!("apt offers no {what} on this host"),
-                "correct it (`apt-cache policy` shows what is offered), or add its repository and `apt-get update` \
-                 in items before",
-            );
+            let near =
+                done.near.get(name).and_then(|near| did_you_mean(name, near.iter().map(String::as_str)));
+            let help = match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "correct it (`apt-cache policy` shows what is offered), add its repository in an item before \
+                         (`apt_repository`), or have a stale package index refreshed with `max_age`"
+                    .to_owned(),
+            };
+            return Stop::invalid_help(&pointer, format!("apt offers no {what} on this host"), help);
         }
         if said.contains("Held packages were changed") {
             return Stop::invalid_help(
@@ -215,9 +307,6 @@ impl Package {
                 format!("apt would change held packages:\n{said}"),
                 "declare the hold of the package (`hold: true`, or `hold: false` to release it)",
             );
-        }
-        if said.contains("dpkg was interrupted") {
-            return Stop::Failed(format!("{said}\nMend it on the host with `dpkg --configure -a`."));
         }
         Stop::Failed(format!("apt refuses the transaction:\n{said}"))
     }
@@ -229,8 +318,7 @@ impl Package {
             .filter(|(name, ..)| matches!(states.get(name), Some(PackageState::Present { .. })))
             .map(|(name, ..)| name.to_owned())
             .collect();
-        let done =
-            if goes.is_empty() { Transaction::default() } else { self.simulate(seen, &self.removal(&goes))? };
+        let done = if goes.is_empty() { Transaction::default() } else { self.simulated(seen)? };
         self.check_removals(seen, &done, &goes)?;
         let mut targets = Vec::new();
         for (name, _, pointer) in self.specs() {
@@ -254,15 +342,25 @@ impl Package {
         }
         let irreversible = done.lost(seen, &targets)?;
         let settings = irreversible_setting(&irreversible);
-        Ok(Wanted { targets, settings, irreversible, ..Wanted::default() })
+        Ok(Wanted { targets, settings, irreversible, seen: done.was, ..Wanted::default() })
     }
 
-    /// What apt would do to take these away.
-    fn removal(&self, names: &[String]) -> Probe {
-        let requests: Vec<String> = names.iter().map(|n| format!("{n}-")).collect();
-        let purge = if self.purge { "--purge " } else { "" };
-        let held = if self.hold.is_some() { HELD } else { "" };
-        simulation(&format!("{held}{purge}"), &requests, names)
+    /// What apt would do for this item, which has something to do.
+    fn simulated(&self, seen: &dyn View) -> Result<Transaction, Stop> {
+        let done = self.simulate(seen)?;
+        self.first(seen, &done)?;
+        let waits = |mut wait: Wait, what: &str| {
+            wait.reason = format!("{what}; {}", wait.reason);
+            Stop::Deferred(wait)
+        };
+        if let Some(wait) = seen.changed(&ObjectId::new("dpkg", DPKG)) {
+            return Err(waits(wait, "what apt would do is not known yet"));
+        }
+        let unknown = self.specs().into_iter().find_map(|(name, ..)| seen.may_appear(&package_id(name)));
+        if let Some(wait) = unknown.filter(|_| self.state != Installed::Absent) {
+            return Err(waits(wait, "which version it has is not known yet"));
+        }
+        if done.status != 0 { Err(self.refused(seen, &done)) } else { Ok(done) }
     }
 
     /// Refuses that a package goes which nobody asked to go.
@@ -271,7 +369,7 @@ impl Package {
         let mut asks = Asks::default();
         for name in done.removed.iter().filter(|n| !asked.contains(n)) {
             // An earlier item may have removed it: the simulation shows the host as it is now.
-            if let Some(PackageState::Present { .. }) = asks.take(package(seen, name))? {
+            if let Some(PackageState::Present { .. }) = asks.take(done.now(seen, name))? {
                 lost.push(name.as_str());
             }
         }
@@ -289,28 +387,12 @@ impl Package {
     }
 
     fn install(&self, seen: &dyn View, states: &BTreeMap<&str, PackageState>) -> Result<Wanted, Stop> {
-        let mut requests = Vec::new();
-        for (name, version, _) in self.specs() {
-            let right = match (states.get(name), version) {
-                (Some(PackageState::Present { version: now, .. }), Some(version)) => now == version,
-                (Some(PackageState::Present { .. }), None) => self.state != Installed::Latest,
-                _ => false,
-            };
-            if !right {
-                requests.push(version.map_or_else(|| name.to_owned(), |v| format!("{name}={v}")));
-            }
-        }
-        let unknown = self.specs().into_iter().find_map(|(name, ..)| seen.may_appear(&package_id(name)));
-        if let Some(mut wait) = unknown.filter(|_| !requests.is_empty()) {
-            wait.reason = format!("which version it has is not known yet; {}", wait.reason);
-            return Err(Stop::Deferred(wait));
-        }
-        let options = if self.hold.is_some() { HELD } else { "" };
-        let done = if requests.is_empty() {
-            Transaction::default()
-        } else {
-            self.simulate(seen, &simulation(options, &requests, &[]))?
-        };
+        let right = self.specs().into_iter().all(|(name, version, _)| match (states.get(name), version) {
+            (Some(PackageState::Present { version: now, .. }), Some(version)) => now == version,
+            (Some(PackageState::Present { .. }), None) => self.state != Installed::Latest,
+            _ => false,
+        });
+        let done = if right { Transaction::default() } else { self.simulated(seen)? };
         self.check_removals(seen, &done, &[])?;
         let named: BTreeSet<&str> = states.keys().copied().collect();
         let versions: BTreeMap<&str, &str> =
@@ -339,6 +421,9 @@ impl Package {
                     new.push(name);
                     ((*version).to_owned(), false)
                 }
+                (None, _) if name.strip_suffix(&format!(":{}", done.arch)).is_some() => {
+                    return Err(self.refused(seen, &done));
+                }
                 (None, _) => {
                     let help = match done.installed.first() {
                         Some((real, _)) => format!("name a real package; apt would install {real}"),
@@ -365,7 +450,7 @@ impl Package {
         }
         let irreversible = done.lost(seen, &targets)?;
         let settings = irreversible_setting(&irreversible);
-        Ok(Wanted { targets, notes, settings, irreversible, ..Wanted::default() })
+        Ok(Wanted { targets, notes, settings, irreversible, seen: done.was, ..Wanted::default() })
     }
 
     /// What comes along: dependencies, new or at another version.
@@ -378,7 +463,7 @@ impl Package {
         let mut asks = Asks::default();
         let mut targets = Vec::new();
         for (name, version) in done.installed.iter().filter(|(n, _)| !named.contains(n.as_str())) {
-            let (auto, hold) = match asks.take(package(seen, name))? {
+            let (auto, hold) = match asks.take(done.now(seen, name))? {
                 None => continue,
                 Some(PackageState::Present { version: old, hold: true, .. }) if old != *version => {
                     return Err(held_at("/name", name, &old, version));
@@ -414,8 +499,27 @@ fn held_at(pointer: &str, name: &str, old: &str, new: &str) -> Stop {
     )
 }
 
+/// A state that configuring does not end: the package must be unpacked again, or taken away by force.
 fn broken(name: &str, status: &str) -> Stop {
-    Stop::Failed(format!("{name} is {status}: mend it on the host with `dpkg --configure -a`"))
+    Stop::Failed(format!(
+        "{name} is {status}: on the host, `apt-get install --reinstall {name}` puts it right, or \
+         `dpkg --remove --force-remove-reinstreq {name}` takes it away"
+    ))
+}
+
+/// Whether `dpkg --configure -a` ends this state.
+fn is_unfinished(status: &str) -> bool {
+    ["unpacked", "half-configured", "triggers-awaited", "triggers-pending"].contains(&status)
+}
+
+/// The packages that provide a virtual one, as apt names them.
+fn providers(said: &str, name: &str) -> Option<Vec<String>> {
+    let mut lines =
+        said.lines().skip_while(|l| *l != format!("Package {name} is a virtual package provided by:"));
+    lines.next()?;
+    let words = lines.map_while(|l| l.strip_prefix("  ")).filter_map(|l| l.split(' ').next());
+    let found: Vec<String> = words.map(str::to_owned).collect();
+    (!found.is_empty()).then_some(found)
 }
 
 impl Resource for Package {
@@ -484,6 +588,9 @@ impl Resource for Package {
                 "give the `version`, or leave it out",
             );
         }
+        if self.max_age.is_some() && self.state == Installed::Absent {
+            wrong("/max_age", "`max_age` goes with what is installed".to_owned(), "leave it out");
+        }
         if self.hold == Some(true) && self.state == Installed::Absent {
             wrong("/hold", "what is absent cannot be held".to_owned(), "leave `hold` out");
         }
@@ -508,18 +615,42 @@ impl Resource for Package {
         claims
     }
 
+    fn stage(&self) -> Option<String> {
+        let state = match self.state {
+            Installed::Present => "present",
+            Installed::Latest => "latest",
+            Installed::Absent => "absent",
+        };
+        let mut flags = String::from("-");
+        if self.hold.is_some() {
+            flags.push('h');
+        }
+        if self.purge {
+            flags.push('p');
+        }
+        let specs = self.specs().into_iter();
+        let names: Vec<String> = specs
+            .map(|(name, version, _)| version.map_or_else(|| name.to_owned(), |v| format!("{name}={v}")))
+            .collect();
+        Some(format!("{state} {flags} {} {}", self.index(), names.join(" ")))
+    }
+
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
         let mut asks = Asks::default();
         let mut states = BTreeMap::new();
         for (name, ..) in self.specs() {
             match asks.take(package(seen, name))? {
-                Some(PackageState::Broken { status }) => return Err(broken(name, &status)),
+                Some(PackageState::Broken { status }) if !is_unfinished(&status) => {
+                    return Err(broken(name, &status));
+                }
                 Some(state) => {
                     states.insert(name, state);
                 }
                 None => {}
             }
         }
+        // With their states travels what apt would do; where nothing is to be done the host does not ask it.
+        asks.take(self.simulate(seen))?;
         asks.finish()?;
         match self.state {
             Installed::Absent => self.remove(seen, &states),

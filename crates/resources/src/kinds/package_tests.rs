@@ -10,12 +10,23 @@ fn held(version: &str) -> PackageState {
     PackageState::Present { version: version.into(), auto: false, hold: true }
 }
 
-fn sim(options: &str, requests: &[&str]) -> Probe {
-    simulation(options, &owned(requests), &[])
+/// The question of one item alone.
+fn asked(kind: &Package) -> Probe {
+    simulation(&[Resource::stage(kind).unwrap()])
 }
 
-fn owned(words: &[&str]) -> Vec<String> {
-    words.iter().map(|w| (*w).to_owned()).collect()
+/// The host's answer where all is well but for these lines; what is told of packages comes after the end of the stage.
+fn said(lines: &str) -> String {
+    format!("arch amd64\nstage 1\ndpkg settled\nindex index current\n{lines}end 0\n")
+}
+
+fn complaint(lines: &str) -> String {
+    let lines: String = lines.lines().map(|l| format!("err {l}\n")).collect();
+    format!("arch amd64\nstage 1\ndpkg settled\nindex index current\n{lines}end 100\n")
+}
+
+fn nothing() -> String {
+    "arch amd64\nstage 1\n".to_owned()
 }
 
 fn line(view: &FakeView, name: &str) -> String {
@@ -25,8 +36,10 @@ fn line(view: &FakeView, name: &str) -> String {
 #[test]
 fn what_is_installed_needs_no_simulation() {
     let kind = read::<Package>(json!({"name": ["curl", "jq=1.6-2"]}));
-    let view =
-        FakeView::strict().has(package_id("curl"), present("7.88")).has(package_id("jq"), present("1.6-2"));
+    let view = FakeView::strict()
+        .has(package_id("curl"), present("7.88"))
+        .has(package_id("jq"), present("1.6-2"))
+        .answer(&asked(&kind), 0, &nothing());
     let wanted = kind.plan(&view).unwrap();
     assert_eq!(wanted.targets.len(), 2);
     assert_eq!(wanted.notes, Vec::<String>::new());
@@ -43,7 +56,7 @@ fn the_whole_transaction_is_planned() {
             package_id("libcurl4"),
             PackageState::Present { version: "7.80".into(), auto: true, hold: false },
         )
-        .answer(&sim("", &["jq"]), 0, out);
+        .answer(&asked(&kind), 0, &said(out));
     let wanted = kind.plan(&view).unwrap();
     let lines: Vec<String> = wanted.targets.iter().map(|(id, s)| format!("{} {s}", id.key)).collect();
     let expected = [
@@ -58,38 +71,51 @@ fn the_whole_transaction_is_planned() {
 }
 
 #[test]
-fn at_most_three_rounds_are_asked() {
+fn one_round_asks_all() {
     let kind = read::<Package>(json!({"name": "jq"}));
     let view = FakeView::strict();
-    assert_eq!(kind.plan(&view), Err(Stop::Ask(vec![Probe::Object(package_id("jq"))])));
-    let view = view.has(package_id("jq"), PackageState::Absent);
-    let question = sim("", &["jq"]);
-    assert_eq!(kind.plan(&view), Err(Stop::Ask(vec![question.clone()])));
-    let view = view.answer(&question, 0, "inst libjq1 1\ninst jq 1\n");
-    assert_eq!(kind.plan(&view), Err(Stop::Ask(vec![Probe::Object(package_id("libjq1"))])));
-    assert!(kind.plan(&view.has(package_id("libjq1"), PackageState::Absent)).is_ok());
+    let both = vec![Probe::Object(package_id("jq")), asked(&kind)];
+    assert_eq!(kind.plan(&view), Err(Stop::Ask(both)));
+    let told = format!("{}was jq absent\nwas libjq1 absent\n", said("inst libjq1 1\ninst jq 1\n"));
+    let view = view.has(package_id("jq"), PackageState::Absent).answer(&asked(&kind), 0, &told);
+    let wanted = kind.plan(&view).unwrap();
+    assert_eq!(wanted.targets.len(), 2, "the answer told what libjq1 is");
+    assert_eq!(wanted.seen.len(), 2);
+}
+
+#[test]
+fn items_ask_together_and_each_reads_its_own_part() {
+    let [first, second] = [json!({"name": "jq"}), json!({"name": "tree", "hold": true})].map(read::<Package>);
+    let stages = [&first, &second].map(|kind| Resource::stage(kind).unwrap());
+    assert_eq!(stages, ["present - index jq", "present -h index tree"]);
+    let answer = "arch amd64\nstage 1\ndpkg settled\nindex index current\ninst jq 1\nend 0\nstage 2\ninst tree 2\nend 0\nwas jq absent\nwas tree absent\n";
+    let parts = [0, 1].map(|at| Transaction::parse(answer, at, "index").installed);
+    assert_eq!(parts, [vec![("jq".to_owned(), "1".to_owned())], vec![("tree".to_owned(), "2".to_owned())]]);
+    let view = FakeView::new().together(&stages, 1).answer(&simulation(&stages), 0, answer);
+    assert_eq!(line(&settle(&second, view), "tree"), "present 2 manual hold");
 }
 
 #[test]
 fn exact_versions_up_and_down() {
     let kind = read::<Package>(json!({"name": "jq", "version": "1.5", "allow_downgrade": true}));
     let view = FakeView::new().has(package_id("jq"), present("1.6")).answer(
-        &sim("", &["jq=1.5"]),
+        &asked(&kind),
         0,
-        "inst jq 1.5\nconf jq\n",
+        &said("inst jq 1.5\nconf jq\n"),
     );
     assert_eq!(line(&settle(&kind, view), "jq"), "present 1.5 manual -");
 }
 
 #[test]
 fn a_downgrade_is_declared() {
-    let answer = "inst jq 1.5\ninst libjq1 1.5\noffered jq\n";
-    let view = FakeView::new()
-        .has(package_id("jq"), present("1.6"))
-        .has(package_id("libjq1"), present("1.6"))
-        .answer(&sim("", &["jq=1.5"]), 0, answer)
-        .answer(&sim("", &["jq=1.5", "libjq1=1.5"]), 0, answer);
-    let plan = |params| read::<Package>(params).plan(&view);
+    let plan = |params| {
+        let kind = read::<Package>(params);
+        let view = FakeView::new()
+            .has(package_id("jq"), present("1.6"))
+            .has(package_id("libjq1"), present("1.6"))
+            .answer(&asked(&kind), 0, &said("inst jq 1.5\ninst libjq1 1.5\noffered jq\n"));
+        kind.plan(&view)
+    };
     let Err(Stop::Invalid { help, .. }) = plan(json!({"name": "jq=1.5"})) else { panic!() };
     assert!(help.unwrap().contains("allow_downgrade"));
     let Err(Stop::Invalid { help, .. }) = plan(json!({"name": "jq=1.5", "allow_downgrade": true})) else {
@@ -106,20 +132,25 @@ fn a_downgrade_is_declared() {
 
 #[test]
 fn a_repository_of_the_same_run_is_waited_for() {
-    let view = FakeView::new().may(package_id("jq")).has(package_id("curl"), present("8"));
-    let stop = read::<Package>(json!({"name": "jq"})).plan(&view).unwrap_err();
+    let (jq, curl) = (read::<Package>(json!({"name": "jq"})), read::<Package>(json!({"name": "curl"})));
+    let view = FakeView::new()
+        .may(package_id("jq"))
+        .has(package_id("curl"), present("8"))
+        .answer(&asked(&jq), 0, &said("inst jq 1\n"))
+        .answer(&asked(&curl), 0, &nothing());
+    let stop = jq.plan(&view).unwrap_err();
     assert!(matches!(&stop, Stop::Deferred(w) if w.reason.contains("not known yet")), "{stop:?}");
-    assert!(read::<Package>(json!({"name": "curl"})).plan(&view).is_ok(), "it is there");
+    assert!(curl.plan(&view).is_ok(), "it is there");
 }
 
 #[test]
 fn latest_asks_every_time() {
     let kind = read::<Package>(json!({"name": "jq", "state": "latest"}));
     let view = FakeView::new().has(package_id("jq"), present("1.6"));
-    assert_eq!(kind.plan(&view), Err(Stop::Ask(vec![sim("", &["jq"])])));
-    let same = view.clone().answer(&sim("", &["jq"]), 0, "");
+    assert_eq!(kind.plan(&view), Err(Stop::Ask(vec![asked(&kind)])));
+    let same = view.clone().answer(&asked(&kind), 0, &said(""));
     assert_eq!(line(&settle(&kind, same), "jq"), "present 1.6 manual -");
-    let newer = view.answer(&sim("", &["jq"]), 0, "inst jq 1.7\n");
+    let newer = view.answer(&asked(&kind), 0, &said("inst jq 1.7\n"));
     assert_eq!(kind.plan(&newer).unwrap().targets[0].1.line(), "present 1.7 manual -");
 }
 
@@ -127,9 +158,9 @@ fn latest_asks_every_time() {
 fn nothing_goes_that_nobody_asked_to_go() {
     let kind = read::<Package>(json!({"name": "exim4"}));
     let view = FakeView::new().has(package_id("postfix"), present("3")).answer(
-        &sim("", &["exim4"]),
+        &asked(&kind),
         0,
-        "remv postfix\ninst exim4 4.96\n",
+        &said("remv postfix\ninst exim4 4.96\n"),
     );
     let Err(Stop::Invalid { message, help, .. }) = kind.plan(&view) else { panic!() };
     assert!(message.contains("remove postfix"), "{message}");
@@ -140,16 +171,17 @@ fn nothing_goes_that_nobody_asked_to_go() {
 
 #[test]
 fn held_packages_change_only_when_it_is_declared() {
-    let answer = "inst jq 1.7\ninst libjq1 1.7\n";
-    let view = FakeView::new()
-        .has(package_id("jq"), held("1.6"))
-        .answer(&sim("", &["jq=1.7"]), 0, answer)
-        .answer(&sim(HELD, &["jq=1.7"]), 0, answer);
+    let answer = said("inst jq 1.7\ninst libjq1 1.7\n");
     let kind = read::<Package>(json!({"name": "jq=1.7"}));
+    let declared = read::<Package>(json!({"name": "jq=1.7", "hold": true}));
+    let view = FakeView::new().has(package_id("jq"), held("1.6")).answer(&asked(&kind), 0, &answer).answer(
+        &asked(&declared),
+        0,
+        &answer,
+    );
     assert!(
         matches!(kind.plan(&view), Err(Stop::Invalid { message, .. }) if message.contains("held at 1.6"))
     );
-    let declared = read::<Package>(json!({"name": "jq=1.7", "hold": true}));
     assert_eq!(line(&settle(&declared, view.clone()), "jq"), "present 1.7 manual hold");
     let along = view.has(package_id("libjq1"), held("1.6"));
     assert!(
@@ -160,7 +192,8 @@ fn held_packages_change_only_when_it_is_declared() {
 #[test]
 fn a_hold_alone_needs_no_simulation() {
     let kind = read::<Package>(json!({"name": "kubelet", "hold": true}));
-    let view = FakeView::strict().has(package_id("kubelet"), present("1.34"));
+    let view =
+        FakeView::strict().has(package_id("kubelet"), present("1.34")).answer(&asked(&kind), 0, &nothing());
     assert_eq!(line(&settle(&kind, view), "kubelet"), "present 1.34 manual hold");
 }
 
@@ -170,25 +203,19 @@ fn removal_says_what_is_left() {
     let view = FakeView::new()
         .has(package_id("chrony"), present("4.3"))
         .has(package_id("jq"), present("1.6"))
-        .answer(&kind.removal(&owned(&["chrony", "jq"])), 0, "remv chrony\nremv jq\nleaves chrony\n");
+        .answer(&asked(&kind), 0, &said("remv chrony\nremv jq\nleaves chrony\n"));
     let after = settle(&kind, view.clone());
     assert_eq!(
         [line(&after, "chrony"), line(&after, "jq"), line(&after, "gone")],
         ["config 4.3", "absent", "absent"]
     );
     let purge = read::<Package>(json!({"name": "chrony", "state": "absent", "purge": true}));
-    let left = view.has(package_id("chrony"), PackageState::Config { version: "4.3".into() });
-    assert_eq!(line(&settle(&purge, left), "chrony"), "absent");
-}
-
-#[test]
-fn the_question_is_the_one_that_the_apply_asks() {
-    let kind = read::<Package>(json!({"name": "jq", "state": "absent", "purge": true}));
-    let Probe::Run { script, .. } = kind.removal(&owned(&["jq"])) else { panic!() };
-    assert!(
-        script.starts_with("out=$(cv_simulate_package install --allow-downgrades --purge jq-) || exit $?\n"),
-        "{script}"
+    let left = view.has(package_id("chrony"), PackageState::Config { version: "4.3".into() }).answer(
+        &asked(&purge),
+        0,
+        &nothing(),
     );
+    assert_eq!(line(&settle(&purge, left), "chrony"), "absent");
 }
 
 #[test]
@@ -197,49 +224,94 @@ fn dependents_are_not_dragged_along() {
     let view = FakeView::new()
         .has(package_id("jq"), present("1.6"))
         .has(package_id("libjq1"), present("1.6"))
-        .answer(&kind.removal(&owned(&["libjq1"])), 0, "remv jq\nremv libjq1\n");
+        .answer(&asked(&kind), 0, &said("remv jq\nremv libjq1\n"));
     assert!(
         matches!(kind.plan(&view), Err(Stop::Invalid { message, .. }) if message.contains("also remove jq"))
     );
 }
 
 #[test]
-fn an_unknown_name_is_pointed_at() {
+fn an_unknown_name_is_an_error_unless_something_may_bring_it() {
     let kind = read::<Package>(json!({"name": ["jq", "crul"]}));
-    let question = sim("", &["jq", "crul"]);
-    let view = FakeView::new().complains(&question, 100, "E: Unable to locate package crul\n");
-    let Err(Stop::Invalid { pointer, message, .. }) = kind.plan(&view) else { panic!() };
+    let answer =
+        complaint("E: Unable to locate package crul").replace("end", "near crul crun curl cruft\nend");
+    let view = FakeView::new().answer(&asked(&kind), 0, &answer);
+    let Err(Stop::Invalid { pointer, message, help }) = kind.plan(&view) else { panic!() };
     assert_eq!((pointer.as_str(), message.as_str()), ("/name/1", "apt offers no crul on this host"));
-    assert!(matches!(kind.plan(&view.pending()), Err(Stop::Deferred(_))));
+    assert!(help.unwrap().starts_with("did you mean `c"));
+    // A text file before it brings no package; a package source and a script may.
+    assert!(matches!(kind.plan(&view.clone().pending()), Err(Stop::Invalid { .. })));
+    assert!(matches!(kind.plan(&view.clone().runs_foreign()), Err(Stop::Deferred(_))));
+    assert!(matches!(kind.plan(&view.may(package_id("crul"))), Err(Stop::Deferred(_))));
     let pinned = read::<Package>(json!({"name": "jq=9"}));
-    let view = FakeView::new().complains(&sim("", &["jq=9"]), 100, "E: Version '9' for 'jq' was not found\n");
+    let view =
+        FakeView::new().answer(&asked(&pinned), 0, &complaint("E: Version '9' for 'jq' was not found"));
     assert!(
         matches!(pinned.plan(&view), Err(Stop::Invalid { message, .. }) if message.contains("jq at version 9"))
     );
 }
 
 #[test]
-fn a_host_without_lists_says_so() {
+fn an_index_that_is_not_there_is_fetched_first() {
     let kind = read::<Package>(json!({"name": "jq"}));
-    let view = FakeView::new().complains(&sim("", &["jq"]), 72, "no package lists\n");
-    assert!(matches!(kind.plan(&view), Err(Stop::Invalid { message, .. }) if message.contains("no lists")));
-    assert!(matches!(kind.plan(&view.pending()), Err(Stop::Deferred(_))));
+    let bare = said("").replace("index current", "index absent").replace("end 0", "end 72");
+    let view = FakeView::new().answer(&asked(&kind), 0, &bare);
+    let Err(Stop::First(first)) = kind.plan(&view) else { panic!() };
+    let [First { name, object, from, to, .. }] = first.as_slice() else { panic!("{first:?}") };
+    assert_eq!((*name, object.to_string().as_str()), ("package index", "apt_index:index"));
+    assert_eq!((from.line(), to.line()), ("absent", "current"));
+    // Behind it the version is not known yet.
+    let behind = view.changes(object.clone()).may(package_id("jq"));
+    assert!(matches!(kind.plan(&behind), Err(Stop::Deferred(_))));
+    // What is installed needs no index.
+    let there = FakeView::new().has(package_id("jq"), present("1")).answer(&asked(&kind), 0, &nothing());
+    assert!(kind.plan(&there).is_ok());
 }
 
 #[test]
-fn a_virtual_package_is_not_a_name() {
-    let kind = read::<Package>(json!({"name": "awk"}));
-    let view = FakeView::new().answer(&sim("", &["awk"]), 0, "inst mawk 1.3\n");
-    let Err(Stop::Invalid { help, .. }) = kind.plan(&view) else { panic!() };
+fn an_old_index_is_refreshed_where_an_age_is_given() {
+    let kind = read::<Package>(json!({"name": "jq", "max_age": 3600}));
+    assert_eq!(Resource::stage(&kind).unwrap(), "present - index:3600 jq");
+    let answer = |state: &str| {
+        format!(
+            "arch amd64\nstage 1\ndpkg settled\nindex index:3600 {state}\ninst jq 1\nend 0\nwas jq absent\n"
+        )
+    };
+    let old = FakeView::new().answer(&asked(&kind), 0, &answer("old"));
+    assert!(matches!(kind.plan(&old), Err(Stop::First(f)) if f[0].why.contains("max_age")));
+    let current = FakeView::new().answer(&asked(&kind), 0, &answer("current"));
+    assert_eq!(line(&settle(&kind, current), "jq"), "present 1 manual -");
+}
+
+#[test]
+fn names_that_are_not_a_package_say_which_is() {
+    let one = read::<Package>(json!({"name": "awk"}));
+    let view = FakeView::new().answer(&asked(&one), 0, &said("inst mawk 1.3\n"));
+    let Err(Stop::Invalid { help, .. }) = one.plan(&view) else { panic!() };
     assert!(help.unwrap().contains("mawk"));
+    let said = "Package awk is a virtual package provided by:\n  mawk 1.3 (= 1.3-1)\n  gawk 5.2\nE: Package 'awk' has no installation candidate";
+    let view = FakeView::new().answer(&asked(&one), 0, &complaint(said)).pending();
+    let Err(Stop::Invalid { message, .. }) = one.plan(&view) else { panic!() };
+    assert_eq!(message, "awk is a virtual package: mawk and gawk provide it");
+    let native = read::<Package>(json!({"name": "tree:amd64"}));
+    let view = FakeView::new().answer(&asked(&native), 0, &self::said("inst tree 2\n"));
+    let Err(Stop::Invalid { message, help, .. }) = native.plan(&view) else { panic!() };
+    assert_eq!(message, "amd64 is this host's own architecture");
+    assert_eq!(help.unwrap(), "write it without: `tree`");
 }
 
 #[test]
-fn an_interrupted_dpkg_is_never_mended_in_silence() {
+fn an_interrupted_dpkg_is_settled_by_an_item_of_its_own() {
     let kind = read::<Package>(json!({"name": "jq"}));
-    let view =
-        FakeView::new().has(package_id("jq"), PackageState::Broken { status: "half-configured".into() });
-    assert!(matches!(kind.plan(&view), Err(Stop::Failed(why)) if why.contains("dpkg --configure -a")));
+    let answer = said("conf jq\n").replace("dpkg settled", "dpkg unfinished jq");
+    let half = PackageState::Broken { status: "half-configured".into() };
+    let view = FakeView::new().has(package_id("jq"), half).answer(&asked(&kind), 0, &answer);
+    let Err(Stop::First(first)) = kind.plan(&view) else { panic!() };
+    assert_eq!((first[0].object.to_string().as_str(), first[0].to.line()), ("dpkg:packages", "settled"));
+    assert!(matches!(kind.plan(&view.clone().changes(first[0].object.clone())), Err(Stop::Deferred(_))));
+    // What must be unpacked again is for people.
+    let view = view.has(package_id("jq"), PackageState::Broken { status: "half-installed".into() });
+    assert!(matches!(kind.plan(&view), Err(Stop::Failed(why)) if why.contains("--reinstall jq")));
 }
 
 #[test]
@@ -251,5 +323,6 @@ fn wrong_parameters_are_named() {
     assert_eq!(wrong::<Package>(json!({"name": "jq=1", "state": "absent"})), ["/state"]);
     assert_eq!(wrong::<Package>(json!({"name": ["a1", "b1"], "version": "1"})), ["/version"]);
     assert_eq!(wrong::<Package>(json!({"name": "jq", "purge": true})), ["/purge"]);
+    assert_eq!(wrong::<Package>(json!({"name": "jq", "state": "absent", "max_age": 1})), ["/max_age"]);
     assert_eq!(wrong::<Package>(json!({"name": "jq", "allow_downgrade": true})), ["/allow_downgrade"]);
 }

@@ -3,7 +3,7 @@
 use crate::look::{Asks, path, path_id, unit, unit_id};
 use crate::restart::{Basis, Running, Unit, Wish, check_unit_name, full_name};
 use converge_objects::{PathState, UnitState};
-use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -106,8 +106,13 @@ impl Resource for Service {
         self.restart_on.clone()
     }
 
+    fn restarts(&self) -> Option<ObjectId> {
+        (!self.restart_on.is_empty()).then(|| unit_id(&full_name(&self.name)))
+    }
+
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
         let basis = Basis::read(seen, &self.restart_on, None)?;
+        let basis = basis.map(|basis| basis.beside(seen, &unit_id(&full_name(&self.name))));
         plan_unit(seen, &full_name(&self.name), &self.wish(), basis.as_ref())
     }
 }

@@ -237,7 +237,7 @@ impl Resource for Structured {
                 }
             })
         })?;
-        wanted.settings = validate_setting(self.validate.as_ref());
+        wanted.settings.extend(validate_setting(self.validate.as_ref()));
         Ok(wanted)
     }
 }

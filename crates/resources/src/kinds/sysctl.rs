@@ -3,7 +3,7 @@
 use crate::attrs::Attrs;
 use crate::edit::Edit;
 use crate::lines::{Insert, LineEdit};
-use crate::look::{Asks, check_path, own_file, path_id, sysctl, sysctl_id};
+use crate::look::{Asks, check_path, kernel_may_change, own_file, path_id, sysctl, sysctl_id};
 use converge_objects::SysctlState;
 use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
 use regex::Regex;
@@ -145,7 +145,7 @@ impl Resource for Sysctl {
         let now = asks.take(sysctl(seen, &self.name))?;
         if now == Some(SysctlState::Absent) {
             // A module may bring it: an earlier command may load one.
-            let wait = seen.may_appear(&sysctl_id(&self.name)).or_else(|| seen.pending());
+            let wait = seen.may_appear(&sysctl_id(&self.name)).or_else(|| kernel_may_change(seen));
             return Err(match wait {
                 Some(mut wait) => {
                     wait.reason = format!("the kernel has no {} now; {}", self.name, wait.reason);

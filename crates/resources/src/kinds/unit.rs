@@ -6,7 +6,9 @@ use crate::look::{need_parent, path, path_id, unit, unit_id};
 use crate::restart::{self, Basis, Running, Wish, check_unit_name, full_name};
 use converge_objects::unit::enabled_by_file;
 use converge_objects::{PathState, UnitState};
-use converge_resource::{Claim, Content, ParamError, Resource, Source, State, Stop, Template, View, Wanted};
+use converge_resource::{
+    Claim, Content, ObjectId, ParamError, Resource, Source, State, Stop, Template, View, Wanted,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -209,6 +211,11 @@ impl Resource for Unit {
         self.restart_on.clone()
     }
 
+    fn restarts(&self) -> Option<ObjectId> {
+        let restarts = self.state.is_some() || !self.restart_on.is_empty();
+        (restarts && !self.is_template()).then(|| unit_id(&self.full()))
+    }
+
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
         let name = self.full();
         let Some(content) = self.body().get() else {
@@ -219,13 +226,18 @@ impl Resource for Unit {
             return Ok(wanted);
         }
         // Who says nothing about running leaves restarts, and their record, to a `service` item.
-        let restarts = self.state.is_some() || !self.restart_on.is_empty();
-        let basis = if restarts { Basis::read(seen, &self.restart_on, Some(own))? } else { None };
+        let basis = match Resource::restarts(self) {
+            Some(unit) => {
+                Basis::read(seen, &self.restart_on, Some(own))?.map(|basis| basis.beside(seen, &unit))
+            }
+            None => None,
+        };
         if self.drop_in.is_some() {
             let settled = plan_unit(seen, &name, &self.wish(), basis.as_ref())?;
             wanted.targets.extend(settled.targets);
             wanted.adopt = settled.adopt;
             wanted.notes = settled.notes;
+            wanted.runs_with = settled.runs_with;
             return Ok(wanted);
         }
         let since = seen.observed(&unit_id(&name))?.moment;
@@ -235,7 +247,10 @@ impl Resource for Unit {
             UnitState::Unit { enabled, active, started } => {
                 // Without a file of ours it was masked or transient, which ends with the file.
                 let ended = !ours && matches!(enabled.as_str(), "masked" | "masked-runtime" | "transient");
-                (if ended { from_file.to_owned() } else { enabled }, active, started)
+                // Where nothing enables it, the new file says whether it can be; one that cannot be is not enabled by what is left of another file.
+                let by_file = matches!(enabled.as_str(), "static" | "disabled" | "")
+                    || (from_file == "static" && enabled == "enabled" && self.enabled == Some(false));
+                (if ended || by_file { from_file.to_owned() } else { enabled }, active, started)
             }
         };
         let now = restart::Unit {
@@ -249,6 +264,7 @@ impl Resource for Unit {
         wanted.targets.extend(settled.targets);
         wanted.adopt = settled.adopt;
         wanted.notes = settled.notes;
+        wanted.runs_with = settled.runs_with;
         Ok(wanted)
     }
 }
@@ -273,6 +289,23 @@ mod tests {
 
     fn line(view: &FakeView) -> String {
         view.line(&unit_id("a.service"))
+    }
+
+    #[test]
+    fn whether_it_can_be_enabled_follows_from_the_new_file() {
+        let seen = |state: &str| host().has(unit_id("a.service"), State::from_line(state));
+        let fixed = "[Service]\nExecStart=/bin/a\n";
+        for (state, more, wanted) in [
+            ("unit static active -", json!({"enabled": true}), "unit enabled active -"),
+            ("unit \\ active -", json!({"enabled": true}), "unit enabled active -"),
+            ("unit static active -", json!({"enabled": false}), "unit disabled active -"),
+            ("unit disabled active -", json!({"content": fixed, "enabled": false}), "unit static active -"),
+            ("unit enabled active -", json!({"content": fixed, "enabled": false}), "unit static active -"),
+            ("unit enabled active -", json!({"enabled": true}), "unit enabled active -"),
+        ] {
+            let kind = read::<Unit>(params(more));
+            assert_eq!(line(&settle(&kind, seen(state))), wanted, "{state}");
+        }
     }
 
     #[test]

@@ -4,7 +4,8 @@ use crate::attrs::check_account;
 use crate::kinds::group::system_setting;
 use crate::kinds::line::Presence;
 use crate::look::{
-    Account, Asks, account_name, check_path, group, group_id, need_parent, path, path_id, user, user_id,
+    Account, Asks, account_name, account_probe, check_path, group, group_id, need_parent, path, path_id,
+    user, user_id,
 };
 use converge_objects::{GroupState, PathState, UserState};
 use converge_resource::{Claim, ObjectId, ParamError, Resource, State, Stop, View, Wanted};
@@ -175,6 +176,13 @@ impl Resource for User {
 
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
         let id = user_id(&self.name);
+        let mut asks = Asks::default();
+        if let (Presence::Present, Some(uid)) = (self.state, self.uid) {
+            // Asked in the same round.
+            asks.take(seen.run(&account_probe(Account::User, &uid.to_string())))?;
+        }
+        asks.take(user(seen, &self.name))?;
+        asks.finish()?;
         let now = user(seen, &self.name)?;
         if self.state == Presence::Absent {
             if let (UserState::Absent, Some(wait)) = (&now, seen.may_appear(&id)) {
@@ -196,6 +204,9 @@ impl Resource for User {
             ));
         }
         let mut asks = Asks::default();
+        if let Some(number) = self.uid.filter(|number| uid != Some(*number)) {
+            asks.take(Account::User.check_number(seen, "/uid", &self.name, number))?;
+        }
         // A group that the user belongs to already needs no look.
         if let Some(wanted) = self.group.as_ref().filter(|g| new || **g != primary) {
             asks.take(account_name(seen, Account::Group, "/group", wanted))?;
@@ -210,6 +221,11 @@ impl Resource for User {
         let own = asks.take(self.own_group(seen, &primary))?;
         let directory = asks.take(self.home(seen, &home, &primary))?;
         asks.finish()?;
+        if let (Some(to), Some(was)) = (self.uid, uid)
+            && to != was
+        {
+            Account::User.check_owned(seen, &self.name, was, Some(&home))?;
+        }
         let listed: BTreeSet<String> = self.groups.iter().flatten().cloned().collect();
         let groups = match (&self.groups, self.append) {
             (None, _) => groups,
@@ -280,10 +296,21 @@ mod tests {
     #[test]
     fn an_unknown_group_is_pointed_at() {
         let kind = read::<User>(json!({"name": "ops", "groups": ["adm", "nix"], "create_home": false}));
-        let question = crate::look::account_probe(Account::Group, "nix");
+        let question = account_probe(Account::Group, "nix");
         let view = FakeView::new().group("adm", 4).complains(&question, 2, "");
         assert!(matches!(kind.plan(&view), Err(Stop::Invalid { pointer, .. }) if pointer == "/groups/1"));
-        assert!(kind.plan(&view.may(group_id("nix"))).is_ok());
+        let Err(Stop::Deferred(_)) = kind.plan(&view.may(group_id("nix"))) else { panic!() };
+    }
+
+    #[test]
+    fn a_new_number_comes_before_what_is_given_to_the_user() {
+        let kind = read::<User>(json!({"name": "ops", "uid": 8}));
+        let view = FakeView::new().user("ops", 7).group("ops", 7).dir("/home/ops");
+        let given = |path: &str| view.clone().determines(path_id(path), State::from_line("dir 755 ops root"));
+        assert!(
+            matches!(kind.plan(&given("/srv/x")), Err(Stop::Invalid { pointer, .. }) if pointer == "/uid")
+        );
+        settle(&kind, given("/home/ops/x"));
     }
 
     #[test]

@@ -23,6 +23,8 @@ type Sender = UnboundedSender<Result<Event, ShellError>>;
 
 /// Bytes that may come outside all items before it counts as garbage: the noise of a login shell's start-up files.
 const MAX_NOISE: usize = 256 << 10;
+/// Bytes that are written at once: how far a large input has come shows in steps of this size.
+const PART: usize = 64 << 10;
 /// How much of the last words is kept for a message.
 const LAST_WORDS: usize = 2048;
 
@@ -197,6 +199,11 @@ pub(crate) struct Actor {
     password_sent: bool,
     opened: Instant,
     last_heard: Instant,
+    /// When the loop said something last, or took something.
+    last_frame: Instant,
+    /// Bytes that the host has taken, and how many of them were seen.
+    taken: Arc<AtomicUsize>,
+    taken_seen: usize,
     /// Where the greeting, the question for a password and last words are looked for.
     noise: [Vec<u8>; 2],
     noise_total: usize,
@@ -214,7 +221,8 @@ impl Actor {
         let nonce = Nonce::new();
         let (to_host, rx) = unbounded_channel();
         let (stop_writing, stop) = oneshot::channel();
-        tokio::spawn(write_all(setup.writer, rx, stop));
+        let taken = Arc::new(AtomicUsize::new(0));
+        tokio::spawn(write_all(setup.writer, rx, stop, Arc::clone(&taken)));
         let now = Instant::now();
         let mut actor = Self {
             session: setup.session,
@@ -228,6 +236,9 @@ impl Actor {
             password_sent: false,
             opened: now,
             last_heard: now,
+            last_frame: now,
+            taken,
+            taken_seen: 0,
             noise: [Vec::new(), Vec::new()],
             noise_total: 0,
             out: Framer::new(nonce.whole()),
@@ -283,6 +294,7 @@ impl Actor {
     fn take(&mut self, work: Queued) {
         if self.batches.is_empty() {
             self.last_heard = Instant::now();
+            self.last_frame = self.last_heard;
         }
         for frame in work.frames {
             self.send(frame);
@@ -450,6 +462,7 @@ impl Actor {
 
     fn frame(&mut self, line: &str) -> Result<(), ShellError> {
         let now = Instant::now();
+        self.last_frame = now;
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         // The two streams do not keep step: standard error of a batch may come when the next one runs already.
         let Some(batch) = self.batches.iter_mut().find(|batch| !batch.done) else {
@@ -558,16 +571,37 @@ impl Actor {
         match &self.running {
             Some(running) if running.deadline < silence.0 => (running.deadline, Late::Item),
             _ if self.batches.is_empty() => far,
-            _ => silence,
+            None => (self.last_frame + self.options.frame_timeout, Late::Frame),
+            Some(_) => silence,
         }
     }
 
+    /// Whether the host has taken bytes since this was asked last.
+    fn takes(&mut self) -> bool {
+        let taken = self.taken.load(Ordering::Relaxed);
+        std::mem::replace(&mut self.taken_seen, taken) != taken
+    }
+
     fn late(&mut self, what: Late) -> Result<(), ShellError> {
+        // What is on its way counts: a slow line is no standstill.
+        if matches!(what, Late::Item | Late::Frame) && self.takes() {
+            let now = Instant::now();
+            self.last_frame = now;
+            match &mut self.running {
+                Some(running) if !running.killed => {
+                    running.deadline = now + running.limit;
+                    return Ok(());
+                }
+                None => return Ok(()),
+                Some(_) => {}
+            }
+        }
         let open = self.open();
         let limit = match what {
             Late::Nothing => return Ok(()),
             Late::Start => self.options.start_timeout,
             Late::Silence => self.options.silence_timeout,
+            Late::Frame => self.options.frame_timeout,
             Late::Item => self.running.as_ref().map_or(Duration::ZERO, |running| running.limit),
         };
         let item = self.running.as_ref().map(|running| running.id);
@@ -653,6 +687,7 @@ enum Late {
     Nothing,
     Start,
     Silence,
+    Frame,
     Item,
 }
 
@@ -663,12 +698,22 @@ fn last(text: &str) -> String {
     text.get(from..).unwrap_or_default().to_owned()
 }
 
-async fn write_all(mut writer: Writer, mut rx: UnboundedReceiver<Bytes>, stop: oneshot::Receiver<()>) {
+async fn write_all(
+    mut writer: Writer,
+    mut rx: UnboundedReceiver<Bytes>,
+    stop: oneshot::Receiver<()>,
+    taken: Arc<AtomicUsize>,
+) {
     let work = async {
-        while let Some(bytes) = rx.recv().await {
-            if !writer.write(bytes).await {
-                // The reader learns of the end by itself, with the reason.
-                break;
+        while let Some(mut bytes) = rx.recv().await {
+            while !bytes.is_empty() {
+                let part = bytes.split_to(bytes.len().min(PART));
+                let length = part.len();
+                if !writer.write(part).await {
+                    // The reader learns of the end by itself, with the reason.
+                    return;
+                }
+                taken.fetch_add(length, Ordering::Relaxed);
             }
         }
     };

@@ -50,21 +50,55 @@ cv_act_due() {
   fi
 }
 
-# Nobody else works here meanwhile. Whoever has asked holds the lock and waits; whoever let the window pass counts as gone.
+# Nobody else works here meanwhile. Whoever has asked holds the lock and waits; whoever let the window pass counts as gone: what is left of
+# his run is ended, first politely, and within 8 s it is put back in any case. A process may start others while it is ended, so they are
+# looked for again and again.
 cv_act_alone() {
   [ ! -e "$CV_ROOT/switch/asked" ] || return 0
   : >"$CV_DIR/stop"
   exec 9>>"$CV_ROOT/lock"
-  flock -n 9 && return 0
+  cv_switch_clock
+  cv_a_begun=$CV_UPTIME
+  until flock -n 9; do
+    cv_a_signal=TERM
+    [ "$((CV_UPTIME - cv_a_begun))" -lt 3 ] || cv_a_signal=KILL
+    [ "$((CV_UPTIME - cv_a_begun))" -lt 8 ] || {
+      echo 'a process of the run cannot be ended; it is put back all the same'
+      return 0
+    }
+    cv_act_end "$cv_a_signal"
+    cv_nap
+    cv_switch_clock
+  done
+}
+
+# cv_act_end SIGNAL: to the process groups of all that hold the lock. A package manager in its work is not ended in the middle; none is
+# behind a switch.
+cv_act_end() {
+  cv_act_group $$
+  cv_a_own=$cv_a_group cv_a_groups=' ' cv_a_spared=' '
   for cv_a_fd in /proc/[0-9]*/fd/9; do
     cv_a_pid=${cv_a_fd#/proc/}
     cv_a_pid=${cv_a_pid%%/*}
-    [ "$cv_a_pid" != $$ ] && [ "$cv_a_fd" -ef "$CV_ROOT/lock" ] || continue
-    # A package manager in its work is waited for.
-    case $(cat "/proc/$cv_a_pid/comm" 2>/dev/null) in dpkg* | apt* | rpm | dnf* | yum) continue ;; esac
-    kill "$cv_a_pid" 2>/dev/null
+    [ "$cv_a_pid" != $$ ] && [ "$cv_a_fd" -ef "$CV_ROOT/lock" ] && cv_act_group "$cv_a_pid" || continue
+    case $(cat "/proc/$cv_a_pid/comm" 2>/dev/null) in
+    dpkg* | apt* | rpm | dnf* | yum) cv_a_spared="$cv_a_spared$cv_a_group " ;;
+    *) cv_a_groups="$cv_a_groups$cv_a_group " ;;
+    esac
   done
-  cv_flock_within 120 9 || echo 'a step of the run goes on; it is put back all the same'
+  for cv_a_group in $cv_a_groups; do
+    case "$cv_a_spared $cv_a_own 0 1 " in *" $cv_a_group "*) ;; *) kill "-$cv_a_signal" "-$cv_a_group" 2>/dev/null ;; esac
+  done
+}
+
+# cv_act_group PID: its process group, in cv_a_group.
+cv_act_group() {
+  { IFS= read -r cv_a_stat <"/proc/$1/stat"; } 2>/dev/null || return 1
+  unset IFS
+  set -f
+  set -- ${cv_a_stat##*) }
+  set +f
+  cv_a_group=$3
 }
 
 # The rows of what stands behind the switch, newest first; those of units after all others, so that they start with what was there.
@@ -78,7 +112,7 @@ cv_act_rows() {
 }
 
 cv_act_restore() {
-  force= later= failed= reload= cv_a_netplan=
+  force= later= failed= reload= cv_a_netplan= CV_FORCE_ROWS=yes
   cv_a_starts=$(cv_act_starts)
   cv_a_rows=$(cv_act_rows)
   cv_split_by "$CV_NL"

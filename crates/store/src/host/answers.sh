@@ -85,7 +85,7 @@ cv_runtime_crio() {
 cv_node_get() {
   cv_n_conf=/etc/kubernetes/kubelet.conf
   if command -v kubectl >/dev/null 2>&1; then
-    kubectl --kubeconfig "$cv_n_conf" --request-timeout=5s get --raw "$1" 2>&1
+    kubectl --cache-dir=/dev/null --kubeconfig "$cv_n_conf" --request-timeout=5s get --raw "$1" 2>&1
     return
   fi
   cv_n_key=$(sed -n 's/^ *client-key: *//p' "$cv_n_conf" | head -n 1)

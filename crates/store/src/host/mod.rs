@@ -4,17 +4,13 @@
 //! read once; this module builds the calls and reads what they print. `undo.sh` beside the records holds the same
 //! functions and needs no `converge`.
 
+mod group;
 mod item;
-mod owned;
-mod record;
-
+pub use group::{Member, NewFile, group_piece, group_said};
 pub use item::{ItemRun, ItemSpec, Piece, Reading, Row, Switch, WindowRow, adopt_script};
-pub use owned::{Owned, OwnedRecords, Scope, disown_script, owned_script, parse_owned};
-pub use record::{
-    FORMAT, RecordError, RunRecord, SavedChange, SavedOutcome, mark_rolled_back, parse_records, reads_format,
-};
 
-use converge_resource::{Content, Digest, encode_field, quote};
+use converge_ledger::{RunPurpose, Scope};
+use converge_resource::{Content, Digest, ObjectId, encode_field, quote};
 
 /// Where the records lie on a host.
 pub const ROOT: &str = "/var/lib/converge";
@@ -29,6 +25,7 @@ pub const UNFIT: i32 = 76;
 pub fn library() -> String {
     let runtime = [
         include_str!("runtime.sh"),
+        include_str!("group.sh"),
         include_str!("owned.sh"),
         include_str!("switch.sh"),
         include_str!("answers.sh"),
@@ -69,31 +66,6 @@ pub struct RunMeta {
     pub planned: Vec<String>,
 }
 
-/// What a run is for. A later rollback undoes the newest run of purpose [`RunPurpose::Converge`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum RunPurpose {
-    /// Towards what is declared.
-    #[default]
-    Converge,
-    /// Back to saved states; of these roles only, when there are some.
-    Rollback(Vec<String>),
-    /// `undo.sh` on the host itself.
-    Undo,
-}
-
-impl RunPurpose {
-    fn line(&self) -> String {
-        match self {
-            Self::Converge => "purpose\tconverge".to_owned(),
-            Self::Undo => "purpose\tundo".to_owned(),
-            Self::Rollback(roles) => {
-                let roles = roles.iter().map(|r| format!("\t{}", encode_field(r)));
-                std::iter::once("purpose\trollback".to_owned()).chain(roles).collect()
-            }
-        }
-    }
-}
-
 /// Takes the host's lock and begins a run. It must be evaluated in the session's own shell (a prelude), which holds
 /// the lock until [`close_script`]. Statuses: 0, [`LOCKED`], [`UNFIT`]; what it prints is for people.
 pub fn open_script(meta: &RunMeta) -> String {
@@ -115,6 +87,29 @@ pub fn open_script(meta: &RunMeta) -> String {
 /// `finished` makes it a good run.
 pub fn close_script(run: &str, result: &str) -> String {
     format!("CV_RUN={}; cv_run_close {}", quote(run), quote(result))
+}
+
+/// Seconds without a sign of life of the controller after which a host ends its run.
+pub const SILENCE: u64 = 45;
+
+/// In a session of its own, which does not hold the lock: starts what ends the run's session when no [`beat_script`] with this token comes
+/// for so many seconds. It does nothing where the run is not open.
+pub fn watch_script(run: &str, token: &str, seconds: u64) -> String {
+    let (run, token) = (quote(run), quote(token));
+    let program = quote(include_str!("watchdog.sh"));
+    // Without a terminal, input or output it stays when the session that starts it goes.
+    format!(
+        "r=${{CV_ROOT:-{ROOT}}}; [ -e \"$r/runs/\"{run}/session ] || exit 0\n\
+         printf '%s 0\\n' {token} >\"$r/runs/\"{run}/beat || exit 1\n\
+         w=; ! command -v setsid >/dev/null || w=setsid\n\
+         $w sh -c {program} converge-watchdog \"$r\" {run} {token} {seconds} </dev/null >/dev/null 2>&1 3<&- 4<&- &\n"
+    )
+}
+
+/// A sign of life of the controller: the `number` differs from the one before.
+pub fn beat_script(run: &str, token: &str, number: u64) -> String {
+    let (run, token) = (quote(run), quote(token));
+    format!("printf '%s {number}\\n' {token} >\"${{CV_ROOT:-{ROOT}}}/runs/\"{run}/beat")
 }
 
 /// In a new session: asks what the guarded change of this run can break, and confirms it. It fails, and says why, when something does
@@ -157,9 +152,19 @@ pub fn blob_path(digest: &Digest) -> String {
     format!("{ROOT}/blobs/{digest}")
 }
 
-/// Prints all runs; read it with [`parse_records`]. It changes nothing.
+/// Prints all runs; read it with [`converge_ledger::parse_records`]. It changes nothing.
 pub fn list_script() -> String {
     "cv_runs".to_owned()
+}
+
+/// Prints what is ours and what was cut off; read it with [`converge_ledger::parse_owned`]. It changes nothing.
+pub fn owned_script() -> String {
+    "cv_owned".to_owned()
+}
+
+/// Takes an object out of the record of what is ours. The run holds the host's lock.
+pub fn disown_script(object: &ObjectId) -> String {
+    format!("cv_disown {} {}", object.kind, quote(&object.key))
 }
 
 #[cfg(test)]

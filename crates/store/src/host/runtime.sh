@@ -1,12 +1,54 @@
 # --- the records on the host ---
 #
-# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched}, owned, kept/ID, blobs/SHA256, debs, started,
+# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched,session,beat,fenced}, owned, kept/ID, blobs/SHA256, debs, started,
 # ran, switch, undo.sh. Journal and meta are lines of fields separated by tabs; texts are encoded words.
 
-CV_FORMAT=2
+CV_FORMAT=3
 
-# cv_format_known VERSION: format 1 is read too; it has no purposes and no `owned`.
-cv_format_known() { [ "$1" = "$CV_FORMAT" ] || [ "$1" = 1 ]; }
+# cv_format_known VERSION: format 2 is read too: its runs have no number (`seq`). So is format 1; it has no purposes and no `owned`.
+cv_format_known() { [ "$1" = "$CV_FORMAT" ] || [ "$1" = 2 ] || [ "$1" = 1 ]; }
+
+# cv_plain FILE: whether it is a regular file: reading anything else may never end.
+cv_plain() { [ -f "$1" ] && [ ! -L "$1" ]; }
+
+# cv_version: the format of the records here, in CV_VERSION; empty when nothing says it.
+cv_version() {
+  CV_VERSION=
+  if cv_plain "$CV_ROOT/version"; then read -r CV_VERSION <"$CV_ROOT/version"; fi
+  return 0
+}
+
+# cv_order: the recorded runs, oldest first: by their numbers; those that have none before all others, by their names.
+cv_order() (
+  LC_ALL=C
+  export LC_ALL
+  cd "$CV_ROOT/runs" 2>/dev/null || return 0
+  set --
+  for run in *; do
+    case $run in *[!0-9A-Za-z._-]*) continue ;; esac
+    if cv_plain "$run/meta" || cv_plain "$run/journal"; then
+      set -- "$@" "$run"
+    fi
+  done
+  for run; do
+    seq=0
+    if cv_plain "$run/meta"; then
+      seq=$(awk -F '\t' '$1 == "seq" && $2 ~ /^[0-9]+$/ && length($2) < 16 { print $2; exit }' "$run/meta")
+    fi
+    printf '%s\t%s\n' "${seq:-0}" "$run"
+  done | sort -k 1,1n -k 2,2 | cut -f 2
+)
+
+# cv_seq_next: the number of the next run.
+cv_seq_next() {
+  find "$CV_ROOT/runs" -type f -name meta -exec cat {} + 2>/dev/null |
+    awk -F '\t' '$1 == "seq" && $2 ~ /^[0-9]+$/ && length($2) < 16 && $2 + 0 > top { top = $2 + 0 } END { printf "%.0f\n", top + 1 }'
+}
+
+# cv_meta_of RUN: what a run is for, as far as it is to be read.
+cv_meta_of() {
+  if cv_plain "$CV_ROOT/runs/$1/meta"; then cat "$CV_ROOT/runs/$1/meta"; fi
+}
 
 # The directory of the present run, in CV_DIR.
 cv_run_dir() { CV_DIR=$CV_ROOT/runs/$CV_RUN; }
@@ -21,6 +63,11 @@ cv_run_open() {
     exec 9>&-
     cv_run_holder
     return 75
+  }
+  [ ! -e "$CV_ROOT/runs/$CV_RUN/fenced" ] || {
+    exec 9>&-
+    cv_say "this host heard nothing of the controller for too long: it ended run $CV_RUN here and freed its lock; begin a new run"
+    return 76
   }
   cv_switch_free || {
     exec 9>&-
@@ -51,11 +98,10 @@ cv_run_fit() (
     return 1
   fi
   chmod 700 "$CV_ROOT" || return 1
-  if [ -e "$CV_ROOT/version" ]; then
-    version=
-    read -r version <"$CV_ROOT/version"
-    cv_format_known "$version" || {
-      cv_say "$CV_ROOT has records of format '$version', this converge writes format $CV_FORMAT: use the converge that wrote them"
+  cv_version
+  if [ -n "$CV_VERSION" ]; then
+    cv_format_known "$CV_VERSION" || {
+      cv_say "$CV_ROOT has records of format '$CV_VERSION', this converge writes format $CV_FORMAT: use the converge that wrote them"
       return 1
     }
   fi
@@ -76,7 +122,7 @@ cv_run_holder() (
   cv_h_by=${cv_h_by#, }
   if [ -n "$cv_h_run" ]; then
     cv_dec_to "$cv_h_who"
-    cv_say "locked by run $cv_h_run of $CV_DEC since $cv_h_since: it is still at work, or a step of it is${cv_h_by:+; held by $cv_h_by}"
+    cv_say "locked by run $cv_h_run of $CV_DEC since $cv_h_since: it is still at work, or a step of it is${cv_h_by:+; held by $cv_h_by}. Of a controller that is gone it is free within a minute of the end of the present step"
   else
     cv_say "locked, with no record of a run: one is just beginning, or a step of one that has ended goes on${cv_h_by:+; held by $cv_h_by}"
   fi
@@ -88,6 +134,7 @@ cv_run_begin() (
   dir=$CV_DIR
   mkdir -p "$dir" || return 1
   rm -f "$dir/stop" "$dir/moved" "$dir/watched"
+  cv_run_session >"$dir/session"
   if [ -e "$dir/journal" ]; then
     cv_journal_of "$CV_RUN" >"$dir/journal.new" && mv -f "$dir/journal.new" "$dir/journal" || return 1
   fi
@@ -96,7 +143,8 @@ cv_run_begin() (
   printf '%s\t%s\t%s\n' "$CV_RUN" "${who:-\\}" "${since:-?}" >"$CV_ROOT/lock"
   cv_run_settle || return 1
   if [ ! -e "$dir/meta" ]; then
-    printf 'version\t%s\nid\t%s\n%s\nopened\t%s\n' "$CV_FORMAT" "$CV_RUN" "$1" "$(date +%s)" >"$dir/meta" || {
+    seq=$(cv_seq_next)
+    printf 'version\t%s\nid\t%s\nseq\t%s\n%s\nopened\t%s\n' "$CV_FORMAT" "$CV_RUN" "$seq" "$1" "$(date +%s)" >"$dir/meta" || {
       cv_say "cannot write the records of this run to $CV_ROOT: is the disk full?"
       return 1
     }
@@ -105,18 +153,28 @@ cv_run_begin() (
   return 0
 )
 
+# The session's own shell: its process ID and when that process began, for the watchdog.
+cv_run_session() {
+  [ -r "/proc/$$/stat" ] || return 0
+  IFS= read -r cv_s_stat <"/proc/$$/stat"
+  unset IFS
+  set -f
+  set -- ${cv_s_stat##*) }
+  set +f
+  printf '%s %s\n' "$$" "${20}"
+}
+
 # cv_run_settle: brings older records to the present format, ends runs that were cut off, and takes what they made into
 # the record of what is ours. The lock is held: nobody is at work.
 cv_run_settle() (
-  version=
-  [ ! -e "$CV_ROOT/version" ] || read -r version <"$CV_ROOT/version"
-  if [ "$version" != "$CV_FORMAT" ]; then
+  cv_version
+  if [ "$CV_VERSION" != "$CV_FORMAT" ]; then
     # What a run of format 1 made has no owner: it is not taken in.
     cv_write_record "$CV_ROOT/version" "$CV_FORMAT" || return 1
   fi
   open=
   for run in "$CV_ROOT/runs"/*; do
-    if [ -e "$run/journal" ] && [ "$run" != "$CV_DIR" ] && ! grep -q "^close$CV_TAB" "$run/journal"; then
+    if cv_plain "$run/journal" && [ "$run" != "$CV_DIR" ] && ! grep -q "^close$CV_TAB" "$run/journal"; then
       run=${run##*/}
       cv_journal_of "$run" >"$CV_ROOT/runs/$run/journal.new" &&
         printf 'close\tcut-off\t%s\n' "$(date +%s)" >>"$CV_ROOT/runs/$run/journal.new" &&
@@ -124,7 +182,8 @@ cv_run_settle() (
         cv_say "cannot write to $CV_ROOT: is the disk full?"
         return 1
       }
-      (cd "$CV_ROOT/runs/$run" && rm -rf stop moved watched stage)
+      (cd "$CV_ROOT/runs/$run" && rm -rf stop moved watched stage session beat)
+      cv_run_sweep "$run"
       open=yes
     fi
   done
@@ -134,6 +193,22 @@ cv_run_settle() (
       return 1
     }
   fi
+)
+
+# cv_run_sweep RUN: removes the temporary files of the steps in which a run was cut off: of paths that it began and did not end.
+cv_run_sweep() (
+  open=$(awk -F '\t' '
+    $1 == "begin" && $3 == "path" { key[$2] = $4 }
+    $1 == "done" || $1 == "off" || $1 == "failed" { delete key[$2] }
+    END { for (seq in key) print key[seq] }' "$CV_ROOT/runs/$1/journal")
+  set -f
+  IFS=$CV_NL
+  for key in $open; do
+    cv_dec_to "$key"
+    unset IFS
+    set +f
+    (cv_at "$CV_DEC" gone 2>/dev/null && cv_path_sweep "$CV_AT")
+  done
 )
 
 # cv_run_close RESULT: ends the run, drops what is too old, gives the lock back. In the session's own shell.
@@ -149,7 +224,7 @@ cv_run_end() (
   umask 077
   cv_run_dir
   dir=$CV_DIR
-  rm -rf "$dir/stop" "$dir/moved" "$dir/watched" "$dir/stage" "$dir/unpacked"
+  rm -rf "$dir/stop" "$dir/moved" "$dir/watched" "$dir/stage" "$dir/unpacked" "$dir/session" "$dir/beat"
   if ! grep -q "^begin$CV_TAB" "$dir/journal" 2>/dev/null; then
     # A run that changed nothing here leaves nothing.
     rm -rf "$dir"
@@ -160,7 +235,7 @@ cv_run_end() (
   cv_owned_write && cv_retain
 )
 
-# cv_run_ms RUN: when it began, in CV_MS, milliseconds since 1970 by the controller's clock: this host's may be wrong.
+# cv_run_ms RUN: when it began, in CV_MS, milliseconds since 1970 by the controller's clock.
 # A run's ID is a UUID of version 7, whose first 48 bits say so (RFC 9562). With another ID it is not too old.
 cv_run_ms() {
   cv_r_rest=${1#*-}
@@ -170,26 +245,36 @@ cv_run_ms() {
   esac
 }
 
-# Keeps 10 runs, 30 days, 1 GiB; the present run and the newest good one always.
+# cv_run_aged RUN: whether it is too old by this host's own clock. A record that does not say when it began is.
+cv_run_aged() {
+  cv_r_opened=$(cv_meta_of "$1" | awk -F '\t' '$1 == "opened" && $2 ~ /^[0-9]+$/ && length($2) < 16 { print $2; exit }')
+  [ -z "$cv_r_opened" ] || [ $((cv_r_now - cv_r_opened)) -gt $((${CV_KEEP_DAYS:-30} * 86400)) ]
+}
+
+# Keeps 10 runs, 30 days, 1 GiB; the present run and the newest good one always. A run is too old when the controllers' clocks and
+# this host's both say so: one clock that is off, or was, deletes nothing.
 cv_retain() (
   cd "$CV_ROOT/runs" || return 1
   good=
   oldest=0
   cv_run_ms "$CV_RUN"
   oldest=$((CV_MS - ${CV_KEEP_DAYS:-30} * 86400000))
-  for run in *; do
-    if grep -q "^close${CV_TAB}finished" "$run/journal" 2>/dev/null && ! grep -q "^failed$CV_TAB" "$run/journal"; then good=$run; fi
+  cv_r_now=$(date +%s)
+  runs=$(cv_order)
+  for run in $runs; do
+    if cv_plain "$run/journal" && grep -q "^close${CV_TAB}finished" "$run/journal" 2>/dev/null && ! grep -q "^failed$CV_TAB" "$run/journal"; then good=$run; fi
   done
-  set -- *
+  set -- $runs
   for run; do
     drop=
     cv_run_ms "$run"
-    [ "$CV_MS" -ge "$oldest" ] && [ $# -le "${CV_KEEP_RUNS:-10}" ] || drop=yes
+    [ $# -le "${CV_KEEP_RUNS:-10}" ] || drop=yes
+    if [ "$CV_MS" -lt "$oldest" ] && cv_run_aged "$run"; then drop=yes; fi
     if [ -n "$drop" ] && [ "$run" != "$good" ] && [ "$run" != "$CV_RUN" ]; then cv_run_drop "$run"; fi
     shift
   done
   cv_drop_unnamed
-  for run in *; do
+  for run in $(cv_order); do
     size=$(du -sk "$CV_ROOT" | cut -f1)
     [ "$size" -gt "${CV_KEEP_KB:-1048576}" ] || break
     if [ "$run" != "$good" ] && [ "$run" != "$CV_RUN" ]; then
@@ -213,9 +298,15 @@ cv_owned_accounts() {
     "$CV_ROOT/owned" 2>/dev/null
 }
 
+# All lines that may name a content.
+cv_all_lines() {
+  find "$CV_ROOT/runs" -type f -name journal -exec cat {} + 2>/dev/null
+  if cv_plain "$CV_ROOT/owned"; then cat "$CV_ROOT/owned"; fi
+}
+
 # Drops content that neither a journal nor the record of what is ours names.
 cv_drop_unnamed() (
-  names=$(cat "$CV_ROOT"/runs/*/journal "$CV_ROOT/owned" 2>/dev/null | grep -o '[0-9a-f]\{64\}' | sort -u)
+  names=$(cv_all_lines | grep -o '[0-9a-f]\{64\}' | sort -u)
   for blob in "$CV_ROOT/blobs"/*; do
     case "$CV_NL$names$CV_NL" in *"$CV_NL${blob##*/}$CV_NL"*) ;; *) rm -f "$blob" ;; esac
   done
@@ -228,7 +319,7 @@ cv_drop_unnamed() (
     name=${deb##*/}
     version=${name#*_}
     version=$(printf %s "${version%_*}" | sed 's/%3a/:/g')
-    cat "$CV_ROOT"/runs/*/journal 2>/dev/null | grep -qF "${CV_TAB}package$CV_TAB${name%%_*}${CV_TAB}present $version " ||
+    find "$CV_ROOT/runs" -type f -name journal -exec cat {} + 2>/dev/null | grep -qF "${CV_TAB}package$CV_TAB${name%%_*}${CV_TAB}present $version " ||
       awk -F '\t' -v name="${name%%_*}" -v line="present $version " \
         '$1 == "own" && $2 == "package" && $3 == name && index($10, line) == 1 { found = 1 } END { exit !found }' "$CV_ROOT/owned" 2>/dev/null ||
       rm -f "$deb"
@@ -243,7 +334,8 @@ cv_tell() {
 }
 
 # cv_rows_now ROWS: the present line of each row (SEQ KIND KEY ...), as SEQ LINE; the objects of one kind are looked at
-# together. An object that cannot be read has the line `! REASON`. The caller is a subshell.
+# together. An object that cannot be read has the line `! REASON`. With CV_TELL_SAFE also `safe DIRECTORY` for those above the paths that
+# are. The caller is a subshell.
 cv_rows_now() {
   set -f
   rows=$1 kinds=
@@ -270,12 +362,27 @@ cv_rows_now() {
     done
     unset IFS
     case $kind in
-    path) answer=$(cv_path_look "$@") ;;
+    path)
+      answer=$(
+        cv_path_look "$@"
+        [ -n "${CV_TELL_SAFE:-}" ] || exit 0
+        set -f
+        IFS=$CV_NL
+        for dir in $CV_SAFE; do printf 'safe %s\n' "$dir"; done
+      )
+      ;;
     *) answer=$("cv_see_$kind" "$@" </dev/null) ;;
     esac
     IFS=$CV_NL
     for line in $answer; do
-      case $line in '! '*) ;; *) line=${line#* } ;; esac
+      case $line in
+      'safe '*)
+        printf '%s\n' "$line"
+        continue
+        ;;
+      '! '*) ;;
+      *) line=${line#* } ;;
+      esac
       printf '%s\t%s\n' "${seqs%%"$CV_NL"*}" "$line"
       seqs=${seqs#*"$CV_NL"}
     done
@@ -327,10 +434,14 @@ cv_item_begin() {
   if [ -e "$CV_DIR/moved" ]; then exit 74; fi
   set -f
   IFS=$CV_NL
-  cv_table before "$(
+  cv_i_now=$(
+    CV_TELL_SAFE=yes
     cv_rows_now "$CV_ROWS"
+    CV_TELL_SAFE=
     cv_watched_now
-  )"
+  )
+  cv_table before "$cv_i_now"
+  cv_item_safe
   [ ! -e "$CV_DIR/watched" ] || rm -f "$CV_DIR/watched"
   cv_i_bad=
   for cv_i_row in $CV_ROWS; do
@@ -343,8 +454,12 @@ cv_item_begin() {
     }
   done
   [ -z "$cv_i_bad" ] || exit 70
-  cv_i_text=
-  for cv_i_row in $CV_ROWS $CV_WINDOW; do
+  cv_i_text= cv_i_watched=
+  for cv_i_row in $CV_ROWS - $CV_WINDOW; do
+    [ "$cv_i_row" != - ] || {
+      cv_i_watched=yes
+      continue
+    }
     cv_row "$cv_i_row"
     cv_now_of "$row_seq" before
     case $CV_NOW in absent | '! '*) cv_i_status=0 ;;
@@ -359,9 +474,7 @@ cv_item_begin() {
       cv_i_status=$?
       ;;
     esac
-    case "$CV_NL$CV_WINDOW" in
-    *"$CV_NL$cv_i_row$CV_NL"*) continue ;;
-    esac
+    [ -z "$cv_i_watched" ] || continue
     cv_i_text="${cv_i_text}begin$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$row_before$CV_TAB$row_after$CV_TAB$CV_ITEM$CV_TAB${CV_FLAGS:--}$CV_NL"
     case $cv_i_status in
     0) ;;
@@ -385,6 +498,21 @@ cv_item_begin() {
   }
   unset IFS
   set +f
+}
+
+# cv_item_safe: the steps of this item need not look again at what is above its paths, unless one of them gives a directory away.
+# Reads cv_i_now and CV_ROWS, split at newlines.
+cv_item_safe() {
+  CV_SAFE=$CV_NL
+  for cv_i_row in $CV_ROWS; do
+    case ${cv_i_row##*"$CV_TAB"} in
+    'dir '*[0145][0145]' root '*) ;;
+    'dir '*) return 0 ;;
+    esac
+  done
+  for cv_i_row in $cv_i_now; do
+    case $cv_i_row in 'safe '*) CV_SAFE=$CV_SAFE${cv_i_row#safe }$CV_NL ;; esac
+  done
 }
 
 # cv_journal TEXT [sync]
@@ -427,6 +555,12 @@ cv_item_window() {
     cv_i_was=$CV_NOW
     cv_now_of "$row_seq" now
     cv_tell window "$row_kind" "$row_key" "$cv_i_was" "$CV_NOW"
+    # What a host says of itself is no object: nothing of it is saved, and only that it moves counts.
+    if [ "$row_kind" = fact ]; then
+      [ "$cv_i_was" = "$CV_NOW" ] || : >"$CV_DIR/moved"
+      cv_i_text=$cv_i_text$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_NL
+      continue
+    fi
     if [ "$cv_i_was" != "$CV_NOW" ]; then
       cv_journal "moved$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$cv_i_was$CV_TAB$CV_NOW$CV_TAB$CV_ITEM$CV_TAB${CV_FLAGS:--}$CV_NL"
     fi
@@ -504,7 +638,7 @@ cv_undo_install() (
     mv -f "$CV_ROOT/undo.sh.new" "$CV_ROOT/undo.sh"
 )
 
-# cv_runs: all runs, oldest first: a line `run ID`, then its meta, then its journal.
+# cv_runs: this host's time, then all runs, oldest first: a line `run ID`, then its meta, then its journal.
 cv_runs() (
   printf 'converge\t%s\n' "$CV_FORMAT"
   [ -e "$CV_ROOT" ] || return 0
@@ -512,23 +646,40 @@ cv_runs() (
     cv_say "$CV_ROOT cannot be read: root is needed (become: true)"
     return 1
   fi
-  if [ -e "$CV_ROOT/version" ]; then
-    version=
-    read -r version <"$CV_ROOT/version"
-    cv_format_known "$version" || {
-      cv_say "$CV_ROOT has records of format '$version', this converge reads format $CV_FORMAT"
+  cv_version
+  if [ -n "$CV_VERSION" ]; then
+    cv_format_known "$CV_VERSION" || {
+      cv_say "$CV_ROOT has records of format '$CV_VERSION', this converge reads format $CV_FORMAT"
       return 1
     }
   fi
-  for run in "$CV_ROOT/runs"/*; do
-    [ -e "$run/meta" ] || continue
-    printf 'run\t%s\n' "${run##*/}"
-    cat "$run/meta"
-    cv_journal_of "${run##*/}"
+  printf 'now\t%s\n' "$(date +%s)"
+  cv_broken
+  for run in $(cv_order); do
+    printf 'run\t%s\n' "$run"
+    cv_lines_of "$run"
   done
 )
 
+# cv_broken: a line for each thing among the records that is no regular file, and is not read.
+cv_broken() {
+  for cv_b_file in "$CV_ROOT/version" "$CV_ROOT/owned" "$CV_ROOT/runs"/*/meta "$CV_ROOT/runs"/*/journal; do
+    if { [ -e "$cv_b_file" ] || [ -L "$cv_b_file" ]; } && ! cv_plain "$cv_b_file"; then
+      cv_enc_to "$cv_b_file is no regular file: it is not considered"
+      printf 'broken\t%s\n' "$CV_ENC"
+    fi
+  done
+}
+
+# cv_lines_of RUN: its meta and its journal. What begins a run or is a line of `owned` has no place in them.
+cv_lines_of() {
+  {
+    cv_meta_of "$1"
+    cv_journal_of "$1"
+  } | sed -e "s/^run$CV_TAB/damaged:&/" -e "s/^own$CV_TAB/damaged:&/" -e "s/^gone$CV_TAB/damaged:&/"
+}
+
 # cv_journal_of RUN: its journal, without a last line that was cut off while it was written.
 cv_journal_of() {
-  [ ! -e "$CV_ROOT/runs/$1/journal" ] || { cat "$CV_ROOT/runs/$1/journal" && echo .; } | sed '$d'
+  ! cv_plain "$CV_ROOT/runs/$1/journal" || { cat "$CV_ROOT/runs/$1/journal" && echo .; } | sed '$d'
 }

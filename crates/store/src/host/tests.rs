@@ -1,4 +1,7 @@
 use super::*;
+use converge_ledger::{
+    OwnedRecords, Records, RunPurpose, RunRecord, SavedOutcome, parse_owned, parse_records,
+};
 use converge_objects::{Command as Cmd, CommandState, Guard, PathState, object};
 use converge_resource::{Change, ObjectId, State, Step, WayBack};
 use proptest::prelude::*;
@@ -7,8 +10,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+mod group;
+mod live;
 mod owned;
 mod switch;
+mod watchdog;
 
 /// A machine: a directory for its records, one for its files, and the shell that it has.
 struct Host {
@@ -116,6 +122,12 @@ impl Host {
     }
 
     fn records(&self) -> Vec<RunRecord> {
+        let records = self.all_records();
+        assert_eq!(records.broken, Vec::<String>::new());
+        records.runs
+    }
+
+    fn all_records(&self) -> Records {
         let output = self.sh(&list_script());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         parse_records(&String::from_utf8_lossy(&output.stdout)).unwrap()
@@ -431,7 +443,7 @@ fn undo_leaves_alone_what_others_and_later_runs_changed() {
         let records = host.records();
         assert!(records.iter().filter(|r| r.id.len() == 3).all(|r| r.rolled_back_by.is_some()));
         assert!(records.iter().filter(|r| !r.id.len() == 3).all(|r| r.attempts.is_some()));
-        // However fast they follow each other, the IDs of runs sort in their order.
+        // In the order in which they were made.
         let attempts: Vec<_> = records.iter().filter_map(|r| r.attempts.as_deref()).collect();
         assert_eq!(attempts, ["001", "002", "001"]);
         assert_eq!(host.undo(&["nothing"]).0, Some(64));
@@ -459,12 +471,13 @@ fn old_runs_and_content_that_nothing_names_are_dropped() {
 }
 
 #[test]
-fn runs_are_as_old_as_their_ids_say_whatever_the_clock_of_the_host() {
-    // 2026-01-01, 2026-01-20 and 2026-02-10: the last is 40 days after the first.
+fn runs_are_ordered_by_the_count_of_the_host_and_one_wrong_clock_drops_none() {
+    // 2026-02-10, a year before, a year after, 2026-02-11.
     let ids = [
-        "019b76da-a800-7000-8000-000000000001",
-        "019bd8b3-5c00-7000-8000-000000000002",
-        "019c44d8-8400-7000-8000-000000000003",
+        "019c44d8-8400-7000-8000-000000000001",
+        "01957d18-0400-7000-8000-000000000002",
+        "01a40a28-1000-7000-8000-000000000003",
+        "019c49fe-e000-7000-8000-000000000004",
     ];
     for host in hosts() {
         let path = host.file("a");
@@ -472,8 +485,138 @@ fn runs_are_as_old_as_their_ids_say_whatever_the_clock_of_the_host() {
             let change = host.change(&path, host.file_line(id.as_bytes(), 0o600));
             host.one(id, &mut spec(vec![change]), &[id.as_bytes()]);
         }
-        let kept: Vec<String> = host.records().into_iter().map(|r| r.id).collect();
-        assert_eq!(kept, ids[1..]);
+        let kept: Vec<(String, Option<u64>)> = host.records().into_iter().map(|r| (r.id, r.seq)).collect();
+        let wanted: Vec<(String, Option<u64>)> =
+            ids.iter().zip(1..).map(|(id, seq)| ((*id).to_owned(), Some(seq))).collect();
+        assert_eq!(kept, wanted);
+        // The newest one goes back first, whatever its ID says.
+        let (status, said) = host.undo(&[]);
+        assert_eq!(status, Some(0), "{said}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), ids[2], "{said}");
+        // Both clocks say that it is too old.
+        let meta = host.root().join("runs").join(ids[1]).join("meta");
+        let text = std::fs::read_to_string(&meta).unwrap();
+        let opened = text.lines().find_map(|l| l.strip_prefix("opened\t")).unwrap();
+        let old: i64 = opened.parse::<i64>().unwrap() - 31 * 86400;
+        std::fs::write(&meta, text.replace(&format!("opened\t{opened}"), &format!("opened\t{old}"))).unwrap();
+        let change = host.change(&path, host.file_line(b"last", 0o600));
+        host.one("019c4f25-3c00-7000-8000-000000000005", &mut spec(vec![change]), &[b"last"]);
+        let left: Vec<String> =
+            host.records().into_iter().map(|r| r.id).filter(|id| ids.contains(&id.as_str())).collect();
+        assert_eq!(left, [ids[0], ids[2], ids[3]]);
+    }
+}
+
+#[test]
+fn records_of_older_formats_come_before_all_that_are_numbered() {
+    for host in hosts() {
+        let path = host.file("a");
+        for id in ["b-old", "a-old"] {
+            let change = host.change(&path, host.file_line(id.as_bytes(), 0o600));
+            host.one(id, &mut spec(vec![change]), &[id.as_bytes()]);
+        }
+        // As format 2 has written them: by their IDs.
+        for id in ["a-old", "b-old"] {
+            let meta = host.root().join("runs").join(id).join("meta");
+            let text = std::fs::read_to_string(&meta).unwrap();
+            let old: Vec<&str> = text.lines().filter(|l| !l.starts_with("seq\t")).collect();
+            std::fs::write(&meta, format!("{}\n", old.join("\n")).replace("version\t3", "version\t2"))
+                .unwrap();
+        }
+        std::fs::write(host.root().join("version"), "2\n").unwrap();
+        assert_eq!(host.records().len(), 2);
+        let change = host.change(&path, host.file_line(b"new", 0o600));
+        host.one("0-new", &mut spec(vec![change]), &[b"new"]);
+        let order: Vec<String> = host.records().into_iter().map(|r| r.id).collect();
+        assert_eq!(order, ["a-old", "b-old", "0-new"]);
+        assert_eq!(std::fs::read_to_string(host.root().join("version")).unwrap(), "3\n");
+    }
+}
+
+#[test]
+fn damage_to_one_run_hides_no_other() {
+    for host in hosts() {
+        let (a, b) = (host.file("a"), host.file("b"));
+        let to = |p: &PathBuf, bytes: &[u8]| host.change(p, host.file_line(bytes, 0o600));
+        host.one("001", &mut spec(vec![to(&a, b"1")]), &[b"1"]);
+        host.one("002", &mut spec(vec![to(&b, b"2")]), &[b"2"]);
+        let garble = |file: &str, with: &str| {
+            let file = host.root().join("runs/001").join(file);
+            let text = std::fs::read_to_string(&file).unwrap();
+            std::fs::write(&file, format!("{with}{text}")).unwrap();
+        };
+        garble("meta", "\u{1}\u{2}garbage\n");
+        garble("journal", "run\tevil\nown\tx\nbegin\t7\nrubbish\n");
+        let _old = std::fs::remove_file(host.root().join("owned"));
+        let fifo = Command::new("mkfifo").arg(host.root().join("owned")).status().unwrap();
+        assert!(fifo.success());
+        std::fs::remove_file(host.root().join("version")).unwrap();
+        assert!(Command::new("mkfifo").arg(host.root().join("version")).status().unwrap().success());
+        let read = host.all_records();
+        let ids: Vec<&str> = read.runs.iter().map(|r| r.id.as_str()).collect();
+        assert_eq!(ids, ["001", "002"]);
+        assert_eq!(read.runs[0].changes.len(), 1, "what is whole is read");
+        assert!(
+            read.broken.iter().any(|b| b.contains("run 001 is damaged: 5 of its lines")),
+            "{:?}",
+            read.broken
+        );
+        assert!(read.broken.iter().any(|b| b.contains("/owned is no regular file")), "{:?}", read.broken);
+        let owned = parse_owned(&String::from_utf8_lossy(&host.sh(&owned_script()).stdout));
+        assert!(owned.broken.iter().any(|b| b.contains("/version is no regular file")), "{:?}", owned.broken);
+        // Work goes on, and both go back.
+        host.one("003", &mut spec(vec![to(&b, b"3")]), &[b"3"]);
+        for (run, left) in [("003", "2"), ("002", "")] {
+            let (status, said) = host.undo(&[]);
+            assert!(status == Some(0) && said.contains(&format!("undoing run {run}")), "{said}");
+            assert_eq!(std::fs::read_to_string(&b).unwrap_or_default(), left);
+        }
+        let (status, said) = host.undo(&[]);
+        assert_eq!(status, Some(0), "{said}");
+        assert!(!a.exists(), "{said}");
+    }
+}
+
+#[test]
+fn undo_passes_over_what_is_as_before_and_never_tries_one_for_ever() {
+    for host in hosts() {
+        let a = host.file("a");
+        let to = |bytes: &[u8]| host.change(&a, host.file_line(bytes, 0o600));
+        host.one("one", &mut spec(vec![to(b"1")]), &[b"1"]);
+        host.one("two", &mut spec(vec![to(b"2")]), &[b"2"]);
+        // Somebody puts back what was before `two`.
+        std::fs::write(&a, "1").unwrap();
+        let (status, said) = host.undo(&["one"]);
+        assert_eq!(status, Some(0), "{said}");
+        assert!(!a.exists(), "{said}");
+        std::fs::write(&a, "1").unwrap();
+        std::fs::set_permissions(&a, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let (status, said) = host.undo(&[]);
+        assert!(status == Some(0) && said.contains("no run to undo"), "{said}");
+    }
+}
+
+#[test]
+fn an_account_stays_while_a_later_run_has_files_that_belong_to_it() {
+    for host in hosts() {
+        let me = host.file_line(b"x", 0o600).words().unwrap();
+        let (user, path) = (me[2].clone(), host.file("a"));
+        // A run that made the account of whoever runs this test, as its record says.
+        let user_now =
+            String::from_utf8_lossy(&host.sh(&format!("cv_see_user {user} | cut -d ' ' -f 2-")).stdout)
+                .trim()
+                .to_owned();
+        let journal = format!(
+            "begin\t1\tuser\t{user}\tabsent\t{user_now}\tr/user\t-\ndone\t1\t{user_now}\nclose\tfinished\t1\n"
+        );
+        host.one("002", &mut spec(vec![host.change(&path, host.file_line(b"x", 0o600))]), &[b"x"]);
+        let run = host.root().join("runs/001");
+        std::fs::create_dir(&run).unwrap();
+        std::fs::write(run.join("meta"), "version\t3\nid\t001\nseq\t0\n").unwrap();
+        std::fs::write(run.join("journal"), journal).unwrap();
+        let (status, said) = host.undo(&["001"]);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains("the later run 002 made what belongs to it: undo that one first"), "{said}");
     }
 }
 
@@ -516,43 +659,6 @@ fn a_run_that_was_cut_off_is_unknown_and_can_be_undone() {
         assert_eq!(status, Some(0), "{said}");
         assert!(!path.exists(), "{said}");
     }
-}
-
-#[test]
-fn records_of_other_programs_are_refused() {
-    assert!(parse_records("converge\t3\n").unwrap_err().0.contains("format 3"));
-    assert!(parse_records("converge\t2\nbegin\t1\n").is_err());
-    assert!(parse_records("converge\t2\nrun\tx\nbegin\tone\tpath\t/a\tabsent\tabsent\ti\t-\n").is_err());
-    assert!(parse_records("converge\t2\nrun\tx\ndone\t7\tabsent\n").is_err());
-    assert_eq!(parse_records("converge\t2\n").unwrap(), []);
-}
-
-#[test]
-fn a_rollback_that_was_rolled_back_counts_no_more() {
-    let run = |id: &str, undoes: &str| format!("run\t{id}\nundoes\t{undoes}\nclose\tfinished\n");
-    let text = format!("converge\t2\nrun\ta\n{}{}", run("b", "a"), run("c", "b"));
-    let records = parse_records(&text).unwrap();
-    let by: Vec<_> = records.iter().map(|r| r.rolled_back_by.as_deref()).collect();
-    assert_eq!(by, [None, Some("c"), None]);
-}
-
-#[test]
-fn a_rollback_that_left_something_alone_has_not_undone_its_run() {
-    let marks = |rest: &str| {
-        let text = format!("converge\t2\nrun\ta\nclose\tfinished\nrun\tb\nundoes\ta\nplanned\tr/one\n{rest}");
-        let records = parse_records(&text).unwrap();
-        (records[0].rolled_back_by.is_some(), records[0].rolled_back_in_part)
-    };
-    let begin = "begin\t1\tpath\t/a\tabsent\tabsent\tr/one\t-\n";
-    assert_eq!(marks(&format!("{begin}done\t1\tabsent\nclose\tfinished\n")), (true, false));
-    assert_eq!(marks("close\tfinished\n"), (false, true), "refused");
-    assert_eq!(marks(&format!("{begin}failed\t1\tabsent\nclose\tfinished\n")), (false, true));
-    assert_eq!(marks(&format!("{begin}done\t1\tabsent\n")), (false, true), "cut off");
-    // A second one has done the rest.
-    let rest = format!(
-        "close\tfinished\nrun\tc\nundoes\ta\nplanned\tr/one\n{begin}done\t1\tabsent\nclose\tfinished\n"
-    );
-    assert_eq!(marks(&rest), (true, false));
 }
 
 #[test]

@@ -43,6 +43,8 @@ fn password_hash(
         return Err(invalid("password_hash: a salt has 1 to 16 letters, digits, dots and slashes"));
     }
     let rounds = rounds.unwrap_or(usual);
+    // Some seconds of work; crypt(3) would take a thousand million.
+    crate::bounds::check("password_hash: `rounds`", rounds as usize, 5_000_000)?;
     let params =
         Params::new(rounds).map_err(|_| invalid("password_hash: `rounds` is from 1000 to 999999999"))?;
     // 5000 is what no number means.

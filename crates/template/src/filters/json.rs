@@ -27,6 +27,7 @@ fn style(kwargs: &Kwargs, indent: Option<usize>, sort: bool) -> Result<Style, Er
         ascii: kwargs.get::<Option<bool>>("ensure_ascii")?.unwrap_or(true),
     };
     kwargs.assert_all_used()?;
+    crate::bounds::check("to_json: an indent", style.indent.unwrap_or(0), 100)?;
     Ok(style)
 }
 

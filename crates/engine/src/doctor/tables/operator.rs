@@ -12,8 +12,12 @@ pub(in super::super) const RELEASE: Diagnosis = Diagnosis {
     cause: "a helm run was interrupted, or did not succeed",
     help: "let the role that has the release run again: it takes a stuck revision back first. By hand: `helm rollback`, or `helm uninstall` of a first revision",
     role: Some("gpu_operator"),
-    look: release,
+    look: |seen| release(seen, true),
 };
+
+/// The same of a release that some other role has.
+pub(in super::super) const OTHER_RELEASE: Diagnosis =
+    Diagnosis { role: None, look: |seen| release(seen, false), ..RELEASE };
 
 /// `--generate-name`, twice.
 pub(in super::super) const TWO: Diagnosis = Diagnosis {
@@ -55,7 +59,8 @@ pub(in super::super) const SECURITY: Diagnosis = Diagnosis {
     look: security,
 };
 
-fn release(seen: &Seen) -> Option<(Health, String)> {
+/// The release of the role gpu_operator, or all others.
+fn release(seen: &Seen, operators: bool) -> Option<(Health, String)> {
     let mut newest: BTreeMap<(&str, &str), (u64, &str)> = BTreeMap::new();
     for secret in &seen.releases {
         let (Some(release), Some(status)) = (label(secret, "name"), label(secret, "status")) else {
@@ -70,7 +75,7 @@ fn release(seen: &Seen) -> Option<(Health, String)> {
     let bad = |status: &str| status.starts_with("pending-") || matches!(status, "failed" | "uninstalling");
     let stuck: Vec<String> = newest
         .iter()
-        .filter(|(_, (_, status))| bad(status))
+        .filter(|((_, name), (_, status))| bad(status) && (*name == "gpu-operator") == operators)
         .map(|((place, name), (version, status))| format!("{place}/{name} revision {version} is {status}"))
         .collect();
     (!stuck.is_empty()).then(|| (Health::Ill, few(stuck)))

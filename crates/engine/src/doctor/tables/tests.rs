@@ -156,6 +156,13 @@ fn operators() {
     only("helm", Some("gpu_operator"), "revision 1 is failed", |seen| {
         seen.releases = vec![release("failed", "1")]
     });
+    // Another chart's is not that role's to mend.
+    only("helm", None, "monitoring/prometheus revision 2 is pending-upgrade", |seen| {
+        let mut other = release("pending-upgrade", "2");
+        other["metadata"]["namespace"] = json!("monitoring");
+        other["metadata"]["labels"]["name"] = json!("prometheus");
+        seen.releases.push(other);
+    });
     // An old failure under a newer revision is history.
     let mut seen = well();
     seen.releases.push(release("failed", "1"));

@@ -7,7 +7,7 @@ impl Host {
         let output = self.sh(&owned_script());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-        parse_owned(&String::from_utf8_lossy(&output.stdout)).unwrap()
+        parse_owned(&String::from_utf8_lossy(&output.stdout))
     }
 
     /// Writes the file in a run of its own; `role` answers for it, if there is one.
@@ -63,6 +63,55 @@ fn what_a_role_makes_is_its_own_until_it_is_given_back() {
 }
 
 #[test]
+fn what_a_rollback_took_from_before_its_package_is_given_back() {
+    for host in hosts() {
+        // A package of the run brings the file, which an item of the same run edits.
+        let file = host.file("conf");
+        std::fs::write(&file, "shipped").unwrap();
+        let shipped = host.line(&file);
+        host.put("r01", &file, b"edited", Some("first"));
+        let record = |run: &str, name: &str| host.root().join("runs").join(run).join(name);
+        let journal = std::fs::read_to_string(record("r01", "journal")).unwrap();
+        let key = encode_field(file.to_str().unwrap());
+        // The runs are folded anew, with what is written into their records here.
+        let rewrite = |run: &str, name: &str, text: String| {
+            std::fs::write(record(run, name), text).unwrap();
+            let _none_yet = std::fs::remove_file(host.root().join("owned"));
+        };
+        let moved = format!("moved\t9\tpath\t{key}\tabsent\t{shipped}\tfirst/package\t-\n");
+        rewrite("r01", "journal", moved + &journal);
+        assert_eq!(host.owned().things.len(), 1);
+        // The rollback goes to where the run found it, in one step.
+        host.remove("r02", &file);
+        assert_eq!(host.owned().things.len(), 1, "nothing says that it was a rollback");
+        let meta = std::fs::read_to_string(record("r02", "meta")).unwrap();
+        rewrite("r02", "meta", format!("{meta}purpose\trollback\nundoes\tr01\n"));
+        assert_eq!(host.owned().things, []);
+        // It is ours again when that rollback is reverted.
+        host.put("r03", &file, b"edited", None);
+        rewrite("r03", "meta", format!("{meta}purpose\trollback\nundoes\tr02\n"));
+        assert_eq!(host.owned().things.len(), 1);
+    }
+}
+
+#[test]
+fn a_rollback_whose_target_is_kept_no_more_hides_no_later_run() {
+    for host in hosts() {
+        let file = host.file("a");
+        host.put("r01", &file, b"1", Some("first"));
+        host.remove("r02", &file);
+        let runs = host.root().join("runs");
+        let meta = std::fs::read_to_string(runs.join("r02/meta")).unwrap();
+        std::fs::write(runs.join("r02/meta"), format!("{meta}purpose\trollback\nundoes\tr01\n")).unwrap();
+        std::fs::remove_dir_all(runs.join("r01")).unwrap();
+        host.put("r03", &file, b"3", Some("first"));
+        let (status, said) = host.undo(&[]);
+        assert_eq!(status, Some(0), "{said}");
+        assert!(!file.exists(), "{said}");
+    }
+}
+
+#[test]
 fn the_content_before_us_is_kept_as_long_as_it_is_ours() {
     for host in hosts() {
         let (a, other) = (host.file("a"), host.file("other"));
@@ -110,14 +159,14 @@ fn what_a_cut_off_run_made_is_ours_and_the_next_run_ends_it() {
 }
 
 #[test]
-fn records_of_format_1_are_read_and_brought_to_format_2() {
+fn records_of_format_1_are_read_and_brought_to_format_3() {
     for host in hosts() {
         host.put("r1", &host.file("a"), b"1", None);
         std::fs::write(host.root().join("version"), "1\n").unwrap();
         assert_eq!(host.records().len(), 1);
         assert_eq!(host.owned().things, []);
         host.put("r2", &host.file("a"), b"2", Some("first"));
-        assert_eq!(std::fs::read_to_string(host.root().join("version")).unwrap(), "2\n");
+        assert_eq!(std::fs::read_to_string(host.root().join("version")).unwrap(), "3\n");
         assert_eq!(host.owned().things.len(), 1);
     }
 }

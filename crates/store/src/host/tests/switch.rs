@@ -147,3 +147,40 @@ fn a_step_that_fails_before_it_changes_anything_is_nothing_to_put_back() {
         assert!(said.contains("waited 3"), "that one is known: {said}");
     }
 }
+
+#[test]
+fn what_is_left_of_a_run_does_not_hold_the_switch_up() {
+    use std::os::unix::process::CommandExt;
+    std::thread::scope(|scope| {
+        for host in hosts() {
+            scope.spawn(move || {
+                std::fs::write(host.file("conf"), "old").unwrap();
+                let before = host.line(&host.file("conf"));
+                host.in_session(&host.item(&host.guarded(), &[b"new"]));
+                // The window is over, and processes of the run hold the lock: they take no hint, and start others when they get one.
+                let armed = host.root().join("switch/armed");
+                let text = std::fs::read_to_string(&armed).unwrap();
+                let fields: Vec<&str> = text.split('\t').collect();
+                std::fs::write(&armed, [&fields[..3], &["0"], &fields[4..]].concat().join("\t")).unwrap();
+                let held = host.dir.path().join("held");
+                let text = format!(
+                    "exec 9>>'{}'; flock -n 9 || exit 1; : >'{}'; trap '(trap \"\" TERM; sleep 600) & ' TERM; while :; do sleep 600; done",
+                    host.root().join("lock").display(),
+                    held.display()
+                );
+                let mut holder = host.command().arg("-c").arg(text).process_group(0).spawn().unwrap();
+                while !held.exists() {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                let begun = std::time::Instant::now();
+                let said = host.act();
+                let took = begun.elapsed();
+                assert!(holder.wait().is_ok());
+                assert!(said.contains("restored       path:"), "{said}");
+                assert!(!said.contains("cannot be ended"), "{:?}: {said}", host.argv);
+                assert!(took.as_secs() < 10, "{:?}: it began after {took:?}", host.argv);
+                assert_eq!(host.line(&host.file("conf")), before);
+            });
+        }
+    });
+}

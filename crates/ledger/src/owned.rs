@@ -1,8 +1,8 @@
 //! What runs made on a host, and for whom.
 
-use super::record::{Reader, clip};
-use super::{RecordError, RunRecord};
-use converge_resource::{ObjectId, State, WayBack, decode_field, quote};
+use crate::RunRecord;
+use crate::record::Reader;
+use converge_resource::{ObjectId, State, WayBack, decode_field};
 use serde::{Deserialize, Serialize};
 
 /// Whose things are: a playbook used with an inventory.
@@ -12,6 +12,34 @@ pub struct Scope {
     pub playbook: String,
     /// The inventories, as for the playbook.
     pub inventory: String,
+}
+
+/// The project that a rollback or a prune works for, as it is named now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Project(pub Scope);
+
+impl Project {
+    /// Whether records of this name are of the project. Older ones hold absolute paths of some controller: these are of it if they are its
+    /// paths below one folder.
+    pub fn is(&self, recorded: &Scope) -> bool {
+        let Self(Scope { playbook, inventory }) = self;
+        if *recorded == self.0 {
+            return true;
+        }
+        let below = |path: &str, name: &str| -> Option<String> {
+            let folder = path.strip_suffix(name)?.strip_suffix('/')?;
+            (path.starts_with('/') && !name.starts_with('/')).then(|| folder.to_owned())
+        };
+        let Some(folder) = below(&recorded.playbook, playbook) else { return false };
+        let (old, now) = (recorded.inventory.split(' '), inventory.split(' '));
+        let same = |(path, name): (&str, &str)| path == name || below(path, name).as_deref() == Some(&folder);
+        old.clone().count() == now.clone().count() && old.zip(now).all(same)
+    }
+
+    /// The same; a record that names no project is of every one.
+    pub fn has(&self, recorded: &Scope) -> bool {
+        *recorded == Scope::default() || self.is(recorded)
+    }
 }
 
 /// An object that a run made or changed, and that was not given back.
@@ -55,41 +83,36 @@ pub struct OwnedRecords {
     pub cut_off: Option<RunRecord>,
     /// True when some process holds the host's lock: that run may still be at work.
     pub busy: bool,
+    /// What of the records is not understood, and so not considered.
+    pub broken: Vec<String>,
 }
 
-/// Prints what is ours and what was cut off; read it with [`parse_owned`]. It changes nothing.
-pub fn owned_script() -> String {
-    "cv_owned".to_owned()
-}
-
-/// Takes an object out of the record of what is ours. The run holds the host's lock.
-pub fn disown_script(object: &ObjectId) -> String {
-    format!("cv_disown {} {}", object.kind, quote(&object.key))
-}
-
-/// Reads the output of [`owned_script`].
-///
-/// # Errors
-/// Lines that no converge writes.
-pub fn parse_owned(output: &str) -> Result<OwnedRecords, RecordError> {
+/// Reads what a host says of former runs, as its functions print it.
+pub fn parse_owned(output: &str) -> OwnedRecords {
     let mut records = OwnedRecords::default();
     let mut cut_off: Option<Reader> = None;
     for (n, line) in output.split_inclusive('\n').filter_map(|l| l.strip_suffix('\n')).enumerate() {
         let fields: Vec<&str> = line.split('\t').collect();
-        let odd = || RecordError(format!("line {}: {}", n + 1, clip(line)));
+        // The text of a line may hold what is secret.
+        let odd = || format!("line {} of the record of what is managed is damaged and not considered", n + 1);
         match (fields.as_slice(), &mut cut_off) {
             (["run", id], None) => cut_off = Some(Reader::new(id)),
-            (fields, Some(run)) => run.take(fields).ok_or_else(odd)?,
+            (fields, Some(run)) => run.read(fields),
             (["converge-owned", "1"], None) => {}
             (["busy", "yes"], None) => records.busy = true,
             // It was given back.
             (["gone", ..], None) => {}
-            (["own", rest @ ..], None) => records.things.push(thing(rest).ok_or_else(odd)?),
-            _ => return Err(odd()),
+            (["broken", what], None) => records.broken.push(decode_field(what).unwrap_or_default()),
+            (["own", rest @ ..], None) => match thing(rest) {
+                Some(thing) => records.things.push(thing),
+                None => records.broken.push(odd()),
+            },
+            _ => records.broken.push(odd()),
         }
     }
-    records.cut_off = cut_off.map(|r| r.record);
-    Ok(records)
+    records.cut_off = cut_off.map(Reader::end_of_run);
+    records.broken.extend(records.cut_off.iter().filter_map(|r| r.broken.clone()));
+    records
 }
 
 fn thing(fields: &[&str]) -> Option<Owned> {

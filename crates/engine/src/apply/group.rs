@@ -1,0 +1,185 @@
+//! New files of a stretch that the host makes together: see `converge_store::host::group_piece`.
+
+use super::{HostRun, Running};
+use crate::work::Work;
+use crate::{Event, ItemResult, TimedItem};
+use converge_ssh::{Because, Event as Said, Item as ShellItem, Status};
+use converge_store::host::{Member, NewFile, group_piece, group_said};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// The pieces of a stretch, and the works that they belong to.
+#[derive(Default)]
+pub(super) struct Stretch {
+    pub items: Vec<ShellItem>,
+    /// By the number of a piece.
+    pub works: BTreeMap<u32, Work>,
+    pub groups: BTreeMap<u32, Group>,
+    /// The last piece of each item, by the item's number.
+    pub last_piece: BTreeMap<u32, u32>,
+    /// New files that are not sent yet: neighbours that may go as one.
+    open: Vec<(Work, NewFile)>,
+    /// What comes after a group waits for it: if not all of it is made, the lane decides what comes next.
+    barrier: Option<u32>,
+    next: u32,
+}
+
+/// Items that go as one piece.
+pub(super) struct Group {
+    token: String,
+    pub members: Vec<Work>,
+}
+
+impl Stretch {
+    /// One more item. `alone`: it is not to go with others.
+    pub fn push(&mut self, work: Work, alone: bool) {
+        let file = if alone { None } else { work.new_file() };
+        let fits = |file: &NewFile| self.open.first().is_none_or(|(_, first)| first.rights == file.rights);
+        match file {
+            Some(file) if fits(&file) => self.open.push((work, file)),
+            Some(file) => {
+                self.close();
+                self.open.push((work, file));
+            }
+            None => {
+                self.close();
+                self.single(work);
+            }
+        }
+    }
+
+    /// Sends what is open.
+    pub fn close(&mut self) {
+        let mut open = std::mem::take(&mut self.open);
+        if open.len() < 2 {
+            open.into_iter().for_each(|(work, _)| self.single(work));
+            return;
+        }
+        let token = uuid::Uuid::now_v7().simple().to_string();
+        // A member may need one before it: when one fails, none after it is made.
+        let mut needs: BTreeSet<u32> = self.barrier.into_iter().collect();
+        for (work, _) in &open {
+            needs.extend(self.needs(work));
+        }
+        let members: Vec<_> = open.iter().map(|(work, file)| (work.spec(), file)).collect();
+        let piece = group_piece(&token, &members);
+        let id = self.number();
+        self.items.push(ShellItem {
+            needs: needs.into_iter().collect(),
+            timeout: Some(Duration::from_secs(piece.timeout)),
+            ..ShellItem::new(id, piece.script)
+        });
+        let members: Vec<Work> = open.drain(..).map(|(work, _)| work.of_group(&token)).collect();
+        self.last_piece.extend(members.iter().map(|work| (work.item.id, id)));
+        self.groups.insert(id, Group { token, members });
+        self.barrier = Some(id);
+    }
+
+    fn single(&mut self, work: Work) {
+        let mut needs = self.needs(&work);
+        needs.extend(self.barrier);
+        self.next = self.next.max(1);
+        let pieces = work.items(needs, &mut self.next);
+        if let Some(last) = pieces.last() {
+            self.last_piece.insert(work.item.id, last.id);
+        }
+        self.works.extend(pieces.iter().map(|piece| (piece.id, work.clone())));
+        self.items.extend(pieces);
+    }
+
+    fn needs(&self, work: &Work) -> Vec<u32> {
+        work.item.needs.iter().filter_map(|need| self.last_piece.get(need).copied()).collect()
+    }
+
+    fn number(&mut self) -> u32 {
+        let id = self.next.max(1);
+        self.next = id.saturating_add(1);
+        id
+    }
+
+    /// The items that wait for an answer, by number.
+    pub fn unanswered(&self) -> BTreeSet<u32> {
+        let members = self.groups.values().flat_map(|group| &group.members);
+        self.works.values().chain(members).map(|work| work.item.id).collect()
+    }
+}
+
+impl HostRun<'_> {
+    /// What the host says of a group.
+    pub(super) fn take_group(&mut self, event: Said, group: &Group, running: &mut BTreeMap<u32, Running>) {
+        let host = self.lane.host.clone();
+        let Some(first) = group.members.first().map(|work| work.item.id) else { return };
+        match event {
+            Said::Started(_) => {
+                for Work { item, .. } in &group.members {
+                    running.insert(item.id, Running { begun: self.epoch.elapsed(), ..Running::default() });
+                    let address = item.address.clone();
+                    self.engine.events().send(Event::ItemStarted {
+                        host: host.clone(),
+                        id: item.id,
+                        address,
+                    });
+                }
+            }
+            // The members' own words come with their ends.
+            Said::Output { bytes, .. } => running.entry(first).or_default().output.extend_from_slice(&bytes),
+            Said::Finished { status, duration, .. } => {
+                let output = running.get(&first).map(|said| said.output.clone()).unwrap_or_default();
+                self.conclude_group(group, status, duration, &output, running);
+            }
+            Said::Skipped { because: Because::Stopped, .. } => {
+                for work in &group.members {
+                    self.finish(&work.item, ItemResult::Stopped, &[], Duration::ZERO);
+                }
+            }
+            Said::Skipped { .. } => {}
+        }
+    }
+
+    fn conclude_group(
+        &mut self,
+        group: &Group,
+        status: Status,
+        duration: Duration,
+        output: &[u8],
+        running: &mut BTreeMap<u32, Running>,
+    ) {
+        let mut whole = true;
+        let mut said = group_said(&group.token, output);
+        let each = duration / u32::try_from(group.members.len()).unwrap_or(u32::MAX).max(1);
+        let mut ended = self.epoch.elapsed().saturating_sub(duration);
+        for work in &group.members {
+            running.remove(&work.item.id);
+            let begun = ended;
+            ended += each;
+            let told = work.spec().rows.first().and_then(|row| said.remove(&row.seq));
+            let (status, output) = match told {
+                Some(Member::Alone) => {
+                    // Those after it come as a group again, unless they stand on what has failed.
+                    if std::mem::take(&mut whole) {
+                        self.alone.insert(work.item.address.clone());
+                    }
+                    continue;
+                }
+                Some(Member::Ended(code, text)) => (Status::Exited(code), text),
+                // It broke off: nobody knows how far it came. Its own status says nothing of one member.
+                None if matches!(status, Status::Exited(0 | 73)) => (Status::Exited(1), String::new()),
+                None => (status, String::from_utf8_lossy(output).into_owned()),
+            };
+            whole = whole && status.success();
+            self.gates.record(TimedItem {
+                host: self.lane.host.clone(),
+                address: work.item.address.clone(),
+                begun,
+                ended,
+                waited: self.idle_since.take(),
+            });
+            let reading = work.read(status, output.as_bytes());
+            match reading.result {
+                None => self.lane.ask_to_look_again(),
+                Some(result) => self.finish(&work.item, work.hide(result), &reading.after, each),
+            }
+        }
+        self.report();
+    }
+}

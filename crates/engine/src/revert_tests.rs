@@ -1,0 +1,189 @@
+use super::*;
+use converge_objects::{Command, Guard};
+use converge_resource::{Answer, Observed, Probe};
+
+fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
+    Undo {
+        object: ObjectId::new(object, key),
+        left: State::from_line(left),
+        before: State::from_line(before),
+        between: Vec::new(),
+        open: None,
+        states: Vec::new(),
+        theirs: None,
+        moved_by: None,
+        item: format!("k8s/{key}"),
+        sensitive: false,
+        run: "r1".to_owned(),
+        comes_back: false,
+        lost: None,
+        way_back: None,
+    }
+}
+
+/// The plan back where the host shows these states; the others are as the runs left them.
+fn plan(undos: &[Undo], now: &[(&str, &str)], allowed: &[&str]) -> Vec<Item> {
+    let mut known = Knowledge::default();
+    for undo in undos {
+        let found = now.iter().find(|(key, _)| *key == undo.object.key);
+        let state = found.map_or_else(|| undo.left.clone(), |(_, line)| State::from_line(line));
+        known.learn(Probe::Object(undo.object.clone()), Answer::Object(Observed::new(state, None)));
+    }
+    let allowed: Vec<String> = allowed.iter().map(|id| (*id).to_owned()).collect();
+    let mut items: Vec<Item> = Vec::new();
+    for (id, group) in arrange(undos.to_vec(), &mut known, &allowed).into_iter().enumerate() {
+        let mut item = item(u32::try_from(id).unwrap(), &group.address, group.members);
+        item.needs = needs(&items, &item, &group.after);
+        items.push(item);
+    }
+    items
+}
+
+fn one(undo: Undo, now: &[(&str, &str)], allowed: &[&str]) -> Item {
+    plan(&[undo], now, allowed).remove(0)
+}
+
+fn to(item: &Item) -> Vec<&str> {
+    item.changes().iter().map(|c| c.change.to.line()).collect()
+}
+
+#[test]
+fn a_control_plane_is_reset_after_its_snapshot_and_keeps_what_it_stands_on_until_then() {
+    let plane = undo("kubeadm", "node", "control-plane 10.0.0.1:6443", "absent");
+    let kubelet = undo("hostname", "kubelet", "name a", "name b");
+    let other = Undo { item: "other/x".to_owned(), ..kubelet.clone() };
+    let items = plan(
+        &[kubelet.clone(), plane.clone(), Undo { object: ObjectId::new("hostname", "o"), ..other }],
+        &[],
+        &[],
+    );
+    let kept =
+        |item: &Item| matches!(&item.outcome, Outcome::Refused(why) if why.contains("`k8s/node` stays"));
+    assert_eq!(
+        items.iter().map(|i| i.address.as_str()).collect::<Vec<_>>(),
+        ["k8s/node", "k8s/kubelet", "other/x"]
+    );
+    assert!(matches!(items[0].outcome, Outcome::Refused(_)) && items[0].backup.is_none(), "it stays");
+    assert!(kept(&items[1]) && items[2].is_pending());
+    let items = plan(&[kubelet, plane], &[], &["kubeadm:node"]);
+    assert_eq!(items[0].backup.as_ref().map(|b| b.of.as_str()), Some("10.0.0.1:6443"));
+    assert_eq!(items[1].needs, [0]);
+    let worker = one(undo("kubeadm", "node", "worker 10.0.0.1:6443", "absent"), &[], &["kubeadm:node"]);
+    assert!(worker.is_pending() && worker.backup.is_none());
+}
+
+#[test]
+fn an_upgrade_goes_with_its_node_and_else_keeps_the_whole_role() {
+    let version = Undo {
+        item: "k8s/upgrade".to_owned(),
+        ..undo("kubeadm", "version", "version v1.36.2 v1.36.2", "version v1.35.6 v1.35.6")
+    };
+    let package = undo("package", "kubelet", "present 1.36.2 manual hold", "present 1.35.6 manual hold");
+    // What cannot be reached is known before the first change.
+    let upgrade = plan(&[version.clone(), package.clone()], &[], &["kubeadm:node", "kubeadm:version"]);
+    assert!(upgrade.iter().all(|i| !i.is_pending()), "{upgrade:#?}");
+    let node = undo("kubeadm", "node", "control-plane 10.0.0.1:6443", "absent");
+    let all = [version, package, node];
+    let stay = plan(&all, &[], &[]);
+    assert!(stay.iter().all(|i| !i.is_pending()), "{stay:#?}");
+    let go = plan(&all, &[], &["kubeadm:node"]);
+    let pending: Vec<&str> = go.iter().filter(|i| i.is_pending()).map(|i| i.address.as_str()).collect();
+    assert_eq!(pending, ["k8s/node", "k8s/kubelet"]);
+    // And where the node is reset already.
+    let again = plan(&all, &[("node", "absent"), ("version", "absent")], &["kubeadm:node"]);
+    let pending: Vec<&str> = again.iter().filter(|i| i.is_pending()).map(|i| i.address.as_str()).collect();
+    assert_eq!(pending, ["k8s/kubelet"]);
+}
+
+#[test]
+fn a_failure_stops_the_rest_of_the_role_and_what_stays_does_not() {
+    let host = |key: &str| undo("hostname", key, "name a", "name b");
+    let items = plan(&[host("1"), host("2"), host("3")], &[("2", "name c")], &[]);
+    assert!(matches!(items[1].outcome, Outcome::Refused(_)), "someone else has changed it");
+    assert_eq!(items[2].needs, [0]);
+}
+
+#[test]
+fn both_ends_of_a_step_that_was_cut_off_count_as_left() {
+    let file = |n: u8| format!("file 644 root root 1 {}", format!("{n:02x}").repeat(32));
+    let cut = |kind: &str, left: &str, open: &str, before: &str| Undo {
+        open: Some(State::from_line(open)),
+        ..undo(kind, "x", left, before)
+    };
+    let refused =
+        |undo: Undo, now: &str| matches!(one(undo, &[("x", now)], &[]).outcome, Outcome::Refused(_));
+    let path = || cut("path", &file(2), &file(1), "absent");
+    for now in [file(1), file(2)] {
+        assert_eq!(to(&one(path(), &[("x", &now)], &[])), ["absent"], "{now}");
+    }
+    assert!(refused(path(), &file(3)) && refused(undo("path", "x", &file(2), "absent"), &file(1)));
+    let unit =
+        || cut("unit", "unit enabled active d2", "unit disabled inactive -", "unit disabled inactive -");
+    assert_eq!(to(&one(unit(), &[("x", "unit enabled inactive -")], &[])), ["unit disabled inactive -"]);
+    assert!(refused(unit(), "unit masked inactive -"));
+    let package = || cut("package", "absent", "present 1.2 manual -", "absent");
+    for now in ["present 1.2 manual -", "config 1.2"] {
+        assert_eq!(to(&one(package(), &[("x", now)], &[])), ["absent"], "{now}");
+    }
+    assert!(refused(package(), "present 1.3 manual -"));
+    let folder = || cut("path", "dir 755 www www", "absent", "absent");
+    assert_eq!(to(&one(folder(), &[("x", "dir 700 root root")], &[])), ["absent"]);
+    assert!(refused(folder(), "dir 777 root root"));
+}
+
+#[test]
+fn a_unit_that_starts_without_all_its_files_back_has_no_record_of_them() {
+    let unit = undo("unit", "demo.service", "unit enabled active d2", "unit enabled active d1");
+    let conf = undo("path", "/etc/conf", &format!("file 644 root root 1 {}", "02".repeat(32)), "absent");
+    let undos = [unit, conf];
+    let whole = plan(&undos, &[], &[]);
+    assert_eq!(to(whole.last().unwrap()), ["unit enabled active d1"]);
+    let foreign = format!("file 644 root root 1 {}", "03".repeat(32));
+    let part = plan(&undos, &[("/etc/conf", &foreign)], &[]);
+    assert_eq!(to(part.last().unwrap()), ["unit enabled active -"]);
+    // Once is enough, and when the file is back the record is too.
+    let after = [("/etc/conf", foreign.as_str()), ("demo.service", "unit enabled active -")];
+    assert_eq!(plan(&undos, &after, &[]).last().unwrap().outcome, Outcome::Unchanged);
+    let later = plan(&undos, &[("demo.service", "unit enabled active -")], &[]);
+    assert_eq!(to(later.last().unwrap()), ["unit enabled active d1"]);
+}
+
+#[test]
+fn what_a_command_made_goes_with_it_though_it_was_edited_since() {
+    let command = |undo: Option<&str>| {
+        let guard = Guard::Creates("/srv/f".to_owned());
+        let undo = undo.map(str::to_owned);
+        Command { guard, run: "make".to_owned(), undo, user: None, timeout: None }.key()
+    };
+    let file = |n: u8| format!("file 644 root root 1 {}", format!("{n:02x}").repeat(32));
+    let edit = undo("path", "/srv/f", &file(2), &file(1));
+    let goes = plan(&[edit.clone(), undo("command", &command(Some("rm")), "done", "pending")], &[], &[]);
+    assert_eq!((to(&goes[0]), to(&goes[1])), (vec!["pending"], vec!["absent"]));
+    // Without an undo what it did stays, and so does its file.
+    let stays = plan(&[edit, undo("command", &command(None), "done", "pending")], &[], &[]);
+    assert_eq!(stays.iter().flat_map(to).collect::<Vec<_>>(), [file(1).as_str()]);
+}
+
+#[test]
+fn packages_are_one_item_and_every_address_is_one_items() {
+    let of = |kind: &str, key: &str, left: &str, before: &str, item: &str| Undo {
+        item: item.to_owned(),
+        ..undo(kind, key, left, before)
+    };
+    let package = |name: &str, item: &str| of("package", name, "present 1 auto -", "absent", item);
+    let items = plan(
+        &[
+            package("python3-minimal", "a/python"),
+            of("hostname", "1", "name a", "name b", "a/twice"),
+            of("hostname", "2", "name a", "name b", "a/between"),
+            of("hostname", "3", "name a", "name b", "a/twice"),
+            package("ufw", "b/packages"),
+            package("libpython", "a/ufw"),
+        ],
+        &[],
+        &[],
+    );
+    let all: Vec<&str> = items.iter().map(|i| i.address.as_str()).collect();
+    assert_eq!(all, ["a/twice", "a/between", "a/twice (2)", "a/packages"]);
+    assert_eq!(items.last().unwrap().changes().len(), 3);
+}

@@ -1,0 +1,263 @@
+use super::*;
+use proptest::prelude::*;
+
+/// What a test says of an object: kind, key, from, to, item, and who moved it first.
+type Said = (&'static str, String, String, String, String, Option<String>);
+
+struct Host {
+    reverts: Vec<(ObjectId, State, State, String, Option<String>)>,
+}
+
+impl Host {
+    fn new(said: Vec<Said>) -> Self {
+        let one = |(kind, key, from, to, item, moved): Said| {
+            (ObjectId::new(kind, key), State::from_line(&from), State::from_line(&to), item, moved)
+        };
+        Self { reverts: said.into_iter().map(one).collect() }
+    }
+
+    fn reverts(&self) -> Vec<Revert<'_>> {
+        self.reverts
+            .iter()
+            .map(|(object, from, to, item, moved)| Revert {
+                object,
+                from,
+                to,
+                item,
+                run: "run",
+                moved_by: moved.as_deref(),
+            })
+            .collect()
+    }
+
+    /// The keys of the items in their order.
+    fn order(&self) -> Vec<Vec<String>> {
+        let reverts = self.reverts();
+        let key = |at: &usize| self.reverts[*at].0.key.clone();
+        arrange(&reverts).iter().map(|items| items.iter().map(key).collect()).collect()
+    }
+
+    fn flat(&self) -> Vec<String> {
+        self.order().concat()
+    }
+}
+
+fn said(kind: &'static str, key: &str, from: &str, to: &str, item: &str) -> Said {
+    (kind, key.to_owned(), from.to_owned(), to.to_owned(), item.to_owned(), None)
+}
+
+fn file(n: u8) -> String {
+    format!("file 644 root root 1 {}", format!("{n:02x}").repeat(32))
+}
+
+const DIR: &str = "dir 755 root root";
+
+#[test]
+fn a_unit_restarts_after_the_files_of_its_role_came_back_and_stops_before_they_go() {
+    let changed = |key: &str, item: &str| said("path", key, &file(2), &file(1), item);
+    let host = Host::new(vec![
+        said("unit", "demo.service", "unit enabled active d2", "unit enabled active d1", "r/svc"),
+        changed("/etc/systemd/system/demo.service", "r/svc"),
+        changed("/usr/local/bin/demo", "r/program"),
+        changed("/etc/other", "other/file"),
+    ]);
+    assert_eq!(
+        host.order(),
+        [
+            vec!["/usr/local/bin/demo"],
+            vec!["/etc/systemd/system/demo.service", "demo.service"],
+            vec!["/etc/other"]
+        ]
+    );
+    // The record goes, and what it ran with before comes back: a restart too.
+    let first = Host::new(vec![
+        said("unit", "nginx.service", "unit enabled active d1", "unit enabled active -", "r/svc"),
+        changed("/etc/nginx/nginx.conf", "r/conf"),
+    ]);
+    assert_eq!(first.flat(), ["/etc/nginx/nginx.conf", "nginx.service"]);
+    let gone = |key: &str, item: &str| said("path", key, &file(2), "absent", item);
+    // The later run made the second file: it stands first, and the unit stops before it goes all the same.
+    let stops = Host::new(vec![
+        gone("/etc/demo/late", "r/late"),
+        said("unit", "demo.service", "unit enabled active d2", "absent", "r/svc"),
+        gone("/etc/systemd/system/demo.service", "r/svc"),
+        gone("/usr/local/bin/demo", "r/program"),
+    ]);
+    assert_eq!(stops.flat().first().map(String::as_str), Some("demo.service"));
+}
+
+#[test]
+fn a_command_is_undone_before_what_it_made_is_settled_and_while_its_unit_stops_after_it() {
+    let key = Command {
+        guard: Guard::Creates("/srv/f".to_owned()),
+        run: "make".to_owned(),
+        undo: Some("unmake".to_owned()),
+        user: Some("bob".to_owned()),
+        timeout: None,
+    }
+    .key();
+    let mut other = said("path", "/srv/other", &file(1), "absent", "r/edit");
+    other.5 = Some("r/command".to_owned());
+    let host = Host::new(vec![
+        said("path", "/srv/f", &file(2), "absent", "r/edit"),
+        other,
+        said("user", "bob", "user 1 bob \\ / / locked", "absent", "r/user"),
+        said("command", &key, "done", "pending", "r/command"),
+    ]);
+    assert_eq!(host.flat(), [key.as_str(), "/srv/f", "/srv/other", "bob"]);
+}
+
+#[test]
+fn all_packages_are_one_item_between_what_runs_of_them_and_what_comes_back() {
+    let there = "present 1 auto -";
+    let host = Host::new(vec![
+        said("package", "python3-minimal", there, "absent", "r/python"),
+        said("path", "/etc/ufw", DIR, "absent", "r/folder"),
+        said("package", "ufw", there, "absent", "r/ufw"),
+        said("unit", "ufw.service", "unit enabled active -", "unit enabled inactive -", "r/unit"),
+        said("path", "/etc/conf", &file(2), &file(1), "r/conf"),
+        said("user", "u", "user 1 u \\ / / locked", "absent", "r/user"),
+        said("package", "tree", there, "absent", "r/tree"),
+        said("path", "/etc/ufw/own", &file(2), "absent", "r/own"),
+    ]);
+    let order = host.order();
+    let packages = vec!["python3-minimal", "ufw", "tree"];
+    let at = order.iter().position(|item| *item == packages).expect("one item");
+    let before: Vec<String> = order[..at].concat();
+    assert_eq!(before, ["ufw.service", "/etc/ufw/own"]);
+    assert_eq!(order[at + 1..].concat(), ["/etc/ufw", "/etc/conf", "u"]);
+}
+
+#[test]
+fn a_node_comes_first_in_its_role_and_what_is_seen_to_last_last() {
+    let of = |kind: &'static str, key: &str, item: &str| said(kind, key, "name a", "name b", item);
+    let host = Host::new(vec![
+        of("workload", "pods", "a/pods"),
+        of("hostname", "b1", "b/1"),
+        of("hostname", "a1", "a/1"),
+        of("hostname", "b2", "b/2"),
+        of("hostname", "a2", "a/2"),
+        of("kubeadm", "node", "b/node"),
+        of("hostname", "b3", "b/3"),
+    ]);
+    let order = host.flat();
+    let at = |key: &str| order.iter().position(|k| k == key);
+    assert!(["b1", "b2", "b3"].iter().all(|key| at("node") < at(key)), "{order:?}");
+    assert!(["a1", "a2"].iter().all(|key| at(key) < at("pods")), "{order:?}");
+    assert!(at("b1") < at("b2") && at("b2") < at("b3") && at("a1") < at("a2"), "{order:?}");
+}
+
+#[test]
+fn what_something_needs_that_stays_stays_too() {
+    let host = Host::new(vec![
+        said("path", "/srv/d/x", &file(1), "absent", "r/x"),
+        said("path", "/srv/d", DIR, "absent", "r/d"),
+        said("path", "/srv", DIR, "absent", "r/srv"),
+        said("path", "/opt", "absent", DIR, "r/opt"),
+        said("path", "/opt/y", "absent", &file(1), "r/y"),
+        said("path", "/etc/z", &file(1), "absent", "r/z"),
+    ]);
+    let reverts = host.reverts();
+    assert_eq!(held_back(&reverts, &BTreeSet::from([0])), BTreeMap::from([(1, 0), (2, 0)]));
+    assert_eq!(held_back(&reverts, &BTreeSet::from([3])), BTreeMap::from([(4, 3)]));
+    assert_eq!(held_back(&reverts, &BTreeSet::from([5])), BTreeMap::new());
+}
+
+#[test]
+fn what_waits_for_each_other_keeps_the_order_of_the_runs() {
+    let host =
+        Host::new(vec![said("path", "/a", "absent", DIR, "r/a"), said("path", "/b", "absent", DIR, "r/b")]);
+    let reverts = host.reverts();
+    let both = [Edge { first: 0, then: 1, needed: false }, Edge { first: 1, then: 0, needed: false }];
+    assert_eq!(Schedule::new(&reverts, &both).run(), [[0], [1]]);
+}
+
+/// Paths of three letters, each with a state before and after, in any order: what is in a directory is there only with it.
+fn tree() -> impl Strategy<Value = Vec<Said>> {
+    let keys = ["/a", "/a/b", "/a/b/c", "/a/b/d", "/a/e", "/f", "/f/g"];
+    let states = proptest::collection::vec((0u8..3, 0u8..3), keys.len());
+    (states, Just(keys.to_vec()).prop_shuffle(), proptest::collection::vec(0u8..3, keys.len())).prop_map(
+        move |(states, order, items)| {
+            let mut ends: BTreeMap<&str, (u8, u8)> = BTreeMap::new();
+            for (key, (mut from, mut to)) in keys.iter().zip(states) {
+                // 0: not there, 1: a directory, 2: a file. Only a directory holds something.
+                let outer = key.rsplit_once('/').map(|(outer, _)| outer).filter(|outer| !outer.is_empty());
+                let (was, is) = outer.map_or((1, 1), |outer| ends[outer]);
+                from = if was == 1 { from } else { 0 };
+                to = if is == 1 { to } else { 0 };
+                ends.insert(key, (from, to));
+            }
+            let line = |state: u8| match state {
+                0 => "absent".to_owned(),
+                1 => DIR.to_owned(),
+                _ => file(1),
+            };
+            let one = |(key, item): (&&str, u8)| {
+                let (from, to) = ends[*key];
+                said("path", key, &line(from), &line(to), &format!("r{item}/i"))
+            };
+            order.iter().zip(items).map(one).collect()
+        },
+    )
+}
+
+proptest! {
+    /// Whatever the order of the runs: every step finds the directory that it needs, and no directory goes before it is empty.
+    #[test]
+    fn directories_hold_their_contents_both_ways(tree in tree()) {
+        let host = Host::new(tree);
+        let reverts = host.reverts();
+        let mut now: BTreeMap<String, State> =
+            reverts.iter().map(|r| (r.object.key.clone(), r.from.clone())).collect();
+        let order: Vec<usize> = arrange(&reverts).concat();
+        let all: BTreeSet<usize> = order.iter().copied().collect();
+        prop_assert_eq!(all.len(), reverts.len());
+        for at in order {
+            let Revert { object, from, to, .. } = reverts[at];
+            let key = &object.key;
+            if from == to {
+                continue;
+            }
+            if !to.is_absent() && let Some((outer, _)) = key.rsplit_once('/').filter(|(o, _)| !o.is_empty()) {
+                prop_assert!(is_dir(&now[outer]), "{} comes and {} is not there", key, outer);
+            }
+            if is_dir(from) && !is_dir(to) {
+                let inner = format!("{key}/");
+                let left = now.iter().find(|(k, s)| k.starts_with(&inner) && !s.is_absent());
+                prop_assert!(left.is_none(), "{} goes and still holds {:?}", key, left);
+            }
+            now.insert(key.clone(), to.clone());
+        }
+    }
+
+    /// Every edge holds in the order, where they do not run in a circle; and everything comes exactly once.
+    #[test]
+    fn the_order_keeps_every_edge(
+        turns in proptest::collection::vec((0usize..6, 0usize..6, 0u8..4), 1..12),
+        edges in proptest::collection::vec((0usize..12, 0usize..12), 0..20),
+    ) {
+        let said = turns.iter().enumerate().map(|(n, (role, item, kind))| {
+            let kind = if *kind == 0 { "package" } else { "hostname" };
+            said(kind, &format!("k{n}"), "name a", "name b", &format!("r{role}/i{item}"))
+        });
+        let host = Host::new(said.collect());
+        let reverts = host.reverts();
+        // Only forward: no circle. Packages are one, so an edge of theirs may close one and is left out.
+        let hold = |at: usize| reverts.get(at).is_some_and(|r| r.object.kind != "package");
+        let edges: Vec<Edge> = edges
+            .into_iter()
+            .filter(|(first, then)| first > then && hold(*first) && hold(*then))
+            .map(|(first, then)| Edge { first, then, needed: false })
+            .collect();
+        let order = Schedule::new(&reverts, &edges).run().concat();
+        let place = |at: usize| order.iter().position(|o| *o == at);
+        for edge in &edges {
+            prop_assert!(place(edge.first) < place(edge.then), "{:?} in {:?}", edge, order);
+        }
+        let all: BTreeSet<usize> = order.iter().copied().collect();
+        prop_assert_eq!((all.len(), order.len()), (reverts.len(), reverts.len()));
+        let packages: Vec<usize> = order.iter().copied().filter(|at| !hold(*at)).collect();
+        let first = packages.first().and_then(|at| place(*at)).unwrap_or_default();
+        prop_assert!(packages.iter().enumerate().all(|(n, at)| place(*at) == Some(first + n)), "packages apart");
+    }
+}

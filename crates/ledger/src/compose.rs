@@ -1,0 +1,105 @@
+//! What the changes of several runs come to, for each object.
+
+use crate::{SavedChange, SavedOutcome};
+use converge_resource::{ObjectId, Past, State, WayBack};
+
+/// What is to be done with one object in a rollback.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undo {
+    /// What it is.
+    pub object: ObjectId,
+    /// What the runs left; anything else is someone else's.
+    pub left: State,
+    /// Where it was before them.
+    pub before: State,
+    /// What each run but the last one left, and what the next one found.
+    pub between: Vec<(State, State)>,
+    /// The other end of the last change, or of a rollback of it, when that was cut off: nobody knows whether it happened, so either state is what
+    /// the runs left.
+    pub open: Option<State>,
+    /// Every state in which the runs found it or may have left it, oldest first, each with the number of pairs in `between` that came before.
+    pub states: Vec<(State, usize)>,
+    /// The item that changed it last.
+    pub item: String,
+    /// True when an item that changed it was declared sensitive.
+    pub sensitive: bool,
+    /// The run whose records hold the state before.
+    pub run: String,
+    /// It went with another object, and comes back with it first: in the state that the run left.
+    pub comes_back: bool,
+    /// Why it cannot be undone, when the run itself said so.
+    pub lost: Option<String>,
+    /// Why it is left as it is: a later run of another project changed it.
+    pub theirs: Option<String>,
+    /// What it needs besides the states.
+    pub way_back: Option<WayBack>,
+    /// The item whose foreign code changed it first, when it was foreign code.
+    pub moved_by: Option<String>,
+}
+
+impl Undo {
+    /// The states it went through, for an object that judges them field by field.
+    pub fn past(&self) -> Past<'_, State> {
+        Past { before: &self.before, left: &self.left, between: &self.between }
+    }
+
+    /// The object is in the state `now`. Where that is one of those that the runs found or may have left, what came after it counts as
+    /// reverted already: somebody put it back, or a step was cut off.
+    pub fn settle(&mut self, now: &State) {
+        if *now == self.left {
+            return;
+        }
+        if let Some((state, pairs)) = self.states.iter().rev().find(|(state, _)| state == now) {
+            self.left = state.clone();
+            self.between.truncate(*pairs);
+        }
+    }
+}
+
+/// What these changes, oldest first, come to: one entry an object, in the reverse of the order in which the runs first touched them. What was
+/// corrected later still goes before what it stands on: a user before its group. With each change come its run and the states in which a
+/// rollback of it may have left the object. `goes_back` says which changes a rollback takes back at all.
+pub(crate) fn compose<'a>(
+    steps: impl Iterator<Item = (&'a str, &'a SavedChange, Vec<State>)>,
+    goes_back: &dyn Fn(&SavedChange) -> bool,
+) -> Vec<Undo> {
+    let mut undos: Vec<Undo> = Vec::new();
+    for (run, change, also) in steps.filter(|(_, c, _)| c.may_have_happened() && goes_back(c)) {
+        let place = undos.iter().position(|u| u.object == change.object);
+        let mut undo = match place {
+            Some(at) => undos.remove(at),
+            None => Undo {
+                object: change.object.clone(),
+                left: change.before.clone(),
+                before: change.before.clone(),
+                between: Vec::new(),
+                open: None,
+                states: Vec::new(),
+                item: String::new(),
+                sensitive: false,
+                run: run.to_owned(),
+                comes_back: false,
+                lost: None,
+                theirs: None,
+                way_back: None,
+                moved_by: (change.outcome == SavedOutcome::Moved).then(|| change.item.clone()),
+            },
+        };
+        if !undo.states.is_empty() {
+            undo.between.push((undo.left.clone(), change.before.clone()));
+        }
+        let pairs = undo.between.len();
+        let states = [&change.before].into_iter().chain(&also).chain([&change.after]);
+        undo.states.extend(states.map(|s| (s.clone(), pairs)));
+        undo.left = change.after.clone();
+        let unknown = (change.outcome == SavedOutcome::Unknown).then(|| change.before.clone());
+        undo.open = unknown.or_else(|| also.last().cloned());
+        change.item.clone_into(&mut undo.item);
+        undo.sensitive |= change.sensitive;
+        undo.lost = change.unsaved.clone().or(undo.lost);
+        undo.way_back = change.way_back.clone().or(undo.way_back);
+        undos.insert(place.unwrap_or(undos.len()), undo);
+    }
+    undos.reverse();
+    undos
+}

@@ -1,0 +1,315 @@
+//! What is in force of the runs on one host or cluster: the steps that no rollback has taken back.
+//!
+//! Each object has a stack of steps. A run that converges pushes one for each change; a rollback takes those of its targets off again, and a
+//! rollback of a rollback puts them back. `docs/rollback.md` says what follows from it.
+
+use crate::{Project, RunPurpose, RunRecord, SavedChange, SavedOutcome, Undo};
+use converge_resource::{ObjectId, State};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A change that is in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Step {
+    run: usize,
+    change: usize,
+    /// States in which a rollback that failed or was cut off may have left the object, each with that rollback.
+    also: Vec<(usize, State)>,
+}
+
+impl Step {
+    fn is(&self, other: &Self) -> bool {
+        (self.run, self.change) == (other.run, other.change)
+    }
+}
+
+/// The states in which a rollback may have left the object count no more.
+fn drop_also(stack: &mut [Step], by: usize) {
+    for step in stack {
+        step.also.retain(|(run, _)| *run != by);
+    }
+}
+
+/// What a rollback did to the stack of an object: other projects' steps may come and go besides.
+#[derive(Clone, Debug, Default)]
+struct Effect {
+    /// Steps as they were, which it took off or changed.
+    taken: Vec<Step>,
+    given: Vec<Step>,
+}
+
+type Stacks<'a> = BTreeMap<&'a ObjectId, Vec<Step>>;
+
+/// The runs of one host or cluster in their order, and what is in force of them.
+#[derive(Clone, Debug)]
+pub struct Ledger<'a> {
+    runs: &'a [RunRecord],
+    stacks: Stacks<'a>,
+    /// What each rollback did to the stacks.
+    effects: BTreeMap<usize, BTreeMap<&'a ObjectId, Effect>>,
+    /// The last rollback that took back something of each run, or all of it.
+    taken_by: BTreeMap<usize, usize>,
+}
+
+/// Whether a rollback has undone all that it set out to: what was refused, has failed or was cut off can still be undone.
+fn is_whole(run: &RunRecord) -> bool {
+    let roles = matches!(&run.purpose, RunPurpose::Rollback(roles) if !roles.is_empty());
+    let done = |c: &SavedChange| matches!(c.outcome, SavedOutcome::Done | SavedOutcome::Moved);
+    let begun = |address: &String| run.changes.iter().any(|c| c.item == *address);
+    !roles && run.finished && run.changes.iter().all(done) && run.planned.iter().all(begun)
+}
+
+impl<'a> Ledger<'a> {
+    /// Of all runs, in the order of [`crate::in_order`].
+    pub fn of(runs: &'a [RunRecord]) -> Self {
+        let mut ledger =
+            Self { runs, stacks: Stacks::new(), effects: BTreeMap::new(), taken_by: BTreeMap::new() };
+        for (at, run) in runs.iter().enumerate() {
+            if run.is_rollback() { ledger.take_back(at, run) } else { ledger.push(at, run) }
+        }
+        ledger
+    }
+
+    fn push(&mut self, at: usize, run: &'a RunRecord) {
+        for (n, change) in run.changes.iter().enumerate().filter(|(_, c)| c.may_have_happened()) {
+            let stack = self.stacks.entry(&change.object).or_default();
+            stack.push(Step { run: at, change: n, also: Vec::new() });
+        }
+    }
+
+    fn take_back(&mut self, at: usize, run: &'a RunRecord) {
+        let targets = self.targets(at, run);
+        for change in run.changes.iter().filter(|c| c.may_have_happened()) {
+            let object = &change.object;
+            let to = self.before_of(object, &targets);
+            let arrived = change.outcome == SavedOutcome::Done
+                || (change.outcome != SavedOutcome::Unknown && to.as_ref() == Some(&change.after));
+            if targets.is_empty() {
+                // Cut off in it, it may not have come there.
+                if change.outcome != SavedOutcome::Unknown {
+                    self.take_back_to(at, object, &change.after);
+                }
+            } else if arrived {
+                self.revert(at, object, &targets);
+            } else {
+                let steps = self.stacks.get_mut(object).into_iter().flatten();
+                if let Some(step) = steps.rev().find(|s| targets.contains(&s.run)) {
+                    step.also.extend([(at, change.before.clone()), (at, change.after.clone())]);
+                }
+            }
+        }
+        if is_whole(run) {
+            // `undo.sh` names its target there only when nothing of it was left alone.
+            let named = |at: &usize| self.runs.get(*at).is_some_and(|r| run.rolls_back.contains(&r.id));
+            let targets: Vec<usize> = targets.into_iter().filter(named).collect();
+            let objects: BTreeSet<&'a ObjectId> = self.stacks.keys().copied().collect();
+            for object in objects {
+                self.revert(at, object, &targets);
+            }
+        }
+    }
+
+    /// The runs that a rollback set out to revert, the last one first. None in old records of a rollback of some roles.
+    fn targets(&self, at: usize, run: &RunRecord) -> Vec<usize> {
+        let named = |r: &RunRecord| run.rolls_back.contains(&r.id) || run.attempts.as_ref() == Some(&r.id);
+        let earlier = self.runs.iter().enumerate().take(at);
+        earlier.filter(|(_, r)| named(r)).map(|(n, _)| n).rev().collect()
+    }
+
+    /// The state before the first of these runs that touched the object.
+    fn before_of(&self, object: &ObjectId, targets: &[usize]) -> Option<State> {
+        let runs = targets.iter().rev().filter_map(|at| self.runs.get(*at));
+        runs.flat_map(|r| &r.changes)
+            .find(|c| c.object == *object && c.may_have_happened())
+            .map(|c| c.before.clone())
+    }
+
+    /// Takes the steps of these runs off the stack of an object; where one of them is a rollback, what it had taken off comes back.
+    fn revert(&mut self, by: usize, object: &'a ObjectId, targets: &[usize]) {
+        let Some(old) = self.stacks.get(object).cloned() else { return };
+        let mut stack = old.clone();
+        for target in targets {
+            stack.retain(|s| s.run != *target);
+            drop_also(&mut stack, *target);
+            let Some(effect) = self.effects.get(target).and_then(|effects| effects.get(object)) else {
+                continue;
+            };
+            stack.retain(|s| !effect.given.iter().any(|g| g.is(s)));
+            stack.retain(|s| !effect.taken.iter().any(|t| t.is(s)));
+            stack.extend(effect.taken.iter().cloned());
+            stack.sort_by_key(|s| (s.run, s.change));
+            drop_also(&mut stack, *target);
+        }
+        self.replace(by, object, old, stack);
+    }
+
+    /// The same where it is not recorded which runs were meant: back to the last step that began in this state.
+    fn take_back_to(&mut self, by: usize, object: &'a ObjectId, state: &State) {
+        let Some(old) = self.stacks.get(object).cloned() else { return };
+        let began = old.iter().rposition(|s| self.change(s).is_some_and(|c| c.before == *state));
+        let stack = old.iter().take(began.unwrap_or(old.len())).cloned().collect();
+        self.replace(by, object, old, stack);
+    }
+
+    fn replace(&mut self, by: usize, object: &'a ObjectId, old: Vec<Step>, stack: Vec<Step>) {
+        if old == stack {
+            return;
+        }
+        let without = |all: &[Step], others: &[Step]| -> Vec<Step> {
+            all.iter().filter(|s| !others.iter().any(|o| o.is(s))).cloned().collect()
+        };
+        for step in without(&old, &stack) {
+            self.taken_by.insert(step.run, by);
+        }
+        let taken: Vec<Step> = old.iter().filter(|s| !stack.contains(s)).cloned().collect();
+        let given = without(&stack, &old);
+        let effect = self.effects.entry(by).or_default().entry(object).or_default();
+        effect.taken.extend(taken);
+        effect.given.extend(given);
+        self.stacks.insert(object, stack);
+    }
+
+    fn change(&self, step: &Step) -> Option<&'a SavedChange> {
+        self.runs.get(step.run)?.changes.get(step.change)
+    }
+
+    /// Whether something of a run is in force, of what goes back at all.
+    fn in_force(&self, at: usize, goes_back: &dyn Fn(&SavedChange) -> bool) -> bool {
+        let steps = self.stacks.values().flatten().filter(|s| s.run == at);
+        steps.filter_map(|s| self.change(s)).any(goes_back)
+    }
+
+    /// The run that took a run back, when nothing of it is in force any more.
+    fn reverted_by(&self, at: usize) -> Option<usize> {
+        let run = self.runs.get(at)?;
+        if !run.is_rollback() {
+            let by = self.taken_by.get(&at).copied().filter(|_| !self.in_force(at, &|_| true));
+            return by.or_else(|| self.whole_rollback_of(at));
+        }
+        self.whole_rollback_of(at)
+    }
+
+    /// The first rollback that names this run, did all that it set out to, and was not taken back itself. Only later runs can, so this ends.
+    fn whole_rollback_of(&self, at: usize) -> Option<usize> {
+        let id = &self.runs.get(at)?.id;
+        let later = self.runs.iter().enumerate().skip(at + 1);
+        let whole = later.filter(|(_, r)| r.rolls_back.contains(id) && is_whole(r));
+        whole.map(|(n, _)| n).find(|n| self.whole_rollback_of(*n).is_none())
+    }
+
+    /// Whether some rollback set out to take this run back, and counts.
+    fn is_tried(&self, at: usize) -> bool {
+        let Some(id) = self.runs.get(at).map(|r| &r.id) else { return false };
+        let mut later = self.runs.iter().enumerate().skip(at + 1);
+        later.any(|(n, r)| r.rolls_back.contains(id) && self.whole_rollback_of(n).is_none())
+    }
+
+    /// The ID of the run that took each one back, and whether one was taken back in part.
+    pub(crate) fn marks(&self) -> Vec<(Option<String>, bool)> {
+        let id = |at: usize| self.runs.get(at).map(|r| r.id.clone());
+        let mark = |at: usize| {
+            let by = self.reverted_by(at).and_then(id);
+            let in_part = by.is_none() && self.is_tried(at);
+            (by, in_part)
+        };
+        (0..self.runs.len()).map(mark).collect()
+    }
+
+    /// Whether a run is one of this project; a record that does not say so is. What `undo.sh` undid, it did for that run's project.
+    pub fn is_of(&self, at: usize, project: &Project) -> bool {
+        let Some(run) = self.runs.get(at) else { return false };
+        match run.attempts.as_ref().and_then(|id| self.place(id)) {
+            Some(target) if target < at => self.is_of(target, project),
+            _ => project.has(&run.scope),
+        }
+    }
+
+    /// Where a run stands.
+    pub fn place(&self, id: &str) -> Option<usize> {
+        self.runs.iter().position(|r| r.id == id)
+    }
+
+    /// The runs of a project that a rollback can take back, oldest first: those that converged and of which something is in force.
+    pub fn candidates(&self, project: &Project, goes_back: &dyn Fn(&SavedChange) -> bool) -> Vec<usize> {
+        let runs = self.runs.iter().enumerate().filter(|(_, r)| !r.is_rollback());
+        runs.map(|(at, _)| at)
+            .filter(|at| self.is_of(*at, project) && self.in_force(*at, goes_back))
+            .collect()
+    }
+
+    /// Where a rollback of this candidate begins: an earlier rollback that set out for it and others is gone on with.
+    pub fn start_of(&self, candidate: usize, project: &Project) -> usize {
+        let Some(id) = self.runs.get(candidate).map(|r| &r.id) else { return candidate };
+        let later = self.runs.iter().enumerate().skip(candidate + 1).rev();
+        let tried = later.filter(|(n, r)| {
+            let of_all = !matches!(&r.purpose, RunPurpose::Rollback(roles) if !roles.is_empty());
+            of_all
+                && r.rolls_back.contains(id)
+                && self.is_of(*n, project)
+                && self.whole_rollback_of(*n).is_none()
+        });
+        let candidates = self.candidates(project, &|_| true);
+        let first = |r: &RunRecord| {
+            let named = |at: &usize| self.runs.get(*at).is_some_and(|c| r.rolls_back.contains(&c.id));
+            candidates.iter().copied().find(named)
+        };
+        tried.map(|(_, r)| r).find_map(first).map_or(candidate, |first| first.min(candidate))
+    }
+
+    /// What is to be done to take back what is in force of this project's runs from this one on, newest first; with it the runs.
+    pub fn revert_from(
+        &self,
+        start: usize,
+        project: &Project,
+        goes_back: &dyn Fn(&SavedChange) -> bool,
+    ) -> (Vec<Undo>, Vec<usize>) {
+        let mut steps: Vec<&Step> = self.stacks.values().flatten().collect();
+        steps.sort_by_key(|s| (s.run, s.change));
+        steps.retain(|s| s.run >= start && self.is_of(s.run, project));
+        let runs: BTreeSet<usize> = steps.iter().map(|s| s.run).collect();
+        let steps = steps.into_iter().filter_map(|s| {
+            Some((s.run, self.change(s)?, s.also.iter().map(|(_, state)| state.clone()).collect()))
+        });
+        (self.compose(steps, project, goes_back), runs.into_iter().collect())
+    }
+
+    /// What is to be done to come to the state before this run: it, and all later ones of this project, rollbacks too, are undone.
+    pub fn revert_to(
+        &self,
+        target: usize,
+        project: &Project,
+        goes_back: &dyn Fn(&SavedChange) -> bool,
+    ) -> (Vec<Undo>, Vec<usize>) {
+        let runs: Vec<usize> = (target..self.runs.len()).filter(|at| self.is_of(*at, project)).collect();
+        let of_run = |at: &usize| self.runs.get(*at).map(|r| (*at, r));
+        let steps = runs.iter().filter_map(of_run);
+        let steps = steps.flat_map(|(at, r)| r.changes.iter().map(move |c| (at, c, Vec::new())));
+        (self.compose(steps, project, goes_back), runs)
+    }
+
+    fn compose(
+        &self,
+        steps: impl Iterator<Item = (usize, &'a SavedChange, Vec<State>)> + Clone,
+        project: &Project,
+        goes_back: &dyn Fn(&SavedChange) -> bool,
+    ) -> Vec<Undo> {
+        let run = |at: usize| self.runs.get(at).map_or("", |r| r.id.as_str());
+        let mut undos =
+            crate::compose::compose(steps.clone().map(|(at, c, also)| (run(at), c, also)), goes_back);
+        for undo in &mut undos {
+            let first = steps.clone().find(|(_, c, _)| c.object == undo.object && c.may_have_happened());
+            undo.theirs = first.and_then(|(at, ..)| self.theirs(&undo.object, at, project));
+        }
+        undos
+    }
+
+    /// Why an object is left: a later run of another project changed it.
+    fn theirs(&self, object: &ObjectId, after: usize, project: &Project) -> Option<String> {
+        let steps = self.stacks.get(object).into_iter().flatten();
+        let theirs = steps.rev().find(|s| s.run > after && !self.is_of(s.run, project))?;
+        let run = self.runs.get(theirs.run)?;
+        Some(format!(
+            "the later run {} of another project changed it too (playbook {}, inventory {}): it is left as it is",
+            run.id, run.playbook, run.inventory
+        ))
+    }
+}

@@ -1,0 +1,16 @@
+//! The ledger of runs: what runs changed, what a rollback of them comes to, and the forms in which hosts and clusters keep it. Pure.
+
+mod compose;
+mod fold;
+mod newest;
+mod owned;
+mod record;
+
+pub use compose::Undo;
+pub use fold::Ledger;
+pub use newest::newest;
+pub use owned::{Owned, OwnedRecords, Project, Scope, parse_owned};
+pub use record::{
+    FORMAT, IN_PART, RecordError, Records, RunPurpose, RunRecord, SavedChange, SavedOutcome, id_seconds,
+    in_order, parse_records, reads_format,
+};

@@ -1,0 +1,349 @@
+//! The runs that a host or a cluster has recorded, and the reader of their lines.
+
+use crate::{Ledger, Scope};
+use converge_resource::{ObjectId, State, WayBack, decode_field, encode_field};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One run on one host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunRecord {
+    /// Its ID.
+    pub id: String,
+    /// Its number on the host: one more than that of any run before it. None in records of formats 1 and 2.
+    pub seq: Option<u64>,
+    /// When it began by the host's own clock, in seconds since 1970.
+    pub opened: Option<i64>,
+    /// The project that it was for; empty in records of format 1.
+    pub scope: Scope,
+    /// When it began, as the controller wrote it: `2026-11-21T04:05:06Z`.
+    pub time: String,
+    /// Who ran it.
+    pub operator: String,
+    /// The inventory, as the operator named it.
+    pub inventory: String,
+    /// The playbook, as the operator named it.
+    pub playbook: String,
+    /// What it was for.
+    pub purpose: RunPurpose,
+    /// The addresses of the items that it was about to work on; none in records of format 1.
+    pub planned: Vec<String>,
+    /// The runs that it rolled back.
+    pub rolls_back: Vec<String>,
+    /// The run that `undo.sh` meant to undo; it is among `rolls_back` too when nothing was left alone.
+    pub attempts: Option<String>,
+    /// The run that rolled this one back, and was not rolled back itself.
+    pub rolled_back_by: Option<String>,
+    /// A run set out to roll this one back, and did not do all of it.
+    pub rolled_back_in_part: bool,
+    /// What it changed, in order.
+    pub changes: Vec<SavedChange>,
+    /// False when it was cut off: what it left open is unknown.
+    pub finished: bool,
+    /// Why its guarded change was put back on the host, when it was.
+    pub put_back: Option<String>,
+    /// What of its record is not understood, and so not considered.
+    pub broken: Option<String>,
+}
+
+impl RunRecord {
+    /// Whether it was a rollback, by converge or by `undo.sh`.
+    pub fn is_rollback(&self) -> bool {
+        self.purpose != RunPurpose::Converge || !self.rolls_back.is_empty() || self.attempts.is_some()
+    }
+
+    /// The roles whose items it was to work on, or did work on.
+    pub fn roles(&self) -> BTreeSet<&str> {
+        let changed = self.changes.iter().map(|c| &c.item);
+        self.planned.iter().chain(changed).filter_map(|a| a.split_once('/')).map(|(role, _)| role).collect()
+    }
+}
+
+/// What a host or a cluster says of its runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Records {
+    /// All runs, oldest first.
+    pub runs: Vec<RunRecord>,
+    /// The time of the host by its own clock, in seconds since 1970.
+    pub now: Option<i64>,
+    /// What of the records is not understood, and so not considered.
+    pub broken: Vec<String>,
+}
+
+impl Records {
+    /// How long ago a run began, in seconds by the host's clock; by its ID where the record does not say it.
+    pub fn age(&self, run: &RunRecord) -> i64 {
+        let Some(now) = self.now else { return 0 };
+        run.opened.or_else(|| id_seconds(&run.id)).map_or(0, |opened| now.saturating_sub(opened))
+    }
+}
+
+/// The time in a UUID of version 7 (RFC 9562), in seconds since 1970.
+pub fn id_seconds(id: &str) -> Option<i64> {
+    let digits: String = id.chars().filter(|c| *c != '-').collect();
+    let is_v7 = digits.len() == 32 && digits.get(12..13) == Some("7");
+    let milliseconds = digits.get(..12).filter(|_| is_v7).and_then(|d| i64::from_str_radix(d, 16).ok())?;
+    Some(milliseconds / 1000)
+}
+
+/// The flag of a change that a rollback made knowing that it does not come to the state before.
+pub const IN_PART: &str = "in-part";
+
+/// One change of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedChange {
+    /// Its number in the run.
+    pub seq: u32,
+    /// What was changed.
+    pub object: ObjectId,
+    /// The state before.
+    pub before: State,
+    /// The state that the run left; while it is unknown, the planned one.
+    pub after: State,
+    /// The address of the item.
+    pub item: String,
+    /// True when the item was declared sensitive.
+    pub sensitive: bool,
+    /// Why the state before was not kept, when it was not.
+    pub unsaved: Option<String>,
+    /// What a rollback needs besides the states.
+    pub way_back: Option<WayBack>,
+    /// How it ended.
+    pub outcome: SavedOutcome,
+}
+
+/// How a change ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SavedOutcome {
+    /// As planned.
+    Done,
+    /// Otherwise than planned.
+    Off,
+    /// A step failed; `after` is what it left.
+    Failed,
+    /// Foreign code moved the object.
+    Moved,
+    /// It was guarded and not confirmed: the host has put it back by itself.
+    PutBack,
+    /// The run was cut off in the middle: it may or may not have happened.
+    Unknown,
+}
+
+impl SavedChange {
+    /// False only when the object is known to be as it was.
+    pub fn may_have_happened(&self) -> bool {
+        self.outcome == SavedOutcome::Unknown || self.before != self.after
+    }
+}
+
+/// What a run is for. A later rollback undoes the newest run of purpose [`RunPurpose::Converge`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RunPurpose {
+    /// Towards what is declared.
+    #[default]
+    Converge,
+    /// Back to saved states; of these roles only, when there are some.
+    Rollback(Vec<String>),
+    /// `undo.sh` on the host itself.
+    Undo,
+}
+
+impl RunPurpose {
+    /// The line of a run's meta that says so.
+    pub fn line(&self) -> String {
+        match self {
+            Self::Converge => "purpose\tconverge".to_owned(),
+            Self::Undo => "purpose\tundo".to_owned(),
+            Self::Rollback(roles) => {
+                let roles = roles.iter().map(|r| format!("\t{}", encode_field(r)));
+                std::iter::once("purpose\trollback".to_owned()).chain(roles).collect()
+            }
+        }
+    }
+}
+
+/// Records that cannot be read.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("the records on the host are not understood: {0}")]
+pub struct RecordError(pub String);
+
+/// The format of the records. The host's functions print it for the older ones too.
+pub const FORMAT: &str = "3";
+
+/// Whether this converge reads records of a format.
+pub fn reads_format(version: &str) -> bool {
+    [FORMAT, "2", "1"].contains(&version)
+}
+
+/// Reads all runs of a host, as its functions print them. A line that is not understood does not hide the others.
+///
+/// # Errors
+/// Another format, or lines that no converge writes before the first run.
+pub fn parse_records(output: &str) -> Result<Records, RecordError> {
+    let mut records = Records::default();
+    let mut runs: Vec<Reader> = Vec::new();
+    // A line without its end was cut off while it was written (power, full disk): it counts as not written.
+    for (n, line) in output.split_inclusive('\n').filter_map(|l| l.strip_suffix('\n')).enumerate() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        match (fields.as_slice(), runs.last_mut()) {
+            (["converge", FORMAT], None) => {}
+            (["converge", other], None) => {
+                return Err(RecordError(format!("they have format {other}, this converge reads {FORMAT}")));
+            }
+            (["now", seconds], None) => records.now = seconds.parse().ok(),
+            (["broken", what], None) => records.broken.push(decode_field(what).unwrap_or_default()),
+            (["run", id], _) => runs.push(Reader::new(id)),
+            (_, None) => return Err(RecordError(format!("line {}: {}", n + 1, clip(line)))),
+            (fields, Some(run)) => run.read(fields),
+        }
+    }
+    records.runs = runs.into_iter().map(Reader::end_of_run).collect();
+    in_order(&mut records.runs);
+    records.broken.extend(records.runs.iter().filter_map(|r| r.broken.clone()));
+    Ok(records)
+}
+
+/// Puts runs in order, oldest first, and notes which later run rolled each of them back, or tried to. Runs without a number come first, by
+/// their IDs, which hold the time; the others by their numbers.
+pub fn in_order(runs: &mut [RunRecord]) {
+    runs.sort_by(|a, b| (a.seq, &a.id).cmp(&(b.seq, &b.id)));
+    let marks = Ledger::of(runs).marks();
+    for (run, (by, in_part)) in runs.iter_mut().zip(marks) {
+        run.rolled_back_by = by;
+        run.rolled_back_in_part = in_part;
+    }
+}
+
+pub(crate) struct Reader {
+    pub(crate) record: RunRecord,
+    places: BTreeMap<u32, usize>,
+    /// Changes that bear [`IN_PART`].
+    in_part: BTreeSet<u32>,
+    lines: usize,
+    bad: Vec<usize>,
+}
+
+impl Reader {
+    pub(crate) fn new(id: &str) -> Self {
+        let record = RunRecord { id: id.to_owned(), ..RunRecord::default() };
+        Self { record, places: BTreeMap::new(), in_part: BTreeSet::new(), lines: 0, bad: Vec::new() }
+    }
+
+    /// One line; what is not understood is counted.
+    pub(crate) fn read(&mut self, fields: &[&str]) {
+        self.lines += 1;
+        if self.take(fields).is_none() {
+            self.bad.push(self.lines);
+        }
+    }
+
+    pub(crate) fn end_of_run(mut self) -> RunRecord {
+        if let Some(first) = self.bad.first() {
+            // The text of a line may hold what is secret.
+            let lines = match self.bad.len() {
+                1 => format!("its line {first} is"),
+                bad => format!("{bad} of its lines, the first one line {first}, are"),
+            };
+            self.record.broken = Some(format!(
+                "the record of run {} is damaged: {lines} not understood and not considered",
+                self.record.id
+            ));
+        }
+        self.record
+    }
+
+    /// One line of meta or journal; `None` when it is of no known form. Fields that a later version adds at the end of
+    /// a line, and meta lines of another name, are passed over.
+    pub(crate) fn take(&mut self, fields: &[&str]) -> Option<()> {
+        match fields {
+            ["seq", n, ..] => self.record.seq = Some(n.parse().ok()?),
+            ["opened", seconds, ..] => self.record.opened = Some(seconds.parse().ok()?),
+            ["scope", playbook, inventory, ..] => {
+                self.record.scope =
+                    Scope { playbook: decode_field(playbook)?, inventory: decode_field(inventory)? };
+            }
+            ["time", time, ..] => (*time).clone_into(&mut self.record.time),
+            ["operator", who, ..] => self.record.operator = decode_field(who)?,
+            ["inventory", name, ..] => self.record.inventory = decode_field(name)?,
+            ["playbook", name, ..] => self.record.playbook = decode_field(name)?,
+            ["undoes", id, ..] => self.record.rolls_back.push((*id).to_owned()),
+            ["attempts", id, ..] => self.record.attempts = Some((*id).to_owned()),
+            ["purpose", "rollback", roles @ ..] => {
+                let roles: Option<Vec<String>> = roles.iter().map(|r| decode_field(r)).collect();
+                self.record.purpose = RunPurpose::Rollback(roles?);
+            }
+            ["purpose", "converge", ..] => self.record.purpose = RunPurpose::Converge,
+            ["purpose", "undo", ..] => self.record.purpose = RunPurpose::Undo,
+            ["planned", address, ..] => self.record.planned.push(decode_field(address)?),
+            // The next run has ended it.
+            ["close", "cut-off", ..] => {}
+            ["close", ..] => self.record.finished = true,
+            [what @ ("begin" | "moved"), seq, kind, key, before, after, item, flags, ..] => {
+                let seq = seq.parse().ok()?;
+                let kind = kind.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_').then_some(*kind)?;
+                let (key, item) = (decode_field(key)?, decode_field(item)?);
+                self.places.insert(seq, self.record.changes.len());
+                if flags.split(',').any(|f| f == IN_PART) {
+                    self.in_part.insert(seq);
+                }
+                self.record.changes.push(SavedChange {
+                    seq,
+                    object: ObjectId::new(kind, key),
+                    before: State::from_line(before),
+                    after: State::from_line(after),
+                    item,
+                    sensitive: flags.split(',').any(|f| f == "sensitive"),
+                    unsaved: None,
+                    way_back: None,
+                    outcome: if *what == "moved" { SavedOutcome::Moved } else { SavedOutcome::Unknown },
+                });
+            }
+            // What came out as planned is not the state before: the next rollback goes on with it.
+            ["done", seq, line, ..] if self.in_part.contains(&seq.parse().ok()?) => {
+                self.end(seq, SavedOutcome::Off, line)?;
+            }
+            ["done", seq, line, ..] => self.end(seq, SavedOutcome::Done, line)?,
+            ["off", seq, line, ..] => self.end(seq, SavedOutcome::Off, line)?,
+            ["failed", seq, _, line, ..] => self.end(seq, SavedOutcome::Failed, line)?,
+            ["putback", seq, line, ..] => self.end(seq, SavedOutcome::PutBack, line)?,
+            ["switch", "acts", why, ..] => self.record.put_back = Some(decode_field(why)?),
+            ["back", seq, host, name, ..] => {
+                let way = WayBack { host: decode_field(host)?, name: decode_field(name)? };
+                self.change(seq)?.way_back = Some(way);
+            }
+            ["unsaved", seq, why, ..] => self.change(seq)?.unsaved = Some(decode_field(why)?),
+            // A line of a later version.
+            [word, _, ..]
+                if word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-') && !KNOWN.contains(word) => {}
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn change(&mut self, seq: &str) -> Option<&mut SavedChange> {
+        let place = self.places.get(&seq.parse().ok()?)?;
+        self.record.changes.get_mut(*place)
+    }
+
+    fn end(&mut self, seq: &str, outcome: SavedOutcome, line: &str) -> Option<()> {
+        let change = self.change(seq)?;
+        if line.starts_with('!') {
+            // The host could not look: whether it happened is not known.
+            return Some(());
+        }
+        change.outcome = outcome;
+        change.after = State::from_line(line);
+        Some(())
+    }
+}
+
+/// Words of lines that have more fields than a damaged one of theirs.
+const KNOWN: &[&str] =
+    &["begin", "moved", "done", "off", "failed", "putback", "back", "unsaved", "scope", "purpose"];
+
+pub(crate) fn clip(line: &str) -> String {
+    line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(100).collect()
+}
+
+#[cfg(test)]
+#[path = "record_tests.rs"]
+mod tests;

@@ -1,0 +1,330 @@
+//! A model of `docs/rollback.md` that shares no code with the ledger. Objects are numbers, their states are values; roles and projects are numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How a run ends early: at the change of this number.
+#[derive(Clone, Debug)]
+pub enum End<V> {
+    Whole,
+    /// It failed and changed nothing.
+    Failed(usize),
+    /// It failed and left something else.
+    Broke(usize, V),
+    /// The connection was cut, before the change or behind it.
+    Cut(usize, bool),
+    /// What a cut left, as somebody saw it: the objects whose changes had begun, how they are now, and whether their change is known to have ended.
+    Seen(BTreeMap<usize, (V, bool)>),
+}
+
+/// A change as the model remembers it: found this, left that (or may have, or something on the way).
+#[derive(Clone, Debug)]
+pub struct Did<V> {
+    found: V,
+    left: V,
+    amid: Option<V>,
+    in_doubt: bool,
+}
+
+/// A run or a rollback.
+#[derive(Clone, Debug)]
+pub struct Past<V> {
+    pub project: usize,
+    /// Of a rollback: the runs that it set out to take back, and whether it was narrowed.
+    takes: Option<(BTreeSet<usize>, bool)>,
+    did: BTreeMap<usize, Did<V>>,
+    /// Its objects in the order in which it changed them.
+    order: Vec<usize>,
+    complete: bool,
+    /// What counted before it began.
+    counted: Counted<V>,
+}
+
+/// Which changes count (run, object), and in which other states failed rollbacks may have left their objects.
+#[derive(Clone, Debug)]
+struct Counted<V>(BTreeMap<(usize, usize), BTreeSet<V>>);
+
+/// What `undo.sh` makes of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Undo {
+    Same,
+    Restore,
+    Left,
+}
+
+#[derive(Clone, Debug)]
+pub struct Model<V> {
+    pub now: Vec<V>,
+    /// The role of each object.
+    roles: Vec<usize>,
+    pub past: Vec<Past<V>>,
+    counted: Counted<V>,
+}
+
+impl<V: Clone + Ord> Model<V> {
+    pub fn new(now: Vec<V>, roles: Vec<usize>) -> Self {
+        Self { now, roles, past: Vec::new(), counted: Counted(BTreeMap::new()) }
+    }
+
+    /// Makes changes one after the other; which were made, which arrived, and whether all were gone through.
+    fn make(
+        &mut self,
+        changes: &[(usize, V)],
+        end: &End<V>,
+    ) -> (BTreeMap<usize, Did<V>>, BTreeSet<usize>, bool) {
+        let (mut did, mut arrived) = (BTreeMap::new(), BTreeSet::new());
+        for (n, (key, to)) in changes.iter().enumerate() {
+            let found = self.now[*key].clone();
+            let to = to.clone();
+            let (left, real, stop, in_doubt) = match end {
+                End::Failed(at) if *at == n => (found.clone(), found.clone(), true, false),
+                End::Broke(at, left) if *at == n => (left.clone(), left.clone(), true, false),
+                End::Cut(at, made) if *at == n => {
+                    (to.clone(), if *made { to.clone() } else { found.clone() }, true, true)
+                }
+                End::Seen(begun) => match begun.get(key) {
+                    Some((real, true)) => (real.clone(), real.clone(), false, false),
+                    Some((real, false)) => (to.clone(), real.clone(), false, true),
+                    None => continue,
+                },
+                _ => (to.clone(), to.clone(), false, false),
+            };
+            let amid = Some(real.clone()).filter(|r| *r != found && *r != left);
+            self.now[*key] = real;
+            if !in_doubt && left == to {
+                arrived.insert(*key);
+            }
+            if left != found || in_doubt {
+                did.insert(*key, Did { found, left, amid, in_doubt });
+            }
+            if stop {
+                return (did, arrived, false);
+            }
+        }
+        (did, arrived, !matches!(end, End::Seen(_)))
+    }
+
+    /// The changes of a run towards these values.
+    pub fn changes(&self, wanted: &[Option<V>]) -> Vec<(usize, V)> {
+        let wanted = wanted.iter().enumerate().filter_map(|(k, w)| Some((k, w.clone()?)));
+        wanted.filter(|(k, w)| *w != self.now[*k]).collect()
+    }
+
+    pub fn apply(&mut self, project: usize, wanted: &[Option<V>], end: &End<V>) {
+        let changes = self.changes(wanted);
+        if changes.is_empty() {
+            return;
+        }
+        let counted = self.counted.clone();
+        let (did, _, _) = self.make(&changes, end);
+        let run = self.past.len();
+        for key in did.keys() {
+            self.counted.0.insert((run, *key), BTreeSet::new());
+        }
+        let order = changes.iter().map(|(k, _)| *k).collect();
+        self.past.push(Past { project, takes: None, did, order, complete: true, counted });
+    }
+
+    /// The first run from which the newest one is taken back: where an earlier rollback set out from, as far as that still counts.
+    fn begin_of(&self, run: usize, project: usize) -> usize {
+        let earlier = self.past.iter().enumerate().skip(run + 1).rev().filter(|(at, p)| {
+            p.project == project
+                && p.takes.as_ref().is_some_and(|(takes, narrowed)| takes.contains(&run) && !narrowed)
+                && !self.is_taken_back(*at)
+        });
+        earlier
+            .filter_map(|(_, p)| {
+                let counts = |r: &&usize| self.counted.0.keys().any(|(run, _)| run == *r);
+                p.takes.as_ref()?.0.iter().find(counts).copied()
+            })
+            .next()
+            .map_or(run, |first| first.min(run))
+    }
+
+    /// Whether a complete rollback that was itself not taken back took this one back.
+    fn is_taken_back(&self, run: usize) -> bool {
+        self.past.iter().enumerate().skip(run + 1).any(|(at, p)| {
+            p.complete
+                && p.takes.as_ref().is_some_and(|(t, narrowed)| t.contains(&run) && !narrowed)
+                && !self.is_taken_back(at)
+        })
+    }
+
+    /// What becomes of an object: restored to the state before, or left alone.
+    fn judge(
+        &self,
+        key: usize,
+        first: usize,
+        before: &V,
+        known: &BTreeSet<V>,
+        project: usize,
+    ) -> Option<bool> {
+        if self.now[key] == *before {
+            return None;
+        }
+        let theirs = |(r, k): &(usize, usize)| *k == key && *r > first && self.past[*r].project != project;
+        Some(!self.counted.0.keys().any(theirs) && known.contains(&self.now[key]))
+    }
+
+    /// A rollback; what it leaves alone.
+    pub fn rollback(
+        &mut self,
+        project: usize,
+        to: Option<usize>,
+        narrowed: Option<usize>,
+        end: &End<V>,
+    ) -> BTreeSet<usize> {
+        let mut passed = BTreeSet::new();
+        let mut left = BTreeSet::new();
+        loop {
+            let scope: Vec<(usize, usize)> = if let Some(to) = to {
+                let runs = (to..self.past.len()).filter(|r| self.past[*r].project == project);
+                runs.flat_map(|r| {
+                    let past = &self.past[r];
+                    past.order.iter().filter(|k| past.did.contains_key(k)).map(move |k| (r, *k))
+                })
+                .collect()
+            } else {
+                let own = |r: usize| self.past[r].project == project;
+                let runs = self.counted.0.keys().map(|(r, _)| *r).filter(|r| own(*r) && !passed.contains(r));
+                let Some(run) = runs.max() else { return left };
+                let begin = self.begin_of(run, project);
+                passed.insert(run);
+                self.counted.0.keys().copied().filter(|(r, _)| *r >= begin && own(*r)).collect()
+            };
+            let mut takes: BTreeSet<usize> = scope.iter().map(|(r, _)| *r).collect();
+            if let Some(to) = to {
+                takes.extend((to..self.past.len()).filter(|r| self.past[*r].project == project));
+            }
+            // The order in which the ledger reverses: objects touched first go last.
+            let mut order: Vec<usize> = Vec::new();
+            for (_, key) in &scope {
+                if !order.contains(key) {
+                    order.push(*key);
+                }
+            }
+            order.reverse();
+            let (mut changes, mut named) = (Vec::new(), BTreeSet::new());
+            for key in order.into_iter().filter(|k| narrowed.is_none_or(|r| self.roles[*k] == r)) {
+                let steps: Vec<usize> = scope.iter().filter(|(_, k)| *k == key).map(|(r, _)| *r).collect();
+                let before = self.past[steps[0]].did[&key].found.clone();
+                let mut known = BTreeSet::new();
+                for r in &steps {
+                    let did = &self.past[*r].did[&key];
+                    known.extend([did.found.clone(), did.left.clone()]);
+                    known.extend(did.amid.clone());
+                    if to.is_none() {
+                        known.extend(self.counted.0[&(*r, key)].iter().cloned());
+                    }
+                }
+                match self.judge(key, steps[0], &before, &known, project) {
+                    None => {}
+                    Some(true) => changes.push((key, before)),
+                    Some(false) => drop(named.insert(key)),
+                }
+            }
+            if changes.is_empty() {
+                if to.is_some() {
+                    return named;
+                }
+                passed.extend(takes);
+                if !named.is_empty() {
+                    left = named;
+                }
+                continue;
+            }
+            let counted = self.counted.clone();
+            let (did, arrived, ended) = self.make(&changes, end);
+            let all_arrived = ended && named.is_empty();
+            let complete = all_arrived && narrowed.is_none();
+            for key in 0..self.now.len() {
+                if arrived.contains(&key) || complete {
+                    self.count_as_before(key, to, &takes);
+                } else if let Some(Did { found, left, amid, .. }) = did.get(&key) {
+                    let newest =
+                        self.counted.0.iter_mut().rfind(|((r, k), _)| *k == key && takes.contains(r));
+                    if let Some((_, also)) = newest {
+                        also.extend([found.clone(), left.clone()]);
+                        also.extend(amid.clone());
+                    }
+                }
+            }
+            let order = changes.iter().map(|(k, _)| *k).collect();
+            let takes = Some((takes, narrowed.is_some()));
+            self.past.push(Past { project, takes, did, order, complete: all_arrived, counted });
+            return named;
+        }
+    }
+
+    /// What counts of an object, once it is as it was before the runs that were taken back.
+    fn count_as_before(&mut self, key: usize, to: Option<usize>, takes: &BTreeSet<usize>) {
+        self.counted.0.retain(|(r, k), _| *k != key || !takes.contains(r));
+        let Some(to) = to else { return };
+        // Runs of the other project come and go by themselves.
+        let own = |r: usize| self.past[r].project == self.past[to].project;
+        let then = self.past[to].counted.0.iter().filter(|((r, k), _)| *k == key && own(*r));
+        let then: Vec<_> = then.map(|(step, also)| (*step, also.clone())).collect();
+        self.counted.0.retain(|(r, k), _| *k != key || *r > to || !own(*r));
+        self.counted.0.extend(then);
+    }
+
+    /// The objects that the last run changed, or may have changed, each with what it left there, or meant to.
+    pub fn last(&self) -> Vec<(usize, V)> {
+        let did = self.past.last().into_iter().flat_map(|p| &p.did);
+        did.map(|(key, did)| (*key, did.left.clone())).collect()
+    }
+
+    /// What `undo.sh` makes of what a run did to an object.
+    fn judge_alone(&self, run: usize, key: usize) -> Undo {
+        let (did, now) = (&self.past[run].did[&key], &self.now[key]);
+        if *now == did.found || !self.counted.0.contains_key(&(run, key)) {
+            return Undo::Same;
+        }
+        let later = self.counted.0.keys().filter(|(r, k)| *k == key && *r > run);
+        let in_the_way = |(r, k): &(usize, usize)| {
+            let d = &self.past[*r].did[k];
+            *now != d.found || (!d.in_doubt && *now == d.left)
+        };
+        let ours = *now == did.left || did.amid.as_ref() == Some(now);
+        if ours && !later.clone().any(in_the_way) { Undo::Restore } else { Undo::Left }
+    }
+
+    /// `undo.sh` without an argument: what it left alone; `None` when there is no run to undo.
+    pub fn undo(&mut self) -> Option<BTreeSet<usize>> {
+        let mut runs: Vec<usize> = self.counted.0.keys().map(|(r, _)| *r).collect();
+        runs.dedup();
+        let with = |run: usize, what: Undo| -> BTreeSet<usize> {
+            let keys = self.past[run].did.keys().copied();
+            keys.filter(|k| self.judge_alone(run, *k) == what).collect()
+        };
+        let newest = |what: Undo| runs.iter().rev().copied().find(|r| !with(*r, what).is_empty());
+        let target = newest(Undo::Restore).or_else(|| newest(Undo::Left))?;
+        let (restored, left) = (with(target, Undo::Restore), with(target, Undo::Left));
+        if restored.is_empty() {
+            // A run that changed nothing is not kept.
+            return Some(left);
+        }
+        let counted = self.counted.clone();
+        let mut did = BTreeMap::new();
+        for key in &restored {
+            let before = self.past[target].did[key].found.clone();
+            let found = std::mem::replace(&mut self.now[*key], before.clone());
+            did.insert(*key, Did { found, left: before, amid: None, in_doubt: false });
+        }
+        let takes = BTreeSet::from([target]);
+        for key in 0..self.now.len() {
+            if restored.contains(&key) || left.is_empty() {
+                self.count_as_before(key, None, &takes);
+            }
+        }
+        let past = Past {
+            project: self.past[target].project,
+            takes: Some((takes, false)),
+            did,
+            order: restored.into_iter().collect(),
+            complete: left.is_empty(),
+            counted,
+        };
+        self.past.push(past);
+        Some(left)
+    }
+}

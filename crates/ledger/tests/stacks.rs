@@ -1,0 +1,56 @@
+//! The stacks of changes after rollbacks of rollbacks.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
+use converge_ledger::{Ledger, Project, Records, Scope, parse_records};
+
+/// The project of a run, lines of its meta, and from where to where it took the one object (nothing where that was as before already).
+type Run<'a> = (&'a str, &'a str, Option<(&'a str, &'a str)>);
+
+fn records(runs: &[Run<'_>]) -> Records {
+    let mut text = "converge\t3\n".to_owned();
+    for (at, (project, meta, change)) in runs.iter().enumerate() {
+        text.push_str(&format!("run\tR{at}\nseq\t{}\nscope\t{project}\thosts.yaml\n{meta}\n", at + 1));
+        if let Some((from, to)) = change {
+            text.push_str(&format!("begin\t1\tpath\tk\t{from}\t{to}\tr/i\t-\ndone\t1\t{to}\n"));
+        }
+        text.push_str("close\tfinished\t1\n");
+    }
+    let records = parse_records(&text).unwrap();
+    assert_eq!(records.broken, Vec::<String>::new());
+    records
+}
+
+fn project(name: &str) -> Project {
+    Project(Scope { playbook: name.to_owned(), inventory: "hosts.yaml".to_owned() })
+}
+
+#[test]
+fn what_a_rollback_of_a_rollback_put_on_again_goes_with_it() {
+    let records = records(&[
+        ("p", "purpose\tconverge", Some(("absent", "v 1"))),
+        ("p", "purpose\tconverge", Some(("v 1", "v 2"))),
+        ("p", "purpose\trollback\nundoes\tR1", Some(("v 2", "v 1"))),
+        ("p", "purpose\trollback\nundoes\tR2", Some(("v 1", "v 2"))),
+        ("p", "purpose\trollback\nundoes\tR3", Some(("v 2", "v 1"))),
+    ]);
+    let ledger = Ledger::of(&records.runs);
+    assert_eq!(ledger.candidates(&project("p"), &|_| true), [0]);
+}
+
+#[test]
+fn what_comes_back_stands_where_it_stood() {
+    let records = records(&[
+        ("own", "purpose\tconverge", Some(("absent", "v 1"))),
+        ("theirs", "purpose\tconverge", Some(("v 1", "v 2"))),
+        ("theirs", "purpose\trollback\nundoes\tR1", Some(("v 2", "v 1"))),
+        ("theirs", "purpose\tconverge", Some(("v 1", "v 3"))),
+        // Somebody had put it back into the state that the rollback found.
+        ("theirs", "purpose\tundo\nattempts\tR2\nundoes\tR2", None),
+    ]);
+    let ledger = Ledger::of(&records.runs);
+    assert_eq!(ledger.candidates(&project("theirs"), &|_| true), [1, 3]);
+    let (undos, _) = ledger.revert_from(0, &project("own"), &|_| true);
+    let why = undos[0].theirs.clone().unwrap();
+    assert!(why.contains("the later run R3 of another project"), "the newest one is named: {why}");
+}

@@ -1,0 +1,53 @@
+# --- dpkg ---
+
+CV_DPKG_UPDATES=${CV_DPKG_UPDATES:-/var/lib/dpkg/updates}
+
+# cv_dpkg_state: `settled`, or what an interrupted run of dpkg has left to be configured: `unfinished NAME,NAME`.
+cv_dpkg_state() (
+  set +f
+  left=$(dpkg-query -W -f '${db:Status-Status}\t${Package}\n' 2>/dev/null | awk -F '\t' '
+    $1 == "unpacked" || $1 == "half-configured" || $1 == "triggers-awaited" || $1 == "triggers-pending" { print $2 }' | sort -u | tr '\n' ',')
+  for file in "$CV_DPKG_UPDATES"/[0-9]*; do
+    if [ -e "$file" ]; then left="${left}updates,"; fi
+    break
+  done
+  if [ -n "$left" ]; then printf 'unfinished %s\n' "${left%,}"; else echo settled; fi
+)
+
+# The only key is `packages`.
+cv_see_dpkg() (
+  command -v dpkg-query >/dev/null 2>&1 || {
+    cv_fail_all 'this host has no dpkg' "$@"
+    return 0
+  }
+  for key; do printf -- '- %s\n' "$(cv_dpkg_state)"; done
+)
+
+cv_line_dpkg() { cv_line_of "$(cv_see_dpkg "$1")"; }
+
+# What was half done is not made half done again.
+cv_save_dpkg() { :; }
+cv_restore_dpkg() { :; }
+cv_same_dpkg() { [ "$3" != settled ]; }
+
+# cv_apply_dpkg KEY LINE
+cv_apply_dpkg() (
+  PATH=$PATH:/usr/sbin:/sbin
+  export PATH
+  CV_APT_TOOL=cv_dpkg_configure
+  cv_apt_transaction --configure -a
+)
+
+# cv_dpkg_configure ARGUMENTS...: dpkg with the answers of cv_apt_get. It has no wait for the lock of its own.
+cv_dpkg_configure() {
+  cv_d_left=${CV_LOCK_TIMEOUT:-120}
+  while :; do
+    cv_d_out=$(DEBIAN_FRONTEND=noninteractive DEBIAN_PRIORITY=critical UCF_FORCE_CONFFOLD=1 dpkg --force-confold "$@" </dev/null 2>&1)
+    cv_d_status=$?
+    case $cv_d_out in *'locked by another process'*) [ "$cv_d_left" -gt 0 ] ;; *) false ;; esac || break
+    sleep 3
+    cv_d_left=$((cv_d_left - 3))
+  done
+  printf '%s\n' "$cv_d_out"
+  return "$cv_d_status"
+}

@@ -1,0 +1,112 @@
+//! Facts that earlier items of a run alter: what the host said of itself before is not what the next item finds.
+
+use converge_resource::{Change, ObjectId, Wait};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The facts of one host, by first names, that are no longer as they were seen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Altered {
+    /// Those whose new value a change determines.
+    predicted: BTreeMap<String, Value>,
+    /// Those that nobody knows before the item that alters them has run.
+    unknown: BTreeMap<String, Wait>,
+}
+
+impl Altered {
+    /// Nothing is otherwise.
+    pub fn is_empty(&self) -> bool {
+        self.predicted.is_empty() && self.unknown.is_empty()
+    }
+
+    /// Those whose new value is known.
+    pub fn predicted(&self) -> &BTreeMap<String, Value> {
+        &self.predicted
+    }
+
+    /// The first names of those that are not known.
+    pub fn unknown(&self) -> impl Iterator<Item = &str> {
+        self.unknown.keys().map(String::as_str)
+    }
+
+    /// What the fact of this first name waits for.
+    pub fn wait(&self, fact: &str) -> Option<&Wait> {
+        self.unknown.get(fact)
+    }
+
+    /// Whether the fact is as it was seen.
+    pub fn has(&self, fact: &str) -> bool {
+        self.predicted.contains_key(fact) || self.unknown.contains_key(fact)
+    }
+
+    /// A word that is the same for the same alterations.
+    pub fn key(&self) -> String {
+        let unknown: Vec<&String> = self.unknown.keys().collect();
+        format!("{:?} {unknown:?}", self.predicted)
+    }
+
+    /// An item makes these changes.
+    pub(crate) fn by_changes(&mut self, address: &str, changes: &[Change]) {
+        for change in changes.iter().filter(|c| c.from != c.to) {
+            let Some(object) = converge_objects::object(&change.object.kind) else { continue };
+            for (fact, value) in object.alters(change) {
+                match value {
+                    Some(value) => {
+                        self.unknown.remove(fact);
+                        self.predicted.insert(fact.to_owned(), value);
+                    }
+                    None => self.forget(fact, address),
+                }
+            }
+        }
+    }
+
+    /// An item may turn out to change these objects.
+    pub(crate) fn by_deferred(&mut self, address: &str, objects: &[ObjectId]) {
+        for object in objects {
+            let Some(kind) = converge_objects::object(&object.kind) else { continue };
+            for fact in kind.may_alter(&object.key) {
+                self.forget(fact, address);
+            }
+        }
+    }
+
+    fn forget(&mut self, fact: &str, address: &str) {
+        self.predicted.remove(fact);
+        let wait =
+            Wait { item: address.to_owned(), reason: format!("`{address}` alters facts.{fact} first") };
+        self.unknown.insert(fact.to_owned(), wait);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use converge_resource::State;
+
+    fn change(kind: &str, key: &str, from: &str, to: &str) -> Change {
+        let object = ObjectId::new(kind, key);
+        Change { object, from: State::from_line(from), to: State::from_line(to) }
+    }
+
+    #[test]
+    fn a_change_predicts_or_hides_what_follows_from_it() {
+        let mut altered = Altered::default();
+        altered.by_changes("r/name", &[change("hostname", "running", "name a", "name b")]);
+        assert_eq!(altered.predicted().get("hostname"), Some(&Value::from("b")));
+        // The whole transaction counts, and marks alter nothing.
+        let comes = change("package", "containerd", "absent", "present 1 auto -");
+        let mark = change("package", "docker.io", "present 1 auto -", "present 1 manual -");
+        altered
+            .by_changes("r/tool", &[change("package", "tool", "absent", "present 1 manual -"), comes, mark]);
+        assert_eq!(altered.unknown().collect::<Vec<_>>(), ["containerd"]);
+        assert_eq!(altered.wait("containerd").map(|w| w.item.as_str()), Some("r/tool"));
+        altered.by_changes("r/file", &[change("path", "/etc/motd", "absent", "link /x")]);
+        assert_eq!(altered.unknown().count(), 1, "a text file alters nothing");
+        // The last word counts.
+        altered.by_deferred("r/later", &[ObjectId::new("hostname", "running")]);
+        assert!(altered.predicted().is_empty() && altered.wait("hostname").is_some());
+        altered.by_changes("r/last", &[change("hostname", "running", "name b", "name c")]);
+        assert_eq!(altered.predicted().get("hostname"), Some(&Value::from("c")));
+    }
+}

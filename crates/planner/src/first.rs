@@ -1,0 +1,46 @@
+//! What must happen on a host before an item can be planned: an item of its own.
+
+use crate::fold::{Pass, plan_change};
+use crate::{Item, Outcome};
+use converge_resource::{Change, First};
+
+/// How many of them one item may have.
+pub(crate) const MOST: u32 = 4;
+
+/// Set in the number of an item that comes before a declared one. The rest of the number is that of the declared one.
+const BEFORE: u32 = 1 << 31;
+const COUNT: u32 = 29;
+
+/// Where an item stands among those of its host, by its number: what must be done first comes just before what needs it.
+pub fn place(id: u32) -> (u32, u32) {
+    let declared = id & ((1 << COUNT) - 1);
+    if id & BEFORE == 0 { (declared, u32::MAX) } else { (declared, id >> COUNT) }
+}
+
+impl Pass<'_> {
+    /// Plans the item that does this, the `count`th before `item`.
+    pub(crate) fn put_first(&mut self, first: First, count: u32, item: &mut Item) {
+        let First { name, object, from, to, why } = first;
+        let id = BEFORE | (count << COUNT) | item.id;
+        let address = format!("{}: {name}", item.address);
+        let change = Change { object: object.clone(), from, to: to.clone() };
+        self.virtual_host.set(object.clone(), to);
+        self.virtual_host.note_change(&address, std::slice::from_ref(&change));
+        let before = Item {
+            id,
+            address,
+            name: format!("{}: {name}", item.name),
+            role: item.role.clone(),
+            kind: item.kind.clone(),
+            origin: item.origin.clone(),
+            needs: item.needs.clone(),
+            outcome: Outcome::Changed(vec![plan_change(change)]),
+            notes: vec![why],
+            ..Item::default()
+        };
+        item.needs.push(id);
+        self.last_of_role.insert(item.role.clone(), id);
+        self.last_on_object.insert(object, id);
+        self.out.plan.items.push(before);
+    }
+}

@@ -1,0 +1,439 @@
+//! What one template may take: how deep its text goes, and how much it makes. minijinja bounds the steps alone.
+//!
+//! * The parser and the code generator call themselves once for each level and each link of a chain (`1 + 1 + …`), so the depth of a text
+//!   is counted before it is parsed.
+//! * What `+`, `~` and `*` make is looked at when it is made: where a text has them it is compiled with each one inside a filter.
+//! * What is written is counted as it is written, and filters that can make much of little are asked before they begin.
+
+use std::cell::Cell;
+use std::io::Write;
+
+use minijinja::filters as builtin;
+use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, Stmt};
+use minijinja::machinery::{parse, parse_expr};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Kwargs, Rest, StringInput, ValueOrKwargs};
+use minijinja::{Environment, Error, ErrorKind, State, Value};
+
+use crate::text::is_template;
+
+/// Levels and links of one expression; statements in each other.
+const DEPTH: usize = 100;
+
+/// Bytes of one text that an expression makes, and of all that one template writes: as much as a file may have.
+pub(crate) const BYTES: usize = 64 << 20;
+
+/// Elements of one list.
+const ELEMENTS: usize = 1_000_000;
+
+/// The filter behind each operator that can make its operands grow.
+const BOUNDED: &str = "__bounded";
+
+thread_local! {
+    // minijinja's formatter has no place for state of ours; an evaluation never leaves its thread.
+    static WRITTEN: Cell<usize> = const { Cell::new(0) };
+}
+
+pub(crate) fn install(env: &mut Environment<'static>) {
+    env.add_filter(BOUNDED, |value: Value| bounded(&value).map(|()| value));
+    env.add_filter("indent", indent);
+    env.add_filter("join", join);
+    env.add_filter("replace", replace);
+    env.add_filter("batch", |state: &mut State<'_, '_>, value: Value, count: usize, fill: Option<Value>| {
+        check("batch", count, ELEMENTS)?;
+        builtin::batch(state, value, count, fill)
+    });
+    env.add_filter("slice", |state: &mut State<'_, '_>, value: Value, count: usize, fill: Option<Value>| {
+        check("slice", count, ELEMENTS)?;
+        builtin::slice(state, value, count, fill)
+    });
+    env.add_filter("format", |state: &mut State<'_, '_>, format: Value, values: Rest<ValueOrKwargs>| {
+        widths(format.as_str().unwrap_or_default())?;
+        builtin::format(state, &format, values)
+    });
+}
+
+/// An error about too much.
+fn too_much(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidOperation, format!("{what}: this would make more than a template may"))
+}
+
+/// Refuses a number that is asked for and is beyond the bound.
+pub(crate) fn check(what: &str, asked: usize, bound: usize) -> Result<(), Error> {
+    if asked > bound { Err(too_much(&format!("{what} of {asked}, at most {bound}"))) } else { Ok(()) }
+}
+
+/// Refuses what a filter would make, in bytes.
+fn makes(what: &str, bytes: Option<usize>) -> Result<(), Error> {
+    match bytes {
+        Some(bytes) if bytes <= BYTES => Ok(()),
+        _ => Err(too_much(&format!("{what}: more than {} MiB", BYTES >> 20))),
+    }
+}
+
+/// A value that was made within the bounds.
+fn bounded(value: &Value) -> Result<(), Error> {
+    match value.as_str() {
+        Some(text) => makes("a text", Some(text.len())),
+        None => check("a list", value.len().unwrap_or(0), ELEMENTS),
+    }
+}
+
+/// Widths and precisions of a printf format, or of Python's `str.format`.
+pub(crate) fn widths(format: &str) -> Result<(), Error> {
+    let digits = format.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or(0);
+    if format.contains('*') && format.contains('%') {
+        return Err(Error::new(
+            ErrorKind::InvalidOperation,
+            "format: a width is written as a number, not as `*`",
+        ));
+    }
+    check("format: digits of a width", digits, 5)
+}
+
+fn indent(
+    value: StringInput<'_>,
+    width: Option<usize>,
+    first: Option<bool>,
+    blank: Option<bool>,
+    kwargs: Kwargs,
+) -> Result<Value, Error> {
+    let named: Option<usize> = kwargs.get("width")?;
+    let width_now = width.or(named).unwrap_or(4);
+    let lines = value.as_str().split('\n').count();
+    makes("indent", width_now.checked_mul(lines).and_then(|more| more.checked_add(value.as_str().len())))?;
+    builtin::indent(value, width, first, blank, kwargs)
+}
+
+fn replace(
+    state: &mut State<'_, '_>,
+    value: StringInput<'_>,
+    from: StringInput<'_>,
+    to: StringInput<'_>,
+) -> Result<Value, Error> {
+    makes("replace", replaced(value.as_str(), from.as_str(), to.as_str()))?;
+    builtin::replace(state, value, from, to)
+}
+
+/// The most bytes that a replacement can make.
+pub(crate) fn replaced(text: &str, from: &str, to: &str) -> Option<usize> {
+    text.matches(from).count().checked_mul(to.len())?.checked_add(text.len())
+}
+
+fn join(
+    state: &mut State<'_, '_>,
+    value: Value,
+    joiner: Option<StringInput<'_>>,
+    attribute: Option<&str>,
+    kwargs: Kwargs,
+) -> Result<Value, Error> {
+    let named: Option<Value> = kwargs.get("d")?;
+    let joiner_len = match (&joiner, &named) {
+        (Some(joiner), _) => joiner.as_str().len(),
+        (None, named) => named.as_ref().and_then(Value::as_str).map_or(0, str::len),
+    };
+    let Ok(items) = value.try_iter() else {
+        return builtin::join(state, &value, joiner, attribute, kwargs);
+    };
+    let (mut held, mut bytes) = (Vec::new(), Some(0_usize));
+    for item in items {
+        let long = item.as_str().map_or(0, str::len);
+        bytes = bytes.and_then(|b| b.checked_add(long)?.checked_add(joiner_len));
+        makes("join", bytes)?;
+        held.push(item);
+        check("join: a list", held.len(), ELEMENTS)?;
+    }
+    builtin::join(state, &Value::from(held), joiner, attribute, kwargs)
+}
+
+/// Before a method of Python's strings: what it would make.
+pub(crate) fn method(value: &Value, name: &str, args: &[Value]) -> Result<(), Error> {
+    let text = |n: usize| args.get(n).and_then(Value::as_str);
+    match (value.as_str(), name) {
+        (Some(own), "format") => widths(own),
+        (Some(own), "replace") => match (text(0), text(1)) {
+            (Some(from), Some(to)) => makes("replace", replaced(own, from, to)),
+            _ => Ok(()),
+        },
+        (Some(own), "join") => {
+            let count = args.first().and_then(Value::len).unwrap_or(0);
+            makes("join", own.len().checked_mul(count))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A template begins: the bytes that others on this thread have written, to be given to [`end`].
+pub(crate) fn begin() -> usize {
+    WRITTEN.replace(0)
+}
+
+/// It is over.
+pub(crate) fn end(before: usize) {
+    WRITTEN.set(before);
+}
+
+/// Before a value is written, in a template or into a variable of it.
+pub(crate) fn about_to_write(value: &Value) -> Result<(), Error> {
+    let bytes = WRITTEN.get().checked_add(value.as_str().map_or(8, str::len));
+    WRITTEN.set(bytes.unwrap_or(usize::MAX));
+    makes("the output", bytes)
+}
+
+/// Takes what a template writes, as far as it goes.
+#[derive(Default)]
+pub(crate) struct Written(pub Vec<u8>);
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0.len().saturating_add(bytes.len()) > BYTES {
+            return Err(std::io::Error::other(format!("the output is more than {} MiB", BYTES >> 20)));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Where a text goes too deep, if it does: a byte of it.
+pub(crate) fn too_deep(text: &str, bare: bool) -> Option<usize> {
+    let mut at = 0;
+    let mut inside = bare;
+    // Levels of statements, and of each open bracket the links so far.
+    let mut statements = 0_usize;
+    let mut levels: Vec<usize> = vec![0];
+    let mut word_before = false;
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        if !inside {
+            let open = ["{{", "{%", "{#"].iter().filter_map(|mark| rest.find(mark)).min();
+            let Some(open) = open else { break };
+            at += open;
+            let rest = text.get(at..).unwrap_or_default();
+            if rest.starts_with("{#") {
+                at += rest.find("#}").map_or(rest.len(), |end| end + 2);
+                continue;
+            }
+            if rest.starts_with("{%") {
+                let word = first_word(rest);
+                match word {
+                    "raw" => {
+                        at += rest.find("endraw").unwrap_or(rest.len());
+                        continue;
+                    }
+                    // An `elif` is an `if` in the `else` of the one before it.
+                    "if" | "elif" | "for" | "macro" | "call" | "filter" | "with" | "block" | "autoescape" => {
+                        statements += 1;
+                    }
+                    end if end.starts_with("end") => statements = statements.saturating_sub(1),
+                    _ => {}
+                }
+                if statements > DEPTH {
+                    return Some(at);
+                }
+            }
+            at += 2;
+            inside = true;
+            levels = vec![0];
+            word_before = false;
+            continue;
+        }
+        if !bare && (rest.starts_with("}}") || rest.starts_with("%}")) && levels.len() == 1 {
+            inside = false;
+            at += 2;
+            continue;
+        }
+        let Some(c) = rest.chars().next() else { break };
+        let mut length = c.len_utf8();
+        let is_word = c.is_alphanumeric() || c == '_';
+        match c {
+            '\'' | '"' => length = crate::chain::quoted(rest),
+            '(' | '[' | '{' => levels.push(1),
+            ')' | ']' | '}' => {
+                if levels.len() > 1 {
+                    levels.pop();
+                }
+                // A call or a subscript is a link of the chain that it stands in.
+                if let Some(level) = levels.last_mut() {
+                    *level += 1;
+                }
+            }
+            ',' => {
+                let first = usize::from(levels.len() > 1);
+                if let Some(level) = levels.last_mut() {
+                    *level = first;
+                }
+            }
+            '+' | '-' | '*' | '/' | '%' | '~' | '|' | '.' | '<' | '>' | '=' | '!' | ':' => {
+                if let Some(level) = levels.last_mut() {
+                    *level += 1;
+                }
+            }
+            _ if is_word && !word_before => {
+                let word: &str =
+                    &rest[..rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())];
+                length = word.len();
+                if let ("not" | "and" | "or" | "in" | "is" | "if" | "else", Some(level)) =
+                    (word, levels.last_mut())
+                {
+                    *level += 1;
+                }
+            }
+            _ => {}
+        }
+        word_before = is_word;
+        at += length;
+        if levels.iter().sum::<usize>() > DEPTH {
+            return Some(at - length);
+        }
+    }
+    None
+}
+
+fn first_word(tag: &str) -> &str {
+    let text = tag.trim_start_matches("{%").trim_start_matches(['-', '+']).trim_start();
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
+}
+
+/// What is put where, so that what each operator makes is looked at. Nothing for a text that does not parse: that is said elsewhere.
+pub(crate) fn guards(text: &str, bare: bool) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    if !text.contains(['+', '~', '*']) || !(bare || is_template(text)) {
+        return found;
+    }
+    if bare {
+        if let Ok(expression) = parse_expr(text) {
+            in_expression(&expression, &mut found);
+        }
+    } else if let Ok(template) = parse(text, "", syntax()) {
+        in_statement(&template, &mut found);
+    }
+    // What begins at one place begins outside in; what ends there ends inside out. Both are found outside in.
+    found.sort_by_key(|(at, text)| (*at, text.starts_with('(')));
+    found
+}
+
+/// How the text of a template is marked.
+pub(crate) fn syntax() -> SyntaxConfig {
+    // The defaults for the delimiters cannot be refused.
+    SyntaxConfig::builder().trim_blocks(true).keep_trailing_newline(true).build().unwrap_or_default()
+}
+
+type Found = Vec<(usize, String)>;
+
+fn in_all<'a, 'b: 'a>(all: impl IntoIterator<Item = &'a Expr<'b>>, found: &mut Found) {
+    all.into_iter().for_each(|expression| in_expression(expression, found));
+}
+
+fn in_arguments(arguments: &[CallArg<'_>], found: &mut Found) {
+    for argument in arguments {
+        match argument {
+            CallArg::Pos(value)
+            | CallArg::Kwarg(_, value)
+            | CallArg::PosSplat(value)
+            | CallArg::KwargSplat(value) => in_expression(value, found),
+        }
+    }
+}
+
+fn in_expression(expression: &Expr<'_>, found: &mut Found) {
+    match expression {
+        Expr::Var(_) | Expr::Const(_) => {}
+        Expr::Slice(slice) => {
+            in_expression(&slice.expr, found);
+            in_all([&slice.start, &slice.stop, &slice.step].into_iter().flatten(), found);
+        }
+        Expr::UnaryOp(unary) => in_expression(&unary.expr, found),
+        Expr::BinOp(_) => in_chain(expression, 0, found),
+        Expr::Compare(compare) => {
+            in_expression(&compare.expr, found);
+            in_all(compare.ops.iter().map(|op| &op.expr), found);
+        }
+        Expr::IfExpr(choice) => {
+            in_all([&choice.test_expr, &choice.true_expr].into_iter().chain(&choice.false_expr), found);
+        }
+        Expr::Filter(filter) => {
+            in_all(&filter.expr, found);
+            in_arguments(&filter.args, found);
+        }
+        Expr::Test(test) => {
+            in_expression(&test.expr, found);
+            in_arguments(&test.args, found);
+        }
+        Expr::GetAttr(get) => in_expression(&get.expr, found),
+        Expr::GetItem(get) => in_all([&get.expr, &get.subscript_expr], found),
+        Expr::Call(call) => {
+            in_expression(&call.expr, found);
+            in_arguments(&call.args, found);
+        }
+        Expr::List(list) => in_all(&list.items, found),
+        Expr::Tuple(tuple) => in_all(&tuple.items, found),
+        Expr::Map(map) => in_all(map.keys.iter().chain(&map.values), found),
+    }
+}
+
+/// One operator of a chain `a ~ b ~ c`, which is read from its end: every fourth is looked at, since each look is a level more.
+fn in_chain(expression: &Expr<'_>, place: usize, found: &mut Found) {
+    let Expr::BinOp(binary) = expression else { return in_expression(expression, found) };
+    let grows = matches!(binary.op, BinOpKind::Add | BinOpKind::Mul | BinOpKind::Concat);
+    if grows && place.is_multiple_of(4) {
+        let span = binary.span();
+        found.push((span.start_offset as usize, "(".to_owned()));
+        found.push((span.end_offset as usize, format!(")|{BOUNDED}")));
+    }
+    in_chain(&binary.left, if grows { place + 1 } else { 0 }, found);
+    in_expression(&binary.right, found);
+}
+
+fn in_body(body: &[Stmt<'_>], found: &mut Found) {
+    body.iter().for_each(|statement| in_statement(statement, found));
+}
+
+fn in_statement(statement: &Stmt<'_>, found: &mut Found) {
+    match statement {
+        Stmt::Template(all) => in_body(&all.children, found),
+        Stmt::EmitExpr(emit) => in_expression(&emit.expr, found),
+        Stmt::ForLoop(each) => {
+            in_expression(&each.iter, found);
+            in_all(&each.filter_expr, found);
+            in_body(&each.body, found);
+            in_body(&each.else_body, found);
+        }
+        Stmt::IfCond(choice) => {
+            in_expression(&choice.expr, found);
+            in_body(&choice.true_body, found);
+            in_body(&choice.false_body, found);
+        }
+        Stmt::WithBlock(with) => {
+            in_all(with.assignments.iter().map(|(_, value)| value), found);
+            in_body(&with.body, found);
+        }
+        Stmt::Set(set) => in_expression(&set.expr, found),
+        Stmt::SetBlock(set) => {
+            in_all(&set.filter, found);
+            in_body(&set.body, found);
+        }
+        Stmt::AutoEscape(block) => in_body(&block.body, found),
+        Stmt::FilterBlock(block) => {
+            in_expression(&block.filter, found);
+            in_body(&block.body, found);
+        }
+        Stmt::Macro(of) => {
+            in_all(&of.defaults, found);
+            in_body(&of.body, found);
+        }
+        Stmt::CallBlock(call) => {
+            in_arguments(&call.call.args, found);
+            in_body(&call.macro_decl.body, found);
+        }
+        Stmt::Do(call) => in_arguments(&call.call.args, found),
+        Stmt::Block(block) => in_body(&block.body, found),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+#[path = "bounds_tests.rs"]
+mod bounds_tests;

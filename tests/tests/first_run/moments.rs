@@ -1,0 +1,521 @@
+//! Cases about the moment of a value: facts, numbers, names and what may come, behind an item of the same run that alters them.
+
+use crate::cases::{ACCOUNTS, Case, RUN, Run, UNITS};
+
+/// A repository of our own with a package `containerd`, and one that depends on it.
+const REPOSITORY: &str = r#"
+mkdir -p /srv/repo && cd /srv/repo && : >Packages
+make() {
+  mkdir -p "$1/DEBIAN" "$1/usr/bin"
+  printf 'Package: %s\nVersion: 99\nArchitecture: all\nMaintainer: t <t@example.org>\n%sDescription: for a test\n' "$1" "$2" >"$1/DEBIAN/control"
+  [ -z "$3" ] || { printf '#!/bin/sh\necho "containerd example.org/c 99.1"\n' >"$1/usr/bin/$3"; chmod 755 "$1/usr/bin/$3"; }
+  dpkg-deb -Znone -b "$1" "$1.deb" >/dev/null
+  { cat "$1/DEBIAN/control"; echo "Filename: ./$1.deb"; echo "Size: $(stat -c %s "$1.deb")"; echo "SHA256: $(sha256sum "$1.deb" | cut -c1-64)"; echo; } >>Packages
+  rm -r "$1"
+}
+make containerd '' containerd
+make x-runtime 'Depends: containerd (= 99)
+' ''
+echo 'deb [trusted=yes] file:/srv/repo ./' >/etc/apt/sources.list.d/x-repo.list
+apt-get -qq update -o Dir::Etc::sourcelist=sources.list.d/x-repo.list -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0
+"#;
+
+/// What the repository leaves, and the name of the host.
+const NO_REPOSITORY: &str = "apt-get -qq purge -y x-runtime containerd >/dev/null; rm -rf /srv/repo /etc/apt/sources.list.d/x-repo.list /var/lib/apt/lists/*srv_repo*";
+
+/// All of them.
+pub const MOMENTS: &[Case] = &[
+    Case {
+        name: "a fact that a parameter of an earlier item determines",
+        runs: &[
+            Run {
+                role: "
+  - name: name
+    hostname: {name: renamed}
+  - name: file
+    file: {path: /srv/t-name, content: \"{{ facts.hostname }} was {{ facts_before.hostname }}\\n\"}
+  - name: if
+    when: facts.hostname == 'renamed'
+    file: {path: /srv/t-if, content: x}",
+                items: &[
+                    ("name", "change", "changed"),
+                    ("file", "change", "changed"),
+                    ("if", "change", "changed"),
+                ],
+                shows: &[("file", &["+renamed was h1"])],
+                then: &["grep -qx 'renamed was h1' /srv/t-name", "echo renamed >/srv/t-name"],
+                // The fact of before is another one in the next run.
+                settles: false,
+                ..RUN
+            },
+            Run {
+                before: "hostname foo",
+                role: "
+  - name: name
+    hostname: {name: renamed}
+  - name: file
+    file: {path: /srv/t-name, content: \"{{ facts.hostname }}\\n\"}",
+                items: &[("name", "change", "changed"), ("file", "unchanged", "unchanged")],
+                then: &["grep -qx renamed /srv/t-name", "hostname | grep -qx renamed"],
+                ..RUN
+            },
+            Run {
+                role: "
+  - name: name
+    hostname: {name: h1}",
+                items: &[("name", "change", "changed")],
+                ..RUN
+            },
+        ],
+    },
+    Case {
+        name: "a fact that a package of this run alters, which another one brings along",
+        runs: &[
+            Run {
+                before: REPOSITORY,
+                role: "
+  - name: package
+    package: {name: x-runtime}
+  - name: conf
+    when: facts.containerd.present
+    file: {path: /srv/t-containerd, content: \"{{ facts.containerd.version }}\\n\"}
+  - name: other
+    when: facts.os.id == 'debian'
+    file: {path: /srv/t-debian, content: x}",
+                items: &[
+                    ("package", "change", "changed"),
+                    ("conf", "deferred", "changed"),
+                    ("other", "change", "changed"),
+                ],
+                shows: &[("conf", &["alters facts.containerd first", "/srv/t-containerd"])],
+                then: &["grep -qx 99.1 /srv/t-containerd"],
+                ..RUN
+            },
+            Run {
+                before: NO_REPOSITORY,
+                role: "
+  - name: nothing
+    absent: {path: /srv/t-debian}",
+                items: &[("nothing", "change", "changed")],
+                ..RUN
+            },
+        ],
+    },
+    Case {
+        name: "a fact that foreign code alters, and nobody can know",
+        runs: &[Run {
+            before: "rm -f /usr/local/bin/containerd",
+            role: r##"
+  - name: installer
+    command:
+      run: |
+        printf '#!/bin/sh\necho "containerd example.org/c 7.1"\n' >/usr/local/bin/containerd && chmod 755 /usr/local/bin/containerd
+      unless: test -e /usr/local/bin/containerd
+      undo: rm /usr/local/bin/containerd
+  - name: conf
+    when: facts.containerd.present
+    file: {path: /srv/t-foreign, content: "{{ facts.containerd.version }}\n"}
+  - name: version
+    file: {path: /srv/t-version, content: "{{ facts.containerd.version | default('none', true) }}\n"}
+  - name: none
+    when: not facts.containerd.present
+    file: {path: /srv/t-none, content: x}"##,
+            items: &[
+                ("installer", "change", "changed"),
+                ("conf", "not_applicable", "changed"),
+                ("version", "change", "changed"),
+                ("none", "change", "not_applicable"),
+            ],
+            moved: &["conf", "none"],
+            passing: &["/srv/t-none"],
+            then: &["grep -qx 7.1 /srv/t-foreign", "grep -qx 7.1 /srv/t-version", "[ ! -e /srv/t-none ]"],
+            foreign: &["/usr/local/bin/containerd", "/srv/t-foreign"],
+            ..RUN
+        }],
+    },
+    Case {
+        name: "a fact that a file of this run alters, and a list that is made of it",
+        runs: &[
+            Run {
+                before: "rm -f /usr/local/bin/containerd",
+                role: r##"
+  - name: program
+    file: {path: /usr/local/bin/containerd, content: "#!/bin/sh\necho 'containerd example.org/c 8.1'\n", mode: "0755"}
+  - name: conf
+    file: {path: /srv/t-file, content: "{{ facts.containerd.version }}\n"}"##,
+                items: &[("program", "change", "changed"), ("conf", "deferred", "changed")],
+                then: &["grep -qx 8.1 /srv/t-file", "rm /usr/local/bin/containerd"],
+                settles: false,
+                ..RUN
+            },
+            Run {
+                role: r##"
+  - name: program
+    file: {path: /usr/local/bin/containerd, content: "#!/bin/sh\necho 'containerd example.org/c 8.1'\n", mode: "0755"}
+  - name: list
+    for_each: "{{ [facts.containerd.version] if facts.containerd.present else [] }}"
+    file: {path: "/srv/t-list-{{ item }}", content: x}"##,
+                items: &[("program", "change", "changed"), ("list", "failed", "failed")],
+                shows: &[("list", &["must be known when the plan is made", "alters facts.containerd first"])],
+                ..RUN
+            },
+            Run {
+                role: r##"
+  - name: program
+    file: {path: /usr/local/bin/containerd, content: "#!/bin/sh\necho 'containerd example.org/c 8.1'\n", mode: "0755"}
+  - name: list
+    for_each: "{{ [facts.containerd.version] if facts.containerd.present else [] }}"
+    file: {path: "/srv/t-list-{{ item }}", content: x}"##,
+                items: &[("program", "unchanged", "unchanged"), ("list[8.1]", "change", "changed")],
+                then: &["rm /usr/local/bin/containerd"],
+                settles: false,
+                ..RUN
+            },
+        ],
+    },
+    Case {
+        name: "a directory and an owner that a package of this run may bring",
+        runs: &[Run {
+            role: "
+  - name: package
+    package: {name: cowsay}
+  - name: below
+    file: {path: /usr/share/cowsay/cows/ours.cow, content: x}
+  - name: owned
+    file: {path: /srv/t-owned, content: x, owner: nosuchuser}
+  - name: nowhere
+    file: {path: /nonesuch2/x, content: x}",
+            items: &[
+                ("package", "change", "changed"),
+                ("below", "deferred", "changed"),
+                ("owned", "deferred", "failed"),
+                ("nowhere", "deferred", "failed"),
+            ],
+            shows: &[
+                ("below", &["installing cowsay may bring /usr/share/cowsay/cows"]),
+                ("owned", &["installing cowsay may bring nosuchuser"]),
+            ],
+            then: &["apt-get -qq purge -y cowsay; rm -rf /usr/share/cowsay"],
+            foreign: &["/etc/", "/usr/local/"],
+            ..RUN
+        }],
+    },
+    Case {
+        name: "nothing waits for what cannot matter to it",
+        runs: &[Run {
+            role: "
+  - name: file
+    file: {path: /srv/t-text, content: x}
+  - name: parameter
+    sysctl: {name: net.core.nonesuch, value: 1}",
+            items: &[("file", "change", "changed"), ("parameter", "failed", "failed")],
+            shows: &[("parameter", &["this kernel has no parameter net.core.nonesuch"])],
+            ..RUN
+        }],
+    },
+    Case {
+        name: "a number that somebody has",
+        runs: &[Run {
+            before: "groupadd -g 5201 x-taken",
+            role: "
+  - name: file
+    file: {path: /srv/t-number, content: x}
+  - name: group
+    group: {name: x-new, gid: 5201}",
+            items: &[("file", "change", "changed"), ("group", "failed", "failed")],
+            shows: &[("group", &["the gid 5201 belongs to the group x-taken", "give x-taken another one"])],
+            then: &["! getent group x-new"],
+            ..RUN
+        }],
+    },
+    Case {
+        name: "an owner by the number of a user of this run",
+        runs: &[Run {
+            role: "
+  - name: user
+    user: {name: x-user, uid: 5133}
+  - name: file
+    file: {path: /srv/t-user, content: x, owner: \"5133\"}",
+            items: &[("user", "change", "changed"), ("file", "change", "changed")],
+            then: &[
+                "[ \"$(stat -c %U /srv/t-user)\" = x-user ]",
+                "userdel -r x-user 2>/dev/null; rm /srv/t-user",
+            ],
+            settles: false,
+            foreign: ACCOUNTS,
+            ..RUN
+        }],
+    },
+    Case {
+        name: "two items that restart one unit",
+        runs: &[
+            Run {
+                role: "
+  - name: unit
+    unit: {name: both, content: \"[Service]\\nExecStart=/bin/sleep infinity\\n\"}
+  - name: a
+    file: {path: /srv/t-both-a, content: one}
+  - name: first
+    service: {name: both, state: started, restart_on: [a]}
+  - name: b
+    file: {path: /srv/t-both-b, content: one}
+  - name: second
+    service: {name: both, state: started, restart_on: [b]}",
+                items: &[
+                    ("unit", "change", "changed"),
+                    ("a", "change", "changed"),
+                    ("first", "change", "changed"),
+                    ("b", "change", "changed"),
+                    ("second", "change", "changed"),
+                ],
+                foreign: UNITS,
+                ..RUN
+            },
+            Run {
+                before: "systemctl show -p MainPID --value both >/srv/t-both-pid; date +%s >/srv/t-both-since; sleep 1",
+                role: "
+  - name: unit
+    unit: {name: both, content: \"[Service]\\nExecStart=/bin/sleep infinity\\n\"}
+  - name: a
+    file: {path: /srv/t-both-a, content: two}
+  - name: first
+    service: {name: both, state: started, restart_on: [a]}
+  - name: b
+    file: {path: /srv/t-both-b, content: two}
+  - name: second
+    service: {name: both, state: started, restart_on: [b]}",
+                items: &[
+                    ("unit", "unchanged", "unchanged"),
+                    ("a", "change", "changed"),
+                    ("first", "unchanged", "unchanged"),
+                    ("b", "change", "changed"),
+                    ("second", "change", "changed"),
+                ],
+                shows: &[("second", &["restart"])],
+                then: &[
+                    "[ \"$(cat /srv/t-both-pid)\" != \"$(systemctl show -p MainPID --value both)\" ]",
+                    "[ \"$(journalctl -q -o cat -u both --since @$(($(cat /srv/t-both-since) + 1)) | grep -c '^Started')\" = 1 ]",
+                ],
+                ..RUN
+            },
+        ],
+    },
+    Case {
+        name: "a group gets another number, and files are of it",
+        runs: &[
+            Run {
+                before: "groupadd -g 5958 x-g; echo x >/srv/t-g; chgrp x-g /srv/t-g",
+                role: "
+  - name: file
+    file: {path: /srv/t-g, content: \"x\\n\", group: x-g}
+  - name: group
+    group: {name: x-g, gid: 5959}",
+                items: &[("file", "unchanged", "unchanged"), ("group", "failed", "failed")],
+                shows: &[(
+                    "group",
+                    &["an item before this one gives /srv/t-g to the group x-g", "put the group before"],
+                )],
+                then: &["[ \"$(stat -c %G /srv/t-g)\" = x-g ]"],
+                ..RUN
+            },
+            Run {
+                role: "
+  - name: group
+    group: {name: x-g, gid: 5959}
+  - name: file
+    file: {path: /srv/t-g, content: \"x\\n\", group: x-g}",
+                items: &[("group", "change", "changed"), ("file", "change", "changed")],
+                shows: &[("file", &["5958", "x-g"])],
+                then: &["[ \"$(stat -c %G:%g /srv/t-g)\" = x-g:5959 ]"],
+                foreign: ACCOUNTS,
+                ..RUN
+            },
+        ],
+    },
+    Case {
+        name: "a user gets another number, and files are its own",
+        runs: &[
+            Run {
+                before: "useradd -u 5958 -U -m x-u; echo x >/srv/t-u; chown x-u /srv/t-u; echo x >/home/x-u/x; chown x-u /home/x-u/x",
+                role: "
+  - name: file
+    file: {path: /srv/t-u, content: \"x\\n\", owner: x-u}
+  - name: user
+    user: {name: x-u, uid: 5959}",
+                items: &[("file", "unchanged", "unchanged"), ("user", "failed", "failed")],
+                shows: &[(
+                    "user",
+                    &["an item before this one gives /srv/t-u to the user x-u", "put the user before"],
+                )],
+                then: &["[ \"$(stat -c %U /srv/t-u)\" = x-u ]"],
+                ..RUN
+            },
+            Run {
+                role: "
+  - name: user
+    user: {name: x-u, uid: 5959}
+  - name: file
+    file: {path: /srv/t-u, content: \"x\\n\", owner: x-u}
+  - name: at home
+    file: {path: /home/x-u/x, content: \"x\\n\", owner: x-u}",
+                items: &[
+                    ("user", "change", "changed"),
+                    ("file", "change", "changed"),
+                    ("at home", "unchanged", "unchanged"),
+                ],
+                shows: &[("file", &["5958", "x-u"])],
+                then: &["[ \"$(stat -c %U:%u /srv/t-u /home/x-u/x | uniq)\" = x-u:5959 ]"],
+                foreign: ACCOUNTS,
+                ..RUN
+            },
+        ],
+    },
+    Case {
+        name: "an alias is its unit",
+        runs: &[
+            Run {
+                before: "systemctl disable -q --now ssh.socket 2>/dev/null; systemctl enable -q --now ssh",
+                role: "
+  - name: ssh
+    service: {name: ssh, state: started}
+  - name: sshd
+    service: {name: sshd, state: stopped}",
+                items: &[("ssh", "failed", "failed"), ("sshd", "failed", "failed")],
+                shows: &[("sshd", &["ssh.service and sshd.service are one unit", "case/ssh", "keep one of them"])],
+                then: &["systemctl is-active ssh"],
+                ..RUN
+            },
+            Run {
+                role: "
+  - name: unit
+    unit: {name: x-real, content: \"[Service]\\nExecStart=/bin/sleep infinity\\n[Install]\\nWantedBy=multi-user.target\\nAlias=x-alias.service\\n\", state: started, enabled: true}
+  - name: conf
+    file: {path: /srv/t-alias, content: x}
+  - name: service
+    service: {name: x-alias, state: started, enabled: true, restart_on: [conf]}",
+                items: &[
+                    ("unit", "change", "changed"),
+                    ("conf", "change", "changed"),
+                    ("service", "change", "changed"),
+                ],
+                shows: &[("service", &["x-alias.service is another name of x-real.service"])],
+                then: &[
+                    "systemctl is-active x-alias && systemctl is-enabled x-real",
+                    "[ ! -e /var/lib/converge/started/x-alias.service ]",
+                    "systemctl show -p MainPID --value x-real >/srv/t-alias-pid; systemctl disable -q x-real",
+                ],
+                foreign: UNITS,
+                settles: false,
+                ..RUN
+            },
+            // Of a unit that is not enabled systemd does not know the alias.
+            Run {
+                role: "
+  - name: service
+    service: {name: x-alias, state: started, enabled: true}",
+                items: &[("service", "change", "changed")],
+                then: &[
+                    "systemctl is-enabled x-real",
+                    "[ \"$(cat /srv/t-alias-pid)\" = \"$(systemctl show -p MainPID --value x-alias)\" ]",
+                ],
+                foreign: UNITS,
+                ..RUN
+            },
+        ],
+    },
+    Case {
+        name: "one file by two names",
+        runs: &[
+            Run {
+                before: "mkdir -p /srv/t-real && ln -s t-real /srv/t-link",
+                role: "
+  - name: one
+    file: {path: /srv/t-link/z, content: a}
+  - name: other
+    file: {path: /srv/t-real/z, content: b}",
+                items: &[("one", "failed", "failed"), ("other", "failed", "failed")],
+                shows: &[("other", &["/srv/t-link/z and /srv/t-real/z are one path", "case/one"])],
+                then: &["[ ! -e /srv/t-real/z ]"],
+                ..RUN
+            },
+            Run {
+                role: "
+  - name: link
+    link: {path: /srv/t-other, target: /srv/t-real}
+  - name: one
+    file: {path: /srv/t-real/y, content: a}
+  - name: other
+    file: {path: /srv/t-other/y, content: b}",
+                items: &[("link", "change", "changed"), ("one", "failed", "failed"), ("other", "failed", "failed")],
+                shows: &[("other", &["/srv/t-real/y and /srv/t-other/y are one path"])],
+                settles: false,
+                ..RUN
+            },
+            Run {
+                role: "
+  - name: one
+    line: {path: /srv/t-link/x, line: one, create: true}
+  - name: other
+    line: {path: /srv/t-real/x, line: other}",
+                items: &[("one", "change", "changed"), ("other", "change", "changed")],
+                shows: &[("other", &["/srv/t-real/x is another name of /srv/t-link/x", "+other"])],
+                then: &["[ \"$(cat /srv/t-real/x)\" = \"$(printf 'one\\nother')\" ]"],
+                foreign: &["/srv/t-real/x"],
+                passing: &["/srv/t-link/x"],
+                ..RUN
+            },
+        ],
+    },
+    Case {
+        name: "a file below a mount of this run",
+        runs: &[
+            Run {
+                before: "mkdir /srv/t-mnt",
+                role: "
+  - name: file
+    file: {path: /srv/t-mnt/x, content: x}
+  - name: mount
+    mount: {path: /srv/t-mnt, fstype: tmpfs}",
+                items: &[("file", "change", "changed"), ("mount", "failed", "failed")],
+                shows: &[("mount", &["answers for /srv/t-mnt/x, which this mount hides"])],
+                ..RUN
+            },
+            Run {
+                before: "rm /srv/t-mnt/x",
+                role: "
+  - name: mount
+    mount: {path: /srv/t-mnt, fstype: tmpfs}
+  - name: file
+    file: {path: /srv/t-mnt/x, content: x}",
+                items: &[("mount", "change", "changed"), ("file", "deferred", "changed")],
+                shows: &[("file", &["what is mounted at /srv/t-mnt first"])],
+                then: &["grep -qx x /srv/t-mnt/x", "mountpoint -q /srv/t-mnt"],
+                // `find -xdev` does not see what lies in the mount.
+                passing: &["/srv/t-mnt/x"],
+                foreign: &["/srv/t-mnt"],
+                ..RUN
+            },
+            Run {
+                role: "
+  - name: mount
+    mount: {path: /srv/t-mnt, state: absent}",
+                items: &[("mount", "change", "changed")],
+                foreign: &["/srv/t-mnt"],
+                ..RUN
+            },
+        ],
+    },
+    Case {
+        name: "an edit of a file that a command of this run makes",
+        runs: &[Run {
+            role: "
+  - name: command
+    command: {run: 'echo a=1 >/srv/t-edit', unless: test -e /srv/t-edit, undo: rm /srv/t-edit}
+  - name: edit
+    line: {path: /srv/t-edit, line: b=2, create: true}",
+            items: &[("command", "change", "changed"), ("edit", "deferred", "changed")],
+            then: &["[ \"$(cat /srv/t-edit)\" = \"$(printf 'a=1\\nb=2')\" ]"],
+            ..RUN
+        }],
+    },
+];

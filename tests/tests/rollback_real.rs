@@ -1,0 +1,526 @@
+//! Sequences of operations on a real host are drawn, and all of the host is compared with what the model of `docs/rollback.md` says: files,
+//! packages, accounts and units. `CONVERGE_SEED` draws one sequence again, `CONVERGE_SEQUENCES` says how many are drawn.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "what goes wrong in a test ends it, and says how"
+)]
+
+#[expect(dead_code, reason = "the ledger's own test uses the rest")]
+#[path = "../../crates/ledger/tests/reference/mod.rs"]
+mod reference;
+
+use converge_lab::Host;
+use converge_tests::{Ran, World, ended, exec, until_exec};
+use reference::{End, Model};
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Stdio;
+use std::time::Duration;
+
+// What the roles make. A value of it is what can be seen from outside; there being none is an empty one.
+const FILE_A: usize = 0;
+const FOLDER: usize = 1;
+const PACKAGE: usize = 2;
+const FILE_B: usize = 3;
+const ACCOUNT: usize = 4;
+const UNIT_FILE: usize = 5;
+const UNIT: usize = 6;
+const KEYS: usize = 7;
+
+/// The role of each.
+const ROLE_OF: [usize; KEYS] = [0, 0, 0, 1, 1, 1, 1];
+const ROLES: [&str; 2] = ["ra", "rb"];
+/// The kind and the key of each in a journal.
+const OBJECTS: [&str; KEYS] = [
+    "path\t/srv/real/a",
+    "path\t/srv/real/folder",
+    "package\ttree",
+    "path\t/srv/real/b",
+    "user\trealu",
+    "path\t/etc/systemd/system/realb.service",
+    "unit\trealb.service",
+];
+/// The paths that come and go with each.
+const PATHS: [&[&str]; KEYS] = [
+    &["/srv/real/a"],
+    &["/srv/real/folder"],
+    &[],
+    &["/srv/real/b"],
+    &[],
+    &["/etc/systemd/system/realb.service"],
+    &["/etc/systemd/system/multi-user.target.wants/realb.service"],
+];
+
+const MODES: [&str; 3] = ["755", "750", "700"];
+const SHELLS: [&str; 3] = ["/bin/sh", "/bin/bash", "/usr/sbin/nologin"];
+
+fn unit_text(version: usize) -> String {
+    format!(
+        "[Service]\\nExecStart=/bin/sh -c \"echo {version} > /run/realb; exec sleep infinity\"\\n[Install]\\nWantedBy=multi-user.target\\n"
+    )
+}
+
+/// What a thing looks like in a version of the project.
+fn value(key: usize, version: usize) -> String {
+    match key {
+        FOLDER => format!("{} root root", MODES[version]),
+        PACKAGE => "install ok installed".to_owned(),
+        ACCOUNT => SHELLS[version].to_owned(),
+        UNIT_FILE => format!("unit {version}"),
+        UNIT => format!("enabled active {version}"),
+        _ => format!("{version} {} root root", if version == 2 { "600" } else { "644" }),
+    }
+}
+
+/// The items of a thing in a version of the project.
+fn items(key: usize, version: usize) -> String {
+    let mode = if version == 2 { "0600" } else { "0644" };
+    match key {
+        FILE_A => format!(
+            "  - name: a\n    file: {{path: /srv/real/a, mode: \"{mode}\", content: \"{version}\\n\"}}\n"
+        ),
+        FOLDER => format!(
+            "  - name: folder\n    directory: {{path: /srv/real/folder, mode: \"0{}\"}}\n",
+            MODES[version]
+        ),
+        PACKAGE => "  - name: tool\n    package: {name: tree}\n".to_owned(),
+        FILE_B => format!(
+            "  - name: b\n    file: {{path: /srv/real/b, mode: \"{mode}\", content: \"{version}\\n\"}}\n"
+        ),
+        ACCOUNT => format!(
+            "  - name: account\n    user: {{name: realu, group: users, home: /srv, shell: {}}}\n",
+            SHELLS[version]
+        ),
+        UNIT => {
+            let text = unit_text(version).replace('"', "\\\"");
+            format!(
+                "  - name: daemon\n    unit: {{name: realb, content: \"{text}\", state: started, enabled: true}}\n"
+            )
+        }
+        // It comes with the unit.
+        _ => String::new(),
+    }
+}
+
+/// What can be seen of each thing, from outside.
+fn seen(host: &Host) -> Vec<String> {
+    let script = "
+        path() { if [ -e \"$1\" ]; then echo \"$2$(stat -c '%a %U %G' $1)\"; else echo; fi; }
+        path /srv/real/a \"$(cat /srv/real/a 2>/dev/null) \"
+        path /srv/real/folder ''
+        dpkg-query -W -f '${Status}\\n' tree 2>/dev/null | grep -v not-installed || echo
+        path /srv/real/b \"$(cat /srv/real/b 2>/dev/null) \"
+        getent passwd realu | cut -d: -f7 | grep . || echo
+        f=/etc/systemd/system/realb.service
+        if [ -e $f ]; then sed -n 's/.*echo \\([0-9]\\).*/unit \\1/p' $f; else echo; fi
+        e=$(systemctl is-enabled realb.service 2>/dev/null) a=$(systemctl is-active realb.service)
+        case $e:$a in *:inactive) [ \"$e\" = enabled ] && echo enabled inactive || echo ;;
+        *) n=0; while ! [ -s /run/realb ] && [ $n -lt 50 ]; do sleep 0.1; n=$((n + 1)); done; echo \"$e $a $(cat /run/realb)\" ;; esac";
+    let said = exec(host, &format!("echo begin; {{ {script}\n}}; echo end"));
+    let lines: Vec<String> = said.lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), KEYS + 2, "{said}");
+    lines[1..=KEYS].to_vec()
+}
+
+/// All of the host but the things themselves: every path with type, mode, owner, target and content, every package, account and unit.
+/// (What denies starts while packages change is left by a cut; it denies nothing then, and the next run takes it away.)
+/// Files that did not change since `known` was taken are not read again.
+fn whole(host: &Host, known: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let newer = if known.is_empty() { "" } else { "-cnewer /var/log/real-stamp" };
+    let script = format!(
+        "cd /; set -f
+        skip='( -path ./proc -o -path ./sys -o -path ./dev -o -path ./run -o -path ./tmp -o -path ./var/tmp -o -path ./var/log -o -path ./var/cache \
+          -o -path ./var/lib/converge -o -path ./var/lib/apt -o -path ./var/lib/systemd -o -path ./var/lib/private -o -path ./var/lib/sudo \
+          -o -path ./var/lib/dpkg/status -o -path ./var/lib/dpkg/*-old -o -path ./var/lib/dpkg/lock* -o -path ./var/lib/dpkg/triggers \
+          -o -path ./etc/passwd* -o -path ./etc/shadow* -o -path ./etc/group* -o -path ./etc/gshadow* -o -path ./etc/subuid* \
+          -o -path ./etc/subgid* -o -path ./etc/.pwd.lock -o -path ./usr/sbin/policy-rc.d ) -prune -o'
+        find . -xdev $skip -printf '/%P\\t%y %m %U %G %l\\n'
+        find . -xdev $skip -type f {newer} -print0 | xargs -r0 sha256sum -z | tr '\\0' '\\n' | sed 's/^\\([^ ]*\\)  .\\(.*\\)/\\2 content\\t\\1/'
+        for f in passwd group shadow gshadow subuid subgid; do sed \"s/^/$f /; s/\\$/\\t/\" /etc/$f; done | grep -v ' realu:'
+        dpkg-query -W -f 'package ${{Package}}\\t${{Version}} ${{Status}}\\n' | grep -v '^package tree'
+        systemctl list-unit-files --no-legend --no-pager | grep -v '^realb\\|^session-\\| transient ' | sed 's/ \\+/\\t/' | sed 's/^/unit /'
+        systemctl list-units --failed --no-legend --no-pager | sed 's/^/failed /; s/\\$/\\t/'
+        [ -n '{newer}' ] || {{ sleep 0.1; touch /var/log/real-stamp; }}"
+    );
+    let said = exec(host, &script);
+    let now: BTreeMap<String, String> =
+        said.lines().filter_map(|l| l.split_once('\t')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let old = known.iter().filter(|(k, _)| {
+        k.strip_suffix(" content").is_some_and(|path| now.get(path).is_some_and(|v| v.starts_with('f')))
+    });
+    old.map(|(k, v)| (k.clone(), v.clone())).chain(now.clone()).collect()
+}
+
+/// Numbers from a seed (xorshift64*).
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        usize::try_from((self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % u64::try_from(n).unwrap())
+            .unwrap()
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// A thing that runs made: the state before them, and the one that they left. Given back it stays known as long as that can be undone.
+#[derive(Clone, Debug)]
+struct Own {
+    before: String,
+    left: String,
+    gone: bool,
+}
+
+struct Sequence<'a> {
+    world: &'a World,
+    host: &'a Host,
+    model: Model<String>,
+    owned: BTreeMap<usize, Own>,
+    declared: [Option<usize>; KEYS],
+    /// The IDs of the runs, as the model counts them.
+    ids: Vec<String>,
+    /// Runs that began with nothing.
+    idle: BTreeSet<String>,
+    /// The host before anything, and what the package brings.
+    bare: &'a BTreeMap<String, String>,
+    package: &'a BTreeSet<String>,
+    story: Vec<String>,
+}
+
+impl Sequence<'_> {
+    fn tell(&mut self, what: String) {
+        eprintln!("  {what}");
+        self.story.push(what);
+    }
+
+    /// Runs the binary, and cuts it off after so many milliseconds: kills it, or the host with it. What it said, unless it was cut off.
+    fn converge(&self, args: &[&str], cut: Option<(u64, bool)>) -> Option<Ran> {
+        let all = [args, &["--yes", "hosts.yaml"]].concat();
+        let Some((after, power)) = cut else { return Some(self.world.converge(&all).unwrap()) };
+        let mut child =
+            self.world.command(&all).unwrap().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(after));
+        let over = child.try_wait().unwrap().is_some();
+        if !over {
+            if power {
+                self.host.kill().unwrap();
+            }
+            child.kill().unwrap();
+        }
+        let said = ended(child).unwrap();
+        if over {
+            return Some(said);
+        }
+        if power {
+            self.host.start().unwrap();
+            until_exec(self.host, 60, "systemctl is-system-running | grep -q 'running\\|degraded'");
+        }
+        // What was sent already goes on.
+        until_exec(self.host, 90, "[ ! -e /var/lib/converge/lock ] || flock -n /var/lib/converge/lock true");
+        None
+    }
+
+    /// The run that is new on the host, if one is.
+    fn new_run(&self) -> Option<String> {
+        let all = exec(self.host, "ls /var/lib/converge/runs 2>/dev/null; true");
+        let known = |id: &&str| !self.ids.iter().any(|i| i == id) && !self.idle.contains(*id);
+        let new: Vec<&str> = all.lines().filter(known).collect();
+        assert!(new.len() < 2, "{new:?}");
+        new.first().map(|id| (*id).to_owned())
+    }
+
+    /// How a run went that was cut off: which of its changes began and how these things are now.
+    fn what_was_cut(&self, id: &str) -> End<String> {
+        let journal = exec(self.host, &format!("cat /var/lib/converge/runs/{id}/journal 2>/dev/null; true"));
+        let now = seen(self.host);
+        let (mut key_of, mut begun) = (BTreeMap::new(), BTreeMap::new());
+        for line in journal.lines() {
+            let fields: Vec<&str> = line.split('\t').collect();
+            match fields.as_slice() {
+                ["begin", n, kind, key, ..] => {
+                    if let Some(at) = OBJECTS.iter().position(|o| *o == format!("{kind}\t{key}")) {
+                        key_of.insert((*n).to_owned(), at);
+                        begun.insert(at, (now[at].clone(), false));
+                    }
+                }
+                ["done" | "off" | "failed", n, ..] => {
+                    if let Some(change) = key_of.get(*n).and_then(|at| begun.get_mut(at)) {
+                        change.1 = true;
+                    }
+                }
+                ["close", "finished", ..] => return End::Whole,
+                _ => {}
+            }
+        }
+        End::Seen(begun)
+    }
+
+    fn apply(&mut self, role: Option<usize>, prune: bool, cut: Option<(u64, bool)>) {
+        for (n, name) in ROLES.iter().enumerate() {
+            let own = (0..KEYS).filter(|k| ROLE_OF[*k] == n);
+            let text: String = own.filter_map(|k| Some(items(k, self.declared[k]?))).collect();
+            let text =
+                if text.is_empty() { "resources: []\n".to_owned() } else { format!("resources:\n{text}") };
+            self.world.write(&format!("roles/{name}/role.yaml"), &text).unwrap();
+        }
+        let mut args = vec!["apply"];
+        if let Some(role) = role {
+            args.extend(["--role", ROLES[role]]);
+        }
+        let things = format!("--prune={}", self.prunable(role).len());
+        if prune {
+            args.push(if self.prunable(role).is_empty() { "--prune" } else { &things });
+        }
+        self.tell(format!("{args:?} of {:?}, cut {cut:?}", self.declared));
+        let wanted: Vec<Option<String>> = (0..KEYS)
+            .map(|k| self.declared[k].filter(|_| role.is_none_or(|r| ROLE_OF[k] == r)).map(|v| value(k, v)))
+            .collect();
+        let mut wanted = wanted;
+        let mut left = BTreeSet::new();
+        if prune {
+            for key in self.prunable(role) {
+                let Own { before, left: ours, .. } = &self.owned[&key];
+                if self.model.now[key] == *ours {
+                    wanted[key] = Some(before.clone());
+                } else if self.model.now[key] == *before {
+                    self.owned.remove(&key);
+                } else {
+                    left.insert(key);
+                }
+            }
+        }
+        let ran = self.converge(&args, cut);
+        let (id, past) = (self.new_run(), self.model.past.len());
+        let found = self.model.now.clone();
+        match (&ran, &id) {
+            (Some(ran), _) => {
+                assert_eq!(
+                    ran.code,
+                    Some(if left.is_empty() { 0 } else { 4 }),
+                    "{}\n{}",
+                    ran.all(),
+                    self.story.join("\n")
+                );
+                self.model.apply(0, &wanted, &End::Whole);
+            }
+            (None, Some(id)) => {
+                let end = self.what_was_cut(id);
+                self.tell(format!("was cut: {end:?}"));
+                self.model.apply(0, &wanted, &end);
+            }
+            (None, None) => {}
+        }
+        self.note(id, past);
+        if self.model.past.len() > past {
+            for (key, left) in self.model.last() {
+                self.own(key, &found[key], &left, self.declared[key].is_some());
+            }
+        }
+    }
+
+    /// What is ours and declared no more; a role that the run leaves out keeps all that is its own.
+    fn prunable(&self, role: Option<usize>) -> Vec<usize> {
+        let in_run = |key: usize| role.is_none_or(|r| ROLE_OF[key] == r) && self.declared[key].is_none();
+        let of_things = self.owned.iter().filter(|(k, own)| !own.gone && in_run(**k));
+        of_things.map(|(k, _)| *k).collect()
+    }
+
+    /// A change of a thing, for the record of what is ours.
+    fn own(&mut self, key: usize, found: &str, left: &str, mine: bool) {
+        let fresh = Own { before: found.to_owned(), left: left.to_owned(), gone: false };
+        let Some(own) = self.owned.get_mut(&key) else {
+            if mine {
+                self.owned.insert(key, fresh);
+            }
+            return;
+        };
+        if own.gone && mine {
+            *own = fresh;
+        } else if own.gone && own.before == found {
+            own.gone = false;
+        }
+        if !own.gone {
+            left.clone_into(&mut own.left);
+            own.gone = own.left == own.before;
+        }
+    }
+
+    /// The run of the model's that came last has this ID.
+    fn note(&mut self, id: Option<String>, past: usize) {
+        match (id, self.model.past.len() > past) {
+            (Some(id), true) => self.ids.push(id),
+            (Some(id), false) => drop(self.idle.insert(id)),
+            (None, false) => {}
+            (None, true) => panic!("there is no run\n{}", self.story.join("\n")),
+        }
+    }
+
+    fn rollback(&mut self, to: Option<usize>, role: Option<usize>, cut: Option<(u64, bool)>) {
+        let mut args = vec!["rollback"];
+        let id = to.map(|at| self.ids[at].clone());
+        if let Some(id) = &id {
+            args.extend(["--to", id]);
+        }
+        if let Some(role) = role {
+            args.extend(["--role", ROLES[role]]);
+        }
+        self.tell(format!("{args:?}, cut {cut:?}"));
+        let ran = self.converge(&args, cut);
+        let (id, past) = (self.new_run(), self.model.past.len());
+        let found = self.model.now.clone();
+        match (&ran, &id) {
+            (Some(ran), _) => {
+                let left = self.model.rollback(0, to, role, &End::Whole);
+                let wanted = Some(if left.is_empty() { 0 } else { 4 });
+                assert_eq!(ran.code, wanted, "left {left:?}\n{}\n{}", ran.all(), self.story.join("\n"));
+            }
+            (None, Some(id)) => {
+                let end = self.what_was_cut(id);
+                self.tell(format!("was cut: {end:?}"));
+                self.model.rollback(0, to, role, &end);
+            }
+            (None, None) => {}
+        }
+        self.note(id, past);
+        self.own_back(past, &found);
+    }
+
+    fn own_back(&mut self, past: usize, found: &[String]) {
+        if self.model.past.len() > past {
+            for (key, left) in self.model.last() {
+                self.own(key, &found[key], &left, false);
+            }
+        }
+    }
+
+    fn undo(&mut self) {
+        self.tell("undo.sh".to_owned());
+        let (past, found) = (self.model.past.len(), self.model.now.clone());
+        let ran =
+            self.host.exec("[ ! -e /var/lib/converge/undo.sh ] || sh /var/lib/converge/undo.sh").unwrap();
+        let left = self.model.undo().unwrap_or_default();
+        let said = format!("left {left:?}\n{}{}\n{}", ran.stdout, ran.stderr, self.story.join("\n"));
+        assert_eq!(ran.success(), left.is_empty(), "{said}");
+        let id = self.new_run();
+        self.note(id, past);
+        self.own_back(past, &found);
+    }
+
+    /// Somebody else changes something.
+    fn edit(&mut self, draw: &mut Draw) {
+        let key = [FILE_A, FILE_B, FOLDER, ACCOUNT][draw.below(4)];
+        let version = draw.below(3);
+        let there = !self.model.now[key].is_empty();
+        let script = match key {
+            FOLDER if there => format!("chmod {} /srv/real/folder", MODES[version]),
+            ACCOUNT if there => format!("usermod -s {} realu", SHELLS[version]),
+            FILE_A | FILE_B => {
+                let path = PATHS[key][0];
+                let new = if draw.one_in(2) { "edited".to_owned() } else { version.to_string() };
+                format!("echo {new} > {path}; chmod {} {path}", if version == 2 { "600" } else { "644" })
+            }
+            _ => return,
+        };
+        self.tell(format!("somebody: {script}"));
+        exec(self.host, &script);
+        self.model.now[key] = seen(self.host)[key].clone();
+    }
+
+    /// All of the host is as the model says.
+    fn compare(&self) {
+        let story = || self.story.join("\n");
+        assert_eq!(seen(self.host), self.model.now, "{}", story());
+        let mut now = whole(self.host, self.bare);
+        let mut bare = self.bare.clone();
+        for key in (0..KEYS).filter(|k| !self.model.now[*k].is_empty()) {
+            for path in PATHS[key] {
+                now.retain(|k, _| k.split(' ').next() != Some(path));
+                bare.retain(|k, _| k.split(' ').next() != Some(path));
+            }
+            if key == PACKAGE {
+                now.retain(|k, _| !self.package.contains(k));
+            }
+        }
+        let gone: Vec<_> = bare.iter().filter(|(k, v)| now.get(*k) != Some(v)).collect();
+        let new: Vec<_> = now.iter().filter(|(k, v)| bare.get(*k) != Some(v)).collect();
+        assert!(gone.is_empty() && new.is_empty(), "was {gone:#?}\nis {new:#?}\n{}", story());
+    }
+
+    fn step(&mut self, draw: &mut Draw) {
+        let cut = draw.one_in(4).then(|| (300 + u64::try_from(draw.below(1500)).unwrap(), draw.one_in(4)));
+        let role = draw.one_in(4).then(|| draw.below(2));
+        // Without a run there is nothing to take back.
+        match if self.ids.is_empty() { 0 } else { draw.below(16) } {
+            0..=6 => {
+                for key in 0..KEYS {
+                    let kept = if key == PACKAGE { draw.one_in(3) } else { !draw.one_in(4) };
+                    self.declared[key] = kept.then(|| draw.below(3));
+                }
+                self.declared[UNIT_FILE] = self.declared[UNIT];
+                self.apply(role, draw.one_in(3), cut);
+            }
+            7..=8 => self.edit(draw),
+            9..=11 => self.rollback(None, role, cut),
+            12..=13 => self.rollback(Some(draw.below(self.ids.len())), role, cut),
+            _ => self.undo(),
+        }
+    }
+}
+
+#[test]
+fn a_real_host_does_what_the_model_says() {
+    let world = World::new(&format!("rollback-real{}", std::process::id()), 1).unwrap();
+    let host = &world.hosts()[0];
+    world.write("hosts.yaml", &world.inventory("ansible_timeout: 15")).unwrap();
+    world.write("playbooks/site.yaml", "- hosts: lab\n  roles: [ra, rb]\n").unwrap();
+    for role in ROLES {
+        world.write(&format!("roles/{role}/role.yaml"), "resources: []\n").unwrap();
+    }
+    exec(host, "mkdir /srv/real; echo of the shop > /srv/real/b; apt-get -qq update");
+    // What the package brings, without converge.
+    exec(host, "apt-get -qq install -y tree >/dev/null 2>&1");
+    let with = whole(host, &BTreeMap::new());
+    exec(host, "apt-get -qq purge -y tree >/dev/null 2>&1");
+    let bare = whole(host, &BTreeMap::new());
+    let package: BTreeSet<String> = with.keys().filter(|k| !bare.contains_key(*k)).cloned().collect();
+    assert!(package.len() > 3, "{package:?}");
+    let start = seen(host);
+
+    let number = |name: &str| std::env::var(name).ok().map(|v| v.parse::<u64>().unwrap());
+    // The same sequences each time, so that a change is what makes them fail; others are drawn by hand.
+    let first = number("CONVERGE_SEED").unwrap_or(1);
+    let sequences = number("CONVERGE_SEQUENCES").unwrap_or(3);
+    for seed in (0..sequences).map(|n| first + n) {
+        eprintln!("CONVERGE_SEED={seed} CONVERGE_SEQUENCES=1");
+        let mut draw = Draw(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut sequence = Sequence {
+            world: &world,
+            host,
+            model: Model::new(start.clone(), ROLE_OF.to_vec()),
+            owned: BTreeMap::new(),
+            declared: [None; KEYS],
+            ids: Vec::new(),
+            idle: BTreeSet::new(),
+            bare: &bare,
+            package: &package,
+            story: vec![format!("CONVERGE_SEED={seed} CONVERGE_SEQUENCES=1")],
+        };
+        for _ in 0..7 {
+            sequence.step(&mut draw);
+            sequence.compare();
+        }
+        exec(
+            host,
+            "systemctl disable --now realb >/dev/null 2>&1; rm -rf /etc/systemd/system/realb.service /run/realb /srv/real /var/lib/converge; \
+             systemctl daemon-reload; systemctl reset-failed; userdel realu 2>/dev/null; \
+             ! dpkg-query -W tree >/dev/null 2>&1 || apt-get -qq purge -y tree >/dev/null 2>&1; mkdir /srv/real; echo of the shop > /srv/real/b",
+        );
+    }
+}

@@ -1,0 +1,319 @@
+//! What a rollback does in which order, on a real host: judged from outside, by files, units, processes and packages.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
+use converge_lab::Host;
+use converge_tests::{Ran, World, exec, until_exec};
+use std::process::Stdio;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// One host for all tests here, one test at a time.
+static WORLD: LazyLock<Mutex<World>> =
+    LazyLock::new(|| Mutex::new(World::new(&format!("rollbacks-{}", std::process::id()), 1).unwrap()));
+
+fn world() -> MutexGuard<'static, World> {
+    let world = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
+    exec(&world.hosts()[0], "rm -rf /var/lib/converge /srv/*");
+    world.write("hosts.yaml", &world.inventory("ansible_timeout: 3")).unwrap();
+    world
+}
+
+fn apply(world: &World, role: &str) -> Ran {
+    world.only_role("r", role).unwrap();
+    world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0)
+}
+
+fn rollback(world: &World, args: &[&str]) -> Ran {
+    let mut all = vec!["rollback", "--yes", "hosts.yaml"];
+    all.extend(args);
+    world.converge(&all).unwrap()
+}
+
+/// The run that began first of those that are kept.
+fn first_run(host: &Host) -> String {
+    exec(host, "ls /var/lib/converge/runs | head -n 1")
+}
+
+fn program(version: &str) -> String {
+    format!(
+        r##"resources:
+  - name: program
+    file: {{path: /usr/local/bin/demo, mode: "0755", content: "#!/bin/sh\necho {version} > /run/demo\nexec sleep infinity\n"}}
+  - name: service
+    unit: {{name: demo, content: "[Service]\nExecStart=/usr/local/bin/demo\n", state: started, restart_on: [program]}}
+"##
+    )
+}
+
+/// The same, with a unit that is there already.
+fn demo(version: &str) -> String {
+    let another = "  - name: another\n    service: {name: demo2, state: started, restart_on: [setting]}\n";
+    let setting = format!("  - name: setting\n    file: {{path: /etc/demo2, content: \"{version}\\n\"}}\n");
+    [program(version), setting, another.to_owned()].concat()
+}
+
+/// What runs of both programs, and what lies on the disk.
+fn runs(host: &Host) -> String {
+    until_exec(host, 20, "test -s /run/demo && test -s /run/demo2");
+    exec(
+        host,
+        "cat /run/demo /run/demo2 /etc/demo2; tail -n 2 /usr/local/bin/demo | head -n 1; systemctl is-active demo demo2",
+    )
+}
+
+#[test]
+fn a_unit_runs_with_what_has_come_back() {
+    let world = world();
+    let host = &world.hosts()[0];
+    // A unit that ran before us, with a file of before us: its first record is ours.
+    exec(
+        host,
+        "printf 'zero\\n' > /etc/demo2; \
+         printf '[Service]\\nExecStart=/bin/sh -c \"cat /etc/demo2 > /run/demo2; exec sleep infinity\"\\n' > /etc/systemd/system/demo2.service; \
+         systemctl daemon-reload; systemctl start demo2; sleep 1.1",
+    );
+    let wanted = |version: &str| {
+        format!("{version}\n{version}\n{version}\necho {version} > /run/demo\nactive\nactive")
+    };
+    for version in ["v1", "v2"] {
+        apply(&world, &demo(version));
+        assert_eq!(runs(host), wanted(version));
+    }
+    rollback(&world, &[]).expect(0);
+    assert_eq!(runs(host), wanted("v1"));
+    // The plan that finds nothing to do tells the truth.
+    world.only_role("r", &demo("v1")).unwrap();
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+    // The same on the host itself.
+    apply(&world, &demo("v2"));
+    assert_eq!(runs(host), wanted("v2"));
+    let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+    assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
+    assert_eq!(runs(host), wanted("v1"));
+    // A file that somebody has changed stays; the unit has no record of running with another one.
+    apply(&world, &demo("v2"));
+    exec(host, "sed -i s/v2/v3/ /usr/local/bin/demo");
+    rollback(&world, &[]).expect(4).says("changed by someone else");
+    assert!(runs(host).starts_with("v3\nv1\nv1\n"), "{}", runs(host));
+    assert!(!host.exec("test -e /var/lib/converge/started/demo.service").unwrap().success());
+    exec(host, "sed -i s/v3/v2/ /usr/local/bin/demo");
+    rollback(&world, &[]).expect(0);
+    assert_eq!(runs(host), wanted("v1"));
+    // And to before the first run: the unit that was there runs with its own file again.
+    rollback(&world, &[]).expect(0);
+    assert_eq!(
+        exec(
+            host,
+            "cat /etc/demo2 /run/demo2; systemctl is-active demo demo2; ls /usr/local/bin/demo 2>&1 | grep -c 'No such'; true"
+        ),
+        "zero\nzero\ninactive\nactive\n1"
+    );
+    exec(
+        host,
+        "systemctl stop demo2; rm -f /etc/demo2 /run/demo* /etc/systemd/system/demo2.service; systemctl daemon-reload",
+    );
+}
+
+#[test]
+fn a_unit_that_crashed_is_reverted_and_one_that_somebody_stopped_is_left() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let runs = || exec(host, "sleep 0.5; cat /run/demo; systemctl is-active demo; true");
+    apply(&world, &program("v1"));
+    for on_the_host in [false, true] {
+        apply(&world, &program("v2"));
+        assert_eq!(runs(), "v2\nactive");
+        exec(host, "systemctl kill -s KILL demo; sleep 0.5; ! systemctl is-active -q demo");
+        match on_the_host {
+            false => drop(rollback(&world, &[]).expect(0)),
+            true => drop(exec(host, "sh /var/lib/converge/undo.sh")),
+        }
+        assert_eq!(runs(), "v1\nactive");
+    }
+    apply(&world, &program("v2"));
+    exec(host, "systemctl stop demo");
+    rollback(&world, &[]).expect(4).says("unit:demo.service: it was changed by someone else");
+    exec(host, "systemctl start demo");
+    rollback(&world, &[]).expect(0);
+    assert_eq!(runs(), "v1\nactive");
+    // A unit that a prune took away comes back enabled and running, whatever else comes back between its file and its start.
+    let timer = |more: &str| {
+        format!("  - name: timer\n    timer: {{name: bk, run: 'true{more}', on_calendar: daily}}\n")
+    };
+    let command = "  - name: command\n    command: {run: 'echo 1 > /srv/cmd', creates: /srv/cmd, undo: 'rm -f /srv/cmd'}\n";
+    let enabled = program("v1").replace("[Service]", "[Install]\\nWantedBy=multi-user.target\\n[Service]");
+    let enabled = enabled.replace("state: started", "state: started, enabled: true");
+    apply(&world, &[enabled, timer(""), command.to_owned()].concat());
+    let whole = "systemctl is-enabled demo bk.timer; systemctl is-active demo bk.timer; cat /srv/cmd /usr/local/bin/demo";
+    let before = exec(host, whole);
+    world.only_role("r", &format!("resources:\n{}", timer(" 2"))).unwrap();
+    let pruned = ["apply", "--yes", "hosts.yaml", "--prune=4"];
+    world.converge(&pruned).unwrap().expect(0);
+    assert!(!host.exec("test -e /usr/local/bin/demo").unwrap().success());
+    rollback(&world, &[]).expect(0);
+    assert_eq!(exec(host, whole), before);
+    exec(
+        host,
+        "systemctl -q disable --now bk.timer demo; rm -f /etc/systemd/system/bk.* /etc/systemd/system/demo.service \
+         /usr/local/bin/demo /run/demo; systemctl daemon-reload",
+    );
+}
+
+#[test]
+fn a_tree_that_went_twice_comes_back_whole_and_a_command_is_undone_with_what_it_made() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let tree = "mkdir -p /srv/d2/a/b; echo 1 > /srv/d2/a/b/one; echo 2 > /srv/d2/two";
+    let state = "find /srv -printf '%p %y %m %s\\n' | grep -v ' d 755 ' | sort; find /srv -type d | sort";
+    exec(host, tree);
+    let before = exec(host, state);
+    let absent = "resources:\n  - name: tree\n    absent: {path: /srv/d2, recursive: true}\n";
+    apply(&world, absent);
+    let first = first_run(host);
+    exec(host, &format!("{tree}; echo 3 > /srv/d2/new"));
+    apply(&world, absent);
+    assert_eq!(exec(host, "ls /srv"), "");
+    let back = rollback(&world, &["--to", &first]);
+    assert_eq!(back.code, Some(0), "{}", back.all());
+    assert_eq!(exec(host, "cat /srv/d2/a/b/one /srv/d2/two"), "1\n2");
+    exec(host, "rm -rf /srv/d2/new");
+    assert_eq!(exec(host, state), before);
+    exec(host, "rm -rf /srv/d2 /var/lib/converge");
+    // A command with `creates`, and edits of what it made: in the same run, and in a later one.
+    let made = "resources:\n  - name: make\n    command: {run: 'echo a=1 > /srv/f', creates: /srv/f, undo: 'rm /srv/f; echo undone >> /srv/log'}\n  - name: edit\n    line: {path: /srv/f, line: b=2}\n";
+    apply(&world, made);
+    apply(&world, &format!("{made}  - name: more\n    line: {{path: /srv/f, line: c=3}}\n"));
+    let first = first_run(host);
+    let back = rollback(&world, &["--to", &first]);
+    assert_eq!(back.code, Some(0), "{}", back.all());
+    assert_eq!(exec(host, "ls /srv; cat /srv/log"), "log\nundone");
+    apply(&world, made);
+    let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+    assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
+    assert_eq!(exec(host, "ls /srv; cat /srv/log"), "log\nundone\nundone");
+}
+
+#[test]
+fn packages_go_together_and_a_masked_unit_is_masked_without_its_link() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let installed = "dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\\n' | grep '^[^ ]* [^ ]* [ihr]'; apt-mark showmanual | sort; apt-mark showhold";
+    let link = "ls /etc/systemd/system/*.wants/masked.service 2>/dev/null; systemctl is-enabled masked; systemctl is-active masked; true";
+    exec(
+        host,
+        "mkdir -p /usr/local/lib/systemd/system; printf '[Service]\\nExecStart=/bin/sleep infinity\\n[Install]\\nWantedBy=multi-user.target\\n' \
+         > /usr/local/lib/systemd/system/masked.service; systemctl daemon-reload; systemctl mask masked",
+    );
+    let (packages, unit) = (exec(host, installed), exec(host, link));
+    let role = r#"resources:
+  - name: tree
+    package: {name: tree}
+  - name: firewall
+    package: {name: ufw}
+  - name: between
+    file: {path: /srv/between, content: "x\n"}
+  - name: python
+    package: {name: python3-minimal}
+  - name: lifted
+    service: {name: masked, masked: false, enabled: true, state: started}
+"#;
+    for way in ["rollback", "undo.sh"] {
+        apply(&world, role);
+        exec(host, "systemctl is-active masked && ls /usr/bin/tree /usr/sbin/ufw /usr/bin/python3");
+        if way == "rollback" {
+            let plan = rollback(&world, &[]);
+            assert_eq!(plan.code, Some(0), "{}", plan.all());
+            assert_eq!(
+                plan.stdout.matches("remove package python3-minimal").count().max(1),
+                1,
+                "{}",
+                plan.stdout
+            );
+        } else {
+            let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+            assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
+        }
+        assert_eq!(exec(host, installed), packages, "{way}");
+        assert_eq!(exec(host, link), unit, "{way}");
+        assert_eq!(exec(host, "ls /srv"), "");
+    }
+    exec(
+        host,
+        "systemctl unmask masked; rm /usr/local/lib/systemd/system/masked.service; systemctl daemon-reload",
+    );
+}
+
+/// A file, a command whose undo takes its time, a unit, a file: a power cut at every point of the way back.
+const CUT: &str = r#"resources:
+  - name: below
+    file: {path: /srv/below, content: "1\n"}
+  - name: slow
+    command: {run: touch /srv/slow, creates: /srv/slow, undo: "touch /srv/undoing; sleep 2; rm /srv/slow"}
+  - name: runs
+    unit: {name: cut, content: "[Service]\nExecStart=/bin/sleep infinity\n", state: started}
+  - name: above
+    file: {path: /srv/above, content: "2\n"}
+"#;
+
+#[test]
+fn a_rollback_that_was_cut_off_at_any_step_is_completed_by_the_next() {
+    let world = world();
+    let host = &world.hosts()[0];
+    // When the power goes: the first file is gone; the unit is stopped; the command is being undone; it is undone.
+    let moments = [
+        "! test -e /srv/above",
+        "! systemctl -q is-active cut",
+        "test -e /srv/undoing",
+        "test -e /srv/undoing && ! test -e /srv/slow",
+    ];
+    for moment in moments {
+        apply(&world, CUT);
+        let mut command = world.command(&["rollback", "--yes", "hosts.yaml"]).unwrap();
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        until_exec(host, 60, moment);
+        host.kill().unwrap();
+        drop(child.kill());
+        child.wait().unwrap();
+        host.start().unwrap();
+        until_exec(host, 60, "test -d /srv");
+        let rest = rollback(&world, &[]);
+        assert_eq!(rest.code, Some(0), "{moment}: {}", rest.all());
+        let left = exec(
+            host,
+            "cd /srv; rm -f undoing; ls -A; systemctl is-active cut; ls /etc/systemd/system/cut.service 2>&1 | grep -c 'No such'; true",
+        );
+        assert_eq!(left, "inactive\n1", "{moment}: {}", rest.all());
+        let none = rollback(&world, &[]).expect(0);
+        assert!(
+            none.all().contains("nothing to change") || none.all().contains("no host has a run"),
+            "{}",
+            none.all()
+        );
+    }
+}
+
+#[test]
+fn an_apply_that_was_cut_off_in_a_step_is_rolled_back_and_leaves_no_temporary_file() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let role = |text: &str, check: &str| {
+        format!(
+            "resources:\n  - name: f\n    file: {{path: /srv/f, content: \"{text}\\n\", validate: \"{check}\"}}\n"
+        )
+    };
+    apply(&world, &role("one", "test -s %s"));
+    let first = first_run(host);
+    world.only_role("r", &role("two", "touch /srv/checking; sleep 30; test -s %s")).unwrap();
+    let mut command = world.command(&["apply", "--yes", "hosts.yaml"]).unwrap();
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until_exec(host, 60, "test -e /srv/checking");
+    host.kill().unwrap();
+    drop(child.kill());
+    child.wait().unwrap();
+    host.start().unwrap();
+    until_exec(host, 60, "test -e /srv/f");
+    assert_eq!(exec(host, "cat /srv/f; ls -A /srv | grep -c '^[.]f[.]cv-'"), "one\n1");
+    let back = rollback(&world, &["--to", &first]);
+    assert_eq!(back.code, Some(0), "{}", back.all());
+    assert_eq!(exec(host, "ls -A /srv"), "checking");
+}
