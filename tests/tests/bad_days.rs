@@ -546,7 +546,7 @@ fn a_link_that_is_lost_without_a_word_leaves_nothing_in_doubt_and_no_lock() {
     // A new run begins at once, and finds what is left.
     apply(&world).expect(0);
     assert_eq!(having(&world, "/etc/bad/after"), ["h1", "h2", "h3"]);
-    assert!(!h2.exec("ls /var/lib/converge/runs/*/beat").unwrap().success(), "nothing stays");
+    assert!(!h2.exec("ls /var/lib/converge/runs/*/alive").unwrap().success(), "nothing stays");
 }
 
 #[test]

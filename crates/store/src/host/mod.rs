@@ -99,8 +99,8 @@ pub fn watch_script(run: &str, token: &str, seconds: u64) -> String {
     let program = quote(include_str!("watchdog.sh"));
     // Without a terminal, input or output it stays when the session that starts it goes.
     format!(
-        "r=${{CV_ROOT:-{ROOT}}}; [ -e \"$r/runs/\"{run}/session ] || exit 0\n\
-         printf '%s 0\\n' {token} >\"$r/runs/\"{run}/beat || exit 1\n\
+        "r=${{CV_ROOT:-{ROOT}}}; [ -e \"$r/runs/\"{run}/alive/session ] || exit 0\n\
+         printf '%s 0\\n' {token} >\"$r/runs/\"{run}/alive/beat || exit 1\n\
          w=; ! command -v setsid >/dev/null || w=setsid\n\
          $w sh -c {program} converge-watchdog \"$r\" {run} {token} {seconds} </dev/null >/dev/null 2>&1 3<&- 4<&- &\n"
     )
@@ -109,7 +109,7 @@ pub fn watch_script(run: &str, token: &str, seconds: u64) -> String {
 /// A sign of life of the controller: the `number` differs from the one before.
 pub fn beat_script(run: &str, token: &str, number: u64) -> String {
     let (run, token) = (quote(run), quote(token));
-    format!("printf '%s {number}\\n' {token} >\"${{CV_ROOT:-{ROOT}}}/runs/\"{run}/beat")
+    format!("printf '%s {number}\\n' {token} >\"${{CV_ROOT:-{ROOT}}}/runs/\"{run}/alive/beat")
 }
 
 /// In a new session: asks what the guarded change of this run can break, and confirms it. It fails, and says why, when something does

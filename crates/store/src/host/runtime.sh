@@ -1,6 +1,6 @@
 # --- the records on the host ---
 #
-# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched,session,beat,fenced}, owned, kept/ID, blobs/SHA256, debs, started,
+# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched,alive/{session,beat},fenced}, owned, kept/ID, blobs/SHA256, debs, started,
 # ran, switch, undo.sh. Journal and meta are lines of fields separated by tabs; texts are encoded words.
 
 CV_FORMAT=3
@@ -134,7 +134,7 @@ cv_run_begin() (
   dir=$CV_DIR
   mkdir -p "$dir" || return 1
   rm -f "$dir/stop" "$dir/moved" "$dir/watched"
-  cv_run_session >"$dir/session"
+  mkdir -p "$dir/alive" && cv_run_session >"$dir/alive/session" || return 1
   if [ -e "$dir/journal" ]; then
     cv_journal_of "$CV_RUN" >"$dir/journal.new" && mv -f "$dir/journal.new" "$dir/journal" || return 1
   fi
@@ -164,6 +164,14 @@ cv_run_session() {
   printf '%s %s\n' "$$" "${20}"
 }
 
+# cv_run_unwatch: ends the watch over the run of the present directory. A late sign of life (the network may deliver one when the
+# controller is gone) makes no file: the directory of these loses its name before it is emptied.
+cv_run_unwatch() {
+  rm -rf alive.ended
+  [ ! -d alive ] || mv alive alive.ended
+  rm -rf alive.ended
+}
+
 # cv_run_settle: brings older records to the present format, ends runs that were cut off, and takes what they made into
 # the record of what is ours. The lock is held: nobody is at work.
 cv_run_settle() (
@@ -182,7 +190,7 @@ cv_run_settle() (
         cv_say "cannot write to $CV_ROOT: is the disk full?"
         return 1
       }
-      (cd "$CV_ROOT/runs/$run" && rm -rf stop moved watched stage session beat)
+      (cd "$CV_ROOT/runs/$run" && rm -rf stop moved watched stage && cv_run_unwatch)
       cv_run_sweep "$run"
       open=yes
     fi
@@ -224,7 +232,8 @@ cv_run_end() (
   umask 077
   cv_run_dir
   dir=$CV_DIR
-  rm -rf "$dir/stop" "$dir/moved" "$dir/watched" "$dir/stage" "$dir/unpacked" "$dir/session" "$dir/beat"
+  rm -rf "$dir/stop" "$dir/moved" "$dir/watched" "$dir/stage" "$dir/unpacked"
+  (cd "$dir" && cv_run_unwatch)
   if ! grep -q "^begin$CV_TAB" "$dir/journal" 2>/dev/null; then
     # A run that changed nothing here leaves nothing.
     rm -rf "$dir"

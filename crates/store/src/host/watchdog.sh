@@ -35,11 +35,11 @@ end_readers() {
   done
 }
 
-IFS=' ' read -r pid since <session 2>/dev/null || exit 0
+IFS=' ' read -r pid since <alive/session 2>/dev/null || exit 0
 while [ "$quiet" -lt "$limit" ]; do
   sleep "$tick"
-  [ -e session ] && lives || exit 0
-  { IFS= read -r now <beat; } 2>/dev/null || now=$heard
+  [ -e alive/session ] && lives || exit 0
+  { IFS= read -r now <alive/beat; } 2>/dev/null || now=$heard
   # Another session of the run has a watchdog of its own.
   case $now in "$token "*) ;; *) exit 0 ;; esac
   # While a switch is armed, its window decides.

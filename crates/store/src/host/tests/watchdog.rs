@@ -136,3 +136,26 @@ fn signs_of_life_an_armed_switch_and_the_end_of_the_run_keep_it_quiet() {
         }
     });
 }
+
+#[test]
+fn a_sign_of_life_that_comes_late_leaves_nothing() {
+    std::thread::scope(|scope| {
+        for host in hosts() {
+            scope.spawn(move || {
+                let mut session = host.session("r1", ": >\"$CV_ROOT/runs/r1/journal\"\nread -r line <&3");
+                host.beside(&watch_script("r1", "t", 60));
+                host.beside(&beat_script("r1", "t", 1));
+                let alive = host.root().join("runs/r1/alive");
+                assert!(alive.join("beat").exists());
+                session.kill().unwrap();
+                session.wait().unwrap();
+                host.until("the lock is free", || host.may_open("r2").status.success());
+                assert!(!alive.exists(), "{:?}", host.argv);
+                // The network delivers it when another run has ended this one.
+                assert!(!host.sh(&beat_script("r1", "t", 2)).status.success());
+                assert!(host.sh(&watch_script("r1", "t", 60)).status.success());
+                assert!(!alive.exists(), "{:?}", host.argv);
+            });
+        }
+    });
+}
