@@ -317,3 +317,65 @@ fn an_apply_that_was_cut_off_in_a_step_is_rolled_back_and_leaves_no_temporary_fi
     assert_eq!(back.code, Some(0), "{}", back.all());
     assert_eq!(exec(host, "ls -A /srv"), "checking");
 }
+
+/// All that lies below `/srv`: type, mode, owner, size or target, and content.
+fn srv(host: &Host) -> String {
+    exec(
+        host,
+        "cd /srv && find . -mindepth 1 -printf '%p %y %m %u:%g %l\\n' | sort; find . -type f | sort | xargs -r sha256sum",
+    )
+}
+
+#[test]
+fn a_file_becomes_a_directory_and_a_directory_a_file_and_all_comes_back() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(
+        host,
+        "cd /srv && echo one >x && chmod 640 x && chown daemon x && mkdir -p -m 750 d/sub l && echo two >d/sub/f && ln -s f d/sub/to && echo three >l/f",
+    );
+    let found = srv(host);
+    let there = r#"resources:
+  - name: x
+    directory: {path: /srv/x, mode: "0711", force: true}
+  - name: in x
+    file: {path: /srv/x/in, content: "in\n"}
+  - name: d
+    file: {path: /srv/d, content: "d\n", force: true}
+  - name: l
+    link: {path: /srv/l, target: x, force: true}
+"#;
+    let back = r#"resources:
+  - name: x
+    file: {path: /srv/x, content: "again\n", force: true}
+  - name: d
+    directory: {path: /srv/d, force: true}
+  - name: in d
+    file: {path: /srv/d/in, content: "in\n"}
+  - name: l
+    directory: {path: /srv/l, force: true}
+"#;
+    // Without `force` nothing of it is done, and the plan says how.
+    world.only_role("r", &there.replace(", force: true", "")).unwrap();
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(1).says("`force: true`");
+    let unchanged = || world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+    apply(&world, there);
+    unchanged();
+    let first = srv(host);
+    apply(&world, back);
+    unchanged();
+    assert_ne!(srv(host), first);
+    rollback(&world, &[]).expect(0);
+    assert_eq!(srv(host), first);
+    rollback(&world, &[]).expect(0);
+    assert_eq!(srv(host), found);
+    // Both runs in one, and by the host alone.
+    apply(&world, there);
+    let run = exec(host, "ls /var/lib/converge/runs | tail -n 1");
+    apply(&world, back);
+    rollback(&world, &["--to", &run]).expect(0);
+    assert_eq!(srv(host), found);
+    apply(&world, there);
+    exec(host, "sh /var/lib/converge/undo.sh");
+    assert_eq!(srv(host), found);
+}

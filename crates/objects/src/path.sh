@@ -428,8 +428,9 @@ cv_path_kept() {
   CV_KEPT=saved/attributes/${CV_KEPT%% *}
 }
 
-# cv_path_swap NEW PATH: renames; a link to a directory is replaced, not followed.
+# cv_path_swap NEW PATH: renames; a link to a directory is replaced, not followed; a directory goes first, when it is empty.
 cv_path_swap() {
+  if [ -d "$2" ] && [ ! -L "$2" ]; then rmdir "$2" || return 1; fi
   if [ -n "$CV_FAR" ]; then
     cv_rename "$1" "$2"
   elif [ -L "$2" ] && [ -d "$2" ]; then
@@ -470,9 +471,7 @@ cv_put_path() (
   cv_at "$1" || return 1
   at=$CV_AT
   [ -z "$CV_FAR" ] || cv_path_gift "$1" || return 1
-  if [ -d "$at" ] && [ ! -L "$at" ]; then
-    rmdir "$at" || return 1
-  elif [ -e "$at" ] && [ ! -f "$at" ] && [ ! -L "$at" ]; then
+  if [ -e "$at" ] && [ ! -f "$at" ] && [ ! -L "$at" ] && [ ! -d "$at" ]; then
     cv_say "$1: is neither file, link nor directory: left alone"
     return 1
   fi
@@ -676,9 +675,7 @@ cv_mkdir_path() (
 cv_link_path() (
   cv_at "$1" || return 1
   at=$CV_AT
-  if [ -d "$at" ] && [ ! -L "$at" ]; then
-    rmdir "$at" || return 1
-  elif [ -e "$at" ] && [ ! -f "$at" ] && [ ! -L "$at" ]; then
+  if [ -e "$at" ] && [ ! -f "$at" ] && [ ! -L "$at" ] && [ ! -d "$at" ]; then
     cv_say "$1: is neither file, link nor directory: left alone"
     return 1
   fi

@@ -23,6 +23,7 @@ mod restart;
 mod size;
 mod structured;
 mod target;
+mod tree;
 mod ufw;
 mod unpack;
 

@@ -1,8 +1,9 @@
 //! `absent`
 
-use crate::look::{Asks, check_path, normal, path, path_id};
+use crate::look::{check_path, normal, path, path_id};
+use crate::tree::emptied;
 use converge_objects::PathState;
-use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, State, Stop, View, Wanted, quote};
+use converge_resource::{Claim, ObjectId, ParamError, Resource, State, Stop, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -19,9 +20,6 @@ pub struct Absent {
     #[serde(default)]
     recursive: bool,
 }
-
-/// More than this is no matter for a plan that people read.
-const LIMIT: usize = 1000;
 
 /// Directories without which a machine does not start.
 const NEEDED: [&str; 20] = [
@@ -46,13 +44,6 @@ const NEEDED: [&str; 20] = [
     "/var/lib",
     "/var/lib/converge",
 ];
-
-/// The read-only question what lies below a directory: paths, the deepest first, each ended by a NUL made a newline.
-/// Names with a newline, and other file systems, end it with status 3 and 4.
-fn below(path: &str) -> Probe {
-    let path = quote(path);
-    Probe::run(format!("cv_path_below {path} {}", LIMIT + 2))
-}
 
 impl Resource for Absent {
     const KIND: &'static str = "absent";
@@ -86,7 +77,7 @@ impl Resource for Absent {
                 }
             }
             PathState::File { .. } | PathState::Link { .. } => {}
-            PathState::Dir { .. } => targets = self.contents(seen, &id)?,
+            PathState::Dir { .. } => targets = emptied(seen, &self.path, self.recursive)?,
             PathState::Other { what } => {
                 return Err(Stop::invalid(
                     "/path",
@@ -99,67 +90,11 @@ impl Resource for Absent {
     }
 }
 
-impl Absent {
-    /// What lies in the directory, the deepest first.
-    fn contents(&self, seen: &dyn View, id: &ObjectId) -> Result<Vec<(ObjectId, State)>, Stop> {
-        let top = &self.path;
-        let answer = seen.run(&below(&id.key))?;
-        match answer.status {
-            0 => {}
-            3 => {
-                return Err(Stop::Failed(format!("{top} holds a name with a line break: remove it by hand")));
-            }
-            4 => {
-                return Err(Stop::Failed(format!(
-                    "another file system is mounted below {top}: unmount it first"
-                )));
-            }
-            _ => return Err(Stop::Failed(format!("cannot list {top}: {}", answer.stderr.trim()))),
-        }
-        let inner: Vec<&str> = answer.stdout.lines().filter(|l| *l != id.key).collect();
-        let mut asks = Asks::default();
-        let mut targets = Vec::new();
-        let mut left = 0;
-        for entry in inner.iter().take(LIMIT) {
-            // An earlier item may have removed it: the list shows the host as it is now.
-            match asks.take(path(seen, entry))? {
-                None | Some(PathState::Absent) => {}
-                Some(PathState::Other { what }) => {
-                    return Err(Stop::Failed(format!(
-                        "{entry} is a {what}, which no rollback could restore"
-                    )));
-                }
-                Some(_) => {
-                    left += 1;
-                    targets.push((path_id(entry), PathState::Absent.into()));
-                }
-            }
-        }
-        if self.recursive && inner.len() > LIMIT {
-            return Err(Stop::invalid_help(
-                "/path",
-                format!("{top} holds more than {LIMIT} files and directories"),
-                "name a smaller part, or use a `command` item, which cannot be rolled back",
-            ));
-        }
-        asks.finish()?;
-        if left > 0 && !self.recursive {
-            let what =
-                if left == 1 { "one thing".to_owned() } else { format!("{left} files and directories") };
-            return Err(Stop::invalid_help(
-                "/path",
-                format!("{top} is a directory with {what} in it"),
-                "add `recursive: true` to remove it with all that is in it",
-            ));
-        }
-        Ok(targets)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fake::{FakeView, read, settle, wrong};
+    use crate::tree::{LIMIT, below};
     use serde_json::json;
 
     fn tree() -> FakeView {

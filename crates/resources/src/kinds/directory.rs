@@ -10,15 +10,18 @@ use serde::Deserialize;
 /// A directory.
 ///
 /// Mode, owner and group are changed only where they are given; a new directory is root's with mode 0755. What is in
-/// the directory is left alone.
+/// the directory is left alone. A file or a symbolic link in its place is replaced only with `force`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Directory {
     /// The absolute path.
     path: String,
-    /// Make the directories above it too, root's with mode 0755, where they are missing.
+    /// Make the directories above it too, with mode 0755, where they are missing: root's, or below a user's directory that user's.
     #[serde(default)]
     parents: bool,
+    /// Replace a regular file or a symbolic link that is in its place. A rollback restores it.
+    #[serde(default)]
+    force: bool,
     /// Octal digits in quotes, as `"0750"`. A new directory has 0755 without it.
     mode: Option<Mode>,
     /// The owner's name.
@@ -64,31 +67,41 @@ impl Resource for Directory {
         let present = match path(seen, &self.path)? {
             PathState::Dir { mode, owner, group } => Some((mode, owner, group)),
             PathState::Absent => None,
+            PathState::Link { .. } | PathState::File { .. } if self.force => None,
             PathState::Link { target } => {
                 return Err(Stop::invalid_help(
                     "/path",
                     format!("{} is a symbolic link to {target}", self.path),
-                    "name the directory that the link leads to, or remove the link with an `absent` item before",
+                    "name the directory that the link leads to, or add `force: true` to replace the link",
                 ));
             }
-            PathState::File { .. } | PathState::Other { .. } => {
+            PathState::File { .. } => {
                 return Err(Stop::invalid_help(
                     "/path",
-                    format!("{} is there and is not a directory", self.path),
-                    "correct the path, or remove what is there with an `absent` item before",
+                    format!("{} is a regular file", self.path),
+                    "correct the path, or add `force: true` to replace the file",
                 ));
+            }
+            PathState::Other { what } => {
+                return Err(Stop::invalid("/path", format!("{} is a {what}", self.path)));
             }
         };
         if self.parents {
+            let roots = || ("root".to_owned(), "root".to_owned());
+            // Below a user's directory nothing is made in another owner's.
+            let mut rights = roots();
             for above in ancestors(&self.path) {
                 match asks.take(path(seen, &above))? {
                     Some(PathState::Absent) => {
-                        let (owner, group) = ("root".to_owned(), "root".to_owned());
+                        let (owner, group) = rights.clone();
                         targets.push((path_id(&above), PathState::Dir { mode: 0o755, owner, group }.into()));
                     }
-                    Some(dir @ PathState::Dir { .. }) => targets.push((path_id(&above), dir.into())),
+                    Some(PathState::Dir { mode, owner, group }) => {
+                        rights = if owner == "root" { roots() } else { (owner.clone(), group.clone()) };
+                        targets.push((path_id(&above), PathState::Dir { mode, owner, group }.into()));
+                    }
                     // What lies below a link is looked at through it.
-                    Some(PathState::Link { .. }) | None => {}
+                    Some(PathState::Link { .. }) | None => rights = roots(),
                     Some(PathState::File { .. } | PathState::Other { .. }) => {
                         return Err(Stop::invalid("/path", format!("{above} is not a directory")));
                     }
@@ -150,6 +163,16 @@ mod tests {
     }
 
     #[test]
+    fn below_a_users_directory_parents_are_the_users() {
+        let kind =
+            read::<Directory>(json!({"path": "/home/alice/.config/app", "parents": true, "owner": "alice"}));
+        let home = PathState::Dir { mode: 0o700, owner: "alice".into(), group: "staff".into() };
+        let view = FakeView::new().dir("/home").has(path_id("/home/alice"), home).user("alice", 1000);
+        let after = settle(&kind, view);
+        assert_eq!(line(&after, "/home/alice/.config"), "dir 755 alice staff");
+    }
+
+    #[test]
     fn a_missing_parent_is_named() {
         let kind = read::<Directory>(json!({"path": "/srv/a/b"}));
         let stop = kind.plan(&FakeView::new()).unwrap_err();
@@ -160,11 +183,16 @@ mod tests {
     }
 
     #[test]
-    fn another_thing_is_never_replaced() {
+    fn a_file_or_link_is_replaced_only_with_force() {
         let kind = read::<Directory>(json!({"path": "/etc/x"}));
+        let forced = read::<Directory>(json!({"path": "/etc/x", "mode": "0750", "force": true}));
         for view in [FakeView::new().file("/etc/x", 0o644, ""), FakeView::new().link("/etc/x", "/srv")] {
-            assert!(matches!(kind.plan(&view), Err(Stop::Invalid { .. })));
+            let Err(Stop::Invalid { help, .. }) = kind.plan(&view) else { panic!() };
+            assert!(help.unwrap().contains("`force: true`"));
+            assert_eq!(line(&settle(&forced, view), "/etc/x"), "dir 750 root root");
         }
+        let device = FakeView::new().has(path_id("/etc/x"), PathState::Other { what: "fifo".into() });
+        assert!(matches!(forced.plan(&device), Err(Stop::Invalid { .. })));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::attrs::{Attrs, Mode};
 use crate::body::{Body, check_validate, file_state, keep_setting, validate_setting};
 use crate::look::{Asks, check_path, need_parent, path, path_id};
+use crate::tree::emptied;
 use converge_objects::PathState;
 use converge_resource::{Claim, ParamError, Resource, Source, Stop, Template, View, Wanted};
 use schemars::JsonSchema;
@@ -10,7 +11,8 @@ use serde::Deserialize;
 
 /// A regular file: its whole content, or only its attributes.
 ///
-/// With `content`, `template` or `source` the file has exactly these bytes; a symbolic link in its place is replaced.
+/// With `content`, `template` or `source` the file has exactly these bytes; a symbolic link in its place is replaced, a directory only with
+/// `force`.
 /// Without any of them the file must be there, and only the mode, owner and group that are given are changed.
 /// What is not given is kept; a new file is root's with mode 0644.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -33,6 +35,9 @@ pub struct File {
     /// A command that checks the new content before it replaces the old: `%s` is the candidate file. It must end
     /// with status 0. It runs without a shell's variables of yours, as `visudo -cf %s`.
     validate: Option<String>,
+    /// Replace a directory that is in its place, with all that is in it (up to 1000 things on one file system). A rollback restores it.
+    #[serde(default)]
+    force: bool,
 }
 
 impl File {
@@ -71,6 +76,13 @@ impl Resource for File {
             if self.validate.is_some() {
                 let help = "give `content`, `template` or `source`, or leave `validate` out";
                 errors.push(ParamError::new("/validate", "there is no content to check", help));
+            } else if self.force {
+                let help = "give `content`, `template` or `source`, or leave `force` out";
+                errors.push(ParamError::new(
+                    "/force",
+                    "there is no content to put in the place of a directory",
+                    help,
+                ));
             } else if self.mode.is_none() && self.owner.is_none() && self.group.is_none() {
                 let help = "give `content`, `template` or `source`, or `mode`, `owner` or `group`";
                 errors.push(ParamError::new("", "nothing is said about the file", help));
@@ -92,6 +104,7 @@ impl Resource for File {
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
         let id = path_id(&self.path);
         let body = self.body().get();
+        let mut inner = Vec::new();
         let present = match (path(seen, &self.path)?, &body) {
             (PathState::File { digest, size, mode, owner, group }, _) => {
                 Some((digest, size, mode, owner, group))
@@ -114,11 +127,15 @@ impl Resource for File {
                     "name the file that the link leads to",
                 ));
             }
+            (PathState::Dir { .. }, Some(_)) if self.force => {
+                inner = emptied(seen, &self.path, true)?;
+                None
+            }
             (PathState::Dir { .. }, _) => {
                 return Err(Stop::invalid_help(
                     "/path",
                     format!("{} is a directory", self.path),
-                    "use the kind `directory`, or remove it with an `absent` item before",
+                    "use the kind `directory`, or add `force: true` to replace the directory with all that is in it",
                 ));
             }
             (PathState::Other { what }, _) => {
@@ -145,6 +162,7 @@ impl Resource for File {
             // Sorted out above: without content the file is there.
             (None, None) => return Err(Stop::invalid("/path", format!("{} does not exist", self.path))),
         };
+        wanted.targets.splice(0..0, inner);
         wanted.settings = validate_setting(self.validate.as_ref());
         wanted.settings.extend(keep_setting(kept));
         Ok(wanted)
@@ -176,6 +194,23 @@ mod tests {
         let copied = read::<File>(json!({"path": "/etc/x", "source": Source::loaded("x", &[0, 255])}));
         let wanted = copied.plan(&FakeView::new()).unwrap();
         assert_eq!(wanted.contents[0].bytes(), [0, 255]);
+    }
+
+    #[test]
+    fn a_directory_is_replaced_only_with_force() {
+        let view = FakeView::new().dir("/etc/x").dir("/etc/x/d").file("/etc/x/d/f", 0o644, "a").answer(
+            &crate::tree::below("/etc/x"),
+            0,
+            "/etc/x/d/f\n/etc/x/d\n/etc/x\n",
+        );
+        let kind = read::<File>(json!({"path": "/etc/x", "content": "new\n"}));
+        assert!(matches!(kind.plan(&view), Err(Stop::Invalid { .. })));
+        let forced = read::<File>(json!({"path": "/etc/x", "content": "new\n", "force": true}));
+        let order: Vec<String> =
+            forced.plan(&view).unwrap().targets.iter().map(|(id, _)| id.key.clone()).collect();
+        assert_eq!(order, ["/etc/x/d/f", "/etc/x/d", "/etc/x"]);
+        assert_eq!(settle(&forced, view).text("/etc/x"), "new\n");
+        assert_eq!(wrong::<File>(json!({"path": "/x", "mode": "0644", "force": true})), ["/force"]);
     }
 
     #[test]

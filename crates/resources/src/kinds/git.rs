@@ -165,7 +165,7 @@ impl Resource for Git {
                 return Err(Stop::invalid_help(
                     "/dest",
                     format!("{} is there and is no checkout", self.dest),
-                    "name another directory, or remove what is there with an `absent` item before",
+                    "name another directory, or move what is there away by hand",
                 ));
             }
             GitState::Checkout { changed: true, .. } if !self.force => {

@@ -1,6 +1,7 @@
 //! `link`
 
 use crate::look::{check_path, need_parent, path, path_id};
+use crate::tree::emptied;
 use converge_objects::PathState;
 use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
@@ -8,8 +9,7 @@ use serde::Deserialize;
 
 /// A symbolic link.
 ///
-/// What it leads to need not exist. A link that leads elsewhere is changed; a file is replaced only with `force`, a
-/// directory never.
+/// What it leads to need not exist. A link that leads elsewhere is changed; a file or a directory is replaced only with `force`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
@@ -17,7 +17,8 @@ pub struct Link {
     path: String,
     /// What the link holds: an absolute path, or one that is relative to the link's directory.
     target: String,
-    /// Replace a regular file that is in its place.
+    /// Replace a regular file that is in its place, or a directory with all that is in it (up to 1000 things on one file system). A rollback
+    /// restores it.
     #[serde(default)]
     force: bool,
 }
@@ -48,6 +49,7 @@ impl Resource for Link {
     }
 
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+        let mut targets = Vec::new();
         match path(seen, &self.path)? {
             PathState::Absent => need_parent(seen, "/path", &self.path)?,
             PathState::Link { .. } => {}
@@ -59,18 +61,20 @@ impl Resource for Link {
                     "correct the path, or add `force: true` to replace the file",
                 ));
             }
+            PathState::Dir { .. } if self.force => targets = emptied(seen, &self.path, true)?,
             PathState::Dir { .. } => {
                 return Err(Stop::invalid_help(
                     "/path",
                     format!("{} is a directory", self.path),
-                    "correct the path, or remove the directory with an `absent` item before",
+                    "correct the path, or add `force: true` to replace the directory with all that is in it",
                 ));
             }
             PathState::Other { what } => {
                 return Err(Stop::invalid("/path", format!("{} is a {what}", self.path)));
             }
         }
-        Ok(Wanted::one(path_id(&self.path), PathState::Link { target: self.target.clone() }))
+        targets.push((path_id(&self.path), PathState::Link { target: self.target.clone() }.into()));
+        Ok(Wanted { targets, ..Wanted::default() })
     }
 }
 
@@ -94,13 +98,21 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_only_with_force() {
+    fn a_file_or_directory_is_replaced_only_with_force() {
         let view = FakeView::new().file("/etc/x", 0o644, "a");
         let kind = read::<Link>(json!({"path": "/etc/x", "target": "/a"}));
         assert!(matches!(kind.plan(&view), Err(Stop::Invalid { .. })));
         let forced = read::<Link>(json!({"path": "/etc/x", "target": "/a", "force": true}));
         assert_eq!(settle(&forced, view).line(&path_id("/etc/x")), "link /a");
-        assert!(matches!(forced.plan(&FakeView::new().dir("/etc/x")), Err(Stop::Invalid { .. })));
+        let full = FakeView::new().dir("/etc/x").file("/etc/x/f", 0o644, "a").answer(
+            &crate::tree::below("/etc/x"),
+            0,
+            "/etc/x/f\n/etc/x\n",
+        );
+        assert!(matches!(kind.plan(&full), Err(Stop::Invalid { .. })));
+        let after = settle(&forced, full);
+        assert_eq!(after.line(&path_id("/etc/x")), "link /a");
+        assert_eq!(after.line(&path_id("/etc/x/f")), "absent");
     }
 
     #[test]
