@@ -51,9 +51,18 @@ impl Declares {
 fn undeclared<'a>(things: &'a [Owned], scope: &Project, declares: &Declares) -> Vec<&'a Owned> {
     things
         .iter()
-        .filter(|t| !t.by_product && scope.is(&t.scope) && !declares.objects.contains(&t.object))
+        .filter(|t| {
+            remains(t) && !t.by_product && scope.is(&t.scope) && !declares.objects.contains(&t.object)
+        })
         .filter(|t| t.roles.iter().all(|r| declares.surely_without(r)))
         .collect()
+}
+
+/// Whether there is something to manage: a command without `undo` is an action, of which nothing can be taken back.
+fn remains(thing: &Owned) -> bool {
+    let change =
+        || Change { object: thing.object.clone(), from: thing.before.clone(), to: thing.left.clone() };
+    thing.object.kind != "command" || crate::undo::irreversible(change()).is_none()
 }
 
 /// What is declared and may be one of these by another name.
@@ -140,7 +149,8 @@ impl Engine {
         let scope = self.project_of(reach.name());
         plan.ours.remarks.clone_from(&records.broken);
         let mut going = undeclared(&records.things, &scope, declares);
-        plan.ours.owned = records.things.iter().filter(|t| !t.by_product && scope.is(&t.scope)).count();
+        plan.ours.owned =
+            records.things.iter().filter(|t| remains(t) && !t.by_product && scope.is(&t.scope)).count();
         let prune = self.options().prune;
         let mut probes: BTreeSet<Probe> =
             going.iter().map(|t| Probe::Object(t.object.clone())).chain(open_probes(&records)).collect();

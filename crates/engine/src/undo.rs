@@ -108,11 +108,15 @@ pub(crate) fn back(undo: &Undo, now: &State, known: &mut Knowledge) -> State {
 /// Why the state before cannot be restored.
 pub(crate) fn lost(undo: &Undo) -> Option<String> {
     let forward = Change { object: undo.object.clone(), from: undo.before.clone(), to: undo.left.clone() };
-    let lost_now = match planned(forward).reversibility {
+    undo.lost.clone().or(irreversible(forward))
+}
+
+/// Why this change cannot be reverted, as far as the objects know it.
+pub(crate) fn irreversible(change: Change) -> Option<String> {
+    match planned(change).reversibility {
         Reversibility::Irreversible(why) => Some(why),
         Reversibility::Reversible => None,
-    };
-    undo.lost.clone().or(lost_now)
+    }
 }
 
 /// Why a change must not be made: it destroys what no snapshot holds, and nobody has allowed that by name.
