@@ -493,6 +493,59 @@ fn the_first_interrupt_ends_what_is_in_flight() {
 }
 
 #[test]
+fn a_terminal_that_goes_away_ends_a_run_as_a_termination_does() {
+    let world = world();
+    world.only_role("slow", SLOW).unwrap();
+    let child = begin(&world);
+    for host in world.hosts() {
+        until_exec(host, 20, "test -e /etc/bad/begun");
+    }
+    // It says so more than once, which is no wish to leave at once.
+    for _ in 0..3 {
+        signal(&child, "-HUP");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    for host in world.hosts() {
+        exec(host, "touch /etc/bad/go");
+    }
+    end(child).expect(1).says("slow/slow").says("not begun");
+    assert_eq!(having(&world, "/etc/bad/done"), ["h1", "h2", "h3"]);
+    assert_eq!(having(&world, "/etc/bad/after"), Vec::<String>::new());
+    world.converge(&["snapshots", "hosts.yaml"]).unwrap().expect(0);
+    apply(&world).expect(0);
+    assert_eq!(having(&world, "/etc/bad/after"), ["h1", "h2", "h3"]);
+}
+
+#[test]
+fn what_no_snapshot_can_hold_goes_only_by_name() {
+    let world = world();
+    let [host, ..] = world.hosts() else { panic!("three hosts") };
+    let run = |args: &[&str]| {
+        let mut all = vec!["--limit", "h1", "hosts.yaml"];
+        all.splice(0..0, args.iter().copied());
+        world.converge(&all).unwrap()
+    };
+    let large = || exec(host, "truncate -s 101M /etc/bad/large");
+    let id = "path:/etc/bad/large";
+    for (role, left) in [
+        ("absent: {path: /etc/bad/large}", ""),
+        ("directory: {path: /etc/bad/large, force: true}", "/etc/bad/large/"),
+        ("link: {path: /etc/bad/large, target: /etc, force: true}", "/etc/bad/large@"),
+    ] {
+        large();
+        world.only_role("gone", &format!("resources:\n  - name: it\n    {role}\n")).unwrap();
+        run(&["plan"]).says(&format!("--allow-destroy {id}"));
+        run(&["apply", "--yes"]).expect(4).says(&format!("--allow-destroy {id}"));
+        run(&["apply", "--yes", "--allow-destroy", "path:/etc/bad/lerge"]).expect(64).says(id);
+        exec(host, "test -f /etc/bad/large -a ! -L /etc/bad/large");
+        let gone = run(&["apply", "--yes", "--allow-destroy", id]).expect(0);
+        assert!(!gone.all().contains("converge rollback"), "{}", gone.all());
+        assert_eq!(exec(host, "ls -dF /etc/bad/large 2>/dev/null || :"), left);
+        exec(host, "rm -rf /etc/bad/large");
+    }
+}
+
+#[test]
 fn a_killed_engine_leaves_a_record_and_the_next_run_goes_on() {
     let world = world();
     world.only_role("slow", SLOW).unwrap();

@@ -666,12 +666,19 @@ impl Engine {
 fn refuse_what_is_lost(plan: &mut HostPlan, allowed: &[String]) {
     for item in &mut plan.items {
         let changes = item.changes().iter().map(|planned| &planned.change);
-        let lost = changes.filter(|change| change.to.is_absent() && takes_along(change));
+        let lost = changes.filter(|change| goes(change) && takes_along(change));
         let why = lost.filter_map(|change| crate::undo::destroys(change, allowed)).next();
         if let Some(why) = why {
             item.outcome = Outcome::Refused(why);
         }
     }
+}
+
+/// Whether what is there goes: nothing, or something of another type, takes its place.
+fn goes(change: &converge_resource::Change) -> bool {
+    let attributes = converge_objects::object(&change.object.kind).map(|o| o.attributes(change));
+    change.to.is_absent()
+        || attributes.unwrap_or_default().iter().any(|a| a.name == "type" && a.before.is_some())
 }
 
 /// Whether what goes takes something along that nobody can make anew: a host's part in its cluster
