@@ -379,3 +379,26 @@ fn a_file_becomes_a_directory_and_a_directory_a_file_and_all_comes_back() {
     exec(host, "sh /var/lib/converge/undo.sh");
     assert_eq!(srv(host), found);
 }
+
+#[test]
+fn the_checks_after_a_rollback_are_reported_in_every_form() {
+    let world = world();
+    let role = |value: &str, more: &str| {
+        format!(
+            "resources:\n  - name: it\n    file: {{path: /srv/it, content: \"{value}\\n\"}}\n{more}\
+             verify:\n  - name: its value\n    query: {{run: 'test \"$(cat /srv/it)\" = {value}'}}\n"
+        )
+    };
+    let more = "  - name: more\n    file: {path: /srv/more, content: x}\n";
+    apply(&world, &role("one", more));
+    apply(&world, &role("two", more));
+    // The project still declares two: the check says so, and the rollback is done all the same.
+    let json = rollback(&world, &["--output", "json"]).expect(0).json().unwrap();
+    let check = &json["checks"][0]["checks"][0];
+    assert_eq!((&check["address"], &check["holds"]), (&"r/its value".into(), &false.into()), "{json:#}");
+    apply(&world, &role("three", more));
+    let xml = rollback(&world, &["--output", "junit"]).expect(0).stdout;
+    assert!(xml.contains("h1: checks") && xml.contains("its value"), "{xml}");
+    apply(&world, &role("four", more));
+    rollback(&world, &[]).expect(0).says("1 of 1 check failed").says("its value");
+}

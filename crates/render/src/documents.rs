@@ -473,6 +473,8 @@ pub struct ApplyDocument {
     pub critical_path: Vec<PathEntry>,
     /// One entry a host
     pub hosts: Vec<HostApplyEntry>,
+    /// Of a rollback: the live checks after it, one entry for each host that was changed; else nothing. They do not change the exit code.
+    pub checks: Vec<HostVerifyEntry>,
 }
 
 /// What was done on one host.

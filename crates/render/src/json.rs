@@ -171,8 +171,8 @@ fn change(planned: &PlannedChange, sensitive: bool, contents: &BTreeMap<Digest, 
     })
 }
 
-/// What an apply did.
-pub fn apply_json(report: &ApplyReport) -> Value {
+/// What an apply did; of a rollback also the `checks` after it.
+pub fn apply_json(report: &ApplyReport, checks: &[HostVerify]) -> Value {
     let hosts: Vec<Value> = report
         .hosts
         .iter()
@@ -208,6 +208,7 @@ pub fn apply_json(report: &ApplyReport) -> Value {
             "host": s.host, "address": s.address, "seconds": s.took.as_secs_f64(),
         })).collect::<Vec<_>>(),
         "hosts": hosts,
+        "checks": checked(checks),
     })
 }
 
@@ -339,8 +340,11 @@ pub fn snapshots_json(all: &[HostSnapshots]) -> Value {
 
 /// What the live checks found.
 pub fn verify_json(all: &[HostVerify]) -> Value {
-    let hosts: Vec<Value> = all
-        .iter()
+    json!({"format": "converge-verify", "version": VERSION, "hosts": checked(all)})
+}
+
+fn checked(all: &[HostVerify]) -> Vec<Value> {
+    all.iter()
         .map(|host| {
             let checks: Vec<Value> = host
                 .checks
@@ -349,8 +353,7 @@ pub fn verify_json(all: &[HostVerify]) -> Value {
                 .collect();
             json!({"host": host.host, "checks": checks, "lost": host.lost.as_ref().map(lost)})
         })
-        .collect();
-    json!({"format": "converge-verify", "version": VERSION, "hosts": hosts})
+        .collect()
 }
 
 /// Where the values of a host's variables come from.

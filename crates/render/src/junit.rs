@@ -191,8 +191,8 @@ pub fn plan_junit(plan: &FleetPlan) -> Suites {
     Suites { name: "converge plan".into(), suites }
 }
 
-/// An apply: what did not end well is a failure.
-pub fn apply_junit(report: &ApplyReport) -> Suites {
+/// An apply: what did not end well is a failure. Of a rollback also the `checks` after it, in a suite `HOST: checks` for each host.
+pub fn apply_junit(report: &ApplyReport, checks: &[HostVerify]) -> Suites {
     let suites = report
         .hosts
         .iter()
@@ -230,6 +230,12 @@ pub fn apply_junit(report: &ApplyReport) -> Suites {
             }
             suite
         })
+        .chain(
+            verify_junit(checks)
+                .suites
+                .into_iter()
+                .map(|suite| Suite { name: format!("{}: checks", suite.name), ..suite }),
+        )
         .collect();
     Suites { name: "converge apply".into(), suites }
 }
@@ -272,7 +278,7 @@ mod tests {
 
     #[test]
     fn an_apply_for_a_build_server() {
-        let xml = apply_junit(&crate::report::sample()).xml();
+        let xml = apply_junit(&crate::report::sample(), &[]).xml();
         insta::assert_snapshot!(xml);
     }
 

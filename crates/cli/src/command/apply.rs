@@ -180,7 +180,7 @@ pub async fn carry_out(
     let planned = without_work(&plan);
     let shown = page.wanted().then(|| plan.clone());
     let report = session.apply(plan).await;
-    let hosts = changed_hosts(&report).filter(|_| goes_back && console.human());
+    let hosts = changed_hosts(&report).filter(|_| goes_back);
     let checks = match hosts {
         Some(hosts) => {
             session.look(async |engine: &Engine| engine.verify_what_is_in_place(&hosts).await).await?
@@ -189,9 +189,9 @@ pub async fn carry_out(
     };
     session.close().await;
     if console.json {
-        console.print_json(&render::apply_json(&report));
+        console.print_json(&render::apply_json(&report, &checks));
     } else if console.junit {
-        console.print_junit(&render::apply_junit(&report));
+        console.print_junit(&render::apply_junit(&report, &checks));
     } else {
         console.write("\n");
         console.print(&render::applied(&report, &rollback));

@@ -35,9 +35,11 @@ fn every_document_fits_its_schema_and_has_nothing_else() {
     fits("plan", &crate::plan_json(&plan));
     plan.purpose = Purpose::Rollback(vec![("web1".into(), "r1".into())]);
     fits("plan", &crate::plan_json(&plan));
-    fits("apply", &crate::apply_json(&crate::report::sample()));
     let check = ("a/b".to_owned(), Some("no".to_owned()));
-    fits("verify", &crate::verify_json(&[HostVerify { host: "h".into(), checks: vec![check], lost: None }]));
+    let checks = [HostVerify { host: "h".into(), checks: vec![check], lost: None }];
+    fits("apply", &crate::apply_json(&crate::report::sample(), &[]));
+    fits("apply", &crate::apply_json(&crate::report::sample(), &checks));
+    fits("verify", &crate::verify_json(&checks));
     let run = Snapshot {
         run: "r".into(),
         time: "t".into(),
