@@ -142,7 +142,9 @@ cv_path_unseen() {
   for cv_p_name; do
     [ "${cv_p_name%/*}" = "$cv_p_dir" ] && [ -n "$cv_p_name" ] || break
     cv_p_took=$((cv_p_took + 1))
-    cv_p_far=$cv_p_far${cv_p_name##*/}$CV_NL
+    cv_p_name=${cv_p_name##*/}
+    # A slash at the end: the directory itself.
+    cv_p_far=$cv_p_far${cv_p_name:-.}$CV_NL
   done
   (cv_path_far "$cv_p_dir" "$cv_p_far")
 }

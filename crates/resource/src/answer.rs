@@ -12,14 +12,14 @@ where
     S: TryFrom<State, Error = BadState>,
 {
     let lines: Vec<&str> = answer.lines().collect();
-    let surplus = lines.len() > keys.len();
-    let entry = |index: usize| -> Result<Observed, AnswerError> {
-        if surplus {
+    let entry = |index: usize| match lines.get(index) {
+        Some(line) if lines.len() == keys.len() => one::<S>(line),
+        None if lines.is_empty() => Err(AnswerError("the host did not answer".to_owned())),
+        // Which of them is whose answer, nobody knows.
+        _ => {
             let text = format!("the host answered {} lines to {} questions", lines.len(), keys.len());
-            return Err(AnswerError(text));
+            Err(AnswerError(text))
         }
-        let line = lines.get(index).ok_or_else(|| AnswerError("the host did not answer".to_owned()))?;
-        one::<S>(line)
     };
     keys.iter().enumerate().map(|(index, key)| ((*key).to_owned(), entry(index))).collect()
 }
@@ -63,12 +63,10 @@ mod tests {
 
     #[test]
     fn answers_are_matched_by_order_and_each_fault_stays_with_its_key() {
-        let seen =
-            parse::<Known>(&["/a", "/b", "/c", "/d"], "17 dir 755 root root\n! \\0156\\0157\n- bogus 1 2\n");
+        let seen = parse::<Known>(&["/a", "/b", "/c"], "17 dir 755 root root\n! \\0156\\0157\n- bogus 1 2\n");
         assert_eq!(seen["/a"].as_ref().unwrap().moment, Some(17));
         assert_eq!(seen["/b"], Err(AnswerError("no".to_owned())));
         assert!(seen["/c"].as_ref().unwrap_err().0.contains("bogus"));
-        assert_eq!(seen["/d"], Err(AnswerError("the host did not answer".to_owned())));
         let named = parse::<Known>(&["/l/a", "/l/b"], "17=/r/a=b absent\n-=\\0057\\0040 absent\n");
         let seen = |key: &str| named[key].clone().map(|seen| (seen.moment, seen.real));
         assert_eq!(seen("/l/a"), Ok((Some(17), Some("/r/a=b".to_owned()))));
@@ -76,8 +74,10 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_with_too_many_lines_answers_nothing() {
-        let seen = parse::<Known>(&["/a"], "- absent\n- absent\n");
-        assert!(seen["/a"].is_err());
+    fn an_answer_with_too_many_or_too_few_lines_answers_nothing() {
+        for (keys, answer) in [(&["/a"][..], "- absent\n- absent\n"), (&["/a", "/b"], "- absent\n")] {
+            assert!(parse::<Known>(keys, answer).values().all(Result::is_err), "{answer:?}");
+        }
+        assert_eq!(parse::<Known>(&["/a"], "")["/a"], Err(AnswerError("the host did not answer".to_owned())));
     }
 }

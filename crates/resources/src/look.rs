@@ -204,6 +204,23 @@ pub fn need_parent(seen: &dyn View, pointer: &str, target: &str) -> Result<(), S
     Err(Stop::invalid(pointer, format!("too many symbolic links above {target}")))
 }
 
+/// A file whose content the role does not declare gets no other owner or mode where a user may have moved it: only his own files do. Of more
+/// directories than users' own the host says so itself.
+pub fn may_give(seen: &dyn View, pointer: &str, target: &str, owner: &str) -> Result<(), Stop> {
+    match path(seen, &parent(target))? {
+        PathState::Dir { mode, owner: user, .. } if user != "root" && user != owner && mode & 0o1000 == 0 => {
+            Err(Stop::invalid_help(
+                pointer,
+                format!(
+                    "{target} belongs to {owner} and lies in a directory of {user}, who may have moved it there: its content gets no other owner or mode"
+                ),
+                "give the whole content, or set them by hand",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The host makes no step from a user's directory into another owner's. Of what is there it says so itself; of what this run makes first, the plan.
 fn may_enter(seen: &dyn View, pointer: &str, dir: &str, owner: &str) -> Result<(), Stop> {
     if seen.changed(&path_id(dir)).is_none() {

@@ -106,6 +106,22 @@ fn hundreds_of_paths_travel_as_one_question() {
 }
 
 #[test]
+fn a_slash_at_the_end_is_the_directory_itself() {
+    each(|shell, root, dir| {
+        std::fs::create_dir(dir.join("sub")).unwrap();
+        std::fs::write(dir.join("sub/x"), "x").unwrap();
+        std::fs::write(dir.join("z"), "z").unwrap();
+        let keys = ["gone/", "gone/x", "sub", "sub/", "sub/x", "z"].map(|k| format!("{}/{k}", dir.display()));
+        let args: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let seen = Path::parse(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
+        for path in &args {
+            let observed = seen[*path].as_ref().unwrap_or_else(|e| panic!("{}: {path}: {e}", shell.name));
+            assert_eq!(observed.state, State::from(state_of(FsPath::new(path))), "{}: {path}", shell.name);
+        }
+    });
+}
+
+#[test]
 fn what_cannot_be_read_is_not_taken_for_absent() {
     each(|shell, root, dir| {
         std::fs::write(dir.join("there"), "x").unwrap();

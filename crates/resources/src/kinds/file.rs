@@ -2,7 +2,7 @@
 
 use crate::attrs::{Attrs, Mode};
 use crate::body::{Body, check_validate, file_state, keep_setting, validate_setting};
-use crate::look::{Asks, check_path, need_parent, path, path_id};
+use crate::look::{Asks, check_path, may_give, need_parent, path, path_id};
 use crate::tree::emptied;
 use converge_objects::PathState;
 use converge_resource::{Claim, ParamError, Resource, Source, Stop, Template, View, Wanted};
@@ -152,6 +152,11 @@ impl Resource for File {
         let Some(attrs) = attrs else {
             return Err(Stop::Failed(format!("{}: its owner is not known", self.path)));
         };
+        if let (None, Some((_, _, mode, owner, group))) = (&body, &present)
+            && (attrs.0, &attrs.1, &attrs.2) != (*mode, owner, group)
+        {
+            may_give(seen, "/path", &self.path, owner)?;
+        }
         let kept = body.is_none();
         let mut wanted = match (body, present) {
             (Some(content), _) => Wanted::one(id, file_state(&content, attrs)).with(content),
@@ -222,6 +227,21 @@ mod tests {
         assert!(matches!(kind.plan(&FakeView::new()), Err(Stop::Invalid { .. })));
         let later = FakeView::new().may(path_id("/etc/x"));
         assert!(matches!(kind.plan(&later), Err(Stop::Deferred(_))));
+    }
+
+    #[test]
+    fn what_a_user_may_have_moved_there_gets_no_other_owner() {
+        let home = |mode| PathState::Dir { mode, owner: "alice".into(), group: "alice".into() };
+        let view =
+            |mode| FakeView::new().has(path_id("/home/alice"), home(mode)).file("/home/alice/x", 0o644, "a");
+        let kind = read::<File>(json!({"path": "/home/alice/x", "mode": "0600"}));
+        let Err(Stop::Invalid { message, .. }) = kind.plan(&view(0o755)) else { panic!() };
+        assert!(message.contains("belongs to root and lies in a directory of alice"), "{message}");
+        settle(&kind, view(0o1777));
+        let same = read::<File>(json!({"path": "/home/alice/x", "mode": "0644"}));
+        settle(&same, view(0o755));
+        let whole = read::<File>(json!({"path": "/home/alice/x", "mode": "0600", "content": "a"}));
+        settle(&whole, view(0o755));
     }
 
     #[test]
