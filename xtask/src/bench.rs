@@ -1,5 +1,7 @@
 //! How fast it is, beside the floor: OpenSSH with one script.
 
+mod files;
+
 use crate::process::{Result, cargo, output, run as run_command, shown, target_dir, workspace};
 use crate::workload;
 use converge_lab::{Host, Lab, LabOptions};
@@ -20,6 +22,9 @@ pub struct Arguments {
     /// Round-trip times in milliseconds.
     #[arg(long, value_delimiter = ',', default_values_t = [0_u64, 20])]
     rtt: Vec<u64>,
+    /// Measure so many small files on one host instead, such as 3000.
+    #[arg(long)]
+    files: Option<usize>,
     /// Measure with this binary instead of a release build.
     #[arg(long)]
     converge: Option<PathBuf>,
@@ -68,12 +73,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
     };
     let scratch = tempfile::tempdir()?;
-    let most = arguments.hosts.iter().copied().max().ok_or("no number of hosts was given")?;
+    let most = match arguments.files {
+        Some(_) => 1,
+        None => arguments.hosts.iter().copied().max().ok_or("no number of hosts was given")?,
+    };
     let lab = Lab::open(LabOptions::new("bench"))?;
     let all = lab.up(most)?;
     let bench = Bench { lab: &lab, converge: &converge, scratch: scratch.path() };
     let mut rows = Vec::new();
-    for rtt in &arguments.rtt {
+    if let (Some(number), [host, ..]) = (arguments.files, all.as_slice()) {
+        rows.extend(bench.files(host, number, arguments.runs.max(1))?);
+    }
+    for rtt in arguments.rtt.iter().filter(|_| arguments.files.is_none()) {
         for count in &arguments.hosts {
             let hosts = all.get(..usize::from(*count)).ok_or("fewer hosts are up than are needed")?;
             rows.extend(bench.measure(hosts, *count, *rtt, arguments.runs.max(1))?);
