@@ -619,7 +619,11 @@ cv_own_path() (
     return 1
   fi
   if [ -z "$CV_FAR" ]; then
-    cv_path_own "$CV_AT" "$3" "$4" "$2"
+    # A change of owner, also to the same one, takes a file's capabilities.
+    cv_path_new "$CV_AT"
+    umask 077
+    trap 'rm -f "$CV_NEW"' EXIT
+    (set -C && : >"$CV_NEW") && cv_path_attributes "$CV_AT" "$CV_NEW" && cv_path_own "$CV_AT" "$3" "$4" "$2" "$CV_NEW"
     return
   fi
   [ -n "${5:-}" ] || {

@@ -433,6 +433,9 @@ impl Pass<'_> {
                 return Ok(Outcome::Unchanged);
             }
             Err(Stop::Deferred(wait)) => {
+                for claim in claims.iter().filter(|c| is_promise(c)) {
+                    self.virtual_host.promise(claim.object.clone(), &item.address);
+                }
                 return Ok(Outcome::Deferred { wait, objects: objects_of(claims) });
             }
             Err(Stop::Invalid { pointer, message, help }) => {

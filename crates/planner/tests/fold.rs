@@ -26,6 +26,8 @@ enum Kind {
     Named(&'static str),
     /// A command that may make a path.
     Makes(&'static str),
+    /// The same, when it is known whether it has to run.
+    MakesLater(&'static str),
     /// A read-only question whose answer is registered.
     Ask(&'static str),
     /// Its parameters read a registered value.
@@ -80,7 +82,7 @@ impl DynResource for Kind {
             Self::Install(name) => {
                 vec![Claim::shared(ObjectId::new("package", *name), "presence", "present")]
             }
-            Self::Makes(p) => vec![
+            Self::Makes(p) | Self::MakesLater(p) => vec![
                 Claim::exclusive(ObjectId::new("command", format!("creates {p} x \\ \\")), "run"),
                 Claim::edit(path(p), "may-create"),
             ],
@@ -116,6 +118,9 @@ impl DynResource for Kind {
             Self::Makes(p) => {
                 let object = ObjectId::new("command", format!("creates {p} x \\ \\"));
                 Ok(Wanted::one(object, CommandState::Done))
+            }
+            Self::MakesLater(_) => {
+                Err(Stop::Deferred(Wait { item: String::new(), reason: "later".to_owned() }))
             }
             Self::Named(name) => {
                 let named = seen.named(name)?;
@@ -289,10 +294,12 @@ fn a_package_then_its_conffile_then_an_edit_of_it_in_one_run() {
 
 #[test]
 fn a_command_that_may_make_a_file_defers_an_edit_of_it() {
-    let folded = planned(&[("r", Kind::Makes(FOO)), ("r", Kind::Append(FOO, "a"))], host(&[]));
-    let Outcome::Deferred { wait, .. } = outcome(&folded, 1) else { panic!("{:?}", outcome(&folded, 1)) };
-    assert_eq!(wait.reason, "`r/0` may make /etc/foo");
-    assert_eq!(folded.plan.items[0].claims.len(), 1, "the promise is no claim");
+    for makes in [Kind::Makes(FOO), Kind::MakesLater(FOO)] {
+        let folded = planned(&[("r", makes), ("r", Kind::Append(FOO, "a"))], host(&[]));
+        let Outcome::Deferred { wait, .. } = outcome(&folded, 1) else { panic!("{:?}", outcome(&folded, 1)) };
+        assert_eq!(wait.reason, "`r/0` may make /etc/foo");
+        assert_eq!(folded.plan.items[0].claims.len(), 1, "the promise is no claim");
+    }
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use crate::attrs::Attrs;
 use crate::body::{file_state, keep_setting};
-use crate::look::{Asks, need_parent, path, path_id};
+use crate::look::{Asks, may_be_made, need_parent, path, path_id};
 use converge_objects::PathState;
-use converge_resource::{Content, ObjectId, Stop, View, Wanted};
+use converge_resource::{Content, Stop, View, Wanted};
 
 /// An edit of one file.
 pub struct Edit<'a> {
@@ -37,10 +37,8 @@ impl Edit<'_> {
                 (text, Some((mode, owner, group)))
             }
             PathState::Absent => {
-                // What a command or a service makes by then, nobody knows; an edit would be of that.
-                let foreign =
-                    |id: &ObjectId, foreign: bool| foreign && ["command", "unit"].contains(&id.kind.as_str());
-                let made = || if self.create { seen.pending_act(&foreign) } else { None };
+                // An edit would be of what comes by then.
+                let made = || if self.removes { None } else { may_be_made(seen) };
                 if let Some(wait) = seen.may_appear(&path_id(target)).or_else(made) {
                     return Err(Stop::Deferred(wait));
                 }

@@ -187,7 +187,7 @@ pub fn need_parent(seen: &dyn View, pointer: &str, target: &str) -> Result<(), S
             PathState::Link { target } => dir = follow(&dir, &target),
             PathState::Absent => {
                 // Whether it comes decides whether this can be done at all.
-                if let Some(wait) = seen.may_appear(&path_id(&dir)) {
+                if let Some(wait) = seen.may_appear(&path_id(&dir)).or_else(|| may_be_made(seen)) {
                     return Err(Stop::Deferred(wait));
                 }
                 return Err(Stop::invalid_help(
@@ -247,6 +247,11 @@ pub fn kernel_may_change(seen: &dyn View) -> Option<Wait> {
     seen.pending_act(&|object, foreign| {
         foreign || ["module", "boot", "package"].contains(&object.kind.as_str())
     })
+}
+
+/// The earlier item of this run after which a path may be there that is missing now: what a command or a service makes, nobody knows.
+pub fn may_be_made(seen: &dyn View) -> Option<Wait> {
+    seen.pending_act(&|object, foreign| foreign && ["command", "unit"].contains(&object.kind.as_str()))
 }
 
 /// Which database a name is looked up in.

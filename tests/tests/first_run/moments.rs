@@ -518,4 +518,27 @@ pub const MOMENTS: &[Case] = &[
             ..RUN
         }],
     },
+    Case {
+        name: "attributes of a file, and a file in a directory, that a command of this run makes",
+        runs: &[Run {
+            role: "
+  - name: command
+    command: {run: 'mkdir /srv/t-made; echo 1 >/srv/t-made/a', unless: test -e /srv/t-made/a, undo: rm -r /srv/t-made}
+  - name: attributes
+    file: {path: /srv/t-made/a, mode: \"0600\", owner: daemon}
+  - name: beside
+    file: {path: /srv/t-made/b, content: x}
+  - name: edit
+    line: {path: /srv/t-made/a, line: more}",
+            items: &[
+                ("command", "change", "changed"),
+                ("attributes", "deferred", "changed"),
+                ("beside", "deferred", "changed"),
+                ("edit", "deferred", "changed"),
+            ],
+            then: &["[ \"$(stat -c '%a %U' /srv/t-made/a; cat /srv/t-made/a /srv/t-made/b)\" = \"$(printf '600 daemon\n1\nmore\nx')\" ]"],
+            foreign: &["/srv/t-made", "/srv/t-made/a"],
+            ..RUN
+        }],
+    },
 ];

@@ -433,6 +433,13 @@ fn a_file_keeps_its_acl_and_attributes_and_a_rollback_gives_them_back() {
             assert_eq!(attribute(&file, "security.capability").as_deref(), Some(capability.as_slice()));
         };
         as_before();
+        // A change of owner and group takes a file's capabilities, if nobody puts them back.
+        let digest = Digest::of(b"new");
+        for group in ["daemon", &group] {
+            shell.good(root, &format!("cv_own_path \"$1\" 640 {owner} {group} {digest}"), &[key(&file)], b"");
+            assert_eq!(who(&file), (owner.clone(), group.to_owned()));
+            as_before();
+        }
         let line = State::from(state_of(&file));
         let save = "CV_SAVED=$CV_ROOT/runs/one/saved CV_AFTER=absent; cv_save_path \"$1\" \"$2\" && cv_remove_path \"$1\"";
         shell.good(root, save, &[key(&file), line.line()], b"");

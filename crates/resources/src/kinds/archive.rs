@@ -1,7 +1,7 @@
 //! `archive`
 
 use crate::attrs::check_account;
-use crate::look::{Account, Asks, account_name, check_path, need_parent, normal, path, path_id};
+use crate::look::{Account, Asks, account_name, check_path, may_be_made, need_parent, normal, path, path_id};
 use crate::unpack::{Choice, Listing, Member, parse, read, script};
 use converge_objects::PathState;
 use converge_resource::{
@@ -65,7 +65,7 @@ impl Archive {
         };
         let now = path(seen, archive)?;
         let PathState::File { digest, .. } = &now else {
-            let wait = seen.may_appear(&path_id(archive)).map(Stop::Deferred);
+            let wait = seen.may_appear(&path_id(archive)).or_else(|| may_be_made(seen)).map(Stop::Deferred);
             return Err(wait.or_else(|| later("nothing can know what is in it")).unwrap_or_else(|| {
                 Stop::invalid_help(
                     "/on_host",

@@ -2,7 +2,7 @@
 
 use crate::attrs::{Attrs, Mode};
 use crate::body::{Body, check_validate, file_state, keep_setting, validate_setting};
-use crate::look::{Asks, check_path, may_give, need_parent, path, path_id};
+use crate::look::{Asks, check_path, may_be_made, may_give, need_parent, path, path_id};
 use crate::tree::emptied;
 use converge_objects::PathState;
 use converge_resource::{Claim, ParamError, Resource, Source, Stop, Template, View, Wanted};
@@ -111,7 +111,7 @@ impl Resource for File {
             }
             (PathState::Absent | PathState::Link { .. }, Some(_)) => None,
             (PathState::Absent, None) => {
-                return Err(match seen.may_appear(&id) {
+                return Err(match seen.may_appear(&id).or_else(|| may_be_made(seen)) {
                     Some(wait) => Stop::Deferred(wait),
                     None => Stop::invalid_help(
                         "/path",
