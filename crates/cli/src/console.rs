@@ -86,7 +86,7 @@ impl Console {
 
     /// Writes a result as one JSON document.
     pub fn print_json(&self, value: &serde_json::Value) {
-        self.write(&format!("{value:#}\n"));
+        self.write(&converge_render::json_text(value));
     }
 
     /// Writes a result as JUnit's XML.

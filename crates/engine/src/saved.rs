@@ -129,6 +129,7 @@ fn bind_host(saved: &HostPlan, mut fresh: HostPlan, sealer: &Sealer) -> Result<H
             item.outcome = Outcome::Refused(why);
         }
     }
+    refuse_another_order(saved, &mut fresh);
     for gone in known.into_values().filter(|i| i.is_pending()) {
         let mut item = gone.clone();
         item.outcome = Outcome::Refused("it is no longer declared; plan again".to_owned());
@@ -136,6 +137,21 @@ fn bind_host(saved: &HostPlan, mut fresh: HostPlan, sealer: &Sealer) -> Result<H
         fresh.items.push(item);
     }
     Ok(fresh)
+}
+
+/// An item that comes before one that the saved plan has before it.
+fn refuse_another_order(saved: &HostPlan, fresh: &mut HostPlan) {
+    let place: BTreeMap<&str, usize> =
+        saved.items.iter().enumerate().map(|(place, item)| (item.address.as_str(), place)).collect();
+    // The earliest place of all that still come.
+    let mut first = usize::MAX;
+    for item in fresh.items.iter_mut().rev().filter(|item| item.is_pending()) {
+        let Some(place) = place.get(item.address.as_str()) else { continue };
+        if first < *place {
+            item.outcome = Outcome::Refused("it comes earlier than in the saved plan; plan again".to_owned());
+        }
+        first = first.min(*place);
+    }
 }
 
 /// Why an item of the fresh plan may not be applied.
@@ -354,6 +370,21 @@ mod tests {
             let [Outcome::Refused(said)] = bound.as_slice() else { panic!("{bound:?}") };
             assert!(said.contains(why), "{said}");
         }
+    }
+
+    #[test]
+    fn an_item_that_comes_earlier_than_planned_is_refused() {
+        let [a, b, c] = ["r/a", "r/b", "r/c"].map(|address| item(address, false, change("/a", "x", "y")));
+        let idle = item("r/b", false, Outcome::Unchanged);
+        let refused = |saved: &[&Item], fresh: &[&Item]| -> Vec<bool> {
+            let copies = |items: &[&Item]| items.iter().map(|i| (*i).clone()).collect();
+            let (bound, _) = round(copies(saved), copies(fresh));
+            bound.iter().map(|outcome| matches!(outcome, Outcome::Refused(_))).collect()
+        };
+        assert_eq!(refused(&[&a, &b, &c], &[&a, &b, &c]), [false; 3]);
+        assert_eq!(refused(&[&a, &b, &c], &[&c, &a, &b]), [true, false, false]);
+        assert_eq!(refused(&[&a, &b, &c], &[&a, &c, &b]), [false, true, false]);
+        assert_eq!(refused(&[&a, &idle, &c], &[&idle, &a, &c]), [false; 3], "it does nothing");
     }
 
     #[test]

@@ -193,6 +193,10 @@ impl Work {
                 message: format!("the state before could not be saved, so nothing was changed: {why}"),
                 output: String::new(),
             }),
+            HostReading::NotRecorded => Some(ItemResult::Failed {
+                message: "it was done, and the records in /var/lib/converge cannot say so (is the disk full, or mounted read-only?): the next plan looks again".to_owned(),
+                output: String::new(),
+            }),
             HostReading::Failed => {
                 let last = run.output.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("no output");
                 Some(ItemResult::Failed { message: last.trim().to_owned(), output: tail(&run.output, TAIL) })

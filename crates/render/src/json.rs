@@ -6,6 +6,7 @@ use crate::change::{ContentChange, Sign, attributes, content, title};
 use crate::diff::unified;
 use crate::ours::ours_json;
 use crate::report::Counts;
+use crate::text::steers;
 use converge_engine::{
     ApplyReport, FleetPlan, HostAnswer, HostDoctor, HostResult, HostSnapshots, HostVerify, ItemResult,
     LostHost, Purpose,
@@ -15,6 +16,7 @@ use converge_planner::{HostPlan, Item, Outcome, PlannedChange, Summary};
 use converge_resource::{Content, Digest, ObjectId, Reversibility};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The version of every document.
@@ -169,6 +171,19 @@ fn change(planned: &PlannedChange, sensitive: bool, contents: &BTreeMap<Digest, 
         "irreversible_because": irreversible,
         "opaque": planned.opaque,
     })
+}
+
+/// A document as text. What would do something to a terminal is written as JSON's own escapes.
+pub fn json_text(document: &Value) -> String {
+    let mut out = String::new();
+    for c in format!("{document:#}\n").chars() {
+        if steers(c) {
+            let _infallible = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// What an apply did; of a rollback also the `checks` after it.
@@ -392,6 +407,14 @@ pub fn vars_json(host: &str, reports: &[VarReport]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_steers_a_terminal_is_escaped_and_read_back_the_same() {
+        let odd = json!({"a\u{9b}": "x\u{202e}y\u{2066}\u{200f}\u{1b}[2J ü"});
+        let text = json_text(&odd);
+        assert!(text.contains("x\\u202ey\\u2066\\u200f\\u001b[2J ü"), "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), odd);
+    }
     use crate::samples::{fleet, lost, rich};
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::change::title;
 use crate::events::verdict;
 use crate::plan::label;
+use crate::text::steers;
 use converge_engine::{ApplyReport, FleetPlan, HostResult, HostVerify, ItemResult, LostHost};
 use converge_planner::{Item, Outcome};
 use std::fmt::Write as _;
@@ -136,6 +137,9 @@ fn esc(text: &str) -> String {
             '\n' => out.push_str("&#10;"),
             '\t' => out.push('\t'),
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c if steers(c) => {
+                let _infallible = write!(out, "&#x{:x};", u32::from(c));
+            }
             c => out.push(c),
         }
     }

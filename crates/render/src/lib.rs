@@ -34,7 +34,8 @@ pub use facts::{FactPath, fact, facts};
 pub use graph::{graph_dot, graph_mermaid, graph_text};
 pub use html::{About, html_report};
 pub use json::{
-    apply_json, doctor_json, fact_json, facts_json, plan_json, snapshots_json, vars_json, verify_json,
+    apply_json, doctor_json, fact_json, facts_json, json_text, plan_json, snapshots_json, vars_json,
+    verify_json,
 };
 pub use junit::{Case, End, Suite, Suites, apply_junit, plan_junit, verify_junit};
 pub use plan::plan;

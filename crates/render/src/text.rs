@@ -337,17 +337,18 @@ pub fn visible(text: &str) -> String {
             '\t' => out.push(c),
             '\u{0}'..='\u{1f}' => out.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}')),
             '\u{7f}' => out.push('\u{2421}'),
-            '\u{80}'..='\u{9f}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' => {
+            c if steers(c) => {
                 let _infallible = write!(out, "\\u{{{:x}}}", u32::from(c));
             }
             _ => out.push(c),
         }
     }
     out
+}
+
+/// Whether a character beyond ASCII does something to a terminal, or to the order in which others are read.
+pub(crate) fn steers(c: char) -> bool {
+    matches!(c, '\u{80}'..='\u{9f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// What a program writes, on its way to a terminal: as [`visible`], but for line ends. A character may come in parts.

@@ -149,7 +149,7 @@ cv_many_end() {
     fi
   done
   cv_y_all=
-  cv_journal "$cv_i_text" || cv_y_all=71 cv_y_end=73
+  cv_journal "$cv_i_text" || cv_y_all=75 cv_y_end=73
   cv_y_past=
   for cv_i_row in $cv_y_rows; do
     cv_row "$cv_i_row"

@@ -232,6 +232,7 @@ impl ItemSpec {
             72 => Reading::Failed,
             73 => Reading::Off(off),
             74 => Reading::LookAgain,
+            75 => Reading::NotRecorded,
             other => Reading::Broken(other),
         };
         out
@@ -268,6 +269,8 @@ pub enum Reading {
     Refused(Vec<(ObjectId, State)>),
     /// Nothing was changed: the state before could not be saved, and why.
     NotSaved(String),
+    /// The steps ran, and the journal could not say how they ended.
+    NotRecorded,
     /// A step failed; its words are in the output.
     Failed,
     /// The steps succeeded, and these objects are not as planned.

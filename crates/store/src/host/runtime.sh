@@ -18,7 +18,8 @@ cv_version() {
   return 0
 }
 
-# cv_order: the recorded runs, oldest first: by their numbers; those that have none before all others, by their names.
+# cv_order: the recorded runs, oldest first: by their numbers; those that have none before all others, by their names. A run whose meta is no
+# regular file is none of them: nobody knows its number and its project.
 cv_order() (
   LC_ALL=C
   export LC_ALL
@@ -26,7 +27,7 @@ cv_order() (
   set --
   for run in *; do
     case $run in *[!0-9A-Za-z._-]*) continue ;; esac
-    if cv_plain "$run/meta" || cv_plain "$run/journal"; then
+    if cv_plain "$run/meta" || { cv_plain "$run/journal" && [ ! -e "$run/meta" ] && [ ! -L "$run/meta" ]; }; then
       set -- "$@" "$run"
     fi
   done
@@ -93,8 +94,16 @@ cv_run_fit() (
       return 1
     fi
   done
-  if [ ! -O "$CV_ROOT" ] || [ ! -w "$CV_ROOT" ]; then
+  if [ ! -O "$CV_ROOT" ]; then
     cv_say "$CV_ROOT belongs to someone else: changing this machine needs root (become: true, or run converge as root)"
+    return 1
+  fi
+  if [ ! -w "$CV_ROOT" ]; then
+    cv_say "$CV_ROOT cannot be written to (is its file system mounted read-only?): without records nothing is changed"
+    return 1
+  fi
+  if { [ -e "$CV_ROOT/lock" ] || [ -L "$CV_ROOT/lock" ]; } && ! cv_plain "$CV_ROOT/lock"; then
+    cv_say "$CV_ROOT/lock is no regular file: remove it when no converge is at work on this host"
     return 1
   fi
   chmod 700 "$CV_ROOT" || return 1
@@ -599,7 +608,7 @@ cv_item_failed() {
   exit 72
 }
 
-# cv_item_end: after the steps. Status 73 when an object is not as planned.
+# cv_item_end: after the steps. Status 73 when an object is not as planned, 75 when the journal cannot say how it ended.
 cv_item_end() {
   set -f
   IFS=$CV_NL
@@ -617,7 +626,7 @@ cv_item_end() {
       cv_i_bad=73
     fi
   done
-  cv_journal "$cv_i_text" || cv_i_bad=71
+  cv_journal "$cv_i_text" || cv_i_bad=75
   cv_item_window
   return $cv_i_bad
 }
