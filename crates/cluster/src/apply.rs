@@ -111,7 +111,7 @@ impl Cluster {
         for content in work.contents.values().filter(|c| planned.iter().any(|w| w == c.digest().as_str())) {
             open.save(content, None, sealed).await.map_err(not_saved)?;
         }
-        open.begin(job.change, before, &work.address, work.sensitive, unsaved).await.map_err(not_saved)
+        open.begin(job.change, before, work, unsaved).await.map_err(not_saved)
     }
 
     /// What a sensitive item leaves in the record is sealed; of a Secret the values alone, for its text holds none.
@@ -154,7 +154,7 @@ impl Cluster {
             }
         }
         let after = after.map(|(state, _)| state);
-        open.end(seq, ended, after, &job.work.owner, uid).await.map_err(|why| {
+        open.end(seq, ended, after, uid).await.map_err(|why| {
             failed(format!(
                 "{} was changed, but its record was not written: {why}",
                 shown(&job.change.object)

@@ -14,6 +14,7 @@ mod kept;
 mod lease;
 mod object;
 mod observe;
+mod owned;
 mod records;
 mod rollout;
 mod run;

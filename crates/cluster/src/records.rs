@@ -1,11 +1,11 @@
 //! The records of runs, kept in Secrets of the cluster itself: their forms, how they are packed, which ones are dropped. Pure.
 //!
 //! Namespace [`NAMESPACE`]. A run has the Secret `run-ID` (what it did) and `run-ID-2`, `run-ID-3` … (the states before, by digest).
-//! `owned` holds what is ours. Each Secret holds one value, `record`: JSON with `format`, packed by gzip.
+//! `owned` holds what is managed ([`crate::owned`]). Each Secret holds one value, `record`: JSON with `format`, packed by gzip.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use converge_ledger::{Owned, Records, RunPurpose, RunRecord, SavedChange, SavedOutcome, Scope, in_order};
+use converge_ledger::{Records, RunPurpose, RunRecord, SavedChange, SavedOutcome, Scope, in_order};
 use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId, State};
 use converge_store::host::RunMeta;
 use flate2::Compression;
@@ -28,10 +28,11 @@ const LIMIT: usize = 900 << 10;
 const UNPACKED: u64 = 256 << 20;
 
 /// The format of the records, but for those of runs.
-const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
-/// The format of the record of a run. Those of format 1 have no number: they come before all that have one.
-const RUN_FORMAT: u32 = 2;
+/// The format of the record of a run. Those of formats 1 and 2 say nothing of owners: their runs wrote into `owned` what they made. Those of
+/// format 1 have no number: they come before all that have one.
+const RUN_FORMAT: u32 = 3;
 
 /// Label with the run's ID.
 pub(crate) const RUN_LABEL: &str = "converge/run";
@@ -68,6 +69,9 @@ pub(crate) struct RunDoc {
     pub(crate) planned: Vec<String>,
     #[serde(default)]
     pub(crate) changes: Vec<ChangeDoc>,
+    /// What it took out of management, each with the number of changes before that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) disowned: Vec<(usize, ObjectId)>,
     /// How it ended; `None` while it is at work, or when it was cut off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<String>,
@@ -81,6 +85,12 @@ pub(crate) struct ChangeDoc {
     pub(crate) before: State,
     pub(crate) after: State,
     pub(crate) item: String,
+    /// The role whose own the object becomes by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<String>,
+    /// The server's identity of the object that it left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) uid: Option<String>,
     #[serde(default)]
     pub(crate) sensitive: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,8 +132,14 @@ impl RunDoc {
             rolls_back: rolls_back.clone(),
             planned: planned.clone(),
             changes: Vec::new(),
+            disowned: Vec::new(),
             result: None,
         }
+    }
+
+    /// Whether it wrote into `owned` itself what it made.
+    pub(crate) fn is_in_owned(&self) -> bool {
+        self.format < 3
     }
 
     pub(crate) fn record(self) -> RunRecord {
@@ -133,6 +149,8 @@ impl RunDoc {
             before: c.before,
             after: c.after,
             item: c.item,
+            owner: c.owner,
+            uid: c.uid,
             sensitive: c.sensitive,
             unsaved: c.unsaved,
             way_back: None,
@@ -159,25 +177,32 @@ impl RunDoc {
             rolled_back_by: None,
             rolled_back_in_part: false,
             changes: self.changes.into_iter().map(change).collect(),
+            disowned: self.disowned,
             finished: self.result.is_some(),
+            closed: self.result.is_some(),
             put_back: None,
             broken: None,
         }
     }
 }
 
-/// All runs, oldest first. A record that is damaged does not hide the others; one of a later format does.
-pub(crate) fn runs(secrets: &[Value], now: Timestamp) -> Result<Records, String> {
+/// All runs, oldest first, and those of them that wrote into `owned` themselves. A record that is damaged does not hide the others; one of a later
+/// format does.
+pub(crate) fn runs(secrets: &[Value], now: Timestamp) -> Result<(Records, BTreeSet<String>), String> {
     let mut records = Records { now: Some(now.as_second()), ..Records::default() };
+    let mut in_owned = BTreeSet::new();
     for secret in secrets {
         match unpack::<RunDoc>(secret) {
-            Ok(doc) => records.runs.push(doc.record()),
+            Ok(doc) => {
+                in_owned.extend(doc.is_in_owned().then(|| doc.id.clone()));
+                records.runs.push(doc.record());
+            }
             Err(Unread::Format(why)) => return Err(why),
             Err(Unread::Damaged(why)) => records.broken.push(format!("{why}; it is not considered")),
         }
     }
     in_order(&mut records.runs);
-    Ok(records)
+    Ok((records, in_owned))
 }
 
 /// Why a record was not read.
@@ -208,10 +233,6 @@ impl Record for RunDoc {
 }
 
 impl Record for ContentsDoc {
-    const NEWEST: u32 = FORMAT;
-}
-
-impl Record for OwnedDoc {
     const NEWEST: u32 = FORMAT;
 }
 
@@ -247,150 +268,6 @@ pub(crate) enum Beside {
 impl Kept {
     pub(crate) fn content(&self) -> Content {
         Content::new(self.text.clone().into_bytes())
-    }
-}
-
-/// What is ours.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct OwnedDoc {
-    pub(crate) format: u32,
-    pub(crate) things: Vec<OwnedThing>,
-}
-
-impl Default for OwnedDoc {
-    fn default() -> Self {
-        Self { format: FORMAT, things: Vec::new() }
-    }
-}
-
-/// A thing of ours.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct OwnedThing {
-    pub(crate) object: ObjectId,
-    /// The server's own identity of it: another object of the same name is not ours.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) uid: Option<String>,
-    pub(crate) scope: Scope,
-    pub(crate) roles: Vec<String>,
-    pub(crate) item: String,
-    pub(crate) since: String,
-    pub(crate) run: String,
-    pub(crate) before: State,
-    pub(crate) left: State,
-    /// What a run of ours left, and what the next one found: somebody else was there in between.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) between: Vec<(State, State)>,
-    #[serde(default)]
-    pub(crate) sensitive: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) unsaved: Option<String>,
-    /// The run that gave it back: it is ours again when that is rolled back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) gone_by: Option<String>,
-}
-
-impl OwnedThing {
-    pub(crate) fn thing(self) -> Owned {
-        Owned {
-            object: self.object,
-            scope: self.scope,
-            roles: self.roles,
-            item: self.item,
-            since: self.since,
-            run: self.run,
-            before: self.before,
-            left: self.left,
-            between: self.between,
-            sensitive: self.sensitive,
-            by_product: false,
-            unsaved: self.unsaved,
-            way_back: None,
-        }
-    }
-}
-
-/// What is known of a change when it has ended.
-pub(crate) struct Left<'a> {
-    pub(crate) meta: &'a RunMeta,
-    /// The role; empty for nobody.
-    pub(crate) owner: &'a str,
-    pub(crate) item: &'a str,
-    pub(crate) object: &'a ObjectId,
-    pub(crate) uid: Option<String>,
-    pub(crate) before: &'a State,
-    pub(crate) after: &'a State,
-    pub(crate) sensitive: bool,
-    pub(crate) unsaved: Option<String>,
-}
-
-impl OwnedDoc {
-    /// Takes in what a change left.
-    pub(crate) fn take(&mut self, left: Left<'_>) {
-        if left.before == left.after {
-            return;
-        }
-        // What was given back begins anew, unless a rollback brings it from where it was before us.
-        self.things.retain(|t| {
-            t.object != *left.object
-                || t.gone_by.is_none()
-                || (left.owner.is_empty() && t.before == *left.before)
-        });
-        let at = self.things.iter().position(|t| t.object == *left.object);
-        let thing = match at.and_then(|at| self.things.get_mut(at)) {
-            Some(thing) => thing,
-            None if left.owner.is_empty() => return,
-            None => {
-                self.things.push(OwnedThing {
-                    object: left.object.clone(),
-                    uid: None,
-                    scope: Scope::default(),
-                    roles: Vec::new(),
-                    item: String::new(),
-                    since: left.meta.time.clone(),
-                    run: left.meta.id.clone(),
-                    before: left.before.clone(),
-                    // What comes to stand there below.
-                    left: left.before.clone(),
-                    between: Vec::new(),
-                    sensitive: left.sensitive,
-                    unsaved: left.unsaved,
-                    gone_by: None,
-                });
-                match self.things.last_mut() {
-                    Some(thing) => thing,
-                    None => return,
-                }
-            }
-        };
-        if thing.left != *left.before {
-            thing.between.push((thing.left.clone(), left.before.clone()));
-        }
-        thing.left = left.after.clone();
-        thing.uid = left.uid;
-        if !left.owner.is_empty() {
-            thing.roles.retain(|role| role != left.owner);
-            thing.roles.insert(0, left.owner.to_owned());
-            thing.scope = left.meta.scope.clone();
-            left.item.clone_into(&mut thing.item);
-        }
-        thing.gone_by = (thing.left == thing.before).then(|| left.meta.id.clone());
-    }
-
-    /// What is ours now.
-    pub(crate) fn present(&self) -> impl Iterator<Item = &OwnedThing> {
-        self.things.iter().filter(|thing| thing.gone_by.is_none())
-    }
-
-    /// Forgets what these runs gave back, since nobody can roll them back any more; whether there was something.
-    pub(crate) fn forget_gone(&mut self, dropped: &[String]) -> bool {
-        let all = self.things.len();
-        self.things.retain(|t| t.gone_by.as_ref().is_none_or(|run| !dropped.contains(run)));
-        self.things.len() < all
-    }
-
-    /// It is no longer ours.
-    pub(crate) fn disown(&mut self, object: &ObjectId) {
-        self.things.retain(|thing| thing.object != *object);
     }
 }
 
@@ -500,7 +377,7 @@ pub(crate) fn next_seq(runs: &[Listed]) -> u64 {
 }
 
 /// The runs to drop: what is above the number, the age or the size, the oldest first; never the present one, the newest good one, or
-/// one that keeps what was there before something of ours.
+/// one that is needed.
 pub(crate) fn to_drop(
     runs: &[Listed],
     present: &str,
@@ -538,16 +415,6 @@ mod tests {
         RunMeta { id: id.to_owned(), time: "2026-11-21T00:00:00Z".to_owned(), ..RunMeta::default() }
     }
 
-    fn left<'a>(
-        meta: &'a RunMeta,
-        object: &'a ObjectId,
-        owner: &'a str,
-        before: &'a State,
-        after: &'a State,
-    ) -> Left<'a> {
-        Left { meta, owner, item: "item", object, uid: None, before, after, sensitive: false, unsaved: None }
-    }
-
     #[test]
     fn records_come_back_and_another_format_is_refused() {
         let mut doc = RunDoc::of(&meta("a"));
@@ -557,6 +424,8 @@ mod tests {
             before: State::absent(),
             after: State::from_line("object 1"),
             item: "i".to_owned(),
+            owner: Some("r".to_owned()),
+            uid: None,
             sensitive: false,
             unsaved: None,
             outcome: None,
@@ -564,53 +433,21 @@ mod tests {
         let packed = pack(&doc).unwrap();
         let secret = secret("run-a", "run", Some("a"), &packed, &[("time", "t")]);
         assert_eq!(unpack::<RunDoc>(&secret), Ok(doc.clone()));
-        let old = RunDoc { format: 1, ..doc.clone() };
+        let old = RunDoc { format: 1, id: "0".to_owned(), ..doc.clone() };
         let old_secret = super::secret("run-0", "run", Some("0"), &pack(&old).unwrap(), &[]);
         assert_eq!(unpack::<RunDoc>(&old_secret), Ok(old), "records of format 1 are read");
         assert_eq!(doc.clone().record().changes[0].outcome, SavedOutcome::Unknown);
         assert!(!doc.clone().record().finished);
-        doc.format = 3;
+        doc.format = 4;
         let later = super::secret("run-a", "run", Some("a"), &pack(&doc).unwrap(), &[]);
         let now = Timestamp::UNIX_EPOCH;
         let why = runs(&[later], now).unwrap_err();
-        assert!(why.contains("it has format 3, this converge reads 2"), "{why}");
+        assert!(why.contains("it has format 4, this converge reads 3"), "{why}");
         let broken = super::secret("run-b", "run", None, b"no gzip", &[]);
-        let read = runs(&[broken, secret, old_secret], now).unwrap();
+        let (read, in_owned) = runs(&[broken, secret, old_secret], now).unwrap();
+        assert_eq!(in_owned.len(), 1, "a run of an older format wrote into `owned` itself");
         assert_eq!(read.runs.len(), 2, "the others are read");
         assert!(read.broken[0].contains("converge-system/run-b"), "{:?}", read.broken);
-    }
-
-    #[test]
-    fn what_is_ours_grows_and_is_given_back() {
-        let (meta, object) = (meta("a"), ObjectId::new("k8s", "v1/ConfigMap/n/x"));
-        let (absent, one, two) =
-            (State::absent(), State::from_line("object 1"), State::from_line("object 2"));
-        let mut owned = OwnedDoc::default();
-        owned.take(left(&meta, &object, "", &absent, &one));
-        assert_eq!(owned.things, [], "a rollback makes nothing ours");
-        owned.take(left(&meta, &object, "r", &absent, &one));
-        let later = self::meta("b");
-        owned.take(left(&later, &object, "s", &one, &two));
-        let thing = &owned.things[0];
-        assert_eq!((thing.run.as_str(), &thing.before, &thing.left), ("a", &absent, &two));
-        assert_eq!(thing.roles, ["s", "r"]);
-        assert_eq!(thing.between, []);
-        // Somebody else changes it, and a later run of ours does.
-        let (three, four) = (State::from_line("object 3"), State::from_line("object 4"));
-        let mut shared = owned.clone();
-        shared.take(left(&self::meta("c"), &object, "s", &three, &four));
-        assert_eq!(shared.things[0].between, [(two.clone(), three)]);
-        owned.take(left(&later, &object, "", &two, &absent));
-        assert_eq!(owned.present().count(), 0);
-        // What a rollback brings back is ours as it was; what a role makes anew begins anew.
-        let (mut back, mut anew) = (owned.clone(), owned.clone());
-        back.take(left(&self::meta("c"), &object, "", &absent, &two));
-        assert_eq!(back.present().map(|t| (t.run.as_str(), t.roles.len())).collect::<Vec<_>>(), [("a", 2)]);
-        anew.take(left(&self::meta("c"), &object, "s", &absent, &two));
-        assert_eq!(anew.present().map(|t| (t.run.as_str(), t.roles.len())).collect::<Vec<_>>(), [("c", 1)]);
-        assert!(!owned.forget_gone(&["a".to_owned()]));
-        assert!(owned.forget_gone(&["b".to_owned()]));
-        assert_eq!(owned.things, []);
     }
 
     #[test]

@@ -4,11 +4,12 @@ use crate::api::{APPLY, Api, Fault, escaped};
 use crate::connect::{Cluster, ClusterOptions};
 use crate::error::Refused;
 use crate::lease::{self, Held};
+use crate::owned::OwnedDoc;
 use crate::records::{
-    self, Beside, ChangeDoc, ContentsDoc, Ended, Kept, Left, Listed, NAMESPACE, OwnedDoc, RECORD_LABEL,
-    RUN_LABEL, RunDoc,
+    self, Beside, ChangeDoc, ContentsDoc, Ended, Kept, Listed, NAMESPACE, RECORD_LABEL, RUN_LABEL, RunDoc,
 };
-use converge_ledger::{OwnedRecords, Records};
+use crate::work::Work;
+use converge_ledger::{Managed, OwnedRecords, Records, fold};
 use converge_resource::{Change, Content, Digest, FIELD_MANAGER, ObjectId, State};
 use converge_store::host::RunMeta;
 use serde_json::{Value, json};
@@ -21,7 +22,8 @@ pub(crate) struct OpenRun {
     pub(crate) meta: RunMeta,
     pub(crate) lease: Held,
     doc: RunDoc,
-    owned: OwnedDoc,
+    /// What was managed before it.
+    base: Managed,
     /// The contents that the present Secret of contents holds, and its number.
     contents: ContentsDoc,
     number: u32,
@@ -43,15 +45,49 @@ pub(crate) async fn put(api: &Api, name: &str, secret: &Value) -> Result<(), Fau
     api.patch(&path, APPLY, secret).await.map(|_| ())
 }
 
-async fn read_owned(api: &Api) -> Result<OwnedDoc, String> {
+async fn read_owned(api: &Api) -> Result<Managed, String> {
     let found = api.find(&format!("{}/owned", secrets())).await.map_err(|e| e.to_string())?;
-    found
-        .as_ref()
-        .map_or_else(|| Ok(OwnedDoc::default()), |secret| records::unpack(secret).map_err(String::from))
+    let doc: OwnedDoc = match &found {
+        Some(secret) => records::unpack(secret)?,
+        None => OwnedDoc::default(),
+    };
+    Ok(doc.managed())
 }
 
-/// All recorded runs as they stand there.
-async fn read_runs(api: &Api) -> Result<Records, String> {
+async fn write_owned(api: &Api, managed: &Managed) -> Result<(), String> {
+    let packed = records::pack(&OwnedDoc::of(managed))?;
+    if !records::fits(&packed) {
+        return Err("the record of what is managed is full".to_owned());
+    }
+    let secret = records::secret("owned", "owned", None, &packed, &[]);
+    put(api, "owned", &secret).await.map_err(|fault| fault.to_string())
+}
+
+/// What the recorded runs left managed. A run that was cut off is not in `owned` yet: it is brought there. The lease is held.
+async fn settle(api: &Api, runs: &[Listed]) -> Result<Managed, String> {
+    let mut managed = read_owned(api).await?;
+    let mut cut_off = Vec::new();
+    let all = managed.folded.len();
+    for run in runs.iter().filter(|r| !managed.folded.contains(&r.id)).map(|r| &r.id).collect::<Vec<_>>() {
+        let path = format!("{}/{}", secrets(), escaped(&format!("run-{run}")));
+        let Some(secret) = api.find(&path).await.map_err(|e| e.to_string())? else { continue };
+        match records::unpack::<RunDoc>(&secret) {
+            Ok(doc) if doc.is_in_owned() => drop(managed.folded.insert(doc.id)),
+            Ok(doc) => cut_off.push(doc.record()),
+            // It is named wherever the runs are read.
+            Err(records::Unread::Damaged(_)) => {}
+            Err(records::Unread::Format(why)) => return Err(why),
+        }
+    }
+    let managed = fold(managed, &cut_off);
+    if managed.folded.len() > all {
+        write_owned(api, &managed).await?;
+    }
+    Ok(managed)
+}
+
+/// All recorded runs as they stand there, and those that wrote into `owned` themselves.
+async fn read_runs(api: &Api) -> Result<(Records, BTreeSet<String>), String> {
     let found = api.list(&labelled(&format!("{RECORD_LABEL}=run"))).await.map_err(|e| e.to_string())?;
     records::runs(&found, api.now())
 }
@@ -72,13 +108,14 @@ impl Cluster {
         let lease = lease::take(api, &meta.id, operator).await?;
         let begin = async {
             let listed = api.list_metadata(&labelled(RUN_LABEL)).await.map_err(|e| e.to_string())?;
-            let seq = Some(records::next_seq(&records::listed(&listed)));
+            let listed = records::listed(&listed);
+            let seq = Some(records::next_seq(&listed));
             let opened = Some(api.now().as_second());
             let mut run = OpenRun {
                 api: Arc::clone(api),
                 meta: meta.clone(),
                 doc: RunDoc { seq, opened, ..RunDoc::of(meta) },
-                owned: read_owned(api).await?,
+                base: settle(api, &listed).await?,
                 lease,
                 contents: ContentsDoc { format: 1, ..ContentsDoc::default() },
                 number: 2,
@@ -102,10 +139,8 @@ impl Cluster {
         if let Err(why) = open.write().await {
             tracing::warn!(%why, "the end of the run was not recorded");
         }
-        if !self.inner.options.keep_all_runs
-            && let Err(why) = open.prune().await
-        {
-            tracing::warn!(%why, "old records were not dropped");
+        if let Err(why) = open.settle(self.inner.options.keep_all_runs).await {
+            tracing::warn!(%why, "what is managed was not recorded, or old records were not dropped: the next run does it");
         }
         open.lease.give_back().await;
     }
@@ -115,27 +150,29 @@ impl Cluster {
     /// # Errors
     /// No answer, or records of another format.
     pub async fn records(&self) -> Result<Records, String> {
-        read_runs(&self.inner.api).await
+        read_runs(&self.inner.api).await.map(|(records, _)| records)
     }
 
-    /// What is ours in the cluster, and the newest run when it did not end.
+    /// What is managed in the cluster, and the newest run when it did not end.
     ///
     /// # Errors
     /// As [`Cluster::records`].
     pub async fn owned(&self) -> Result<OwnedRecords, String> {
         let api = &self.inner.api;
-        let (owned, runs) = futures::try_join!(read_owned(api), read_runs(api))?;
+        let (mut base, (runs, in_owned)) = futures::try_join!(read_owned(api), read_runs(api))?;
         let Records { mut runs, broken, .. } = runs;
+        base.folded.extend(in_owned);
+        let managed = fold(base, &runs);
         let cut_off = runs.pop().filter(|run| !run.finished);
         let busy = match cut_off {
             Some(_) => lease::busy(api).await.map_err(|e| e.to_string())?,
             None => false,
         };
-        let things = owned.present().cloned().map(records::OwnedThing::thing).collect();
-        Ok(OwnedRecords { things, cut_off, busy, broken })
+        let things = managed.present().cloned().collect();
+        Ok(OwnedRecords { things, cut_off, busy, broken, base: None })
     }
 
-    /// Takes an object out of the record of what is ours.
+    /// Takes an object out of management.
     ///
     /// # Errors
     /// The record could not be written.
@@ -143,8 +180,8 @@ impl Cluster {
         let mut slot = self.inner.run.lock().await;
         let open =
             slot.as_mut().filter(|open| open.meta.id == run).ok_or("the run is not open on the cluster")?;
-        open.owned.disown(object);
-        open.write_owned().await
+        open.doc.disowned.push((open.doc.changes.len(), object.clone()));
+        open.write().await
     }
 
     /// The contents of states before, as the runs have saved them: for a rollback. Those that were not saved are missing.
@@ -213,18 +250,17 @@ impl OpenRun {
         put(&self.api, &name, &secret).await.map_err(|fault| fault.to_string())
     }
 
-    async fn write_owned(&mut self) -> Result<(), String> {
-        let packed = records::pack(&self.owned)?;
-        if !records::fits(&packed) {
-            return Err("the record of what is ours is full".to_owned());
-        }
-        let secret = records::secret("owned", "owned", None, &packed, &[]);
-        put(&self.api, "owned", &secret).await.map_err(|fault| fault.to_string())
+    /// What it has left managed.
+    fn managed(&self) -> Managed {
+        fold(self.base.clone(), &[self.doc.clone().record()])
     }
 
-    /// The server's identity of a thing of ours.
-    pub(crate) fn uid(&self, object: &ObjectId) -> Option<&str> {
-        self.owned.present().find(|thing| thing.object == *object)?.uid.as_deref()
+    /// The server's identity of what is managed, but for changes that are on their way.
+    pub(crate) fn uid(&self, object: &ObjectId) -> Option<String> {
+        let mut doc = self.doc.clone();
+        doc.changes.retain(|change| change.outcome.is_some());
+        let managed = fold(self.base.clone(), &[doc.record()]);
+        managed.present().find(|thing| thing.object == *object)?.uid.clone()
     }
 
     /// Saves a content, before anything changes.
@@ -274,8 +310,7 @@ impl OpenRun {
         &mut self,
         change: &Change,
         before: &State,
-        item: &str,
-        sensitive: bool,
+        work: &Work,
         unsaved: Option<String>,
     ) -> Result<u32, String> {
         let seq = self.doc.changes.last().map_or(1, |c| c.seq + 1);
@@ -284,8 +319,10 @@ impl OpenRun {
             object: change.object.clone(),
             before: before.clone(),
             after: change.to.clone(),
-            item: item.to_owned(),
-            sensitive,
+            item: work.address.clone(),
+            owner: Some(work.owner.clone()).filter(|owner| !owner.is_empty()),
+            uid: None,
+            sensitive: work.sensitive,
             unsaved,
             outcome: None,
         });
@@ -310,27 +347,14 @@ impl OpenRun {
         seq: u32,
         ended: Ended,
         after: Option<&State>,
-        owner: &str,
         uid: Option<String>,
     ) -> Result<(), String> {
         let Some(change) = self.doc.changes.iter_mut().find(|c| c.seq == seq) else { return Ok(()) };
         let Some(after) = after else { return Ok(()) };
         change.outcome = Some(ended);
         change.after = after.clone();
-        let change = change.clone();
-        self.owned.take(Left {
-            meta: &self.meta,
-            owner,
-            item: &change.item,
-            object: &change.object,
-            uid,
-            before: &change.before,
-            after,
-            sensitive: change.sensitive,
-            unsaved: change.unsaved.clone(),
-        });
-        self.write().await?;
-        self.write_owned().await
+        change.uid = uid;
+        self.write().await
     }
 
     /// Writes that foreign code moved an object.
@@ -350,6 +374,8 @@ impl OpenRun {
                 before: before.clone(),
                 after: after.clone(),
                 item: item.to_owned(),
+                owner: None,
+                uid: None,
                 sensitive: false,
                 unsaved: None,
                 outcome: Some(Ended::Moved),
@@ -358,12 +384,20 @@ impl OpenRun {
         self.write().await
     }
 
-    async fn prune(&mut self) -> Result<(), String> {
+    /// Brings what it left managed into `owned`, and then drops old records: none that is not in there.
+    async fn settle(&mut self, keep_all_runs: bool) -> Result<(), String> {
+        let mut managed = self.managed();
         let found = self.api.list_metadata(&labelled(RUN_LABEL)).await.map_err(|e| e.to_string())?;
-        let runs: Vec<Listed> = records::listed(&found);
-        let needed =
-            self.owned.things.iter().filter(|t| !t.before.is_absent()).map(|t| t.run.clone()).collect();
-        let dropped = records::to_drop(&runs, &self.meta.id, &needed, self.api.now());
+        let dropped = if keep_all_runs {
+            Vec::new()
+        } else {
+            let things = managed.entries.iter().map(|e| &e.thing);
+            let needed = things.filter(|t| !t.before.is_absent()).map(|t| t.run.clone()).collect();
+            records::to_drop(&records::listed(&found), &self.meta.id, &needed, self.api.now())
+        };
+        managed.forget_gone(&|id| !dropped.iter().any(|d| d == id));
+        managed.folded.retain(|id| !dropped.contains(id));
+        write_owned(&self.api, &managed).await?;
         for id in &dropped {
             for secret in &found {
                 let of =
@@ -375,7 +409,7 @@ impl OpenRun {
                 }
             }
         }
-        if self.owned.forget_gone(&dropped) { self.write_owned().await } else { Ok(()) }
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::ways::no_session;
 use crate::{
     Event, EventSink, FleetPlan, HostAnswer, HostEntry, HostResult, LostHost, Options, Purpose, Steps,
 };
-use converge_ledger::OwnedRecords;
+use converge_ledger::{NewBase, OwnedRecords};
 use converge_model::inventory::Connection;
 use converge_model::{Facts, Needs, Project};
 use converge_planner::{Folded, History, HostPlan, Knowledge, Outcome, Outputs, RoleGraph, Summary, fold};
@@ -39,6 +39,8 @@ pub(crate) struct Link {
     facts: Mutex<Option<KnownFacts>>,
     /// Whether its shell knows how to look for facts that foreign code has moved.
     watches_facts: AtomicBool,
+    /// What its next run gives it as its base of what is managed.
+    pub base: Mutex<Option<NewBase>>,
 }
 
 impl Link {
@@ -615,6 +617,7 @@ impl Engine {
             facts: Mutex::new(None),
             heart: Mutex::new(None),
             watches_facts: AtomicBool::new(false),
+            base: Mutex::new(None),
         })
     }
 

@@ -94,7 +94,7 @@ fn owned(result: &ItemResult) -> Result<OwnedRecords, String> {
         Outcome::Finished { status: Status::Exited(0), .. } if !result.cut => {
             Ok(parse_owned(&String::from_utf8_lossy(&result.output)))
         }
-        _ => Err(format!("the record of what is ours cannot be read: {}", failure(result))),
+        _ => Err(format!("the record of what is managed cannot be read: {}", failure(result))),
     }
 }
 

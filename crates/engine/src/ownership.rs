@@ -418,6 +418,7 @@ mod tests {
     fn thing(key: &str, roles: &[&str]) -> Owned {
         Owned {
             object: ObjectId::new("path", key),
+            uid: None,
             scope: Scope { playbook: "p".to_owned(), inventory: "i".to_owned() },
             roles: roles.iter().map(|r| (*r).to_owned()).collect(),
             item: "r/x".to_owned(),

@@ -13,7 +13,7 @@ use converge_syntax::Node;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 /// The kubeconfig of a control plane, where its host's variables name no other.
@@ -88,7 +88,12 @@ impl Reach {
     ) -> Result<Round, LostHost> {
         match self {
             Self::Host(link) => {
-                observe_beside(&link.shell, probes, beside, known).await.map_err(|e| link.lost(&e))
+                let seen = observe_beside(&link.shell, probes, beside, known).await;
+                let mut round = seen.map_err(|e| link.lost(&e))?;
+                if let Some(Ok(records)) = &mut round.owned {
+                    *link.base.lock().unwrap_or_else(PoisonError::into_inner) = records.base.take();
+                }
+                Ok(round)
             }
             Self::Cluster(link) => {
                 let Some(cluster) = link.present().await else {

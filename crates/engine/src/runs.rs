@@ -7,9 +7,10 @@ use crate::{LostHost, Purpose};
 use bytes::Bytes;
 use converge_ledger::RunPurpose;
 use converge_planner::{HostPlan, Item as PlannedItem, Outcome};
+use converge_resource::Content;
 use converge_ssh::{Batch, Item, ShellError};
-use converge_store::host::{self, RunMeta};
-use std::sync::Arc;
+use converge_store::host::{self, Piece, RunMeta};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// Whether a run sets out to do this item; a rollback also what is refused now, and which the next one may be allowed to do.
@@ -60,19 +61,22 @@ impl Engine {
             Reach::Cluster(cluster) => return self.open_cluster_run(cluster, meta).await,
             Reach::Host(link) => link,
         };
-        let (piece, content) = host::undo_piece();
-        let install = Item {
+        let base = link.base.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let pieces = [Some(host::undo_piece()), base.map(|base| host::base_piece(&meta.id, &base))];
+        let item = |(id, (piece, content)): (u32, (Piece, Content))| Item {
             payload: Some(Bytes::copy_from_slice(content.bytes())),
             timeout: Some(Duration::from_secs(piece.timeout)),
-            ..Item::new(1, piece.script)
+            ..Item::new(id, piece.script)
         };
-        let batch = Batch { prelude: Some(host::open_script(meta)), stop_file: None, items: vec![install] };
+        let items = (1..).zip(pieces.into_iter().flatten()).map(item).collect();
+        let batch = Batch { prelude: Some(host::open_script(meta)), stop_file: None, items };
         let (results, error) = link.shell.run_to_end(&batch).await.map_err(|e| link.lost(&e))?;
         match error {
             // The lock is someone else's, or the host cannot take records: its own words say which.
             Some(ShellError::Prelude { said, .. }) => Err(LostHost::refused(bare(name, said.trim()))),
             Some(error) => Err(link.lost(&error)),
-            None if results.iter().all(converge_ssh::ItemResult::success) => {
+            // A base that is not taken is brought by the next run.
+            None if results.first().is_some_and(converge_ssh::ItemResult::success) => {
                 link.beat(&meta.id);
                 Ok(Reach::Host(link))
             }

@@ -2,14 +2,16 @@
 
 mod compose;
 mod fold;
+mod managed;
 mod newest;
 mod owned;
 mod record;
 
 pub use compose::Undo;
 pub use fold::Ledger;
+pub use managed::{Entry, Managed, fold};
 pub use newest::newest;
-pub use owned::{Owned, OwnedRecords, Project, Scope, parse_owned};
+pub use owned::{NewBase, Owned, OwnedRecords, Project, Scope, parse_owned};
 pub use record::{
     FORMAT, IN_PART, RecordError, Records, RunPurpose, RunRecord, SavedChange, SavedOutcome, id_seconds,
     in_order, parse_records, reads_format,

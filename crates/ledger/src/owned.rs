@@ -1,9 +1,11 @@
 //! What runs made on a host, and for whom.
 
 use crate::RunRecord;
+use crate::managed::{Entry, Managed, fold};
 use crate::record::Reader;
-use converge_resource::{ObjectId, State, WayBack, decode_field};
+use converge_resource::{ObjectId, State, WayBack, decode_field, encode_field};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Whose things are: a playbook used with an inventory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +49,8 @@ impl Project {
 pub struct Owned {
     /// What it is.
     pub object: ObjectId,
+    /// In a cluster: the server's own identity of it. Another object of the same name is not managed.
+    pub uid: Option<String>,
     /// Whose it is.
     pub scope: Scope,
     /// The roles whose items changed it, the last one first.
@@ -74,10 +78,10 @@ pub struct Owned {
     pub way_back: Option<WayBack>,
 }
 
-/// What a host says of former runs, for a plan.
+/// What a host or a cluster says of former runs, for a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnedRecords {
-    /// In the order in which they became ours.
+    /// In the order in which they came to be managed.
     pub things: Vec<Owned>,
     /// The newest run, when it did not end.
     pub cut_off: Option<RunRecord>,
@@ -85,46 +89,91 @@ pub struct OwnedRecords {
     pub busy: bool,
     /// What of the records is not understood, and so not considered.
     pub broken: Vec<String>,
+    /// What the host is to keep in the place of its present base, if there is something to fold.
+    pub base: Option<NewBase>,
 }
 
-/// Reads what a host says of former runs, as its functions print it.
+/// A base for a host: its file `owned` with more runs folded in. It is of use only to a host that still has what it was made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewBase {
+    /// The digest of the file that it was made from; `-` for none.
+    pub of: String,
+    /// The runs that were folded in, the oldest of those that the file does not hold.
+    pub runs: Vec<String>,
+    /// The text of the file.
+    pub text: String,
+}
+
+/// Reads what a host says of former runs, as its functions print it, and folds it.
 pub fn parse_owned(output: &str) -> OwnedRecords {
     let mut records = OwnedRecords::default();
-    let mut cut_off: Option<Reader> = None;
+    let (mut base, mut of, mut recorded) = (Managed::default(), "-", BTreeSet::new());
+    let mut runs: Vec<Reader> = Vec::new();
     for (n, line) in output.split_inclusive('\n').filter_map(|l| l.strip_suffix('\n')).enumerate() {
         let fields: Vec<&str> = line.split('\t').collect();
         // The text of a line may hold what is secret.
         let odd = || format!("line {} of the record of what is managed is damaged and not considered", n + 1);
-        match (fields.as_slice(), &mut cut_off) {
-            (["run", id], None) => cut_off = Some(Reader::new(id)),
+        match (fields.as_slice(), runs.last_mut()) {
+            (["run", id], _) => runs.push(Reader::new(id)),
             (fields, Some(run)) => run.read(fields),
-            (["converge-owned", "1"], None) => {}
+            (["converge-managed" | "converge-owned", "1"], None) => {}
             (["busy", "yes"], None) => records.busy = true,
-            // It was given back.
-            (["gone", ..], None) => {}
             (["broken", what], None) => records.broken.push(decode_field(what).unwrap_or_default()),
-            (["own", rest @ ..], None) => match thing(rest) {
-                Some(thing) => records.things.push(thing),
+            (["recorded", id], None) => drop(recorded.insert(*id)),
+            (["base", digest], None) => of = digest,
+            (["folded", id], None) => drop(base.folded.insert((*id).to_owned())),
+            ([word @ ("own" | "gone"), rest @ ..], None) => match entry(*word == "gone", rest) {
+                Some(entry) => base.entries.push(entry),
                 None => records.broken.push(odd()),
             },
             _ => records.broken.push(odd()),
         }
     }
-    records.cut_off = cut_off.map(Reader::end_of_run);
-    records.broken.extend(records.cut_off.iter().filter_map(|r| r.broken.clone()));
+    let runs: Vec<RunRecord> = runs.into_iter().map(Reader::end_of_run).collect();
+    records.broken.extend(runs.iter().filter_map(|r| r.broken.clone()));
+    // What still grows is folded for this once only, and so is what came after it.
+    let (closed, open) = runs.split_at(runs.iter().position(|r| !r.closed).unwrap_or(runs.len()));
+    let mut managed = fold(base, closed);
+    managed.folded.retain(|id| recorded.contains(id.as_str()));
+    managed.forget_gone(&|id| recorded.contains(id));
+    if !closed.is_empty() {
+        let runs = closed.iter().map(|r| r.id.clone()).collect();
+        records.base = Some(NewBase { of: of.to_owned(), runs, text: base_text(&managed) });
+    }
+    let managed = fold(managed, open);
+    // Objects of hosts go back whole.
+    let whole = |thing: &Owned| Owned { between: Vec::new(), ..thing.clone() };
+    records.things = managed.present().map(whole).collect();
+    records.cut_off = runs.into_iter().next_back().filter(|run| !run.closed);
     records
 }
 
-fn thing(fields: &[&str]) -> Option<Owned> {
-    let [kind, key, playbook, inventory, roles, item, since, run, before, left, flags, unsaved, rest @ ..] =
-        fields
+/// An object in a host's base, behind the word `own` or `gone`.
+fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
+    let [
+        kind,
+        key,
+        playbook,
+        inventory,
+        roles,
+        item,
+        since,
+        run,
+        before,
+        left,
+        flags,
+        unsaved,
+        by,
+        rest @ ..,
+    ] = fields
     else {
         return None;
     };
     let text = |word: &str| decode_field(word);
     let flag = |name: &str| flags.split(',').any(|f| f == name);
-    Some(Owned {
+    let thing = Owned {
         object: ObjectId::new(kind, text(key)?),
+        uid: None,
         scope: Scope { playbook: text(playbook)?, inventory: text(inventory)? },
         roles: roles.split(',').map(text).collect::<Option<_>>()?,
         item: text(item)?,
@@ -136,10 +185,48 @@ fn thing(fields: &[&str]) -> Option<Owned> {
         sensitive: flag("sensitive"),
         by_product: flag("by"),
         unsaved: if *unsaved == "-" { None } else { Some(text(unsaved)?) },
-        // Behind the run that gave it back.
         way_back: match rest {
-            [_, host, name, ..] if *host != "-" => Some(WayBack { host: text(host)?, name: text(name)? }),
+            [host, name, ..] if *host != "-" => Some(WayBack { host: text(host)?, name: text(name)? }),
             _ => None,
         },
-    })
+    };
+    Some(Entry { thing, gone_by: gone.then(|| (*by).to_owned()) })
+}
+
+/// The text of a host's base: `converge-owned 1`, a line `folded RUN` for each recorded run that it holds, then one line an object:
+/// `own|gone KIND KEY PLAYBOOK INVENTORY ROLES ITEM SINCE RUN BEFORE LEFT FLAGS UNSAVED BY HOST NAME`. BEFORE is the state that was there
+/// before it was managed, LEFT the one that runs left, RUN the run that first changed it (it keeps accounts), BY the run that gave it back, HOST
+/// and NAME what the way back needs besides BEFORE. ROLES are joined by commas, the last first.
+fn base_text(managed: &Managed) -> String {
+    let mut text = "converge-owned\t1\n".to_owned();
+    for id in &managed.folded {
+        text.push_str(&format!("folded\t{id}\n"));
+    }
+    for Entry { thing, gone_by } in &managed.entries {
+        let roles: Vec<String> = thing.roles.iter().map(|r| encode_field(r)).collect();
+        let flags =
+            [if thing.sensitive { "sensitive" } else { "-" }, if thing.by_product { ",by" } else { "" }];
+        let way = thing.way_back.as_ref();
+        let line = [
+            if gone_by.is_some() { "gone" } else { "own" }.to_owned(),
+            thing.object.kind.clone(),
+            encode_field(&thing.object.key),
+            encode_field(&thing.scope.playbook),
+            encode_field(&thing.scope.inventory),
+            roles.join(","),
+            encode_field(&thing.item),
+            thing.since.clone(),
+            thing.run.clone(),
+            thing.before.line().to_owned(),
+            thing.left.line().to_owned(),
+            flags.concat(),
+            thing.unsaved.as_ref().map_or_else(|| "-".to_owned(), |why| encode_field(why)),
+            gone_by.clone().unwrap_or_else(|| "-".to_owned()),
+            way.map_or_else(|| "-".to_owned(), |way| encode_field(&way.host)),
+            way.map_or_else(|| "-".to_owned(), |way| encode_field(&way.name)),
+        ];
+        text.push_str(&line.join("\t"));
+        text.push('\n');
+    }
+    text
 }

@@ -37,8 +37,12 @@ pub struct RunRecord {
     pub rolled_back_in_part: bool,
     /// What it changed, in order.
     pub changes: Vec<SavedChange>,
+    /// The objects that it took out of management without a change, each with the number of changes before that.
+    pub disowned: Vec<(usize, ObjectId)>,
     /// False when it was cut off: what it left open is unknown.
     pub finished: bool,
+    /// Whether its record has an end: also that of a run that was cut off, once a later run has begun.
+    pub closed: bool,
     /// Why its guarded change was put back on the host, when it was.
     pub put_back: Option<String>,
     /// What of its record is not understood, and so not considered.
@@ -101,6 +105,10 @@ pub struct SavedChange {
     pub after: State,
     /// The address of the item.
     pub item: String,
+    /// The role whose own the object becomes by it; none in a rollback or a prune, and of what changes besides.
+    pub owner: Option<String>,
+    /// In a cluster: the server's identity of the object that it left.
+    pub uid: Option<String>,
     /// True when the item was declared sensitive.
     pub sensitive: bool,
     /// Why the state before was not kept, when it was not.
@@ -167,11 +175,11 @@ impl RunPurpose {
 pub struct RecordError(pub String);
 
 /// The format of the records. The host's functions print it for the older ones too.
-pub const FORMAT: &str = "3";
+pub const FORMAT: &str = "4";
 
 /// Whether this converge reads records of a format.
 pub fn reads_format(version: &str) -> bool {
-    [FORMAT, "2", "1"].contains(&version)
+    [FORMAT, "3", "2", "1"].contains(&version)
 }
 
 /// Reads all runs of a host, as its functions print them. A line that is not understood does not hide the others.
@@ -275,8 +283,12 @@ impl Reader {
             ["purpose", "undo", ..] => self.record.purpose = RunPurpose::Undo,
             ["planned", address, ..] => self.record.planned.push(decode_field(address)?),
             // The next run has ended it.
-            ["close", "cut-off", ..] => {}
-            ["close", ..] => self.record.finished = true,
+            ["close", "cut-off", ..] => self.record.closed = true,
+            ["close", ..] => (self.record.finished, self.record.closed) = (true, true),
+            ["disown", kind, key, ..] => {
+                let object = ObjectId::new(kind, decode_field(key)?);
+                self.record.disowned.push((self.record.changes.len(), object));
+            }
             [what @ ("begin" | "moved"), seq, kind, key, before, after, item, flags, ..] => {
                 let seq = seq.parse().ok()?;
                 let kind = kind.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_').then_some(*kind)?;
@@ -291,6 +303,8 @@ impl Reader {
                     before: State::from_line(before),
                     after: State::from_line(after),
                     item,
+                    owner: None,
+                    uid: None,
                     sensitive: flags.split(',').any(|f| f == "sensitive"),
                     unsaved: None,
                     way_back: None,
@@ -310,6 +324,7 @@ impl Reader {
                 let way = WayBack { host: decode_field(host)?, name: decode_field(name)? };
                 self.change(seq)?.way_back = Some(way);
             }
+            ["owns", seq, role, ..] => self.change(seq)?.owner = Some(decode_field(role)?),
             ["unsaved", seq, why, ..] => self.change(seq)?.unsaved = Some(decode_field(why)?),
             // A line of a later version.
             [word, _, ..]
@@ -337,8 +352,10 @@ impl Reader {
 }
 
 /// Words of lines that have more fields than a damaged one of theirs.
-const KNOWN: &[&str] =
-    &["begin", "moved", "done", "off", "failed", "putback", "back", "unsaved", "scope", "purpose"];
+const KNOWN: &[&str] = &[
+    "begin", "moved", "done", "off", "failed", "putback", "back", "owns", "unsaved", "disown", "scope",
+    "purpose",
+];
 
 pub(crate) fn clip(line: &str) -> String {
     line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(100).collect()

@@ -2,19 +2,19 @@ use super::*;
 
 #[test]
 fn records_of_other_programs_are_refused() {
-    assert!(parse_records("converge\t4\n").unwrap_err().0.contains("format 4"));
-    assert!(parse_records("converge\t3\nbegin\t1\n").is_err());
-    let broken = |text: &str| parse_records(&format!("converge\t3\nrun\tx\n{text}")).unwrap().broken.len();
+    assert!(parse_records("converge\t5\n").unwrap_err().0.contains("format 5"));
+    assert!(parse_records("converge\t4\nbegin\t1\n").is_err());
+    let broken = |text: &str| parse_records(&format!("converge\t4\nrun\tx\n{text}")).unwrap().broken.len();
     assert_eq!(broken("begin\tone\tpath\t/a\tabsent\tabsent\ti\t-\n"), 1);
     assert_eq!(broken("done\t7\tabsent\n"), 1);
     assert_eq!(broken("time\tt\nlater-word\twhat\n"), 0);
-    assert_eq!(parse_records("converge\t3\n").unwrap().runs, []);
+    assert_eq!(parse_records("converge\t4\n").unwrap().runs, []);
 }
 
 #[test]
 fn a_rollback_that_was_rolled_back_counts_no_more() {
     let run = |id: &str, undoes: &str| format!("run\t{id}\nundoes\t{undoes}\nclose\tfinished\n");
-    let text = format!("converge\t3\nrun\ta\n{}{}", run("b", "a"), run("c", "b"));
+    let text = format!("converge\t4\nrun\ta\n{}{}", run("b", "a"), run("c", "b"));
     let records = parse_records(&text).unwrap().runs;
     let by: Vec<_> = records.iter().map(|r| r.rolled_back_by.as_deref()).collect();
     assert_eq!(by, [None, Some("c"), None]);
@@ -23,7 +23,7 @@ fn a_rollback_that_was_rolled_back_counts_no_more() {
 #[test]
 fn a_rollback_that_left_something_alone_has_not_undone_its_run() {
     let marks = |rest: &str| {
-        let text = format!("converge\t3\nrun\ta\nclose\tfinished\nrun\tb\nundoes\ta\nplanned\tr/one\n{rest}");
+        let text = format!("converge\t4\nrun\ta\nclose\tfinished\nrun\tb\nundoes\ta\nplanned\tr/one\n{rest}");
         let records = parse_records(&text).unwrap().runs;
         (records[0].rolled_back_by.is_some(), records[0].rolled_back_in_part)
     };
@@ -43,7 +43,7 @@ fn a_rollback_that_left_something_alone_has_not_undone_its_run() {
 fn a_rollback_in_part_is_gone_on_with() {
     let marks = |flags: &str| {
         let text = format!(
-            "converge\t3\nrun\ta\nbegin\t1\tunit\td\tactive D1\tactive D2\tr/svc\t-\ndone\t1\tactive D2\nclose\tfinished\n\
+            "converge\t4\nrun\ta\nbegin\t1\tunit\td\tactive D1\tactive D2\tr/svc\t-\ndone\t1\tactive D2\nclose\tfinished\n\
              run\tb\nundoes\ta\nplanned\tr/svc\nbegin\t1\tunit\td\tactive D2\tactive -\tr/svc\t{flags}\n\
              done\t1\tactive -\nclose\tfinished\n"
         );

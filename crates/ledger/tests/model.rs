@@ -1,12 +1,14 @@
-//! The ledger against a model of `docs/rollback.md` that shares no code with it: sequences of operations on a simulated host are drawn, the ledger
-//! decides what a rollback does, and the model says what must come out.
+//! The ledger against a model of `docs/rollback.md`, and of what `docs/snapshots.md` says of managed objects, that shares no code with it: sequences of
+//! operations on a simulated host are drawn, the ledger decides what a rollback does and what is managed, and the model says what must come out.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 #[expect(dead_code, reason = "a test on a real host uses the rest")]
 mod reference;
+#[path = "reference/managed.rs"]
+mod story;
 
-use converge_ledger::{Ledger, Project, Scope, Undo, newest, parse_records};
+use converge_ledger::{Ledger, Project, Scope, Undo, newest, parse_owned, parse_records};
 use proptest::prelude::*;
 use reference::Model;
 use std::collections::BTreeSet;
@@ -22,6 +24,8 @@ enum Op {
     Apply {
         project: usize,
         wanted: [Option<u8>; KEYS],
+        /// It gives this object out of management.
+        disown: Option<usize>,
         end: End,
         id: u8,
     },
@@ -56,6 +60,12 @@ fn role(key: usize) -> usize {
 struct Host {
     now: Values,
     runs: Vec<String>,
+    /// What the runs did, for the model of what is managed.
+    events: Vec<story::Event<u8>>,
+    /// The file `owned`, and how many runs were folded into it.
+    base: (String, usize),
+    /// What the next run gives out of management.
+    disown: Option<usize>,
 }
 
 fn state(value: u8) -> String {
@@ -81,6 +91,18 @@ impl Host {
         changes: &[(usize, u8)],
         end: &End,
     ) {
+        // What a plan before it had the host keep.
+        if id.is_multiple_of(2) {
+            let (said, closed) = (self.says(true), self.runs.len());
+            if let Some(base) = parse_owned(&said).base {
+                assert_eq!(base.runs.len(), closed - self.base.1);
+                self.base = (base.text, closed);
+            }
+        }
+        let takes = purpose.lines().filter_map(|l| l.strip_prefix("undoes\t"));
+        let takes =
+            takes.map(|id| self.runs.iter().position(|r| r.starts_with(&format!("run\t{id}\n"))).unwrap());
+        let mut event = story::Event { takes: takes.collect(), changes: Vec::new(), disowned: None };
         let seq = self.runs.len() + 1;
         let mut text = format!(
             "run\t{id:03}-{seq}\nversion\t3\nseq\t{seq}\ntime\tt\npurpose\t{purpose}\nscope\tplay{project}.yaml\thosts.yaml\n"
@@ -92,6 +114,14 @@ impl Host {
         for (n, (key, to)) in changes.iter().enumerate() {
             let (from, item) = (self.now[*key], format!("r{}/{key}", role(*key)));
             text.push_str(&format!("begin\t{n}\tpath\t{key}\t{}\t{}\t{item}\t-\n", state(from), state(*to)));
+            // What goes is declared so by a role, or pruned.
+            let of_role = purpose == "converge" && (*to != 0 || id.is_multiple_of(3));
+            if of_role {
+                text.push_str(&format!("owns\t{n}\tr{}\n", role(*key)));
+            }
+            let mut tell = |left, done| {
+                event.changes.push(story::Change { key: *key, found: from, left, done, of_role })
+            };
             match end {
                 End::Failed(at) if *at == n => {
                     text.push_str(&format!("failed\t{n}\t1\t{}\n", state(from)));
@@ -100,9 +130,11 @@ impl Host {
                 End::Broke(at, left) if *at == n => {
                     text.push_str(&format!("failed\t{n}\t1\t{}\n", state(*left)));
                     self.now[*key] = *left;
+                    tell(*left, false);
                     break;
                 }
                 End::Cut(at, made) if *at == n => {
+                    tell(*to, false);
                     if *made {
                         self.now[*key] = *to;
                     }
@@ -111,15 +143,52 @@ impl Host {
                 }
                 _ => {}
             }
+            tell(*to, true);
             text.push_str(&format!("done\t{n}\t{}\n", state(*to)));
             self.now[*key] = *to;
         }
+        if let Some(key) = self.disown.take().filter(|_| closed) {
+            text.push_str(&format!("disown\tpath\t{key}\n"));
+            event.disowned = Some(key);
+        }
+        self.events.push(event);
         if closed {
             text.push_str("close\tfinished\t1\n");
         } else if seq.is_multiple_of(2) {
             text.push_str("close\tcut-off\t1\n");
         }
         self.runs.push(text);
+    }
+
+    /// What the host says to a plan; `settled`, once a run has begun that ends what was cut off.
+    fn says(&self, settled: bool) -> String {
+        let mut text = "converge-managed\t1\n".to_owned();
+        for run in &self.runs {
+            text.push_str(&format!(
+                "recorded\t{}\n",
+                run.lines().next().unwrap().split_once('\t').unwrap().1
+            ));
+        }
+        text.push_str(&format!("base\tdigest\n{}", self.base.0));
+        for (at, run) in self.runs.iter().enumerate().skip(self.base.1) {
+            text.push_str(run);
+            if !run.contains("\nclose\t") && (settled || at + 1 < self.runs.len()) {
+                text.push_str("close\tcut-off\t1\n");
+            }
+        }
+        text
+    }
+
+    /// What is managed: of each object what was there before and what runs left.
+    fn managed(&self) -> Vec<Option<(u8, u8)>> {
+        let records = parse_owned(&self.says(false));
+        assert_eq!(records.broken, Vec::<String>::new());
+        let mut found = vec![None; KEYS];
+        for thing in &records.things {
+            let at = thing.object.key.parse::<usize>().unwrap();
+            assert_eq!(found[at].replace((value(&thing.before), value(&thing.left))), None);
+        }
+        found
     }
 
     /// Plans a rollback with the ledger and carries it out. What it leaves alone.
@@ -134,7 +203,7 @@ impl Host {
         // In the order of a folder that knows no order.
         let mut texts = self.runs.clone();
         texts.sort();
-        let records = parse_records(&format!("converge\t3\nnow\t100\n{}", texts.concat())).unwrap();
+        let records = parse_records(&format!("converge\t4\nnow\t100\n{}", texts.concat())).unwrap();
         assert_eq!(records.broken, Vec::<String>::new());
         let ledger = Ledger::of(&records.runs);
         let project = project(of);
@@ -224,8 +293,8 @@ fn op() -> impl Strategy<Value = Op> {
     let project = || prop_oneof![4 => Just(0_usize), 1 => Just(1_usize)];
     let role = || prop::option::weighted(0.2, 0..2_usize);
     prop_oneof![
-        6 => (project(), wanted, end(), any::<u8>())
-            .prop_map(|(project, wanted, end, id)| Op::Apply { project, wanted, end, id }),
+        6 => (project(), wanted, prop::option::weighted(0.1, 0..KEYS), end(), any::<u8>())
+            .prop_map(|(project, wanted, disown, end, id)| Op::Apply { project, wanted, disown, end, id }),
         2 => (0..KEYS, 0..6_u8).prop_map(|(key, value)| Op::Edit { key, value }),
         4 => (project(), role(), end(), any::<u8>())
             .prop_map(|(project, role, end, id)| Op::Rollback { project, role, end, id }),
@@ -246,12 +315,13 @@ proptest! {
                     host.now[*key] = *value;
                     model.now[*key] = *value;
                 }
-                Op::Apply { project, wanted, end, id } => {
+                Op::Apply { project, wanted, disown, end, id } => {
                     let changes: Vec<(usize, u8)> = (0..KEYS)
                         .filter_map(|k| wanted[k].filter(|w| *w != host.now[k]).map(|w| (k, w)))
                         .collect();
                     let planned: Vec<usize> = changes.iter().map(|(k, _)| *k).collect();
                     if !changes.is_empty() {
+                        host.disown = *disown;
                         host.run(*project, *id, "converge", &planned, &changes, end);
                     }
                     model.apply(*project, wanted, end);
@@ -271,6 +341,8 @@ proptest! {
             }
             prop_assert_eq!(&host.now[..], &model.now[..], "after {}: {:?}", n, op);
             prop_assert_eq!(host.runs.len(), model.past.len(), "runs after {}: {:?}", n, op);
+            let managed: Vec<_> = (0..KEYS).map(|key| story::managed(&host.events, key)).collect();
+            prop_assert_eq!(host.managed(), managed, "managed after {}: {:?}", n, op);
         }
     }
 }

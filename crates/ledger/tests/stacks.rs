@@ -8,7 +8,7 @@ use converge_ledger::{Ledger, Project, Records, Scope, parse_records};
 type Run<'a> = (&'a str, &'a str, Option<(&'a str, &'a str)>);
 
 fn records(runs: &[Run<'_>]) -> Records {
-    let mut text = "converge\t3\n".to_owned();
+    let mut text = "converge\t4\n".to_owned();
     for (at, (project, meta, change)) in runs.iter().enumerate() {
         text.push_str(&format!("run\tR{at}\nseq\t{}\nscope\t{project}\thosts.yaml\n{meta}\n", at + 1));
         if let Some((from, to)) = change {

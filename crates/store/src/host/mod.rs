@@ -9,7 +9,7 @@ mod item;
 pub use group::{Member, NewFile, group_piece, group_said};
 pub use item::{ItemRun, ItemSpec, Piece, Reading, Row, Switch, WindowRow, adopt_script};
 
-use converge_ledger::{RunPurpose, Scope};
+use converge_ledger::{NewBase, RunPurpose, Scope};
 use converge_resource::{Content, Digest, ObjectId, encode_field, quote};
 
 /// Where the records lie on a host.
@@ -81,6 +81,15 @@ pub fn open_script(meta: &RunMeta) -> String {
     text.extend(meta.rolls_back.iter().map(|id| format!("undoes\t{id}")));
     text.extend(meta.planned.iter().map(|address| format!("planned\t{}", encode_field(address))));
     format!("cv_run_open {} {}", quote(&meta.id), quote(&text.join("\n")))
+}
+
+/// Gives the host a new base of what is managed. An item of the first stretch, after [`open_script`]: it is kept only if the host still has
+/// what it was made from.
+pub fn base_piece(run: &str, base: &NewBase) -> (Piece, Content) {
+    let content = Content::new(base.text.clone().into_bytes());
+    let runs: Vec<String> = base.runs.iter().map(|id| quote(id)).collect();
+    let script = format!("CV_RUN={}; cv_base_put {} {}", quote(run), quote(&base.of), runs.join(" "));
+    (Piece { script, stdin: Some(content.digest().clone()), timeout: 60 }, content)
 }
 
 /// Ends the run, drops what is too old, gives the lock back: in the session's own shell too. `result` is one word;
@@ -157,12 +166,12 @@ pub fn list_script() -> String {
     "cv_runs".to_owned()
 }
 
-/// Prints what is ours and what was cut off; read it with [`converge_ledger::parse_owned`]. It changes nothing.
+/// Prints what is managed and what was cut off; read it with [`converge_ledger::parse_owned`]. It changes nothing.
 pub fn owned_script() -> String {
     "cv_owned".to_owned()
 }
 
-/// Takes an object out of the record of what is ours. The run holds the host's lock.
+/// Takes an object out of management, in the journal of the run that `CV_RUN` names and that holds the host's lock.
 pub fn disown_script(object: &ObjectId) -> String {
     format!("cv_disown {} {}", object.kind, quote(&object.key))
 }

@@ -3,10 +3,11 @@
 # $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched,alive/{session,beat},fenced}, owned, kept/ID, blobs/SHA256, debs, started,
 # ran, switch, undo.sh. Journal and meta are lines of fields separated by tabs; texts are encoded words.
 
-CV_FORMAT=3
+CV_FORMAT=4
 
-# cv_format_known VERSION: format 2 is read too: its runs have no number (`seq`). So is format 1; it has no purposes and no `owned`.
-cv_format_known() { [ "$1" = "$CV_FORMAT" ] || [ "$1" = 2 ] || [ "$1" = 1 ]; }
+# cv_format_known VERSION: format 3 is read too: it has no lines `disown`, which a converge of its time would pass over. So is format 2: its runs
+# have no number (`seq`). So is format 1; it has no purposes and no `owned`.
+cv_format_known() { [ "$1" = "$CV_FORMAT" ] || [ "$1" = 3 ] || [ "$1" = 2 ] || [ "$1" = 1 ]; }
 
 # cv_plain FILE: whether it is a regular file: reading anything else may never end.
 cv_plain() { [ -f "$1" ] && [ ! -L "$1" ]; }
@@ -145,7 +146,8 @@ cv_run_begin() (
   rm -f "$dir/stop" "$dir/moved" "$dir/watched"
   mkdir -p "$dir/alive" && cv_run_session >"$dir/alive/session" || return 1
   if [ -e "$dir/journal" ]; then
-    cv_journal_of "$CV_RUN" >"$dir/journal.new" && mv -f "$dir/journal.new" "$dir/journal" || return 1
+    # It goes on: what a later run wrote of its end holds no more.
+    cv_journal_of "$CV_RUN" | sed "/^close$CV_TAB/d" >"$dir/journal.new" && mv -f "$dir/journal.new" "$dir/journal" && cv_base_without "$CV_RUN" || return 1
   fi
   who=$(printf '%s\n' "$1" | sed -n "s/^operator$CV_TAB//p")
   since=$(printf '%s\n' "$1" | sed -n "s/^time$CV_TAB//p")
@@ -181,15 +183,12 @@ cv_run_unwatch() {
   rm -rf alive.ended
 }
 
-# cv_run_settle: brings older records to the present format, ends runs that were cut off, and takes what they made into
-# the record of what is ours. The lock is held: nobody is at work.
+# cv_run_settle: brings older records to the present format and ends runs that were cut off. The lock is held: nobody is at work.
 cv_run_settle() (
   cv_version
   if [ "$CV_VERSION" != "$CV_FORMAT" ]; then
-    # What a run of format 1 made has no owner: it is not taken in.
     cv_write_record "$CV_ROOT/version" "$CV_FORMAT" || return 1
   fi
-  open=
   for run in "$CV_ROOT/runs"/*; do
     if cv_plain "$run/journal" && [ "$run" != "$CV_DIR" ] && ! grep -q "^close$CV_TAB" "$run/journal"; then
       run=${run##*/}
@@ -201,15 +200,8 @@ cv_run_settle() (
       }
       (cd "$CV_ROOT/runs/$run" && rm -rf stop moved watched stage && cv_run_unwatch)
       cv_run_sweep "$run"
-      open=yes
     fi
   done
-  if [ -n "$open" ] || [ -e "$CV_DIR/journal" ]; then
-    cv_owned_write "$CV_RUN" || {
-      cv_say "cannot write $CV_ROOT/owned: is the disk full?"
-      return 1
-    }
-  fi
 )
 
 # cv_run_sweep RUN: removes the temporary files of the steps in which a run was cut off: of paths that it began and did not end.
@@ -243,14 +235,13 @@ cv_run_end() (
   dir=$CV_DIR
   rm -rf "$dir/stop" "$dir/moved" "$dir/watched" "$dir/stage" "$dir/unpacked"
   (cd "$dir" && cv_run_unwatch)
-  if ! grep -q "^begin$CV_TAB" "$dir/journal" 2>/dev/null; then
+  if ! grep -q "^begin$CV_TAB\|^disown$CV_TAB" "$dir/journal" 2>/dev/null; then
     # A run that changed nothing here leaves nothing.
     rm -rf "$dir"
     return 0
   fi
   printf 'close\t%s\t%s\n' "$1" "$(date +%s)" >>"$dir/journal" || return 1
-  # A journal that is not in the record of what is ours must stay.
-  cv_owned_write && cv_retain
+  cv_retain
 )
 
 # cv_run_ms RUN: when it began, in CV_MS, milliseconds since 1970 by the controller's clock.
@@ -269,7 +260,7 @@ cv_run_aged() {
   [ -z "$cv_r_opened" ] || [ $((cv_r_now - cv_r_opened)) -gt $((${CV_KEEP_DAYS:-30} * 86400)) ]
 }
 
-# Keeps 10 runs, 30 days, 1 GiB; the present run and the newest good one always. A run is too old when the controllers' clocks and
+# Keeps 10 runs, 30 days, 1 GiB; the present run, the newest good one and those that are not in the base yet always. A run is too old when the controllers' clocks and
 # this host's both say so: one clock that is off, or was, deletes nothing.
 cv_retain() (
   cd "$CV_ROOT/runs" || return 1
@@ -279,6 +270,7 @@ cv_retain() (
   oldest=$((CV_MS - ${CV_KEEP_DAYS:-30} * 86400000))
   cv_r_now=$(date +%s)
   runs=$(cv_order)
+  unfolded=" $(cv_unfolded "$runs" | tr '\n' ' ')"
   for run in $runs; do
     if cv_plain "$run/journal" && grep -q "^close${CV_TAB}finished" "$run/journal" 2>/dev/null && ! grep -q "^failed$CV_TAB" "$run/journal"; then good=$run; fi
   done
@@ -288,21 +280,26 @@ cv_retain() (
     cv_run_ms "$run"
     [ $# -le "${CV_KEEP_RUNS:-10}" ] || drop=yes
     if [ "$CV_MS" -lt "$oldest" ] && cv_run_aged "$run"; then drop=yes; fi
-    if [ -n "$drop" ] && [ "$run" != "$good" ] && [ "$run" != "$CV_RUN" ]; then cv_run_drop "$run"; fi
+    # What one without changes says is in the base.
+    if cv_plain "$run/journal" && ! grep -q "^begin$CV_TAB" "$run/journal"; then drop=yes; fi
+    if [ -n "$drop" ] && [ "$run" != "$good" ] && cv_may_drop "$run"; then cv_run_drop "$run"; fi
     shift
   done
   cv_drop_unnamed
   for run in $(cv_order); do
     size=$(du -sk "$CV_ROOT" | cut -f1)
     [ "$size" -gt "${CV_KEEP_KB:-1048576}" ] || break
-    if [ "$run" != "$good" ] && [ "$run" != "$CV_RUN" ]; then
+    if [ "$run" != "$good" ] && cv_may_drop "$run"; then
       cv_run_drop "$run"
       cv_drop_unnamed
     fi
   done
 )
 
-# cv_run_drop RUN: drops a run; the accounts that it keeps of what is ours stay.
+# cv_may_drop RUN: whether it is over, and the base holds what it says of what is managed. Reads unfolded.
+cv_may_drop() { [ "$1" != "$CV_RUN" ] && case $unfolded in *" $1 "*) false ;; esac; }
+
+# cv_run_drop RUN: drops a run; the accounts that it keeps of what is managed stay.
 cv_run_drop() {
   if [ -d "$CV_ROOT/runs/$1/saved" ] && cv_owned_accounts "$1"; then
     mkdir -p "$CV_ROOT/kept" && rm -rf "${CV_ROOT:?}/kept/$1" && mv "$CV_ROOT/runs/$1/saved" "$CV_ROOT/kept/$1" || return 1
@@ -310,9 +307,10 @@ cv_run_drop() {
   rm -rf "${CV_ROOT:?}/runs/$1"
 }
 
-# cv_owned_accounts RUN: whether it was the first to change an account that is ours.
+# cv_owned_accounts RUN: whether it was the first to change an account of the base. One that the base says was given back counts too: a run that is
+# not folded yet may have reverted that, and the next one may.
 cv_owned_accounts() {
-  awk -F '\t' -v run="$1" '$1 == "own" && ($2 == "user" || $2 == "group") && $9 == run && $10 != "absent" { found = 1 } END { exit !found }' \
+  awk -F '\t' -v run="$1" '($1 == "own" || $1 == "gone") && ($2 == "user" || $2 == "group") && $9 == run && $10 != "absent" { found = 1 } END { exit !found }' \
     "$CV_ROOT/owned" 2>/dev/null
 }
 
@@ -322,7 +320,7 @@ cv_all_lines() {
   if cv_plain "$CV_ROOT/owned"; then cat "$CV_ROOT/owned"; fi
 }
 
-# Drops content that neither a journal nor the record of what is ours names.
+# Drops content that neither a journal nor the base names. What runs that are not in the base say is in their journals.
 cv_drop_unnamed() (
   names=$(cv_all_lines | grep -o '[0-9a-f]\{64\}' | sort -u)
   for blob in "$CV_ROOT/blobs"/*; do
@@ -339,7 +337,7 @@ cv_drop_unnamed() (
     version=$(printf %s "${version%_*}" | sed 's/%3a/:/g')
     find "$CV_ROOT/runs" -type f -name journal -exec cat {} + 2>/dev/null | grep -qF "${CV_TAB}package$CV_TAB${name%%_*}${CV_TAB}present $version " ||
       awk -F '\t' -v name="${name%%_*}" -v line="present $version " \
-        '$1 == "own" && $2 == "package" && $3 == name && index($10, line) == 1 { found = 1 } END { exit !found }' "$CV_ROOT/owned" 2>/dev/null ||
+        '($1 == "own" || $1 == "gone") && $2 == "package" && $3 == name && index($10, line) == 1 { found = 1 } END { exit !found }' "$CV_ROOT/owned" 2>/dev/null ||
       rm -f "$deb"
   done
 )

@@ -66,7 +66,7 @@ fn run() -> impl Strategy<Value = Run> {
 
 /// What the ledger says, in the lines of `cv_live`.
 fn in_force(text: &str) -> String {
-    let records = parse_records(&format!("converge\t3\n{text}")).unwrap();
+    let records = parse_records(&format!("converge\t4\n{text}")).unwrap();
     let ledger = Ledger::of(&records.runs);
     let project = Project(Scope::default());
     let mut said = String::new();

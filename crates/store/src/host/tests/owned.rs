@@ -1,4 +1,4 @@
-//! What is ours on a host, in four shells.
+//! What a host keeps of what is managed, in four shells. The rules are the ledger's.
 
 use super::*;
 
@@ -8,6 +8,12 @@ impl Host {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
         parse_owned(&String::from_utf8_lossy(&output.stdout))
+    }
+
+    /// The runs that the base holds.
+    pub(super) fn folded(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.root().join("owned")).unwrap_or_default();
+        text.lines().filter_map(|l| l.strip_prefix("folded\t")).map(str::to_owned).collect()
     }
 
     /// Writes the file in a run of its own; `role` answers for it, if there is one.
@@ -25,13 +31,15 @@ impl Host {
 }
 
 #[test]
-fn what_a_role_makes_is_its_own_until_it_is_given_back() {
+fn a_plan_shows_what_the_base_holds_and_what_came_after_it() {
     for host in hosts() {
         let (a, b) = (host.file("a"), host.file("b c"));
         std::fs::write(&b, "theirs").unwrap();
         let theirs = host.line(&b);
         host.put("r01", &a, b"1", Some("first"));
+        assert_eq!(host.folded(), Vec::<String>::new(), "what it is at work on is never in it");
         host.put("r02", &b, b"ours", Some("first"));
+        assert_eq!(host.folded(), ["r01"]);
         host.put("r03", &a, b"2", Some("second"));
         let things = host.owned().things;
         let told: Vec<_> = things.iter().map(|t| (t.object.key.as_str(), t.roles.join(","))).collect();
@@ -45,53 +53,113 @@ fn what_a_role_makes_is_its_own_until_it_is_given_back() {
             (things[0].since.as_str(), things[0].item.as_str()),
             ("2026-11-21T04:05:06Z", "role/an item")
         );
-        // Back to the state before us, by whatever way: it is ours no longer; and again, when that is taken back.
         host.remove("r04", &a);
         assert_eq!(host.owned().things.len(), 1);
-        host.put("r05", &a, b"2", None);
-        assert_eq!(host.owned().things.len(), 2, "the way back is taken back");
-        // What no role answers for is not ours.
-        host.put("r06", &host.file("d"), b"x", None);
-        assert_eq!(host.owned().things.len(), 2);
         let (status, said) = host.undo(&["r02"]);
         assert_eq!(status, Some(0), "{said}");
-        assert_eq!(host.owned().things.len(), 1, "undo.sh gives back too");
-        let run = host.run("r07", &[], &disown_script(&things[0].object));
-        assert!(run.status.success());
-        assert_eq!(host.owned().things, []);
+        assert_eq!(host.owned().things, [], "undo.sh gives back too, and folds nothing");
+        assert_eq!(host.folded(), ["r01", "r02", "r03"]);
     }
 }
 
 #[test]
-fn what_a_rollback_took_from_before_its_package_is_given_back() {
+fn what_is_disowned_stands_in_the_journal_until_the_base_has_it() {
     for host in hosts() {
-        // A package of the run brings the file, which an item of the same run edits.
-        let file = host.file("conf");
-        std::fs::write(&file, "shipped").unwrap();
-        let shipped = host.line(&file);
-        host.put("r01", &file, b"edited", Some("first"));
-        let record = |run: &str, name: &str| host.root().join("runs").join(run).join(name);
-        let journal = std::fs::read_to_string(record("r01", "journal")).unwrap();
-        let key = encode_field(file.to_str().unwrap());
-        // The runs are folded anew, with what is written into their records here.
-        let rewrite = |run: &str, name: &str, text: String| {
-            std::fs::write(record(run, name), text).unwrap();
-            let _none_yet = std::fs::remove_file(host.root().join("owned"));
-        };
-        let moved = format!("moved\t9\tpath\t{key}\tabsent\t{shipped}\tfirst/package\t-\n");
-        rewrite("r01", "journal", moved + &journal);
-        assert_eq!(host.owned().things.len(), 1);
-        // The rollback goes to where the run found it, in one step.
-        host.remove("r02", &file);
-        assert_eq!(host.owned().things.len(), 1, "nothing says that it was a rollback");
-        let meta = std::fs::read_to_string(record("r02", "meta")).unwrap();
-        rewrite("r02", "meta", format!("{meta}purpose\trollback\nundoes\tr01\n"));
+        let (a, other) = (host.file("a"), host.file("other"));
+        host.put("r01", &a, b"1", Some("first"));
+        let thing = host.owned().things.remove(0).object;
+        assert!(host.run("r02", &[], &disown_script(&thing)).status.success());
         assert_eq!(host.owned().things, []);
-        // It is ours again when that rollback is reverted.
-        host.put("r03", &file, b"edited", None);
-        rewrite("r03", "meta", format!("{meta}purpose\trollback\nundoes\tr02\n"));
-        assert_eq!(host.owned().things.len(), 1);
+        let records = host.records();
+        assert_eq!(records[1].disowned, [(0, thing)]);
+        assert_eq!(records.len(), 2, "it changed nothing, and is kept all the same");
+        let (status, said) = host.undo(&["--list"]);
+        assert!(status == Some(0) && said.contains("r01") && !said.contains("r02"), "{said}");
+        host.put("r03", &other, b"1", None);
+        assert_eq!(host.folded(), ["r01", "r02"]);
+        assert_eq!(host.owned().things, []);
+        assert_eq!(host.records().iter().map(|r| r.id.as_str()).collect::<Vec<_>>(), ["r01", "r03"]);
     }
+}
+
+#[test]
+fn a_base_made_of_something_else_is_not_kept() {
+    for host in hosts() {
+        let (a, b) = (host.file("a"), host.file("b"));
+        host.put("r01", &a, b"1", Some("first"));
+        let early = host.base("r03");
+        // Another run folds and closes meanwhile.
+        host.put("r02", &b, b"1", Some("first"));
+        let before = std::fs::read(host.root().join("owned")).unwrap();
+        let open = |id: &str| open_script(&RunMeta { id: id.to_owned(), ..RunMeta::default() });
+        let with = |id: &str, base: &str| {
+            host.sh(&format!("{} || exit $?\n{base}\n{}", open(id), close_script(id, "finished")))
+        };
+        let skipped = with("r03", &early);
+        assert!(skipped.status.success() && skipped.stderr.is_empty(), "{skipped:?}");
+        assert_eq!(std::fs::read(host.root().join("owned")).unwrap(), before);
+        assert!(!host.root().join("owned.new").exists());
+        // The base is the same, but one of the runs is not there any more, or is one that goes on.
+        let made = host.base("r03").replace("r02", "r99");
+        assert!(with("r03", &made).status.success());
+        let own = host.base("r02");
+        assert!(with("r02", &own).status.success());
+        assert_eq!(std::fs::read(host.root().join("owned")).unwrap(), before);
+        assert!(with("r03", &host.base("r03")).status.success());
+        assert_eq!(host.folded(), ["r01", "r02"]);
+        // A run of the base that goes on is not in it any more.
+        assert!(host.sh(&open("r02")).status.success());
+        assert_eq!(host.folded(), ["r01"]);
+        assert_eq!(host.owned().things.len(), 2);
+        assert_eq!(host.owned().cut_off.map(|r| r.id).as_deref(), Some("r02"));
+    }
+}
+
+#[test]
+fn no_run_is_dropped_that_the_base_does_not_hold() {
+    for host in hosts() {
+        let file = host.file("a");
+        std::fs::write(&file, "theirs").unwrap();
+        for n in 0..3 {
+            host.put(&format!("r{n}"), &file, format!("{n}").as_bytes(), Some("first"));
+        }
+        // Runs of which no controller was told: as those of undo.sh.
+        let run = |id: &str, keep: &str| {
+            let meta = RunMeta { id: id.to_owned(), ..RunMeta::default() };
+            let mut item = spec(vec![host.change(&file, host.file_line(id.as_bytes(), 0o600))]);
+            item.run = id.to_owned();
+            let item = host.item(&item, &[id.as_bytes()]);
+            let keep = format!("export CV_KEEP_RUNS={keep}");
+            host.sh(&format!("{keep}\n{}\n{item}\n{}", open_script(&meta), close_script(id, "finished")))
+        };
+        for id in ["r3", "r4", "r5"] {
+            assert!(run(id, "1").status.success());
+        }
+        // The base held r0 and r1: these are gone.
+        let ids = || host.records().into_iter().map(|r| r.id).collect::<Vec<_>>();
+        assert_eq!(ids(), ["r2", "r3", "r4", "r5"]);
+        let [thing] = host.owned().things.try_into().unwrap();
+        assert_eq!((thing.run.as_str(), &thing.left), ("r0", &host.line(&file)));
+        assert!(host.root().join("blobs").join(Digest::of(b"theirs").as_str()).exists());
+    }
+}
+
+#[test]
+fn accounts_are_kept_while_a_later_run_may_bring_them_back() {
+    let host = &hosts()[0];
+    host.put("r1", &host.file("a"), b"1", None);
+    let saved = host.root().join("runs/r1/saved");
+    std::fs::create_dir_all(&saved).unwrap();
+    let row = |word: &str, by: &str| {
+        format!("{word}\tuser\tadm1\tp\ti\tr\tr/i\tt\tr1\tuser 1\tuser 1\t-\t-\t{by}\t-\t-\n")
+    };
+    let base = format!("converge-owned\t1\nfolded\tr1\n{}", row("gone", "r1"));
+    std::fs::write(host.root().join("owned"), base).unwrap();
+    assert!(host.sh("CV_RUN=r2; CV_KEEP_RUNS=0; good=; cv_run_drop r1; cv_drop_unnamed").status.success());
+    assert!(host.root().join("kept/r1").is_dir());
+    std::fs::write(host.root().join("owned"), "converge-owned\t1\n").unwrap();
+    assert!(host.sh("cv_drop_unnamed").status.success());
+    assert!(!host.root().join("kept/r1").exists());
 }
 
 #[test]
@@ -159,15 +227,39 @@ fn what_a_cut_off_run_made_is_ours_and_the_next_run_ends_it() {
 }
 
 #[test]
-fn records_of_format_1_are_read_and_brought_to_format_3() {
+fn records_of_format_1_are_read_and_brought_to_format_4() {
     for host in hosts() {
         host.put("r1", &host.file("a"), b"1", None);
         std::fs::write(host.root().join("version"), "1\n").unwrap();
         assert_eq!(host.records().len(), 1);
         assert_eq!(host.owned().things, []);
         host.put("r2", &host.file("a"), b"2", Some("first"));
-        assert_eq!(std::fs::read_to_string(host.root().join("version")).unwrap(), "3\n");
+        assert_eq!(std::fs::read_to_string(host.root().join("version")).unwrap(), "4\n");
         assert_eq!(host.owned().things.len(), 1);
+    }
+}
+
+#[test]
+fn a_base_that_the_host_folded_itself_is_gone_on_with() {
+    for host in hosts() {
+        host.put("r1", &host.file("a"), b"1", Some("first"));
+        // As the last version left it that folded on the host: the same form, in format 3.
+        let row = "path\t/srv/old\tp\ti\tfirst\tfirst/x\t2026-11-21T04:05:06Z\tr0\tabsent\tdir 755 root root\t-\t-\t-\t-\t-\n";
+        let old = format!("converge-owned\t1\nfolded\tr1\nown\t{row}");
+        std::fs::write(host.root().join("owned"), &old).unwrap();
+        std::fs::write(host.root().join("version"), "3\n").unwrap();
+        let seen = host.owned();
+        assert_eq!((seen.things.len(), seen.base), (1, None), "r1 is in it, whatever it did");
+        host.put("r2", &host.file("b"), b"2", Some("first"));
+        assert_eq!(std::fs::read_to_string(host.root().join("version")).unwrap(), "4\n");
+        assert_eq!(
+            std::fs::read_to_string(host.root().join("owned")).unwrap(),
+            old,
+            "nothing was to be folded"
+        );
+        host.put("r3", &host.file("b"), b"3", Some("first"));
+        assert_eq!(host.folded(), ["r1", "r2"]);
+        assert_eq!(host.owned().things.len(), 2);
     }
 }
 

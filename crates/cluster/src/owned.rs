@@ -1,0 +1,177 @@
+//! What is managed in a cluster, as the Secret `owned` keeps it: the base over which the runs are folded that it does not name. Pure.
+
+use crate::records::{FORMAT, Record};
+use converge_ledger::{Entry, Managed, Owned, Scope};
+use converge_resource::{ObjectId, State};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// The record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OwnedDoc {
+    format: u32,
+    things: Vec<OwnedThing>,
+    /// The runs that it holds. Those of older formats wrote themselves into it and are not named.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    folded: BTreeSet<String>,
+}
+
+impl Default for OwnedDoc {
+    fn default() -> Self {
+        Self { format: FORMAT, things: Vec::new(), folded: BTreeSet::new() }
+    }
+}
+
+impl Record for OwnedDoc {
+    const NEWEST: u32 = FORMAT;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct OwnedThing {
+    object: ObjectId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    uid: Option<String>,
+    scope: Scope,
+    roles: Vec<String>,
+    item: String,
+    since: String,
+    run: String,
+    before: State,
+    left: State,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    between: Vec<(State, State)>,
+    #[serde(default)]
+    sensitive: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unsaved: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    gone_by: Option<String>,
+}
+
+impl OwnedDoc {
+    pub(crate) fn of(managed: &Managed) -> Self {
+        let thing = |Entry { thing, gone_by }: &Entry| {
+            let t = thing.clone();
+            OwnedThing {
+                object: t.object,
+                uid: t.uid,
+                scope: t.scope,
+                roles: t.roles,
+                item: t.item,
+                since: t.since,
+                run: t.run,
+                before: t.before,
+                left: t.left,
+                between: t.between,
+                sensitive: t.sensitive,
+                unsaved: t.unsaved,
+                gone_by: gone_by.clone(),
+            }
+        };
+        let things = managed.entries.iter().map(thing).collect();
+        Self { format: FORMAT, things, folded: managed.folded.clone() }
+    }
+
+    pub(crate) fn managed(self) -> Managed {
+        let entry = |t: OwnedThing| Entry {
+            gone_by: t.gone_by,
+            thing: Owned {
+                object: t.object,
+                uid: t.uid,
+                scope: t.scope,
+                roles: t.roles,
+                item: t.item,
+                since: t.since,
+                run: t.run,
+                before: t.before,
+                left: t.left,
+                between: t.between,
+                sensitive: t.sensitive,
+                // What an item of a cluster changes, its role answers for. Nothing goes back by way of a host.
+                by_product: false,
+                unsaved: t.unsaved,
+                way_back: None,
+            },
+        };
+        Managed { entries: self.things.into_iter().map(entry).collect(), folded: self.folded }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::{ChangeDoc, Ended, RunDoc, pack, secret, unpack};
+    use converge_ledger::fold;
+    use converge_store::host::RunMeta;
+    use serde_json::json;
+
+    fn change(before: &str, after: &str, owner: Option<&str>, outcome: Option<Ended>) -> ChangeDoc {
+        ChangeDoc {
+            seq: 1,
+            object: ObjectId::new("k8s", "v1/ConfigMap/n/x"),
+            before: State::from_line(before),
+            after: State::from_line(after),
+            item: "r/i".to_owned(),
+            owner: owner.map(str::to_owned),
+            uid: Some("u1".to_owned()),
+            sensitive: false,
+            unsaved: None,
+            outcome,
+        }
+    }
+
+    fn run(id: &str, changes: Vec<ChangeDoc>) -> RunDoc {
+        let meta = RunMeta { id: id.to_owned(), time: "t".to_owned(), ..RunMeta::default() };
+        RunDoc { changes, ..RunDoc::of(&meta) }
+    }
+
+    #[test]
+    fn a_record_of_the_version_before_means_the_same() {
+        let old = json!({"format": 1, "things": [
+            {"object": {"kind": "k8s", "key": "v1/ConfigMap/n/x"}, "uid": "u1",
+             "scope": {"playbook": "p", "inventory": "i"}, "roles": ["s", "r"], "item": "s/i", "since": "t", "run": "a",
+             "before": "absent", "left": "object 2", "between": [["object 0", "object 1"]], "sensitive": true},
+            {"object": {"kind": "k8s", "key": "v1/ConfigMap/n/y"}, "scope": {"playbook": "p", "inventory": "i"},
+             "roles": ["r"], "item": "r/i", "since": "t", "run": "a", "before": "absent", "left": "absent",
+             "sensitive": false, "gone_by": "b"},
+        ]});
+        let doc: OwnedDoc = unpack(&secret("owned", "owned", None, &pack(&old).unwrap(), &[])).unwrap();
+        let managed = doc.managed();
+        let things: Vec<_> = managed.present().collect();
+        assert_eq!(
+            (things.len(), things[0].roles.join(","), things[0].uid.as_deref()),
+            (1, "s,r".to_owned(), Some("u1"))
+        );
+        assert_eq!(managed.entries[1].gone_by.as_deref(), Some("b"));
+        // Written again it is what it was.
+        assert_eq!(serde_json::to_value(OwnedDoc::of(&managed)).unwrap(), old);
+    }
+
+    #[test]
+    fn what_a_cut_off_run_made_is_managed() {
+        let cut = run("a", vec![change("absent", "object 1", Some("r"), None)]);
+        let managed = fold(OwnedDoc::default().managed(), &[cut.clone().record()]);
+        assert_eq!(managed.present().count(), 1);
+        let again = OwnedDoc::of(&managed).managed();
+        assert_eq!(again, managed);
+        assert_eq!(fold(again, &[cut.record()]), managed, "it is folded once");
+    }
+
+    #[test]
+    fn what_others_have_in_an_object_does_not_keep_it_managed_after_a_rollback() {
+        let first = run("a", vec![change("object 1", "object 2", Some("r"), Some(Ended::Done))]);
+        // Somebody else has set another field meanwhile: it does not come to stand exactly as before.
+        let back = vec![change("object 3", "object 4", None, Some(Ended::Done))];
+        let back = RunDoc { rollback: Some(Vec::new()), rolls_back: vec!["a".to_owned()], ..run("b", back) };
+        let managed = fold(Managed::default(), &[first.record(), back.record()]);
+        assert_eq!(managed.present().count(), 0);
+    }
+
+    #[test]
+    fn what_foreign_code_moves_is_as_the_run_left_it() {
+        let made = run("a", vec![change("absent", "object 1", Some("r"), Some(Ended::Done))]);
+        let moved = run("b", vec![change("object 1", "object 2", None, Some(Ended::Moved))]);
+        let managed = fold(Managed::default(), &[made.record(), moved.record()]);
+        assert_eq!(managed.entries[0].thing.left, State::from_line("object 2"));
+    }
+}

@@ -1,0 +1,185 @@
+//! Which objects are managed: made or changed by runs, and not given back. One fold, for hosts and clusters.
+
+use crate::{Owned, RunPurpose, RunRecord, SavedChange, SavedOutcome};
+use converge_resource::ObjectId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The managed objects of a host or cluster, as some runs left them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Managed {
+    /// In the order in which they came to be managed, those that were given back among them.
+    pub entries: Vec<Entry>,
+    /// The runs that are folded in, by ID.
+    pub folded: BTreeSet<String>,
+}
+
+/// An object that is managed, or was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The object, and how it came to be managed.
+    pub thing: Owned,
+    /// The run that gave it back: it is managed again when that run is rolled back. None while it is managed.
+    pub gone_by: Option<String>,
+}
+
+impl Managed {
+    /// What is managed now.
+    pub fn present(&self) -> impl Iterator<Item = &Owned> {
+        self.entries.iter().filter(|e| e.gone_by.is_none()).map(|e| &e.thing)
+    }
+
+    /// Forgets what was given back by runs that are not recorded any more, since nobody can roll these back.
+    pub fn forget_gone(&mut self, is_recorded: &dyn Fn(&str) -> bool) {
+        self.entries.retain(|e| e.gone_by.as_deref().is_none_or(is_recorded));
+    }
+}
+
+/// Lays runs, oldest first, over what was managed before them. A run that the base holds already is passed over.
+///
+/// * What a role's item makes or changes is managed. So is what changes besides with such an item (a package's dependency), unless that was
+///   managed before: a by-product.
+/// * A change that was cut off counts: it may have happened.
+/// * The state before is the one that the first of these changes found. An object that was given back and is changed by a role again begins anew.
+/// * An object that is back in the state before, by whatever run, is given back. So is one that a rollback of the run which first changed it
+///   has put back, also to where that run found it before its own foreign code moved it.
+/// * It is managed again when the run that gave it back is rolled back, or when a run without a role changes it from the state before.
+/// * What foreign code of a run moves is as the run left it; nothing comes to be managed by that.
+pub fn fold(base: Managed, runs: &[RunRecord]) -> Managed {
+    let Managed { entries, mut folded } = base;
+    let mut table = Table::default();
+    for entry in entries {
+        table.put(entry);
+    }
+    for run in runs {
+        if folded.insert(run.id.clone()) {
+            table.lay(run);
+        }
+    }
+    Managed { entries: table.entries.into_iter().flatten().collect(), folded }
+}
+
+#[derive(Default)]
+struct Table {
+    entries: Vec<Option<Entry>>,
+    places: BTreeMap<ObjectId, usize>,
+}
+
+impl Table {
+    /// Puts an entry at the end, in the place of an earlier one of the object.
+    fn put(&mut self, entry: Entry) {
+        self.remove(&entry.thing.object);
+        self.places.insert(entry.thing.object.clone(), self.entries.len());
+        self.entries.push(Some(entry));
+    }
+
+    fn remove(&mut self, object: &ObjectId) {
+        let place = self.places.remove(object).and_then(|at| self.entries.get_mut(at));
+        drop(place.and_then(Option::take));
+    }
+
+    fn get(&mut self, object: &ObjectId) -> Option<&mut Entry> {
+        self.entries.get_mut(*self.places.get(object)?)?.as_mut()
+    }
+
+    fn lay(&mut self, run: &RunRecord) {
+        let reverts: BTreeSet<&str> =
+            run.rolls_back.iter().chain(&run.attempts).map(String::as_str).collect();
+        let owners: BTreeMap<&str, &str> =
+            run.changes.iter().filter_map(|c| Some((c.item.as_str(), c.owner.as_deref()?))).collect();
+        let mut disowned = run.disowned.iter().peekable();
+        for (at, change) in run.changes.iter().enumerate() {
+            while let Some((_, object)) = disowned.next_if(|(before, _)| *before <= at) {
+                self.remove(object);
+            }
+            self.take(run, change, &reverts, &owners);
+        }
+        for (_, object) in disowned {
+            self.remove(object);
+        }
+    }
+
+    fn take(
+        &mut self,
+        run: &RunRecord,
+        change: &SavedChange,
+        reverts: &BTreeSet<&str>,
+        owners: &BTreeMap<&str, &str>,
+    ) {
+        if change.before == change.after {
+            return;
+        }
+        if change.outcome == SavedOutcome::Moved {
+            if let Some(entry) = self.get(&change.object).filter(|e| e.gone_by.is_none()) {
+                left(&mut entry.thing, change);
+            }
+            return;
+        }
+        let own = change.owner.as_deref();
+        let known = self.get(&change.object);
+        let is_managed = known.as_ref().is_some_and(|e| e.gone_by.is_none());
+        let beside = || {
+            let of_item = owners.get(change.item.as_str()).copied();
+            of_item.filter(|_| known.is_none() && run.purpose == RunPurpose::Converge)
+        };
+        if let Some(role) = own.or_else(beside) {
+            if !is_managed {
+                self.put(Entry { thing: first(run, change), gone_by: None });
+            }
+            let Some(Entry { thing, .. }) = self.get(&change.object) else { return };
+            thing.by_product = own.is_none();
+            thing.roles.retain(|r| r != role);
+            thing.roles.insert(0, role.to_owned());
+            thing.scope = run.scope.clone();
+            change.item.clone_into(&mut thing.item);
+        }
+        let Some(entry) = self.get(&change.object) else { return };
+        if let Some(by) = &entry.gone_by {
+            if change.before != entry.thing.before && !reverts.contains(by.as_str()) {
+                return;
+            }
+            entry.gone_by = None;
+        }
+        let thing = &mut entry.thing;
+        left(thing, change);
+        // Of a change that was cut off nobody knows the identity of what it left.
+        if change.outcome != SavedOutcome::Unknown || change.before.is_absent() {
+            thing.uid.clone_from(&change.uid);
+        }
+        thing.way_back = change.way_back.clone().or(thing.way_back.take());
+        let put_back = change.outcome == SavedOutcome::Done && reverts.contains(thing.run.as_str());
+        if change.after == thing.before || put_back {
+            entry.gone_by = Some(run.id.clone());
+        }
+    }
+}
+
+/// What the first change of an object says of it.
+fn first(run: &RunRecord, change: &SavedChange) -> Owned {
+    Owned {
+        object: change.object.clone(),
+        uid: None,
+        scope: run.scope.clone(),
+        roles: Vec::new(),
+        item: String::new(),
+        since: run.time.clone(),
+        run: run.id.clone(),
+        before: change.before.clone(),
+        left: change.before.clone(),
+        between: Vec::new(),
+        sensitive: change.sensitive,
+        by_product: false,
+        unsaved: change.unsaved.clone(),
+        way_back: None,
+    }
+}
+
+fn left(thing: &mut Owned, change: &SavedChange) {
+    if thing.left != change.before {
+        thing.between.push((thing.left.clone(), change.before.clone()));
+    }
+    thing.left = change.after.clone();
+}
+
+#[cfg(test)]
+#[path = "managed_tests.rs"]
+mod tests;

@@ -1,0 +1,261 @@
+use super::*;
+use crate::{RunRecord, SavedChange, SavedOutcome, Scope};
+use converge_resource::State;
+
+/// A change: the object's key, its states before and after, the role whose own it becomes.
+fn change(key: &str, before: &str, after: &str, owner: Option<&str>) -> SavedChange {
+    SavedChange {
+        seq: 1,
+        object: ObjectId::new("path", key),
+        before: State::from_line(before),
+        after: State::from_line(after),
+        item: "r/item".to_owned(),
+        owner: owner.map(str::to_owned),
+        uid: None,
+        sensitive: false,
+        unsaved: None,
+        way_back: None,
+        outcome: SavedOutcome::Done,
+    }
+}
+
+fn run(id: &str, changes: Vec<SavedChange>) -> RunRecord {
+    let scope = Scope { playbook: "p".to_owned(), inventory: "i".to_owned() };
+    RunRecord { id: id.to_owned(), time: format!("time of {id}"), scope, changes, ..RunRecord::default() }
+}
+
+fn rollback(id: &str, of: &str, changes: Vec<SavedChange>) -> RunRecord {
+    let purpose = RunPurpose::Rollback(Vec::new());
+    RunRecord { purpose, rolls_back: vec![of.to_owned()], ..run(id, changes) }
+}
+
+/// What is managed after these runs. However they are divided into a base and runs that come after it, it is the same.
+fn after(runs: &[RunRecord]) -> Managed {
+    let whole = fold(Managed::default(), runs);
+    for at in 0..=runs.len() {
+        let base = fold(Managed::default(), &runs[..at]);
+        assert_eq!(fold(base.clone(), &runs[at..]), whole, "in two steps");
+        assert_eq!(fold(base, runs), whole, "a run that the base holds counts once");
+    }
+    whole
+}
+
+fn keys(managed: &Managed) -> Vec<&str> {
+    managed.present().map(|t| t.object.key.as_str()).collect()
+}
+
+#[test]
+fn what_a_role_makes_is_managed_until_it_is_given_back() {
+    let mut runs = vec![
+        run("r1", vec![change("a", "absent", "v 1", Some("first"))]),
+        run("r2", vec![change("b", "theirs", "ours", Some("first"))]),
+        run("r3", vec![change("a", "v 1", "v 2", Some("second")), change("c", "absent", "v 1", None)]),
+    ];
+    // An item of the role changed `c` too, and it was not managed.
+    runs[2].changes[1].item = "r/other".to_owned();
+    let managed = after(&runs);
+    let told: Vec<_> = managed.present().map(|t| (t.object.key.as_str(), t.roles.join(","))).collect();
+    assert_eq!(told, [("a", "second,first".to_owned()), ("b", "first".to_owned())]);
+    let thing = &managed.entries[0].thing;
+    assert_eq!((thing.before.line(), thing.left.line()), ("absent", "v 2"));
+    assert_eq!((thing.run.as_str(), thing.since.as_str()), ("r1", "time of r1"));
+    // The role that changed it last comes first, also when it was among them.
+    let mut again = runs.clone();
+    again.push(run("r4", vec![change("a", "v 2", "v 3", Some("first"))]));
+    assert_eq!(after(&again).entries[0].thing.roles, ["first", "second"]);
+    // Back in the state before, by whatever run: it is given back, and managed again when that is taken back.
+    runs.push(run("r4", vec![change("a", "v 2", "absent", None)]));
+    assert_eq!(keys(&after(&runs)), ["b"]);
+    let mut back = runs.clone();
+    back.push(run("r5", vec![change("a", "absent", "v 2", None)]));
+    assert_eq!(keys(&after(&back)), ["a", "b"]);
+    assert_eq!(after(&back).entries[0].thing.roles, ["second", "first"], "as it was");
+    // What a role makes anew begins anew.
+    runs.push(run("r5", vec![change("a", "absent", "v 3", Some("third"))]));
+    let managed = after(&runs);
+    assert_eq!(keys(&managed), ["b", "a"]);
+    assert_eq!((managed.entries[1].thing.run.as_str(), managed.entries[1].thing.roles.len()), ("r5", 1));
+}
+
+#[test]
+fn what_was_given_back_is_forgotten_with_the_run_that_did_it() {
+    let runs = [
+        run("r1", vec![change("a", "absent", "v 1", Some("r"))]),
+        run("r2", vec![change("a", "v 1", "absent", None)]),
+    ];
+    let mut managed = after(&runs);
+    managed.forget_gone(&|id| id == "r2");
+    assert_eq!(managed.entries.len(), 1);
+    managed.forget_gone(&|id| id == "r1");
+    assert_eq!(managed.entries, []);
+}
+
+#[test]
+fn a_rollback_gives_back_what_its_run_first_changed_where_that_run_found_it() {
+    // Foreign code of the run brings the file, which an item of the same run edits.
+    let mut runs = vec![run(
+        "r1",
+        vec![
+            SavedChange { outcome: SavedOutcome::Moved, ..change("conf", "absent", "shipped", None) },
+            change("conf", "shipped", "edited", Some("r")),
+        ],
+    )];
+    assert_eq!(keys(&after(&runs)), ["conf"]);
+    let to_absent = || vec![change("conf", "edited", "absent", None)];
+    let mut other = runs.clone();
+    other.push(run("r2", to_absent()));
+    assert_eq!(keys(&after(&other)), ["conf"], "nothing says that it was a rollback");
+    let mut failed = rollback("r2", "r1", to_absent());
+    failed.changes[0].outcome = SavedOutcome::Off;
+    assert_eq!(keys(&after(&[runs.clone(), vec![failed]].concat())), ["conf"], "it is not as planned");
+    runs.push(rollback("r2", "r1", to_absent()));
+    assert_eq!(keys(&after(&runs)), Vec::<&str>::new());
+    // It is managed again when that rollback is reverted, from wherever.
+    runs.push(rollback("r3", "r2", vec![change("conf", "absent", "edited", None)]));
+    assert_eq!(keys(&after(&runs)), ["conf"]);
+}
+
+#[test]
+fn what_undo_sh_attempts_is_a_rollback() {
+    let undo = RunRecord {
+        purpose: RunPurpose::Undo,
+        attempts: Some("r1".to_owned()),
+        ..run("r2", vec![change("a", "v 1", "v 0", None)])
+    };
+    let runs = [run("r1", vec![change("a", "absent", "v 1", Some("r"))]), undo];
+    assert_eq!(keys(&after(&runs)), Vec::<&str>::new());
+}
+
+#[test]
+fn what_changes_with_an_item_is_a_by_product_unless_it_was_managed() {
+    let with = |before: &str, after: &str| {
+        vec![change("p", before, after, None), change("q", "absent", "v 1", Some("r"))]
+    };
+    let runs = [run("r1", with("absent", "v 1"))];
+    let flags: Vec<_> = after(&runs).present().map(|t| t.by_product).collect();
+    assert_eq!(flags, [true, false]);
+    // Declared itself, it is one no more, and does not become one again.
+    let runs = [
+        run("r1", with("absent", "v 1")),
+        run("r2", vec![change("p", "v 1", "v 2", Some("s"))]),
+        run("r3", with("v 2", "v 3")),
+    ];
+    assert_eq!(after(&runs).entries[0].thing.roles, ["s", "r"]);
+    assert!(!after(&runs).entries[0].thing.by_product);
+    // A rollback makes no by-products.
+    assert_eq!(after(&[rollback("r1", "r0", with("absent", "v 1"))]).present().count(), 1);
+    // What was given back is none by this: it begins anew only with a role of its own.
+    let runs = [
+        run("r1", with("absent", "v 1")),
+        run("r2", vec![change("p", "v 1", "absent", None)]),
+        run("r3", with("v 7", "v 8")),
+    ];
+    assert_eq!(keys(&after(&runs)), ["q"]);
+}
+
+#[test]
+fn foreign_code_moves_what_is_managed_and_makes_nothing_managed() {
+    let moved = |key: &str, before: &str, after: &str| SavedChange {
+        outcome: SavedOutcome::Moved,
+        ..change(key, before, after, None)
+    };
+    let runs = [
+        run("r1", vec![change("a", "absent", "v 1", Some("r"))]),
+        run("r2", vec![moved("a", "v 1", "v 2"), moved("b", "absent", "v 1")]),
+    ];
+    let managed = after(&runs);
+    assert_eq!(keys(&managed), ["a"]);
+    assert_eq!(managed.entries[0].thing.left.line(), "v 2");
+}
+
+#[test]
+fn what_was_cut_off_counts_and_what_came_to_nothing_does_not() {
+    let cut = |before: &str, after: &str| SavedChange {
+        outcome: SavedOutcome::Unknown,
+        ..change("a", before, after, Some("r"))
+    };
+    assert_eq!(keys(&after(&[run("r1", vec![cut("absent", "v 1")])])), ["a"]);
+    let failed = SavedChange { outcome: SavedOutcome::Failed, ..cut("absent", "absent") };
+    assert_eq!(keys(&after(&[run("r1", vec![failed])])), Vec::<&str>::new());
+}
+
+#[test]
+fn what_is_disowned_is_managed_no_more_until_a_role_changes_it() {
+    let disown = |before: usize, changes: Vec<SavedChange>| RunRecord {
+        disowned: vec![(before, ObjectId::new("path", "a"))],
+        ..run("r2", changes)
+    };
+    let first = run("r1", vec![change("a", "absent", "v 1", Some("r"))]);
+    assert_eq!(after(&[first.clone(), disown(0, Vec::new())]).entries, []);
+    // In the order of the journal.
+    let again = || vec![change("a", "v 1", "v 2", Some("s"))];
+    assert_eq!(after(&[first.clone(), disown(1, again())]).entries, []);
+    let managed = after(&[first, disown(0, again())]);
+    assert_eq!(managed.entries[0].thing.before.line(), "v 1", "it begins anew");
+}
+
+#[test]
+fn what_somebody_else_did_between_runs_is_noted() {
+    let uid = |change: SavedChange, uid: &str| SavedChange { uid: Some(uid.to_owned()), ..change };
+    let runs = [
+        run("r1", vec![uid(change("a", "absent", "v 1", Some("r")), "one")]),
+        run("r2", vec![uid(change("a", "v 3", "v 4", Some("r")), "two")]),
+        run(
+            "r3",
+            vec![SavedChange { outcome: SavedOutcome::Unknown, ..change("a", "v 4", "v 5", Some("r")) }],
+        ),
+    ];
+    let thing = &after(&runs).entries[0].thing;
+    assert_eq!(thing.between, [(State::from_line("v 1"), State::from_line("v 3"))]);
+    assert_eq!(thing.uid.as_deref(), Some("two"), "a change that was cut off tells no identity");
+}
+
+#[test]
+fn a_run_with_a_line_of_its_journal_damaged_counts_with_the_others() {
+    let said = "converge-managed\t1\nrecorded\tr1\nbase\t-\nrun\tr1\nscope\tp\ti\nbegin\tone\tpath\t/x\n\
+                begin\t1\tpath\t/a\tabsent\tv 1\tr/i\t-\nowns\t1\tr\ndone\t1\tv 1\n";
+    let records = crate::parse_owned(said);
+    assert_eq!(records.things.len(), 1);
+    assert!(records.broken[0].contains("run r1 is damaged"), "{:?}", records.broken);
+    assert_eq!(records.cut_off.map(|r| r.id).as_deref(), Some("r1"));
+    assert_eq!(records.base, None, "it may still be at work");
+}
+
+#[test]
+fn a_base_that_the_fold_on_the_host_wrote_means_the_same() {
+    // Written by the last version that folded on the host.
+    let old = "converge-owned\t1\nfolded\tr1\nfolded\tr2\nfolded\tdropped\n\
+        own\tpath\t\\0057\\0141\\0040\\0142\tsite.yaml\thosts.yaml\ttwo,one\ttwo/item\t2026-11-21T04:05:06Z\tr1\tabsent\tfile 644 root root\tsensitive,by\tfull\t-\tcp\th2\n\
+        gone\tpath\t/etc/b\tsite.yaml\thosts.yaml\tone\tone/item\t2026-11-21T04:05:06Z\tr1\tabsent\tabsent\t-\t-\tr2\t-\t-\n\
+        gone\tpath\t/etc/c\tsite.yaml\thosts.yaml\tone\tone/item\t2026-11-21T04:05:06Z\tr1\tabsent\tabsent\t-\t-\tdropped\t-\t-\n\
+        own\tbad\n";
+    let said = |runs: &str| {
+        format!("converge-managed\t1\nrecorded\tr1\nrecorded\tr2\nrecorded\tr3\nbase\tabc\n{old}{runs}")
+    };
+    let records = crate::parse_owned(&said(""));
+    assert_eq!(records.broken.len(), 1, "{:?}", records.broken);
+    assert_eq!(records.base, None, "there is nothing to fold");
+    let [thing] = records.things.as_slice() else { panic!("{:?}", records.things) };
+    assert_eq!((thing.object.key.as_str(), thing.roles.join(",")), ("/a b", "two,one".to_owned()));
+    assert_eq!((thing.sensitive, thing.by_product, thing.unsaved.as_deref()), (true, true, Some("full")));
+    assert_eq!(thing.way_back.as_ref().map(|w| (w.host.as_str(), w.name.as_str())), Some(("cp", "h2")));
+    // A run brings back what r2 gave back; the new base has the form of the old one.
+    let runs = "run\tr3\npurpose\trollback\nundoes\tr2\nbegin\t1\tpath\t/etc/b\tabsent\tv 1\tone/item\t-\ndone\t1\tv 1\nclose\tfinished\t1\n";
+    let records = crate::parse_owned(&said(runs));
+    assert_eq!(records.things.len(), 2);
+    let base = records.base.expect("r3 is closed");
+    assert_eq!((base.of.as_str(), base.runs.as_slice()), ("abc", ["r3".to_owned()].as_slice()));
+    let lines: Vec<&str> = old.lines().collect();
+    let text = [
+        "converge-owned\t1",
+        "folded\tr1",
+        "folded\tr2",
+        "folded\tr3",
+        lines[4],
+        "own\tpath\t/etc/b\tsite.yaml\thosts.yaml\tone\tone/item\t2026-11-21T04:05:06Z\tr1\tabsent\tv 1\t-\t-\t-\t-\t-",
+    ];
+    assert_eq!(base.text.lines().collect::<Vec<_>>(), text);
+    // Read again it is what it was.
+    let again = crate::parse_owned(&format!("converge-managed\t1\nrecorded\tr3\nbase\tdef\n{}", base.text));
+    assert_eq!((again.things, again.broken), (records.things, Vec::new()));
+}

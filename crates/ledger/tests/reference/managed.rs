@@ -1,0 +1,49 @@
+//! A model of what `docs/snapshots.md` says of managed objects, which shares no code with the ledger. Objects are numbers, their states are values.
+
+/// What a run did.
+#[derive(Clone, Debug)]
+pub struct Event<V> {
+    /// Of a rollback: the runs that it set out to take back.
+    pub takes: Vec<usize>,
+    pub changes: Vec<Change<V>>,
+    /// What it gave out of management in the end, as it was.
+    pub disowned: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Change<V> {
+    pub key: usize,
+    pub found: V,
+    /// What it left, or meant to leave when it was cut off.
+    pub left: V,
+    /// It is known to have ended as planned.
+    pub done: bool,
+    /// An item of a role made it.
+    pub of_role: bool,
+}
+
+/// What one object was before it came to be managed, and how runs left it; nothing when it is not managed.
+pub fn managed<V: Clone + Eq>(events: &[Event<V>], key: usize) -> Option<(V, V)> {
+    // The run with which it began, what that found, and what was left last.
+    let mut story: Option<(usize, V, V)> = None;
+    let mut given_back_by: Option<usize> = None;
+    for (at, run) in events.iter().enumerate() {
+        for change in run.changes.iter().filter(|c| c.key == key && c.found != c.left) {
+            if change.of_role && (story.is_none() || given_back_by.is_some()) {
+                story = Some((at, change.found.clone(), change.found.clone()));
+                given_back_by = None;
+            }
+            let Some((first, before, left)) = &mut story else { continue };
+            match given_back_by {
+                Some(by) if *before != change.found && !run.takes.contains(&by) => continue,
+                _ => left.clone_from(&change.left),
+            }
+            let back = *left == *before || (change.done && run.takes.contains(first));
+            given_back_by = back.then_some(at);
+        }
+        if run.disowned == Some(key) {
+            (story, given_back_by) = (None, None);
+        }
+    }
+    story.filter(|_| given_back_by.is_none()).map(|(_, before, left)| (before, left))
+}
