@@ -91,6 +91,7 @@ impl OwnedDoc {
                 by_product: false,
                 unsaved: t.unsaved,
                 way_back: None,
+                guard: None,
             },
         };
         Managed { entries: self.things.into_iter().map(entry).collect(), folded: self.folded }

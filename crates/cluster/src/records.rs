@@ -154,6 +154,7 @@ impl RunDoc {
             sensitive: c.sensitive,
             unsaved: c.unsaved,
             way_back: None,
+            guard: None,
             outcome: match c.outcome {
                 None => SavedOutcome::Unknown,
                 Some(Ended::Done) => SavedOutcome::Done,

@@ -133,6 +133,7 @@ fn undo_of(thing: &Owned, known: &Knowledge) -> Undo {
         run: thing.run.clone(),
         lost: thing.unsaved.clone(),
         way_back: thing.way_back.clone(),
+        guard: thing.guard.clone(),
     }
 }
 
@@ -431,6 +432,7 @@ mod tests {
             by_product: false,
             unsaved: None,
             way_back: None,
+            guard: None,
         }
     }
 

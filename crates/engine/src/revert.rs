@@ -329,6 +329,9 @@ pub(crate) fn needs(before: &[Item], item: &Item, after: &BTreeSet<usize>) -> Ve
 pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
     let claims: Vec<ObjectId> = members.iter().map(|m| m.undo.object.clone()).collect();
     let sensitive = members.iter().any(|m| m.undo.sensitive);
+    // As the items were whose changes it reverts.
+    let guards = members.iter().filter_map(|m| m.undo.guard.as_ref());
+    let guard = guards.max_by_key(|guard| guard.seconds).cloned();
     let from_run = members.first().map(|m| m.undo.run.clone()).unwrap_or_default();
     // Accounts and links of units are restored from what that run has kept of them.
     let mut settings = vec![("CV_FROM_RUN".to_owned(), from_run)];
@@ -387,7 +390,8 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
         settings,
         ..Item::default()
     };
-    Item { guard: converge_planner::guard_of(&item), ..item }
+    let guard = guard.as_ref().map(|guard| (guard.by.as_str(), guard.seconds));
+    Item { guard: converge_planner::guard_as(&item, guard), ..item }
 }
 
 #[cfg(test)]

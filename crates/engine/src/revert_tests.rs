@@ -18,6 +18,7 @@ fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
         comes_back: false,
         lost: None,
         way_back: None,
+        guard: None,
     }
 }
 

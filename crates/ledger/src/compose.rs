@@ -1,6 +1,6 @@
 //! What the changes of several runs come to, for each object.
 
-use crate::{SavedChange, SavedOutcome};
+use crate::{SavedChange, SavedGuard, SavedOutcome};
 use converge_resource::{ObjectId, Past, State, WayBack};
 
 /// What is to be done with one object in a rollback.
@@ -33,6 +33,8 @@ pub struct Undo {
     pub theirs: Option<String>,
     /// What it needs besides the states.
     pub way_back: Option<WayBack>,
+    /// How the last guarded item that changed it was guarded.
+    pub guard: Option<SavedGuard>,
     /// The item whose foreign code changed it first, when it was foreign code.
     pub moved_by: Option<String>,
 }
@@ -82,6 +84,7 @@ pub(crate) fn compose<'a>(
                 lost: None,
                 theirs: None,
                 way_back: None,
+                guard: None,
                 moved_by: (change.outcome == SavedOutcome::Moved).then(|| change.item.clone()),
             },
         };
@@ -98,6 +101,7 @@ pub(crate) fn compose<'a>(
         undo.sensitive |= change.sensitive;
         undo.lost = change.unsaved.clone().or(undo.lost);
         undo.way_back = change.way_back.clone().or(undo.way_back);
+        undo.guard = change.guard.clone().or(undo.guard);
         undos.insert(place.unwrap_or(undos.len()), undo);
     }
     undos.reverse();

@@ -13,6 +13,6 @@ pub use managed::{Entry, Managed, fold};
 pub use newest::newest;
 pub use owned::{NewBase, Owned, OwnedRecords, Project, Scope, parse_owned};
 pub use record::{
-    FORMAT, IN_PART, RecordError, Records, RunPurpose, RunRecord, SavedChange, SavedOutcome, id_seconds,
-    in_order, parse_records, reads_format,
+    FORMAT, IN_PART, RecordError, Records, RunPurpose, RunRecord, SavedChange, SavedGuard, SavedOutcome,
+    id_seconds, in_order, parse_records, reads_format,
 };

@@ -146,6 +146,7 @@ impl Table {
             thing.uid.clone_from(&change.uid);
         }
         thing.way_back = change.way_back.clone().or(thing.way_back.take());
+        thing.guard = change.guard.clone().or(thing.guard.take());
         let put_back = change.outcome == SavedOutcome::Done && reverts.contains(thing.run.as_str());
         if change.after == thing.before || put_back {
             entry.gone_by = Some(run.id.clone());
@@ -170,6 +171,7 @@ fn first(run: &RunRecord, change: &SavedChange) -> Owned {
         by_product: false,
         unsaved: change.unsaved.clone(),
         way_back: None,
+        guard: None,
     }
 }
 

@@ -15,6 +15,7 @@ fn change(key: &str, before: &str, after: &str, owner: Option<&str>) -> SavedCha
         sensitive: false,
         unsaved: None,
         way_back: None,
+        guard: None,
         outcome: SavedOutcome::Done,
     }
 }

@@ -1,8 +1,8 @@
 //! What runs made on a host, and for whom.
 
-use crate::RunRecord;
 use crate::managed::{Entry, Managed, fold};
 use crate::record::Reader;
+use crate::{RunRecord, SavedGuard};
 use converge_resource::{ObjectId, State, WayBack, decode_field, encode_field};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -76,6 +76,8 @@ pub struct Owned {
     pub unsaved: Option<String>,
     /// What its way back needs besides the states.
     pub way_back: Option<WayBack>,
+    /// How the last guarded item that changed it was guarded.
+    pub guard: Option<SavedGuard>,
 }
 
 /// What a host or a cluster says of former runs, for a plan.
@@ -189,6 +191,10 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
             [host, name, ..] if *host != "-" => Some(WayBack { host: text(host)?, name: text(name)? }),
             _ => None,
         },
+        guard: flags.split(',').find_map(|flag| {
+            let (by, seconds) = flag.strip_prefix("guard=")?.split_once(':')?;
+            Some(SavedGuard { by: by.to_owned(), seconds: seconds.parse().ok()? })
+        }),
     };
     Some(Entry { thing, gone_by: gone.then(|| (*by).to_owned()) })
 }
@@ -204,8 +210,13 @@ fn base_text(managed: &Managed) -> String {
     }
     for Entry { thing, gone_by } in &managed.entries {
         let roles: Vec<String> = thing.roles.iter().map(|r| encode_field(r)).collect();
-        let flags =
-            [if thing.sensitive { "sensitive" } else { "-" }, if thing.by_product { ",by" } else { "" }];
+        let mut flags = if thing.sensitive { "sensitive" } else { "-" }.to_owned();
+        if thing.by_product {
+            flags.push_str(",by");
+        }
+        if let Some(SavedGuard { by, seconds }) = &thing.guard {
+            flags.push_str(&format!(",guard={by}:{seconds}"));
+        }
         let way = thing.way_back.as_ref();
         let line = [
             if gone_by.is_some() { "gone" } else { "own" }.to_owned(),
@@ -219,7 +230,7 @@ fn base_text(managed: &Managed) -> String {
             thing.run.clone(),
             thing.before.line().to_owned(),
             thing.left.line().to_owned(),
-            flags.concat(),
+            flags,
             thing.unsaved.as_ref().map_or_else(|| "-".to_owned(), |why| encode_field(why)),
             gone_by.clone().unwrap_or_else(|| "-".to_owned()),
             way.map_or_else(|| "-".to_owned(), |way| encode_field(&way.host)),

@@ -115,8 +115,19 @@ pub struct SavedChange {
     pub unsaved: Option<String>,
     /// What a rollback needs besides the states.
     pub way_back: Option<WayBack>,
+    /// How its item was guarded; a rollback of it is guarded alike.
+    pub guard: Option<SavedGuard>,
     /// How it ended.
     pub outcome: SavedOutcome,
+}
+
+/// How an item was guarded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedGuard {
+    /// By what must answer: `ssh`, `network` or `runtime`.
+    pub by: String,
+    /// Its window.
+    pub seconds: u64,
 }
 
 /// How a change ended.
@@ -308,6 +319,7 @@ impl Reader {
                     sensitive: flags.split(',').any(|f| f == "sensitive"),
                     unsaved: None,
                     way_back: None,
+                    guard: None,
                     outcome: if *what == "moved" { SavedOutcome::Moved } else { SavedOutcome::Unknown },
                 });
             }
@@ -323,6 +335,10 @@ impl Reader {
             ["back", seq, host, name, ..] => {
                 let way = WayBack { host: decode_field(host)?, name: decode_field(name)? };
                 self.change(seq)?.way_back = Some(way);
+            }
+            ["guard", seq, by, seconds, ..] => {
+                let guard = SavedGuard { by: decode_field(by)?, seconds: seconds.parse().ok()? };
+                self.change(seq)?.guard = Some(guard);
             }
             ["owns", seq, role, ..] => self.change(seq)?.owner = Some(decode_field(role)?),
             ["unsaved", seq, why, ..] => self.change(seq)?.unsaved = Some(decode_field(why)?),
@@ -353,8 +369,8 @@ impl Reader {
 
 /// Words of lines that have more fields than a damaged one of theirs.
 const KNOWN: &[&str] = &[
-    "begin", "moved", "done", "off", "failed", "putback", "back", "owns", "unsaved", "disown", "scope",
-    "purpose",
+    "begin", "moved", "done", "off", "failed", "putback", "back", "guard", "owns", "unsaved", "disown",
+    "scope", "purpose",
 ];
 
 pub(crate) fn clip(line: &str) -> String {

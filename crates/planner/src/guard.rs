@@ -137,6 +137,14 @@ pub fn guard_of(item: &Item) -> Option<Guarded> {
     guarded(item, SaidGuard::default(), None)
 }
 
+/// How an item that reverts others is guarded: as is recorded of these (a word, and the window in seconds), else by what it changes.
+pub fn guard_as(item: &Item, recorded: Option<(&str, u64)>) -> Option<Guarded> {
+    let said = recorded.and_then(|(word, seconds)| {
+        Some(SaidGuard { guard: Some(Some(Guard::from_word(word)?)), seconds: Some(seconds) })
+    });
+    guarded(item, said.unwrap_or_default(), None)
+}
+
 /// How an item is guarded: as its user says, else as an item that it restarts on, else as what it changes.
 pub(crate) fn guarded(item: &Item, said: SaidGuard, named: Option<Guarded>) -> Option<Guarded> {
     let objects: Vec<&ObjectId> = match &item.outcome {

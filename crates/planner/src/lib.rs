@@ -23,7 +23,7 @@ pub use conflict::Conflict;
 pub use first::place;
 pub use fold::{Declared, Folded, History, Output, Outputs, Resolved, Source, disruption, fold};
 pub use graph::{Cycle, Reach, RoleEdge, RoleGraph};
-pub use guard::{Guard, Guarded, SaidGuard, guard_of, join_guarded};
+pub use guard::{Guard, Guarded, SaidGuard, guard_as, guard_of, join_guarded};
 pub use knowledge::Knowledge;
 pub use names::told;
 pub use ours::{CutOff, Fate, Ours, Undeclared};

@@ -169,7 +169,11 @@ impl ItemSpec {
         let back = |way: &WayBack| format!("{}\t{}", encode_field(&way.host), encode_field(&way.name));
         let back = self.way_back.as_ref().map(back);
         let backs = self.rows.iter().filter_map(|row| Some(format!("back\t{}\t{}", row.seq, back.as_ref()?)));
-        owns.chain(backs).collect::<Vec<_>>().join("\n")
+        let guard =
+            self.switch.as_ref().map(|switch| format!("{}\t{}", encode_field(&switch.guard), switch.window));
+        let guards =
+            self.rows.iter().filter_map(|row| Some(format!("guard\t{}\t{}", row.seq, guard.as_ref()?)));
+        owns.chain(backs).chain(guards).collect::<Vec<_>>().join("\n")
     }
 
     fn window_table(&self) -> String {
