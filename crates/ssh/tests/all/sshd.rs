@@ -65,6 +65,36 @@ async fn a_refused_login_names_what_was_tried() {
     assert!(error.contains("There is no key to try"), "{error}");
 }
 
+#[tokio::test]
+async fn a_private_key_that_others_may_read_is_not_used() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Some(host) = sshd("") else { return };
+    let mode = |key: &str, mode: u32| {
+        std::fs::set_permissions(host.path(key), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let target = host.target("ed25519");
+    for open in [0o644, 0o640, 0o622] {
+        mode("ed25519", open);
+        let error = refused(&target, &options(host.dir.path())).await;
+        let ConnectError::RefusedLogin { tried, notes, .. } = &error else { panic!("{error}") };
+        assert_eq!(**tried, [] as [String; 0], "{open:o}");
+        let remedy = format!("run `chmod 600 {}`", host.path("ed25519").display());
+        assert!(
+            notes.iter().any(|n| n.contains("by others than its owner") && n.contains(&remedy)),
+            "{notes:?}"
+        );
+    }
+    mode("ed25519", 0o600);
+    assert_eq!(echo(&Session::connect(&target, &options(host.dir.path())).await.unwrap()).await, hello());
+    // Nor is one that would be unlocked.
+    let (ring, locked) = (KeyRing::default(), camino::Utf8PathBuf::try_from(host.path("locked")).unwrap());
+    mode("locked", 0o644);
+    let said = ring.unlock(&locked, &"secret".into()).unwrap_err();
+    assert!(said.contains("chmod 600"), "{said}");
+    mode("locked", 0o600);
+    assert_eq!(ring.unlock(&locked, &"secret".into()), Ok(true));
+}
+
 struct Agent {
     pid: String,
     socket: String,
