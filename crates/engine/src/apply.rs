@@ -65,7 +65,7 @@ struct HostRun<'a> {
     switches: u32,
     /// The item for which another host is asked: its address, and until when.
     asking: Option<(String, Instant)>,
-    /// New files, by address, that are not to be made together with others.
+    /// Items, by address, that are not to be done together with others.
     alone: BTreeSet<String>,
     /// The host waits for a word before it goes on: something moved, and the rest was planned anew.
     resume: bool,
@@ -469,6 +469,7 @@ impl<'a> HostRun<'a> {
         let mut sent = group::Stretch::default();
         let stretch: Vec<Item> =
             self.lane.remaining().iter().filter(|i| ids.contains(&i.id)).cloned().collect();
+        let mut before = None;
         for item in &stretch {
             let work = match Work::given(item, &self.lane, &self.run, &mut self.sequence, said.clone()) {
                 Ok(work) => work,
@@ -484,7 +485,8 @@ impl<'a> HostRun<'a> {
                 }
             };
             let alone = self.alone.contains(&item.address);
-            sent.push(work, alone);
+            let beside = before.replace(item).is_some_and(|before| self.lane.are_beside(before, item));
+            sent.push(work, alone, beside);
         }
         sent.close();
         let mut unanswered = sent.unanswered();
@@ -659,7 +661,7 @@ impl<'a> HostRun<'a> {
         let begun: Vec<&str> =
             open.iter().filter(|i| running.contains_key(&i.id)).map(|i| i.address.as_str()).collect();
         if !begun.is_empty() {
-            // Files that are made together begin together.
+            // What goes as one begins together.
             let named = begun.get(..SHOWN).unwrap_or(&begun);
             lost.message.push_str(&format!("; in the middle of: {}", named.join(", ")));
             if begun.len() > named.len() {

@@ -1,6 +1,9 @@
 //! One host's way through an apply: which items come next, and whether a fresh look still allows them. Pure.
 
 mod behind;
+mod beside;
+
+pub(crate) use beside::Claimed;
 
 use crate::ItemResult;
 use crate::gate::Permit;
@@ -22,7 +25,10 @@ pub(crate) struct Lane {
     resting: BTreeMap<String, (Item, ItemResult)>,
     /// The address of every item by its number in the latest plan: what `needs` names.
     addresses: BTreeMap<u32, String>,
-    bad: BTreeSet<String>,
+    /// What nothing may stand on: items that failed, and those that stood on one and are done all the same; each with the one that failed.
+    bad: BTreeMap<String, String>,
+    /// The places of the items that packages before and behind may not be joined across.
+    between: BTreeSet<(u32, u32)>,
     history: History,
     /// What every item claims, by its number in the latest plan.
     claims: BTreeMap<u32, Vec<ObjectId>>,
@@ -78,6 +84,7 @@ impl Lane {
             addresses: plan.items.iter().map(|i| (i.id, i.address.clone())).collect(),
             claims: plan.items.iter().map(|i| (i.id, i.claims.clone())).collect(),
             reads: facts_by_item(&plan.items),
+            between: beside::between(&plan.items),
             ..Self::default()
         };
         for item in plan.items {
@@ -146,14 +153,6 @@ impl Lane {
 
     pub fn contents(&self) -> &BTreeMap<Digest, Content> {
         &self.contents
-    }
-
-    /// The objects that items after this one claim, with the state that they should be in just now.
-    pub fn claimed_after(&self, id: u32) -> Vec<(ObjectId, State)> {
-        // What must be done before an item is planned in its place, and claims nothing itself.
-        let later = self.claims.iter().filter(|(other, _)| place(**other) > place(id));
-        let later: BTreeSet<&ObjectId> = later.flat_map(|(_, objects)| objects).collect();
-        later.into_iter().filter_map(|o| self.base.get(o).map(|state| (o.clone(), state.clone()))).collect()
     }
 
     /// The facts that items after this one read.
@@ -286,7 +285,7 @@ impl Lane {
         let mut at = 0;
         while let Some(item) = self.remaining.get(at) {
             let mut needs = item.needs.iter().filter_map(|n| self.addresses.get(n));
-            let need = needs.find(|a| self.bad.contains(*a)).map(|a| format!("`{a}`"));
+            let need = needs.find_map(|a| self.bad.get(a)).map(|a| format!("`{a}`"));
             let because = need.or_else(|| match gate(item) {
                 Permit::Never(why) => Some(why),
                 Permit::Go | Permit::Wait(..) => None,
@@ -331,7 +330,7 @@ impl Lane {
             self.history.changed.insert(address);
         } else {
             if result.is_bad() {
-                self.bad.insert(address.clone());
+                self.bad.insert(address.clone(), address.clone());
             }
             self.history.over.insert(address);
         }
@@ -398,6 +397,7 @@ impl Lane {
         self.contents.extend(fresh.contents);
         self.claims = fresh.items.iter().map(|i| (i.id, i.claims.clone())).collect();
         self.reads = facts_by_item(&fresh.items);
+        self.between = beside::between(&fresh.items);
         self.addresses = fresh.items.iter().map(|i| (i.id, i.address.clone())).collect();
         let mut old: BTreeMap<String, Item> =
             std::mem::take(&mut self.remaining).into_iter().map(|i| (i.address.clone(), i)).collect();

@@ -392,3 +392,71 @@ fn a_deferred_item_keeps_to_its_objects_and_does_not_wait_for_ever() {
     assert_eq!(l.next(true, &open), Next::Done);
     assert!(matches!(results(l)[0].1, ItemResult::Skipped { .. }));
 }
+
+/// An item of a package that is to come.
+fn package(id: u32, needs: &[u32]) -> Item {
+    let change = Change {
+        object: ObjectId::new("package", format!("p{id}")),
+        from: State::from_line("absent"),
+        to: State::from_line("present 1 manual -"),
+    };
+    let planned = PlannedChange { change, reversibility: Reversibility::Reversible, opaque: true };
+    Item { kind: "package".to_owned(), ..item(id, "r", needs, Outcome::Changed(vec![planned])) }
+}
+
+#[test]
+fn packages_are_beside_each_other_where_only_packages_stand_between() {
+    let beside = |middle: Option<Item>, last: Item| {
+        let items = [Some(package(0, &[])), middle, Some(last)];
+        let items: Vec<Item> = items.into_iter().flatten().collect();
+        let ends = (items.first().cloned().unwrap(), items.last().cloned().unwrap());
+        lane(items).are_beside(&ends.0, &ends.1)
+    };
+    assert!(beside(None, package(9, &[])));
+    assert!(beside(Some(package(3, &[])), package(9, &[])));
+    let there = Item { kind: "package".to_owned(), ..item(3, "r", &[], Outcome::Unchanged) };
+    assert!(beside(Some(there), package(9, &[])), "one that is as declared");
+    assert!(
+        !beside(Some(item(3, "r", &[], Outcome::Unchanged)), package(9, &[])),
+        "a file, though it is as declared"
+    );
+    assert!(!beside(Some(item(3, "r", &[], changed("/a", "absent", "x"))), package(9, &[])));
+    let skipped = |fact: &str| {
+        let facts = [fact.to_owned()].into();
+        Item { facts, ..item(3, "r", &[], Outcome::Skipped("when".to_owned())) }
+    };
+    assert!(beside(Some(skipped("os")), package(9, &[])), "no package makes it apply");
+    assert!(!beside(Some(skipped("kernel")), package(9, &[])));
+    let reads = |fact: &str| Item { facts: [fact.to_owned()].into(), ..package(9, &[]) };
+    assert!(beside(None, reads("os")));
+    assert!(!beside(None, reads("nvidia")), "what it is depends on what comes before it");
+    assert!(!beside(None, item(9, "r", &[], changed("/a", "absent", "x"))));
+    // What must be done first for the last one stands between, wherever it is in the list.
+    let mut index = item((1 << 31) | 9, "r", &[], changed("index", "absent", "current"));
+    index.kind = "package".to_owned();
+    assert!(place(index.id) < place(9));
+    assert!(!beside(Some(index), package(9, &[])));
+}
+
+#[test]
+fn nothing_begins_that_stands_on_one_that_failed_though_its_neighbour_in_the_transaction_is_done() {
+    let file = item(4, "r", &[3], changed("/a", "absent", "x"));
+    let other = item(5, "s", &[], changed("/b", "absent", "x"));
+    let items = vec![package(1, &[]), package(2, &[1]), package(3, &[2]), file, other];
+    let mut lane = lane(items.clone());
+    assert_eq!(lane.next(false, &open), Next::Send(vec![1, 2, 3, 4, 5]));
+    let failed = || ItemResult::Failed { message: "apt".to_owned(), output: String::new() };
+    for (id, result) in [(1, ItemResult::Changed), (2, failed()), (3, ItemResult::Changed)] {
+        lane.finish(id, result, &[]);
+        let done = items.iter().find(|i| i.id == id).unwrap();
+        if id != 2 {
+            lane.stands_on_what_failed(done);
+        }
+    }
+    assert_eq!(lane.next(false, &open), Next::Send(vec![5]));
+    lane.finish(5, ItemResult::Changed, &[]);
+    let because = "`r/2`".to_owned();
+    let ends = results(lane);
+    assert_eq!(ends[2], (3, ItemResult::Changed), "it is told as what it is");
+    assert_eq!(ends[3], (4, ItemResult::Skipped { because }));
+}

@@ -82,10 +82,11 @@ fn is_amid(undo: &Undo, open: &State, now: &State) -> bool {
         && before.iter().zip(&after).zip(&found).all(|((b, a), f)| f == b || f == a);
     let bare = || converge_objects::object(&undo.object.kind).is_some_and(|o| o.bare(now));
     let passing = match undo.object.kind.as_str() {
-        // Removed, and not purged yet.
+        // Removed, and not purged yet; or there, and not marked yet.
         "package" => {
             let version = found.get(1);
-            found.first().is_some_and(|w| w == "config") && [before.get(1), after.get(1)].contains(&version)
+            found.first().is_some_and(|w| w == "config" || w == "present")
+                && [before.get(1), after.get(1)].contains(&version)
         }
         // Made, and not given its owner and mode yet.
         "path" => now.line() == "dir 700 root root" && after.first().is_some_and(|w| w == "dir"),

@@ -1,13 +1,14 @@
 //! One item on its way to a host and back: what is sent, and what the host says about it.
 
 use crate::ItemResult;
-use crate::lane::Lane;
+use crate::lane::{Claimed, Lane};
 use bytes::Bytes;
 use converge_planner::{Guarded, Item, Outcome};
 use converge_resource::{Change, Digest, ObjectId, State};
 use converge_ssh::Status;
 use converge_store::host::{
     ItemSpec, NewFile, Piece, Reading as HostReading, Row, Switch, WindowRow, adopt_script, disown_script,
+    joins,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,14 +102,20 @@ impl Work {
             let own = |object: &ObjectId| changes.iter().any(|c| c.object == *object);
             spec.window = watched
                 .into_iter()
-                .filter(|(object, _)| !own(object))
-                .map(|(object, expected)| WindowRow { seq: number(), object, expected })
+                .filter(|claimed| !own(&claimed.object))
+                .map(|Claimed { object, state, role }| WindowRow {
+                    seq: number(),
+                    object,
+                    expected: state,
+                    role,
+                })
                 .collect();
             // What later items read of what the host says of itself. Only whether it moves counts.
             spec.window.extend(lane.facts_read_after(item.id).into_iter().map(|fact| WindowRow {
                 seq: number(),
                 object: ObjectId::new(FACT, fact),
                 expected: State::from_line("-"),
+                role: item.role.clone(),
             }));
         }
         let content =
@@ -142,11 +149,18 @@ impl Work {
 
     /// The new file that is all of it, if it can be made together with others.
     pub fn new_file(&self) -> Option<NewFile> {
-        let plain = self.item.guard.is_none()
-            && self.item.kind != "rollback"
-            && !crate::ownership::is_prune(&self.item);
         let [(_, content)] = &**self.pieces else { return None };
-        if plain { self.spec.new_file(content.as_deref()) } else { None }
+        if self.is_plain() { self.spec.new_file(content.as_deref()) } else { None }
+    }
+
+    /// Whether it may go into one transaction of packages with these, which stand just before it.
+    pub fn joins(&self, before: &[&Self]) -> bool {
+        let before: Vec<&ItemSpec> = before.iter().map(|work| work.spec()).collect();
+        self.is_plain() && joins(&before, &self.spec)
+    }
+
+    fn is_plain(&self) -> bool {
+        self.item.guard.is_none() && self.item.kind != "rollback" && !crate::ownership::is_prune(&self.item)
     }
 
     /// The same work as one of a group, which is known by this token.

@@ -189,8 +189,16 @@ cv_policy_deny() (
 # cv_apply_packages [NAME LINE]...: brings the packages to the states of the lines in one transaction, with exact
 # versions and marks. It simulates first: status 70 and nothing changed when apt would do anything else than the list.
 cv_apply_packages() (
+  cv_packages_ready "$@" || return $?
+  cv_packages_do
+)
+
+# cv_packages_ready [NAME LINE]...: the first half, which changes nothing: works out what apt is to be asked for, and simulates it. What it
+# finds is in variables of this shell, for cv_packages_do. It leaves IFS a space.
+cv_packages_ready() {
   PATH=$PATH:/usr/sbin:/sbin
   export PATH
+  IFS=' '
   names= wanted= request= purge=--purge leftovers= hold= unhold= auto= manual= expect= force=
   while [ $# -ge 2 ]; do
     names="$names $1"
@@ -286,13 +294,33 @@ cv_apply_packages() (
         ;;
       esac
     done
-    cv_apt_transaction $options $request || return $?
   fi
-  if [ -n "$leftovers" ]; then cv_apt_transaction purge $leftovers || return $?; fi
-  if [ -n "$auto" ]; then apt-mark -qq auto $auto >/dev/null || return 1; fi
-  if [ -n "$manual" ]; then apt-mark -qq manual $manual >/dev/null || return 1; fi
-  if [ -n "$unhold" ]; then apt-mark -qq unhold $unhold >/dev/null || return 1; fi
-  if [ -n "$hold" ]; then apt-mark -qq hold $hold >/dev/null || return 1; fi
+}
+
+# cv_packages_do: the second half. Where the transaction fails, what did arrive gets its marks all the same.
+cv_packages_do() (
+  IFS=' '
+  failed=0
+  if [ -n "$request" ]; then cv_apt_transaction $options $request || failed=$?; fi
+  if [ $failed -ne 0 ]; then
+    auto=$(cv_packages_there $auto) manual=$(cv_packages_there $manual) unhold=$(cv_packages_there $unhold) hold=$(cv_packages_there $hold)
+  elif [ -n "$leftovers" ]; then
+    cv_apt_transaction purge $leftovers || return $?
+  fi
+  { cv_packages_mark auto $auto && cv_packages_mark manual $manual && cv_packages_mark unhold $unhold && cv_packages_mark hold $hold; } ||
+    [ $failed -ne 0 ] || failed=1
+  return $failed
+)
+
+# cv_packages_mark WORD NAME...
+cv_packages_mark() { [ $# -lt 2 ] || apt-mark -qq "$@" >/dev/null; }
+
+# cv_packages_there NAME...: those of them that are installed, though perhaps not configured yet, in one line.
+cv_packages_there() (
+  cv_see_package "$@" | while IFS= read -r line; do
+    case $line in '- present '* | '- broken '*) printf '%s ' "$1" ;; esac
+    shift
+  done
 )
 
 # cv_apt_transaction ARGUMENTS...: apt-get behind the denying policy-rc.d. The lock of that file is held by apt-get
@@ -318,8 +346,9 @@ cv_apt_transaction() (
   out=$("${CV_APT_TOOL:-cv_apt_get}" "$@" </dev/null 2>&1)
   status=$?
   if [ $status -ne 0 ]; then
-    printf '%s\n' "$out" | tail -n 60 >&2
+    # What apt says of it comes last: that is what is shown first.
     dpkg --audit >&2
+    printf '%s\n' "$out" | tail -n 60 >&2
     case $out in *' 404 '*)
       cv_say "the repository has no such package file any more (404): the package index of this host is stale. \`max_age: 3600\` at the package item refreshes it"
       ;;

@@ -102,7 +102,13 @@ impl HostRun<'_> {
         let foreign = item.changes().iter().any(|c| c.opaque);
         let own = |object: &converge_resource::ObjectId| changes.iter().any(|c| c.object == *object);
         let watch = match foreign {
-            true => self.lane.claimed_after(item.id).into_iter().filter(|(o, _)| !own(o)).collect(),
+            true => self
+                .lane
+                .claimed_after(item.id)
+                .into_iter()
+                .filter(|c| !own(&c.object))
+                .map(|c| (c.object, c.state))
+                .collect(),
             false => Vec::new(),
         };
         Work {

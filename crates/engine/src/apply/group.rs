@@ -1,10 +1,11 @@
-//! New files of a stretch that the host makes together: see `converge_store::host::group_piece`.
+//! Items of a stretch that the host does together: new files (see `converge_store::host::group_piece`), and packages (see
+//! `converge_store::host::together_piece`).
 
 use super::{HostRun, Running};
 use crate::work::Work;
 use crate::{Event, ItemResult, TimedItem};
 use converge_ssh::{Because, Event as Said, Item as ShellItem, Status};
-use converge_store::host::{Member, NewFile, group_piece, group_said};
+use converge_store::host::{ItemSpec, Member, NewFile, Piece, group_piece, group_said, together_piece};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub(super) struct Stretch {
     pub last_piece: BTreeMap<u32, u32>,
     /// New files that are not sent yet: neighbours that may go as one.
     open: Vec<(Work, NewFile)>,
+    /// Items of packages that are not sent yet: neighbours that are one transaction. One of the two lists is empty.
+    packages: Vec<Work>,
     /// What comes after a group waits for it: if not all of it is made, the lane decides what comes next.
     barrier: Option<u32>,
     next: u32,
@@ -28,21 +31,34 @@ pub(super) struct Stretch {
 pub(super) struct Group {
     token: String,
     pub members: Vec<Work>,
+    /// They are one transaction of packages: all of it happens, or each comes by itself.
+    one_transaction: bool,
 }
 
 impl Stretch {
-    /// One more item. `alone`: it is not to go with others.
-    pub fn push(&mut self, work: Work, alone: bool) {
+    /// One more item. `alone`: it is not to go with others. `beside`: as an item of packages it stands right behind the one before.
+    pub fn push(&mut self, work: Work, alone: bool, beside: bool) {
+        if !alone && beside && work.joins(&self.packages.iter().collect::<Vec<_>>()) {
+            self.close_files();
+            self.packages.push(work);
+            return;
+        }
+        self.close_packages();
+        if !alone && work.joins(&[]) {
+            self.close_files();
+            self.packages.push(work);
+            return;
+        }
         let file = if alone { None } else { work.new_file() };
         let fits = |file: &NewFile| self.open.first().is_none_or(|(_, first)| first.rights == file.rights);
         match file {
             Some(file) if fits(&file) => self.open.push((work, file)),
             Some(file) => {
-                self.close();
+                self.close_files();
                 self.open.push((work, file));
             }
             None => {
-                self.close();
+                self.close_files();
                 self.single(work);
             }
         }
@@ -50,28 +66,57 @@ impl Stretch {
 
     /// Sends what is open.
     pub fn close(&mut self) {
-        let mut open = std::mem::take(&mut self.open);
+        self.close_files();
+        self.close_packages();
+    }
+
+    fn close_files(&mut self) {
+        let open = std::mem::take(&mut self.open);
         if open.len() < 2 {
             open.into_iter().for_each(|(work, _)| self.single(work));
             return;
         }
         let token = uuid::Uuid::now_v7().simple().to_string();
-        // A member may need one before it: when one fails, none after it is made.
-        let mut needs: BTreeSet<u32> = self.barrier.into_iter().collect();
-        for (work, _) in &open {
-            needs.extend(self.needs(work));
-        }
         let members: Vec<_> = open.iter().map(|(work, file)| (work.spec(), file)).collect();
         let piece = group_piece(&token, &members);
+        self.group(
+            Group {
+                token,
+                members: open.into_iter().map(|(work, _)| work).collect(),
+                one_transaction: false,
+            },
+            piece,
+        );
+    }
+
+    fn close_packages(&mut self) {
+        let members = std::mem::take(&mut self.packages);
+        if members.len() < 2 {
+            members.into_iter().for_each(|work| self.single(work));
+            return;
+        }
+        let token = uuid::Uuid::now_v7().simple().to_string();
+        let specs: Vec<&ItemSpec> = members.iter().map(Work::spec).collect();
+        let piece = together_piece(&token, &specs);
+        self.group(Group { token, members, one_transaction: true }, piece);
+    }
+
+    fn group(&mut self, group: Group, piece: Piece) {
+        let Group { token, members, one_transaction } = group;
+        // A member may need one before it: when one fails, none after it is made.
+        let mut needs: BTreeSet<u32> = self.barrier.into_iter().collect();
+        for work in &members {
+            needs.extend(self.needs(work));
+        }
         let id = self.number();
         self.items.push(ShellItem {
             needs: needs.into_iter().collect(),
             timeout: Some(Duration::from_secs(piece.timeout)),
             ..ShellItem::new(id, piece.script)
         });
-        let members: Vec<Work> = open.drain(..).map(|(work, _)| work.of_group(&token)).collect();
+        let members: Vec<Work> = members.into_iter().map(|work| work.of_group(&token)).collect();
         self.last_piece.extend(members.iter().map(|work| (work.item.id, id)));
-        self.groups.insert(id, Group { token, members });
+        self.groups.insert(id, Group { token, members, one_transaction });
         self.barrier = Some(id);
     }
 
@@ -148,6 +193,7 @@ impl HostRun<'_> {
         let mut said = group_said(&group.token, output);
         let each = duration / u32::try_from(group.members.len()).unwrap_or(u32::MAX).max(1);
         let mut ended = self.epoch.elapsed().saturating_sub(duration);
+        let first = group.members.first().map_or(0, |work| work.item.id);
         for work in &group.members {
             running.remove(&work.item.id);
             let begun = ended;
@@ -155,8 +201,8 @@ impl HostRun<'_> {
             let told = work.spec().rows.first().and_then(|row| said.remove(&row.seq));
             let (status, output) = match told {
                 Some(Member::Alone) => {
-                    // Those after it come as a group again, unless they stand on what has failed.
-                    if std::mem::take(&mut whole) {
+                    // New files after it come as a group again, unless they stand on what has failed.
+                    if std::mem::take(&mut whole) || group.one_transaction {
                         self.alone.insert(work.item.address.clone());
                     }
                     continue;
@@ -164,6 +210,8 @@ impl HostRun<'_> {
                 Some(Member::Ended(code, text)) => (Status::Exited(code), text),
                 // It broke off: nobody knows how far it came. Its own status says nothing of one member.
                 None if matches!(status, Status::Exited(0 | 73)) => (Status::Exited(1), String::new()),
+                // What it said is shown once.
+                None if group.one_transaction && work.item.id != first => (status, String::new()),
                 None => (status, String::from_utf8_lossy(output).into_owned()),
             };
             whole = whole && status.success();
@@ -175,9 +223,18 @@ impl HostRun<'_> {
                 waited: self.idle_since.take(),
             });
             let reading = work.read(status, output.as_bytes());
+            if let Some((before, after)) = &reading.window {
+                self.lane.window(&work.item, before, after);
+            }
             match reading.result {
                 None => self.lane.ask_to_look_again(),
-                Some(result) => self.finish(&work.item, work.hide(result), &reading.after, each),
+                Some(result) => {
+                    let done = !result.is_bad();
+                    self.finish(&work.item, work.hide(result), &reading.after, each);
+                    if done && group.one_transaction {
+                        self.lane.stands_on_what_failed(&work.item);
+                    }
+                }
             }
         }
         self.report();

@@ -29,6 +29,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// by an item of its own before it too (`dpkg --configure -a`). A name that apt does not know is an error of the plan, unless the
 /// index is refreshed, or foreign code runs (a command, the scripts of a package), before it.
 ///
+/// Items of packages that are neighbours in a host's order, of one role or of several, are applied as one transaction, each with its own
+/// result and its own records; nothing but packages may stand between them, whether it has something to do or not. An item goes by itself
+/// that changes a package which one before it in the transaction changes too, is sensitive, replaces a version which cannot be had again, reads
+/// facts that packages may alter, or removes without `purge` next to one that purges; so does each where apt would not do at that moment what the plan says.
+///
 /// A version that is replaced or removed is kept on the host first, so that a rollback can bring it back. Where neither a
 /// repository nor the host's cache has it any more, the plan says beforehand that the change cannot be undone.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -22,6 +22,8 @@ pub struct WindowRow {
     pub object: ObjectId,
     /// The state that later items are planned against.
     pub expected: State,
+    /// The role whose item claims it, or reads it.
+    pub role: String,
 }
 
 /// The dead man's switch behind a guarded item: it puts the item back unless a new session confirms it in time.
@@ -177,7 +179,7 @@ impl ItemSpec {
     }
 
     fn window_table(&self) -> String {
-        self.window.iter().fold(String::new(), |mut out, WindowRow { seq, object, expected }| {
+        self.window.iter().fold(String::new(), |mut out, WindowRow { seq, object, expected, .. }| {
             let key = encode_field(&object.key);
             let line = expected.line();
             let _infallible = writeln!(out, "{seq}\t{}\t{key}\t{line}\t{line}", object.kind);

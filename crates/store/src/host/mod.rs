@@ -6,8 +6,10 @@
 
 mod group;
 mod item;
+mod together;
 pub use group::{Member, NewFile, group_piece, group_said};
 pub use item::{ItemRun, ItemSpec, Piece, Reading, Row, Switch, WindowRow, adopt_script};
+pub use together::{joins, together_piece};
 
 use converge_ledger::{NewBase, RunPurpose, Scope};
 use converge_resource::{Content, Digest, ObjectId, encode_field, quote};
@@ -26,6 +28,7 @@ pub fn library() -> String {
     let runtime = [
         include_str!("runtime.sh"),
         include_str!("group.sh"),
+        include_str!("together.sh"),
         include_str!("owned.sh"),
         include_str!("switch.sh"),
         include_str!("answers.sh"),

@@ -560,7 +560,8 @@ cv_watched_now() {
     END { if (lacks) exit 1; printf "%s", out }' "$CV_DIR/watched" - || cv_rows_now "$CV_WINDOW"
 }
 
-# cv_item_window: tells what foreign code moved, and has the rest of the stretch look again. Reads the tables `before` and `now`.
+# cv_item_window: tells what foreign code moved, and has the rest of the stretch look again. Reads the tables `before` and `now`. A row of
+# CV_WINDOW may name the item that it is recorded for.
 cv_item_window() {
   [ -n "$CV_WINDOW" ] || return 0
   cv_watched_clock
@@ -578,7 +579,7 @@ cv_item_window() {
       continue
     fi
     if [ "$cv_i_was" != "$CV_NOW" ]; then
-      cv_journal "moved$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$cv_i_was$CV_TAB$CV_NOW$CV_TAB$CV_ITEM$CV_TAB${CV_FLAGS:--}$CV_NL"
+      cv_journal "moved$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$cv_i_was$CV_TAB$CV_NOW$CV_TAB${row_item:-$CV_ITEM}$CV_TAB${CV_FLAGS:--}$CV_NL"
     fi
     [ "$CV_NOW" = "$row_after" ] || : >"$CV_DIR/moved"
     cv_i_text=$cv_i_text$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_NL

@@ -14,6 +14,7 @@ mod group;
 mod live;
 mod owned;
 mod switch;
+mod together;
 mod watchdog;
 
 /// A machine: a directory for its records, one for its files, and the shell that it has.
@@ -323,7 +324,12 @@ fn what_foreign_code_moves_is_told_saved_and_stops_the_stretch() {
         let change = Change { object, from: CommandState::Pending.into(), to: CommandState::Done.into() };
         let watched = ObjectId::new("path", conf.to_str().unwrap());
         let before = host.line(&conf);
-        let window = vec![WindowRow { seq: 9, object: watched.clone(), expected: before.clone() }];
+        let window = vec![WindowRow {
+            seq: 9,
+            object: watched.clone(),
+            expected: before.clone(),
+            role: "r".to_owned(),
+        }];
         let mut first = ItemSpec { run: "r1".to_owned(), window, ..spec(vec![change]) };
         first.token = "first".to_owned();
         let second_change = host.change(&host.file("x"), host.file_line(b"x", 0o600));
@@ -367,6 +373,7 @@ fn what_is_watched_is_looked_at_once_between_two_items() {
                 seq,
                 object: object(name),
                 expected: CommandState::Pending.into(),
+                role: "r".to_owned(),
             });
             let mut spec = ItemSpec {
                 run: "r1".to_owned(),

@@ -1,0 +1,80 @@
+//! Which items of packages stand beside one another: they may go into one transaction. And what their foreign code may move.
+
+use super::Lane;
+use converge_planner::{Item, Outcome, place};
+use converge_resource::{ObjectId, State};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Facts that no package moves, but for those behind which the plan defers what reads them.
+const STEADY: [&str; 9] =
+    ["os", "arch", "dpkg_arch", "cpus", "cpu", "memory_mib", "machine", "init", "package_manager"];
+
+/// An object that an item claims.
+pub(crate) struct Claimed {
+    /// The object.
+    pub object: ObjectId,
+    /// The state that it should be in just now.
+    pub state: State,
+    /// The role of the first item in question that claims it.
+    pub role: String,
+}
+
+/// The places of the items across which packages are not joined: all but other items of packages, and what is left out whatever packages do.
+pub(super) fn between(items: &[Item]) -> BTreeSet<(u32, u32)> {
+    let crossed = |item: &Item| {
+        is_package(item) || (matches!(item.outcome, Outcome::Skipped(_)) && reads_what_stays(item))
+    };
+    items.iter().filter(|item| !crossed(item)).map(|item| place(item.id)).collect()
+}
+
+fn is_package(item: &Item) -> bool {
+    item.kind == "package" && item.changes().iter().all(|c| c.change.object.kind == "package")
+}
+
+fn reads_what_stays(item: &Item) -> bool {
+    item.facts.iter().all(|fact| STEADY.contains(&fact.as_str()))
+}
+
+impl Lane {
+    /// Whether these two, the one behind the other, are both of packages, with nothing else between them, and the second is what it is
+    /// whatever the first leaves.
+    pub fn are_beside(&self, first: &Item, second: &Item) -> bool {
+        is_package(first)
+            && is_package(second)
+            && reads_what_stays(second)
+            && place(first.id) < place(second.id)
+            && self.between.range(place(first.id)..place(second.id)).next().is_none()
+    }
+
+    /// The objects that items after this one claim.
+    pub fn claimed_after(&self, id: u32) -> Vec<Claimed> {
+        // What must be done before an item is planned in its place, and claims nothing itself.
+        let mut later: Vec<u32> =
+            self.claims.keys().copied().filter(|other| place(*other) > place(id)).collect();
+        later.sort_by_key(|id| place(*id));
+        let mut first: BTreeMap<&ObjectId, u32> = BTreeMap::new();
+        for id in later {
+            for object in self.claims.get(&id).into_iter().flatten() {
+                first.entry(object).or_insert(id);
+            }
+        }
+        let role = |id: u32| {
+            let address = self.addresses.get(&id).map_or("", String::as_str);
+            address.split_once('/').map_or(address, |(role, _)| role).to_owned()
+        };
+        let claimed = |(object, id): (&ObjectId, u32)| {
+            let state = self.base.get(object)?.clone();
+            Some(Claimed { object: object.clone(), state, role: role(id) })
+        };
+        first.into_iter().filter_map(claimed).collect()
+    }
+
+    /// An item that stood on one that failed is done all the same: both were one transaction. What stands on it waits in vain.
+    pub fn stands_on_what_failed(&mut self, item: &Item) {
+        let failed =
+            item.needs.iter().filter_map(|need| self.addresses.get(need)).find_map(|a| self.bad.get(a));
+        if let Some(failed) = failed.cloned() {
+            self.bad.insert(item.address.clone(), failed);
+        }
+    }
+}

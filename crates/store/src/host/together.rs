@@ -1,0 +1,84 @@
+//! Neighbouring items of packages as one piece of shell: one transaction of apt, in which each item keeps its rows and its end.
+
+use super::{ItemSpec, Piece, Row};
+use converge_resource::{ObjectId, encode_field, quote};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+impl ItemSpec {
+    /// Whether it is nothing but a transaction of packages, with nothing of its own that others would get too.
+    fn is_packages(&self) -> bool {
+        let [step] = &*self.steps else { return false };
+        !self.rows.is_empty()
+            && self.rows.iter().all(|row| row.change.object.kind == "package")
+            && step.stdin.is_none()
+            && self.settings.is_empty()
+            && self.way_back.is_none()
+            && self.switch.is_none()
+            && self.from_run.is_none()
+            && !self.restarts
+            && !self.fetched
+            && !self.sensitive
+    }
+
+    /// Whether it takes packages and leaves their configuration files, and whether it takes any with all that is theirs.
+    fn removes(&self) -> (bool, bool) {
+        let goes = |to: &str| self.rows.iter().any(|row| row.change.to.line().starts_with(to));
+        (goes("config "), goes("absent"))
+    }
+}
+
+/// Whether an item may go into one transaction with these, which stand just before it: there are only packages in all of them, no
+/// package is changed by two, and none keeps configuration files while another takes them. With none before it: whether it may
+/// be the first of such a transaction.
+pub fn joins(before: &[&ItemSpec], next: &ItemSpec) -> bool {
+    let objects = |spec: &ItemSpec| -> BTreeSet<ObjectId> {
+        spec.rows.iter().map(|row| row.change.object.clone()).collect()
+    };
+    let own = objects(next);
+    let (keeps, takes) = next.removes();
+    next.is_packages()
+        && before.iter().all(|spec| {
+            let (kept, taken) = spec.removes();
+            objects(spec).is_disjoint(&own) && !(keeps && taken) && !(takes && kept)
+        })
+}
+
+/// The piece that changes the packages of these items in one transaction; what it says is read with [`super::group_said`], by the number of
+/// each item's first row. All items have this token.
+pub fn together_piece(token: &str, members: &[&ItemSpec]) -> Piece {
+    let run = members.first().map_or("", |spec| &spec.run);
+    let mut rows = String::new();
+    let mut own = BTreeSet::new();
+    for spec in members {
+        let item = encode_field(&spec.address);
+        for Row { seq, change } in &spec.rows {
+            let owner = spec.owns.iter().find(|(of, _)| of == seq);
+            let role = owner.map_or_else(|| "-".to_owned(), |(_, role)| encode_field(role));
+            let (kind, key) = (&change.object.kind, encode_field(&change.object.key));
+            let (from, to) = (change.from.line(), change.to.line());
+            let _infallible = writeln!(rows, "{seq}\t{kind}\t{key}\t{from}\t{to}\t{item}\t-\t{role}");
+            own.insert(&change.object);
+        }
+    }
+    // The first that runs foreign code watches whatever comes after it.
+    let watched = members.iter().map(|spec| &spec.window).find(|window| !window.is_empty());
+    let mut window = String::new();
+    for row in watched.into_iter().flatten().filter(|row| !own.contains(&row.object)) {
+        let of_role =
+            |spec: &&&ItemSpec| spec.address.split_once('/').is_some_and(|(role, _)| role == row.role);
+        let by = members.iter().rev().find(of_role).or(members.last());
+        let item = by.map_or_else(String::new, |spec| encode_field(&spec.address));
+        let (kind, key, line) = (&row.object.kind, encode_field(&row.object.key), row.expected.line());
+        let _infallible = writeln!(window, "{}\t{kind}\t{key}\t{line}\t{line}\t{item}", row.seq);
+    }
+    let script = format!(
+        "CV_RUN={} CV_TOKEN={} CV_FROM_RUN=\nCV_ROWS={}\nCV_WINDOW={}\ncv_packages_together </dev/null\n",
+        quote(run),
+        quote(token),
+        quote(&rows),
+        quote(&window)
+    );
+    let seconds = members.iter().flat_map(|spec| &spec.steps).map(|step| step.timeout);
+    Piece { script, stdin: None, timeout: seconds.max().unwrap_or(0).saturating_add(60) }
+}

@@ -1,0 +1,298 @@
+//! Neighbouring items of packages on a real host, with a repository of made-up packages and the real apt: they are one transaction, and each
+//! is told, recorded and taken back as what it is.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
+use converge_lab::Host;
+use converge_tests::{Ran, World, exec, until_exec};
+use std::process::{Command, Stdio};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// One host for all tests here, one test at a time.
+static WORLD: LazyLock<Mutex<World>> = LazyLock::new(|| {
+    let world = World::new(&format!("packages-{}", std::process::id()), 1).unwrap();
+    exec(&world.hosts()[0], PREPARE);
+    Mutex::new(world)
+});
+
+/// `made NAME VERSION MORE POSTINST` makes a package; `index` has apt read all of them.
+const PREPARE: &str = r#"set -e
+cat >/usr/local/bin/made <<'END'
+#!/bin/sh -e
+umask 022
+mkdir -p /repo/files; d=$(mktemp -d); chmod 755 "$d"; mkdir -p "$d/DEBIAN"
+printf 'Package: %s\nVersion: %s\nArchitecture: all\nMaintainer: T <t@example.org>\nDescription: test\n' "$1" "$2" >"$d/DEBIAN/control"
+[ -z "$3" ] || printf '%s\n' "$3" >>"$d/DEBIAN/control"
+[ -z "$4" ] || { printf '#!/bin/sh\n%s\n' "$4" >"$d/DEBIAN/postinst"; chmod 755 "$d/DEBIAN/postinst"; }
+dpkg-deb --root-owner-group -b "$d" "/repo/files/$1_$2_all.deb" >/dev/null; rm -r "$d"
+END
+cat >/usr/local/bin/index <<'END'
+#!/bin/sh -e
+cd /repo/files
+for f in *.deb; do dpkg-deb -f $f; echo "Filename: ./$f"; echo "Size: $(stat -c %s $f)"; echo "SHA256: $(sha256sum $f | cut -c1-64)"; echo; done >Packages
+apt-get -qq update -o Dir::Etc::sourcelist=/etc/apt/sources.list.d/made.list -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0
+END
+chmod 755 /usr/local/bin/made /usr/local/bin/index
+echo 'deb [trusted=yes] file:/repo/files ./' >/etc/apt/sources.list.d/made.list
+made t-a 1 'Depends: t-lib'
+made t-b 1 'Depends: t-lib'
+made t-old 1
+made t-held 1
+made t-bars 1 'Conflicts: t-held'
+for v in 1 2; do made t-ver $v; done
+made t-bad 1 '' '[ -e /srv/mended ]'
+made t-leans 1 'Depends: t-bad'
+made t-slow 1 '' 'touch /srv/begun; while ! [ -e /srv/go ]; do sleep 0.1; done'
+"#;
+
+/// A host with nothing of ours but `t-old`.
+fn world() -> MutexGuard<'static, World> {
+    let world = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
+    exec(
+        &world.hosts()[0],
+        "mkdir -p /srv; touch /srv/mended /srv/go; dpkg --configure -a; rm -f /repo/files/t-lib_*; made t-lib 1; index; \
+         apt-mark -qq unhold 't-*' >/dev/null 2>&1; apt-get -qq -y purge 't-*' >/dev/null 2>&1; \
+         rm -rf /var/lib/converge /srv/*; apt-get -qq -y install t-old >/dev/null 2>&1; : >/var/log/apt/history.log",
+    );
+    world.write("hosts.yaml", &world.inventory("ansible_timeout: 3")).unwrap();
+    world
+}
+
+fn converge(world: &World, args: &[&str]) -> Ran {
+    world.converge(args).unwrap()
+}
+
+fn apply(world: &World) -> Ran {
+    converge(world, &["apply", "--yes", "hosts.yaml"])
+}
+
+/// Roles that nothing orders, in this order.
+fn roles(world: &World, roles: &[(&str, &str)]) {
+    let names: Vec<&str> = roles.iter().map(|(name, _)| *name).collect();
+    for (name, items) in roles {
+        world.write(&format!("roles/{name}/role.yaml"), &format!("resources:\n{items}")).unwrap();
+    }
+    world.write("playbooks/site.yaml", &format!("- hosts: lab\n  roles: [{}]\n", names.join(", "))).unwrap();
+}
+
+/// Versions, marks and holds of all that is made up here.
+fn packages(host: &Host) -> String {
+    exec(
+        host,
+        "dpkg-query -W -f '${Package} ${Version} ${db:Status-Status}\\n' 't-*' 2>/dev/null | grep -v not-installed; apt-mark showauto | grep '^t-' | sed 's/$/ auto/'; \
+         apt-mark showhold; true",
+    )
+}
+
+/// Transactions of apt since the test began.
+fn transactions(host: &Host) -> u32 {
+    exec(host, "grep -c ^Start-Date /var/log/apt/history.log || true").parse().unwrap()
+}
+
+/// The items in the journal of the only run, each with how its rows ended.
+fn ends(host: &Host) -> String {
+    exec(
+        host,
+        r#"awk -F '\t' '$1 == "begin" { item[$2] = $7 } $1 == "done" || $1 == "off" || $1 == "failed" { print item[$2], $1 }' /var/lib/converge/runs/*/journal | sort | uniq -c | sed 's/^ *//'"#,
+    )
+}
+
+const FIVE: &str = r#"  - name: a
+    package: {name: t-a}
+  - name: b
+    package: {name: t-b}
+  - name: held
+    package: {name: t-held, hold: true}
+  - name: pinned
+    package: {name: t-ver, version: "1"}
+  - name: gone
+    package: {name: t-old, state: absent, purge: true}
+"#;
+
+#[test]
+fn neighbours_are_one_transaction_with_records_of_their_own_and_go_back_as_one() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let before = packages(host);
+    let unit = "  - name: unit\n    unit: {name: t-unit, content: \"[Service]\\nExecStart=/bin/sleep infinity\\n\", state: started, restart_on: [pinned]}\n";
+    for way in ["rollback", "undo.sh"] {
+        exec(host, ": >/var/log/apt/history.log");
+        roles(&world, &[("r", &format!("{FIVE}{unit}"))]);
+        let ran = apply(&world).expect(0);
+        for item in ["a", "b", "held", "pinned", "gone"] {
+            assert_eq!(ran.stdout.matches(&format!("✓ changed  r/{item} ")).count(), 1, "{}", ran.stdout);
+        }
+        assert_eq!(transactions(host), 1, "{}", ran.stdout);
+        let made = "t-a 1 installed\nt-b 1 installed\nt-held 1 installed\nt-lib 1 installed\nt-ver 1 installed\nt-lib auto\nt-held";
+        assert_eq!(packages(host), made);
+        if way == "rollback" {
+            let each = "2 r/a done\n1 r/b done\n1 r/gone done\n1 r/held done\n1 r/pinned done";
+            assert!(ends(host).starts_with(each), "{}", ends(host));
+        }
+        converge(&world, &["plan", "hosts.yaml"]).expect(0);
+        match way {
+            "rollback" => drop(converge(&world, &["rollback", "--yes", "hosts.yaml"]).expect(0)),
+            _ => drop(exec(host, "sh /var/lib/converge/undo.sh")),
+        }
+        assert_eq!(packages(host), before, "{way}");
+        exec(host, "rm -rf /var/lib/converge");
+    }
+    // What restarts on one item does not on its neighbour.
+    roles(&world, &[("r", &format!("{FIVE}{unit}"))]);
+    apply(&world).expect(0);
+    let invocation = || exec(host, "systemctl show -P InvocationID t-unit");
+    let first = invocation();
+    exec(host, "apt-get -qq -y purge t-a t-b >/dev/null 2>&1");
+    apply(&world).expect(0);
+    assert_eq!(invocation(), first);
+    let newer = FIVE.replace("\"1\"", "\"2\"").replace("hold: true", "hold: false");
+    roles(&world, &[("r", &format!("{newer}{unit}"))]);
+    apply(&world).expect(0);
+    assert_ne!(invocation(), first);
+    converge(&world, &["rollback", "--yes", "hosts.yaml"]).expect(0);
+    exec(host, "systemctl stop t-unit; rm /etc/systemd/system/t-unit.service; systemctl daemon-reload");
+}
+
+#[test]
+fn what_stands_between_or_is_left_out_decides_who_are_neighbours() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let item = |name: &str, tag: &str| {
+        format!("  - name: {name}\n    tags: [{tag}]\n    package: {{name: t-{name}}}\n")
+    };
+    let file = "  - name: file\n    tags: [y]\n    file: {path: /srv/between, content: x}\n";
+    let role = [item("a", "x"), file.to_owned(), item("b", "x")].concat();
+    roles(&world, &[("r", &role)]);
+    apply(&world).expect(0);
+    assert_eq!(transactions(host), 2, "a file stands between them");
+    converge(&world, &["rollback", "--yes", "hosts.yaml"]).expect(0);
+    exec(host, ": >/var/log/apt/history.log; rm -rf /srv/* /var/lib/converge");
+    converge(&world, &["apply", "--yes", "--tags", "x", "hosts.yaml"]).expect(0);
+    assert_eq!((transactions(host), exec(host, "ls /srv")), (1, String::new()));
+    converge(&world, &["rollback", "--yes", "hosts.yaml"]).expect(0);
+    // Two roles as one transaction, of which one goes back; what both need stays with the other.
+    exec(host, ": >/var/log/apt/history.log; rm -rf /srv/* /var/lib/converge");
+    roles(&world, &[("one", &item("a", "x")), ("two", &item("b", "x"))]);
+    apply(&world).expect(0);
+    assert_eq!(transactions(host), 1);
+    converge(&world, &["rollback", "--yes", "--role", "two", "hosts.yaml"]).expect(0);
+    assert_eq!(packages(host), "t-a 1 installed\nt-lib 1 installed\nt-old 1 installed\nt-lib auto");
+    converge(&world, &["apply", "--yes", "--role", "two", "hosts.yaml"]).expect(0);
+    converge(&world, &["rollback", "--yes", "--role", "two", "hosts.yaml"]).expect(0);
+    converge(&world, &["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!(packages(host), "t-old 1 installed");
+}
+
+#[test]
+fn one_that_apt_refuses_is_named_and_its_neighbours_are_installed() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let one = |name: &str| format!("  - name: it\n    package: {{name: {name}}}\n");
+    // The plan knows it: what it conflicts with is held.
+    exec(
+        host,
+        "apt-get -qq -y install t-held >/dev/null 2>&1; apt-mark -qq hold t-held; : >/var/log/apt/history.log",
+    );
+    roles(&world, &[("one", &one("t-a")), ("two", &one("t-bars")), ("three", &one("t-ver=1"))]);
+    let ran = apply(&world);
+    assert_eq!(transactions(host), 1, "{}", ran.all());
+    ran.says("two/it").says("t-held").expect(1);
+    let found = packages(host);
+    assert!(found.contains("t-a 1 installed") && found.contains("t-ver 1 installed"), "{found}");
+    assert!(!found.contains("t-bars"), "{found}");
+    exec(
+        host,
+        "apt-get -qq -y purge t-a t-lib t-ver >/dev/null 2>&1; rm -rf /var/lib/converge; : >/var/log/apt/history.log",
+    );
+    // Only the moment knows it: a library has another version by then.
+    let moves = "  - name: moves\n    command: {run: \"rm /repo/files/t-lib_*; made t-lib 2; index; touch /srv/moved\", creates: /srv/moved, undo: \"true\"}\n";
+    roles(
+        &world,
+        &[("zero", moves), ("one", &one("t-ver=1")), ("two", &one("t-a")), ("three", &one("t-bad"))],
+    );
+    exec(host, "touch /srv/mended");
+    let ran = apply(&world);
+    ran.says("✗ refused  two/it").says("Version '1' for 't-lib' was not found").expect(4);
+    let found = packages(host);
+    assert!(found.contains("t-bad 1 installed") && found.contains("t-ver 1 installed"), "{found}");
+    assert!(!found.contains("t-a") && !found.contains("t-lib"), "nothing but what was planned: {found}");
+    assert_eq!(transactions(host), 2, "each by itself");
+}
+
+#[test]
+fn where_a_script_fails_each_is_told_as_what_it_is_and_the_next_run_completes_it() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let before = packages(host);
+    let item = |name: &str| format!("  - name: {name}\n    package: {{name: t-{name}}}\n");
+    let held = "  - name: held\n    package: {name: t-held, hold: true}\n";
+    let file = "  - name: after\n    file: {path: /srv/after, content: x}\n";
+    roles(
+        &world,
+        &[("r", &[&item("a"), &item("bad"), &item("leans"), held, file].map(ToString::to_string).concat())],
+    );
+    // The third needs what the second fails to configure.
+    let ran = apply(&world).expect(1);
+    let all = ran.all();
+    for (what, times) in [
+        ("✓ changed  r/a ", 1),
+        ("✗ failed  r/bad ", 1),
+        ("✗ failed  r/leans ", 1),
+        ("✓ changed  r/held ", 1),
+        ("error exit status 1", 1),
+        // As the message of that item, in its place and in the end.
+        ("E: Sub-process", 2),
+    ] {
+        assert_eq!(all.matches(what).count(), times, "{what}: {all}");
+    }
+    let found = packages(host);
+    assert!(found.contains("t-bad 1 half-configured") && found.ends_with("t-held"), "{found}");
+    assert!(!host.exec("test -e /srv/after").unwrap().success(), "it stands on what failed: {all}");
+    exec(host, "touch /srv/mended");
+    apply(&world).expect(0);
+    assert!(packages(host).contains("t-leans 1 installed"));
+    exec(host, "test -e /srv/after");
+    converge(&world, &["plan", "hosts.yaml"]).expect(0);
+    let first = exec(host, "ls /var/lib/converge/runs | head -n 1");
+    converge(&world, &["rollback", "--yes", "--to", &first, "hosts.yaml"]).expect(0);
+    assert_eq!(packages(host), before);
+}
+
+#[test]
+fn a_transaction_that_was_cut_off_is_completed_by_the_next_run() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let before = packages(host);
+    let item = |name: &str| format!("  - name: {name}\n    package: {{name: t-{name}}}\n");
+    roles(&world, &[("r", &["a", "slow", "ver"].map(item).concat())]);
+    for way in ["kill -9", "power"] {
+        let mut command = world.command(&["apply", "--yes", "hosts.yaml"]).unwrap();
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        until_exec(host, 60, "test -e /srv/begun");
+        if way == "power" {
+            host.kill().unwrap();
+        }
+        assert!(Command::new("kill").args(["-KILL", &child.id().to_string()]).status().unwrap().success());
+        child.wait().unwrap();
+        if way == "power" {
+            host.start().unwrap();
+            until_exec(host, 60, "test -d /srv");
+            exec(host, "mkdir -p /srv; touch /srv/begun");
+        }
+        let plan = converge(&world, &["plan", "hosts.yaml"]).expect(2).says("did not end");
+        assert!(plan.stdout.contains("unknown: r/a") && plan.stdout.contains("r/ver"), "{}", plan.stdout);
+        assert!(!plan.stdout.contains("not begun"), "all of it had begun: {}", plan.stdout);
+        exec(host, "touch /srv/go");
+        until_exec(host, 60, "flock -n /var/lib/converge/lock true");
+        apply(&world).expect(0).says("did not end");
+        let made =
+            "t-a 1 installed\nt-lib 1 installed\nt-old 1 installed\nt-slow 1 installed\nt-ver 2 installed";
+        // Marks come last in a transaction: the power cut takes that of the library.
+        let mark = if way == "power" { "" } else { "\nt-lib auto" };
+        assert_eq!(packages(host), format!("{made}{mark}"), "{way}");
+        assert!(!converge(&world, &["plan", "hosts.yaml"]).expect(0).all().contains("did not end"));
+        converge(&world, &["rollback", "--yes", "hosts.yaml"]).expect(0);
+        assert_eq!(packages(host), before, "{way}");
+        exec(host, "rm -rf /var/lib/converge /srv/*");
+    }
+}
