@@ -97,10 +97,10 @@ fn a_good_change_of_sshd_is_confirmed_and_leaves_nothing_behind() {
     assert!(has(host, "/etc/guarded/after") && has(host, "/etc/apart"));
     nothing_behind(host);
     world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
-    // The way back is guarded too.
+    // The rollback is guarded alike.
     let back = world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(0);
-    back.says("guarded: put back unless confirmed by a new connection within 60 s");
-    assert_eq!(switch_of_the_newest_run(host), "switch armed ssh 60,switch confirmed,");
+    back.says("guarded: put back unless confirmed by a new connection within 40 s");
+    assert_eq!(switch_of_the_newest_run(host), "switch armed ssh 40,switch confirmed,");
     assert!(!exec(host, "sshd -T").contains("maxauthtries 4"));
     nothing_behind(host);
 }
@@ -123,6 +123,33 @@ fn a_change_of_sshd_that_shuts_us_out_is_put_back() {
     assert!(
         exec(host, "sh /var/lib/converge/undo.sh").contains("as before      path:/etc/ssh/sshd_config.d")
     );
+}
+
+#[test]
+fn what_a_role_guards_by_name_is_guarded_in_a_rollback_and_a_prune_too() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let role = r#"resources:
+  - directory: {path: /etc/guarded}
+  - name: rules
+    guard: network
+    guard_seconds: 12
+    file: {path: /etc/guarded/rules, content: "1\n"}
+  - name: loaded
+    command: {run: "true", on_change: [rules], undo: "ip link set host0 down"}
+"#;
+    world.only_role("net", role).unwrap();
+    apply(&world).expect(0);
+    let went = |args: &[&str]| {
+        let run = world.converge(args).unwrap().expect(5);
+        run.says("by a new connection within 12 s").says("put back");
+        assert!(has(host, "/etc/guarded/rules"), "it came back with the network");
+        nothing_behind(host);
+    };
+    went(&["rollback", "--yes", "hosts.yaml"]);
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+    world.only_role("net", "resources: []\n").unwrap();
+    went(&["apply", "--yes", "--prune=3", "hosts.yaml"]);
 }
 
 /// Waits until the bad setting is in force and the switch behind it armed, and ends the controller.

@@ -811,3 +811,31 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_no_file_where_a_record_should_be_is_refused_and_never_waited_for() {
+    for host in hosts() {
+        let open = |id: &str| host.sh(&open_script(&RunMeta { id: id.to_owned(), ..RunMeta::default() }));
+        assert!(open("r1").status.success());
+        let fifo = |path: &str| {
+            let path = host.root().join(path);
+            drop(std::fs::remove_file(&path));
+            let made = Command::new("mkfifo").arg(&path).status().unwrap();
+            assert!(made.success());
+        };
+        fifo("lock");
+        let refused = open("r2");
+        assert_eq!(refused.status.code(), Some(UNFIT));
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains("lock is no regular file"), "{:?}: {said}", host.argv);
+        std::fs::remove_file(host.root().join("lock")).unwrap();
+        // Nobody knows the number and the project of such a run: it is none.
+        std::fs::create_dir_all(host.root().join("runs/r3")).unwrap();
+        std::fs::write(host.root().join("runs/r3/journal"), "begin\t1\tpath\t/x\tabsent\tdir\tr/x\t-\n")
+            .unwrap();
+        fifo("runs/r3/meta");
+        let order = host.sh("cv_order");
+        assert!(!String::from_utf8_lossy(&order.stdout).contains("r3"), "{:?}", host.argv);
+        assert!(open("r4").status.success());
+    }
+}
