@@ -47,7 +47,17 @@ impl Link {
     /// The host dropped out.
     pub fn lost(&self, error: &ShellError) -> LostHost {
         tracing::debug!(host = self.host, %error, "lost");
-        lost(&self.session, error)
+        let is_open = || self.heart.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        match error {
+            ShellError::Closed { said, .. } if said.contains("signal TERM") && is_open() => LostHost {
+                unreachable: true,
+                ..LostHost::refused(format!(
+                    "the host has ended this run by itself: it heard nothing of this controller for {} s (was the controller suspended, or the network cut?); what it has done stands in its records, and the next run goes on from there",
+                    converge_store::host::SILENCE
+                ))
+            },
+            error => lost(&self.session, error),
+        }
     }
 
     /// Makes the loop on the host skip what has not begun.

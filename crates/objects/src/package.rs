@@ -123,8 +123,9 @@ impl Object for Package {
         if replaced { Disruption::Restarts } else { Disruption::None }
     }
 
-    fn may_bring(_: &PackageState, to: &PackageState) -> Option<MayBring> {
-        matches!(to, PackageState::Present { .. })
+    /// Marks bring nothing.
+    fn may_bring(from: &PackageState, to: &PackageState) -> Option<MayBring> {
+        (matches!(to, PackageState::Present { .. }) && Self::opaque(from, to))
             .then_some(MayBring { verb: "installing", kinds: Self::OFFERS })
     }
 

@@ -55,6 +55,9 @@ fn escape(command: &str) -> String {
     out
 }
 
+/// Debian's `crontab` takes so many comments at the top for its own header, and shows and keeps none of them.
+const HIDDEN: usize = 3;
+
 /// The text of a crontab with this job below its mark, or without it.
 fn with(text: &str, mark: &str, job: Option<&str>) -> String {
     let mut out = String::new();
@@ -75,7 +78,7 @@ fn with(text: &str, mark: &str, job: Option<&str>) -> String {
         }
     }
     if let (false, Some(job)) = (put, job) {
-        // `crontab -l` hides comments at the top: a job that was written back without its mark is the same job.
+        // A job that was written back without its mark is the same job.
         if let Some(at) = out.lines().position(|l| l == job) {
             let lines = out.lines().enumerate();
             return lines
@@ -83,6 +86,10 @@ fn with(text: &str, mark: &str, job: Option<&str>) -> String {
                 .collect();
         }
         if !out.is_empty() && !out.ends_with('\n') {
+            out.push('\n');
+        }
+        // An editor of crontabs would drop a mark that stands among the first comments.
+        if out.lines().all(|l| l.starts_with('#')) && out.lines().count() < HIDDEN {
             out.push('\n');
         }
         out.push_str(&format!("{mark}\n{job}\n"));
@@ -259,7 +266,7 @@ mod tests {
         let bare = settle(&set("present"), host().file(file, 0o600, "1 2 * * * a\n@daily new\n"));
         assert_eq!(bare.text(file), "1 2 * * * a\n# converge: x\n@daily new\n");
         let new = settle(&set("present"), host());
-        assert_eq!(new.text(file), "# converge: x\n@daily new\n");
+        assert_eq!(new.text(file), "\n# converge: x\n@daily new\n");
         assert!(new.line(&path_id(file)).starts_with("file 600 ops crontab "));
     }
 

@@ -14,8 +14,9 @@ use std::fmt;
 
 /// A kernel parameter: its value now, and a file in `/etc/sysctl.d` that sets it at boot.
 ///
-/// The file is `99-converge-NAME.conf`, or the one that `file` names, of which other lines are left alone. A parameter
-/// that the kernel does not have is refused, unless an earlier item may load its module.
+/// The file is `99-converge-NAME.conf`, or the one that `file` names, of which other lines are left alone. A file that is read after
+/// it (`/etc/sysctl.d/zz.conf`, `/etc/sysctl.conf`) is not looked at: what it sets holds after the next boot. A parameter that the kernel
+/// does not have is refused, unless an earlier item may load its module.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sysctl {

@@ -328,7 +328,7 @@ impl Actor {
         let Some(noise) = self.noise.get_mut(stream) else { return Ok(()) };
         noise.extend_from_slice(bytes);
         if noise.len() > MAX_NOISE {
-            return Err(self.garbage("a flood of text before the shell's first word"));
+            return Err(self.garbage("a flood of text before the shell's first word; find what prints at a login of this user (.bashrc, .profile, /etc/profile.d, /etc/bash.bashrc)"));
         }
         if stream == 0 {
             let hello = memmem::find(noise, &self.start.hello);

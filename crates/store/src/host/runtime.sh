@@ -686,6 +686,12 @@ cv_broken() {
       printf 'broken\t%s\n' "$CV_ENC"
     fi
   done
+  # A power cut may leave zeros where a file system does not keep the order of writes.
+  find "$CV_ROOT" -maxdepth 3 -type f \( -name journal -o -name meta -o -name owned \) -size +0 -exec grep -L '[[:print:]]' {} + 2>/dev/null |
+    while IFS= read -r cv_b_file; do
+      cv_enc_to "$cv_b_file holds no text: it is damaged, and what it said is not known"
+      printf 'broken\t%s\n' "$CV_ENC"
+    done
 }
 
 # cv_lines_of RUN: its meta and its journal. What begins a run or is a line of `owned` has no place in them.

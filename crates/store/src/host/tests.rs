@@ -834,6 +834,15 @@ fn what_is_no_file_where_a_record_should_be_is_refused_and_never_waited_for() {
         std::fs::write(host.root().join("runs/r3/journal"), "begin\t1\tpath\t/x\tabsent\tdir\tr/x\t-\n")
             .unwrap();
         fifo("runs/r3/meta");
+        // Zeros are no journal.
+        std::fs::create_dir_all(host.root().join("runs/r0")).unwrap();
+        std::fs::write(host.root().join("runs/r0/journal"), [0; 5000]).unwrap();
+        let said = String::from_utf8(host.sh("cv_broken").stdout).unwrap();
+        let broken: Vec<String> =
+            said.lines().filter_map(|l| converge_resource::decode_field(l.split_once('\t')?.1)).collect();
+        let [meta, journal] = broken.as_slice() else { panic!("{:?}: {broken:?}", host.argv) };
+        assert!(meta.ends_with("runs/r3/meta is no regular file: it is not considered"), "{meta}");
+        assert!(journal.contains("runs/r0/journal holds no text: it is damaged"), "{journal}");
         let order = host.sh("cv_order");
         assert!(!String::from_utf8_lossy(&order.stdout).contains("r3"), "{:?}", host.argv);
         assert!(open("r4").status.success());
