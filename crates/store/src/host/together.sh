@@ -61,7 +61,7 @@ cv_packages_together() {
   cv_together_judge
   cv_together_record
   cv_g_all=
-  cv_journal "$cv_i_text" || cv_g_all=71
+  cv_journal "$cv_i_text" || cv_g_all=75
   cv_together_each cv_together_tell
   cv_item_window
   [ -z "$cv_g_open" ] || cv_tell ended "$cv_g_open" "$cv_g_ended"
