@@ -43,6 +43,17 @@ fn one_command_on_many_hosts() {
     // As another user; nothing is recorded.
     run(&["h1", "-i", "hosts.yaml", "--become-user", "nobody", "--", "id -un"]).expect(0).says("nobody");
     assert!(!world.hosts()[0].exec("test -e /var/lib/converge").unwrap().success());
+    // Variables that are encrypted are read with the password that is named, by `facts` too.
+    world.write("password", "open\n").unwrap();
+    world.write("group_vars/all.yaml", "ansible_timeout: 9\n").unwrap();
+    let vault = ["--vault-password-file", "password"];
+    let [flag, file] = vault;
+    world.converge(&["vault", "encrypt", "group_vars/all.yaml", flag, file]).unwrap().expect(0);
+    run(&["h1", "-i", "hosts.yaml", "--", "true"]).expect(64).says("group_vars/all.yaml");
+    run(&["h1", "-i", "hosts.yaml", flag, file, "--", "true"]).expect(0);
+    world.converge(&["facts", "hosts.yaml", "--limit", "h1"]).unwrap().expect(64);
+    world.converge(&["facts", "hosts.yaml", "--limit", "h1", flag, file]).unwrap().expect(0);
+    std::fs::remove_file(world.dir().join("group_vars/all.yaml")).unwrap();
     // A dead host is told and the others answer.
     world.hosts()[2].kill().unwrap();
     world.write("hosts.yaml", &world.inventory("ansible_timeout: 3")).unwrap();
