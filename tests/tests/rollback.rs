@@ -159,6 +159,8 @@ fn a_rollback_stays_within_its_project() {
 fn a_project_is_the_same_in_every_checkout() {
     let world = world();
     let host = &world.hosts()[0];
+    // A run in the base, and one beside it.
+    apply(&world, "zero");
     apply(&world, "one");
     files(&world, &["a"]);
     let copy = tempfile::tempdir().unwrap();
@@ -174,9 +176,10 @@ fn a_project_is_the_same_in_every_checkout() {
     exec(
         host,
         "cd /var/lib/converge && sed -i 's,playbooks/site.yaml,/home/x/infra/&,; s,\\thosts.yaml,\\t/home/x/infra/hosts.yaml,' owned runs/*/meta && \
-         sed -i '/^seq\\t/d; s/^version\\t3/version\\t2/' runs/*/meta && echo 2 > version && ! grep -q '\\tplaybooks' owned",
+         sed -i '/^seq\\t/d; s/^version\\t4/version\\t2/' runs/*/meta && echo 2 > version && ! grep -q '\\tplaybooks' owned runs/*/meta",
     );
     there(&["plan"]).expect(0).says("no longer declared").says("path:/srv/back/b");
+    there(&["rollback", "--yes"]).expect(0);
     let back = there(&["rollback", "--yes"]).expect(0);
     assert_eq!(shown(host), "", "{}", back.all());
 }

@@ -91,6 +91,7 @@ impl OwnedDoc {
                 by_product: false,
                 unsaved: t.unsaved,
                 way_back: None,
+                open: None,
                 guard: None,
             },
         };

@@ -123,7 +123,10 @@ async fn an_operator_that_writes_its_workload_anew_takes_no_record_away() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), object.to_string()).unwrap();
         let path = file.path().display().to_string();
-        assert!(api.kubectl(&["replace", "-f", &path]).unwrap().success());
+        // Another controller may write its status at the same moment; operators try again too.
+        let written =
+            (0..5).any(|_| api.kubectl(&["replace", "-f", &path]).is_ok_and(|ended| ended.success()));
+        assert!(written, "the operator cannot write its workload");
     };
     api.apply(&own("one").to_string()).unwrap();
     until_complete(&cluster, &id).await;

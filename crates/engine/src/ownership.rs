@@ -123,7 +123,7 @@ fn undo_of(thing: &Owned, known: &Knowledge) -> Undo {
         left,
         before: thing.before.clone(),
         between: thing.between.clone(),
-        open: None,
+        open: thing.open.clone(),
         moved_by: None,
         states: Vec::new(),
         theirs: None,
@@ -432,6 +432,7 @@ mod tests {
             by_product: false,
             unsaved: None,
             way_back: None,
+            open: None,
             guard: None,
         }
     }

@@ -88,6 +88,13 @@ fn is_amid(undo: &Undo, open: &State, now: &State) -> bool {
             found.first().is_some_and(|w| w == "config" || w == "present")
                 && [before.get(1), after.get(1)].contains(&version)
         }
+        // Made, and not in all its groups yet, or without its password.
+        "user" => {
+            let (is, is_to_be) = (found.get(..6), after.get(..6));
+            let same = |(is, to): (&String, &String)| is == to || to == "~";
+            let all = is.zip(is_to_be).is_some_and(|(is, to)| is.iter().zip(to).all(same));
+            before == ["absent"] && all
+        }
         // Made, and not given its owner and mode yet.
         "path" => now.line() == "dir 700 root root" && after.first().is_some_and(|w| w == "dir"),
         _ => false,

@@ -166,6 +166,7 @@ fn first(run: &RunRecord, change: &SavedChange) -> Owned {
         run: run.id.clone(),
         before: change.before.clone(),
         left: change.before.clone(),
+        open: None,
         between: Vec::new(),
         sensitive: change.sensitive,
         by_product: false,
@@ -180,6 +181,7 @@ fn left(thing: &mut Owned, change: &SavedChange) {
         thing.between.push((thing.left.clone(), change.before.clone()));
     }
     thing.left = change.after.clone();
+    thing.open = (change.outcome == SavedOutcome::Unknown).then(|| change.before.clone());
 }
 
 #[cfg(test)]

@@ -260,3 +260,17 @@ fn a_base_that_the_fold_on_the_host_wrote_means_the_same() {
     let again = crate::parse_owned(&format!("converge-managed\t1\nrecorded\tr3\nbase\tdef\n{}", base.text));
     assert_eq!((again.things, again.broken), (records.things, Vec::new()));
 }
+
+#[test]
+fn a_change_that_was_cut_off_and_how_it_was_guarded_are_kept_in_the_base() {
+    let runs = "run\tr1\ntime\tt\nscope\tp\ti\nbegin\t1\tpath\t/a\tv 1\tv 2\tr/a\t-\nowns\t1\tr\nguard\t1\tnetwork\t12\n\
+        close\tcut-off\t1\n";
+    let first = crate::parse_owned(&format!("converge-managed\t1\nrecorded\tr1\nbase\t-\n{runs}"));
+    let [thing] = first.things.as_slice() else { panic!("{first:?}") };
+    assert_eq!((thing.left.line(), thing.open.as_ref().map(State::line)), ("v 2", Some("v 1")));
+    let guard = crate::SavedGuard { by: "network".to_owned(), seconds: 12 };
+    assert_eq!(thing.guard, Some(guard));
+    let base = first.base.expect("r1 is closed").text;
+    let again = crate::parse_owned(&format!("converge-managed\t1\nrecorded\tr1\nbase\tabc\n{base}"));
+    assert_eq!(again.things, first.things);
+}

@@ -65,6 +65,8 @@ pub struct Owned {
     pub before: State,
     /// The state that we left.
     pub left: State,
+    /// The other end of the last change, when that was cut off: nobody knows whether it happened.
+    pub open: Option<State>,
     /// What a run of ours left and what the next one found, where somebody else was there in between. Of clusters: objects of hosts go back whole.
     pub between: Vec<(State, State)>,
     /// True when its item was declared sensitive.
@@ -183,6 +185,7 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
         run: (*run).to_owned(),
         before: State::from_line(before),
         left: State::from_line(left),
+        open: rest.get(2).map(|line| State::from_line(line)),
         between: Vec::new(),
         sensitive: flag("sensitive"),
         by_product: flag("by"),
@@ -200,9 +203,9 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
 }
 
 /// The text of a host's base: `converge-owned 1`, a line `folded RUN` for each recorded run that it holds, then one line an object:
-/// `own|gone KIND KEY PLAYBOOK INVENTORY ROLES ITEM SINCE RUN BEFORE LEFT FLAGS UNSAVED BY HOST NAME`. BEFORE is the state that was there
+/// `own|gone KIND KEY PLAYBOOK INVENTORY ROLES ITEM SINCE RUN BEFORE LEFT FLAGS UNSAVED BY HOST NAME [OPEN]`. BEFORE is the state that was there
 /// before it was managed, LEFT the one that runs left, RUN the run that first changed it (it keeps accounts), BY the run that gave it back, HOST
-/// and NAME what the way back needs besides BEFORE. ROLES are joined by commas, the last first.
+/// and NAME what the way back needs besides BEFORE, OPEN the other end of a last change that was cut off. ROLES are joined by commas, the last first.
 fn base_text(managed: &Managed) -> String {
     let mut text = "converge-owned\t1\n".to_owned();
     for id in &managed.folded {
@@ -237,6 +240,9 @@ fn base_text(managed: &Managed) -> String {
             way.map_or_else(|| "-".to_owned(), |way| encode_field(&way.name)),
         ];
         text.push_str(&line.join("\t"));
+        if let Some(open) = &thing.open {
+            text.push_str(&format!("\t{}", open.line()));
+        }
         text.push('\n');
     }
     text

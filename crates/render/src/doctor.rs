@@ -105,16 +105,34 @@ fn comparable(host: &HostDoctor) -> Vec<Finding> {
                 _ => [&host.address, &host.host]
                     .into_iter()
                     .filter(|own| !own.is_empty())
-                    .fold(finding.found.clone(), |text, own| text.replace(own.as_str(), "HOST")),
+                    .fold(finding.found.clone(), |text, own| without_word(&text, own)),
             };
             Finding { found, ..finding.clone() }
         })
         .collect()
 }
 
+/// The text with `HOST` for each such word. What only happens to hold its letters, as a fingerprint may, is another word.
+fn without_word(text: &str, word: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    let part = |c: char| c.is_alphanumeric();
+    while let Some((before, after)) = rest.split_once(word) {
+        out.push_str(before);
+        let inside = before.ends_with(part) || after.starts_with(part);
+        out.push_str(if inside { word } else { "HOST" });
+        rest = after;
+    }
+    out + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_a_word() {
+        assert_eq!(without_word("h3 and h33d, 7h3; h3.", "h3"), "HOST and h33d, 7h3; HOST.");
+    }
     use crate::text::Look;
 
     fn host(
