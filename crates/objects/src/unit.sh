@@ -201,6 +201,13 @@ cv_unit_record() {
   if [ "$2" = - ]; then rm -f "$CV_ROOT/started/$1"; else cv_write_record "$CV_ROOT/started/$1" "$2"; fi
 }
 
+# cv_unit_unrecord UNIT: while it is started, nobody knows what it runs with: a run that is cut off here must not leave the former record.
+cv_unit_unrecord() {
+  [ -e "$CV_ROOT/started/$1" ] || return 0
+  rm -f "$CV_ROOT/started/$1"
+  sync "$CV_ROOT/started" 2>/dev/null || :
+}
+
 # cv_unit_word UNIT PROPERTY
 cv_unit_word() { systemctl show -p "$2" -- "$1" | sed -n "s/^$2=//p"; }
 
@@ -248,9 +255,17 @@ cv_apply_unit() (
   active)
     from=$(date +%s)
     case $was in
-    active) if [ "$started" != "$record" ]; then systemctl restart -- "$unit"; else from=; fi ;;
+    active)
+      if [ "$started" != "$record" ]; then
+        cv_unit_unrecord "$unit"
+        systemctl restart -- "$unit"
+      else
+        from=
+      fi
+      ;;
     *)
       if [ "$was" = failed ]; then systemctl -q reset-failed -- "$unit"; fi
+      cv_unit_unrecord "$unit"
       systemctl start -- "$unit"
       ;;
     esac || {
