@@ -81,25 +81,10 @@ fn is_amid(undo: &Undo, open: &State, now: &State) -> bool {
         && after.len() == found.len()
         && before.iter().zip(&after).zip(&found).all(|((b, a), f)| f == b || f == a);
     let bare = || converge_objects::object(&undo.object.kind).is_some_and(|o| o.bare(now));
-    let passing = match undo.object.kind.as_str() {
-        // Removed, and not purged yet; or there, and not marked yet.
-        "package" => {
-            let version = found.get(1);
-            found.first().is_some_and(|w| w == "config" || w == "present")
-                && [before.get(1), after.get(1)].contains(&version)
-        }
-        // Made, and not in all its groups yet, or without its password.
-        "user" => {
-            let (is, is_to_be) = (found.get(..6), after.get(..6));
-            let same = |(is, to): (&String, &String)| is == to || to == "~";
-            let all = is.zip(is_to_be).is_some_and(|(is, to)| is.iter().zip(to).all(same));
-            before == ["absent"] && all
-        }
-        // Made, and not given its owner and mode yet.
-        "path" => now.line() == "dir 700 root root" && after.first().is_some_and(|w| w == "dir"),
-        _ => false,
-    };
-    each || passing || bare()
+    let change = || Change { object: undo.object.clone(), from: open.clone(), to: undo.left.clone() };
+    let passing =
+        || converge_objects::object(&undo.object.kind).is_some_and(|object| object.amid(&change(), now));
+    each || passing() || bare()
 }
 
 /// What becomes of the object, which is in the state `now` and still shows what the runs made of it. A new content becomes known.

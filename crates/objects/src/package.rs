@@ -139,6 +139,15 @@ impl Object for Package {
         OF_PROGRAMS.to_vec()
     }
 
+    /// Removed, and not purged yet; or there, and not marked yet.
+    fn amid(before: &PackageState, after: &PackageState, now: &PackageState) -> bool {
+        let version = |state: &PackageState| match state {
+            PackageState::Config { version } | PackageState::Present { version, .. } => Some(version.clone()),
+            PackageState::Absent | PackageState::Broken { .. } => None,
+        };
+        version(now).is_some() && [version(before), version(after)].contains(&version(now))
+    }
+
     fn facets(state: &PackageState) -> Facets {
         match state {
             PackageState::Absent => Vec::new(),

@@ -165,6 +165,13 @@ impl Object for Path {
         crate::unit::named_at(key)
     }
 
+    /// A directory that is made, and has not its owner and mode yet.
+    fn amid(_: &PathState, after: &PathState, now: &PathState) -> bool {
+        let new = |owner: &str, group: &str| owner == "root" && group == "root";
+        matches!(after, PathState::Dir { .. })
+            && matches!(now, PathState::Dir { mode: 0o700, owner, group } if new(owner, group))
+    }
+
     fn facets(state: &PathState) -> Facets {
         let (kind, rights) = match state {
             PathState::Absent => return Vec::new(),

@@ -93,6 +93,24 @@ impl Object for User {
         matches!(from, UserState::User { uid: Some(_), .. }) && kept(from) != kept(to)
     }
 
+    /// Made, and not in all its groups yet, or with its password still to be set or locked.
+    fn amid(before: &UserState, after: &UserState, now: &UserState) -> bool {
+        let own = |state: &UserState| match state {
+            UserState::User { group, gecos, home, shell, .. } => {
+                Some([group, gecos, home, shell].map(Clone::clone))
+            }
+            UserState::Absent => None,
+        };
+        let uid = |state: &UserState| match state {
+            UserState::User { uid, .. } => *uid,
+            UserState::Absent => None,
+        };
+        *before == UserState::Absent
+            && own(now).is_some()
+            && own(now) == own(after)
+            && uid(after).is_none_or(|number| uid(now) == Some(number))
+    }
+
     fn facets(state: &UserState) -> Facets {
         match state {
             UserState::Absent => Vec::new(),
@@ -152,6 +170,20 @@ mod tests {
             locked: false,
             groups: ["adm", "sudo"].into_iter().map(str::to_owned).collect(),
         }
+    }
+
+    #[test]
+    fn a_user_that_is_being_made_is_known() {
+        let state = |line: &str| UserState::try_from(State::from_line(line)).unwrap();
+        let after = state("user ~ users \\ /srv /bin/sh locked adm");
+        let amid = |before: &str, now: &str| User::amid(&state(before), &after, &state(now));
+        assert!(amid("absent", "user 1001 users \\ /srv /bin/sh unlocked"));
+        assert!(!amid("absent", "user 1001 users \\ /srv /bin/bash locked adm"), "another shell");
+        assert!(!amid("absent", "absent"));
+        assert!(!amid(
+            "user 1001 users \\ /srv /bin/bash locked",
+            "user 1001 users \\ /srv /bin/sh unlocked"
+        ));
     }
 
     #[test]

@@ -238,6 +238,11 @@ pub trait Object: Send + Sync + 'static {
         false
     }
 
+    /// Whether a step from one state to the other may leave this one when it is cut off, besides a state made of both.
+    fn amid(_before: &Self::State, _after: &Self::State, _now: &Self::State) -> bool {
+        false
+    }
+
     /// What must be brought to this machine before a rollback makes this change: what the change destroys. A kind that makes it says so
     /// itself (`Wanted::backup`).
     fn backup(_from: &Self::State, _to: &Self::State) -> Option<Backup> {
@@ -411,6 +416,8 @@ pub trait DynObject: Send + Sync {
     fn is_followed(&self, change: &Change) -> bool;
     /// [`Object::bare`]; a bad state is not.
     fn bare(&self, state: &State) -> bool;
+    /// [`Object::amid`]; not for a bad state.
+    fn amid(&self, change: &Change, now: &State) -> bool;
     /// [`Object::backup`]; none for a bad state: it cannot be applied.
     fn backup(&self, change: &Change) -> Option<Backup>;
     /// [`Object::goodbye`]; none for a bad state.
@@ -589,6 +596,11 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn bare(&self, state: &State) -> bool {
         O::State::try_from(state.clone()).is_ok_and(|s| O::bare(&s))
+    }
+    fn amid(&self, change: &Change, now: &State) -> bool {
+        let states =
+            typed::<O>(change).and_then(|(from, to)| Ok((from, to, O::State::try_from(now.clone())?)));
+        states.is_ok_and(|(from, to, now)| O::amid(&from, &to, &now))
     }
     fn backup(&self, change: &Change) -> Option<Backup> {
         typed::<O>(change).ok().and_then(|(from, to)| O::backup(&from, &to))
