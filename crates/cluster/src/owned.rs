@@ -38,6 +38,9 @@ struct OwnedThing {
     run: String,
     before: State,
     left: State,
+    /// The other end of the last change, when that was cut off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    open: Option<State>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     between: Vec<(State, State)>,
     #[serde(default)]
@@ -62,6 +65,7 @@ impl OwnedDoc {
                 run: t.run,
                 before: t.before,
                 left: t.left,
+                open: t.open,
                 between: t.between,
                 sensitive: t.sensitive,
                 unsaved: t.unsaved,
@@ -85,13 +89,13 @@ impl OwnedDoc {
                 run: t.run,
                 before: t.before,
                 left: t.left,
+                open: t.open,
                 between: t.between,
                 sensitive: t.sensitive,
                 // What an item of a cluster changes, its role answers for. Nothing goes back by way of a host.
                 by_product: false,
                 unsaved: t.unsaved,
                 way_back: None,
-                open: None,
                 guard: None,
             },
         };
