@@ -4,6 +4,7 @@
 
 mod attrs;
 mod body;
+mod boot_settings;
 mod edit;
 #[cfg(test)]
 mod fake;

@@ -506,6 +506,30 @@ pub const MOMENTS: &[Case] = &[
         ],
     },
     Case {
+        name: "another file takes a parameter back at the next boot",
+        runs: &[
+            Run {
+                before: "echo 'net.ipv4.ip_default_ttl = 33' >/etc/sysctl.d/zz-theirs.conf",
+                role: "
+  - name: parameter
+    sysctl: {name: net.ipv4.ip_default_ttl, value: 63}",
+                items: &[("parameter", "failed", "failed")],
+                shows: &[("parameter", &["/etc/sysctl.d/zz-theirs.conf is read after"])],
+                ..RUN
+            },
+            Run {
+                role: "
+  - name: line
+    line: {path: /etc/sysctl.d/zz-theirs.conf, regexp: ip_default_ttl, state: absent}
+  - name: parameter
+    sysctl: {name: net.ipv4.ip_default_ttl, value: 63}",
+                items: &[("line", "change", "changed"), ("parameter", "change", "changed")],
+                then: &["/lib/systemd/systemd-sysctl; grep -qx 63 /proc/sys/net/ipv4/ip_default_ttl"],
+                ..RUN
+            },
+        ],
+    },
+    Case {
         name: "an edit of a file that a command of this run makes",
         runs: &[Run {
             role: "

@@ -1,9 +1,10 @@
 //! `sysctl`
 
 use crate::attrs::Attrs;
+use crate::boot_settings::later_setting;
 use crate::edit::Edit;
 use crate::lines::{Insert, LineEdit};
-use crate::look::{Asks, check_path, kernel_may_change, own_file, path_id, sysctl, sysctl_id};
+use crate::look::{Asks, check_path, kernel_may_change, normal, own_file, path_id, sysctl, sysctl_id};
 use converge_objects::SysctlState;
 use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
 use regex::Regex;
@@ -15,8 +16,8 @@ use std::fmt;
 /// A kernel parameter: its value now, and a file in `/etc/sysctl.d` that sets it at boot.
 ///
 /// The file is `99-converge-NAME.conf`, or the one that `file` names, of which other lines are left alone. A file that is read after
-/// it (`/etc/sysctl.d/zz.conf`, `/etc/sysctl.conf`) is not looked at: what it sets holds after the next boot. A parameter that the kernel
-/// does not have is refused, unless an earlier item may load its module.
+/// it at boot (`/etc/sysctl.d/zz.conf`, or `/etc/sysctl.conf` through Debian's link) and sets another value is an error: name that file in
+/// `file`, or take its line away before. A parameter that the kernel does not have is refused, unless an earlier item may load its module.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sysctl {
@@ -99,6 +100,25 @@ impl Sysctl {
         }
         own_file(seen, "/name", &self.own_file(), &format!("{}\n", self.line()))
     }
+
+    /// Refuses what another file would take back at the next boot.
+    fn check_boot(&self, seen: &dyn View) -> Result<(), Stop> {
+        let own = self.file.as_deref().map_or_else(|| self.own_file(), normal);
+        match later_setting(seen, &self.name, &own)? {
+            Some(later) if later.value != self.text() => Err(Stop::invalid_help(
+                if self.file.is_some() { "/file" } else { "/name" },
+                format!(
+                    "{} is read after {own} at boot, and sets {} to {}: this value would be lost",
+                    later.file, self.name, later.value
+                ),
+                format!(
+                    "write `file: {}`, or take the line away with a `line` item before this one",
+                    later.file
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Resource for Sysctl {
@@ -160,6 +180,7 @@ impl Resource for Sysctl {
             });
         }
         let file = asks.take(self.at_boot(seen))?;
+        asks.take(self.check_boot(seen))?;
         asks.finish()?;
         let mut wanted = file.unwrap_or_default();
         wanted.targets.push((sysctl_id(&self.name), SysctlState::value(&self.value.0).into()));
@@ -170,11 +191,40 @@ impl Resource for Sysctl {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::boot_settings::boot_files_probe;
     use crate::fake::{FakeView, read, settle, wrong};
     use serde_json::json;
 
     fn view(value: &str) -> FakeView {
-        FakeView::new().dir("/etc/sysctl.d").has(sysctl_id("net.ipv4.ip_forward"), SysctlState::value(value))
+        boots("", value)
+    }
+
+    /// The files that are read at boot, as the host tells them.
+    fn boots(files: &str, value: &str) -> FakeView {
+        FakeView::new()
+            .dir("/etc/sysctl.d")
+            .has(sysctl_id("net.ipv4.ip_forward"), SysctlState::value(value))
+            .answer(&boot_files_probe(), 0, files)
+    }
+
+    #[test]
+    fn another_value_that_is_read_later_is_an_error() {
+        let kind = read::<Sysctl>(json!({"name": "net.ipv4.ip_forward", "value": 1}));
+        let link = |value: u8| {
+            format!(
+                "file /etc/sysctl.d/99-sysctl.conf\nreal /etc/sysctl.conf\nset net.ipv4.ip_forward = {value}\n"
+            )
+        };
+        let Err(Stop::Invalid { message, help, .. }) = kind.plan(&boots(&link(0), "1")) else {
+            panic!("it is planned")
+        };
+        assert!(message.starts_with("/etc/sysctl.conf is read after"), "{message}");
+        assert!(help.is_some_and(|help| help.contains("`file: /etc/sysctl.conf`")));
+        settle(&kind, boots(&link(1), "0"));
+        let named =
+            read::<Sysctl>(json!({"name": "net.ipv4.ip_forward", "value": 1, "file": "/etc/sysctl.conf"}));
+        let view = boots(&link(0), "0").file("/etc/sysctl.conf", 0o644, "net.ipv4.ip_forward = 0\n");
+        assert_eq!(settle(&named, view).text("/etc/sysctl.conf"), "net.ipv4.ip_forward = 1\n");
     }
 
     #[test]
