@@ -100,11 +100,13 @@ cv_same_mount() (
   [ "$5" = "$bind" ] && { [ "$3" = auto ] || [ "$bind" != - ] || [ "${3%4}" = "${type%4}" ]; }
 )
 
-# cv_mount_off PATH: unmounts it. What only looks at it in passing holds it for a moment: that is waited for, a second.
+# cv_mount_off PATH: unmounts it. A process that only reads it in passing holds it for a moment: five seconds are waited.
 cv_mount_off() {
-  for cv_m_turn in 1 2 3 4 5; do
+  cv_m_turn=0
+  while [ $cv_m_turn -lt 25 ]; do
     ! cv_m_said=$(umount -- "$1" 2>&1) || return 0
     case $cv_m_said in *busy*) cv_nap ;; *) break ;; esac
+    cv_m_turn=$((cv_m_turn + 1))
   done
   printf '%s\n' "$cv_m_said" >&2
   ! command -v fuser >/dev/null 2>&1 || fuser -vm "$1" >&2

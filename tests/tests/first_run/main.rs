@@ -146,7 +146,7 @@ impl Check<'_> {
         };
         let did = did(&report);
         let after = paths(host);
-        self.items(run, &said, &did);
+        self.items(run, &said, &did, &report);
         self.reached(&report, &changed(&before, &after), &said, run);
         for (item, words) in run.shows {
             let shown = said.shown.get(*item).map_or("", String::as_str);
@@ -168,7 +168,11 @@ impl Check<'_> {
     }
 
     /// The plan's results are those of the case, and the apply's are those of the plan.
-    fn items(&mut self, run: &Run, said: &Said, did: &BTreeMap<String, String>) {
+    fn items(&mut self, run: &Run, said: &Said, did: &BTreeMap<String, String>, report: &Value) {
+        let told = |name: &str| {
+            let items = report["hosts"][0]["items"].as_array().into_iter().flatten();
+            items.filter(|item| name_of(item) == name).map(ToString::to_string).collect::<String>()
+        };
         let of = |results: &BTreeMap<String, String>, item: &str| {
             results.get(item).cloned().unwrap_or_else(|| "nothing".to_owned())
         };
@@ -181,7 +185,9 @@ impl Check<'_> {
             self.that(planned == *plan, || {
                 format!("{name}: the plan says {planned}, not {plan}: {:?}", said.shown.get(*name))
             });
-            self.that(done == *apply, || format!("{name}: the apply did {done}, not {apply}"));
+            self.that(done == *apply, || {
+                format!("{name}: the apply did {done}, not {apply}: {}", told(name))
+            });
             // What fails or what foreign code spoils no plan can know: such cases say so themselves.
             let known = !matches!(*apply, "failed" | "skipped") && !run.moved.contains(name);
             if let Some(promise) = promised(&planned).filter(|_| known) {
