@@ -179,6 +179,34 @@ mod tests {
     }
 
     #[test]
+    fn who_keeps_a_mount_busy_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("a mount");
+        std::fs::create_dir(&at).unwrap();
+        let mut inside = std::process::Command::new("sleep").arg("60").current_dir(&at).spawn().unwrap();
+        let file = std::fs::File::create(at.join("log")).unwrap();
+        let mut reader = std::process::Command::new("sleep").arg("60").stdin(file).spawn().unwrap();
+        let at = at.display().to_string();
+        let mut wanted = [
+            format!("process {} (sleep) uses {at}: end it, then apply again\n", inside.id()),
+            format!("process {} (sleep) uses {at}/log: end it, then apply again\n", reader.id()),
+        ];
+        wanted.sort();
+        for shell in shells(dir.path()) {
+            assert_eq!(
+                shell.good(dir.path(), "cv_mount_users \"$1\"", &[&at], b""),
+                wanted.concat(),
+                "{}",
+                shell.name
+            );
+        }
+        for sleeper in [&mut inside, &mut reader] {
+            sleeper.kill().unwrap();
+            sleeper.wait().unwrap();
+        }
+    }
+
+    #[test]
     fn states_are_lines_and_a_remount_is_no_foreign_code() {
         let mount = |options: &str| {
             MountState::try_from(State::from_line(&format!("mount tmpfs tmpfs {options} -"))).unwrap()

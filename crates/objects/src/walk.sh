@@ -265,18 +265,20 @@ cv_safe_only() {
   }
 }
 
-# The file is opened once; what was opened must be what was looked at. A FIFO that takes its place in between would make us wait: not for long.
+# The file is opened once; what was opened must be what was looked at. A FIFO that takes its place in between would make us wait: not for
+# long. Who ends the wait leaves the directory, so that no process of ours keeps a mount busy, and ends its sleep by KILL: the shell's own
+# handler of TERM, which a child has until it executes sleep, would swallow another signal.
 CV_OPEN='{
-  trap "kill \$waits; exit" TERM
-  sleep "$1" & waits=$!
+  trap "kill -9 \$!; exit" TERM
+  cd /
+  sleep "$1" &
   wait
   kill -9 $$
 } >/dev/null 2>&1 </dev/null 9>&- &
-{ exec 3<"$2"; } 2>/dev/null || exit 47
+{ exec <"$2"; } 2>/dev/null || exit 47
 kill $! 2>/dev/null
-[ "$(stat -L -c %f:%d:%i:%h /proc/self/fd/3)" = "$3" ] || exit 45
+[ "$(stat -L -c %f:%d:%i:%h /proc/self/fd/0)" = "$3" ] || exit 45
 shift 3
-exec <&3 3<&-
 exec "$@"'
 
 # cv_open NAME COMMAND...: the command with that file of the present directory (./NAME, which others may exchange) as its input. Status 45 and

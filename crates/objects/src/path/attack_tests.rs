@@ -319,6 +319,55 @@ fn a_way_that_leads_elsewhere_is_refused_and_named() {
     }
 }
 
+/// The directories in which processes sleep for so many seconds.
+fn sleepers(seconds: &str) -> Vec<PathBuf> {
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(|e| Some(e.ok()?.path()));
+    let line = format!("sleep\0{seconds}\0");
+    let sleeps = |p: &PathBuf| std::fs::read(p.join("cmdline")).is_ok_and(|words| words == line.as_bytes());
+    processes.filter(sleeps).filter_map(|p| std::fs::read_link(p.join("cwd")).ok()).collect()
+}
+
+/// Who waits for a pipe in a user's directory does not keep the mount busy in which it lies, and ends with the wait.
+#[test]
+fn a_wait_for_a_pipe_holds_no_directory_and_leaves_no_process() {
+    let tools = tempfile::tempdir().unwrap();
+    for (n, shell) in shells(tools.path()).into_iter().enumerate() {
+        let root = tempfile::tempdir().unwrap();
+        let field = Field::new();
+        let at = field.home.display().to_string();
+        std::fs::write(field.home.join("plain"), "x").unwrap();
+        let pipe = field.home.join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let seconds = format!("1.{}{n}", std::process::id());
+        // The pipe takes the place of the file between the look and the open.
+        let script = "cd \"$1\"; sh -c \"$CV_OPEN\" sh \"$2\" ./pipe - cat; echo $?";
+        let seen = std::thread::scope(|scope| {
+            let waits = scope.spawn(|| shell.run(root.path(), script, &[&at, &seconds], b""));
+            let mut seen = Vec::new();
+            while !waits.is_finished() {
+                seen.extend(sleepers(&seconds));
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            assert_eq!(String::from_utf8_lossy(&waits.join().unwrap().stdout), "137\n", "{}", shell.name);
+            seen
+        });
+        assert!(!seen.is_empty() && seen.iter().all(|d| d == Path::new("/")), "{}: {seen:?}", shell.name);
+        let seconds = format!("30.{}{n}", std::process::id());
+        let many = "cd \"$1\"; CV_OPEN_SECONDS=$2 n=0; while [ $n -lt 40 ]; do cv_open ./plain cat || exit; n=$((n + 1)); done";
+        assert_eq!(shell.good(root.path(), many, &[&at, &seconds], b""), "x".repeat(40), "{}", shell.name);
+        // A signal takes its time.
+        let mut left = usize::MAX;
+        for _ in 0..100 {
+            left = sleepers(&seconds).len();
+            if left == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(left, 0, "{}", shell.name);
+    }
+}
+
 #[test]
 fn a_trusted_path_costs_no_process_more_however_many_there_are() {
     let tools = tempfile::tempdir().unwrap();
