@@ -430,13 +430,11 @@ cv_path_kept() {
   CV_KEPT=saved/attributes/${CV_KEPT%% *}
 }
 
-# cv_path_swap NEW PATH: renames; a link to a directory is replaced, not followed; a directory goes first, when it is empty.
+# cv_path_swap NEW PATH: renames; a link is replaced, not followed; a directory goes first, when it is empty.
 cv_path_swap() {
   if [ -d "$2" ] && [ ! -L "$2" ]; then rmdir "$2" || return 1; fi
-  if [ -n "$CV_FAR" ]; then
+  if [ -n "$CV_FAR" ] || [ -L "$2" ] || [ "$1" -ef "$2" ]; then
     cv_rename "$1" "$2"
-  elif [ -L "$2" ] && [ -d "$2" ]; then
-    mv -fT "$1" "$2" 2>/dev/null || { rm -f "$2" && mv -f "$1" "$2"; }
   else
     mv -f "$1" "$2"
   fi

@@ -396,12 +396,12 @@ cv_content() (
   cat -- "$1"
 )
 
-# cv_rename NEW NAME: in the present directory, which others may write to. NAME is never a directory to move into, and nothing is copied.
+# cv_rename NEW NAME: also in a directory that others may write to. NAME is never a directory to move into, and nothing is copied.
 cv_rename() {
   : "${cv_n_copy:=$(mv --help 2>&1 | grep -q -e --no-copy && echo never || echo plain)}"
   cv_rename_once "$1" "$2" 2>/dev/null && return 0
-  # busybox takes a link to a directory for one.
-  [ ! -L "$2" ] || rm -f "$2" || return 1
+  # busybox follows NAME where it is a link. GNU refuses a new link to the very file that it replaces.
+  if [ -L "$2" ] || [ "$1" -ef "$2" ]; then rm -f "$2" || return 1; fi
   cv_rename_once "$1" "$2"
 }
 

@@ -191,6 +191,27 @@ fn links_are_replaced_and_full_directories_refused() {
 }
 
 #[test]
+fn a_link_replaces_the_file_that_it_leads_to_and_one_that_leads_to_itself_is_replaced() {
+    each(|shell, root, dir| {
+        let (owner, group) = who(dir);
+        let (path, other) = (dir.join("a"), dir.join("b"));
+        std::fs::write(&other, "x").unwrap();
+        std::fs::hard_link(&other, &path).unwrap();
+        for target in ["b", "a", "b"] {
+            shell.good(root, "cv_link_path \"$1\" \"$2\"", &[key(&path), target], b"");
+            assert_eq!(std::fs::read_link(&path).unwrap(), std::path::Path::new(target), "{}", shell.name);
+        }
+        assert_eq!(std::fs::read(&other).unwrap(), b"x");
+        let put = "cv_put_path \"$1\" 600 \"$2\" \"$3\"";
+        for script in ["cv_link_path \"$1\" a", put, "cv_link_path \"$1\" a"] {
+            shell.good(root, script, &[key(&path), &owner, &group], b"y");
+        }
+        assert_eq!(std::fs::read_link(&path).unwrap(), std::path::Path::new("a"), "{}", shell.name);
+        assert_eq!(std::fs::read_dir(dir).unwrap().count(), 2, "a temporary file was left behind");
+    });
+}
+
+#[test]
 fn what_a_killed_run_left_beside_the_file_goes_with_the_next_write() {
     each(|shell, root, dir| {
         let (owner, group) = who(dir);
