@@ -157,7 +157,7 @@ fn tests(venv: Option<&Path>, on_ci: bool) -> Outcome {
             println!("its output cannot be kept in {}: {error}", logs.display());
         }
         if !ran.passed {
-            println!("{}", ran.output);
+            println!("{}", suite::of_failures(&ran.output));
             let tests = suite::failed(&ran.output).join(", ");
             failed.push(if tests.is_empty() { ran.name.clone() } else { format!("{}: {tests}", ran.name) });
         }

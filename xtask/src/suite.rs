@@ -220,6 +220,17 @@ pub fn failed(output: &str) -> Vec<&str> {
     output.lines().filter_map(|line| name(line).and_then(|len| line.get(5..5 + len))).collect()
 }
 
+/// What a failed program's output tells of its failures: without the tests that passed and what these printed, and of equal lines in a row one.
+/// The whole of it is kept in a file (`Ran::keep`).
+pub fn of_failures(output: &str) -> String {
+    let (begin, rest) = output.split_once("\nsuccesses:\n").unwrap_or((output, ""));
+    let failures = rest.find("\nfailures:\n").map_or("", |at| &rest[at..]);
+    let passed = |line: &&str| line.starts_with("test ") && line.ends_with(" ... ok");
+    let mut lines: Vec<&str> = begin.lines().chain(failures.lines()).filter(|line| !passed(line)).collect();
+    lines.dedup();
+    lines.join("\n")
+}
+
 /// The tests of the documentation, which only cargo can run.
 pub fn documentation() -> Command {
     let mut command = cargo(&["test", "--workspace", "--locked", "--doc"]);
@@ -272,5 +283,15 @@ mod tests {
     fn failed_tests_are_named() {
         let output = "test a::b ... ok\ntest c ... FAILED\ntest d - should panic ... ok\n";
         assert_eq!(failed(output), ["c"]);
+    }
+
+    #[test]
+    fn what_passed_is_not_printed_with_what_failed() {
+        let begin = "running 2 tests\ntest a ... ok\nhm\nhm\ntest c ... FAILED\n";
+        let successes = "\nsuccesses:\n\n---- a stdout ----\nlong\n\nsuccesses:\n    a\n";
+        let failures = "\nfailures:\n\n---- c stdout ----\nwhy\n\nfailures:\n    c\n";
+        let expected = "running 2 tests\nhm\ntest c ... FAILED\n\nfailures:\n\n---- c stdout ----\nwhy\n\nfailures:\n    c";
+        assert_eq!(of_failures(&format!("{begin}{successes}{failures}")), expected);
+        assert_eq!(of_failures("no test\nat all\n"), "no test\nat all");
     }
 }
