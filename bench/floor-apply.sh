@@ -9,17 +9,17 @@ for directory in /etc/accel /etc/accel/conf.d /etc/accel/driver /etc/accel/links
 done
 line() { # file pattern line
   touch "$1"
-  if grep -qE "$2" "$1"; then sed -i -E "s|$2.*|$3|" "$1"; else echo "$3" >> "$1"; fi
+  if grep -qE "$2" "$1"; then sed -i -E "s|$2.*|$3|" "$1"; else echo "$3" >>"$1"; fi
 }
 line /etc/security/limits.conf '^\*\s+soft\s+memlock' '*  soft  memlock  unlimited'
 line /etc/environment '^NCCL_DEBUG=' 'NCCL_DEBUG=WARN'
 line /etc/login.defs '^UMASK' 'UMASK           027'
-printf '%s\n' '# BEGIN accel-fabric' '10.99.1.1 switch-left' '10.99.1.2 switch-right' '# END accel-fabric' >> /etc/hosts
-printf '%s\n' '# BEGIN accel-paths' 'export ACCEL_HOME=/opt/accel' 'export PATH=$PATH:/opt/accel/bin' '# END accel-paths' >> /root/.bashrc
-DEBIAN_FRONTEND=noninteractive apt-get install -y -q curl less tree ethtool lsof > /dev/null
+printf '%s\n' '# BEGIN accel-fabric' '10.99.1.1 switch-left' '10.99.1.2 switch-right' '# END accel-fabric' >>/etc/hosts
+printf '%s\n' '# BEGIN accel-paths' 'export ACCEL_HOME=/opt/accel' 'export PATH=$PATH:/opt/accel/bin' '# END accel-paths' >>/root/.bashrc
+DEBIAN_FRONTEND=noninteractive apt-get install -y -q curl less tree ethtool lsof >/dev/null
 groupadd --gid 4200 accelops
 useradd --uid 4200 --gid accelops --shell /bin/bash --create-home accelops
 systemctl daemon-reload
 systemctl -q enable --now accel-agent-a.service accel-agent-b.service accel-agent-c.service
-echo north-7 > /var/lib/accel/fabric.id
-echo exclusive > /var/lib/accel/state/mode
+echo north-7 >/var/lib/accel/fabric.id
+echo exclusive >/var/lib/accel/state/mode

@@ -128,7 +128,7 @@ impl Cluster {
         found
     }
 
-    /// What kubectl says on the first host.
+    /// The output of kubectl on the first host.
     ///
     /// # Panics
     /// When it fails.

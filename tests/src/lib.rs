@@ -230,10 +230,10 @@ impl World {
     }
 }
 
-/// What a shell command says on a host, without the newline at its end.
+/// The output of a shell command on a host, without the newline at its end.
 ///
 /// # Panics
-/// The host cannot be entered, or the command fails; all that it said is shown.
+/// The host cannot be entered, or the command fails; its whole output is shown.
 #[track_caller]
 #[expect(clippy::panic, reason = "what goes wrong in a test ends it")]
 pub fn exec(host: &Host, script: &str) -> String {
@@ -294,8 +294,8 @@ fn said(output: Output) -> Result<Ran, Error> {
     })
 }
 
-/// What tells two states of a whole host apart: every path below `/` (but for what the kernel and a login write) with its
-/// type, mode, owner, size, mtime and digest.
+/// A list that shows any difference between two states of a whole host: every path below `/` (except those that the kernel
+/// and logins write) with its type, mode, owner, size, mtime and digest.
 ///
 /// # Errors
 /// The host does not answer.

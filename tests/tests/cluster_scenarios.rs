@@ -59,7 +59,7 @@ resources:
 ",
         Some(("plan-is-empty", "restless/counter")),
     ),
-    // A controller makes a claim for it, and nobody takes it away.
+    // A controller makes a claim for it, and the claim is never removed.
     (
         "messy",
         "scope: cluster

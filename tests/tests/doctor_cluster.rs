@@ -1,4 +1,5 @@
-//! `converge doctor` on a real API server with simulated nodes, through a real sshd: each fault is made, found, and mended.
+//! `converge doctor` on a real API server with simulated nodes, through a real sshd: each fault is made, detected, and
+//! corrected.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
@@ -136,7 +137,7 @@ impl Lab {
 }
 
 #[test]
-fn faults_of_a_cluster_are_found_and_gone_when_mended() {
+fn faults_of_a_cluster_are_found_until_they_are_corrected() {
     let lab = Lab::new();
     lab.finds(&[]);
     let well = lab.doctor(&["-v"]).expect(0);
@@ -187,7 +188,7 @@ fn faults_of_a_cluster_are_found_and_gone_when_mended() {
     assert_eq!(lab.finds(&["taint"])[0]["role"], "gpu_operator");
     lab.kubectl(&["taint", "node", "gpu-1", "nvidia.com/gpu-"]);
 
-    // What the plugin offers.
+    // The resources that the device plugin offers.
     lab.api.set_gpus(&["gpu-1"], 8, 0).unwrap();
     lab.finds(&["allocatable"]);
     lab.api.set_gpus(&["gpu-1"], 8, 6).unwrap();

@@ -93,7 +93,7 @@ fn twenty_hosts_two_dead_one_failing_in_the_first_batch() {
     dead[0].cut().unwrap();
     dead[1].kill().unwrap();
 
-    // The first start of a service disturbs nobody: all hosts go side by side, and the dead ones are named.
+    // The first start of a service disrupts nothing: all hosts run side by side, and the dead ones are named.
     play(&world, 1, "");
     let run = world.converge(&["apply", "hosts.yaml", "--yes"]).unwrap().expect(3);
     step("first run");
@@ -102,7 +102,7 @@ fn twenty_hosts_two_dead_one_failing_in_the_first_batch() {
     let first = starts(&world);
     assert!(first.iter().all(|(_, n)| *n == 1), "{first:?}");
 
-    // The plan says what is disturbed, and in which order.
+    // The plan names the disruptions, and their order.
     play(&world, 2, "");
     let plan = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(3);
     step("plan of the restarts");

@@ -1,5 +1,6 @@
-//! The faults of a GPU cluster, made on real parts: a kubeadm cluster by the role `k8s`, NVIDIA's device plugin and container toolkit, GPUs played
-//! by a library. Each is named by `verify` or `doctor` with its cause and the role that mends it, and mended by `apply`.
+//! Faults of a GPU cluster, made on real parts: a kubeadm cluster by the role `k8s`, NVIDIA's device plugin and container
+//! toolkit, and GPUs that a library simulates. `verify` or `doctor` names each with its cause and the role that corrects it,
+//! and `apply` corrects it.
 
 #![expect(
     clippy::unwrap_used,
@@ -180,7 +181,7 @@ fn shares(section: &str, replicas: u32) -> String {
 
 /// One cluster for all of it: making one is what takes the time.
 #[test]
-fn faults_of_a_gpu_cluster_are_named_and_mended() {
+fn faults_of_a_gpu_cluster_are_named_and_corrected() {
     let cluster = Cluster::new();
     programs_see_the_gpus(&cluster);
     refused_before_anything_is_done(&cluster);
@@ -232,7 +233,7 @@ fn content_that_nobody_reads(cluster: &Cluster) {
     cluster.offers(4, 4);
     cluster.finds("key", "time_slicing", "profile any: `timeSlicin`, where `timeSlicing` is meant");
     cluster.run(&["verify"]).expect(2).says("node h2: allocatable nvidia.com/gpu is 4, expected 16");
-    // What the run puts back is what the plugin was once started with, and not what it runs with.
+    // The run restores the content that the plugin was once started with, which is not the content that it runs with.
     cluster.run(&["apply", "--yes"]).expect(0);
     cluster.is_well("content that nobody reads");
 }
@@ -257,7 +258,7 @@ fn content_that_the_plugin_refuses(cluster: &Cluster) {
     let refused = cluster.run(&["plan"]).says("does not have: tesla");
     assert_ne!(refused.code, Some(0));
     cluster.write_playbook(&json!({"gpu_time_slicing_through": "plugin"}));
-    // The role before it leaves the wait for the plugin, which cannot start, to the role that mends it.
+    // The earlier role leaves the wait for the plugin, which cannot start, to the role that corrects it.
     cluster.run(&["apply", "--yes"]).expect(0);
     cluster.is_well("content that the plugin refuses");
 }
@@ -309,7 +310,7 @@ fn a_plugin_that_is_gone(cluster: &Cluster) {
     cluster.is_well("a plugin that is gone");
 }
 
-/// No role mends a GPU: what is sick is named, and goes when the GPU is another.
+/// No role repairs a GPU: an unhealthy one is named, until the GPU is replaced.
 fn gpus_that_are_sick_or_gone(cluster: &Cluster) {
     cluster.gpus(&format!("{GPUS}xid.1=79\n"));
     // One share of the sick GPU: allocatable is no measure of health.

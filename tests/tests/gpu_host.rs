@@ -1,6 +1,6 @@
-//! The faults of a GPU host, made on a real one: its driver, docker, NVIDIA's container toolkit, the firewall. `converge doctor` names each with its
-//! cause and its role, and tells nothing of it any more when it is mended. The GPU on the bus, the driver and the toolkit are played; docker and
-//! ufw are the real programs.
+//! Faults of a GPU host, made on a real one: its driver, docker, NVIDIA's container toolkit, the firewall. `converge doctor`
+//! names each with its cause and its role, and no longer reports it once it is corrected. The GPU on the bus, the driver and
+//! the toolkit are simulated; docker and ufw are the real programs.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
@@ -36,7 +36,7 @@ impl Lab {
         &self.world.hosts()[0]
     }
 
-    /// What doctor tells at this step, where that is not well.
+    /// The finding of doctor at this step, unless it is healthy.
     fn told(&self, step: &str) -> Option<Value> {
         let ran = self.world.converge(&["doctor", "hosts.yaml", "--output", "json"]).unwrap();
         let all = ran.json().unwrap();
@@ -64,7 +64,7 @@ impl Lab {
 }
 
 #[test]
-fn faults_of_a_gpu_host_are_named_and_gone_when_mended() {
+fn faults_of_a_gpu_host_are_named_until_they_are_corrected() {
     let lab = Lab::new();
     driver(&lab);
     docker(&lab);

@@ -1,4 +1,5 @@
-//! The life of a cluster's nodes with the role `k8s`: a second control plane, certificates, inputs that change, and the way out.
+//! The life of a cluster's nodes with the role `k8s`: a second control plane, certificates, inputs that change, and node
+//! removal.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
@@ -8,7 +9,7 @@ use converge_tests::kubeadm::Cluster;
 use converge_tests::{exec, until};
 use serde_json::{Value, json};
 
-/// What kubectl makes of etcd's own gateway on the first host.
+/// Asks etcd's own gateway on the first host, through kubectl.
 const MEMBERS: &str = "cd /etc/kubernetes/pki/etcd && echo '{}' | kubectl --kubeconfig /dev/null --server https://127.0.0.1:2379 \
     --certificate-authority ca.crt --client-certificate healthcheck-client.crt --client-key healthcheck-client.key \
     create --raw /v3/cluster/member/list -f -";
@@ -79,13 +80,13 @@ fn certificates_inputs_and_nodes_come_and_go() {
     exec(one, "openssl x509 -noout -checkend 30000000 -in /etc/kubernetes/pki/front-proxy-client.crt");
     run(&["plan", "hosts.yaml"]).expect(0);
 
-    // What cannot change is an error with both values.
+    // A value that cannot change is an error that names both values.
     let mut moved = first;
     moved["k8s_pod_cidr"] = json!("10.55.0.0/16");
     write(moved, json!({}));
     run(&["plan", "hosts.yaml"]).expect(1).says("10.244.0.0/16").says("10.55.0.0/16").says("cannot change");
 
-    // What can, is planned and done.
+    // Other values are planned and changed.
     let changed = json!({
         "k8s_kubelet": {"failCgroupV1": false, "maxPods": 77},
         "k8s_kube_proxy": {"conntrack": {"maxPerCore": 0}, "metricsBindAddress": "0.0.0.0:10249"},
@@ -142,7 +143,8 @@ fn certificates_inputs_and_nodes_come_and_go() {
     write(changed.clone(), json!({}));
     run(&["plan", "hosts.yaml"]).expect(0).says("nothing to change");
 
-    // What opens the API to everyone, and nobody has declared, is found by all that look, and taken out.
+    // A setting that opens the API to everyone, and that nobody has declared, is detected by all commands that read the
+    // host, and removed.
     exec(
         one,
         &format!("sed -i 's/--authorization-mode=Node,RBAC/--authorization-mode=AlwaysAllow/' {manifest}"),
@@ -156,7 +158,7 @@ fn certificates_inputs_and_nodes_come_and_go() {
     assert_ne!(told.code, Some(0));
     run(&["doctor", "hosts.yaml", "--limit", "h1"])
         .says("the API server runs with --authorization-mode=AlwaysAllow");
-    // A cordon of ours outlives the run that was to drain the node: it is to stay, and takes pods again.
+    // A cordon of converge outlives the run that was to drain the node: now the node stays, and takes pods again.
     cluster.kubectl("cordon h3");
     cluster.kubectl("annotate node h3 converge/cordoned-to=leave");
     run(&["apply", "hosts.yaml", "--yes", "--limit", "h3"]).expect(0);
@@ -200,7 +202,7 @@ fn certificates_inputs_and_nodes_come_and_go() {
     a_worker_comes_and_goes(&cluster, &changed);
 
     // So does a control plane: etcd is back at one member, and the API answers.
-    // What was in etcd before is kept here.
+    // A snapshot of etcd's earlier content is kept on the controller.
     assert!(cluster.snapshots().is_empty(), "a worker has none");
     write(changed.clone(), json!({"h2": {"k8s_state": "absent"}, "h3": {"k8s_state": "absent"}}));
     run(&["plan", "hosts.yaml", "--limit", "h2", "--allow-destroy", "kubeadm:node"])
@@ -238,7 +240,7 @@ fn a_pod_asks_a_service_of_another_node(cluster: &Cluster) {
     let serves = "mkdir /tmp/w; echo hello > /tmp/w/index.html; exec httpd -f -p 8080 -h /tmp/w";
     let asks =
         "for i in 1 2 3 4 5 6 7 8 9; do timeout 3 wget -qO- http://web && exit 0; sleep 1; done; exit 1";
-    // The way back goes from a host's own address to a pod's.
+    // The reply takes the route from a host's own address to a pod's.
     let calls =
         "for i in 1 2 3 4 5 6 7 8 9; do echo | timeout 3 nc 10.96.0.1 443 && exit 0; sleep 1; done; exit 1";
     cluster.kubectl(&format!("run call --image={image} --restart=Never {} -- sh -c '{calls}'", on("h3")));
@@ -276,7 +278,7 @@ fn a_worker_comes_and_goes(cluster: &Cluster, inputs: &Value) {
     let label = "-o 'jsonpath={.metadata.labels.example\\.com/worker}'";
     assert_eq!(cluster.kubectl(&format!("get node worker-3 {label}")), "true");
     run(&["plan", "hosts.yaml"]).expect(0).says("nothing to change");
-    // The way back of a join is a leave: the cluster lets the node go before it is reset.
+    // The rollback of a join is a leave: the cluster removes the node before it is reset.
     let labelled = format!("get node h2 {label}");
     run(&["rollback", "hosts.yaml", "--yes"]).says("`--allow-destroy kubeadm:node` allows it");
     let three = &cluster.world.hosts()[2];

@@ -1,4 +1,4 @@
-//! The role `k8s`: from bare hosts to a kubeadm cluster of real parts, and what may go wrong on the way.
+//! The role `k8s`: from bare hosts to a kubeadm cluster of real parts, and the failures that may occur.
 
 use converge_lab::Host;
 use converge_lab::kube::{Part, ensure, versions};
@@ -91,7 +91,7 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
     run(&with(&["apply"], &["--yes"])).expect(0);
     assert_eq!(started(two), began, "containerd was restarted");
 
-    // Drift of files, a hold and a unit is found and mended; containerd restarts for its own fields.
+    // Drift of files, of a hold and of a unit is detected and corrected; containerd restarts for its own fields.
     exec(
         two,
         "sed -i 's/pause:[0-9.]*/pause:1/' /etc/containerd/config.toml; rm /etc/crictl.yaml; systemctl stop kubelet; apt-mark unhold kubelet",
@@ -103,7 +103,7 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
         .says("start kubelet.service");
     run(&with(&["apply"], &["--yes"])).expect(0);
     run(&with(&["plan"], &[])).expect(0);
-    // A configuration that containerd does not take never comes to stand there.
+    // A configuration that containerd refuses is never installed.
     exec(two, "printf '[plugins.x]\\nbad = ' >> /etc/containerd/conf.d/50-bad.toml");
     exec(two, "sed -i 's/pause:[0-9.]*/pause:1/' /etc/containerd/config.toml");
     run(&with(&["apply"], &["--yes"])).expect(1);
@@ -116,7 +116,7 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
     run(&later).expect(0);
     until("the third node", 120, || cluster.is_ready("h3"));
 
-    // It does not leave by a rollback that nobody has allowed to destroy, nor do its packages.
+    // A rollback without `--allow-destroy` does not remove it from the cluster, nor its packages.
     let refused = run(&["rollback", "hosts.yaml", "--limit", "h3"]);
     let refused = refused
         .says("`--allow-destroy kubeadm:node` allows it")
@@ -145,7 +145,7 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
     cluster.write_inventory(&json!({"k8s_version": "1.38.0"}));
     run(&["plan", "hosts.yaml", "--limit", "h2"]).expect(1).says("one minor version at a time");
 
-    // The control plane is not reset as long as nobody can have its etcd.
+    // The control plane is not reset as long as its etcd cannot be saved.
     cluster.write_inventory(&json!({}));
     let runs =
         run(&["snapshots", "hosts.yaml", "--limit", "h1", "--output", "json"]).expect(0).json().unwrap();
@@ -168,8 +168,8 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
         .says("`--allow-destroy etcd:data` goes on without it");
     exec(one, "test -e /etc/kubernetes/admin.conf && test -d /var/lib/etcd/member");
     assert!(cluster.snapshots().is_empty());
-    // With it the way back goes to the bare host, and etcd's data is here. The kubelet starts it only with the host: the API server that is
-    // left has no answer for it.
+    // With the option, the rollback leads to the bare host, and a snapshot of etcd is on the controller. The kubelet starts
+    // etcd only with the host: the API server that is left has no answer for it.
     one.reboot().unwrap();
     until("the API", 120, || cluster.says("get --raw /readyz", "ok"));
     run(&reset).expect(0).says("snapshot of etcd: ");
@@ -184,7 +184,7 @@ printf '#!/bin/sh\ncase "$*" in *converge-snapshot*) set -- "$@" count=0 ;; esac
   chmod 755 /usr/local/sbin/dd
 "#;
 
-/// A pod on h2, held by a budget that lets nobody evict it.
+/// A pod on h2 whose budget forbids any eviction.
 const HELD: &str = r#"
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: held}, spec: {replicas: 1, selector: {matchLabels: {app: held}},
  template: {metadata: {labels: {app: held}}, spec: {terminationGracePeriodSeconds: 1, containers: [

@@ -1,4 +1,5 @@
-//! Kinds of files and packages on a real host: each is planned, applied, empty afterwards, spoiled, mended, and rolled back.
+//! Kinds of files and packages on a real host: each is planned, applied, then unchanged; drift of each is detected and
+//! corrected; all are rolled back.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
@@ -139,7 +140,7 @@ fn pack(world: &World) {
     assert!(done.success());
 }
 
-/// What each drift spoils, and the item that sees it.
+/// Drifts by item: the command that makes it, and the item that detects it.
 const DRIFTS: &[(&str, &str)] = &[
     ("docker", "sed -i 's/100m/1m/' /etc/docker/daemon.json"),
     ("containerd", "sed -i 's/SystemdCgroup = true/SystemdCgroup = false/' /etc/containerd/config.toml"),
@@ -208,9 +209,9 @@ fn files_and_packages() {
     );
     let after = state(host);
 
-    // A second run changes nothing; each drift is found and mended.
+    // A second run changes nothing; each drift is detected and corrected.
     assert!(results(&planned(&world, 0)).values().all(|r| r == "unchanged"));
-    // In two rounds: a spoiled archive is mended before it can be read. (A host keeps ten runs.)
+    // In two rounds: a damaged archive is replaced before it can be read. (A host keeps ten runs.)
     for round in [
         DRIFTS.iter().filter(|d| d.0 != "tool").collect::<Vec<_>>(),
         DRIFTS.iter().filter(|d| d.0 == "tool").collect(),
@@ -249,7 +250,7 @@ fn files_and_packages() {
     let left = apart(&bare, &state(host));
     assert!(left.is_empty(), "{left:#?}");
 
-    // A version that nobody offers any more.
+    // A version that no repository offers any more.
     world.only_role("shop", &role("version: '1.0'")).unwrap();
     apply(&world);
     exec(

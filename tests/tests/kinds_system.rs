@@ -1,4 +1,5 @@
-//! Kinds about the system on a real host: planned, applied, nothing left to do, drift of each found and mended, rolled back.
+//! Kinds about the system on a real host: planned, applied, then unchanged; drift of each is detected and corrected; all are
+//! rolled back.
 //!
 //! Not on this host, which is a container: loading a kernel module and turning swap on. Their files are.
 
@@ -96,7 +97,7 @@ fn step(what: &str) {
     println!("{:>6.1} s  {what}", START.get_or_init(std::time::Instant::now).elapsed().as_secs_f64());
 }
 
-/// What a rollback must restore.
+/// The state that a rollback must restore.
 fn state(host: &Host) -> BTreeSet<String> {
     let script = "for top in /etc/modules-load.d /etc/modprobe.d /etc/hostname /etc/fstab /etc/systemd/system /etc/cron.d \
            /var/spool/cron/crontabs /opt /mnt /srv/data; do [ -e $top ] || { echo \"$top none\"; continue; }; \
@@ -114,7 +115,7 @@ fn apart(before: &BTreeSet<String>, after: &BTreeSet<String>) -> Vec<String> {
     gone.chain(after.difference(before).map(|l| format!("+{l}"))).collect()
 }
 
-/// What becomes of each item.
+/// The result of each item.
 fn results(document: &Value) -> BTreeMap<String, String> {
     let items = document["hosts"][0]["items"].as_array().unwrap();
     let word = |item: &Value, key: &str| item[key].as_str().unwrap().to_owned();
@@ -136,7 +137,7 @@ fn plan(world: &World, code: i32) -> BTreeMap<String, String> {
 
 fn first_run(world: &World, host: &Host) {
     let planned = plan(world, 2);
-    // What reads what an earlier item makes waits for its turn; the package may bring a crontab too.
+    // An item that reads the result of an earlier item is deferred; the package may bring a crontab too.
     assert_eq!(
         said(&planned, "deferred"),
         names(&["application is there", "cron runs", "firewall", "job of root"]),
@@ -199,7 +200,7 @@ fn drift(world: &World, host: &Host) {
     assert_eq!(said(&left, "unchanged").len(), 16, "{left:#?}");
 }
 
-/// What would lose something is refused, and nothing is changed.
+/// A change that would lose data is refused, and nothing is changed.
 fn refusals(world: &World, host: &Host) {
     exec(host, "echo mine >/opt/app/file");
     world.converge(&["apply", "hosts.yaml", "--yes"]).unwrap().expect(1).says("/opt/app has local changes");

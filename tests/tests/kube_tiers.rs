@@ -46,7 +46,7 @@ fn numbers(api: &ApiServer, object: &str) -> [i64; 2] {
     ["desiredNumberScheduled", "numberReady"].map(|key| status[key].as_i64().unwrap_or(-1))
 }
 
-/// What holds wherever the API server runs.
+/// Properties that hold wherever the API server runs.
 fn nodes_and_pods_move(api: &ApiServer) {
     let begun = Instant::now();
     api.nodes(&NodeSpec::new("cpu", 1)).unwrap();

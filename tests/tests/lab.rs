@@ -51,7 +51,7 @@ fn traces(state: &Path, address: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_host_does_what_it_is_told() {
+fn a_host_follows_the_command() {
     let lab = Lab::open(LabOptions::new(name("lab"))).unwrap();
     let hosts = lab.start_hosts(&["h1", "db"]).unwrap();
     let [host, other] = hosts.as_slice() else { panic!("two hosts") };

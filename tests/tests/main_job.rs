@@ -64,7 +64,7 @@ resources:
     command: {run: "echo secret > /etc/shop/key", creates: /etc/shop/key, undo: rm -f /etc/shop/key}
 "##;
 
-/// What the role claims on the file system, and what its packages bring.
+/// The paths that the role claims, and those that its packages bring.
 const CLAIMED: &str = "/etc/shop /etc/issue /etc/nginx /usr/local/bin /etc/systemd/system /etc/sysctl.d /home /usr/bin/tree \
     /usr/sbin/nginx /etc/passwd /etc/group";
 
@@ -87,7 +87,7 @@ fn state(host: &Host) -> BTreeSet<String> {
     exec(host, &script).lines().map(str::to_owned).collect()
 }
 
-/// What is in one of two states only.
+/// The entries that are in one of two states only.
 fn apart(before: &BTreeSet<String>, after: &BTreeSet<String>) -> Vec<String> {
     let gone = before.difference(after).map(|l| format!("-{l}"));
     gone.chain(after.difference(before).map(|l| format!("+{l}"))).collect()
@@ -100,7 +100,7 @@ fn changed_paths(before: &[String], after: &[String]) -> BTreeSet<String> {
     before.symmetric_difference(&after).filter_map(|l| l.split(' ').next()).map(str::to_owned).collect()
 }
 
-/// What became of each item of each host, `host/item`, by the plan or by the apply.
+/// The result of each item of each host, `host/item`, by the plan or by the apply.
 fn results(document: &Value) -> BTreeMap<String, String> {
     let mut out = BTreeMap::new();
     for host in document["hosts"].as_array().unwrap() {

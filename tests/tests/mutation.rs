@@ -1,5 +1,5 @@
-//! What somebody changes between the plan and the apply is refused by name and left as he made it: for every kind of object
-//! that a host has, with a kept plan, and between the question and its answer.
+//! A change that somebody makes between plan and apply is refused by name and left as it is: for every kind of object of a
+//! host, with a saved plan, and between the question and its answer.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
@@ -176,7 +176,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("apt_index", "a copy of what repositories offer: one that somebody has refreshed will do"),
     (
         "dpkg",
-        "what an interrupted run left: somebody who has configured it has done the same, see sick_hosts.rs",
+        "what an interrupted run left: somebody who has configured it has done the same, see unhealthy_hosts.rs",
     ),
     ("k8s", "of a cluster: crates/cluster/tests/objects.rs"),
     ("release", "of a cluster: crates/cluster/tests/releases.rs"),

@@ -1,5 +1,5 @@
-//! Neighbouring items of packages on a real host, with a repository of made-up packages and the real apt: they are one transaction, and each
-//! is told, recorded and taken back as what it is.
+//! Neighbouring items of packages on a real host, with a repository of made-up packages and the real apt: they are one
+//! transaction, and each is reported, recorded and reverted by itself.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
@@ -15,7 +15,7 @@ static WORLD: LazyLock<Mutex<World>> = LazyLock::new(|| {
     Mutex::new(world)
 });
 
-/// `made NAME VERSION MORE POSTINST` makes a package; `index` has apt read all of them.
+/// `made NAME VERSION MORE POSTINST` makes a package, with a configuration file that holds CONF; `index` has apt read all of them.
 const PREPARE: &str = r#"set -e
 cat >/usr/local/bin/made <<'END'
 #!/bin/sh -e
@@ -23,6 +23,7 @@ umask 022
 mkdir -p /repo/files; d=$(mktemp -d); chmod 755 "$d"; mkdir -p "$d/DEBIAN"
 printf 'Package: %s\nVersion: %s\nArchitecture: all\nMaintainer: T <t@example.org>\nDescription: test\n' "$1" "$2" >"$d/DEBIAN/control"
 [ -z "$3" ] || printf '%s\n' "$3" >>"$d/DEBIAN/control"
+[ -z "$CONF" ] || { mkdir "$d/etc"; echo "$CONF" >"$d/etc/$1"; echo "/etc/$1" >"$d/DEBIAN/conffiles"; }
 [ -z "$4" ] || { printf '#!/bin/sh\n%s\n' "$4" >"$d/DEBIAN/postinst"; chmod 755 "$d/DEBIAN/postinst"; }
 dpkg-deb --root-owner-group -b "$d" "/repo/files/$1_$2_all.deb" >/dev/null; rm -r "$d"
 END
@@ -39,13 +40,13 @@ made t-b 1 'Depends: t-lib'
 made t-old 1
 made t-held 1
 made t-bars 1 'Conflicts: t-held'
-for v in 1 2; do made t-ver $v; done
+for v in 1 2; do made t-ver $v; CONF="of version $v" made t-conf $v; done
 made t-bad 1 '' '[ -e /srv/mended ]'
 made t-leans 1 'Depends: t-bad'
 made t-slow 1 '' 'touch /srv/begun; while ! [ -e /srv/go ]; do sleep 0.1; done'
 "#;
 
-/// A host with nothing of ours but `t-old`.
+/// A host without managed objects, with `t-old` installed.
 fn world() -> MutexGuard<'static, World> {
     let world = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
     exec(
@@ -137,7 +138,7 @@ fn neighbours_are_one_transaction_with_records_of_their_own_and_go_back_as_one()
         assert_eq!(packages(host), before, "{way}");
         exec(host, "rm -rf /var/lib/converge");
     }
-    // What restarts on one item does not on its neighbour.
+    // An item that restarts on one item does not restart on its neighbour.
     roles(&world, &[("r", &format!("{FIVE}{unit}"))]);
     apply(&world).expect(0);
     let invocation = || exec(host, "systemctl show -P InvocationID t-unit");
@@ -220,7 +221,7 @@ fn one_that_apt_refuses_is_named_and_its_neighbours_are_installed() {
 }
 
 #[test]
-fn where_a_script_fails_each_is_told_as_what_it_is_and_the_next_run_completes_it() {
+fn after_a_failed_script_each_package_is_reported_and_the_next_run_completes_it() {
     let world = world();
     let host = &world.hosts()[0];
     let before = packages(host);

@@ -1,4 +1,5 @@
-//! What converge made and no role declares any more: shown in every plan, given back with `--prune`, and nothing else with it.
+//! Orphaned objects, which converge made and no role declares any more: shown in every plan, restored or removed with
+//! `--prune`, and nothing else with them.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong in a test ends it")]
 
@@ -60,7 +61,7 @@ fn apply(world: &World) -> Ran {
     converge(world, &["apply", "--yes", "hosts.yaml"])
 }
 
-/// What a plan says to be no longer declared on the first host, and what is to become of it.
+/// The orphaned objects of the first host in a plan, and the effect of `--prune` on each.
 fn undeclared(world: &World, args: &[&str]) -> Vec<String> {
     let mut all = vec!["plan", "--output", "json", "--limit", "h1", "hosts.yaml"];
     if args.contains(&"--limit") {
@@ -118,7 +119,7 @@ fn what_is_no_longer_declared_is_shown_given_back_and_can_be_rolled_back() {
 
     role(&world, "mine", &files(&["keep"]));
     let said = limited(&["plan"]).expect(0).says("no longer declared: 10 of 12 things").stdout;
-    // An action that nobody can undo is no thing that could go.
+    // An action without `undo` is not an object that could be removed.
     assert!(!said.contains("run/once"), "{said}");
     assert!(said.contains("- path:/etc/mine/drop · role mine, since "), "{said}");
     assert!(said.contains("~ path:/etc/issue") && said.contains("was there before"), "{said}");
@@ -145,7 +146,7 @@ fn what_is_no_longer_declared_is_shown_given_back_and_can_be_rolled_back() {
     assert!(has(host, "/run/once"), "what cannot be given back stays");
     assert!(undeclared(&world, &[]).is_empty(), "and is spoken of no more");
     limited(&["plan"]).expect(0);
-    // A pruning run is a run: it can be put back, and what it brings back is ours again.
+    // A pruning run is a run: it can be rolled back, and the objects that come back are managed again.
     limited(&["rollback", "--yes"]).expect(0);
     assert_eq!(
         exec(host, "systemctl is-active mine; tail -n1 /etc/issue; cat /etc/mine/drop"),
@@ -197,7 +198,7 @@ fn a_condition_that_turned_false_declares_no_more_and_an_unknown_one_keeps() {
     apply(&world).expect(0);
     role(&world, "base", &with("inventory_hostname == 'h2'"));
     assert_eq!(undeclared(&world, &[]), ["/etc/mine/b removed"]);
-    // What an item that has not run yet would say.
+    // A condition on the result of an item that has not run yet.
     let unknown = with("later.stdout == 'x'").replace(
         "  - name: a\n",
         "  - name: ask\n    query: {run: cat /etc/mine/answer}\n    register: later\n  - name: a\n",
@@ -281,15 +282,15 @@ fn what_someone_else_changed_or_still_needs_is_left_alone() {
         undeclared(&world, &[]),
         ["/etc/mine/c forgotten", "/etc/mine/b left_alone", "/etc/mine/a removed", "/etc/mine left_alone"]
     );
-    // What was changed lies in the folder: it stays too, and that is known before anything is done.
+    // A changed file lies in the directory: the directory stays too, and that is known before anything is done.
     let ran = converge(&world, &["apply", "--yes", "--prune=1", "--limit", "h1", "hosts.yaml"]);
     let ran = ran.expect(4).says("was changed by someone else since");
     assert_eq!(exec(host, "ls /etc/mine | xargs; cat /etc/mine/b"), "b theirs\nmine now", "{}", ran.all());
-    // A file of somebody else's is seen when the folder's turn comes.
+    // So it does with a file that no run made.
     exec(host, "rm /etc/mine/b");
     converge(&world, &["apply", "--yes", "--prune=1", "--limit", "h1", "hosts.yaml"])
-        .expect(1)
-        .says("not empty");
+        .expect(4)
+        .says("it holds /etc/mine/theirs");
     assert_eq!(exec(host, "ls /etc/mine | xargs"), "theirs");
     exec(host, "rm /etc/mine/theirs");
     converge(&world, &["apply", "--yes", "--prune=1", "--limit", "h1", "hosts.yaml"]).expect(0);

@@ -124,7 +124,7 @@ fn a_host_that_does_not_come_back_is_named() {
     let one = &world.hosts()[0];
     let role = "resources:\n  - name: restart\n    reboot: {once: second, timeout: 8}\n  - name: after\n    file: {path: /etc/boots/after, content: x}\n";
     world.only_role("boots", role).unwrap();
-    // Its way to the reboot is barred: it stays up.
+    // The reboot is masked: the host stays up.
     exec(one, "mkdir -p /run/systemd/system/reboot.target.d; systemctl mask --runtime reboot.target");
     let run = world.converge(&["apply", "--yes", "--limit", "h1", "hosts.yaml"]).unwrap();
     assert!(!matches!(run.code, Some(0 | 2)), "{}", run.all());

@@ -75,7 +75,7 @@ fn broken_roles_are_caught_each_by_its_gate() {
             "good/tests/blue.yaml",
             "inputs: {colour: blue}\nexpect: {errors: [{message: colour, at: \"blue.yaml:1\"}]}\n",
         ),
-        // A scenario that expects what is not so.
+        // A scenario with a wrong expectation.
         ("good/tests/wrong.yaml", "expect:\n  plan: {settings: unchanged, \"no such item\": change}\n"),
         // Bad input that is expected to be refused, and is not.
         ("good/tests/lenient.yaml", "inputs: {colour: red}\nexpect: {errors: [no such colour]}\n"),
@@ -90,7 +90,7 @@ fn broken_roles_are_caught_each_by_its_gate() {
             "nosy/role.yaml",
             "resources:\n  - name: question\n    query: {run: touch /etc/asked}\n    register: asked\n",
         ),
-        // What the plan takes for settled is changed by a command of the same run, and changed back.
+        // A command of the same run changes a state that the plan takes for settled, and changes it back.
         (
             "liar/role.yaml",
             "resources:\n  - name: trample\n    command: {run: \"echo x >/etc/settled; touch /var/lib/liar\", creates: /var/lib/liar, undo: rm -f /var/lib/liar}\n  \
@@ -143,7 +143,7 @@ fn broken_roles_are_caught_each_by_its_gate() {
         ("on_top", "one", vec![]),
     ] {
         let found = failed(&document, role, scenario);
-        // What a role cannot converge to is said again by the gates behind it; the first one is what counts.
+        // The later gates repeat a failure to converge; only the first one counts.
         let first: Vec<&String> = found.iter().take(caught.len().max(1)).collect();
         assert_eq!(first, caught.iter().collect::<Vec<_>>(), "{role}/{scenario}: {}", run.all());
     }
@@ -222,7 +222,7 @@ fn bad_input_is_named_before_any_host_is_made() {
     std::fs::write(dir.path().join("hosts.yaml"), "all: {hosts: {h1: {ansible_host: 192.0.2.1}}}\n").unwrap();
     let run = converge(dir.path(), &["test", "roles/good", "-i", "hosts.yaml"]).unwrap().expect(4);
     run.says("This changes h1").says("write --yes");
-    // Where no host can be made, it says what is missing and what else can be done.
+    // Where no host can be made, the message names the missing parts and the alternatives.
     let mut bare = Command::new(binary().unwrap());
     bare.args(["test", "roles/good"])
         .current_dir(dir.path())

@@ -80,7 +80,7 @@ fn a_rollback_never_moves_forward_and_none_is_stuck() {
     let part = rollback(&world, &["--to", &first[..30]]).expect(4);
     part.says(&first).says("roles back").says("was changed by someone else since");
     assert_eq!(shown(host), "./b:operator");
-    // What is left cannot be done: it is named again, and nothing comes back.
+    // The remaining change cannot be reverted: it is named again, and nothing comes back.
     rollback(&world, &[]).expect(4).says("was changed by someone else since");
     assert_eq!(shown(host), "./b:operator");
     exec(host, "echo two > /srv/back/b");
@@ -150,7 +150,7 @@ fn a_rollback_stays_within_its_project() {
     assert_eq!(shown(host), "./b:theirs ./c:theirs");
     rollback(&world, &theirs).expect(0);
     assert_eq!(shown(host), "./b:one");
-    // What was left is taken back now.
+    // The remaining changes are reverted now.
     rollback(&world, &[]).expect(0);
     assert_eq!(shown(host), "");
 }

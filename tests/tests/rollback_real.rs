@@ -1,5 +1,5 @@
 //! Sequences of operations on a real host are drawn, and all of the host is compared with what the model of `docs/rollback.md` says: files,
-//! packages, accounts and units. `CONVERGE_SEED` draws one sequence again, `CONVERGE_SEQUENCES` says how many are drawn.
+//! packages, accounts and units. `CONVERGE_SEED` draws one sequence again, `CONVERGE_SEQUENCES` says how many are drawn from it on.
 
 #![expect(
     clippy::unwrap_used,
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Stdio;
 use std::time::Duration;
 
-// What the roles make. A value of it is what can be seen from outside; there being none is an empty one.
+// The objects that the roles make. The value of an object is its outside appearance, and empty if it does not exist.
 const FILE_A: usize = 0;
 const FOLDER: usize = 1;
 const PACKAGE: usize = 2;
@@ -62,7 +62,7 @@ fn unit_text(version: usize) -> String {
     )
 }
 
-/// What a thing looks like in a version of the project.
+/// The value of an object in a version of the project.
 fn value(key: usize, version: usize) -> String {
     match key {
         FOLDER => format!("{} root root", MODES[version]),
@@ -104,7 +104,7 @@ fn items(key: usize, version: usize) -> String {
     }
 }
 
-/// What can be seen of each thing, from outside.
+/// The present value of each object, read from outside.
 fn seen(host: &Host) -> Vec<String> {
     let script = "
         path() { if [ -e \"$1\" ]; then echo \"$2$(stat -c '%a %U %G' $1)\"; else echo; fi; }
@@ -222,7 +222,7 @@ impl Sequence<'_> {
             self.host.start().unwrap();
             until_exec(self.host, 60, "systemctl is-system-running | grep -q 'running\\|degraded'");
         }
-        // What was sent already goes on.
+        // Steps that were sent already go on.
         until_exec(self.host, 90, "[ ! -e /var/lib/converge/lock ] || flock -n /var/lib/converge/lock true");
         None
     }
@@ -325,14 +325,14 @@ impl Sequence<'_> {
         }
     }
 
-    /// What is ours and declared no more; a role that the run leaves out keeps all that is its own.
+    /// The orphaned objects; a role that is not part of the run keeps all of its objects.
     fn prunable(&self, role: Option<usize>) -> Vec<usize> {
         let in_run = |key: usize| role.is_none_or(|r| ROLE_OF[key] == r) && self.declared[key].is_none();
         let of_things = self.owned.iter().filter(|(k, own)| !own.gone && in_run(**k));
         of_things.map(|(k, _)| *k).collect()
     }
 
-    /// A change of a thing, for the record of what is ours.
+    /// Records a change of an object, for the list of managed objects.
     fn own(&mut self, key: usize, found: &str, left: &str, mine: bool) {
         let fresh = Own { before: found.to_owned(), left: left.to_owned(), gone: false };
         let Some(own) = self.owned.get_mut(&key) else {
@@ -484,7 +484,7 @@ fn a_real_host_does_what_the_model_says() {
         world.write(&format!("roles/{role}/role.yaml"), "resources: []\n").unwrap();
     }
     exec(host, "mkdir /srv/real; echo of the shop > /srv/real/b; apt-get -qq update");
-    // What the package brings, without converge.
+    // The files that the package brings, without converge.
     exec(host, "apt-get -qq install -y tree >/dev/null 2>&1");
     let with = whole(host, &BTreeMap::new());
     exec(host, "apt-get -qq purge -y tree >/dev/null 2>&1");
@@ -495,9 +495,14 @@ fn a_real_host_does_what_the_model_says() {
 
     let number = |name: &str| std::env::var(name).ok().map(|v| v.parse::<u64>().unwrap());
     // The same sequences each time, so that a change is what makes them fail; others are drawn by hand.
-    let first = number("CONVERGE_SEED").unwrap_or(1);
-    let sequences = number("CONVERGE_SEQUENCES").unwrap_or(3);
-    for seed in (0..sequences).map(|n| first + n) {
+    // The last one cuts a rollback off behind the start of a unit that it has restored.
+    let seeds: Vec<u64> = match (number("CONVERGE_SEED"), number("CONVERGE_SEQUENCES")) {
+        (None, None) => vec![1, 2, 3, 10],
+        (first, sequences) => {
+            (first.unwrap_or(1)..).take(usize::try_from(sequences.unwrap_or(1)).unwrap()).collect()
+        }
+    };
+    for seed in seeds {
         eprintln!("CONVERGE_SEED={seed} CONVERGE_SEQUENCES=1");
         let mut draw = Draw(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let mut sequence = Sequence {

@@ -54,7 +54,7 @@ fn one_command_on_many_hosts() {
     world.converge(&["facts", "hosts.yaml", "--limit", "h1"]).unwrap().expect(64);
     world.converge(&["facts", "hosts.yaml", "--limit", "h1", flag, file]).unwrap().expect(0);
     std::fs::remove_file(world.dir().join("group_vars/all.yaml")).unwrap();
-    // A dead host is told and the others answer.
+    // A dead host is reported and the others answer.
     world.hosts()[2].kill().unwrap();
     world.write("hosts.yaml", &world.inventory("ansible_timeout: 3")).unwrap();
     let ran = run(&["all", "-i", "hosts.yaml", "--", "true"]).expect(3);

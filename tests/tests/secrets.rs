@@ -1,4 +1,5 @@
-//! Secrets stay where they belong: a run plants them in every way there is, and nothing that it leaves anywhere holds one of them.
+//! Secrets stay where they belong: a run brings them in every possible way, and nothing that it leaves anywhere contains one
+//! of them.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong in a test ends it")]
 
@@ -13,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Every secret with the way in. A quote and an umlaut look different in JSON and in hexadecimal.
+/// Every secret with the way it comes in. A quote and an umlaut look different in JSON and in hexadecimal.
 const SECRETS: [(&str, &str); 12] = [
     ("vault value", "VaultValue\"7f3aé"),
     ("vault file", "VaultFile-91bc\"x"),
@@ -84,7 +85,7 @@ fn looks(secret: &str) -> Vec<String> {
     let mut all = vec![secret.to_owned(), hex.to_uppercase(), hex, json, ascii];
     for shift in 0..3 {
         let padded: Vec<u8> = std::iter::repeat_n(b' ', shift).chain(bytes.iter().copied()).collect();
-        // Whole groups of the middle: the letters at the ends depend on what stands beside them.
+        // Whole groups of the middle: the letters at the ends depend on their neighbours.
         let text = base64(&padded);
         let start = if shift == 0 { 0 } else { 4 };
         let end = padded.len() / 3 * 4;
@@ -111,7 +112,8 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// All looks of all secrets, and of which way each is. One search for all of them: much is searched, and again and again.
+/// All encodings of all secrets, each with the way it came in. One search for all of them: much is searched, and again and
+/// again.
 static LOOKS: LazyLock<(Regex, BTreeMap<Vec<u8>, &'static str>)> = LazyLock::new(|| {
     let all: BTreeMap<Vec<u8>, &str> = SECRETS
         .iter()
@@ -136,7 +138,7 @@ fn holds(place: &str, text: &[u8], found: &mut Vec<String>) {
     }
 }
 
-/// Looks at the command lines and environments of all processes of this machine until told to stop.
+/// Watches the command lines and environments of all processes of this machine until it is stopped.
 fn watch(stop: &AtomicBool) -> Vec<String> {
     let mut found = BTreeSet::new();
     let own = std::process::id().to_string();
@@ -195,7 +197,7 @@ fn secret(way: &str) -> &'static str {
         .unwrap_or_else(|| panic!("{way}"))
 }
 
-/// What a user keeps: passwords in vaults, other secrets in files of their own.
+/// The project of a user: passwords in vaults, other secrets in files of their own.
 fn project(world: &World) {
     let private = |path: &str, text: &str| {
         world.write(path, text).unwrap();
@@ -320,7 +322,7 @@ fn nothing_that_a_run_leaves_holds_a_secret() {
         ));
         stop.store(true, Ordering::Relaxed);
         for (what, ran) in &runs {
-            // What stands in the clear in a file of the inventory is not hidden from `inventory`, which prints that file.
+            // A value in clear text in a file of the inventory is not hidden by `inventory`, which prints that file.
             if *what != "inventory" {
                 holds(&format!("what `{what}` prints"), ran.all().as_bytes(), &mut found);
             }
@@ -335,7 +337,7 @@ fn nothing_that_a_run_leaves_holds_a_secret() {
     on_host(host, &mut found);
     let mut kept = false;
     files_below(world.dir(), true, &mut |path, bytes| {
-        // The secrets themselves stand in files of the user, which only they can read.
+        // The secrets themselves are in files of the user, which only he can read.
         let own =
             ["host_vars", "keys", "roles"].iter().any(|folder| path.starts_with(world.dir().join(folder)));
         kept |= path.ends_with("kept.plan");
@@ -367,7 +369,7 @@ fn a_typed_secret_is_refused() {
     assert!(child.wait().unwrap().success());
 }
 
-/// What fails says why, and the reason of a sensitive item is a secret too.
+/// A failure reports its reason, and the reason of a sensitive item is a secret too.
 #[test]
 fn what_fails_does_not_say_the_secret() {
     let world = World::new("words-fails", 1).unwrap();

@@ -14,6 +14,12 @@ const ROLE: &str = r##"resources:
     line: {path: /etc/issue, line: "to be undone"}
   - name: tool
     package: {name: tree}
+  - name: scheduler
+    package: {name: cron}
+  - name: its settings
+    line: {path: /etc/default/cron, line: "EXTRA_OPTS='-L 5'"}
+  - name: its settings again
+    line: {path: /etc/default/cron, line: "# set by a role"}
   - name: account
     user: {name: undone}
   - name: daemon
@@ -30,10 +36,10 @@ const ROLE: &str = r##"resources:
     command: {run: "touch /etc/undone/key", creates: /etc/undone/key, undo: rm -f /etc/undone/key}
 "##;
 
-/// What the role touches, in one text.
+/// The state that the role touches, in one text.
 fn state(host: &Host) -> String {
     let script = "ls -A /etc/undone 2>&1; cat /etc/issue; command -v tree; id undone 2>&1; ls -d /home/undone 2>&1; \
-        systemctl is-active undone; systemctl is-enabled undone 2>&1; ls /etc/systemd/system/undone.service 2>&1; true";
+        systemctl is-active undone; systemctl is-enabled undone 2>&1; ls /etc/systemd/system/undone.service /etc/default/cron 2>&1; true";
     let output = host.exec(script).unwrap();
     assert!(output.success(), "{output:?}");
     output.stdout
@@ -70,7 +76,7 @@ fn a_run_is_undone_on_the_host_itself() {
     assert!(rest.success() && rest.stdout.contains("as before"), "{}{}", rest.stdout, rest.stderr);
     assert_eq!(state(host), before, "{}", rest.stdout);
     assert_eq!(exec(host, "sh /var/lib/converge/undo.sh"), "there is no run to undo");
-    // Nothing of it is ours any more.
+    // Nothing of it is managed any more.
     world.only_role("undone", "resources: []\n").unwrap();
     let plan = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
     assert!(!plan.all().contains("no longer declared"), "{}", plan.all());
@@ -115,7 +121,7 @@ fn items(dir: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What the paths of a user could lead root to.
+/// The files of root that paths of a user could lead to.
 fn roots(host: &Host) -> String {
     exec(
         host,
@@ -124,7 +130,7 @@ fn roots(host: &Host) -> String {
     )
 }
 
-/// A user who puts links and directories of others in the way of root's work gets nothing by it.
+/// A user who puts links and directories of others on a path that root works on gains nothing by it.
 fn the_paths_of_a_user_lead_nowhere(world: &World) {
     let host = &world.hosts()[0];
     exec(
@@ -153,7 +159,7 @@ fn the_paths_of_a_user_lead_nowhere(world: &World) {
     for (kind, item) in items("/home/mallory/app/conf") {
         refused(kind, &item, "conf is a link (owner mallory)");
     }
-    // Root's own link, and root's own directory, that a user has moved into his: neither is a way.
+    // Root's own link, and root's own directory that a user has moved into his home: neither is followed.
     exec(host, "rm /home/mallory/app/conf && ln -s /etc/profile.d /home/mallory/app/conf");
     refused("file", "{path: /home/mallory/app/conf/env.sh, content: x}", "conf is a link (owner root)");
     exec(host, "rm /home/mallory/app/conf && mkdir /home/mallory/app/conf");
@@ -176,7 +182,7 @@ fn the_paths_of_a_user_lead_nowhere(world: &World) {
     refused("line", "{path: /home/mallory/app/hard, line: x}", "has 2 names");
     refused("line", "{path: /home/mallory/app/fifo, line: x}", "fifo");
 
-    // An honest home is managed, and comes back; one that was exchanged since is left alone by both ways back.
+    // An unchanged home is managed, and comes back; one that was exchanged since is left alone by both forms of rollback.
     exec(
         host,
         "rm -r /home/mallory/app /home/mallory/.ssh && su mallory -c 'mkdir ~/app && echo old >~/app/kept && chmod 640 ~/app/kept'",

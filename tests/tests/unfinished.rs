@@ -34,7 +34,7 @@ fn begin(world: &World) -> Child {
 }
 
 #[test]
-fn a_killed_controller_is_told_settled_and_gone_on_from() {
+fn a_killed_controller_is_reported_settled_and_the_run_continues() {
     let world = world();
     let host = &world.hosts()[0];
     world.only_role("cut", SLOW).unwrap();
@@ -63,7 +63,7 @@ fn a_killed_controller_is_told_settled_and_gone_on_from() {
     assert_eq!(exec(host, "cat /etc/cut/first /etc/cut/last"), "1\n3");
     let after = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
     assert!(!after.all().contains("did not end"), "{}", after.all());
-    // What the cut run made is ours like everything else.
+    // Objects that the interrupted run made are managed like all others.
     world.only_role("cut", "resources: []\n").unwrap();
     world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0).says("no longer declared: 3 of 3 things");
 }
@@ -77,7 +77,7 @@ fn a_power_cut_with_nothing_left_to_do_is_settled_too() {
     let mut child = begin(&world);
     until_exec(host, 60, "test -e /etc/cut/begun");
     exec(host, "touch /etc/cut/go");
-    // The command has made its file and is not recorded as ended, or is: both are told rightly.
+    // The command has made its file, and its end is recorded or not: both are reported correctly.
     until_exec(host, 60, "test -e /etc/cut/slow && sync");
     host.kill().unwrap();
     child.wait().unwrap();
@@ -126,7 +126,7 @@ fn a_rollback_of_one_role_is_no_run_for_the_next_rollback() {
     rollback(&["--role", "a"]).expect(0).says("Rollback of a to the state before run");
     assert_eq!(exec(host, "cat /etc/cut/a /etc/cut/b"), "one\ntwo");
     world.converge(&["snapshots", "hosts.yaml"]).unwrap().expect(0).says("rollback of a");
-    // The newest run that counts is the second apply: what is left of it goes back, and `a` stays where it was put.
+    // The newest run that counts is the second apply: its remaining changes are reverted, and `a` stays.
     rollback(&[]).expect(0);
     assert_eq!(exec(host, "cat /etc/cut/a /etc/cut/b"), "one\none");
     rollback(&[]).expect(0);

@@ -24,7 +24,7 @@ fn a_wait_for_another_host_ends_with_the_work_there() {
     let gave_none = "h1 was asked for leave to go on and gave none: there is no /etc/ready; this run does nothing more there";
 
     world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2).says("begins when h1 is ready");
-    // The work there fails: nobody waits any longer.
+    // The work there fails: the wait ends.
     exec(one, "touch /etc/broken");
     apply(&[]).expect(1).says(gave_none);
     assert!(!two.exec("test -e /etc/then").unwrap().success());

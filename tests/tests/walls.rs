@@ -5,43 +5,34 @@
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Crate → the crates of this workspace that it may use.
-const ALLOWED: &[(&str, &[&str])] = &[
-    ("syntax", &[]),
-    ("resource", &[]),
-    ("template", &["syntax"]),
-    ("model", &["syntax", "template", "resource"]),
-    ("objects", &["resource"]),
-    ("resources", &["resource", "objects", "syntax"]),
-    ("planner", &["model", "resource", "objects", "resources", "syntax"]),
-    ("ssh", &[]),
-    ("ledger", &["resource"]),
-    ("store", &["resource", "ledger", "objects"]),
-    ("cluster", &["resource", "ledger", "objects", "ssh", "store"]),
-    (
-        "engine",
-        &[
-            "syntax",
-            "template",
-            "model",
-            "resource",
-            "objects",
-            "resources",
-            "planner",
-            "ssh",
-            "ledger",
-            "cluster",
-            "store",
-        ],
-    ),
-    ("lab", &[]),
-    ("scenarios", &["engine", "planner", "objects", "resource", "model", "syntax", "lab"]),
-    ("render", &["engine", "scenarios", "resource", "objects", "planner", "model", "syntax"]),
-];
-
-/// Crates that know no I/O, and what would bring it.
-const PURE: &[&str] = &["syntax", "resource", "ledger", "objects", "resources", "planner"];
+/// What would bring I/O into a crate.
 const RUNTIMES: &[&str] = &["tokio", "russh", "kube", "reqwest", "hyper", "async-std", "smol"];
+
+/// One row of the table of crates in `docs/architecture.md`.
+struct Row {
+    name: String,
+    uses: BTreeSet<String>,
+    is_pure: bool,
+}
+
+/// The table, in its order.
+fn table() -> Vec<Row> {
+    let page = include_str!("../../docs/architecture.md");
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        assert_eq!(cells.len(), 4, "{line}");
+        let (name, what, uses) = (cells[0], cells[1], cells[2]);
+        let named = uses.split(", ").filter(|name| *name != "—").map(str::to_owned);
+        Row {
+            name: name.trim_matches('`').trim_start_matches("crates/").to_owned(),
+            uses: named.collect(),
+            is_pure: what.ends_with("(pure)"),
+        }
+    };
+    let rows: Vec<Row> = page.lines().filter(|line| line.starts_with("| `crates/")).map(row).collect();
+    assert!(rows.len() > 10 && rows.iter().filter(|row| row.is_pure).count() > 5, "{} rows", rows.len());
+    rows
+}
 
 fn packages() -> BTreeMap<String, Package> {
     let metadata =
@@ -62,31 +53,134 @@ fn uses(package: &Package) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_crate_uses_only_what_it_may() {
+fn every_crate_uses_only_what_the_table_says() {
     let packages = packages();
-    for (name, package) in packages.iter().filter(|(n, _)| !["cli", "tests"].contains(&n.as_str())) {
-        let (_, allowed) =
-            ALLOWED.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("{name} is not on the list"));
-        for used in uses(package).iter().filter_map(|u| u.strip_prefix("converge-")) {
-            assert!(allowed.contains(&used), "converge-{name} may not use converge-{used}");
+    let mut above: BTreeSet<String> = BTreeSet::new();
+    for Row { name, uses: allowed, .. } in table() {
+        let package = packages.get(&name).unwrap_or_else(|| panic!("there is no crate {name}"));
+        let used =
+            uses(package).iter().filter_map(|u| u.strip_prefix("converge-")).map(str::to_owned).collect();
+        if allowed == BTreeSet::from(["all".to_owned()]) {
+            continue;
         }
+        assert_eq!(allowed, used, "docs/architecture.md: what converge-{name} uses");
+        assert!(allowed.is_subset(&above), "docs/architecture.md: {name} comes before what it uses");
+        above.insert(name);
     }
+    let listed: BTreeSet<String> = table().into_iter().map(|row| row.name).collect();
+    let missing: Vec<&String> =
+        packages.keys().filter(|name| *name != "tests" && !listed.contains(*name)).collect();
+    assert!(missing.is_empty(), "docs/architecture.md does not list {missing:?}");
 }
 
 #[test]
 fn kinds_do_no_io_and_ssh_knows_no_resource() {
     let packages = packages();
-    for name in PURE {
-        let used = uses(&packages[*name]);
+    for Row { name, .. } in table().into_iter().filter(|row| row.is_pure) {
+        let used = uses(&packages[&name]);
         assert!(RUNTIMES.iter().all(|r| !used.contains(*r)), "converge-{name} uses a runtime: {used:?}");
     }
     assert!(uses(&packages["ssh"]).iter().all(|u| !u.starts_with("converge-")));
 }
 
+/// The files of a crate, each with the modules of the crate that its code names, as `a::b`.
+fn modules_of(name: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let source = std::path::PathBuf::from(format!("{}/../crates/{name}/src", env!("CARGO_MANIFEST_DIR")));
+    let path = regex::Regex::new(r"\bcrate::(\w+(?:::\w+)*|\{[^}]*\})").unwrap();
+    let mut found = BTreeMap::new();
+    let mut folders = vec![source.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let file = entry.unwrap().path();
+            if file.is_dir() {
+                folders.push(file);
+                continue;
+            }
+            let own = file.strip_prefix(&source).unwrap().with_extension("");
+            let own = own.to_str().unwrap().trim_end_matches("/mod").replace('/', "::");
+            if file.extension().is_none_or(|e| e != "rs") || is_test(&file) || own == "lib" {
+                continue;
+            }
+            let text = std::fs::read_to_string(&file).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let code: Vec<&str> = code.lines().filter(|l| !l.trim_start().starts_with("//")).collect();
+            let mut named = BTreeSet::new();
+            for names in path.captures_iter(&code.join("\n")).map(|c| c[1].to_owned()) {
+                let names = names.trim_matches(['{', '}']).split(',').map(|n| n.trim().to_owned());
+                named.extend(names.filter(|name| !name.is_empty()));
+            }
+            found.insert(own, named);
+        }
+    }
+    found
+}
+
+/// Modules that name each other in a circle: the longest way first that leads back to where it began.
+fn circle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+    fn walk(
+        uses: &BTreeMap<String, BTreeSet<String>>,
+        way: &mut Vec<String>,
+        done: &mut BTreeSet<String>,
+    ) -> Option<Vec<String>> {
+        let at = way.last().unwrap().clone();
+        for next in &uses[&at] {
+            if let Some(begin) = way.iter().position(|module| module == next) {
+                return Some(way[begin..].to_vec());
+            }
+            if !done.contains(next) {
+                way.push(next.clone());
+                if let Some(found) = walk(uses, way, done) {
+                    return Some(found);
+                }
+                way.pop();
+            }
+        }
+        done.insert(at);
+        None
+    }
+    let mut done = BTreeSet::new();
+    uses.keys().find_map(|module| walk(uses, &mut vec![module.clone()], &mut done))
+}
+
+/// Crates whose modules use each other in one direction only.
+const WITHOUT_CIRCLES: &[&str] = &["engine", "executor", "host"];
+
+#[test]
+fn modules_of_the_engine_do_not_use_each_other_in_a_circle() {
+    for name in WITHOUT_CIRCLES {
+        let modules = modules_of(name);
+        assert!(!modules.is_empty(), "{name}");
+        // The longest beginning of a path that is a file: the rest names what is in it.
+        let file = |named: &String| {
+            let mut path = named.as_str();
+            while !modules.contains_key(path) {
+                path = path.rsplit_once("::")?.0;
+            }
+            Some(path.to_owned())
+        };
+        let uses: BTreeMap<String, BTreeSet<String>> = modules
+            .iter()
+            .map(|(own, named)| {
+                (own.clone(), named.iter().filter_map(file).filter(|other| other != own).collect())
+            })
+            .collect();
+        assert_eq!(circle(&uses), None, "modules of converge-{name} use each other");
+        assert!(
+            uses.values().all(|named| !named.contains("engine")),
+            "{name}: engine.rs is for users of the crate"
+        );
+    }
+    let pair = |a: &str, b: &str| (a.to_owned(), BTreeSet::from([b.to_owned()]));
+    let round = BTreeMap::from([pair("a", "b"), pair("b", "c"), pair("c", "b")]);
+    assert_eq!(circle(&round), Some(vec!["b".to_owned(), "c".to_owned()]), "a circle is found");
+}
+
 /// `print!` and its like stand only in `render` and `cli`; `lab` has a small tool for contributors with its own exception.
 /// Whether a file holds tests alone, by its name: its module stands behind `#[cfg(test)]` in the file beside it.
 fn is_test(path: &std::path::Path) -> bool {
-    path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("_tests"))
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy());
+    let below = path.parent().is_some_and(|folder| folder.ends_with("tests"));
+    below || stem.is_some_and(|stem| stem == "tests" || stem.ends_with("_tests"))
 }
 
 #[test]
@@ -143,7 +237,7 @@ fn a_new_object_is_known_by_name_nowhere_else() {
     objects.remove("common");
     assert!(objects.len() > 10, "{objects:?}");
     let mut named = BTreeSet::new();
-    for name in ["resource", "planner", "engine", "store", "render", "cli"] {
+    for name in ["resource", "planner", "engine", "host", "store", "render", "cli"] {
         for file in files(format!("{crates}/{name}/src"), ".rs").iter().filter(|file| !is_test(file)) {
             let text = std::fs::read_to_string(file).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap();

@@ -1,4 +1,4 @@
-//! How fast it is, beside the floor: OpenSSH with one script.
+//! Measures the speed beside the floor: OpenSSH with one script.
 
 mod files;
 
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What to measure.
+/// The measurements to make.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Runs of each case; the median counts.

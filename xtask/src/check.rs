@@ -1,15 +1,15 @@
 //! Every check there is.
 
 use crate::process::{Result, cargo, gently, limited, run as run_command, shown, target_dir, workspace};
-use crate::{generate, suite, tools};
-use std::collections::BTreeSet;
+use crate::tiers::{Choice, Tier};
+use crate::{generate, shell, suite, tools};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// No step may take longer; a hanging test must not take the summary with it.
 const LIMIT: Duration = Duration::from_secs(70 * 60);
-/// What a test prints that could not run; see [`skipped_test`].
+/// The word that a test prints if it could not run; see [`skipped_test`].
 const SKIPPED: &str = "SKIPPED";
 /// Tells the tests of the whole that the binary is there: see `converge_tests::BINARY_IS_BUILT`.
 const BUILT: &str = "CONVERGE_BINARY_IS_BUILT";
@@ -19,10 +19,8 @@ const FEW_PACKAGES: (&str, &str) = ("CONVERGE_LAB_PACKAGES", "few");
 
 enum Outcome {
     Passed,
-    /// It could not run here, and why.
+    /// The step could not run here: why.
     Skipped(String),
-    /// What somebody must look at, and what no change of ours has brought about.
-    Warned(String),
     Failed(String),
 }
 
@@ -45,7 +43,6 @@ impl Report {
         match &outcome {
             Outcome::Passed => {}
             Outcome::Skipped(why) => println!("*** SKIPPED: {why}"),
-            Outcome::Warned(why) => println!("*** WARNING: {why}"),
             Outcome::Failed(why) => println!("*** FAILED: {why}"),
         }
         self.steps.push(Step { name: name.to_owned(), outcome, took: start.elapsed() });
@@ -60,17 +57,13 @@ impl Report {
     /// The summary, and whether all is well.
     fn finish(&self) -> Result<()> {
         println!("\n== Summary");
-        let (mut failed, mut skipped, mut warned) = (Vec::new(), 0, 0);
+        let (mut failed, mut skipped) = (Vec::new(), 0);
         for step in &self.steps {
             let (word, why) = match &step.outcome {
                 Outcome::Passed => ("ok", ""),
                 Outcome::Skipped(why) => {
                     skipped += 1;
                     ("SKIPPED", why.as_str())
-                }
-                Outcome::Warned(why) => {
-                    warned += 1;
-                    ("WARNING", why.as_str())
                 }
                 Outcome::Failed(why) => {
                     failed.push(step.name.as_str());
@@ -85,9 +78,9 @@ impl Report {
             println!("{word:8}{:6.1} s  {}{why}", step.took.as_secs_f64(), step.name);
         }
         let total: Duration = self.steps.iter().map(|step| step.took).sum();
-        let passed = self.steps.len() - failed.len() - skipped - warned;
+        let passed = self.steps.len() - failed.len() - skipped;
         println!(
-            "checks: {passed} passed, {} failed, {warned} with a warning, {skipped} skipped, {:.0} s",
+            "checks: {passed} passed, {} failed, {skipped} skipped, {:.0} s",
             failed.len(),
             total.as_secs_f64()
         );
@@ -102,11 +95,15 @@ fn outcome(result: Result<()>) -> Outcome {
     }
 }
 
-/// Runs all checks, failed ones notwithstanding, and fails at the end when one did; `CI=true` in the environment makes a test
-/// that could not run a failure.
-pub fn run() -> Result<()> {
+/// Runs the tests that are chosen, or all checks, failed ones notwithstanding, and fails at the end when one did; `CI=true` in the environment
+/// makes a test that could not run a failure.
+pub fn run(choice: &Choice) -> Result<()> {
     let on_ci = std::env::var("CI").is_ok_and(|value| !value.is_empty() && value != "false");
     let mut report = Report::default();
+    if !choice.is_all() {
+        some(choice, &mut report, on_ci);
+        return report.finish();
+    }
     let mut venv = None;
     report.step("tools", || {
         outcome(tools::debian().and_then(|()| {
@@ -117,10 +114,19 @@ pub fn run() -> Result<()> {
     // Its build takes minutes the first time: beside the rest, at low priority.
     let deny_build = std::thread::spawn(tools::cargo_deny);
     report.command(&cargo(&["fmt", "--all", "--check"]));
+    // Beside clippy: it takes a quarter of a minute.
+    let shell = std::thread::spawn(shell::check);
     report.command(&cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]));
+    report.step("shell: shfmt, shellcheck, names", || {
+        outcome(shell.join().unwrap_or_else(|_| Err("the thread that checks shell died".into())).map(
+            |files| {
+                println!("{files} files");
+            },
+        ))
+    });
     // Minutes the first time, and kept: before the tests, whose own deadlines they would eat.
     report.step("parts of Kubernetes", || outcome(tools::kubernetes()));
-    report.step("tests, documents, converge test --all", || tests(venv.as_deref(), on_ci));
+    report.step("tests, documents, converge test --all", || tests(choice, venv.as_deref(), on_ci));
     report.command(&suite::documentation());
     let built = deny_build.join().unwrap_or_else(|_| Err("the thread that builds cargo-deny died".into()));
     match built {
@@ -133,20 +139,43 @@ pub fn run() -> Result<()> {
     report.finish()
 }
 
-/// All tests: of the units, of properties, and on lab hosts (the package `converge-tests` starts its labs itself); beside them, since they
+/// The tests that are chosen, and what they need.
+fn some(choice: &Choice, report: &mut Report, on_ci: bool) {
+    let mut venv = None;
+    report.step("tools", || {
+        let unit = choice.tier == Some(Tier::Unit);
+        outcome((|| {
+            // Whoever is not root has what is installed; what a test lacks it says.
+            if !unit {
+                tools::debian()?;
+            }
+            if matches!(choice.tier, None | Some(Tier::Cluster)) {
+                tools::kubernetes()?;
+            }
+            if matches!(choice.tier, None | Some(Tier::Unit)) {
+                venv = tools::ansible().map_err(|error| println!("no Ansible to compare with: {error}")).ok();
+            }
+            Ok(())
+        })())
+    });
+    report.step("tests", || tests(choice, venv.as_deref(), on_ci));
+}
+
+/// All tests, or those that are chosen: of the units, of properties, and on lab hosts (the package `converge-tests` starts its labs itself); beside them, since they
 /// wait more than they work, the roles' own tests and rustdoc.
-fn tests(venv: Option<&Path>, on_ci: bool) -> Outcome {
+fn tests(choice: &Choice, venv: Option<&Path>, on_ci: bool) -> Outcome {
     // The binary is: the tests of its own crate need it.
     let mut environment = vec![(BUILT, Path::new("1")), (FEW_PACKAGES.0, Path::new(FEW_PACKAGES.1))];
     environment.extend(venv.map(|venv| ("CONVERGE_ANSIBLE_VENV", venv)));
     let (mut skipped, mut failed, mut times) = (Vec::new(), Vec::new(), Vec::new());
     let more = match binary() {
-        Ok(program) => vec![scenarios(&program), documents()],
+        Ok(program) if choice.is_all() => vec![scenarios(&program), documents()],
+        Ok(_) => Vec::new(),
         Err(error) => return Outcome::Failed(error.to_string()),
     };
     let logs = target_dir().join("suite");
     println!("what the programs print is kept in {}", logs.display());
-    let done = suite::run(&environment, more, |ran| {
+    let done = suite::run(choice, &environment, more, |ran| {
         let kept = ran.keep(&logs);
         println!("-- {} {} after {:.1} s", ran.name, ran.word(), ran.took.as_secs_f64());
         for line in ran.output.lines().filter(|l| skipped_test(l)) {
@@ -168,8 +197,10 @@ fn tests(venv: Option<&Path>, on_ci: bool) -> Outcome {
     for (took, name) in times.iter().rev().take(15) {
         println!("{:7.1} s  {name}", took.as_secs_f64());
     }
-    if let Err(error) = done {
-        return Outcome::Failed(error.to_string());
+    match done {
+        Err(error) => return Outcome::Failed(error.to_string()),
+        Ok(0) => return Outcome::Failed("no test is of this name and tier".to_owned()),
+        Ok(programs) => println!("{programs} programs"),
     }
     if !failed.is_empty() {
         return Outcome::Failed(failed.join("; "));
@@ -214,44 +245,11 @@ fn deny(report: &mut Report, program: &Path) {
     let mut command = Command::new(program);
     command.current_dir(workspace()).args(["check", "bans", "licenses", "sources"]);
     report.command(&command);
-    report.step("cargo-deny check advisories", || {
-        let mut command = Command::new(program);
-        command.current_dir(workspace()).args(["check", "advisories"]).stdin(Stdio::null());
-        match limited(&command, Duration::from_secs(300)).output() {
-            Ok(output) => advisories(&output),
-            Err(error) => Outcome::Failed(error.to_string()),
-        }
-    });
-}
-
-/// The database of advisories lies on a git host that not every machine reaches: then nothing was checked, which is not a
-/// failure of the change.
-fn advisories(output: &Output) -> Outcome {
-    let text = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() {
-        return Outcome::Passed;
-    }
-    if text.contains("failed to fetch advisory database") {
-        return Outcome::Skipped(
-            "the database of advisories cannot be fetched from here: NO advisory was checked".to_owned(),
-        );
-    }
-    // The list grows without any change of ours: that is told, loudly, and is no failure of what is tested.
-    println!("{text}");
-    let named = |line: &&str| line.contains("RUSTSEC-") || line.starts_with("error[");
-    let all: BTreeSet<&str> = text.lines().filter(named).map(str::trim).collect();
-    let all: Vec<&str> = all.into_iter().collect();
-    if !text.contains("RUSTSEC-") && !text.contains("error[") {
-        return Outcome::Failed("advisories could not be checked: see above".to_owned());
-    }
-    Outcome::Warned(format!("ADVISORIES APPLY, see above: {}", all.join("; ")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::process::ExitStatusExt;
-    use std::process::ExitStatus;
 
     #[test]
     fn skipped_and_ignored_tests_are_seen() {
@@ -259,25 +257,5 @@ mod tests {
         assert!(skipped_test("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out"));
         assert!(!skipped_test("test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out"));
         assert!(!skipped_test("test skipped_items_are_named ... ok"));
-    }
-
-    #[test]
-    fn an_unreachable_database_is_told_from_an_advisory() {
-        let output = |code: i32, text: &str| Output {
-            status: ExitStatus::from_raw(code << 8),
-            stdout: Vec::new(),
-            stderr: text.as_bytes().to_vec(),
-        };
-        assert!(matches!(advisories(&output(0, "advisories ok")), Outcome::Passed));
-        assert!(matches!(
-            advisories(&output(1, "[ERROR] failed to fetch advisory database x")),
-            Outcome::Skipped(_)
-        ));
-        // A list that grew elsewhere is told and turns no test red.
-        let said = "error[unmaintained]: proc-macro-error2 is unmaintained\n   ├ ID: RUSTSEC-2026-0173\n   ├ Advisory: x";
-        let Outcome::Warned(why) = advisories(&output(1, said)) else { panic!("no warning") };
-        assert!(why.contains("RUSTSEC-2026-0173") && why.contains("proc-macro-error2"), "{why}");
-        // What is wrong with the program or its configuration is no advisory.
-        assert!(matches!(advisories(&output(1, "[ERROR] failed to load config: x")), Outcome::Failed(_)));
     }
 }

@@ -18,7 +18,7 @@ struct Demo {
     done: Vec<String>,
 }
 
-/// Plans, applies, applies again, mends drift, rolls back; cleans up, also when something fails.
+/// Plans, applies, applies again, corrects drift, rolls back; cleans up, also after a failure.
 pub fn run() -> Result<()> {
     let start = Instant::now();
     println!("== building converge");
@@ -97,7 +97,7 @@ impl Demo {
         Ok(oldest.ok_or("no run can be rolled back to")?.to_owned())
     }
 
-    /// What the web servers say.
+    /// Shows the answers of the web servers.
     fn look(&mut self) -> Result<()> {
         println!();
         for name in ["h1", "h2"] {

@@ -22,7 +22,8 @@ struct Demo {
     done: Vec<String>,
 }
 
-/// Plans bare hosts, converges them to a cluster with shared GPUs, mends drift, rolls back; cleans up, also when something fails.
+/// Plans bare hosts, converges them to a cluster with shared GPUs, corrects drift, rolls back; cleans up, also after a
+/// failure.
 pub fn run() -> Result<()> {
     println!("== building converge");
     run_command(&mut cargo(&["build", "--locked", "-p", "converge-cli", "--bin", "converge"]))?;
@@ -117,7 +118,7 @@ impl Demo {
         Ok(())
     }
 
-    /// What the control plane says.
+    /// Shows the output of a command on the control plane.
     fn look(&mut self, what: &str, script: &str) -> Result<()> {
         let said = self.on("h1", &format!("KUBECONFIG=/etc/kubernetes/admin.conf {script}"))?;
         println!("\n== {what}\n$ ssh h1 {script}\n{said}");

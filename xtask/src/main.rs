@@ -1,13 +1,16 @@
-//! What a contributor types: `cargo xtask demo|parts|test|bench|generate`.
+//! The commands of a contributor: `cargo xtask demo|parts|test|shell|audit|bench|generate`.
 #![expect(clippy::print_stdout, reason = "a command-line program answers on standard output")]
 
+mod audit;
 mod bench;
 mod check;
 mod demo;
 mod demo_cluster;
 mod generate;
 mod process;
+mod shell;
 mod suite;
+mod tiers;
 mod tools;
 mod workload;
 
@@ -27,14 +30,18 @@ struct Arguments {
 enum Chore {
     /// Converge three throw-away hosts before your eyes: plan, apply, drift, rollback.
     Demo {
-        /// What to show instead: from two bare hosts to a Kubernetes cluster with shared GPUs.
+        /// The demo to show instead: from two bare hosts to a Kubernetes cluster with shared GPUs.
         #[arg(value_enum)]
         what: Option<Show>,
     },
     /// Build the programs of Kubernetes that tests and `demo cluster` run, where they are not built yet: minutes, once.
     Parts,
-    /// Run every check there is; this decides about a change.
-    Test,
+    /// Run every check there is; this decides about a change. With a filter or a tier: these tests alone.
+    Test(tiers::Choice),
+    /// Check all files of shell, as `test` does: shfmt, shellcheck, names and comments of functions, globals.
+    Shell,
+    /// Look every crate up in the database of advisories, which grows by itself: for a job that runs by the clock.
+    Audit,
     /// Measure beside the floor: OpenSSH and one script.
     Bench(bench::Arguments),
     /// Write the generated documents.
@@ -45,7 +52,7 @@ enum Chore {
     },
 }
 
-/// What can be shown beside the main job.
+/// The demos besides the main job.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Show {
     /// From two bare hosts to a Kubernetes cluster with shared GPUs.
@@ -57,7 +64,9 @@ fn main() -> ExitCode {
         Chore::Demo { what: None } => demo::run(),
         Chore::Demo { what: Some(Show::Cluster) } => demo_cluster::run(),
         Chore::Parts => tools::kubernetes(),
-        Chore::Test => check::run(),
+        Chore::Test(choice) => check::run(&choice),
+        Chore::Shell => shell::check().map(|files| println!("{files} files are well")),
+        Chore::Audit => audit::run(),
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Generate { check: true } => generate::check(None),
         Chore::Generate { check: false } => generate::write(),

@@ -14,7 +14,7 @@ pub type Result<T> = std::result::Result<T, Failure>;
 
 /// The top of the workspace.
 pub fn workspace() -> PathBuf {
-    // What cargo says now, not at the build: checkouts may share a target directory.
+    // The present value from cargo, not that of the build: checkouts may share a target directory.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let package = PathBuf::from(package);
     package.parent().unwrap_or(&package).to_owned()
@@ -35,7 +35,7 @@ pub fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Where cargo puts what it builds.
+/// The target folder of cargo.
 pub fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
 }
@@ -58,7 +58,7 @@ pub fn shown(command: &Command) -> String {
     line
 }
 
-/// Runs a command with no input to its end; its output goes where ours goes.
+/// Runs a command without input to its end; it shares the output of this program.
 pub fn run(command: &mut Command) -> Result<()> {
     let status =
         command.stdin(Stdio::null()).status().map_err(|error| format!("{}: {error}", shown(command)))?;

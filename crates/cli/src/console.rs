@@ -1,4 +1,4 @@
-//! Where results, remarks and complaints go.
+//! Output of results, remarks and errors.
 
 use crate::args::{Global, Output};
 use converge_render::{Look, Text, Tone};
@@ -8,15 +8,15 @@ use std::io::{IsTerminal, Write};
 
 /// Standard output for results, standard error for everything else.
 pub struct Console {
-    /// How text on standard output looks.
+    /// The look of text on standard output.
     pub look: Look,
-    /// How text on standard error looks.
+    /// The look of text on standard error.
     pub error_look: Look,
     /// One JSON document instead of text.
     pub json: bool,
     /// JUnit's XML instead of text.
     pub junit: bool,
-    /// What could not be written, the first time.
+    /// The first output that could not be written.
     lost: std::sync::Mutex<Option<String>>,
 }
 
@@ -58,7 +58,7 @@ impl Console {
         self.write_bytes(text.as_bytes());
     }
 
-    /// The same for bytes that are not ours.
+    /// Writes bytes that do not come from converge.
     pub fn write_bytes(&self, bytes: &[u8]) {
         let mut out = std::io::stdout().lock();
         if let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) {
@@ -74,7 +74,7 @@ impl Console {
         }
     }
 
-    /// What could not be written.
+    /// The output that could not be written.
     pub fn lost(&self) -> Option<String> {
         self.lost.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }

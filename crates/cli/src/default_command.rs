@@ -34,7 +34,7 @@ fn wants_default(arguments: &[OsString], definition: &clap::Command) -> bool {
         }
         let names: Vec<&str> =
             definition.get_subcommands().map(clap::Command::get_name).chain(["help"]).collect();
-        // A slip in the name of a command is left to clap, which says what is near.
+        // A misspelt name of a command is left to clap, which suggests the nearest one.
         let slip = || !text.contains(['/', '.', ',']) && did_you_mean(&text, names.iter().copied()).is_some();
         return !names.contains(&text.as_ref()) && (Path::new(argument).exists() || !slip());
     }

@@ -1,4 +1,4 @@
-//! What README and the documents say about commands, options, kinds and roles is so.
+//! Checks that the statements of README and docs about commands, options, kinds and roles are true.
 
 use crate::args;
 use crate::default_command::with_default_command;
@@ -14,7 +14,7 @@ fn root() -> PathBuf {
 /// README and the documents that people write. What is made by a program is compared elsewhere.
 fn documents() -> Vec<(String, String)> {
     let mut paths = vec![root().join("README.md")];
-    for folder in ["docs", "docs/roles", "docs/adr"] {
+    for folder in ["docs", "docs/kinds", "docs/roles", "docs/adr", "docs/design"] {
         paths.extend(std::fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path()));
     }
     let made = ["commands.md", "ansible.md"];
@@ -24,6 +24,22 @@ fn documents() -> Vec<(String, String)> {
     };
     let read = |path: PathBuf| (path.display().to_string(), std::fs::read_to_string(&path).unwrap());
     paths.into_iter().filter(written).map(read).collect()
+}
+
+/// The sources, in which messages, helps and the descriptions of fields name command lines.
+fn sources() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join("crates"), root().join("roles")];
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs" || e == "sh" || e == "yaml") {
+                found.push((path.display().to_string(), std::fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    found
 }
 
 /// A text with the number of its line.
@@ -71,7 +87,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// What is wrong with a command line; `whole`: nothing may be missing.
+/// The error of a command line; `whole`: nothing may be missing.
 fn wrong(line: &str, whole: bool) -> Option<String> {
     let definition = args::definition();
     let arguments: Vec<OsString> = words(line).into_iter().map(OsString::from).collect();
@@ -79,7 +95,7 @@ fn wrong(line: &str, whole: bool) -> Option<String> {
     let error = definition.try_get_matches_from(arguments).err()?;
     let passes = match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
-        // `SHELL`, `NUMBER`: what stands for a value.
+        // `SHELL`, `NUMBER`: placeholders of a value.
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
             line.contains(|c: char| c.is_ascii_uppercase())
         }
@@ -104,9 +120,55 @@ fn every_command_line_in_the_documents_is_one() {
         }
     }
     assert!(found > 60, "only {found} command lines");
+    let mut said = 0;
+    for (path, text) in sources() {
+        for (number, line) in (1..).zip(text.lines()) {
+            let named = line.split('`').skip(1).step_by(2).filter(|code| code.starts_with("converge "));
+            for code in named {
+                said += 1;
+                // A placeholder that a message fills in.
+                let filled = code.replace("{}", "NAME");
+                bad.extend(wrong(&filled, false).map(|why| format!("{path}:{number}: {code}: {why}")));
+            }
+        }
+    }
+    assert!(said > 60, "only {said} command lines in the sources");
     assert!(bad.is_empty(), "{}", bad.join("\n"));
     assert!(wrong("converge plan --no-such-option x", false).is_some());
     assert!(wrong("converge nosuchcommand x y", true).is_some());
+}
+
+/// Paths in command lines that somebody else makes, with who does.
+const MADE: &[(&str, &str)] = &[
+    ("demo-cluster.yaml", "`cargo xtask demo cluster` writes it"),
+    ("inventories/hosts.yaml", "README has the reader write it"),
+    ("roles/exporter", "an example of a role of the reader's own"),
+    ("group_vars/db/secrets.yml", "an example of encrypted variables"),
+    ("~/.vault-prod", "an example of a file with a password"),
+];
+
+#[test]
+fn every_file_that_a_command_line_names_is_there() {
+    let (mut there, mut made, mut bad) = (0, BTreeSet::new(), Vec::new());
+    for (path, text) in documents() {
+        let lines = code(&text).0.into_iter().map(|(n, line)| (n, line.trim_start_matches("$ ")));
+        for (number, line) in lines.filter(|(_, line)| line.starts_with("converge ")) {
+            for word in words(line).into_iter().skip(1) {
+                let is_path = word.contains('/') || word.ends_with(".yaml") || word.ends_with(".yml");
+                if !is_path || word.chars().any(|c| c.is_ascii_uppercase()) {
+                    continue;
+                }
+                match MADE.iter().find(|(name, _)| *name == word) {
+                    Some((name, _)) => drop(made.insert(*name)),
+                    None if root().join(&word).exists() => there += 1,
+                    None => bad.push(format!("{path}:{number}: {line}: there is no {word}")),
+                }
+            }
+        }
+    }
+    assert!(bad.is_empty(), "{}", bad.join("\n"));
+    assert!(there > 5, "only {there} files");
+    assert_eq!(made.len(), MADE.len(), "no command line names the rest any more: {made:?}");
 }
 
 /// All long options of all commands.

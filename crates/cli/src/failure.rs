@@ -31,9 +31,9 @@ pub enum Failure {
     Message {
         /// One of [`code`].
         code: u8,
-        /// What is wrong.
+        /// The error.
         message: String,
-        /// What to do.
+        /// The correction.
         help: Option<String>,
     },
 }
@@ -54,7 +54,7 @@ impl Failure {
         Self::Message { code: code::FAILED, message: message.into(), help: None }
     }
 
-    /// Says it, and gives the exit code.
+    /// Reports the failure and returns the exit code.
     pub fn report(&self, console: &Console) -> u8 {
         match self {
             Self::Input(diagnostics) => {

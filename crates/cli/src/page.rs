@@ -30,13 +30,13 @@ impl Page {
         Self { path, about }
     }
 
-    /// Is there to be a page?
+    /// Whether a page is wanted.
     pub fn wanted(&self) -> bool {
         self.path.is_some()
     }
 
-    /// Writes it. It shows configuration of hosts, so only its owner may read it. That it could not be written is told in the end: what was
-    /// done is told first.
+    /// Writes the page. It shows configuration of hosts, so only its owner may read it. A failure to write it is reported at
+    /// the end, after the results of the run.
     pub fn write(&self, plan: &FleetPlan, apply: Option<&ApplyReport>, console: &Console) {
         let Some(path) = &self.path else { return };
         match put(path, html_report(plan, apply, &self.about).as_bytes()) {
@@ -68,7 +68,7 @@ fn put(path: &Utf8Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     let written = file.write_all(bytes).and_then(|()| std::fs::rename(&temporary, path));
     if written.is_err() {
-        // The error that counts is told.
+        // Only the first error is reported.
         std::fs::remove_file(&temporary).ok();
     }
     written

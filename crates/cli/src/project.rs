@@ -32,12 +32,12 @@ pub fn sources(target: Option<&str>, more: &[String]) -> Result<Vec<InventorySou
     Ok(sources)
 }
 
-/// Reads inventory, playbook and roles, and says what is odd.
+/// Reads inventory, playbook and roles, and prints the warnings.
 pub fn load(target: Option<&str>, select: &Select, console: &Console) -> Result<Project, Failure> {
     read(target, select, false, None, console)
 }
 
-/// The same at the moment of a kept plan, so that it renders as it did then.
+/// Loads a project at the moment of a saved plan, so that it renders as it did then.
 pub fn load_at(moment: Moment, select: &Select, console: &Console) -> Result<Project, Failure> {
     read(None, select, false, Some(moment), console)
 }
@@ -152,7 +152,7 @@ fn set_value(value: String) -> Result<String, Failure> {
     Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
 }
 
-/// What is typed stands in the list of processes, in the history of the shell, and in a plan that is kept.
+/// A typed value shows in the list of processes, in the history of the shell, and in a saved plan.
 fn refuse_typed_secrets(project: &Project, typed: &[String]) -> Result<(), Failure> {
     match typed.iter().find(|name| project.roles().any(|role| role.is_sensitive(name))) {
         None => Ok(()),

@@ -1,6 +1,6 @@
 //! Questions to the person at the terminal.
 
-use crate::args::Reach;
+use crate::args::ConnectionArgs;
 use crate::failure::Failure;
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_engine::{Question, StepAnswer};
@@ -68,11 +68,11 @@ pub fn step(question: Question) {
 }
 
 /// The password for sudo, as the flags say.
-pub fn become_password(reach: &Reach) -> Result<Option<SecretString>, Failure> {
-    if let Some(path) = &reach.become_password_file {
+pub fn become_password(connection: &ConnectionArgs) -> Result<Option<SecretString>, Failure> {
+    if let Some(path) = &connection.become_password_file {
         return first_line(path).map(Some);
     }
-    if !reach.ask_become_pass {
+    if !connection.ask_become_pass {
         return Ok(None);
     }
     read_hidden("Password for sudo, su or doas: ").map(Some).map_err(|e| {
@@ -94,7 +94,7 @@ fn first_line(path: &Utf8Path) -> Result<SecretString, Failure> {
     Ok(first.to_owned().into())
 }
 
-/// Where the passphrases of locked keys come from.
+/// The sources of passphrases for locked keys.
 pub enum Passphrases {
     /// From a file.
     Given(SecretString),
@@ -104,8 +104,8 @@ pub enum Passphrases {
 
 impl Passphrases {
     /// As the flags say.
-    pub fn of(reach: &Reach) -> Result<Self, Failure> {
-        Ok(match &reach.key_passphrase_file {
+    pub fn of(connection: &ConnectionArgs) -> Result<Self, Failure> {
+        Ok(match &connection.key_passphrase_file {
             Some(path) => Self::Given(first_line(path)?),
             None => Self::Asked,
         })
@@ -192,7 +192,7 @@ impl Drop for Quiet<'_> {
     }
 }
 
-/// Asks at the terminal without showing what is typed.
+/// Asks at the terminal without showing the input.
 pub fn read_hidden(question: &str) -> std::io::Result<SecretString> {
     let mut terminal = fs_err::OpenOptions::new().read(true).write(true).open("/dev/tty")?.into_parts().0;
     terminal.write_all(question.as_bytes())?;

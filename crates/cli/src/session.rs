@@ -1,6 +1,6 @@
 //! The engine at work, its events shown as they come, and what Ctrl-C does.
 
-use crate::args::{Reach, Removal, Step};
+use crate::args::{ConnectionArgs, Removal, Step};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
@@ -24,7 +24,7 @@ pub struct Session {
     signals: Signals,
     /// Where passphrases come from; nothing once the locked keys were seen to.
     passphrases: Option<prompt::Passphrases>,
-    /// What `--step` asks.
+    /// The questions of `--step`.
     questions: Option<UnboundedReceiver<Question>>,
 }
 
@@ -32,20 +32,20 @@ impl Session {
     /// An engine for this project. Nothing is contacted yet.
     pub fn open(
         project: Project,
-        reach: &Reach,
+        connection: &ConnectionArgs,
         inventory: String,
         no_deferred: bool,
         removal: &Removal,
         console: &Console,
     ) -> Result<Self, Failure> {
-        Self::open_as(None, project, reach, inventory, no_deferred, removal, console)
+        Self::open_as(None, project, connection, inventory, no_deferred, removal, console)
     }
 
     /// The same, as this user whatever the inventory says.
     pub fn open_as(
         become_user: Option<String>,
         project: Project,
-        reach: &Reach,
+        connection: &ConnectionArgs,
         inventory: String,
         no_deferred: bool,
         removal: &Removal,
@@ -53,10 +53,10 @@ impl Session {
     ) -> Result<Self, Failure> {
         let hosts = project.hosts().to_vec();
         let options = Options {
-            forks: usize::from(reach.forks),
-            become_password: prompt::become_password(reach)?,
+            forks: usize::from(connection.forks),
+            become_password: prompt::become_password(connection)?,
             become_user,
-            accept_new_host_keys: reach.accept_new_host_keys,
+            accept_new_host_keys: connection.accept_new_host_keys,
             no_deferred,
             operator: operator(),
             scope: project::scope(&project, &inventory),
@@ -74,7 +74,7 @@ impl Session {
             end: [watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?],
             hangup: watch(SignalKind::hangup())?,
         };
-        let passphrases = Some(prompt::Passphrases::of(reach)?);
+        let passphrases = Some(prompt::Passphrases::of(connection)?);
         Ok(Self { engine, events, progress, signals, passphrases, questions: None })
     }
 
@@ -136,7 +136,7 @@ impl Session {
         })
     }
 
-    /// Unlocks the keys on the way to the hosts, each once, before any host is contacted.
+    /// Unlocks the keys for the hosts and their jump hosts, each once, before any host is contacted.
     async fn unlock(&mut self) -> Result<(), Failure> {
         let Some(passphrases) = self.passphrases.take().filter(prompt::Passphrases::can_answer) else {
             // The refusal of a login says that a key is locked.
@@ -146,13 +146,19 @@ impl Session {
         passphrases.give(&keys, |key, passphrase| self.engine.unlock(key, passphrase))
     }
 
+    fn wait_for_plans(&mut self) {
+        self.progress.wait_for(&self.engine.hosts());
+    }
+
     /// Plans, and gives up on complaints.
     pub async fn plan(&mut self) -> Result<FleetPlan, Failure> {
+        self.wait_for_plans();
         Ok(self.look(async |engine: &Engine| engine.plan().await).await??)
     }
 
-    /// Plans the way back.
+    /// Plans a rollback.
     pub async fn plan_rollback(&mut self, to: Option<&str>, roles: &[String]) -> Result<FleetPlan, Failure> {
+        self.wait_for_plans();
         let plan: Result<FleetPlan, Diagnostics> =
             self.look(async |engine: &Engine| engine.plan_rollback(to, roles).await).await?;
         Ok(plan?)
@@ -163,7 +169,7 @@ impl Session {
         &self.engine
     }
 
-    /// Applies. The first Ctrl-C lets what is in flight end, the second leaves at once.
+    /// Applies a plan. The first Ctrl-C waits for the steps in progress, the second leaves at once.
     pub async fn apply(&mut self, plan: FleetPlan) -> ApplyReport {
         let Self { engine, events, progress, signals, questions, .. } = self;
         let echo = prompt::hide_interrupts();
@@ -193,7 +199,7 @@ impl Session {
                 Some(event) = events.recv() => progress.event(&event),
                 Some(question) = next_question(questions) => {
                     progress.end();
-                    // Not a task: a question that nobody answers must not hold up the end.
+                    // Not a task: an unanswered question must not delay the end.
                     asking = Some(std::thread::spawn(move || prompt::step(question)));
                 },
                 report = &mut work => break report,
@@ -219,7 +225,7 @@ async fn next_question(questions: &mut Option<UnboundedReceiver<Question>>) -> O
     }
 }
 
-/// What ends a run.
+/// The signals that end a run.
 struct Signals {
     end: [Signal; 2],
     hangup: Signal,
@@ -244,7 +250,7 @@ fn seen(progress: &mut Progress, event: &Event) {
     }
 }
 
-/// How often the live rows are drawn.
+/// The interval between two drawings of the live rows.
 fn ticks() -> tokio::time::Interval {
     let mut ticks = tokio::time::interval(std::time::Duration::from_millis(100));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -260,6 +266,7 @@ fn progress(hosts: &[String], console: &Console) -> Progress {
         (console.look, Box::new(std::io::stdout()))
     };
     Progress::new(look, hosts, live.then(|| Box::new(terminal_size) as Size), out)
+        .aside(console.error_look, Box::new(std::io::stderr()))
 }
 
 /// Columns and rows of the terminal behind standard error, now: people resize it.

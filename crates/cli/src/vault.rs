@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-/// Where the passwords for encrypted values and files come from.
+/// The sources of passwords for encrypted values and files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VaultArgs {
@@ -192,7 +192,7 @@ fn expanded(path: &Utf8Path) -> Utf8PathBuf {
     }
 }
 
-/// What a script prints. One whose name ends in `-client` is told which password is wanted.
+/// The output of a script. A script whose name ends in `-client` gets the name of the wanted password.
 fn from_script(id: &str, path: &Utf8Path) -> Result<Vec<u8>, Failure> {
     // A bare name is a file here, not a program of the path.
     let program = if path.as_str().contains('/') { path.to_owned() } else { Utf8Path::new(".").join(path) };

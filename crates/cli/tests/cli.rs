@@ -1,4 +1,4 @@
-//! The binary from outside: usage, bad input, and the commands that need no host. A local host stands for the engine.
+//! The binary from outside: usage, bad input, and the commands that need no host. A local host serves as the target.
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail as the test does")]
 
 use std::path::Path;
@@ -30,6 +30,9 @@ fn put(dir: &Path, name: &str, text: &str) {
 fn project() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().display();
+    // Nobody but root makes things that belong to root.
+    let me = Command::new("id").arg("-un").output().unwrap();
+    let me = String::from_utf8_lossy(&me.stdout).trim().to_owned();
     put(
         dir.path(),
         "inv.yaml",
@@ -39,15 +42,17 @@ fn project() -> TempDir {
     put(
         dir.path(),
         "roles/base/role.yaml",
-        &format!("summary: base\nresources:\n  - name: folder\n    directory: {{path: {at}/out}}\n"),
+        &format!(
+            "summary: base\nresources:\n  - name: folder\n    directory: {{path: {at}/out, owner: {me}}}\n"
+        ),
     );
     put(
         dir.path(),
         "roles/web/role.yaml",
         &format!(
             "summary: web\nrequires: [base]\ninputs:\n  token: {{type: str, default: hunter2, sensitive: true}}\nresources:\n  \
-         - name: page\n    file: {{path: {at}/out/page, content: \"hello\\n\", mode: \"0640\"}}\n  \
-         - name: secret\n    file: {{path: {at}/out/secret, content: \"{{{{ token }}}}\"}}\n"
+         - name: page\n    file: {{path: {at}/out/page, owner: {me}, content: \"hello\\n\", mode: \"0640\"}}\n  \
+         - name: secret\n    file: {{path: {at}/out/secret, owner: {me}, content: \"{{{{ token }}}}\"}}\n"
         ),
     );
     dir
@@ -291,7 +296,7 @@ fn a_plan_in_a_file_holds_its_own_choices_and_no_secret() {
     let (code, _, err) = ran(dir.path(), &["p.plan", "--limit", "b"]);
     assert_eq!(code, 64);
     assert!(err.contains("its own choice"), "{err}");
-    // The whole is found from another folder; with nobody to ask it ends there.
+    // The project is found from another folder; without a terminal for the question the command ends there.
     let elsewhere = tempfile::tempdir().unwrap();
     let plan = dir.path().join("p.plan");
     let output = Command::new(env!("CARGO_BIN_EXE_converge"))
@@ -323,4 +328,41 @@ fn a_reader_that_leaves_is_no_error() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
+}
+
+#[test]
+fn an_output_or_a_report_that_cannot_be_written_is_a_failure() {
+    let dir = project();
+    let full = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_converge"))
+            .args(args)
+            .current_dir(dir.path())
+            .env("HOME", dir.path())
+            .stdin(Stdio::null())
+            .stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap())
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for args in [&["explain", "file"][..], &["inventory", "inv.yaml", "--list"]] {
+        let (code, err) = full(args);
+        assert_eq!(code, Some(74), "{args:?}: {err}");
+        assert!(err.contains("could not be written: No space left on device"), "{args:?}: {err}");
+    }
+    let (code, _, err) = ran(dir.path(), &["plan", "inv.yaml", "--limit", "a", "--report", "no/such/folder"]);
+    assert_eq!(code, 74, "{err}");
+    assert!(err.contains("no/such/folder"), "{err}");
+}
+
+#[test]
+fn a_project_that_everybody_may_change_gets_a_warning() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = project();
+    let args = ["plan", "inv.yaml", "--limit", "a"];
+    let warned =
+        |(_, out, err): (i32, String, String)| (out + &err).contains("every user of this machine may change");
+    assert!(!warned(ran(dir.path(), &args)));
+    let roles = dir.path().join("roles");
+    std::fs::set_permissions(&roles, std::fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(warned(ran(dir.path(), &args)));
 }

@@ -84,7 +84,7 @@ fn files_are_encrypted_viewed_edited_rekeyed_and_decrypted() {
     let (code, _, err) = run(edit, at, b"");
     assert_eq!(code, 0, "{err}");
     assert_eq!(read(at, "mode"), "600\ndrwx------\n");
-    // A client script is told which password is wanted.
+    // A client script gets the name of the wanted password.
     good(
         at,
         &["rekey", "all.yml", "--vault-password-file", "pw", "--new-vault-id", "prod@keys-client.sh"],
@@ -180,7 +180,7 @@ fn ansible_reads_what_is_written_and_the_other_way_round() {
     assert_eq!(good(at, &["view", "all.yml", "--vault-id", "prod@keys-client.sh"], ""), plain);
     good(at, &["rekey", "all.yml", "--vault-id", "prod@pw2", "--new-vault-password-file", "pw"], "");
     assert_eq!(ansible("ansible-vault", &["view", "all.yml", "--vault-password-file", "script"], ""), plain);
-    // Values in an inventory: ours as Ansible's variables, Ansible's as ours.
+    // Values in an inventory: values of converge as variables of Ansible, and the other way round.
     let ours = good(at, &["encrypt-string", "--name", "ours", "--vault-id", "prod@pw2"], "von uns\n");
     let theirs = ansible(
         "ansible-vault",

@@ -8,6 +8,7 @@ mod apply;
 mod certificate;
 mod connect;
 mod error;
+mod executor;
 mod former;
 mod helm;
 mod kept;

@@ -107,8 +107,8 @@ impl OwnedDoc {
 mod tests {
     use super::*;
     use crate::records::{ChangeDoc, Ended, RunDoc, pack, secret, unpack};
+    use converge_executor::RunMeta;
     use converge_ledger::fold;
-    use converge_store::host::RunMeta;
     use serde_json::json;
 
     fn change(before: &str, after: &str, owner: Option<&str>, outcome: Option<Ended>) -> ChangeDoc {

@@ -5,9 +5,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use converge_executor::RunMeta;
 use converge_ledger::{Records, RunPurpose, RunRecord, SavedChange, SavedOutcome, Scope, in_order};
 use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId, State};
-use converge_store::host::RunMeta;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;

@@ -9,9 +9,9 @@ use crate::records::{
     self, Beside, ChangeDoc, ContentsDoc, Ended, Kept, Listed, NAMESPACE, RECORD_LABEL, RUN_LABEL, RunDoc,
 };
 use crate::work::Work;
+use converge_executor::RunMeta;
 use converge_ledger::{Managed, OwnedRecords, Records, fold};
 use converge_resource::{Change, Content, Digest, FIELD_MANAGER, ObjectId, State};
-use converge_store::host::RunMeta;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

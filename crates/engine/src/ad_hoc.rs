@@ -1,77 +1,76 @@
 //! One command on many hosts, side by side.
 
-use crate::engine::{Engine, side_by_side};
-use crate::{Event, HostRan, LostHost, RanCommand};
+use crate::context::RunContext;
+use crate::tasks::side_by_side;
+use crate::{Event, HostRan, RanCommand, TargetError};
 use converge_ssh::{Batch, Event as Said, Item, Status, Stderr};
 use std::time::{Duration, Instant};
 
 /// Bytes of each stream of one host that are kept; what is shown as it comes is not cut.
 const KEPT: usize = 1 << 20;
 
-impl Engine {
-    /// Runs shell text on every host of this run, at most `forks` at once. `seen` gets what is written as it comes: host,
-    /// whether it is standard error, bytes. A command that takes longer than `limit` is ended on its host.
-    pub async fn run_command(
-        &self,
-        script: &str,
-        limit: Duration,
-        seen: &(dyn Fn(&str, bool, &[u8]) + Sync),
-    ) -> Vec<HostRan> {
-        let hosts = self.machines();
-        let running = hosts.iter().map(|host| async move {
-            let _permit = self.permit().await;
-            let begun = Instant::now();
-            let result = self.run_on(host, script, limit, seen).await;
-            if let Err(lost) = &result {
-                self.events().send(Event::Lost { host: host.clone(), message: lost.message.clone() });
-            }
-            HostRan { host: host.clone(), result, took: begun.elapsed() }
-        });
-        side_by_side(running.collect()).await
-    }
+/// Runs shell text on every host of this run, at most `forks` at once. `seen` gets what is written as it comes: host,
+/// whether it is standard error, bytes. A command that takes longer than `limit` is ended on its host.
+pub(crate) async fn run_command(
+    context: &RunContext,
+    script: &str,
+    limit: Duration,
+    seen: &(dyn Fn(&str, bool, &[u8]) + Sync),
+) -> Vec<HostRan> {
+    let hosts = context.machines();
+    let running = hosts.iter().map(|host| async move {
+        let _permit = context.permit().await;
+        let begun = Instant::now();
+        let result = run_on(context, host, script, limit, seen).await;
+        if let Err(lost) = &result {
+            context.events.send(Event::Lost { host: host.clone(), message: lost.to_string() });
+        }
+        HostRan { host: host.clone(), result, took: begun.elapsed() }
+    });
+    side_by_side(running.collect()).await
+}
 
-    async fn run_on(
-        &self,
-        host: &str,
-        script: &str,
-        limit: Duration,
-        seen: &(dyn Fn(&str, bool, &[u8]) + Sync),
-    ) -> Result<RanCommand, LostHost> {
-        let link = self.link(host).await?;
-        // A shell of its own: the command sees none of our functions, and what it sets is gone with it.
-        // It goes through a pipe: all users of the host can read the list of processes.
-        let script = converge_resource::unlisted("", script);
-        let item = Item { stderr: Stderr::Separate, timeout: Some(limit), ..Item::new(1, script) };
-        let mut events = link.shell.run(&Batch::of(vec![item])).map_err(|e| link.lost(&e))?;
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        let mut ran = RanCommand::default();
-        let mut ended = false;
-        while let Some(event) = events.next().await {
-            match event.map_err(|e| link.lost(&e))? {
-                Said::Output { bytes, stderr: err, .. } => {
-                    seen(host, err, &bytes);
-                    let kept = if err { &mut stderr } else { &mut stdout };
-                    let room = KEPT.saturating_sub(kept.len()).min(bytes.len());
-                    ran.cut |= room < bytes.len();
-                    kept.extend_from_slice(bytes.get(..room).unwrap_or_default());
-                }
-                Said::Finished { status, cut, .. } => {
-                    ran.status = match status {
-                        Status::Exited(code) => Some(code),
-                        Status::TimedOut => None,
-                    };
-                    ran.cut |= cut;
-                    ended = true;
-                }
-                Said::Started(_) | Said::Skipped { .. } => {}
+async fn run_on(
+    context: &RunContext,
+    host: &str,
+    script: &str,
+    limit: Duration,
+    seen: &(dyn Fn(&str, bool, &[u8]) + Sync),
+) -> Result<RanCommand, TargetError> {
+    let link = crate::connect::sessions::link(context, host).await?;
+    // A shell of its own: the command sees none of our functions, and what it sets is gone with it.
+    // It goes through a pipe: all users of the host can read the list of processes.
+    let script = converge_resource::unlisted("", script);
+    let item = Item { stderr: Stderr::Separate, timeout: Some(limit), ..Item::new(1, script) };
+    let mut events = link.shell.run(&Batch::of(vec![item])).map_err(|e| link.lost(&e))?;
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let mut ran = RanCommand::default();
+    let mut ended = false;
+    while let Some(event) = events.next().await {
+        match event.map_err(|e| link.lost(&e))? {
+            Said::Output { bytes, stderr: err, .. } => {
+                seen(host, err, &bytes);
+                let kept = if err { &mut stderr } else { &mut stdout };
+                let room = KEPT.saturating_sub(kept.len()).min(bytes.len());
+                ran.cut |= room < bytes.len();
+                kept.extend_from_slice(bytes.get(..room).unwrap_or_default());
             }
+            Said::Finished { status, cut, .. } => {
+                ran.status = match status {
+                    Status::Exited(code) => Some(code),
+                    Status::TimedOut => None,
+                };
+                ran.cut |= cut;
+                ended = true;
+            }
+            Said::Started(_) | Said::Skipped { .. } => {}
         }
-        if !ended {
-            let message = format!("{host}: the command's end was not heard");
-            return Err(LostHost { message, help: None, unreachable: true, login: false });
-        }
-        ran.stdout = String::from_utf8_lossy(&stdout).into_owned();
-        ran.stderr = String::from_utf8_lossy(&stderr).into_owned();
-        Ok(ran)
     }
+    if !ended {
+        let message = format!("{host}: the command's end was not heard");
+        return Err(TargetError::Unreachable(message));
+    }
+    ran.stdout = String::from_utf8_lossy(&stdout).into_owned();
+    ran.stderr = String::from_utf8_lossy(&stderr).into_owned();
+    Ok(ran)
 }

@@ -6,16 +6,20 @@ mod seen;
 mod tables;
 
 use crate::Event;
-use crate::engine::{Engine, side_by_side};
-use crate::ways::bare;
+use crate::context::RunContext;
+use crate::tasks::on_each;
+use converge_executor::without_name as bare;
+use converge_host::facts::CERTIFICATES;
 use converge_ledger::{FORMAT, reads_format};
 use converge_planner::Summary;
 use converge_ssh::{Batch, Become, ConnectError, Item, Mark, Session, ShellError, Target, Trust};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-const SCRIPT: &str = concat!(include_str!("facts/certificates.sh"), include_str!("doctor.sh"));
+/// What is asked of a host, behind [`CERTIFICATES`].
+const SCRIPT: &str = include_str!("doctor.sh");
 /// What `converge` needs of the file system of `/var/lib/converge`, in per cent.
 const ROOM: u64 = 10;
 /// KiB of a disk that are enough, whatever share of it they are.
@@ -101,48 +105,48 @@ impl HostDoctor {
     }
 }
 
-impl Engine {
-    /// Looks at the way into every host of this run, and at what a run needs there; then at the clusters that are reached through
-    /// these hosts. Changes nothing.
-    pub async fn doctor(&self) -> Vec<HostDoctor> {
-        let hosts = self.machines();
-        let hosts = side_by_side(hosts.iter().map(|host| self.examine(host)).collect());
-        let clusters =
-            side_by_side(self.project().clusters().map(|name| self.examine_cluster(name)).collect());
-        let (mut all, clusters) = tokio::join!(hosts, clusters);
-        all.extend(clusters);
-        all
-    }
+/// Looks at the way into every host of this run, and at what a run needs there; then at the clusters that are reached through
+/// these hosts. Changes nothing.
+pub(crate) async fn doctor(context: &Arc<RunContext>) -> Vec<HostDoctor> {
+    let (hosts, clusters) = (context.machines(), context.project.clusters().map(str::to_owned));
+    let clusters: Vec<String> = clusters.collect();
+    let hosts = on_each(context, &hosts, |context, host| async move { examine(&context, &host).await });
+    let clusters = on_each(context, &clusters, |context, name| async move {
+        cluster::examine_cluster(&context, &name).await
+    });
+    let (mut all, clusters) = tokio::join!(hosts, clusters);
+    all.extend(clusters);
+    all
+}
 
-    async fn examine(&self, host: &str) -> HostDoctor {
-        let _permit = self.forks.acquire().await;
-        let mut chart = HostDoctor {
-            host: host.to_owned(),
-            address: String::new(),
-            findings: Vec::new(),
-            unreachable: false,
-            cluster: false,
-        };
-        match self.way(host).await {
-            Err(why) => {
-                chart.say("inventory", Health::Ill, why, None);
-            }
-            Ok((target, become_)) => {
-                chart.address.clone_from(&target.address);
-                let (trail, session) = self.enter(host, &target).await;
-                tell_trail(&mut chart, &trail);
-                match session {
-                    Ok(session) => inside(&mut chart, &session, &become_).await,
-                    Err(error) => {
-                        chart.unreachable = error.is_unreachable() || error.is_refused_login();
-                        tell_refusal(&mut chart, &target, &trail, &error);
-                    }
+async fn examine(context: &RunContext, host: &str) -> HostDoctor {
+    let _permit = context.permit().await;
+    let mut chart = HostDoctor {
+        host: host.to_owned(),
+        address: String::new(),
+        findings: Vec::new(),
+        unreachable: false,
+        cluster: false,
+    };
+    match crate::connect::endpoints::endpoint(context, host).await {
+        Err(why) => {
+            chart.say("inventory", Health::Ill, why, None);
+        }
+        Ok((target, become_)) => {
+            chart.address.clone_from(&target.address);
+            let (trail, session) = crate::connect::endpoints::enter(context, host, &target).await;
+            tell_trail(&mut chart, &trail);
+            match session {
+                Ok(session) => inside(&mut chart, &session, &become_).await,
+                Err(error) => {
+                    chart.unreachable = error.is_unreachable() || error.is_refused_login();
+                    tell_refusal(&mut chart, &target, &trail, &error);
                 }
             }
         }
-        self.events().send(Event::Planned { host: host.to_owned(), summary: Summary::default() });
-        chart
     }
+    context.events.send(Event::Planned { host: host.to_owned(), summary: Summary::default() });
+    chart
 }
 
 fn tell_trail(chart: &mut HostDoctor, trail: &[Mark]) {
@@ -172,6 +176,12 @@ fn tell_trail(chart: &mut HostDoctor, trail: &[Mark]) {
                 };
                 chart.say("host key", Health::Well, format!("{algorithm} {fingerprint}, {why}"), None);
             }
+            Mark::RsaKeyFile { path } => chart.say(
+                "login",
+                Health::Odd,
+                format!("an RSA key from the file {path} signed it"),
+                Some("add the key to the ssh-agent, or log in with an ed25519 key"),
+            ),
             Mark::LoggedIn { user } => {
                 let with = trail.iter().find_map(|mark| match mark {
                     Mark::Tried { what, taken: true } => Some(what.as_str()),
@@ -307,8 +317,10 @@ type Answer = BTreeMap<String, String>;
 
 async fn ask(session: &Session, become_: &Become, what: &str) -> Result<Answer, ShellError> {
     let shell = session.shell(become_).await?;
-    let item =
-        Item { timeout: Some(Duration::from_secs(60)), ..Item::new(1, format!("CV_WHAT={what}\n{SCRIPT}")) };
+    let item = Item {
+        timeout: Some(Duration::from_secs(60)),
+        ..Item::new(1, format!("CV_WHAT={what}\n{CERTIFICATES}{SCRIPT}"))
+    };
     let before = SystemTime::now();
     let (results, error) = shell.run_to_end(&Batch::of(vec![item])).await?;
     let after = SystemTime::now();

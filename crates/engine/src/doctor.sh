@@ -1,69 +1,72 @@
 # What `converge doctor` asks a host. POSIX shell; it changes nothing. Lines of KEY<tab>VALUE.
 # $CV_WHAT: `login` (as the login user) or `work` (as the user who does the work).
-say() { printf '%s\t%s\n' "$1" "$2"; }
-say uid "$(id -u)"
-say user "$(id -un 2>/dev/null)"
-say now "$(date +%s)"
+cv_doctor_say() { printf '%s\t%s\n' "$1" "$2"; }
+cv_doctor_say uid "$(id -u)"
+cv_doctor_say user "$(id -un 2>/dev/null)"
+cv_doctor_say now "$(date +%s)"
 missing=
 for tool in cat chmod chown cut date df dd find grep head ln mv rm sed sha256sum sort stat sync tail tr awk flock timeout; do
   command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
 done
-say missing "$missing"
-say shell "$(readlink /proc/$$/exe 2>/dev/null)"
+cv_doctor_say missing "$missing"
+cv_doctor_say shell "$(readlink /proc/$$/exe 2>/dev/null)"
 if [ "$CV_WHAT" = work ]; then
   root=/var/lib/converge
   at=$root
-  while [ ! -d "$at" ]; do at=${at%/*}; [ -n "$at" ] || at=/; done
-  if [ -w "$at" ]; then say writable yes; else say writable no; fi
+  while [ ! -d "$at" ]; do
+    at=${at%/*}
+    [ -n "$at" ] || at=/
+  done
+  if [ -w "$at" ]; then cv_doctor_say writable yes; else cv_doctor_say writable no; fi
   read -r options <<EOF
 $(awk -v p="$at" '{ if (index(p "/", $5 "/") == 1 || $5 == "/") if (length($5) >= n) { n = length($5); o = $6 "," $NF } } END { print o }' /proc/self/mountinfo 2>/dev/null)
 EOF
-  case ",$options," in *,ro,*) say readonly yes ;; esac
-  say disk "$(df -Pk "$at" 2>/dev/null | awk 'NR == 2 { print $4, $2, $6 }')"
-  say inodes "$(df -Pi "$at" 2>/dev/null | awk 'NR == 2 { print $4, $2 }')"
-  if [ -e "$root/version" ]; then say version "$(head -c 64 "$root/version")"; fi
-  if [ -d "$root" ] && [ ! -O "$root" ]; then say foreign yes; fi
+  case ",$options," in *,ro,*) cv_doctor_say readonly yes ;; esac
+  cv_doctor_say disk "$(df -Pk "$at" 2>/dev/null | awk 'NR == 2 { print $4, $2, $6 }')"
+  cv_doctor_say inodes "$(df -Pi "$at" 2>/dev/null | awk 'NR == 2 { print $4, $2 }')"
+  if [ -e "$root/version" ]; then cv_doctor_say version "$(head -c 64 "$root/version")"; fi
+  if [ -d "$root" ] && [ ! -O "$root" ]; then cv_doctor_say foreign yes; fi
   if [ -e "$root/lock" ] && command -v flock >/dev/null && ! flock -n "$root/lock" true; then
-    say locked "$(head -c 300 "$root/lock" | head -n 1 | tr '\t' ' ')"
+    cv_doctor_say locked "$(head -c 300 "$root/lock" | head -n 1 | tr '\t' ' ')"
   fi
-  if [ -d /run/systemd/system ]; then say init systemd; else say init "$(head -c 64 /proc/1/comm 2>/dev/null)"; fi
+  if [ -d /run/systemd/system ]; then cv_doctor_say init systemd; else cv_doctor_say init "$(head -c 64 /proc/1/comm 2>/dev/null)"; fi
   if command -v dpkg >/dev/null; then
-    say audit "$(dpkg --audit 2>&1 | head -n 1)"
+    cv_doctor_say audit "$(dpkg --audit 2>&1 | head -n 1)"
     for lock in /var/lib/dpkg/lock-frontend /var/lib/dpkg/lock /var/lib/apt/lists/lock; do
       [ -e "$lock" ] || continue
       inode=$(stat -c %i "$lock")
       pid=$(awk -v i="$inode" '{ split($6, p, ":"); if (p[3] == i && $2 != "->") print $5 }' /proc/locks | head -n 1)
-      [ -z "$pid" ] || say aptlock "$lock $pid $(head -c 64 "/proc/$pid/comm" 2>/dev/null)"
+      [ -z "$pid" ] || cv_doctor_say aptlock "$lock $pid $(head -c 64 "/proc/$pid/comm" 2>/dev/null)"
     done
-    say lists "$(find /var/lib/apt/lists -maxdepth 1 -name '*_Packages*' 2>/dev/null | wc -l)"
+    cv_doctor_say lists "$(find /var/lib/apt/lists -maxdepth 1 -name '*_Packages*' 2>/dev/null | wc -l)"
   fi
   # What a node with GPUs is made of; each part only where it is there.
-  quick() { timeout 10 "$@"; }
+  cv_doctor_quick() { timeout 10 "$@"; }
   if command -v containerd >/dev/null && [ -e /etc/containerd/config.toml ]; then
-    dump=$(quick containerd config dump 2>&1)
+    dump=$(cv_doctor_quick containerd config dump 2>&1)
     if [ $? -eq 0 ]; then
-      say ctd_default "$(printf '%s\n' "$dump" | sed -n "s/^ *default_runtime_name = ['\"]\(.*\)['\"]$/\1/p" | head -n 1)"
-      say ctd_runtimes "$(printf '%s\n' "$dump" | tr -d "'\"" | awk '
+      cv_doctor_say ctd_default "$(printf '%s\n' "$dump" | sed -n "s/^ *default_runtime_name = ['\"]\(.*\)['\"]$/\1/p" | head -n 1)"
+      cv_doctor_say ctd_runtimes "$(printf '%s\n' "$dump" | tr -d "'\"" | awk '
         /^ *\[/ { gsub(/[][ ]/, ""); n = ""; if (match($0, /\.containerd\.runtimes\./)) { split(substr($0, RSTART + RLENGTH), p, "."); n = p[1]; if (!(n in v)) { v[n] = "false"; o[++k] = n } } }
         n != "" && $1 == "SystemdCgroup" { v[n] = $3 }
         END { for (i = 1; i <= k; i++) printf "%s%s:%s", (i > 1 ? " " : ""), o[i], v[o[i]] }')"
     else
-      say ctd_error "$(printf '%s\n' "$dump" | tail -n 1 | head -c 300)"
+      cv_doctor_say ctd_error "$(printf '%s\n' "$dump" | tail -n 1 | head -c 300)"
     fi
-    version_of() { sed -n 's/^ *version *= *\([0-9]*\).*/\1/p' "$1" | head -n 1; }
-    say ctd_root "$(version_of /etc/containerd/config.toml)"
+    cv_doctor_version_of() { sed -n 's/^ *version *= *\([0-9]*\).*/\1/p' "$1" | head -n 1; }
+    cv_doctor_say ctd_root "$(cv_doctor_version_of /etc/containerd/config.toml)"
     files=
     for file in /etc/containerd/conf.d/*.toml; do
-      [ -f "$file" ] && files="$files $file=$(version_of "$file")"
+      [ -f "$file" ] && files="$files $file=$(cv_doctor_version_of "$file")"
     done
-    say ctd_files "${files# }"
-    say ctd_cgroup "$(awk '$1 == "SystemdCgroup" { print FILENAME "=" $3 }' /etc/containerd/config.toml /etc/containerd/conf.d/*.toml 2>/dev/null | sort -u | tr '\n' ' ')"
+    cv_doctor_say ctd_files "${files# }"
+    cv_doctor_say ctd_cgroup "$(awk '$1 == "SystemdCgroup" { print FILENAME "=" $3 }' /etc/containerd/config.toml /etc/containerd/conf.d/*.toml 2>/dev/null | sort -u | tr '\n' ' ')"
   fi
   if [ -e /var/lib/kubelet/config.yaml ]; then
-    say kubelet_cgroup "$(sed -n 's/^cgroupDriver: *"*\([a-z]*\).*/\1/p' /var/lib/kubelet/config.yaml)"
+    cv_doctor_say kubelet_cgroup "$(sed -n 's/^cgroupDriver: *"*\([a-z]*\).*/\1/p' /var/lib/kubelet/config.yaml)"
   fi
   if [ -e /etc/kubernetes/manifests/kube-apiserver.yaml ]; then
-    say kube_open "$(sed -n 's/^ *- *//p' /etc/kubernetes/manifests/kube-apiserver.yaml | tr -d "'\"" | awk '
+    cv_doctor_say kube_open "$(sed -n 's/^ *- *//p' /etc/kubernetes/manifests/kube-apiserver.yaml | tr -d "'\"" | awk '
       /^--authorization-(mode|config)=/ { asks = 1 }
       /^--authorization-mode=(.*,)?AlwaysAllow(,|$)/ || /^--(token-auth-file|basic-auth-file|insecure-bind-address)=/ || /^--insecure-port=[1-9]/ ||
         /^--service-account-lookup=false/ || /^--enable-admission-plugins=(.*,)?AlwaysAdmit(,|$)/ || /^--disable-admission-plugins=(.*,)?NodeRestriction(,|$)/ { printf "%s%s", (n++ ? ", " : ""), $0 }
@@ -74,34 +77,34 @@ EOF
     read -r vendor <"$device/vendor" && read -r class <"$device/class" || continue
     case "$vendor $class" in '0x10de 0x03'*) gpus=$((gpus + 1)) ;; esac
   done 2>/dev/null
-  say gpu_pci "$gpus"
-  if [ -e /sys/module/nvidia/version ]; then say driver_loaded "$(head -c 64 /sys/module/nvidia/version)"; fi
-  if [ "$gpus" -gt 0 ] && [ -d /sys/module/nouveau ] && [ ! -d /sys/module/nvidia ]; then say nouveau yes; fi
+  cv_doctor_say gpu_pci "$gpus"
+  if [ -e /sys/module/nvidia/version ]; then cv_doctor_say driver_loaded "$(head -c 64 /sys/module/nvidia/version)"; fi
+  if [ "$gpus" -gt 0 ] && [ -d /sys/module/nouveau ] && [ ! -d /sys/module/nvidia ]; then cv_doctor_say nouveau yes; fi
   if command -v nvidia-smi >/dev/null; then
-    smi=$(quick nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>&1)
-    if [ $? -eq 0 ]; then say driver "$(printf '%s\n' "$smi" | head -n 1)"; else say driver_error "$(printf '%s\n' "$smi" | head -n 1 | head -c 300)"; fi
+    smi=$(cv_doctor_quick nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>&1)
+    if [ $? -eq 0 ]; then cv_doctor_say driver "$(printf '%s\n' "$smi" | head -n 1)"; else cv_doctor_say driver_error "$(printf '%s\n' "$smi" | head -n 1 | head -c 300)"; fi
   fi
   if command -v docker >/dev/null; then
-    say docker "$(quick docker info --format '{{range $name, $x := .Runtimes}}{{$name}} {{end}}' 2>/dev/null)"
-    if grep -q '"nvidia"' /etc/docker/daemon.json 2>/dev/null; then say docker_file yes; fi
+    cv_doctor_say docker "$(cv_doctor_quick docker info --format '{{range $name, $x := .Runtimes}}{{$name}} {{end}}' 2>/dev/null)"
+    if grep -q '"nvidia"' /etc/docker/daemon.json 2>/dev/null; then cv_doctor_say docker_file yes; fi
   fi
   if command -v nvidia-ctk >/dev/null; then
-    say toolkit "$(quick nvidia-ctk --version 2>/dev/null | sed -n 's/.*version \([0-9.]*\).*/\1/p' | head -n 1)"
+    cv_doctor_say toolkit "$(cv_doctor_quick nvidia-ctk --version 2>/dev/null | sed -n 's/.*version \([0-9.]*\).*/\1/p' | head -n 1)"
   fi
-  say nvkind "$(command -v nvkind)"
-  if command -v ufw >/dev/null && quick ufw status 2>/dev/null | grep -q '^Status: active'; then
-    say ufw_forward "$(sed -n 's/^DEFAULT_FORWARD_POLICY="*\([A-Z]*\).*/\1/p' /etc/default/ufw)"
+  cv_doctor_say nvkind "$(command -v nvkind)"
+  if command -v ufw >/dev/null && cv_doctor_quick ufw status 2>/dev/null | grep -q '^Status: active'; then
+    cv_doctor_say ufw_forward "$(sed -n 's/^DEFAULT_FORWARD_POLICY="*\([A-Z]*\).*/\1/p' /etc/default/ufw)"
   fi
   if command -v openssl >/dev/null; then
     certificates=$(
       ls /etc/kubernetes/pki/*.crt /etc/kubernetes/pki/etcd/*.crt /var/lib/kubelet/pki/kubelet-client-current.pem \
         /etc/kubernetes/admin.conf /etc/kubernetes/super-admin.conf /etc/kubernetes/controller-manager.conf /etc/kubernetes/scheduler.conf 2>/dev/null
     )
-    cvf_ends "$certificates" 2>/dev/null | while read -r end && read -r file <&3; do
-      case $end in '' | -) ;; *) say "cert $file" "$(date -d "$end" +%s)" ;; esac
+    cv_fact_ends "$certificates" 2>/dev/null | while read -r end && read -r file <&3; do
+      case $end in '' | -) ;; *) cv_doctor_say "cert $file" "$(date -d "$end" +%s)" ;; esac
     done 3<<EOF
 $certificates
 EOF
   fi
 fi
-say end .
+cv_doctor_say end .

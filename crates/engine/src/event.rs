@@ -31,6 +31,13 @@ pub enum Event {
         /// The known_hosts file.
         file: String,
     },
+    /// A login was signed with a private RSA key from a file; told once for each file.
+    RsaKeyFile {
+        /// The host.
+        host: String,
+        /// The file.
+        file: String,
+    },
     /// The host is out of this run.
     Lost {
         /// The host.

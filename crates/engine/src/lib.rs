@@ -2,49 +2,36 @@
 
 mod ad_hoc;
 mod apply;
+mod barriers;
+mod batches;
 mod connect;
+mod context;
+mod critical_path;
 mod doctor;
 mod engine;
 mod event;
-mod facts;
-mod fleet;
-mod former;
-mod gate;
-mod heart;
-mod joining;
-mod lane;
-mod observe;
 mod options;
-mod ownership;
-mod path;
-mod project;
-mod reach;
+mod plan;
 pub mod recorded;
 mod report;
 mod revert;
+mod role_testing;
 mod rollback;
-mod runs;
-pub mod saved;
-mod towards;
-mod trial;
-mod undo;
-mod undo_order;
-mod undo_packages;
-mod unsaved;
+mod session;
+mod tasks;
 mod verify;
-mod way_back;
-mod ways;
-mod work;
 
+pub use converge_executor::TargetError;
+pub use converge_host::facts::{FACT_GROUPS, HostFacts, facts_page, facts_schema};
 pub use converge_ledger::Scope;
+pub use critical_path::{PathStep, TimedItem, critical_path};
 pub use doctor::{Finding, Health, HostDoctor};
 pub use engine::Engine;
 pub use event::{Event, EventSink, ItemResult, KeptBackup, RoleWork};
-pub use facts::{FACT_GROUPS, HostFacts, facts_page, facts_schema};
 pub use options::{Options, Question, StepAnswer, Steps, StopSwitch};
-pub use path::{PathStep, TimedItem, critical_path};
+pub use plan::saved;
 pub use report::{
     ApplyReport, FleetPlan, HostAnswer, HostApply, HostEntry, HostRan, HostResult, HostSnapshots, HostVerify,
-    LostHost, Pruned, Purpose, RanCommand, Return, Snapshot,
+    Pruned, Purpose, RanCommand, Return, Snapshot,
 };
-pub use trial::ItemClaims;
+pub use role_testing::ItemClaims;

@@ -2,7 +2,8 @@
 
 use crate::ItemResult;
 use crate::PathStep;
-use converge_planner::{HostPlan, Item, PlayOrder};
+use converge_executor::TargetError;
+use converge_planner::{HostPlan, Item, ItemOrigin, PlayOrder};
 use converge_resource::{Content, Digest};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,59 +129,7 @@ pub enum HostResult {
     /// The plan.
     Planned(HostPlan),
     /// The host could not be reached, looked at, or logged into.
-    Lost(LostHost),
-}
-
-/// Why a host is out of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LostHost {
-    /// What is wrong.
-    pub message: String,
-    /// What to do about it.
-    pub help: Option<String>,
-    /// True when it was not reachable or refused the login (exit code 3); false for refusals such as a changed host key,
-    /// a foreign `/var/lib/converge`, or a lock (exit code 4).
-    pub unreachable: bool,
-    /// True when the host was there and let nobody in.
-    #[serde(default)]
-    pub login: bool,
-}
-
-/// What is said of a host that the inventory has taken out.
-const IN_MAINTENANCE: &str = "the inventory says `maintenance: true`: nothing looked at it";
-
-impl LostHost {
-    /// A host that could not be reached, or is refused.
-    pub fn new(message: impl Into<String>, unreachable: bool) -> Self {
-        Self { message: message.into(), help: None, unreachable, login: false }
-    }
-
-    /// A host that the inventory has taken out with `maintenance: true`.
-    pub fn maintenance() -> Self {
-        Self::new(IN_MAINTENANCE, true)
-    }
-
-    /// True when the inventory has taken it out: nobody tried to reach it.
-    pub fn in_maintenance(&self) -> bool {
-        self.message == IN_MAINTENANCE
-    }
-
-    /// A host that is there, and is not worked on: why.
-    pub fn refused(message: String) -> Self {
-        Self { message, help: None, unreachable: false, login: false }
-    }
-
-    /// What became of it, in a word or two.
-    pub fn word(&self) -> &'static str {
-        if self.in_maintenance() {
-            return "in maintenance";
-        }
-        match (self.unreachable, self.login) {
-            (_, true) => "login refused",
-            (true, false) => "unreachable",
-            (false, false) => "refused",
-        }
-    }
+    Lost(TargetError),
 }
 
 impl FleetPlan {
@@ -196,7 +145,7 @@ impl FleetPlan {
     pub fn pruned(&self) -> Pruned {
         let mut all = Pruned::default();
         for plan in self.planned() {
-            let items = plan.items.iter().filter(|i| crate::ownership::is_prune(i));
+            let items = plan.items.iter().filter(|i| i.origin == ItemOrigin::Prune);
             let things: usize = items.map(|i| i.changes().len()).sum();
             all.things += things;
             all.many |= things > MANY_THINGS || things * 100 > plan.ours.owned * MANY_PERCENT;
@@ -211,7 +160,7 @@ impl FleetPlan {
 
     /// The exit code of `plan` and `drift`: 1 wrong items, 4 refused, 3 unreachable hosts, 2 changes pending, 0 nothing.
     pub fn exit_code(&self) -> u8 {
-        let lost: Vec<&LostHost> = self
+        let lost: Vec<&TargetError> = self
             .hosts
             .iter()
             .filter_map(|h| match &h.result {
@@ -221,7 +170,7 @@ impl FleetPlan {
             .collect();
         if self.planned().any(|p| p.summary().failed > 0) {
             1
-        } else if lost.iter().any(|l| !l.unreachable) {
+        } else if lost.iter().any(|l| !l.is_unreachable()) {
             4
         } else if !lost.is_empty() {
             3
@@ -258,7 +207,7 @@ pub struct HostApply {
     /// Every item (as it was planned in the end) and how it ended.
     pub items: Vec<(Item, ItemResult)>,
     /// Why the host dropped out, if it did.
-    pub lost: Option<LostHost>,
+    pub lost: Option<TargetError>,
     /// What was not as planned when the engine looked again.
     pub differences: Vec<String>,
     /// How long each item took on the host, by address; those that were not begun are missing.
@@ -285,7 +234,7 @@ impl ApplyReport {
         if failed || self.hosts.iter().any(|h| !h.differences.is_empty()) {
             1
         } else if items().any(|r| matches!(r, ItemResult::Refused { .. }))
-            || self.hosts.iter().any(|h| h.lost.as_ref().is_some_and(|l| !l.unreachable))
+            || self.hosts.iter().any(|h| h.lost.as_ref().is_some_and(|l| !l.is_unreachable()))
         {
             4
         } else if self.hosts.iter().any(|h| h.lost.is_some()) {
@@ -302,7 +251,7 @@ pub struct HostAnswer {
     /// The inventory's name.
     pub host: String,
     /// What it said, in the shape of [`crate::HostFacts`]; or why nothing could be asked.
-    pub result: Result<serde_json::Value, LostHost>,
+    pub result: Result<serde_json::Value, TargetError>,
 }
 
 /// The live checks of one host.
@@ -313,7 +262,7 @@ pub struct HostVerify {
     /// Address and what went wrong; `None` when the check holds.
     pub checks: Vec<(String, Option<String>)>,
     /// Why nothing could be checked.
-    pub lost: Option<LostHost>,
+    pub lost: Option<TargetError>,
 }
 
 /// The snapshots of one host.
@@ -324,7 +273,7 @@ pub struct HostSnapshots {
     /// Newest first.
     pub runs: Vec<Snapshot>,
     /// Why they could not be read.
-    pub lost: Option<LostHost>,
+    pub lost: Option<TargetError>,
     /// What of them is damaged, and so not considered.
     pub remarks: Vec<String>,
 }
@@ -360,7 +309,7 @@ pub struct HostRan {
     /// The inventory's name.
     pub host: String,
     /// How it ended, or why the host could not be asked.
-    pub result: Result<RanCommand, LostHost>,
+    pub result: Result<RanCommand, TargetError>,
     /// From the connection to the end.
     pub took: Duration,
 }

@@ -1,19 +1,19 @@
 //! Rolling back: an ordinary plan towards the states that a run saved.
 
-use crate::engine::{Engine, side_by_side};
-use crate::reach::Reach;
-use crate::revert::{self, Group};
-use crate::undo::{
+use crate::connect::target::{Target, connect};
+use crate::context::RunContext;
+use crate::revert::undo::{
     base_of, brought_along, goes_back, owners_probe, role_of, take_contents, without_gone_workloads,
 };
-use crate::{Event, FleetPlan, HostEntry, HostResult, HostSnapshots, LostHost, Purpose, Return, Snapshot};
-use converge_ledger::{Ledger, Project, Records, RunPurpose, RunRecord, Undo, parse_records};
+use crate::revert::{self, Group};
+use crate::tasks::{in_parallel, on_each};
+use crate::{Event, FleetPlan, HostEntry, HostResult, HostSnapshots, Purpose, Return, Snapshot, TargetError};
+use converge_ledger::{Ledger, Project, Records, RunPurpose, RunRecord, Undo};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
-use converge_resource::{Answer, ObjectId, Probe};
-use converge_ssh::{Batch, Item as ShellItem, Stderr};
-use converge_store::host;
+use converge_resource::{ObjectId, Probe};
 use converge_syntax::{Diagnostic, Diagnostics};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Whether nothing of this can be done now, on hosts that were all looked at.
@@ -41,7 +41,7 @@ fn unseen(plan: &FleetPlan) -> Option<(&str, String)> {
 const SKEW: i64 = 120;
 
 /// What was read of a host.
-type Read = Result<(Reach, Records), LostHost>;
+type Read = Arc<Result<(Target, Records), TargetError>>;
 
 /// Before which run a host returns to.
 #[derive(Clone, Copy)]
@@ -54,7 +54,8 @@ enum Start {
 
 /// The ID that begins so, of all runs on the hosts that were read.
 fn resolve(read: &[Read], prefix: &str) -> Result<Option<String>, Diagnostics> {
-    let runs = read.iter().flatten().flat_map(|(_, records)| &records.runs);
+    let runs =
+        read.iter().filter_map(|read| read.as_ref().as_ref().ok()).flat_map(|(_, records)| &records.runs);
     let found: BTreeSet<&str> = runs.map(|r| r.id.as_str()).filter(|id| id.starts_with(prefix)).collect();
     if found.contains(prefix) {
         return Ok(Some(prefix.to_owned()));
@@ -71,345 +72,307 @@ fn resolve(read: &[Read], prefix: &str) -> Result<Option<String>, Diagnostics> {
     }
 }
 
-impl Engine {
-    /// The snapshots of every host, newest first.
-    pub async fn snapshots(&self) -> Vec<HostSnapshots> {
-        let hosts = self.hosts();
-        let reading = hosts.iter().map(|host| async move {
-            let (runs, lost, remarks) = match self.records(host).await {
-                Err(lost) => (Vec::new(), Some(lost), Vec::new()),
-                Ok((_, records)) => (list(&records.runs), None, records.broken),
-            };
-            HostSnapshots { host: host.clone(), runs, lost, remarks }
-        });
-        side_by_side(reading.collect()).await
-    }
-
-    /// Plans a rollback: to the state before the run `to` (its ID, or the beginning of it), or before the newest run of this project that is in force.
-    /// `roles` narrows it to items of these roles.
-    ///
-    /// # Errors
-    /// A run that no host knows, that is not unique, or that is of another project.
-    pub async fn plan_rollback(&self, to: Option<&str>, roles: &[String]) -> Result<FleetPlan, Diagnostics> {
-        let hosts = self.hosts();
-        let read = side_by_side(hosts.iter().map(|host| self.records(host)).collect()).await;
-        let remarks = remarks(&hosts, &read);
-        let mut plan = match to {
-            Some(prefix) => self.plan_to(&hosts, &read, prefix, roles).await?,
-            None => self.plan_newest(&hosts, &read, roles).await,
+/// The snapshots of every host, newest first.
+pub(crate) async fn snapshots(context: &Arc<RunContext>) -> Vec<HostSnapshots> {
+    let reading = on_each(context, context.targets(), |context, host| async move {
+        let (runs, lost, remarks) = match records(&context, &host).await {
+            Err(lost) => (Vec::new(), Some(lost), Vec::new()),
+            Ok((_, records)) => (list(&records.runs), None, records.broken),
         };
-        plan.warnings.splice(0..0, remarks);
-        Ok(plan)
-    }
+        HostSnapshots { host, runs, lost, remarks }
+    });
+    reading.await
+}
 
-    /// To the state before a run.
-    async fn plan_to(
-        &self,
-        hosts: &[String],
-        read: &[Read],
-        prefix: &str,
-        roles: &[String],
-    ) -> Result<FleetPlan, Diagnostics> {
-        let Some(id) = resolve(read, prefix)? else {
-            if read.iter().any(Result::is_err) {
-                // It may be on a host that does not answer.
-                return Ok(self.plan_starts(hosts, read, &vec![None; hosts.len()], roles).await);
-            }
-            let message = format!("no host has a snapshot `{prefix}`");
-            let help = "`converge snapshots` lists what can be rolled back to";
-            return Err(Diagnostic::error("unknown-snapshot", message).help(help).into());
-        };
-        let mut starts = Vec::new();
-        let mut warnings = Vec::new();
-        for (host, read) in hosts.iter().zip(read) {
-            let Ok((_, records)) = read else {
-                starts.push(None);
-                continue;
-            };
-            let ledger = Ledger::of(&records.runs);
-            let place = ledger.place(&id);
-            if let Some(run) = place.and_then(|at| records.runs.get(at))
-                && !place.is_some_and(|at| ledger.is_of(at, &self.project_of(host)))
-            {
-                let message = format!(
-                    "run {id} is of another project: playbook {}, inventory {}",
-                    run.playbook, run.inventory
-                );
-                let help = "name that playbook and inventory: a rollback stays within one project";
-                return Err(Diagnostic::error("other-project", message).help(help).into());
-            }
-            if place.is_none() {
-                let why =
-                    if records.runs.is_empty() { "it has no records" } else { "its records do not have run" };
-                let id = if records.runs.is_empty() { "" } else { id.as_str() };
-                warnings.push(format!("{host} is left as it is: {why} {id}").trim_end().to_owned());
-            }
-            starts.push(place.map(Start::To));
+/// Plans a rollback: to the state before the run `to` (its ID, or the beginning of it), or before the newest run of this project that is in force.
+/// `roles` narrows it to items of these roles.
+///
+/// # Errors
+/// A run that no host knows, that is not unique, or that is of another project.
+pub(crate) async fn plan_rollback(
+    context: &Arc<RunContext>,
+    to: Option<&str>,
+    roles: &[String],
+) -> Result<FleetPlan, Diagnostics> {
+    let hosts = context.targets();
+    let read =
+        on_each(context, hosts, |context, host| async move { Arc::new(records(&context, &host).await) });
+    let read = read.await;
+    let remarks = remarks(hosts, &read);
+    let mut plan = match to {
+        Some(prefix) => plan_to(context, hosts, &read, prefix, roles).await?,
+        None => plan_newest(context, hosts, &read, roles).await,
+    };
+    plan.warnings.splice(0..0, remarks);
+    Ok(plan)
+}
+
+/// To the state before a run.
+async fn plan_to(
+    context: &Arc<RunContext>,
+    hosts: &[String],
+    read: &[Read],
+    prefix: &str,
+    roles: &[String],
+) -> Result<FleetPlan, Diagnostics> {
+    let Some(id) = resolve(read, prefix)? else {
+        if read.iter().any(|read| read.is_err()) {
+            // It may be on a host that does not answer.
+            return Ok(plan_starts(context, hosts, read, &vec![None; hosts.len()], roles).await);
         }
-        let mut plan = self.plan_starts(hosts, read, &starts, roles).await;
-        plan.warnings.extend(warnings);
-        Ok(plan)
+        let message = format!("no host has a snapshot `{prefix}`");
+        let help = "`converge snapshots` lists what can be rolled back to";
+        return Err(Diagnostic::error("unknown-snapshot", message).help(help).into());
+    };
+    let mut starts = Vec::new();
+    let mut warnings = Vec::new();
+    for (host, read) in hosts.iter().zip(read) {
+        let Ok((_, records)) = &**read else {
+            starts.push(None);
+            continue;
+        };
+        let ledger = Ledger::of(&records.runs);
+        let place = ledger.place(&id);
+        if let Some(run) = place.and_then(|at| records.runs.get(at))
+            && !place.is_some_and(|at| ledger.is_of(at, &context.project_of(host)))
+        {
+            let message = format!(
+                "run {id} is of another project: playbook {}, inventory {}",
+                run.playbook, run.inventory
+            );
+            let help = "name that playbook and inventory: a rollback stays within one project";
+            return Err(Diagnostic::error("other-project", message).help(help).into());
+        }
+        if place.is_none() {
+            let why =
+                if records.runs.is_empty() { "it has no records" } else { "its records do not have run" };
+            let id = if records.runs.is_empty() { "" } else { id.as_str() };
+            warnings.push(format!("{host} is left as it is: {why} {id}").trim_end().to_owned());
+        }
+        starts.push(place.map(Start::To));
     }
+    let mut plan = plan_starts(context, hosts, read, &starts, roles).await;
+    plan.warnings.extend(warnings);
+    Ok(plan)
+}
 
-    /// Before the newest run that is in force; one of which nothing can be done is passed over.
-    async fn plan_newest(&self, hosts: &[String], read: &[Read], roles: &[String]) -> FleetPlan {
-        let ledgers: Vec<Option<(Ledger<'_>, Project, &Records)>> = hosts
+/// Before the newest run that is in force; one of which nothing can be done is passed over.
+async fn plan_newest(
+    context: &Arc<RunContext>,
+    hosts: &[String],
+    read: &[Read],
+    roles: &[String],
+) -> FleetPlan {
+    let ledgers: Vec<Option<(Ledger<'_>, Project, &Records)>> = hosts
+        .iter()
+        .zip(read)
+        .map(|(host, read)| {
+            let (_, records) = read.as_ref().as_ref().ok()?;
+            Some((Ledger::of(&records.runs), context.project_of(host), records))
+        })
+        .collect();
+    let mut passed: BTreeSet<String> = BTreeSet::new();
+    let mut left = None;
+    loop {
+        let candidates: Vec<Vec<usize>> = ledgers
             .iter()
-            .zip(read)
-            .map(|(host, read)| {
-                let (_, records) = read.as_ref().ok()?;
-                Some((Ledger::of(&records.runs), self.project_of(host), records))
+            .map(|of| {
+                let Some((ledger, project, records)) = of else { return Vec::new() };
+                let mut runs = ledger.candidates(project, &goes_back);
+                runs.retain(|at| records.runs.get(*at).is_some_and(|r| !passed.contains(&r.id)));
+                runs
             })
             .collect();
-        let mut passed: BTreeSet<String> = BTreeSet::new();
-        let mut left = None;
-        loop {
-            let candidates: Vec<Vec<usize>> = ledgers
-                .iter()
-                .map(|of| {
-                    let Some((ledger, project, records)) = of else { return Vec::new() };
-                    let mut runs = ledger.candidates(project, &goes_back);
-                    runs.retain(|at| records.runs.get(*at).is_some_and(|r| !passed.contains(&r.id)));
-                    runs
-                })
-                .collect();
-            let named: Vec<Vec<(&str, i64)>> = ledgers
-                .iter()
-                .zip(&candidates)
-                .map(|(of, runs)| {
-                    let records = of.as_ref().map(|(_, _, records)| records);
-                    let run = |at: &usize| {
-                        records.and_then(|r| Some((r.runs.get(*at)?.id.as_str(), r.age(r.runs.get(*at)?))))
-                    };
-                    runs.iter().filter_map(run).collect()
-                })
-                .collect();
-            let Some(newest) = converge_ledger::newest(&named) else {
-                let none = vec![None; hosts.len()];
-                return match left {
-                    Some(plan) => plan,
-                    None => self.plan_starts(hosts, read, &none, roles).await,
+        let named: Vec<Vec<(&str, i64)>> = ledgers
+            .iter()
+            .zip(&candidates)
+            .map(|(of, runs)| {
+                let records = of.as_ref().map(|(_, _, records)| records);
+                let run = |at: &usize| {
+                    records.and_then(|r| Some((r.runs.get(*at)?.id.as_str(), r.age(r.runs.get(*at)?))))
                 };
-            };
-            let starts: Vec<Option<Start>> = ledgers
-                .iter()
-                .zip(&candidates)
-                .map(|(of, runs)| {
-                    let (ledger, project, _) = of.as_ref()?;
-                    let at = ledger.place(newest).filter(|at| runs.contains(at))?;
-                    Some(Start::From(ledger.start_of(at, project)))
-                })
-                .collect();
-            let mut plan = self.plan_starts(hosts, read, &starts, roles).await;
-            if !nothing_to_do(&plan) {
-                return plan;
-            }
-            if let Some((host, object)) = unseen(&plan) {
-                // Of an older run something could be done; whether that is the newest one is not known.
-                let why = format!(
-                    "{host}: what {object} is now cannot be said, so no older run is taken in the place of {newest}: \
-                     mend what stands below the item, or name a run with `--to`"
-                );
-                plan.warnings.push(why);
-                return plan;
-            }
-            passed.insert(newest.to_owned());
-            if let Purpose::Rollback(runs) | Purpose::RollbackOf { before: runs, .. } = &plan.purpose {
-                passed.extend(runs.iter().map(|(_, id)| id.clone()));
-            }
-            let says =
-                |h: &HostEntry| matches!(&h.result, HostResult::Planned(p) if p.items.iter().any(is_left));
-            if plan.hosts.iter().any(says) {
-                left = Some(plan);
-            }
-        }
-    }
-
-    /// Before these runs, host by host.
-    async fn plan_starts(
-        &self,
-        hosts: &[String],
-        read: &[Read],
-        starts: &[Option<Start>],
-        roles: &[String],
-    ) -> FleetPlan {
-        let planning = hosts
-            .iter()
-            .zip(read)
-            .zip(starts)
-            .map(|((host, read), start)| self.plan_back(host, read, *start, roles));
-        let outcomes = side_by_side(planning.collect()).await;
-        let mut returns: Vec<Return> = Vec::new();
-        for (host, run) in hosts.iter().zip(read).zip(starts).filter_map(|((host, read), start)| {
-            let (Start::To(at) | Start::From(at)) = (*start)?;
-            Some((host, read.as_ref().ok()?.1.runs.get(at)?))
-        }) {
-            match returns.iter_mut().find(|r| r.run == run.id) {
-                Some(to) => to.hosts.push(host.clone()),
-                None => returns.push(Return {
-                    run: run.id.clone(),
-                    time: run.time.clone(),
-                    operator: run.operator.clone(),
-                    playbook: run.playbook.clone(),
-                    inventory: run.inventory.clone(),
-                    roles: run.roles().into_iter().map(str::to_owned).collect(),
-                    hosts: vec![host.clone()],
-                }),
-            }
-        }
-        let undone = outcomes
-            .iter()
-            .flat_map(|(entry, runs)| runs.iter().map(|run| (entry.host.clone(), run.clone())))
+                runs.iter().filter_map(run).collect()
+            })
             .collect();
-        let purpose = if roles.is_empty() {
-            Purpose::Rollback(undone)
-        } else {
-            Purpose::RollbackOf { roles: roles.to_vec(), before: undone }
+        let Some(newest) = converge_ledger::newest(&named) else {
+            let none = vec![None; hosts.len()];
+            return match left {
+                Some(plan) => plan,
+                None => plan_starts(context, hosts, read, &none, roles).await,
+            };
         };
-        let mut plan = self.fleet(purpose, outcomes.into_iter().map(|(entry, _)| entry).collect());
-        plan.returns = returns;
-        self.ask_the_ways_back(&mut plan).await;
-        plan.order = self.order(&plan);
-        plan
+        let starts: Vec<Option<Start>> = ledgers
+            .iter()
+            .zip(&candidates)
+            .map(|(of, runs)| {
+                let (ledger, project, _) = of.as_ref()?;
+                let at = ledger.place(newest).filter(|at| runs.contains(at))?;
+                Some(Start::From(ledger.start_of(at, project)))
+            })
+            .collect();
+        let mut plan = plan_starts(context, hosts, read, &starts, roles).await;
+        if !nothing_to_do(&plan) {
+            return plan;
+        }
+        if let Some((host, object)) = unseen(&plan) {
+            // Of an older run something could be done; whether that is the newest one is not known.
+            let why = format!(
+                "{host}: what {object} is now cannot be said, so no older run is taken in the place of {newest}: \
+                 mend what stands below the item, or name a run with `--to`"
+            );
+            plan.warnings.push(why);
+            return plan;
+        }
+        passed.insert(newest.to_owned());
+        if let Purpose::Rollback(runs) | Purpose::RollbackOf { before: runs, .. } = &plan.purpose {
+            passed.extend(runs.iter().map(|(_, id)| id.clone()));
+        }
+        let says = |h: &HostEntry| matches!(&h.result, HostResult::Planned(p) if p.items.iter().any(is_left));
+        if plan.hosts.iter().any(says) {
+            left = Some(plan);
+        }
     }
+}
 
-    /// Plans one host back to where it was before a run. With it come the runs that this undoes.
-    async fn plan_back(
-        &self,
-        host: &str,
-        read: &Read,
-        start: Option<Start>,
-        roles: &[String],
-    ) -> (HostEntry, Vec<String>) {
-        let begun = Instant::now();
-        let planned = match read {
-            Err(lost) => Err(lost.clone()),
-            Ok((reach, records)) => {
-                let (ledger, project) = (Ledger::of(&records.runs), self.project_of(host));
-                let (undos, runs) = match start {
-                    Some(Start::To(at)) => ledger.revert_to(at, &project, &goes_back),
-                    Some(Start::From(at)) => ledger.revert_from(at, &project, &goes_back),
-                    None => (Vec::new(), Vec::new()),
-                };
-                let mut undos = brought_along(undos);
-                undos.retain(|u| roles.is_empty() || roles.iter().any(|r| role_of(&u.item) == r));
-                let ids = runs.iter().filter_map(|at| records.runs.get(*at)).map(|r| r.id.clone()).collect();
-                self.plan_undos(reach, undos).await.map(|plan| (plan, ids))
-            }
-        };
-        let (result, ids) = match planned {
-            Ok((plan, ids)) => {
-                self.events().send(Event::Planned { host: host.to_owned(), summary: plan.summary() });
-                (HostResult::Planned(plan), ids)
-            }
-            Err(lost) => {
-                self.events().send(Event::Lost { host: host.to_owned(), message: lost.message.clone() });
-                (HostResult::Lost(lost), Vec::new())
-            }
-        };
-        (HostEntry { host: host.to_owned(), result, took: begun.elapsed() }, ids)
+/// Before these runs, host by host.
+async fn plan_starts(
+    context: &Arc<RunContext>,
+    hosts: &[String],
+    read: &[Read],
+    starts: &[Option<Start>],
+    roles: &[String],
+) -> FleetPlan {
+    let planning = hosts.iter().zip(read).zip(starts).map(|((host, read), start)| {
+        let (context, host, read) = (Arc::clone(context), host.clone(), Arc::clone(read));
+        let (start, roles) = (*start, roles.to_vec());
+        async move { plan_back(&context, &host, &read, start, &roles).await }
+    });
+    let outcomes = in_parallel(planning).await;
+    let mut returns: Vec<Return> = Vec::new();
+    for (host, run) in hosts.iter().zip(read).zip(starts).filter_map(|((host, read), start)| {
+        let (Start::To(at) | Start::From(at)) = (*start)?;
+        Some((host, read.as_ref().as_ref().ok()?.1.runs.get(at)?))
+    }) {
+        match returns.iter_mut().find(|r| r.run == run.id) {
+            Some(to) => to.hosts.push(host.clone()),
+            None => returns.push(Return {
+                run: run.id.clone(),
+                time: run.time.clone(),
+                operator: run.operator.clone(),
+                playbook: run.playbook.clone(),
+                inventory: run.inventory.clone(),
+                roles: run.roles().into_iter().map(str::to_owned).collect(),
+                hosts: vec![host.clone()],
+            }),
+        }
     }
+    let undone = outcomes
+        .iter()
+        .flat_map(|(entry, runs)| runs.iter().map(|run| (entry.host.clone(), run.clone())))
+        .collect();
+    let purpose = if roles.is_empty() {
+        Purpose::Rollback(undone)
+    } else {
+        Purpose::RollbackOf { roles: roles.to_vec(), before: undone }
+    };
+    let mut plan =
+        crate::batches::new_plan(context, purpose, outcomes.into_iter().map(|(entry, _)| entry).collect());
+    plan.returns = returns;
+    crate::plan::node_removal::ask_hosts(context, &mut plan).await;
+    plan.order = crate::batches::order(context, &plan);
+    plan
+}
 
-    async fn records(&self, name: &str) -> Read {
-        let reach = self.reach(name).await?;
-        let link = match &reach {
-            Reach::Host(link) => link,
-            Reach::Cluster(link) => {
-                let records = match link.arrive(self).await? {
-                    Ok(cluster) => cluster.records().await.map_err(LostHost::refused)?,
-                    Err(_not_yet) => Records::default(),
-                };
-                return Ok((reach, records));
-            }
-        };
-        let item = ShellItem { stderr: Stderr::Separate, ..ShellItem::new(1, host::list_script()) };
-        let (results, error) =
-            link.shell.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
-        if let Some(error) = error {
-            return Err(link.lost(&error));
+/// Plans one host back to where it was before a run. With it come the runs that this undoes.
+async fn plan_back(
+    context: &RunContext,
+    host: &str,
+    read: &Read,
+    start: Option<Start>,
+    roles: &[String],
+) -> (HostEntry, Vec<String>) {
+    let begun = Instant::now();
+    let planned = match &**read {
+        Err(lost) => Err(lost.clone()),
+        Ok((target, records)) => {
+            let (ledger, project) = (Ledger::of(&records.runs), context.project_of(host));
+            let (undos, runs) = match start {
+                Some(Start::To(at)) => ledger.revert_to(at, &project, &goes_back),
+                Some(Start::From(at)) => ledger.revert_from(at, &project, &goes_back),
+                None => (Vec::new(), Vec::new()),
+            };
+            let mut undos = brought_along(undos);
+            undos.retain(|u| roles.is_empty() || roles.iter().any(|r| role_of(&u.item) == r));
+            let ids = runs.iter().filter_map(|at| records.runs.get(*at)).map(|r| r.id.clone()).collect();
+            plan_undos(context, target, undos).await.map(|plan| (plan, ids))
         }
-        let refused = LostHost::refused;
-        let result = results.into_iter().next().ok_or_else(|| refused("gave no answer".to_owned()))?;
-        if !result.success() {
-            return Err(refused(String::from_utf8_lossy(&result.stderr).trim().to_owned()));
+    };
+    let (result, ids) = match planned {
+        Ok((plan, ids)) => {
+            context.events.send(Event::Planned { host: host.to_owned(), summary: plan.summary() });
+            (HostResult::Planned(plan), ids)
         }
-        let records =
-            parse_records(&String::from_utf8_lossy(&result.output)).map_err(|e| refused(e.to_string()))?;
-        Ok((reach, records))
-    }
+        Err(lost) => {
+            context.events.send(Event::Lost { host: host.to_owned(), message: lost.to_string() });
+            (HostResult::Lost(lost), Vec::new())
+        }
+    };
+    (HostEntry { host: host.to_owned(), result, took: begun.elapsed() }, ids)
+}
 
-    /// Looks at the objects and plans them back.
-    async fn plan_undos(&self, reach: &Reach, mut undos: Vec<Undo>) -> Result<HostPlan, LostHost> {
-        without_gone_workloads(&mut undos);
-        let mut known = Knowledge::default();
-        let mut objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
-        objects.extend(undos.iter().filter_map(|u| owners_probe(&u.object, &u.before)));
-        objects.extend(revert::probes(&undos));
-        if !objects.is_empty() {
-            reach.look(&objects, &mut known).await?;
-        }
-        for undo in &mut undos {
-            if let Ok(seen) = known.observed(&undo.object) {
-                undo.settle(&seen.state);
-            }
-        }
-        reach.saved_contents(undos.iter(), &mut known).await?;
-        let mut plan = HostPlan { host: reach.name().to_owned(), ..HostPlan::default() };
-        let allowed = &self.options().allow_destroy;
-        for Group { address, members, after } in revert::arrange(undos, &mut known, allowed) {
-            let id = u32::try_from(plan.items.len()).unwrap_or(u32::MAX);
-            let mut item = revert::item(id, &address, members);
-            item.needs = revert::needs(&plan.items, &item, &after);
-            plan.items.push(item);
-        }
-        // The file and the restart that makes it count are reverted behind one switch, as they were changed.
-        converge_planner::join_guarded(&mut plan.items, &BTreeSet::new());
-        crate::former::releases_back(reach, &mut plan, &mut known).await?;
-        crate::apply::note_backups(&mut plan);
-        plan.base = base_of(&plan, &known);
-        take_contents(&mut plan, &known);
-        if self.options().diffs {
-            self.contents_for_diffs(reach, &mut plan, &mut known).await?;
-        }
-        Ok(plan)
-    }
+async fn records(context: &RunContext, name: &str) -> Result<(Target, Records), TargetError> {
+    let target = connect(context, name).await?;
+    let records = target.history(context).await?;
+    Ok((target, records))
+}
 
-    /// Reads the present and the saved content of files for the diff.
-    pub(crate) async fn contents_for_diffs(
-        &self,
-        reach: &Reach,
-        plan: &mut HostPlan,
-        known: &mut Knowledge,
-    ) -> Result<(), LostHost> {
-        let mut probes = BTreeSet::new();
-        for planned in plan.items.iter().filter(|i| !i.sensitive).flat_map(Item::changes) {
-            let change = &planned.change;
-            let Some(object) = converge_objects::object(&change.object.kind) else { continue };
-            let (from, to) = (object.content(&change.from), object.content(&change.to));
-            if change.object.kind != "path" || from == to {
-                continue;
-            }
-            probes.extend(from.map(|_| Probe::Content(change.object.key.clone())));
-            probes.extend(to.map(|digest| Probe::Content(host::blob_path(&digest))));
-        }
-        if probes.is_empty() {
-            return Ok(());
-        }
-        reach.look(&probes, known).await?;
-        for probe in &probes {
-            if let Some(Answer::Content(Some(content))) = known.answer(probe) {
-                plan.contents.insert(content.digest().clone(), content.clone());
-            }
-        }
-        Ok(())
+/// Looks at the objects and plans them back.
+async fn plan_undos(
+    context: &RunContext,
+    target: &Target,
+    mut undos: Vec<Undo>,
+) -> Result<HostPlan, TargetError> {
+    without_gone_workloads(&mut undos);
+    let mut known = Knowledge::default();
+    let mut objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
+    objects.extend(undos.iter().filter_map(|u| owners_probe(&u.object, &u.before)));
+    objects.extend(revert::probes(&undos));
+    if !objects.is_empty() {
+        target.look(&objects, &mut known).await?;
     }
+    for undo in &mut undos {
+        if let Ok(seen) = known.observed(&undo.object) {
+            undo.settle(&seen.state);
+        }
+    }
+    target.saved_contents(undos.iter(), &mut known).await?;
+    let mut plan = HostPlan { host: target.name().to_owned(), ..HostPlan::default() };
+    let allowed = &context.options.allow_destroy;
+    for Group { address, members, after } in revert::arrange(undos, &mut known, allowed) {
+        let id = u32::try_from(plan.items.len()).unwrap_or(u32::MAX);
+        let mut item = revert::item(id, &address, members);
+        item.needs = revert::needs(&plan.items, &item, &after);
+        plan.items.push(item);
+    }
+    // The file and the restart that makes it count are reverted behind one switch, as they were changed.
+    converge_planner::join_guarded(&mut plan.items, &BTreeSet::new());
+    revert::releases::releases_back(target, &mut plan, &mut known).await?;
+    crate::plan::backup_notes::note_backups(&mut plan);
+    plan.base = base_of(&plan, &known);
+    take_contents(&mut plan, &known);
+    if context.options.diffs {
+        crate::plan::contents::contents_for_diffs(target, &mut plan, &mut known).await?;
+    }
+    Ok(plan)
 }
 
 /// What is said of the records: what of them is damaged, and clocks that are off.
 fn remarks(hosts: &[String], read: &[Read]) -> Vec<String> {
     let here = jiff::Timestamp::now().as_second();
     let mut said = Vec::new();
-    for (host, (_, records)) in hosts.iter().zip(read).filter_map(|(h, r)| Some((h, r.as_ref().ok()?))) {
+    for (host, (_, records)) in
+        hosts.iter().zip(read).filter_map(|(h, r)| Some((h, r.as_ref().as_ref().ok()?)))
+    {
         said.extend(records.broken.iter().map(|what| format!("{host}: {what}")));
         let off = records.now.map_or(0, |now| now.saturating_sub(here));
         if off.abs() > SKEW {

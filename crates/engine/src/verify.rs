@@ -1,61 +1,65 @@
 //! The roles' live checks.
 
-use crate::engine::{Engine, side_by_side};
-use crate::project::Part;
-use crate::{HostVerify, LostHost};
+use crate::context::RunContext;
+use crate::plan::source::Part;
+use crate::tasks::on_each;
+use crate::{HostVerify, TargetError};
 use converge_planner::{History, HostPlan, Item, Outcome};
 use converge_resource::{ObjectId, State, Wait};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-impl Engine {
-    /// Runs the `verify` items of all roles of this run. Changes nothing.
-    pub async fn verify(&self) -> Vec<HostVerify> {
-        let hosts = self.hosts();
-        let checking = hosts.iter().map(|host| async move {
-            let folded = match self.reach(host).await {
-                Err(lost) => Err(lost),
-                Ok(reach) => self.plan_part(&reach, Part::Verify, &History::default(), false).await,
-            };
-            match folded {
-                Err(lost) => HostVerify { host: host.clone(), checks: Vec::new(), lost: Some(lost) },
-                Ok(folded) => {
-                    let bad = differences(&folded.plan);
-                    let why = |address: &str| bad.iter().find(|(a, _)| a == address).map(|(_, w)| w.clone());
-                    let checks =
-                        folded.plan.items.iter().map(|i| (i.address.clone(), why(&i.address))).collect();
-                    HostVerify { host: host.clone(), checks, lost: None }
-                }
+/// Runs the `verify` items of all roles of this run. Changes nothing.
+pub(crate) async fn verify(context: &Arc<RunContext>) -> Vec<HostVerify> {
+    let checking = on_each(context, context.targets(), |context, host| async move {
+        let folded = match crate::connect::target::connect(&context, &host).await {
+            Err(lost) => Err(lost),
+            Ok(target) => {
+                crate::plan::look::plan_part(&context, &target, Part::Verify, &History::default(), false)
+                    .await
             }
-        });
-        side_by_side(checking.collect()).await
-    }
+        };
+        match folded {
+            Err(lost) => HostVerify { host, checks: Vec::new(), lost: Some(lost) },
+            Ok(folded) => {
+                let bad = differences(&folded.plan);
+                let why = |address: &str| bad.iter().find(|(a, _)| a == address).map(|(_, w)| w.clone());
+                let checks = folded.plan.items.iter().map(|i| (i.address.clone(), why(&i.address))).collect();
+                HostVerify { host, checks, lost: None }
+            }
+        }
+    });
+    checking.await
 }
 
-impl Engine {
-    /// Runs the `verify` items of those roles that still have something of theirs on these hosts, as after a rollback. Changes nothing.
-    pub async fn verify_what_is_in_place(&self, hosts: &[String]) -> Vec<HostVerify> {
-        let checking = hosts.iter().map(|host| async move {
-            match self.checks_in_place(host).await {
-                Err(lost) => HostVerify { host: host.clone(), checks: Vec::new(), lost: Some(lost) },
-                Ok(checks) => HostVerify { host: host.clone(), checks, lost: None },
-            }
-        });
-        side_by_side(checking.collect()).await
-    }
+/// Runs the `verify` items of those roles that still have something of theirs on these hosts, as after a rollback. Changes nothing.
+pub(crate) async fn verify_what_is_in_place(context: &Arc<RunContext>, hosts: &[String]) -> Vec<HostVerify> {
+    let checking = on_each(context, hosts, |context, host| async move {
+        match checks_in_place(&context, &host).await {
+            Err(lost) => HostVerify { host, checks: Vec::new(), lost: Some(lost) },
+            Ok(checks) => HostVerify { host, checks, lost: None },
+        }
+    });
+    checking.await
+}
 
-    async fn checks_in_place(&self, host: &str) -> Result<Vec<(String, Option<String>)>, LostHost> {
-        let reach = self.reach(host).await?;
-        let looked = self.look_and_plan(&reach, Part::Verify, &History::default(), false, true).await?;
-        let Some(Ok(records)) = looked.records else { return Ok(Vec::new()) };
-        let scope = self.scope(host);
-        let things = records.things.iter().filter(|thing| !thing.by_product && thing.scope == scope);
-        let roles: BTreeSet<&str> = things.flat_map(|thing| &thing.roles).map(String::as_str).collect();
-        let bad = differences(&looked.folded.plan);
-        let why = |address: &str| bad.iter().find(|(a, _)| a == address).map(|(_, w)| w.clone());
-        let items = looked.folded.plan.items.iter().filter(|item| roles.contains(item.role.as_str()));
-        Ok(items.map(|item| (item.address.clone(), why(&item.address))).collect())
-    }
+async fn checks_in_place(
+    context: &RunContext,
+    host: &str,
+) -> Result<Vec<(String, Option<String>)>, TargetError> {
+    let target = crate::connect::target::connect(context, host).await?;
+    let looked =
+        crate::plan::look::look_and_plan(context, &target, Part::Verify, &History::default(), false, true)
+            .await?;
+    let Some(Ok(records)) = looked.records else { return Ok(Vec::new()) };
+    let scope = context.scope(host);
+    let things = records.things.iter().filter(|thing| !thing.by_product && thing.scope == scope);
+    let roles: BTreeSet<&str> = things.flat_map(|thing| &thing.roles).map(String::as_str).collect();
+    let bad = differences(&looked.folded.plan);
+    let why = |address: &str| bad.iter().find(|(a, _)| a == address).map(|(_, w)| w.clone());
+    let items = looked.folded.plan.items.iter().filter(|item| roles.contains(item.role.as_str()));
+    Ok(items.map(|item| (item.address.clone(), why(&item.address))).collect())
 }
 
 /// Why nobody could look at an item: one before it is not as it should be, or what it stands in is not there.
@@ -112,8 +116,8 @@ pub(crate) fn folded(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<Strin
     let behind = |address: &str| {
         let item = plan.items.iter().find(|item| item.address == address)?;
         let Outcome::Deferred { wait, .. } = &item.outcome else { return None };
-        let first = first_open(plan, wait)?;
-        found.iter().any(|(a, _)| *a == first.address).then(|| first.address.clone())
+        let first = &first_open(plan, wait)?.address;
+        (known(first) || found.iter().any(|(a, _)| a == first)).then(|| first.clone())
     };
     let mut after: BTreeMap<String, usize> = BTreeMap::new();
     for (address, _) in &found {
@@ -129,7 +133,13 @@ pub(crate) fn folded(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<Strin
         };
         format!("{address}: {why}{more}")
     };
-    found.iter().filter(|(address, _)| behind(address).is_none()).map(shown).collect()
+    let own = found.iter().filter(|(address, _)| behind(address).is_none()).map(shown);
+    // Why the first does not hold was told when it failed.
+    let failed = after.iter().filter(|(first, _)| known(first)).map(|(first, count)| match count {
+        1 => format!("1 item behind `{first}`, which failed, was not checked"),
+        count => format!("{count} items behind `{first}`, which failed, were not checked"),
+    });
+    own.chain(failed).collect()
 }
 
 /// The item that keeps others from being looked at.
@@ -167,7 +177,7 @@ pub(crate) fn differences(plan: &HostPlan) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lane::tests::item;
+    use crate::apply::lane::tests::item;
     use converge_objects::condition::{self, Pick, What};
     use converge_planner::{PlannedChange, Problem};
     use converge_resource::{Change, Reversibility};
@@ -212,6 +222,15 @@ mod tests {
             ]
         );
         assert_eq!(folded(&plan, |address| address == "r/4").len(), 2);
+        // So is one that the run itself has told.
+        assert_eq!(
+            folded(&plan, |address| address == "r/1"),
+            [
+                "r/4: no",
+                "r/5: not checked: there is no cluster yet",
+                "2 items behind `r/1`, which failed, were not checked"
+            ]
+        );
     }
 
     /// An open wait is no difference before its own deadline, unless something else is wrong: then no wait helps.

@@ -29,6 +29,7 @@ pub const PREFETCHED_PACKAGES: &[&str] = &[
     "libfaketime",
     "lsof",
     "netbase",
+    "nftables",
     "nginx-light",
     "opendoas",
     "sl",
@@ -36,7 +37,7 @@ pub const PREFETCHED_PACKAGES: &[&str] = &[
     "ufw",
 ];
 
-/// What a small Debian server has. No Python: the engine must not need it.
+/// The packages of a small Debian server. No Python: the engine must not need it.
 const INCLUDE: &str = "systemd,systemd-sysv,dbus,libpam-systemd,openssh-server,iproute2,iputils-ping,ca-certificates,\
                        sudo,procps,kmod,less,curl,gnupg,bash,dash,busybox";
 const SETUP: &str = include_str!("scripts/base.sh");

@@ -1,4 +1,4 @@
-//! What can go wrong in a lab.
+//! The errors of a lab.
 
 use std::path::PathBuf;
 
@@ -51,7 +51,7 @@ pub enum LabError {
     NoAnswer {
         /// The host's name in the lab.
         host: String,
-        /// How long was waited.
+        /// The time waited.
         seconds: u64,
         /// The host's console log.
         console: PathBuf,
@@ -66,7 +66,7 @@ pub enum LabError {
     Part {
         /// Which part.
         part: &'static str,
-        /// What stands in the way, with the end of a build's output.
+        /// The obstacle, with the end of a build's output.
         why: String,
     },
     /// Debian packages are missing, and nothing may be installed.
@@ -77,9 +77,9 @@ pub enum LabError {
     /// Something did not end in time.
     #[error("{what} did not end within {seconds} s")]
     Stuck {
-        /// What was waited for.
+        /// The condition that was waited for.
         what: String,
-        /// How long was waited.
+        /// The time waited.
         seconds: u64,
     },
 }

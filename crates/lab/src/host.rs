@@ -30,7 +30,7 @@ pub struct Host {
     last: u8,
 }
 
-/// How a command on a host ended, and what it wrote.
+/// The result of a command on a host, with its output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecOutput {
     /// Exit status; nothing when a signal ended it.
@@ -328,7 +328,7 @@ impl Host {
         self.lab.share(file, "")
     }
 
-    /// What all hosts of the lab share.
+    /// The state that all hosts of the lab share.
     pub(crate) fn inner(&self) -> &Inner {
         &self.lab
     }

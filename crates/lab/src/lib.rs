@@ -30,6 +30,7 @@ mod mirror;
 mod net;
 mod packages;
 mod session;
+mod wheel;
 
 use std::time::{Duration, Instant};
 
@@ -40,8 +41,10 @@ pub use host::{ExecOutput, Host};
 pub use machine::{Missing, missing, remove_left};
 pub use packages::ensure as ensure_packages;
 pub use session::{Lab, LabOptions, default_cache_dir, make_cache, wipe};
+pub use wheel::Wheel;
 
-/// The pause after a look at what is waited for. One that costs much is repeated less often: what is looked at needs the processor too.
+/// The pause between two checks of a condition. An expensive check is repeated less often, since the condition needs the
+/// processor too.
 pub fn pause(look_begun: Instant) {
     std::thread::sleep((look_begun.elapsed() * 3).clamp(Duration::from_millis(50), Duration::from_secs(1)));
 }

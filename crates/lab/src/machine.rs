@@ -10,9 +10,9 @@ use std::path::Path;
 /// Something that a lab needs and this machine lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// What.
+    /// The missing part.
     pub what: String,
-    /// What to do about it.
+    /// The remedy.
     pub help: String,
 }
 

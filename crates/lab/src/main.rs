@@ -24,7 +24,7 @@ struct Arguments {
 enum Action {
     /// Start hosts h1 to hN, fresh, and leave them running.
     Up {
-        /// How many.
+        /// The number.
         #[arg(default_value_t = 1)]
         count: u8,
         /// Hosts that can become nodes of a Kubernetes cluster.

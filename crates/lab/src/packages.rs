@@ -4,11 +4,18 @@ use crate::command;
 use crate::error::Result;
 use std::process::Command;
 
-/// What the lab itself runs.
+/// The Debian packages with the tools of the lab itself.
 pub(crate) const LAB_TOOLS: &[&str] =
     &["systemd-container", "mmdebstrap", "iptables", "iproute2", "openssh-client", "util-linux", "procps"];
 
-/// Installs the Debian packages of `names` that are missing on this machine, saying so through `say` first.
+/// Held while apt runs: programs of tests start side by side, and where an image lets apt delete its archives after each update, the update
+/// of one would take them from under the installation of another.
+const LOCK: &str = "/run/converge-packages.lock";
+/// Seconds to wait for whoever else is at work with apt.
+const PATIENCE: &str = "900";
+
+/// Installs the Debian packages of `names` that are missing on this machine, saying so through `say` first. Processes that do so at the same
+/// time wait for each other.
 ///
 /// Errors when apt fails, or when this is no Debian-like machine.
 pub fn ensure(names: &[&str], say: &dyn Fn(&str)) -> Result<()> {
@@ -18,13 +25,28 @@ pub fn ensure(names: &[&str], say: &dyn Fn(&str)) -> Result<()> {
     }
     say(&format!("apt-get install {}", missing.join(" ")));
     // An unreachable third-party source must not stop the rest: the install itself tells what is missing.
-    command::succeeds("apt-get", &["update", "-qq"]);
-    let options =
-        ["DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-qq", "--no-install-recommends"];
-    command::checked(command::root("env").args(options).args(&missing)).map(drop)
+    drop(command::checked(apt().args(["update", "-qq"])));
+    command::checked(apt().args(["install", "-y", "-qq", "--no-install-recommends"]).args(&missing)).map(drop)
 }
 
-/// Those that are not installed.
+/// apt, while no other process is in here.
+fn apt() -> Command {
+    let mut apt = command::root("flock");
+    let timeout = format!("DPkg::Lock::Timeout={PATIENCE}");
+    apt.args([
+        "--timeout",
+        PATIENCE,
+        LOCK,
+        "env",
+        "DEBIAN_FRONTEND=noninteractive",
+        "apt-get",
+        "-o",
+        &timeout,
+    ]);
+    apt
+}
+
+/// The packages that are not installed.
 pub(crate) fn missing<'a>(names: &[&'a str]) -> Vec<&'a str> {
     names.iter().copied().filter(|name| !installed(name)).collect()
 }

@@ -29,7 +29,7 @@ const WATCHERS: u32 = 2048;
 
 type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// How a lab is opened.
+/// The options of a lab.
 #[derive(Clone)]
 pub struct LabOptions {
     name: String,
@@ -50,7 +50,7 @@ impl LabOptions {
         Self { name: name.into(), cache: default_cache_dir(), number: None, install: true, kube: false, say }
     }
 
-    /// Where the base and the hosts' disks lie, instead of [`default_cache_dir`].
+    /// The folder of the base and the hosts' disks, instead of [`default_cache_dir`].
     #[must_use]
     pub fn cache_dir(mut self, path: impl Into<PathBuf>) -> Self {
         self.cache = path.into();
@@ -93,7 +93,7 @@ pub fn default_cache_dir() -> PathBuf {
         .map_or_else(|| PathBuf::from("/var/cache/converge-lab"), PathBuf::from)
 }
 
-/// What the lab's hosts share.
+/// The state that the hosts of a lab share.
 pub(crate) struct Inner {
     pub net: Net,
     pub base: PathBuf,
@@ -109,7 +109,7 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// What all labs share; the state lies in it.
+    /// The folder that all labs share; the state lies in it.
     pub(crate) fn cache(&self) -> &Path {
         self.state.parent().unwrap_or(&self.state)
     }
@@ -554,7 +554,7 @@ fn start_guard(net: Net, cgroup2: &Path, state: &Path, lock: &fs::File) -> Resul
     guard.spawn().map_err(|error| command::failed_start(&guard, &error))
 }
 
-/// Takes down what is left of a lab and checks that it is gone.
+/// Removes the rest of a lab and checks that it is gone.
 fn clean(state: &Path, cgroup2: &Path) -> Result<()> {
     let net = Net::find(&state.to_string_lossy());
     if net.is_none() && !state.exists() {
@@ -638,6 +638,10 @@ mod tests {
     /// The guard of a lab that is down tears down once more, and its number may be another's by then.
     #[test]
     fn a_tear_down_leaves_another_lab_alone() {
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: a lab is claimed and torn down by root");
+            return;
+        }
         let dir = tempfile::tempdir().unwrap();
         let (mine, other) = (dir.path().join("mine"), dir.path().join("other"));
         let net = Net::claim(None, &mine.to_string_lossy()).unwrap();

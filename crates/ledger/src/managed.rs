@@ -41,7 +41,7 @@ impl Managed {
 /// * A change that was cut off counts: it may have happened.
 /// * The state before is the one that the first of these changes found. An object that was given back and is changed by a role again begins anew.
 /// * An object that is back in the state before, by whatever run, is given back. So is one that a rollback of the run which first changed it
-///   has put back, also to where that run found it before its own foreign code moved it.
+///   has put back, also to where that run found it before its own foreign code moved it, or has had removed by a command's `undo` or a package.
 /// * It is managed again when the run that gave it back is rolled back, or when a run without a role changes it from the state before.
 /// * What foreign code of a run moves is as the run left it; nothing comes to be managed by that.
 pub fn fold(base: Managed, runs: &[RunRecord]) -> Managed {
@@ -111,6 +111,9 @@ impl Table {
         if change.outcome == SavedOutcome::Moved {
             if let Some(entry) = self.get(&change.object).filter(|e| e.gone_by.is_none()) {
                 left(&mut entry.thing, change);
+                if change.after.is_absent() && reverts.contains(entry.thing.run.as_str()) {
+                    entry.gone_by = Some(run.id.clone());
+                }
             }
             return;
         }
@@ -134,7 +137,9 @@ impl Table {
         }
         let Some(entry) = self.get(&change.object) else { return };
         if let Some(by) = &entry.gone_by {
-            if change.before != entry.thing.before && !reverts.contains(by.as_str()) {
+            // Something of it is there again, and not as that rollback wanted it.
+            let is_left = *by == run.id && change.outcome != SavedOutcome::Done;
+            if !is_left && change.before != entry.thing.before && !reverts.contains(by.as_str()) {
                 return;
             }
             entry.gone_by = None;

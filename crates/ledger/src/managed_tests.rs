@@ -117,6 +117,35 @@ fn a_rollback_gives_back_what_its_run_first_changed_where_that_run_found_it() {
 }
 
 #[test]
+fn what_the_undo_of_a_command_removed_is_given_back_and_begins_anew() {
+    let moved = |change| SavedChange { outcome: SavedOutcome::Moved, ..change };
+    let made = |id: &str| {
+        let edit = change("made", "a", "b", Some("r"));
+        run(
+            id,
+            vec![
+                change("command", "pending", "done", Some("r")),
+                moved(change("made", "absent", "a", None)),
+                edit,
+            ],
+        )
+    };
+    let undone = |more: Vec<SavedChange>| {
+        let first =
+            vec![change("command", "done", "pending", None), moved(change("made", "b", "absent", None))];
+        rollback("r2", "r1", [first, more].concat())
+    };
+    let runs = vec![made("r1"), undone(Vec::new())];
+    assert_eq!(keys(&after(&runs)), Vec::<&str>::new());
+    let again = after(&[runs, vec![made("r3")]].concat());
+    assert_eq!(keys(&again), ["command", "made"], "the command comes first, as in the first run");
+    assert_eq!(again.entries.last().map(|e| e.thing.run.as_str()), Some("r3"));
+    // What the rollback then failed to bring back is still managed.
+    let failed = SavedChange { outcome: SavedOutcome::Off, ..change("made", "absent", "c", None) };
+    assert_eq!(keys(&after(&[made("r1"), undone(vec![failed])])), ["made"]);
+}
+
+#[test]
 fn what_undo_sh_attempts_is_a_rollback() {
     let undo = RunRecord {
         purpose: RunPurpose::Undo,

@@ -1,10 +1,10 @@
-//! What an item is made of, as one text: its source and its inputs. A saved plan binds what it defers by a digest of it.
+//! The source and the inputs of an item as one text. A saved plan binds what it defers by a digest of this text.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use converge_syntax::{Node, Span, Value};
-use converge_template::{Outcome, Scope};
+use converge_template::{Evaluation, Scope};
 use serde_json::{Value as Json, json};
 
 use crate::catalog::Load;
@@ -29,20 +29,20 @@ impl fmt::Debug for Binding {
     }
 }
 
-/// What goes into a binding.
+/// Collects the parts of a binding.
 struct Parts<'a> {
     used: &'a RoleUse,
     scope: Scope,
     sensitive: bool,
     /// Everything that evaluations reached, by its full name: `hostvars.h1.port`, `lookup.file.motd`.
-    reached: BTreeSet<String>,
+    lookups: BTreeSet<String>,
 }
 
 impl RoleUse {
     /// The source and the inputs of an item, as far as they are known.
     pub fn binding(&self, item: &DeclaredItem, registered: &Registered) -> Binding {
         let scope = self.item_scope(item, registered);
-        let mut parts = Parts { used: self, scope, sensitive: item.item.sensitive, reached: BTreeSet::new() };
+        let mut parts = Parts { used: self, scope, sensitive: item.item.sensitive, lookups: BTreeSet::new() };
         let written = parts.written(item);
         let params = parts.values(&item.item.params);
         let files = parts.files(item, &params);
@@ -100,13 +100,13 @@ impl Parts<'_> {
 
     fn value(&mut self, node: &Node) -> Option<Json> {
         match self.used.project.shared.engine.eval_value(node, &self.scope) {
-            Ok(Outcome::Known(found)) => {
+            Ok(Evaluation::Known(found)) => {
                 self.sensitive |= found.sensitive;
-                self.reached.extend(found.reached);
+                self.lookups.extend(found.lookups);
                 Some(found.value.to_json())
             }
-            Ok(Outcome::Unknown { reached, .. }) => {
-                self.reached.extend(reached);
+            Ok(Evaluation::Unknown { lookups, .. }) => {
+                self.lookups.extend(lookups);
                 None
             }
             Err(_) => None,
@@ -154,11 +154,12 @@ impl Parts<'_> {
                         {
                             files.extend(self.templates());
                         }
-                        // What its variables reach is looked up below; what it looks up itself, only when it is rendered.
-                        if let Ok(Outcome::Unknown { reached, .. }) =
+                        // The names that its variables look up are followed below; those of the file itself show only when
+                        // it is rendered.
+                        if let Ok(Evaluation::Unknown { lookups, .. }) =
                             project.shared.engine.render_file(&source, &self.scope)
                         {
-                            self.reached.extend(reached);
+                            self.lookups.extend(lookups);
                         }
                     }
                 }
@@ -185,7 +186,7 @@ impl Parts<'_> {
 
     /// The values of all variables that the item may read; of one that is not known, how it is written.
     fn inputs(&mut self, item: &DeclaredItem) -> Json {
-        let names = self.used.static_reach(item, BTreeSet::new());
+        let names = self.used.possible_lookups(item, BTreeSet::new());
         let later = |name: &str| {
             OF_THE_MOMENT.contains(&name) || name == "item" || item.sees.iter().any(|seen| seen == name)
         };
@@ -200,7 +201,7 @@ impl Parts<'_> {
             });
             inputs.insert(name.clone(), value.unwrap_or_default());
         }
-        for name in std::mem::take(&mut self.reached) {
+        for name in std::mem::take(&mut self.lookups) {
             let expression = match name.split_once('.') {
                 Some(("hostvars", rest)) => rest
                     .rsplit_once('.')

@@ -1,4 +1,4 @@
-//! What kinds there are, as data: the model depends on no kind.
+//! The catalog of kinds as data: the model depends on no kind.
 
 use converge_syntax::Node;
 use indexmap::IndexMap;
@@ -15,11 +15,11 @@ pub const OUTPUT_KEYWORD: &str = "x-converge-outputs";
 pub struct KindSpec {
     /// JSON Schema (2020-12, as schemars writes it) of the parameters.
     pub schema: Json,
-    /// It only reads: allowed in `check` and `verify`.
+    /// The kind only reads: it is allowed in `check` and `verify`.
     pub read_only: bool,
     /// The scopes of the roles that it may be used in.
     pub scopes: Vec<Place>,
-    /// It may stand in `verify` alone.
+    /// The kind is allowed only in `verify`.
     pub verify_only: bool,
 }
 
@@ -66,7 +66,7 @@ impl KindCatalog {
 }
 
 impl KindSpec {
-    /// What is known of a kind, without the kind.
+    /// The properties of a kind that the model needs.
     pub fn of(kind: &KindInfo) -> Self {
         Self {
             schema: (kind.schema)(),

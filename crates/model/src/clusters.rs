@@ -1,7 +1,7 @@
-//! Clusters: what roles with `scope: cluster` act on, once each, through its API.
+//! Clusters: roles with `scope: cluster` act on each once, through its API.
 //!
-//! The hosts of a play with such a role are the ways to the cluster (its control planes). Hosts with one value of the variable
-//! `converge_cluster` are ways to one cluster; without that variable there is one, called `cluster`.
+//! The hosts of a play with such a role are the entry hosts of the cluster (its control planes). Hosts with one value of the
+//! variable `converge_cluster` are entry hosts of one cluster; without that variable there is one, called `cluster`.
 
 use crate::inventory::Inventory;
 use crate::vars::{SetVars, host_layers};
@@ -13,12 +13,12 @@ pub const CLUSTER: &str = "converge_cluster";
 /// The cluster of hosts that name none.
 pub const DEFAULT_CLUSTER: &str = "cluster";
 
-/// The clusters of a project, and the hosts through which each is reached, in play order.
+/// The clusters of a project, and the entry hosts of each, in play order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clusters(IndexMap<String, Vec<String>>);
 
 impl Clusters {
-    /// The name of the cluster that a host is a way to. It is read as it is written: nothing is rendered.
+    /// The name of the cluster of an entry host. It is read as it is written: nothing is rendered.
     pub fn name_of(inventory: &Inventory, set: &SetVars, host: &str) -> String {
         let layers = host_layers(inventory, set, host);
         let written =
@@ -26,16 +26,16 @@ impl Clusters {
         written.filter(|name| !name.is_empty()).unwrap_or_else(|| DEFAULT_CLUSTER.to_owned())
     }
 
-    /// A host is a way to this cluster.
+    /// Adds an entry host to a cluster.
     pub fn add(&mut self, cluster: &str, host: &str) {
-        let ways = self.0.entry(cluster.to_owned()).or_default();
-        if !ways.iter().any(|known| known == host) {
-            ways.push(host.to_owned());
+        let entry_hosts = self.0.entry(cluster.to_owned()).or_default();
+        if !entry_hosts.iter().any(|known| known == host) {
+            entry_hosts.push(host.to_owned());
         }
     }
 
-    /// The hosts through which a cluster is reached; `None` for what is no cluster.
-    pub fn ways(&self, name: &str) -> Option<&[String]> {
+    /// The entry hosts of a cluster; `None` if there is no cluster of this name.
+    pub fn entry_hosts(&self, name: &str) -> Option<&[String]> {
         self.0.get(name).map(Vec::as_slice)
     }
 
@@ -44,8 +44,8 @@ impl Clusters {
         self.0.keys().map(String::as_str)
     }
 
-    /// The host whose variables hold: the first way of a cluster, and each host itself.
+    /// The host whose variables apply: the first entry host of a cluster, and each host itself.
     pub fn speaker<'a>(&'a self, name: &'a str) -> &'a str {
-        self.ways(name).and_then(|ways| ways.first()).map_or(name, String::as_str)
+        self.entry_hosts(name).and_then(|entry_hosts| entry_hosts.first()).map_or(name, String::as_str)
     }
 }

@@ -1,11 +1,11 @@
-//! What is declared for one host: roles, and their items one by one.
+//! The declarations of one host: its roles and their items, in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Spanned, Value};
-use converge_template::{Outcome, Scope, Variable};
+use converge_template::{Evaluation, Scope, Variable};
 use serde_json::Value as Json;
 
 use crate::item::{Item, Section};
@@ -20,7 +20,7 @@ use crate::vars::Layers;
 pub struct Registered(BTreeMap<(String, String), (Json, bool)>);
 
 impl Registered {
-    /// Nothing yet.
+    /// Nothing is registered yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -47,7 +47,7 @@ pub struct HostPlan {
     pub host: String,
     /// Its roles, each once.
     pub roles: Vec<RoleUse>,
-    /// What is wrong on this host: inputs that are missing or do not fit.
+    /// Errors on this host: inputs that are missing or have a wrong value.
     pub errors: Diagnostics,
     /// Variables of the host outside any role, for connection variables.
     pub scope: Scope,
@@ -68,27 +68,27 @@ pub struct RoleUse {
     pub role: Arc<Role>,
     /// The play that puts it on the host, by its name or pattern.
     pub play: String,
-    /// Where the play names the role.
+    /// The place where the play names the role.
     pub span: Span,
     /// Preconditions, in order.
     pub checks: Vec<DeclaredItem>,
-    /// What the host should have, in order.
+    /// The declared resources, in order.
     pub items: Vec<DeclaredItem>,
     /// Postconditions, in order.
     pub verify: Vec<DeclaredItem>,
     /// Does any of it take part in this run?
     pub selected: bool,
-    /// Do all of its items take part, each fully known? Only then may what is no longer declared be removed.
+    /// Whether all of its items take part, each fully known. Only then may orphaned objects be removed.
     pub complete: bool,
     /// The role's inputs have errors on this host; they are in [`HostPlan::errors`].
     pub problems: Diagnostics,
     pub(crate) when: Gate,
     /// The conditions of its use, as written, and what they read.
     pub(crate) conditions: Vec<Node>,
-    pub(crate) when_reach: BTreeSet<String>,
+    pub(crate) when_lookups: BTreeSet<String>,
     pub(crate) scope: Scope,
     pub(crate) bad: BTreeSet<String>,
-    pub(crate) reach: BTreeMap<String, BTreeSet<String>>,
+    pub(crate) input_lookups: BTreeMap<String, BTreeSet<String>>,
     pub(crate) layers: Layers,
     pub(crate) project: Arc<Inner>,
 }
@@ -125,7 +125,7 @@ pub struct DeclaredItem {
     pub name: String,
     /// The kind.
     pub kind: String,
-    /// The list that it stands in.
+    /// The list that it belongs to.
     pub section: Section,
     /// The whole item in the role's file.
     pub span: Span,
@@ -166,10 +166,10 @@ impl DeclaredItem {
         &self.item.when
     }
 
-    /// What the list of its `for_each` was made of.
-    pub fn list_reach(&self) -> Option<&BTreeSet<String>> {
+    /// The names that the list of its `for_each` was made of.
+    pub fn list_lookups(&self) -> Option<&BTreeSet<String>> {
         match &self.each {
-            Each::Element { reached, .. } | Each::Empty { reached } => Some(reached),
+            Each::Element { lookups, .. } | Each::Empty { lookups } => Some(lookups),
             Each::One | Each::Waits(_) | Each::Wrong(_) => None,
         }
     }
@@ -189,25 +189,25 @@ pub(crate) enum Each {
     Element {
         value: Node,
         sensitive: bool,
-        /// What the list was made of.
-        reached: Arc<BTreeSet<String>>,
+        /// The names that the list was made of.
+        lookups: Arc<BTreeSet<String>>,
     },
-    /// A list of facts that is empty: it stands here so that nobody overlooks what may fill it.
-    Empty { reached: Arc<BTreeSet<String>> },
+    /// An empty list of facts: it is kept so that a fact that fills it later is not overlooked.
+    Empty { lookups: Arc<BTreeSet<String>> },
     /// The list waits for these variables.
     Waits(BTreeSet<String>),
     /// The list cannot be made.
     Wrong(Diagnostics),
 }
 
-/// What a role's use gives to each of its items.
+/// The parts of a role entry that apply to each of its items.
 pub(crate) struct UseContext<'a> {
     pub role: &'a Arc<Role>,
     pub play: String,
     pub span: &'a Span,
     pub when: Gate,
     pub conditions: Vec<Node>,
-    pub when_reach: BTreeSet<String>,
+    pub when_lookups: BTreeSet<String>,
     pub tags: Vec<String>,
     pub layers: Layers,
     pub role_selected: bool,
@@ -221,7 +221,8 @@ pub(crate) fn declare(
     made: RoleScope,
     registered: &Registered,
 ) -> RoleUse {
-    let UseContext { role, play, span, when, conditions, when_reach, tags, layers, role_selected } = context;
+    let UseContext { role, play, span, when, conditions, when_lookups, tags, layers, role_selected } =
+        context;
     let mut used = RoleUse {
         host: host.to_owned(),
         role: role.clone(),
@@ -235,10 +236,10 @@ pub(crate) fn declare(
         problems: made.problems,
         when,
         conditions,
-        when_reach,
+        when_lookups,
         scope: made.scope,
         bad: made.bad,
-        reach: made.reach,
+        input_lookups: made.input_lookups,
         layers,
         project: project.clone(),
     };
@@ -306,19 +307,19 @@ fn expand(
     let single = |each: Each| vec![DeclaredItem { each, ..one.clone() }];
     match used.project.shared.engine.eval_value(each, &scope) {
         Err(why) => single(Each::Wrong(why)),
-        Ok(Outcome::Unknown { names, .. }) => single(Each::Waits(names)),
-        Ok(Outcome::Known(list)) => match elements(&list.value, &each.span, list.sensitive) {
+        Ok(Evaluation::Unknown { names, .. }) => single(Each::Waits(names)),
+        Ok(Evaluation::Known(list)) => match elements(&list.value, &each.span, list.sensitive) {
             Err(why) => single(Each::Wrong(why.into())),
             Ok(elements) => {
-                let reached = Arc::new(used.with_reach(list.reached));
-                if elements.is_empty() && reached.iter().any(|name| name.starts_with("facts.")) {
-                    return single(Each::Empty { reached });
+                let lookups = Arc::new(used.with_input_lookups(list.lookups));
+                if elements.is_empty() && lookups.iter().any(|name| name.starts_with("facts.")) {
+                    return single(Each::Empty { lookups });
                 }
                 elements
                     .into_iter()
                     .map(|(key, value)| DeclaredItem {
                         address: format!("{}[{key}]", one.address),
-                        each: Each::Element { value, sensitive: list.sensitive, reached: reached.clone() },
+                        each: Each::Element { value, sensitive: list.sensitive, lookups: lookups.clone() },
                         ..one.clone()
                     })
                     .collect()
@@ -365,27 +366,27 @@ fn elements(list: &Node, span: &Span, sensitive: bool) -> Result<Vec<(String, No
     Ok(found)
 }
 
-/// Evaluates conditions that must all hold; what they read is added to `reached`.
+/// Evaluates conditions that must all hold; what they read is added to `lookups`.
 pub(crate) fn gate(
     project: &Inner,
     conditions: &[Node],
     scope: &Scope,
-    reached: &mut BTreeSet<String>,
+    lookups: &mut BTreeSet<String>,
 ) -> Gate {
     let mut unknown = BTreeSet::new();
     let mut wrong = Diagnostics::new();
     for condition in conditions {
         let answer = project.shared.engine.eval_bool(condition, scope);
         if let Ok(answer) = &answer {
-            reached.extend(answer.reached().iter().cloned());
+            lookups.extend(answer.lookups().iter().cloned());
         }
         match answer {
-            Ok(Outcome::Known(answer)) if answer.value => {}
-            Ok(Outcome::Known(_)) => {
+            Ok(Evaluation::Known(answer)) if answer.value => {}
+            Ok(Evaluation::Known(_)) => {
                 let text = condition.scalar_text().unwrap_or_default();
                 return Gate::No(format!("when: {}", text.split_whitespace().collect::<Vec<_>>().join(" ")));
             }
-            Ok(Outcome::Unknown { names, .. }) => unknown.extend(names),
+            Ok(Evaluation::Unknown { names, .. }) => unknown.extend(names),
             Err(why) => wrong.extend(why),
         }
         // A condition is a guard for those after it.
@@ -407,8 +408,8 @@ impl RoleUse {
         let shared = &self.project.shared;
         let hosts = crate::scope::hostvars(shared, facts);
         let mut made = role_scope(shared, facts, &hosts, &self.host, &self.role, &self.layers, &self.span);
-        let mut when_reach = BTreeSet::new();
-        let when = gate(&self.project, &self.conditions, &made.scope, &mut when_reach);
+        let mut when_lookups = BTreeSet::new();
+        let when = gate(&self.project, &self.conditions, &made.scope, &mut when_lookups);
         if let Some(names) = self.scope.variable("role_names") {
             made.scope.set("role_names", names);
         }
@@ -425,10 +426,10 @@ impl RoleUse {
             problems: made.problems,
             when,
             conditions: self.conditions.clone(),
-            when_reach,
+            when_lookups,
             scope: made.scope,
             bad: made.bad,
-            reach: made.reach,
+            input_lookups: made.input_lookups,
             layers: self.layers.clone(),
             project: self.project.clone(),
         }
@@ -461,7 +462,7 @@ impl RoleUse {
     }
 }
 
-/// What narrows a run.
+/// The filter of `--tags` and `--skip-tags`.
 pub(crate) fn tag_filter(only: &[String], skip: &[String]) -> TagFilter {
     let split = |tags: &[String]| -> Vec<String> {
         let words = tags.iter().flat_map(|tag| tag.split(','));

@@ -1,6 +1,6 @@
 //! Which facts the text of a project reads, by their first names: `nvidia` of `facts.nvidia.count`.
 //!
-//! It looks at text and not at what an evaluation reached, so it may name too many facts, and never too few: some are expensive
+//! The module reads text and not the lookups of an evaluation, so it may name too many facts, and never too few: some are expensive
 //! to ask for, and an answer that was not asked for could not be known.
 
 use std::collections::BTreeSet;
@@ -146,7 +146,7 @@ fn templates(names: &mut FactNames, inner: &Arc<Inner>, used: &RoleUse, folder: 
         } else if path.is_file()
             && (folder.components().any(|c| c.as_str() == "templates") || path.extension() == Some("j2"))
         {
-            // What cannot be read is reported where it is used.
+            // A file that cannot be read is reported where it is used.
             if let Ok(source) = inner.files.template(path, &used.role.span) {
                 names.scan(source.text());
             }

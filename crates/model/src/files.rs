@@ -14,7 +14,7 @@ use crate::vault::{Vault, decrypted_text, is_vault};
 /// The largest file of a role that is sent to hosts.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// What was read so far.
+/// A cache of the files read so far.
 pub(crate) struct Files {
     vault: Vault,
     templates: Mutex<HashMap<Utf8PathBuf, Result<Arc<Source>, String>>>,
@@ -43,7 +43,7 @@ impl Load {
 /// The path of a file of a role.
 ///
 /// # Errors
-/// It leads out of the role's folder, or there is no such file; the help names the nearest one.
+/// The error of a path that leads out of the role's folder, or of a missing file; the help names the nearest one.
 pub(crate) fn locate(role: &Role, load: Load, written: &str, span: &Span) -> Result<Utf8PathBuf, Diagnostic> {
     let folder = load.folder();
     let path = Utf8Path::new(written);
@@ -86,7 +86,7 @@ fn listing(folder: &Utf8Path, depth: usize) -> Vec<String> {
 }
 
 impl Files {
-    /// Nothing was read; the passwords open encrypted files.
+    /// An empty cache; the passwords decrypt encrypted files.
     pub(crate) fn new(vault: &Vault) -> Self {
         Self { vault: vault.clone(), templates: Mutex::default(), sources: Mutex::default() }
     }

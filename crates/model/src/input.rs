@@ -4,7 +4,7 @@ use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value, resolve_plain}
 
 use crate::fields::{check_map, flag, has_template, is_template, nearest, string, wrong_type};
 
-/// What values an input takes.
+/// The type of an input.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InputType {
     /// `true` or `false`.
@@ -35,21 +35,21 @@ pub const KEYS: [&str; 10] =
 pub struct Input {
     /// Its name.
     pub name: String,
-    /// Where the name stands.
+    /// The place of the name.
     pub span: Span,
-    /// What values it takes.
+    /// The type of its values.
     pub ty: InputType,
     /// Least number, or least length of text, list or map.
     pub min: Option<f64>,
     /// Greatest number, or greatest length of text, list or map.
     pub max: Option<f64>,
-    /// What text must match, from start to end.
+    /// The pattern that text must match, from start to end.
     pub pattern: Option<regex::Regex>,
     /// The value where no layer of variables gives one.
     pub default: Option<Node>,
     /// Must some layer give a value?
     pub required: bool,
-    /// What it is for.
+    /// Its purpose, for people.
     pub help: Option<String>,
     /// Its value is a secret.
     pub sensitive: bool,

@@ -27,21 +27,21 @@ pub const COMMON_KEYS: [&str; 10] = [
     "guard",
     "guard_seconds",
 ];
-/// What an item may do to what runs on its host, as a user writes it.
+/// The disruptions of running work that a user can declare for an item.
 pub const DISRUPTIONS: [&str; 3] = ["none", "restarts", "drain"];
-/// What an item may break, as a user writes it; `none` makes it without a switch.
+/// The access that an item may break, as a user writes it; `none` switches its guard off.
 pub const GUARDS: [&str; 4] = ["none", "ssh", "network", "runtime"];
 /// The shortest and the longest window of a guarded item, in seconds.
 pub const GUARD_SECONDS: (i64, i64) = (5, 3600);
 /// Parameters of any kind that name earlier items of the same role.
 const NAMING: [&str; 2] = ["restart_on", "on_change"];
 
-/// Where an item stands in its role.
+/// The list of a role that an item belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
     /// Preconditions.
     Check,
-    /// What the host should have.
+    /// The declared resources.
     Resources,
     /// Postconditions.
     Verify,
@@ -63,7 +63,7 @@ impl Section {
 /// One list item of a role, as written.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// The list that it stands in.
+    /// The list that it belongs to.
     pub section: Section,
     /// Its name, unique in the role; by default the kind and its main parameter.
     pub name: Spanned<String>,
@@ -81,11 +81,11 @@ pub struct Item {
     pub register: Option<Spanned<String>>,
     /// The user that commands run as, not evaluated.
     pub become_user: Option<Node>,
-    /// What it does to what runs, said by hand: one of [`DISRUPTIONS`].
+    /// The declared disruption, one of [`DISRUPTIONS`].
     pub disruption: Option<String>,
-    /// What it can break, said by hand: one of [`GUARDS`].
+    /// The declared guard, one of [`GUARDS`].
     pub guard: Option<String>,
-    /// Within how many seconds that must be confirmed.
+    /// The seconds within which a guarded change must be confirmed.
     pub guard_seconds: Option<u64>,
     /// Marked as secret by hand.
     pub sensitive: bool,
@@ -244,7 +244,7 @@ fn right_place(
     }
 }
 
-/// A key that is one of some words, and means something for what is changed only.
+/// A key with one of some words, which matters only for an item that changes something.
 fn word(
     node: &Node,
     key: &str,

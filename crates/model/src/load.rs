@@ -1,4 +1,4 @@
-//! Loading a project: everything is read, then everything is checked, and all complaints are told at once.
+//! Loads a project: reads all files, then checks everything, and reports all errors together.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ use converge_resource::Place;
 
 /// The variable that takes a host out.
 const MAINTENANCE: &str = "maintenance";
-/// The variables of a host that only a way to a cluster has.
+/// The variables that only an entry host of a cluster has.
 const KUBECONFIGS: [&str; 2] = ["converge_kubeconfig", "converge_kubeconfig_on_host"];
 const DEFAULT_PLAYBOOK: &str = "playbooks/site.yaml";
 
@@ -49,7 +49,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
     let set = SetVars::read(&options.set, &mut diags);
     let (roles, broken) = load_roles(&playbook, &options.catalog, &mut diags);
     required_roles(&playbook, &roles, &mut diags);
-    former_names(&roles, &mut diags);
+    earlier_names(&roles, &mut diags);
     for role in roles.values() {
         role_files(role, &options.catalog, &mut diags);
     }
@@ -260,15 +260,15 @@ fn load_roles(
     (roles, broken)
 }
 
-/// A role's former name must be no one's present name.
-fn former_names(roles: &IndexMap<String, Arc<Role>>, diags: &mut Diagnostics) {
+/// An earlier name of a role (`renamed_from`) must not be the name of another role.
+fn earlier_names(roles: &IndexMap<String, Arc<Role>>, diags: &mut Diagnostics) {
     for role in roles.values() {
-        for former in role.renamed_from.iter().filter(|former| roles.contains_key(&former.value)) {
+        for earlier in role.renamed_from.iter().filter(|earlier| roles.contains_key(&earlier.value)) {
             let message =
-                format!("`{}` was renamed from `{}`, which is still in use", role.name, former.value);
+                format!("`{}` was renamed from `{}`, which is still in use", role.name, earlier.value);
             diags.push(
                 Diagnostic::error("still-in-use", message)
-                    .label(&former.span, "a role of the playbook bears this name")
+                    .label(&earlier.span, "a role of the playbook bears this name")
                     .help("take the one or the other out: what was made under that name can have one owner alone"),
             );
         }
@@ -504,7 +504,7 @@ fn known_clusters(
             clusters.add(&name, host);
         }
     };
-    // What is wrong with the playbook is not the question here.
+    // Errors of the playbook are reported elsewhere.
     let mut unsaid = Diagnostics::new();
     if let Some(playbook) = Playbook::load(playbook, &mut unsaid) {
         let (roles, _) = load_roles(&playbook, catalog, &mut unsaid);
@@ -523,7 +523,7 @@ fn known_clusters(
     clusters
 }
 
-/// What differs between two uses of a role on one host.
+/// The differences between two entries of a role on one host.
 fn differ(
     inventory: &Inventory,
     set: &SetVars,
@@ -566,9 +566,9 @@ fn limited(
         return Vec::new();
     };
     warnings.extend(selection.warnings);
-    // A cluster takes part when a way to it does.
-    let takes_part = |name: &str| match clusters.ways(name) {
-        Some(ways) => ways.iter().any(|way| selection.hosts.contains(way)),
+    // A cluster takes part if one of its entry hosts does.
+    let takes_part = |name: &str| match clusters.entry_hosts(name) {
+        Some(entry_hosts) => entry_hosts.iter().any(|host| selection.hosts.contains(host)),
         None => selection.hosts.iter().any(|host| host == name),
     };
     let selected: Vec<String> = hosts.keys().filter(|host| takes_part(host)).cloned().collect();
@@ -585,7 +585,7 @@ fn limited(
     selected
 }
 
-/// Resolves everything on every host with nothing known of the hosts: what is wrong now is wrong before any contact.
+/// Resolves everything on every host without knowledge about the hosts: an error that shows now does not need any contact.
 fn check_hosts(inner: &Arc<Inner>, errors: &mut HostErrors) -> BTreeMap<String, Needs> {
     let hosts: Vec<&String> = inner.hosts.keys().collect();
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(8);
@@ -612,9 +612,9 @@ fn check_hosts(inner: &Arc<Inner>, errors: &mut HostErrors) -> BTreeMap<String, 
 /// The hosts that the inventory takes out with `maintenance: true`.
 fn in_maintenance(inner: &Inner, diags: &mut Diagnostics) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
-    let hosts = inner.hosts.keys().filter(|name| inner.clusters.ways(name).is_none());
-    let ways = inner.clusters.names().filter_map(|name| inner.clusters.ways(name)).flatten();
-    for host in hosts.chain(ways).collect::<BTreeSet<_>>() {
+    let hosts = inner.hosts.keys().filter(|name| inner.clusters.entry_hosts(name).is_none());
+    let entry_hosts = inner.clusters.names().filter_map(|name| inner.clusters.entry_hosts(name)).flatten();
+    for host in hosts.chain(entry_hosts).collect::<BTreeSet<_>>() {
         match crate::report::host_var(inner, host, MAINTENANCE) {
             Ok(None) => {}
             Ok(Some(node)) => match &node.value {
@@ -645,7 +645,7 @@ fn check_host(inner: &Arc<Inner>, host: &str, facts: &Facts) -> (String, Needs, 
                 Resolution::Unknown { names, .. } if item.selected => {
                     let own =
                         |names: &BTreeSet<String>| names.contains("facts") || names.contains("facts_before");
-                    let names = if own(&names) { names } else { used.static_reach(item, names) };
+                    let names = if own(&names) { names } else { used.possible_lookups(item, names) };
                     needs.facts |= own(&names);
                     let others = names
                         .iter()

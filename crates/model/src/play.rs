@@ -33,7 +33,7 @@ pub struct Playbook {
     pub path: Utf8PathBuf,
     /// Its plays, in the order of the file.
     pub plays: Vec<Play>,
-    /// Where its roles are searched.
+    /// The folders in which its roles are searched.
     pub role_path: RolePath,
 }
 
@@ -42,7 +42,7 @@ pub struct Playbook {
 pub struct Play {
     /// Its position in the playbook, from 0.
     pub index: usize,
-    /// What it is called.
+    /// The name for people.
     pub name: Option<Spanned<String>>,
     /// The host pattern: a string or a list of strings.
     pub hosts: Node,
@@ -58,7 +58,7 @@ pub struct Play {
     pub max_fail_percentage: Option<f64>,
     /// Does one failed host stop all?
     pub any_errors_fatal: bool,
-    /// How many of its hosts must be there for later disruptive batches.
+    /// The number of its hosts that must be available for later disruptive batches.
     pub min_available: Option<MinAvailable>,
     /// The whole play.
     pub span: Span,
@@ -67,13 +67,13 @@ pub struct Play {
 /// A number of hosts, or a share of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Share {
-    /// So many hosts. Zero means all, as in Ansible.
+    /// A number of hosts. Zero means all, as in Ansible.
     Hosts(usize),
-    /// So many percent of the hosts.
+    /// A percentage of the hosts.
     Percent(f64),
 }
 
-/// How many hosts of a play must be there.
+/// The number of hosts of a play that must be available.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MinAvailable {
     /// A number or a share.
@@ -126,7 +126,7 @@ impl Playbook {
         Self::from_node(path, &node, Self::role_path(path), diags)
     }
 
-    /// Takes plays that no file holds, such as those that a role's scenario stands for. `path` is what people are told.
+    /// Takes plays that no file holds, such as those of a role's scenario. `path` names them in messages.
     pub fn from_node(
         path: &Utf8Path,
         node: &Node,
@@ -145,7 +145,7 @@ impl Playbook {
         Some(Self { path: path.to_owned(), plays, role_path })
     }
 
-    /// Where the roles of a playbook are searched: `roles/` beside its folder, then `roles/` in it.
+    /// The folders in which the roles of a playbook are searched: `roles/` beside its folder, then `roles/` in it.
     pub fn role_path(path: &Utf8Path) -> RolePath {
         let dir = match path.parent() {
             Some(dir) if !dir.as_str().is_empty() => dir.to_owned(),

@@ -1,4 +1,4 @@
-//! Inventory, playbook and roles together: what is declared, for which hosts.
+//! A project: inventory, playbook and roles together, with their declarations for each host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ use crate::tags::TagFilter;
 use crate::vars::{VarReport, role_layers};
 use crate::vault::Vault;
 
-/// What to load, and what the run is narrowed to.
+/// The sources of a project, and the limits of the run.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     /// Inventories, in the order of the command line.
@@ -48,18 +48,18 @@ pub struct LoadOptions {
     pub inventory_only: bool,
     /// Passwords for encrypted values and files.
     pub vault: Vault,
-    /// What `now()` and unseeded `random` follow from: that of a kept plan; else the present one.
+    /// The moment that `now()` and unseeded `random` use: that of a saved plan, else the present one.
     pub moment: Option<Moment>,
 }
 
-/// Plays that no file holds: what a role's scenario stands for.
+/// Plays that no file holds: those of a role's scenario.
 #[derive(Clone, Debug)]
 pub struct GivenPlays {
-    /// What people are told instead of a playbook's path.
+    /// The name for messages, in place of the path of a playbook.
     pub path: Utf8PathBuf,
     /// A list of plays, as a playbook has it.
     pub plays: Node,
-    /// Where roles are searched.
+    /// The folders in which roles are searched.
     pub role_path: RolePath,
 }
 
@@ -70,18 +70,18 @@ pub struct RoleEdge {
     pub from: String,
     /// The role that is required.
     pub to: String,
-    /// Where `requires` or `after` names it.
+    /// The place in `requires` or `after`.
     pub span: Span,
 }
 
-/// What must be asked of hosts before a host's declarations are known.
+/// The facts to read before the declarations of a host are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Its own facts.
     pub facts: bool,
     /// Facts of other hosts.
     pub facts_of: BTreeSet<String>,
-    /// Which facts, of its own and of others.
+    /// The names of the facts, of this host and of others.
     pub fact_names: FactNames,
 }
 
@@ -109,11 +109,11 @@ pub(crate) struct Inner {
     pub roles: IndexMap<String, Arc<Role>>,
     pub filter: TagFilter,
     pub only_roles: Vec<String>,
-    /// Where the run starts: a role, and an item of it.
+    /// The start of the run: a role, and an item of it.
     pub start_at: Option<(String, Option<String>)>,
     /// Hosts of all plays in play order, with their roles.
     pub hosts: IndexMap<String, Vec<Used>>,
-    /// Clusters are among the hosts by their names; these are the ways to them.
+    /// The entry hosts of the clusters, which are among the hosts by their names.
     pub clusters: Clusters,
     /// The hosts that `--limit` leaves, in play order.
     pub selected: Vec<String>,
@@ -146,16 +146,17 @@ impl Project {
         self.0.hosts.keys().map(String::as_str)
     }
 
-    /// The hosts through which a cluster is reached, in play order; `None` for what is no cluster.
-    pub fn ways_to(&self, cluster: &str) -> Option<&[String]> {
-        self.0.clusters.ways(cluster)
+    /// The entry hosts of a cluster, in play order; `None` if there is no cluster of this name.
+    pub fn entry_hosts(&self, cluster: &str) -> Option<&[String]> {
+        self.0.clusters.entry_hosts(cluster)
     }
 
-    /// The clusters to which a host of this run is a way.
+    /// The clusters of which an entry host takes part in this run.
     pub fn clusters(&self) -> impl Iterator<Item = &str> {
         let takes_part = |name: &&str| {
-            let ways = self.ways_to(name).unwrap_or_default();
-            ways.iter().any(|way| self.hosts().contains(way)) || self.hosts().iter().any(|host| host == name)
+            let entry_hosts = self.entry_hosts(name).unwrap_or_default();
+            entry_hosts.iter().any(|host| self.hosts().contains(host))
+                || self.hosts().iter().any(|host| host == name)
         };
         self.0.clusters.names().filter(takes_part)
     }
@@ -185,7 +186,7 @@ impl Project {
         !self.0.only_roles.is_empty() || !self.0.filter.is_empty()
     }
 
-    /// What `now()` and unseeded `random` follow from.
+    /// The moment that `now()` and unseeded `random` use.
     pub fn moment(&self) -> &Moment {
         self.0.shared.engine.moment()
     }
@@ -215,7 +216,7 @@ impl Project {
         self.0.hosts.get(host)?.iter().find(|used| used.role.name == role).map(|used| used.play)
     }
 
-    /// Where the run starts in the order of the roles: a role, and an item of it. What comes before is left out.
+    /// The start of the run in the order of the roles: a role, and an item of it. Earlier items are left out.
     pub fn start_at(&self) -> Option<(&str, Option<&str>)> {
         self.0.start_at.as_ref().map(|(role, item)| (role.as_str(), item.as_deref()))
     }
@@ -231,7 +232,7 @@ impl Project {
         self.0.hosts.iter().filter(|(_, used)| has(used)).map(|(host, _)| host.as_str()).collect()
     }
 
-    /// What must be asked of hosts before this one's declarations are known.
+    /// The facts to read before the declarations of this host are known.
     pub fn needs(&self, host: &str) -> Needs {
         self.0.needs.get(host).cloned().unwrap_or_default()
     }
@@ -261,7 +262,7 @@ impl Project {
         crate::report::host_var(&self.0, host, name)
     }
 
-    /// How a host is reached, from the variables of the inventory and `--set`. The second value holds warnings.
+    /// The connection of a host, from the variables of the inventory and `--set`. The second value holds warnings.
     ///
     /// # Errors
     /// Connection variables with wrong values, all of them.
@@ -275,7 +276,7 @@ impl Project {
         crate::report::vars(&self.0, host, name)
     }
 
-    /// What is declared for a host, with what is known so far. A host of no play has no roles.
+    /// The declarations for a host, as far as the facts and results allow. A host of no play has no roles.
     pub fn host_plan(&self, host: &str, facts: &Facts, registered: &Registered) -> HostPlan {
         self.0.clone().host_plan(host, facts, registered)
     }
@@ -296,14 +297,14 @@ impl Inner {
             let layers = role_layers(&self.shared.inventory, &self.shared.set, host, play, role_ref, role);
             let made = role_scope(&self.shared, facts, &hosts, host, role, &layers, &role_ref.role.span);
             errors.extend(made.problems.clone());
-            let mut when_reach = BTreeSet::new();
+            let mut when_lookups = BTreeSet::new();
             let context = UseContext {
                 role,
                 play: play.title(),
                 span: &role_ref.role.span,
-                when: gate(&self, &role_ref.when, &made.scope, &mut when_reach),
+                when: gate(&self, &role_ref.when, &made.scope, &mut when_lookups),
                 conditions: role_ref.when.clone(),
-                when_reach,
+                when_lookups,
                 tags: used.tags.clone(),
                 layers,
                 role_selected: self.only_roles.is_empty() || self.only_roles.contains(&role.name),

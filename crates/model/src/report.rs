@@ -1,7 +1,7 @@
 //! `converge vars`: every candidate of a variable, and who wins where.
 
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span};
-use converge_template::{Outcome, Scope};
+use converge_template::{Evaluation, Scope};
 use indexmap::IndexMap;
 
 use crate::inventory::Connection;
@@ -30,8 +30,8 @@ impl<'p> HostReader<'p> {
 
     fn render(&self, node: &Node) -> Result<Node, Diagnostics> {
         match self.project.shared.engine.eval_value(node, &self.scope)? {
-            Outcome::Known(found) => Ok(found.value),
-            Outcome::Unknown { names, .. } => {
+            Evaluation::Known(found) => Ok(found.value),
+            Evaluation::Unknown { names, .. } => {
                 let names: Vec<String> = names.into_iter().collect();
                 let message =
                     format!("this must be known before the host is reached, and reads {}", names.join(", "));
@@ -50,7 +50,7 @@ pub(crate) fn host_var(project: &Inner, host: &str, name: &str) -> Result<Option
     }
 }
 
-/// How a host is reached.
+/// The connection of a host.
 pub(crate) fn connection(project: &Inner, host: &str) -> Result<(Connection, Diagnostics), Diagnostics> {
     let reader = HostReader::new(project, host);
     Connection::resolve(host, |name| reader.written(name), |node| reader.render(node))
@@ -153,11 +153,11 @@ fn shown(
         project.shared.engine.eval_value(&candidate.node, scope)
     };
     match found {
-        Ok(Outcome::Known(found)) if found.sensitive || candidate.sensitive => {
+        Ok(Evaluation::Known(found)) if found.sensitive || candidate.sensitive => {
             (None, Some("sensitive".to_owned()))
         }
-        Ok(Outcome::Known(found)) => (Some(found.value), None),
-        Ok(Outcome::Unknown { names, .. }) => {
+        Ok(Evaluation::Known(found)) => (Some(found.value), None),
+        Ok(Evaluation::Unknown { names, .. }) => {
             (None, Some(format!("waits for {}", names.into_iter().collect::<Vec<_>>().join(", "))))
         }
         Err(problems) => (

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use converge_syntax::{Diagnostics, Node, Span, Value};
-use converge_template::{Evaluated, Outcome, Scope};
+use converge_template::{Evaluated, Evaluation, Scope};
 use serde_json::{Value as Json, json};
 
 use crate::catalog::Load;
@@ -12,24 +12,24 @@ use crate::declare::{DeclaredItem, Each, Gate, Registered, RoleUse, gate};
 use crate::files::locate;
 use crate::schema;
 
-/// What an item comes to on a host.
+/// The result of resolving an item for a host.
 #[derive(Debug)]
 pub enum Resolution {
-    /// It is known completely.
+    /// The item is known completely.
     Ready(Box<Ready>),
     /// A condition does not hold.
     Skipped {
         /// Which: `when: gpu_count > 0`.
         why: String,
     },
-    /// It waits for variables that nothing knows yet.
+    /// The item waits for unknown variables.
     Unknown {
-        /// Those variables: `facts`, `hostvars.HOST.facts`, names of results.
+        /// These variables: `facts`, `hostvars.HOST.facts`, names of results.
         names: BTreeSet<String>,
         /// Its parameters as far as they are known.
         outline: Outline,
     },
-    /// It cannot be right on this host.
+    /// The item is invalid on this host.
     Invalid(Diagnostics),
 }
 
@@ -61,7 +61,7 @@ impl fmt::Debug for Outline {
 pub struct Ready {
     /// As the kind reads them; files are loaded.
     pub params: Json,
-    /// Where they stand.
+    /// The place of the parameters.
     pub spans: ParamSpans,
     /// Marked as secret, or a secret was in reach.
     pub sensitive: bool,
@@ -70,7 +70,7 @@ pub struct Ready {
     /// Inputs of the role that the parameters depend on.
     pub inputs_used: BTreeSet<String>,
     /// Every variable that the parameters depend on.
-    pub reached: BTreeSet<String>,
+    pub lookups: BTreeSet<String>,
 }
 
 impl fmt::Debug for Ready {
@@ -93,7 +93,7 @@ pub struct ParamSpans {
 }
 
 impl ParamSpans {
-    /// Where the kind's name stands.
+    /// The place of the kind's name.
     pub fn kind(&self) -> &Span {
         &self.kind
     }
@@ -123,27 +123,27 @@ impl ParamSpans {
 }
 
 impl RoleUse {
-    /// What an item of this role comes to, with the results that are there.
+    /// Resolves an item of this role with the results so far.
     pub fn resolve(&self, item: &DeclaredItem, registered: &Registered) -> Resolution {
         self.resolve_reading(item, registered, &mut BTreeSet::new())
     }
 
-    /// The same; everything that was read on the way is added to `reads`, whatever it comes to.
+    /// Resolves an item and adds every name that was read to `reads`, whatever the result.
     pub fn resolve_reading(
         &self,
         item: &DeclaredItem,
         registered: &Registered,
         reads: &mut BTreeSet<String>,
     ) -> Resolution {
-        let mut reached = self.when_reach.clone();
-        let resolution = self.resolved(item, registered, &mut reached);
+        let mut lookups = self.when_lookups.clone();
+        let resolution = self.resolved(item, registered, &mut lookups);
         match &resolution {
-            Resolution::Ready(ready) => reached.extend(ready.reached.iter().cloned()),
-            Resolution::Unknown { names, .. } => reached.extend(names.iter().cloned()),
+            Resolution::Ready(ready) => lookups.extend(ready.lookups.iter().cloned()),
+            Resolution::Unknown { names, .. } => lookups.extend(names.iter().cloned()),
             Resolution::Skipped { .. } | Resolution::Invalid(_) => {}
         }
-        reached.extend(item.list_reach().into_iter().flatten().cloned());
-        reads.extend(self.with_reach(reached));
+        lookups.extend(item.list_lookups().into_iter().flatten().cloned());
+        reads.extend(self.with_input_lookups(lookups));
         resolution
     }
 
@@ -151,7 +151,7 @@ impl RoleUse {
         &self,
         item: &DeclaredItem,
         registered: &Registered,
-        reached: &mut BTreeSet<String>,
+        lookups: &mut BTreeSet<String>,
     ) -> Resolution {
         match &self.when {
             Gate::No(why) => return Resolution::Skipped { why: why.clone() },
@@ -164,7 +164,7 @@ impl RoleUse {
             Each::Waits(names) => return self.waits(names.clone(), item, registered),
             Each::Empty { .. } => {
                 let scope = self.item_scope(item, registered);
-                let why = match gate(&self.project, &item.item.when, &scope, reached) {
+                let why = match gate(&self.project, &item.item.when, &scope, lookups) {
                     Gate::No(why) => why,
                     // Its conditions may read the element that there is none of.
                     _ => EMPTY_LIST.to_owned(),
@@ -174,7 +174,7 @@ impl RoleUse {
             Each::One | Each::Element { .. } => {}
         }
         let scope = self.item_scope(item, registered);
-        match gate(&self.project, &item.item.when, &scope, reached) {
+        match gate(&self.project, &item.item.when, &scope, lookups) {
             Gate::No(why) => return Resolution::Skipped { why },
             Gate::Wrong(why) => return Resolution::Invalid(why),
             Gate::Unknown(names) => return self.waits(names, item, registered),
@@ -187,7 +187,7 @@ impl RoleUse {
         }
     }
 
-    /// What waits for an input with an error is in error itself.
+    /// An item that waits for an input with an error is itself in error.
     fn waits(&self, names: BTreeSet<String>, item: &DeclaredItem, registered: &Registered) -> Resolution {
         if names.iter().any(|name| self.bad.contains(name)) {
             return Resolution::Invalid(self.problems.clone());
@@ -223,7 +223,7 @@ impl RoleUse {
             return Json::Object(parts.collect());
         }
         match self.project.shared.engine.eval_value(node, scope) {
-            Ok(Outcome::Known(found)) => {
+            Ok(Evaluation::Known(found)) => {
                 *sensitive |= found.sensitive;
                 found.value.to_json()
             }
@@ -240,10 +240,10 @@ impl RoleUse {
         let engine = &self.project.shared.engine;
         let mut diags = Diagnostics::new();
         let mut unknown = BTreeSet::new();
-        let mut seen = Seen { reached: BTreeSet::new(), sensitive: item.item.sensitive };
-        let mut known = |outcome: Outcome<Node>, unknown: &mut BTreeSet<String>| match outcome {
-            Outcome::Known(found) => Some(seen.take(found)),
-            Outcome::Unknown { names, .. } => {
+        let mut notes = EvaluationNotes { lookups: BTreeSet::new(), sensitive: item.item.sensitive };
+        let mut known = |outcome: Evaluation<Node>, unknown: &mut BTreeSet<String>| match outcome {
+            Evaluation::Known(found) => Some(notes.take(found)),
+            Evaluation::Unknown { names, .. } => {
                 unknown.extend(names);
                 None
             }
@@ -274,13 +274,13 @@ impl RoleUse {
                 continue;
             };
             match self.load(load, written, &value.span, scope) {
-                Ok(Outcome::Known(found)) => {
-                    let found = seen.take(found);
+                Ok(Evaluation::Known(found)) => {
+                    let found = notes.take(found);
                     if let Some(slot) = json.get_mut(name) {
                         *slot = found;
                     }
                 }
-                Ok(Outcome::Unknown { names, .. }) => unknown.extend(names),
+                Ok(Evaluation::Unknown { names, .. }) => unknown.extend(names),
                 Err(more) => diags.extend(more),
             }
         }
@@ -290,24 +290,24 @@ impl RoleUse {
         if !unknown.is_empty() {
             return Ok(Err(unknown));
         }
-        let reached = self.with_reach(seen.reached);
+        let lookups = self.with_input_lookups(notes.lookups);
         Ok(Ok(Box::new(Ready {
             params: json,
             spans: ParamSpans { written: item.item.params.clone(), kind: item.item.kind.span.clone() },
-            sensitive: seen.sensitive,
+            sensitive: notes.sensitive,
             become_user,
-            inputs_used: reached
+            inputs_used: lookups
                 .iter()
                 .filter(|name| self.role.inputs.contains_key(*name))
                 .cloned()
                 .collect(),
-            reached,
+            lookups,
         })))
     }
 
-    /// What an item may read once the results that it waits for are there: every name that its parameters, conditions
-    /// and template file refer to, through variables too.
-    pub(crate) fn static_reach(&self, item: &DeclaredItem, names: BTreeSet<String>) -> BTreeSet<String> {
+    /// The names that an item may read once the results that it waits for exist: every name that its parameters, conditions
+    /// and template file refer to, directly and through variables.
+    pub(crate) fn possible_lookups(&self, item: &DeclaredItem, names: BTreeSet<String>) -> BTreeSet<String> {
         let engine = &self.project.shared.engine;
         let mut open: Vec<String> = names.into_iter().collect();
         open.extend(engine.references(&item.item.params));
@@ -344,13 +344,13 @@ impl RoleUse {
         written: &str,
         span: &Span,
         scope: &Scope,
-    ) -> Result<Outcome<Json>, Diagnostics> {
+    ) -> Result<Evaluation<Json>, Diagnostics> {
         let path = locate(&self.role, load, written, span)?;
         match load {
             Load::Source => {
                 let bytes = self.project.files.source(&path, span)?;
                 let value = json!({"path": written, "hex": &*bytes.hex});
-                Ok(Outcome::Known(Evaluated { value, reached: BTreeSet::new(), sensitive: bytes.secret }))
+                Ok(Evaluation::Known(Evaluated { value, lookups: BTreeSet::new(), sensitive: bytes.secret }))
             }
             Load::Template => {
                 let source = self.project.files.template(&path, span)?;
@@ -360,12 +360,12 @@ impl RoleUse {
         }
     }
 
-    /// What was reached, with what the inputs among it were made of.
-    pub(crate) fn with_reach(&self, names: BTreeSet<String>) -> BTreeSet<String> {
+    /// Adds to a set of names those that the inputs among them were made of.
+    pub(crate) fn with_input_lookups(&self, names: BTreeSet<String>) -> BTreeSet<String> {
         let mut all = names.clone();
         let mut open: Vec<String> = names.into_iter().collect();
         while let Some(name) = open.pop() {
-            for more in self.reach.get(&name).into_iter().flatten() {
+            for more in self.input_lookups.get(&name).into_iter().flatten() {
                 if all.insert(more.clone()) {
                     open.push(more.clone());
                 }
@@ -375,15 +375,15 @@ impl RoleUse {
     }
 }
 
-/// What the evaluations of one item met.
-struct Seen {
-    reached: BTreeSet<String>,
+/// Notes on the evaluations of one item.
+struct EvaluationNotes {
+    lookups: BTreeSet<String>,
     sensitive: bool,
 }
 
-impl Seen {
+impl EvaluationNotes {
     fn take<T>(&mut self, found: Evaluated<T>) -> T {
-        self.reached.extend(found.reached);
+        self.lookups.extend(found.lookups);
         self.sensitive |= found.sensitive;
         found.value
     }

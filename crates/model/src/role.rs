@@ -28,9 +28,9 @@ pub struct Role {
     pub span: Span,
     /// One line that says what it is for.
     pub summary: Option<String>,
-    /// What it was called before: things that were made under these names are its own.
+    /// Its earlier names: resources made under them belong to this role.
     pub renamed_from: Vec<Spanned<String>>,
-    /// What it acts on.
+    /// Its scope: hosts or clusters.
     pub scope: Place,
     /// Roles that come first, with the place of each name.
     pub requires: Vec<Spanned<String>>,
@@ -40,7 +40,7 @@ pub struct Role {
     pub inputs: IndexMap<String, Input>,
     /// Preconditions: read-only.
     pub check: Vec<Item>,
-    /// What the host should have, in order.
+    /// The declared resources, in order.
     pub resources: Vec<Item>,
     /// Postconditions: read-only.
     pub verify: Vec<Item>,

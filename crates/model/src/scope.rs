@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value};
-use converge_template::{Engine, Entries, Evaluated, HostScopes, Moment, Outcome, Scope, Variable};
+use converge_template::{Engine, Entries, Evaluated, Evaluation, HostScopes, Moment, Scope, Variable};
 use serde_json::Value as Json;
 
 use crate::fields::has_template;
@@ -30,17 +30,17 @@ pub const MAGIC: [&str; 12] = [
     "item",
 ];
 
-/// What hosts said about themselves, by host name. A host that is not in it has not been asked. Cheap to clone.
+/// Facts by host name. A host without an entry has not been asked. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Facts(Arc<BTreeMap<String, Told>>);
+pub struct Facts(Arc<BTreeMap<String, HostFacts>>);
 
-/// What one host said.
+/// The facts of one host.
 #[derive(Clone)]
-struct Told {
+struct HostFacts {
     now: Arc<Node>,
-    /// What it said before this run changed anything.
+    /// The facts before this run changed anything.
     before: Arc<Node>,
-    /// First names of facts that an earlier item of the run alters: nobody knows them yet.
+    /// First names of facts that an earlier item of the run alters: their values are not known yet.
     unknown: BTreeSet<String>,
 }
 
@@ -52,20 +52,20 @@ impl Facts {
 
     /// Takes the facts of each host.
     pub fn new(facts: impl IntoIterator<Item = (String, Json)>) -> Self {
-        let told = |(host, json): (String, Json)| {
+        let of_host = |(host, json): (String, Json)| {
             let now = facts_node(&host, &json);
-            (host, Told { before: now.clone(), now, unknown: BTreeSet::new() })
+            (host, HostFacts { before: now.clone(), now, unknown: BTreeSet::new() })
         };
-        Self(Arc::new(facts.into_iter().map(told).collect()))
+        Self(Arc::new(facts.into_iter().map(of_host).collect()))
     }
 
     /// Takes the facts of each host: as they are now, and as they were before this run changed anything.
     pub fn in_a_run(facts: impl IntoIterator<Item = (String, Json, Json)>) -> Self {
-        let told = |(host, now, before): (String, Json, Json)| {
+        let of_host = |(host, now, before): (String, Json, Json)| {
             let (now, before) = (facts_node(&host, &now), facts_node(&host, &before));
-            (host, Told { now, before, unknown: BTreeSet::new() })
+            (host, HostFacts { now, before, unknown: BTreeSet::new() })
         };
-        Self(Arc::new(facts.into_iter().map(told).collect()))
+        Self(Arc::new(facts.into_iter().map(of_host).collect()))
     }
 
     /// The facts as an item finds them behind others that alter some of one host's: by first names, those whose new value is
@@ -78,8 +78,8 @@ impl Facts {
         unknown: impl IntoIterator<Item = String>,
     ) -> Self {
         let mut all = (*self.0).clone();
-        if let Some(told) = all.get_mut(host) {
-            let mut now = (*told.now).clone();
+        if let Some(of_host) = all.get_mut(host) {
+            let mut now = (*of_host.now).clone();
             if let Value::Map(entries) = &mut now.value {
                 for (name, value) in predicted {
                     let value = Node::from_json(value, &now.span);
@@ -89,8 +89,8 @@ impl Facts {
                     }
                 }
             }
-            told.now = Arc::new(now);
-            told.unknown = unknown.into_iter().collect();
+            of_host.now = Arc::new(now);
+            of_host.unknown = unknown.into_iter().collect();
         }
         Self(Arc::new(all))
     }
@@ -107,10 +107,10 @@ impl Facts {
 
     /// `facts` and `facts_before`. `prefix` stands before the names of facts that are read of them.
     fn variables(&self, host: &str, prefix: &str) -> (Variable, Variable) {
-        let Some(told) = self.0.get(host) else { return (Variable::Unknown, Variable::Unknown) };
+        let Some(of_host) = self.0.get(host) else { return (Variable::Unknown, Variable::Unknown) };
         let label = format!("{prefix}facts");
-        let now = Entries { label, known: told.now.clone(), unknown: told.unknown.clone() };
-        (Variable::Entries(Arc::new(now)), Variable::Data(told.before.clone()))
+        let now = Entries { label, known: of_host.now.clone(), unknown: of_host.unknown.clone() };
+        (Variable::Entries(Arc::new(now)), Variable::Data(of_host.before.clone()))
     }
 }
 
@@ -118,7 +118,7 @@ fn facts_node(host: &str, json: &Json) -> Arc<Node> {
     Arc::new(Node::from_json(json, &Span::nowhere(format!("facts of {host}"))))
 }
 
-/// What every scope of a project shares.
+/// State that all scopes of a project share.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub engine: Engine,
@@ -187,8 +187,8 @@ impl HostScopes for Hosts {
         add_winners(&mut scope, &self.shared, &layers);
         // Not `hostvars` itself: it would hold itself.
         add_magic(&mut scope, &self.shared, &self.facts, host, &format!("hostvars.{host}."));
-        lock().insert(host.to_owned(), scope.clone());
-        Some(scope)
+        // Where two threads come for it at once, both have the same: what is rendered in it is kept once.
+        Some(lock().entry(host.to_owned()).or_insert(scope).clone())
     }
 }
 
@@ -243,12 +243,12 @@ pub(crate) fn host_scope(shared: &Shared, facts: &Facts, hosts: &Arc<dyn HostSco
 /// The scope of a role on a host, its inputs checked.
 pub(crate) struct RoleScope {
     pub scope: Scope,
-    /// What is wrong with the inputs.
+    /// Errors of the inputs.
     pub problems: Diagnostics,
-    /// The inputs that something is wrong with.
+    /// The inputs with errors.
     pub bad: BTreeSet<String>,
-    /// What the value of each input was made of.
-    pub reach: BTreeMap<String, BTreeSet<String>>,
+    /// The names that the value of each input was made of.
+    pub input_lookups: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// Makes the scope of a role: inputs are evaluated and checked, and have the type that they are declared with. An input
@@ -271,9 +271,13 @@ pub(crate) fn role_scope(
         .set("role_name", Variable::data(Node::new(role.name.as_str(), span.clone())))
         .set("role_path", Variable::data(Node::new(role.dir.as_str(), span)))
         .set_files(role.dir.as_std_path());
-    let mut made =
-        RoleScope { scope, problems: Diagnostics::new(), bad: BTreeSet::new(), reach: BTreeMap::new() };
-    // What is no template first: others are made of it, and shall find it with its type.
+    let mut made = RoleScope {
+        scope,
+        problems: Diagnostics::new(),
+        bad: BTreeSet::new(),
+        input_lookups: BTreeMap::new(),
+    };
+    // Values without templates come first: templates use them, and must get them with their declared type.
     let is_made = |input: &&Input| {
         layers.get(input.name.as_str()).and_then(|all| all.last()).is_some_and(|won| has_template(&won.node))
     };
@@ -286,7 +290,7 @@ pub(crate) fn role_scope(
                 Ok(None) => {}
                 Ok(Some(found)) => {
                     let secret = found.sensitive || input.sensitive || shared.secrets.contains(name);
-                    made.reach.insert(name.to_owned(), found.reached);
+                    made.input_lookups.insert(name.to_owned(), found.lookups);
                     values.push((name, Variable::data(found.value), secret));
                 }
                 Err(more) => {
@@ -329,8 +333,8 @@ fn input_value(
             .help(format!("set `{name}` in the inventory, or in `vars` where the role is used"))
             .into());
     };
-    // What waits for facts is checked when they are there.
-    let Outcome::Known(mut found) = shared.engine.eval_value(&winner.node, scope)? else {
+    // A value that waits for facts is checked once the facts are known.
+    let Evaluation::Known(mut found) = shared.engine.eval_value(&winner.node, scope)? else {
         return Ok(None);
     };
     // A default of null stands for "no value"; a type belongs to the values of the layers above it.

@@ -11,7 +11,7 @@ use crate::inventory::{self, Assignment, Inventory};
 use crate::play::{Play, RoleRef, variable_name};
 use crate::role::Role;
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Layer {
     /// The default of a role's input.
@@ -64,7 +64,7 @@ pub struct Candidate {
     pub within: Option<String>,
     /// The value as written, with its place.
     pub node: Node,
-    /// Where the name stands.
+    /// The place of the name.
     pub key: Span,
     /// An input declares it as a secret, or it is encrypted.
     pub sensitive: bool,
@@ -210,14 +210,15 @@ fn add_set<'r>(layers: &mut Layers, set: &SetVars, input: impl Fn(&str) -> Optio
     }
 }
 
-/// What `converge vars` shows of one variable of a host.
+/// One variable of a host as `converge vars` shows it.
 #[derive(Clone)]
 pub struct VarReport {
     /// The variable.
     pub name: String,
     /// Every candidate, lowest layer first, each place once.
     pub candidates: Vec<Candidate>,
-    /// Who wins where: the first is the host outside any role (`None`), then each role where another candidate wins.
+    /// The winning candidates: the first is that of the host outside any role (`None`), then each role where another
+    /// candidate wins.
     pub winners: Vec<Winner>,
 }
 

@@ -1,4 +1,4 @@
-//! Inventories from files: origins of variables, complaints with their places, what is refused, limits.
+//! Inventories from files: origins of variables, errors with their places, refused input, limits.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -212,7 +212,7 @@ fn warnings_do_not_stop() {
 }
 
 #[test]
-fn formats_are_told_apart_by_name_and_content() {
+fn formats_are_recognized_by_name_and_content() {
     let hosts = |name: &str, text: &str| -> Result<Vec<String>, String> {
         let files = Files::new(&[(name, text)]);
         let (inventory, _) =

@@ -1,8 +1,8 @@
 """Asks the real Ansible many times and starts it once.
 
-Reads from stdin {"cwd": DIR, "cases": [[[program, argument, ...], ...], ...]}, where the program is `ansible-inventory`
-or `ansible` and the calls of a case name the same inventory, and writes [[{"out": text, "err": text, "failed": bool},
-...], ...] to stdout.
+Reads from stdin {"cwd": DIR, "cases": [[{"call": [program, argument, ...], "ours": text}, ...], ...]}, where the program is
+`ansible-inventory` or `ansible` and the calls of a case name the same inventory, and writes
+[[{"out": text, "err": text, "failed": bool, "same": bool}, ...], ...] to stdout. YAML is the same when PyYAML reads the same of it.
 """
 
 import contextlib
@@ -49,7 +49,25 @@ class OrderedSet:
         return len(self.items)
 
 
-def call(arguments):
+def meaning(text):
+    """What PyYAML reads: values with their types, tags kept, entries in order of their keys."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    def plain(value):
+        if isinstance(value, dict):
+            return sorted(((repr(key), plain(each)) for key, each in value.items()), key=lambda entry: entry[0])
+        if isinstance(value, list):
+            return [plain(each) for each in value]
+        return type(value).__name__, repr(value)
+
+    Loader.add_multi_constructor("!", lambda loader, tag, node: {tag: loader.construct_scalar(node)})
+    return plain(yaml.load(text, Loader))
+
+
+def call(arguments, ours):
     """One call, as the program would run it; what it prints is the answer."""
     from ansible.cli.adhoc import AdHocCLI
     from ansible.cli.inventory import InventoryCLI
@@ -67,7 +85,10 @@ def call(arguments):
         except Exception as error:  # what Ansible reports as a failure
             failed = True
             err.write(str(error))
-    return {"out": out.getvalue(), "err": err.getvalue(), "failed": failed}
+    theirs = out.getvalue()
+    compare = meaning if "--yaml" in arguments else str.rstrip
+    same = not failed and compare(theirs) == compare(ours)
+    return {"out": theirs, "err": err.getvalue(), "failed": failed, "same": same}
 
 
 def start(calls, path):
@@ -96,7 +117,7 @@ def start(calls, path):
                 return seen[0]
 
             CLI._play_prereqs = read_once
-            answers = [call(arguments) for arguments in calls]
+            answers = [call(each["call"], each["ours"]) for each in calls]
             with open(path, "w", encoding="utf-8") as file:
                 json.dump(answers, file)
             status = 0

@@ -3,7 +3,7 @@
 
 use converge_resource::{Facets, MayBring, Object, state_of_words};
 
-/// What there is of it.
+/// The state of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AptIndexState {
     /// None at all: a fresh cloud or container image (`absent`).
@@ -127,7 +127,7 @@ esac
             std::fs::write(at("apt-get.broken"), "").unwrap();
             assert!(!run("cv_apply_apt_index index current").status.success());
             std::fs::remove_file(at("apt-get.broken")).unwrap();
-            // Somebody else is at it, then a server does not answer: that is told, and not asked for again.
+            // If another process holds the lock, or a server does not answer, this is reported and not tried again.
             std::fs::write(at("apt-get.locked"), "").unwrap();
             std::fs::write(at("apt-get.away"), "").unwrap();
             let done = run("cv_apply_apt_index index current");

@@ -14,6 +14,7 @@ cv_apt_has_lists() (
 
 # cv_apt_lacking: whether a source has no index, though nothing was refreshed since the sources were last written. One whose server
 # does not answer is not asked for again and again.
+# shellcheck disable=SC2086
 cv_apt_lacking() (
   set +f
   if [ -e "$CV_ROOT/lists/.refreshed" ] &&

@@ -1,4 +1,4 @@
-//! The lists of packages that apt has of one repository. The key NAME stands for `/etc/apt/sources.list.d/NAME.sources`.
+//! The package lists that apt has of one repository. The key NAME stands for `/etc/apt/sources.list.d/NAME.sources`.
 
 use converge_resource::{Digest, Facets, MayBring, Object, state_of_words};
 
@@ -76,7 +76,7 @@ mod tests {
         assert!(AptListsState::try_from(State::from_line("lists 12")).is_err());
     }
 
-    /// An apt-get that fetches one list when it is told to update, and names it when it is there.
+    /// A stand-in for apt-get that fetches one list on `update`, and names it if it exists.
     const APT: &str = "#!/bin/sh
 case $1 in
 update) echo \"$*\" >>\"$0.log\"; [ ! -e \"$0.broken\" ] || { echo 'E: no network' >&2; exit 100; }; : >\"$0.InRelease\"; : >\"$0.Packages\" ;;

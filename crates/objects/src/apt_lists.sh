@@ -3,6 +3,7 @@
 CV_APT_SOURCES=${CV_APT_SOURCES:-/etc/apt/sources.list.d}
 
 # cv_apt_targets NAME: the lists that apt has of this repository, `FILE|NAME-IN-RELEASE` each.
+# shellcheck disable=SC2086
 cv_apt_targets() {
   apt-get indextargets $CV_APT_LOOKS -o Dir::Etc::sourcelist="$CV_APT_SOURCES/$1.sources" -o Dir::Etc::sourceparts=- \
     --format '$(FILENAME)|$(METAKEY)' 2>/dev/null

@@ -3,14 +3,14 @@
 use crate::programs::not_known;
 use converge_resource::{AlteredFact, Disruption, Facets, Object, Reversibility, state_of_words};
 
-/// What became of the reason.
+/// The state of the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BootState {
     /// Key `required`: the host says that it must restart.
     Required,
     /// Key `required`: it does not.
     Settled,
-    /// The other keys: what the host last restarted for (`restarted WHAT`, `restarted -` when it never did).
+    /// The other keys: the reason of the last restart (`restarted WHAT`; `restarted -` if there was none).
     Restarted {
         /// The token, or the digest of the named resources.
         what: Option<String>,
@@ -79,7 +79,7 @@ impl Object for Boot {
         not_known(Self::may_alter(key))
     }
 
-    /// What a restart is made for: another kernel and its modules.
+    /// Facts that a restart may change: a new kernel and its modules.
     fn may_alter(_: &str) -> Vec<&'static str> {
         vec!["kernel", "nvidia", "amd", "accelerators"]
     }

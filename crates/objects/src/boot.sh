@@ -14,6 +14,7 @@ cv_boot_now() {
   }
 }
 
+# cv_boot_record KEY: prints the file that records a restart.
 cv_boot_record() { printf '%s/boot/%s\n' "$CV_ROOT" "$(printf %s "$1" | sha256sum | cut -c1-64)"; }
 
 # cv_boot_kernel: the newest installed kernel of the running one's flavour, when that is not the running one. Only where the
@@ -65,6 +66,7 @@ cv_save_boot() { :; }
 
 # A restart cannot be taken back, and what it was made for stays recorded.
 cv_restore_boot() { :; }
+# cv_keeps_boot: keeps nothing.
 cv_keeps_boot() { :; }
 
 # cv_adopt_boot KEY LINE: writes the record only.

@@ -2,7 +2,7 @@
 //! the run has a deadline.
 
 use converge_resource::{
-    Facets, Object, Reversibility, Spoil, decode_field, encode_field, quote, state_of_words,
+    DriftScript, Facets, Object, Reversibility, decode_field, encode_field, quote, state_of_words,
 };
 
 /// The state of a command.
@@ -65,7 +65,7 @@ impl Command {
         words.join(" ")
     }
 
-    /// Takes a key apart; `None` when it is no key of a command.
+    /// Parses a key; `None` if it is no key of a command.
     pub fn from_key(key: &str) -> Option<Self> {
         let mut words = key.split(' ').map(decode_field).collect::<Option<Vec<_>>>()?;
         let timeout = match words.len() {
@@ -137,18 +137,18 @@ impl Object for Command {
         }
     }
 
-    fn spoils(key: &str, state: &CommandState) -> Vec<Spoil> {
+    fn drifts(key: &str, state: &CommandState) -> Vec<DriftScript> {
         match (Self::from_key(key).map(|c| c.guard), state) {
             (Some(Guard::Creates(path)), CommandState::Done) => {
                 let script = format!("[ -f {0} ] || exit 3; rm -f -- {0}", quote(&path));
-                vec![Spoil::new("state", format!("{path} removed"), script)]
+                vec![DriftScript::new("state", format!("{path} removed"), script)]
             }
             _ => Vec::new(),
         }
     }
 }
 
-/// The first line of what is run, shortened.
+/// The first line of the command, shortened.
 fn title(key: &str, to: &CommandState) -> String {
     let Some(command) = Command::from_key(key) else { return "run a command".to_owned() };
     let back = matches!(to, CommandState::Pending | CommandState::Ran { digest: None });
@@ -216,6 +216,53 @@ mod tests {
             let output = shell.run(root.path(), &steps[0].script, &[], b"");
             assert!(String::from_utf8_lossy(&output.stderr).contains("status 7"), "{}", shell.name);
         }
+    }
+
+    /// It hears no SIGTERM, nor does what it has started, which its end would leave behind.
+    #[test]
+    fn what_goes_on_past_its_time_is_killed_with_all_that_it_has_started() {
+        let tools = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for shell in shells(tools.path()) {
+                scope.spawn(move || {
+                    let (root, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+                    let deaf = |mark: &str| {
+                        let mark = quote(dir.path().join(mark).to_str().unwrap());
+                        format!("trap '' TERM; while :; do echo >>{mark}; sleep 0.1; done")
+                    };
+                    let alone = (deaf("alone"), "alone");
+                    let behind = (format!("({}) & wait", deaf("behind")), "behind");
+                    for (run, mark) in [alone, behind] {
+                        let mut endless = command(Guard::Creates("/none".to_owned()), &run, None);
+                        endless.timeout = Some(1);
+                        let steps =
+                            Command::steps(&[(&endless.key(), CommandState::Pending, CommandState::Done)]);
+                        let begun = std::time::Instant::now();
+                        let output = shell.run(root.path(), &steps[0].script, &[], b"");
+                        let said = String::from_utf8_lossy(&output.stderr);
+                        assert!(said.contains("did not end within 1 s"), "{}: {said}", shell.name);
+                        assert!(begun.elapsed().as_secs() < 30, "{}: {mark}", shell.name);
+                        let size = || std::fs::metadata(dir.path().join(mark)).unwrap().len();
+                        let left = size();
+                        std::thread::sleep(std::time::Duration::from_secs(1));
+                        assert_eq!(size(), left, "{}: {mark} goes on", shell.name);
+                    }
+                    // What ends by itself leaves what it likes.
+                    let daemon = format!(
+                        "({}) >/dev/null 2>&1 & echo $! >{}",
+                        deaf("daemon"),
+                        quote(dir.path().join("pid").to_str().unwrap())
+                    );
+                    let mut leaves = command(Guard::OnChange("r/i".to_owned()), &daemon, None);
+                    leaves.timeout = Some(60);
+                    let ran = CommandState::Ran { digest: Some("a".to_owned()) };
+                    let steps = Command::steps(&[(&leaves.key(), CommandState::Ran { digest: None }, ran)]);
+                    shell.good(root.path(), &steps[0].script, &[], b"");
+                    let pid = std::fs::read_to_string(dir.path().join("pid")).unwrap();
+                    shell.good(root.path(), "kill -KILL \"$1\"", &[pid.trim()], b"");
+                });
+            }
+        });
     }
 
     #[test]

@@ -1,6 +1,7 @@
 # --- command ---
 
 # The words of a key in cmd_guard, cmd_arg, cmd_run, cmd_undo, cmd_user, cmd_limit. The caller is a subshell.
+# shellcheck disable=SC2086
 cv_command_words() {
   set -f
   set -- $1
@@ -17,13 +18,37 @@ cv_command_words() {
   cmd_limit=${6:-}
 }
 
+# Runs cv_read for cv_limit seconds at most: text for a shell of its own, which stays outside of the session that it gives the script. So all of
+# the script can be ended, with what it has started: by TERM when its time is over, and by KILL 5 s after that. Status 124 then. The script runs
+# in the foreground: in the background it would not hear SIGINT. Not every `timeout` of busybox knows -k.
+# shellcheck disable=SC2016
+CV_WITHIN='
+cv_hard= cv_own=
+! timeout -k 1 1 true </dev/null 2>/dev/null || cv_hard="-k 5"
+! command -v setsid >/dev/null || cv_own=setsid
+IFS=" ." read -r cv_begun cv_rest </proc/uptime
+exec 5>&1 6>&2 2>/dev/null
+cv_leader=$(sh -c "echo \$\$ >&7; exec $cv_own timeout $cv_hard $cv_limit sh -c \"\$1\" 5>&- 6>&- 7>&-" sh "$cv_read" 7>&1 >&5 2>&6)
+cv_status=$?
+IFS=" ." read -r cv_ended cv_rest </proc/uptime
+case $cv_status in 124 | 137 | 143) ;; *) exit $cv_status ;; esac
+[ $((cv_ended - cv_begun)) -ge $cv_limit ] || exit $cv_status
+[ -n "$cv_own" ] && [ -n "$cv_leader" ] && kill -TERM "-$cv_leader" || exit 124
+cv_naps=0
+while [ $cv_naps -lt 25 ] && kill -0 "-$cv_leader"; do
+  sleep 0.2 || sleep 1
+  cv_naps=$((cv_naps + 1))
+done
+kill -KILL "-$cv_leader"
+exit 124'
+
 # cv_as USER SCRIPT [SECONDS]: runs it from /, without input. It does not inherit the lock, so that a daemon which it leaves
-# behind does not hold it. No USER: the session's own privilege.
+# behind does not hold it. No USER: the session's own privilege. Status 124: it did not end within SECONDS, and is ended.
 cv_as() {
   cd / || return 1
   umask 022
   cv_as_text=$CV_READ
-  [ -z "${3:-}" ] || cv_as_text="timeout $3 sh -c '$CV_READ'"
+  [ -z "${3:-}" ] || cv_as_text="cv_limit=$3 cv_read='$CV_READ'$CV_WITHIN"
   if [ -z "$1" ] || [ "$1" = "${CV_ME%%:*}" ]; then
     printf %s "$2" | sh -c "$cv_as_text" 9>&-
   elif [ "$(id -u)" -ne 0 ]; then
@@ -36,6 +61,7 @@ cv_as() {
   fi
 }
 
+# cv_command_record KEY: prints the file that records what ran.
 cv_command_record() { printf '%s/ran/%s\n' "$CV_ROOT" "$(printf %s "$1" | sha256sum | cut -c1-64)"; }
 
 cv_see_command() {
@@ -59,7 +85,7 @@ cv_see_command() {
         (cv_as "$cmd_user" "$cmd_arg" $limit) >/dev/null 2>&1
         case $? in
         0) echo '- done' ;;
-        124 | 143) cv_fail_all 'the guard (unless) did not end within 60 s' "$cv_c_key" ;;
+        124) cv_fail_all 'the guard (unless) did not end within 60 s' "$cv_c_key" ;;
         *) echo '- pending' ;;
         esac
         ;;
@@ -84,6 +110,7 @@ cv_restore_command() { cv_apply_command "$1" "$2" undo; }
 # cv_adopt_command KEY LINE: writes the record only.
 cv_adopt_command() { cv_command_ran "$1" "${2#ran }"; }
 
+# cv_command_ran KEY TEXT: records what ran; `-` takes the record away.
 cv_command_ran() {
   if [ "$2" = - ]; then rm -f "$(cv_command_record "$1")"; else cv_write_record "$(cv_command_record "$1")" "$2"; fi
 }
@@ -106,12 +133,10 @@ cv_apply_command() (
   [ "$what" = "$cmd_run" ] || cmd_limit=
   (cv_as "$cmd_user" "$what" "$cmd_limit")
   status=$?
-  # 143 with busybox.
-  case ${cmd_limit:+$status} in 124 | 143)
+  [ "${cmd_limit:+$status}" != 124 ] || {
     cv_say "the command did not end within $cmd_limit s"
     return 1
-    ;;
-  esac
+  }
   [ $status -eq 0 ] || {
     cv_say "the command ended with status $status"
     return 1

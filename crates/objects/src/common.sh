@@ -55,12 +55,14 @@ cv_split_by() {
   IFS=$1
 }
 
+# cv_split_end: ends cv_split_by. Restores IFS and the flag f from cv_b_ifs and cv_b_flags.
 cv_split_end() {
   case $cv_b_flags in *f*) ;; *) set +f ;; esac
   if [ "$cv_b_ifs" = unset ]; then unset IFS; else IFS=$cv_b_ifs; fi
 }
 
 # cv_quote_to TEXT: the text as one shell word in CV_QUOTED.
+# shellcheck disable=SC2086
 cv_quote_to() {
   cv_split_by \'
   # The point keeps a quote at the end.
@@ -115,6 +117,11 @@ cv_bounded() {
 cv_write_record() {
   (
     umask 077
-    mkdir -p "${1%/*}" && printf '%s\n' "$2" >"$1.new" && mv -f "$1.new" "$1"
+    mkdir -p "${1%/*}" || exit 1
+    printf '%s\n' "$2" >"$1.new" 2>/dev/null || {
+      cv_say "cannot write $1: is the disk full?"
+      exit 1
+    }
+    mv -f "$1.new" "$1"
   )
 }

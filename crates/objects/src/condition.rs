@@ -3,7 +3,7 @@
 mod jsonpath;
 mod question;
 
-pub use jsonpath::Way;
+pub use jsonpath::FieldQuery;
 pub use question::{Amount, CountTest, Pick, Test, Verdict, Wait, What, quantity, ready};
 
 use converge_resource::{Facets, Object, Place, state_of_words};

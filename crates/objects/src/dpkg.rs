@@ -1,8 +1,8 @@
-//! What an interrupted run of dpkg has left to be configured. The only key is `packages`.
+//! Packages that an interrupted run of dpkg has left unconfigured. The only key is `packages`.
 
 use converge_resource::{Facets, MayBring, Object, state_of_words};
 
-/// Whether there is something.
+/// Whether there are any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DpkgState {
     /// Nothing (`settled`).
@@ -37,7 +37,7 @@ impl Object for Dpkg {
     const KIND: &'static str = "dpkg";
     const SHELL: &'static str = include_str!("dpkg.sh");
     const SECONDS: u64 = 1800;
-    /// What was half done is not made half done again.
+    /// A rollback never makes packages unconfigured again.
     const PASSES: bool = true;
     const OFFERS: &'static [&'static str] = &["package", "path", "unit", "user", "group", "sysctl"];
     type State = DpkgState;

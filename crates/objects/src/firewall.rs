@@ -1,6 +1,6 @@
 //! The host's firewall, by ufw. There is one: its key is `ufw`.
 
-use converge_resource::{Facets, Object, Spoil, state_of_words};
+use converge_resource::{DriftScript, Facets, Object, state_of_words};
 
 /// The state of the firewall.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,18 +85,18 @@ impl Object for Firewall {
         }
     }
 
-    fn spoils(_: &str, state: &FirewallState) -> Vec<Spoil> {
+    fn drifts(_: &str, state: &FirewallState) -> Vec<DriftScript> {
         let FirewallState::Ufw { active, incoming, .. } = state else { return Vec::new() };
         let policy = if incoming == "allow" { "deny" } else { "allow" };
-        let mut ways = vec![Spoil::new(
+        let mut drifts = vec![DriftScript::new(
             "incoming",
             format!("policy {policy}"),
             format!("ufw default {policy} incoming >/dev/null"),
         )];
         if *active {
-            ways.push(Spoil::new("enabled", "switched off", "ufw --force disable >/dev/null"));
+            drifts.push(DriftScript::new("enabled", "switched off", "ufw --force disable >/dev/null"));
         }
-        ways
+        drifts
     }
 }
 

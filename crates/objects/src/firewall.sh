@@ -53,6 +53,7 @@ cv_same_firewall() {
 }
 
 # cv_ufw_rule add|delete RULE: the rule in ufw's own words, where a comment or the name of an application may be quoted.
+# shellcheck disable=SC2046
 cv_ufw_rule() (
   set -f
   IFS=$CV_NL
@@ -74,6 +75,7 @@ cv_ufw_rule() (
 )
 
 # cv_apply_firewall KEY LINE: policies and rules first, then the firewall itself; a firewall that is to be off goes off first.
+# shellcheck disable=SC2086
 cv_apply_firewall() (
   cv_sbin
   want=$2
@@ -130,7 +132,7 @@ cv_ufw_order() {
   while read -r cv_w_rule; do
     cv_dec_to "$cv_w_rule"
     case ${CV_DEC%% comment *} in
-    *' '*:*:* | *' '*::*) printf '2 %s\n' "$cv_w_rule" ;;
+    *' '*:*:*) printf '2 %s\n' "$cv_w_rule" ;;
     *) printf '1 %s\n' "$cv_w_rule" ;;
     esac
   done | sort -s -k 1,1

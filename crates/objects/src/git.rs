@@ -1,6 +1,6 @@
 //! A git checkout. Its key is its directory.
 
-use converge_resource::{Facets, Object, Reversibility, Spoil, quote, state_of_words};
+use converge_resource::{DriftScript, Facets, Object, Reversibility, quote, state_of_words};
 
 /// The state of a directory, as git sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,12 +95,12 @@ impl Object for Git {
         }
     }
 
-    fn spoils(key: &str, state: &GitState) -> Vec<Spoil> {
+    fn drifts(key: &str, state: &GitState) -> Vec<DriftScript> {
         match state {
             GitState::Checkout { .. } => {
                 let script =
                     format!("git -C {} checkout -q --detach HEAD~1 2>/dev/null || exit 3", quote(key));
-                vec![Spoil::new("checkout", "the commit before", script)]
+                vec![DriftScript::new("checkout", "the commit before", script)]
             }
             GitState::Absent | GitState::Other => Vec::new(),
         }
@@ -164,14 +164,14 @@ mod tests {
             assert_eq!(std::fs::read_to_string(target.join("file")).unwrap(), "mine", "{}", shell.name);
             shell.good(root.path(), &format!("CV_GIT_FORCE=yes; {back}"), &[], b"");
             assert_eq!(see(), at(&two));
-            // What git does not know keeps the checkout from being taken away.
+            // A file that git does not track prevents the removal of the checkout.
             std::fs::write(target.join("more"), "mine").unwrap();
             let gone = shell.run(root.path(), "cv_restore_git \"$1\" absent", &[key], b"");
             assert!(String::from_utf8_lossy(&gone.stderr).contains("?? more"), "{}", shell.name);
             std::fs::remove_file(target.join("more")).unwrap();
             shell.good(root.path(), "cv_restore_git \"$1\" absent", &[key], b"");
             assert!(!target.exists(), "{}: we made it", shell.name);
-            // A commit that nobody has leaves nothing behind.
+            // A commit that does not exist leaves nothing behind.
             let never = Git::steps(&[(key, GitState::Absent, at(&"0".repeat(40)))]).remove(0).script;
             assert!(!shell.run(root.path(), &never, &[], b"").status.success());
             assert!(!target.exists(), "{}", shell.name);

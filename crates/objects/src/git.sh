@@ -147,6 +147,7 @@ cv_git_new() {
 }
 
 # cv_apply_git DIR LINE. Reads CV_GIT_USER, CV_GIT_SSH, CV_GIT_DEPTH, CV_GIT_FORCE. The commit is fetched only where it is missing.
+# shellcheck disable=SC2086
 cv_apply_git() (
   dir=$1 want=$2
   now=$(cv_line_git "$dir") || return 1
@@ -181,14 +182,14 @@ cv_apply_git() (
   user=$cv_g_owner
   cv_git "$user" "$dir" config remote.origin.url "$remote" &&
     cv_git "$user" "$dir" config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*' || return 1
-  has() { cv_git "$user" "$dir" cat-file -e "$commit^{commit}" 2>/dev/null; }
-  if ! has; then
+  cv_git_has() { cv_git "$user" "$dir" cat-file -e "$commit^{commit}" 2>/dev/null; }
+  if ! cv_git_has; then
     if [ -n "${CV_GIT_DEPTH:-}" ]; then
       cv_git "$user" "$dir" fetch -q --depth "$CV_GIT_DEPTH" origin "$commit"
     else
       cv_git "$user" "$dir" fetch -q --tags origin '+refs/heads/*:refs/remotes/origin/*' &&
-        { has || cv_git "$user" "$dir" fetch -q origin "$commit"; }
-    fi && has || {
+        { cv_git_has || cv_git "$user" "$dir" fetch -q origin "$commit"; }
+    fi && cv_git_has || {
       cv_say "$dir: cannot fetch $commit from $remote"
       # What was begun and holds nothing goes.
       if [ "$now" = absent ]; then

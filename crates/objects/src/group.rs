@@ -1,6 +1,6 @@
 //! A local group of `/etc/group`. Its key is the name. Members belong to the users: see the user object.
 
-use converge_resource::{Facets, Object, Spoil, quote, state_of_words};
+use converge_resource::{DriftScript, Facets, Object, quote, state_of_words};
 
 /// The state of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,19 +67,23 @@ impl Object for Group {
         }
     }
 
-    fn spoils(key: &str, state: &GroupState) -> Vec<Spoil> {
+    fn drifts(key: &str, state: &GroupState) -> Vec<DriftScript> {
         let GroupState::Group { gid } = state else { return Vec::new() };
         let group = quote(key);
-        let mut ways: Vec<Spoil> = gid
+        let mut drifts: Vec<DriftScript> = gid
             .and_then(|gid| gid.checked_add(1000))
             .map(|other| {
-                Spoil::new("gid", format!("gid {other}"), format!("groupmod -g {other} -- {group} || exit 3"))
+                DriftScript::new(
+                    "gid",
+                    format!("gid {other}"),
+                    format!("groupmod -g {other} -- {group} || exit 3"),
+                )
             })
             .into_iter()
             .collect();
         // The first group of a user cannot be removed.
-        ways.push(Spoil::new("presence", "removed", format!("groupdel -- {group} || exit 3")));
-        ways
+        drifts.push(DriftScript::new("presence", "removed", format!("groupdel -- {group} || exit 3")));
+        drifts
     }
 }
 

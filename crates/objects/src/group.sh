@@ -30,6 +30,7 @@ cv_same_group() {
 cv_restore_group() { cv_apply_group "$1" "$2"; }
 
 # cv_group_make LINE-OF-GROUP LINE-OF-GSHADOW
+# shellcheck disable=SC2086
 cv_group_make() (
   set -f
   IFS=:

@@ -1,6 +1,6 @@
 //! The name that the running kernel goes by. There is one: its key is `running`. The name at boot is the file `/etc/hostname`.
 
-use converge_resource::{AlteredFact, Facets, Object, Spoil, state_of_words};
+use converge_resource::{AlteredFact, DriftScript, Facets, Object, state_of_words};
 
 /// The running name (`name NAME`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +45,8 @@ impl Object for Hostname {
         vec!["hostname"]
     }
 
-    fn spoils(_: &str, _: &HostnameState) -> Vec<Spoil> {
-        vec![Spoil::new("name", "another name", "hostname spoiled || exit 3")]
+    fn drifts(_: &str, _: &HostnameState) -> Vec<DriftScript> {
+        vec![DriftScript::new("name", "another name", "hostname spoiled || exit 3")]
     }
 }
 

@@ -4,8 +4,8 @@ pub mod fields;
 
 use crate::workload::{RESTARTED, STARTED_WITH};
 use converge_resource::{
-    ApiRef, Content, Contents, Digest, Disruption, Facets, MayBring, Object, Past, Reversibility, Spoil,
-    state_of_words,
+    ApiRef, Content, Contents, Digest, Disruption, DriftScript, Facets, MayBring, Object, Past,
+    Reversibility, state_of_words,
 };
 use fields::Field;
 use serde_json::{Map, Value};
@@ -45,8 +45,8 @@ impl K8sState {
 
 state_of_words!(K8sState);
 
-/// Annotations that tell how an object came to be, not what it is. All but the first tell what a workload's pods were made from: a restart
-/// moves them.
+/// Annotations about the origin of an object, which are not part of its state. All but the first tell the origin of a
+/// workload's pods: a restart moves them.
 const NOTES: [&str; 4] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     STARTED_WITH,
@@ -54,7 +54,7 @@ const NOTES: [&str; 4] = [
     "deprecated.daemonset.template.generation",
 ];
 
-/// What the server keeps for itself in `metadata`.
+/// The fields of `metadata` that belong to the server.
 const KEPT: [&str; 8] = [
     "managedFields",
     "resourceVersion",
@@ -82,7 +82,7 @@ pub fn normalised(object: &Value) -> Value {
             hide(map);
         }
     }
-    // The mark of a restart stands in the template of the pods.
+    // The mark of a restart is in the template of the pods.
     if let Some(metadata) = object.pointer_mut("/spec/template/metadata").and_then(Value::as_object_mut) {
         without_notes(metadata, &[RESTARTED]);
     }
@@ -158,7 +158,7 @@ fn fields_back(past: &Past<'_, K8sState>, content: &Contents<'_>) -> Option<Vec<
     let begun = std::iter::once(past.before).chain(past.between.iter().map(|(_, found)| found));
     let ended = past.between.iter().map(|(left, _)| left).chain([past.left]);
     let steps: Option<Vec<Vec<Field>>> = begun.zip(ended).map(|(before, left)| back(left, before)).collect();
-    // What is not kept of the steps in between cannot tell them apart.
+    // Without the contents of all steps in between, the changes of others cannot be told apart from those of converge.
     let Some(steps) = steps else { return Some(all) };
     let touched: Vec<Field> = steps.into_iter().flatten().collect();
     let is_ours = |field: &Field| {
@@ -206,7 +206,8 @@ impl Object for K8s {
     fn shows(now: &K8sState, past: &Past<'_, K8sState>, content: &Contents<'_>) -> bool {
         match (now, past.left, past.before) {
             (now, left, _) if now == left => true,
-            // What it made as a whole is taken away as a whole, whatever was added: the executor looks for other owners.
+            // An object that a run created is deleted as a whole, whatever was added to it: the executor looks for other
+            // owners.
             (K8sState::Present(_), K8sState::Present(_), K8sState::Absent) => true,
             _ => match (read(now, content), fields_back(past, content)) {
                 (Some(now), Some(back)) => fields::deviating(&now, &back, false).is_empty(),
@@ -260,7 +261,7 @@ impl Object for K8s {
         Disruption::None
     }
 
-    fn spoils(_: &str, _: &K8sState) -> Vec<Spoil> {
+    fn drifts(_: &str, _: &K8sState) -> Vec<DriftScript> {
         Vec::new()
     }
 }
@@ -311,7 +312,7 @@ mod tests {
 
     /// A run labels a node, somebody cordons it, another run adds a taint, and the node controller one of its own.
     #[test]
-    fn the_way_back_leaves_to_others_what_is_theirs() {
+    fn a_rollback_leaves_fields_of_others_alone() {
         let node = |labels: Value, cordoned: bool, taints: Value| {
             json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels},
                 "spec": {"unschedulable": cordoned, "taints": taints}})
@@ -335,7 +336,7 @@ mod tests {
         let (_, back) = K8s::back(now, &past, &content);
         let wanted = node(own.clone(), true, json!([theirs]));
         assert_eq!(from_text(&back.unwrap()), Some(normalised(&wanted)));
-        // One run, and nobody since: the very state before.
+        // One run, and no change of others since: exactly the state before.
         let one = Past { before: bare, left: labelled, between: &[] };
         assert_eq!(K8s::back(labelled, &one, &content), (bare.clone(), None));
         // The label is another now: somebody has changed what was made.

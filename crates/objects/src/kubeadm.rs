@@ -6,38 +6,39 @@ use converge_resource::{
     state_of_words,
 };
 
-/// What the host is, read from what kubeadm leaves on it.
+/// The role of the host in a cluster, read from the files that kubeadm leaves on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KubeadmState {
     /// No part of a cluster (`absent`).
     Absent,
     /// A control plane (`control-plane HOST:PORT`).
     ControlPlane {
-        /// Where the cluster's API is reached.
+        /// The endpoint of the cluster's API.
         endpoint: String,
     },
     /// A worker (`worker HOST:PORT`).
     Worker {
-        /// Where the cluster's API is reached.
+        /// The endpoint of the cluster's API.
         endpoint: String,
     },
-    /// We have begun to make it one, and that did not end (`begun init|join HOST:PORT`).
+    /// An init or join of converge that is unfinished (`begun init|join HOST:PORT`).
     Begun {
         /// `init` or `join`.
         what: String,
-        /// Where the cluster's API was to be reached.
+        /// The intended endpoint of the cluster's API.
         endpoint: String,
     },
     /// A control plane that runs this version (`version RUNS SAYS`); a host that is none is `absent`.
     Version {
         /// The API server's own, from its manifest: `v1.36.2`.
         runs: String,
-        /// What the cluster's configuration says; `kubeadm upgrade apply` writes it last. The same, where nobody answers.
+        /// The version in the cluster's configuration; `kubeadm upgrade apply` writes it last. Equal to `runs` if the API
+        /// does not answer.
         says: String,
     },
-    /// Somebody else has, and that did not end or was taken apart (`partial FILES`).
+    /// An unfinished init or join of others, or a cluster that was taken apart (`partial FILES`).
     Partial {
-        /// What is there, below `/etc/kubernetes`.
+        /// The files that exist below `/etc/kubernetes`.
         files: String,
     },
 }
@@ -86,7 +87,7 @@ pub fn etcd_snapshot(host: Option<String>, endpoint: &str, reason: String) -> Ba
     }
 }
 
-/// What a control plane does when a node of the cluster at this endpoint goes, within so many seconds.
+/// The request to a control plane to remove a node of the cluster at this endpoint, within so many seconds.
 pub fn let_go(
     control_plane: &str,
     node: &str,

@@ -232,6 +232,7 @@ cv_kubeadm_nothing_done() {
   esac
 }
 
+# cv_kubeadm_reset: takes this host out of its cluster, with the records and the network of the pods.
 cv_kubeadm_reset() (
   cv_bounded 600 kubeadm reset --force 2>&1 </dev/null || return 1
   rm -f "$CV_ROOT/kubeadm"
@@ -485,7 +486,7 @@ cv_kubeadm_drain() {
 cv_kubeadm_confirm() {
   [ -n "${CV_KUBEADM_OF+set}" ] || return 0
   if cv_kubeadm_knows "$1"; then
-    told=$(cv_bounded 20 kubectl --kubeconfig "$conf" get node "$1" -o 'jsonpath={.status.addresses[*].address}' 2>"$dir/why" </dev/null) || {
+    told=$(cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" get node "$1" -o 'jsonpath={.status.addresses[*].address}' 2>"$dir/why" </dev/null) || {
       cv_say "the API does not tell the addresses of the node $1: $(sed -n '$p' "$dir/why")"
       exit 74
     }

@@ -1,11 +1,11 @@
 //! A document that kubeadm keeps in its cluster, in a ConfigMap of the namespace `kube-system`, as a control plane reads it. Its key is
 //! `cluster` (`kubeadm-config`), `kubelet` (`kubelet-config`) or `kube_proxy` (`kube-proxy`).
 
-use converge_resource::{AttributeChange, Disruption, Facets, Object, Spoil, state_of_words};
+use converge_resource::{AttributeChange, Disruption, DriftScript, Facets, Object, state_of_words};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What the cluster has.
+/// The configuration document in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KubeadmConfigState {
     /// The host is no control plane, or the cluster has no such document (`absent`).
@@ -135,14 +135,14 @@ impl Object for KubeadmConfig {
             .collect()
     }
 
-    fn spoils(key: &str, _: &KubeadmConfigState) -> Vec<Spoil> {
+    fn drifts(key: &str, _: &KubeadmConfigState) -> Vec<DriftScript> {
         // No program knows such a field, and none reads it before it starts.
         let script = format!(
             "cv_kubeadm_config_of {key} && is=$(cv_line_kubeadm_config {key}) && cv_dec_to \"${{is#* }}\" &&
 {{ printf 'data:\\n  %s: |2\\n' \"$CV_FIELD\"; printf '%s\\n' \"$CV_DEC\" spoiled: true | sed 's/^/    /'; }} |
 cv_kubeadm_config_kube 60 patch configmap \"$CV_MAP\" --type merge --patch-file /dev/stdin >/dev/null || exit 3"
         );
-        vec![Spoil::new("document", "another field", script)]
+        vec![DriftScript::new("document", "another field", script)]
     }
 }
 

@@ -3,7 +3,7 @@ use crate::testing::{Shell, fake_tool, shells};
 use converge_resource::{State, quote};
 use std::path::Path;
 
-/// What kubeadm does to the files, and what it was given. `fail` in place of a status makes it end so.
+/// A stand-in for kubeadm that makes and removes its files and logs its arguments. A file `fail` makes it fail.
 const KUBEADM: &str = r#"#!/bin/sh
 here=${0%/*}
 echo "$*" >>"$here/log"
@@ -95,7 +95,7 @@ fn only_the_way_out_destroys() {
     assert_eq!(Kubeadm::reversibility("node", &KubeadmState::Absent, &there), Reversibility::Reversible);
     let out = Kubeadm::reversibility("node", &there, &KubeadmState::Absent);
     assert!(matches!(out, Reversibility::Irreversible(why) if why.contains("etcd")));
-    // What it destroys is on our machine first, where there is something.
+    // A copy of the data that it destroys is on the controller first, if there is any.
     let backup = Kubeadm::backup(&there, &KubeadmState::Absent).unwrap();
     assert_eq!((backup.host, backup.unless_allowed.as_deref()), (None, Some("etcd:data")));
     let begun = KubeadmState::Begun { what: "init".into(), endpoint: "a:1".into() };
@@ -165,7 +165,7 @@ fn what_was_begun_is_seen_and_goes_on() {
         host.good(INIT, "");
         assert!(host.tool("log").contains("DirAvailable--var-lib-etcd"));
         assert_eq!(host.line(), "control-plane 10.0.0.1:6443");
-        // Without a record of ours it is somebody else's.
+        // Without a record of converge the cluster belongs to others.
         host.good("rm -f \"$CV_KUBE_DIR/kubelet.conf\"", "");
         assert!(host.line().starts_with("partial "), "{}", host.line());
     });
@@ -287,7 +287,8 @@ fn the_version_is_seen_in_the_files_and_goes_up() {
     });
 }
 
-/// What the API and etcd of a control plane say: files beside it say who is known, who is a member and who is ill.
+/// A stand-in for kubectl and etcdctl of a control plane: files beside it say which nodes exist, which members there are and
+/// which of them are unhealthy.
 const KUBECTL: &str = r#"#!/bin/sh
 here=${0%/*}
 echo "$*" >>"$here/asked"

@@ -1,4 +1,4 @@
-//! What a machine has: one file an object, with its state, probe, parsing, steps, save and restore.
+//! The objects of a machine, one file each: state, probe, parsing, steps, save and restore.
 
 pub mod apt_index;
 pub mod apt_lists;

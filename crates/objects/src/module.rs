@@ -1,7 +1,7 @@
 //! A kernel module. Its key is the name with underscores, as the kernel shows it: `br_netfilter`.
 
 use crate::programs::{not_known, of_module};
-use converge_resource::{AlteredFact, Facets, MayBring, Object, Spoil, quote, state_of_words};
+use converge_resource::{AlteredFact, DriftScript, Facets, MayBring, Object, quote, state_of_words};
 
 /// Whether the kernel has it now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,15 +65,15 @@ impl Object for Module {
         of_module(key)
     }
 
-    fn spoils(key: &str, state: &ModuleState) -> Vec<Spoil> {
+    fn drifts(key: &str, state: &ModuleState) -> Vec<DriftScript> {
         let module = quote(key);
         match state {
-            // The kernel keeps one that is in use, and what is compiled in.
+            // The kernel keeps a module that is in use, and code that is compiled in.
             ModuleState::Loaded => {
-                vec![Spoil::new("loaded", "unloaded", format!("modprobe -r -- {module} || exit 3"))]
+                vec![DriftScript::new("loaded", "unloaded", format!("modprobe -r -- {module} || exit 3"))]
             }
             ModuleState::Absent => {
-                vec![Spoil::new("loaded", "loaded", format!("modprobe -- {module} || exit 3"))]
+                vec![DriftScript::new("loaded", "loaded", format!("modprobe -- {module} || exit 3"))]
             }
             ModuleState::Builtin => Vec::new(),
         }

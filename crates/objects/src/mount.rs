@@ -1,6 +1,6 @@
-//! What is mounted at a path. Its key is the mount point; of several mounts at one place the topmost counts.
+//! The file system mounted at a path. The key is the mount point; of several mounts at one path the topmost counts.
 
-use converge_resource::{AlteredFact, Facets, Object, Spoil, quote, state_of_words};
+use converge_resource::{AlteredFact, DriftScript, Facets, Object, quote, state_of_words};
 
 /// The state of a mount point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,11 +101,11 @@ impl Object for Mount {
         vec!["mounts"]
     }
 
-    fn spoils(key: &str, state: &MountState) -> Vec<Spoil> {
+    fn drifts(key: &str, state: &MountState) -> Vec<DriftScript> {
         match state {
             MountState::Mount { .. } => {
-                // What is in use stays.
-                vec![Spoil::new("mount", "unmounted", format!("umount -- {} || exit 3", quote(key)))]
+                // A mount that is in use stays.
+                vec![DriftScript::new("mount", "unmounted", format!("umount -- {} || exit 3", quote(key)))]
             }
             MountState::Absent => Vec::new(),
         }
@@ -183,9 +183,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().join("a mount");
         std::fs::create_dir(&at).unwrap();
-        let mut inside = std::process::Command::new("sleep").arg("60").current_dir(&at).spawn().unwrap();
+        let mut inside = std::process::Command::new("sleep").arg("600").current_dir(&at).spawn().unwrap();
         let file = std::fs::File::create(at.join("log")).unwrap();
-        let mut reader = std::process::Command::new("sleep").arg("60").stdin(file).spawn().unwrap();
+        let mut reader = std::process::Command::new("sleep").arg("600").stdin(file).spawn().unwrap();
         let at = at.display().to_string();
         let mut wanted = [
             format!("process {} (sleep) uses {at}: end it, then apply again\n", inside.id()),

@@ -47,6 +47,7 @@ cv_mount_table() {
     }'
 }
 
+# shellcheck disable=SC2086
 cv_see_mount() (
   [ $# -gt 0 ] || return 0
   [ -r "$CV_MOUNTINFO" ] || {
@@ -88,6 +89,7 @@ cv_save_mount() { :; }
 cv_restore_mount() { cv_apply_mount "$1" "$2"; }
 
 # What mount(8) has done well counts: the kernel spells options and devices in its own way, and the next look judges them.
+# shellcheck disable=SC2086
 cv_same_mount() (
   unset IFS
   set -f
@@ -137,6 +139,7 @@ cv_made_record() { printf '%s/made/%s\n' "$CV_ROOT" "$(printf %s "$1" | sha256su
 
 # cv_apply_mount PATH LINE: mounts, mounts anew, changes options, or unmounts. Makes the directory, and takes a directory
 # away that it has made.
+# shellcheck disable=SC2086
 cv_apply_mount() (
   cv_sbin
   at=$1 want=$2

@@ -2,7 +2,7 @@
 
 use crate::programs::{OF_PROGRAMS, not_known, of_package};
 use converge_resource::{
-    AlteredFact, Disruption, Facets, MayBring, Object, Reversibility, Spoil, State, Step, quote,
+    AlteredFact, Disruption, DriftScript, Facets, MayBring, Object, Reversibility, State, Step, quote,
     state_of_words,
 };
 
@@ -25,7 +25,7 @@ pub enum PackageState {
         /// Held at its version.
         hold: bool,
     },
-    /// Half installed or half configured (`broken STATUS`): an interrupted dpkg. Never mended in silence.
+    /// Half installed or half configured (`broken STATUS`): an interrupted dpkg. Never repaired without a word.
     Broken {
         /// As dpkg names it: `half-configured`.
         status: String,
@@ -111,7 +111,7 @@ impl Object for Package {
         )
     }
 
-    /// Programs that run lose the files that they were started from. A new package disturbs nobody.
+    /// Running programs lose the files that they were started from. A new package disrupts nothing.
     fn disruption(from: &PackageState, to: Option<&PackageState>) -> Disruption {
         let replaced = match (from, to) {
             (PackageState::Present { version: a, .. }, Some(PackageState::Present { version: b, .. })) => {
@@ -164,14 +164,14 @@ impl Object for Package {
         }
     }
 
-    fn spoils(key: &str, state: &PackageState) -> Vec<Spoil> {
+    fn drifts(key: &str, state: &PackageState) -> Vec<DriftScript> {
         let PackageState::Present { hold, .. } = state else { return Vec::new() };
         let package = quote(key);
         let mark = if *hold { "unhold" } else { "hold" };
         vec![
-            Spoil::new("hold", mark, format!("apt-mark -q {mark} -- {package} >/dev/null")),
+            DriftScript::new("hold", mark, format!("apt-mark -q {mark} -- {package} >/dev/null")),
             // It goes alone: where others need it, it stays.
-            Spoil::new(
+            DriftScript::new(
                 "presence",
                 "removed",
                 format!("dpkg --remove -- {package} >/dev/null 2>&1 || exit 3"),
@@ -307,9 +307,9 @@ virtual '' unknown ok not-installed ''\nexit 1\n";
         }
     }
 
-    /// What apt says of a file that the repository has no more, and of another failure.
+    /// Messages of apt about a file that the repository no longer has, and about another failure.
     #[test]
-    fn a_package_file_that_is_gone_is_told_with_its_cause_and_remedy() {
+    fn a_missing_package_file_is_reported_with_cause_and_remedy() {
         let gone = "E: Failed to fetch http://deb.example.org/debian/pool/main/t/tree/tree_2.1.0-1_amd64.deb  404  Not Found [IP: 192.0.2.1 80]";
         let other = "E: Failed to fetch http://deb.example.org/debian/pool/main/t/tree/tree_404.deb  Could not connect";
         for (said, stale) in [(gone, true), (other, false)] {
@@ -437,7 +437,7 @@ awk -v words=" $* " '$1 == "Package:" { p = $2 } $1 == "Version:" && index(words
             assert_eq!(asked, 3, "{}: {said}", shell.name);
             assert_eq!(parts[1], ["inst tool 1", "end 0"], "{}: {said}", shell.name);
             assert_eq!(&parts[2][..2], ["remv app", "remv old"], "{}: {said}", shell.name);
-            // One that is unknown does not spoil the others.
+            // An unknown package does not affect the results of the others.
             let (parts, _, said) = plan(&["present - index solo", "present - index tol"]);
             assert_eq!(parts[0].last().unwrap(), "end 0", "{}: {said}", shell.name);
             assert!(parts[1].contains(&"near tol app solo tool ".to_owned()), "{}: {said}", shell.name);

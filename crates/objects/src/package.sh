@@ -71,6 +71,7 @@ CV_APT_LOOKS='-o Debug::NoLocking=true -o Dir::Log::Planner= -o Dir::Log::Solver
 
 # cv_simulate_package ARGUMENTS...: what `apt-get ARGUMENTS` would do, a line each, in its order:
 # `inst NAME VERSION`, `remv NAME`, `conf NAME`. Needs no privilege. Status and messages are those of apt-get.
+# shellcheck disable=SC2086
 cv_simulate_package() (
   IFS=' '
   out=$(cv_apt_get -s $CV_APT_LOOKS "$@" 2>&1)
@@ -96,6 +97,7 @@ cv_deb_to() {
 
 # cv_offered_package NAME...: the names whose installed version can be had again: it is saved, cached or offered by a
 # repository. A change of another installed package cannot be undone.
+# shellcheck disable=SC2086
 cv_offered_package() (
   set -f
   IFS=$CV_NL
@@ -124,6 +126,7 @@ cv_offered_package() (
   done
 )
 
+# cv_deb_cached NAME VERSION: its file in the cache of apt, in CV_DEB; status 1 where there is none.
 cv_deb_cached() {
   cv_d_version=$(printf %s "$2" | sed 's/:/%3a/g')
   for CV_DEB in "/var/cache/apt/archives/${1%:*}_${cv_d_version}_"*.deb; do
@@ -159,6 +162,7 @@ cv_restore_package() { cv_apply_packages "$1" "$2"; }
 # kill -9 it denies nothing, and the next run takes it away. A policy-rc.d of someone else is kept aside and comes back.
 CV_POLICY=${CV_POLICY:-/usr/sbin/policy-rc.d}
 
+# cv_policy_clean: takes away the policy-rc.d that a transaction which was cut off has left. Reads CV_POLICY.
 cv_policy_clean() {
   if grep -qs '^# converge: deny starts' "$CV_POLICY" && flock -n "$CV_ROOT/policy.lock" true; then
     if [ -e "$CV_POLICY.before-converge" ] || [ -L "$CV_POLICY.before-converge" ]; then
@@ -169,6 +173,7 @@ cv_policy_clean() {
   fi
 }
 
+# cv_policy_deny: no package starts a service until the lock CV_ROOT/policy.lock is free. Writes CV_POLICY.
 cv_policy_deny() (
   if [ -e "$CV_POLICY" ] || [ -L "$CV_POLICY" ]; then
     mv -f "$CV_POLICY" "$CV_POLICY.before-converge" || return 1
@@ -195,6 +200,7 @@ cv_apply_packages() (
 
 # cv_packages_ready [NAME LINE]...: the first half, which changes nothing: works out what apt is to be asked for, and simulates it. What it
 # finds is in variables of this shell, for cv_packages_do. It leaves IFS a space.
+# shellcheck disable=SC2086
 cv_packages_ready() {
   PATH=$PATH:/usr/sbin:/sbin
   export PATH
@@ -237,7 +243,11 @@ cv_packages_ready() {
       elif [ "$3" != "$mark" ]; then
         if [ "$mark" = auto ]; then auto="$auto $name"; else manual="$manual $name"; fi
       fi
-      if [ "$held" = hold ]; then hold="$hold $name"; else case $line in *' hold') unhold="$unhold $name" ;; esac; fi
+      if [ "$held" = hold ]; then
+        hold="$hold $name"
+      else
+        case $line in *' hold') unhold="$unhold $name" ;; esac
+      fi
       ;;
     absent)
       case $line in
@@ -298,6 +308,7 @@ cv_packages_ready() {
 }
 
 # cv_packages_do: the second half. Where the transaction fails, what did arrive gets its marks all the same.
+# shellcheck disable=SC2086
 cv_packages_do() (
   IFS=' '
   failed=0
@@ -343,8 +354,10 @@ cv_apt_transaction() (
     cv_say "cannot write $CV_POLICY"
     return 1
   }
+  cv_dists_ready
   out=$("${CV_APT_TOOL:-cv_apt_get}" "$@" </dev/null 2>&1)
   status=$?
+  cv_dists_done "$out"
   if [ $status -ne 0 ]; then
     # What apt says of it comes last: that is what is shown first.
     dpkg --audit >&2
@@ -356,8 +369,42 @@ cv_apt_transaction() (
     return $status
   fi
   printf '%s\n' "$out"
-  printf '%s\n' "$out" | awk -v q="'" '
-    /^Configuration file / { file = $3; gsub(q, "", file) }
-    /^ ==> Keeping old config file/ { print file }' | while read -r file; do cv_note "kept the edited $file; the package's is beside it as $file.dpkg-dist"; done
+  cv_dists_kept "$out" | while read -r file; do cv_note "kept the edited $file; the package's is beside it as $file.dpkg-dist"; done
   return 0
+)
+
+# cv_dists_kept OUTPUT: the edited configuration files for which dpkg has written the package's own beside them, as FILE.dpkg-dist.
+cv_dists_kept() {
+  printf '%s\n' "$1" | awk -v q="'" '
+    /^Configuration file / { file = $3; gsub(q, "", file) }
+    /^ ==> Keeping old config file/ { print file }'
+}
+
+# Before a transaction: the FILE.dpkg-dist that are there, and those that the run which is being reverted has left and nobody has touched.
+cv_dists_ready() {
+  cv_d_there=$CV_NL$(find /etc -xdev -name '*.dpkg-dist' 2>/dev/null)$CV_NL cv_d_left=
+  cv_d_saved=$CV_ROOT/runs/${CV_FROM_RUN:-none}/saved/dists
+  [ -f "$cv_d_saved" ] || return 0
+  cv_d_left=$(
+    while IFS=' ' read -r sum path; do
+      cv_dec_to "$path"
+      cv_is_safe "${CV_DEC%/*}" && [ -f "$CV_DEC" ] && got=$(sha256sum <"$CV_DEC") && [ "${got%% *}" = "$sum" ] && printf '%s\n' "$CV_DEC"
+    done <"$cv_d_saved"
+  )
+}
+
+# cv_dists_done OUTPUT: behind it those go, also where the transaction has written them anew; what it has left is noted with the run.
+cv_dists_done() (
+  umask 077
+  IFS=$CV_NL
+  set -f
+  for cv_d_path in $cv_d_left; do rm -f "$cv_d_path"; done
+  [ -n "${CV_RUN:-}" ] || return 0
+  for cv_d_path in $(cv_dists_kept "$1"); do
+    cv_d_path=$cv_d_path.dpkg-dist
+    case $cv_d_there in *"$CV_NL$cv_d_path$CV_NL"*) continue ;; esac
+    [ -f "$cv_d_path" ] && cv_d_sum=$(sha256sum <"$cv_d_path") || continue
+    cv_enc_to "$cv_d_path"
+    mkdir -p "$CV_ROOT/runs/$CV_RUN/saved" && printf '%s %s\n' "${cv_d_sum%% *}" "$CV_ENC" >>"$CV_ROOT/runs/$CV_RUN/saved/dists"
+  done
 )

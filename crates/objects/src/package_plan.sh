@@ -1,4 +1,3 @@
-
 # --- what apt would do for all items of packages of a host ---
 
 # cv_plan_packages STAGE...: each STAGE is one item, in their order: `STATE FLAGS INDEX NAME[=VERSION]...`, where STATE is present,
@@ -11,6 +10,7 @@
 # Items that only install are simulated at once, and what comes along is the first item's that depends on it: apt takes its time for
 # every look. Nothing on disk changes. Behind a stage that does something the packages are listed in a folder in memory, which goes
 # with the shell.
+# shellcheck disable=SC2086
 cv_plan_packages() (
   PATH=$PATH:/usr/sbin:/sbin
   export PATH
@@ -63,6 +63,7 @@ cv_plan_names() {
 }
 
 # What dpkg has of all names, in CV_P_KNOWN: lines of NAME and the answer of cv_see_package.
+# shellcheck disable=SC2086
 cv_plan_see() {
   set -- $CV_P_NAMES
   CV_P_KNOWN=$CV_NL$(cv_see_package "$@" | while IFS= read -r cv_p_line; do
@@ -113,6 +114,7 @@ cv_plan_request() {
 }
 
 # cv_plan_joint COUNT STAGE...: the first stages at once. Status 1, and nothing of them said: each must be asked for alone.
+# shellcheck disable=SC2086
 cv_plan_joint() {
   cv_p_left=$1 cv_p_at=$cv_p_number cv_p_all= cv_p_roots=
   CV_P_LEFT=$(($# - 1 - cv_p_left))
@@ -180,6 +182,7 @@ cv_plan_joint() {
 }
 
 # cv_plan_show OUTPUT: what apt says of the packages that are installed, in cv_p_shown.
+# shellcheck disable=SC2086
 cv_plan_show() {
   cv_p_new=$(printf '%s\n' "$1" | sed -n 's/^inst \([^ ]*\) \(.*\)/\1=\2/p' | tr '\n' ' ')
   cv_p_shown=
@@ -199,6 +202,7 @@ cv_plan_took() {
 }
 
 # cv_plan_stage STAGE, as words
+# shellcheck disable=SC2086
 cv_plan_stage() {
   cv_plan_request "$@"
   [ -n "$cv_p_request" ] || return 0
@@ -229,6 +233,7 @@ cv_plan_stage() {
 }
 
 # cv_plan_near ERRORS: packages of about the names that apt does not know.
+# shellcheck disable=SC2086
 cv_plan_near() {
   for cv_p_name in $(printf '%s\n' "$1" | sed -n 's/^E: Unable to locate package //p' | tr '\n' ' '); do
     cv_p_rest=${cv_p_name#??}

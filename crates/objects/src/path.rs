@@ -4,8 +4,8 @@ use crate::group::GroupState;
 use crate::programs::{not_known, of_path};
 use crate::user::UserState;
 use converge_resource::{
-    AlteredFact, Change, Content, Digest, Facets, Naming, Object, ObjectId, Reversibility, Spoil, State,
-    Step, quote, state_of_words,
+    AlteredFact, Change, Content, Digest, DriftScript, Facets, Naming, Object, ObjectId, Reversibility,
+    State, Step, quote, state_of_words,
 };
 
 /// The state of a path. Its key is an absolute path; the final component is never followed.
@@ -17,7 +17,7 @@ pub enum PathState {
     File {
         /// SHA-256 of its content.
         digest: Digest,
-        /// Bytes. `None` only in a planned state (`~` in the line): nobody knows before the host has fetched the file.
+        /// Size in bytes. `None` only in a planned state (`~` in the line): not known before the host has fetched the file.
         size: Option<u64>,
         /// Permission bits with setuid, setgid and sticky: `0o644`.
         mode: u32,
@@ -37,7 +37,7 @@ pub enum PathState {
     },
     /// A symbolic link (`link TARGET`).
     Link {
-        /// What it holds, unresolved.
+        /// The target as the link holds it, unresolved.
         target: String,
     },
     /// Neither of these (`other WHAT`): never touched.
@@ -122,8 +122,12 @@ impl Object for Path {
         changes.iter().map(|(key, from, to)| step(key, from, to)).chain(reload).collect()
     }
 
-    fn reversibility(_: &str, from: &PathState, _: &PathState) -> Reversibility {
+    fn reversibility(_: &str, from: &PathState, to: &PathState) -> Reversibility {
         match from {
+            // Only owner and mode change.
+            PathState::File { digest: a, .. } if matches!(to, PathState::File { digest: b, .. } if a == b) => {
+                Reversibility::Reversible
+            }
             PathState::File { size: Some(size), .. } if *size > SAVE_LIMIT => {
                 Reversibility::Irreversible(format!("its {size} bytes are above the 100 MiB that are saved"))
             }
@@ -163,6 +167,14 @@ impl Object for Path {
 
     fn may_name(key: &str) -> Option<&'static str> {
         crate::unit::named_at(key)
+    }
+
+    /// A new file takes the place of the old one.
+    fn severs(before: &PathState, after: &PathState) -> bool {
+        match (before, after) {
+            (PathState::File { digest: a, .. }, PathState::File { digest: b, .. }) => a != b,
+            _ => false,
+        }
     }
 
     /// A directory that is made, and has not its owner and mode yet.
@@ -216,7 +228,7 @@ impl Object for Path {
                 );
                 let UserState::User { uid: Some(uid), group: was, .. } = from else { return None };
                 match to {
-                    // usermod takes what is the user's in the home directory along.
+                    // usermod takes the user's files in the home directory along.
                     UserState::User { group: is, home, .. } if within(key, &home) => {
                         if *group == was {
                             *group = is;
@@ -231,41 +243,41 @@ impl Object for Path {
         Some(state)
     }
 
-    fn spoils(key: &str, state: &PathState) -> Vec<Spoil> {
+    fn drifts(key: &str, state: &PathState) -> Vec<DriftScript> {
         let path = quote(key);
         // Another mode that its owner can still work with.
         let mode = |mode: u32| {
             let other = mode ^ 0o001;
-            Spoil::new("mode", format!("mode {other:04o}"), format!("chmod {other:04o} -- {path}"))
+            DriftScript::new("mode", format!("mode {other:04o}"), format!("chmod {other:04o} -- {path}"))
         };
         let owner = |owner: &str| {
             let other = if owner == "daemon" { "root" } else { "daemon" };
-            Spoil::new("owner", format!("owner {other}"), format!("chown -h {other} -- {path}"))
+            DriftScript::new("owner", format!("owner {other}"), format!("chown -h {other} -- {path}"))
         };
         let group = |group: &str| {
             let other = if group == "daemon" { "root" } else { "daemon" };
-            Spoil::new("group", format!("group {other}"), format!("chgrp -h {other} -- {path}"))
+            DriftScript::new("group", format!("group {other}"), format!("chgrp -h {other} -- {path}"))
         };
         match state {
             PathState::File { mode: m, owner: o, group: g, .. } => vec![
-                Spoil::new("content", "another line in it", format!("echo spoiled >>{path}")),
+                DriftScript::new("content", "another line in it", format!("echo spoiled >>{path}")),
                 mode(*m),
                 owner(o),
                 group(g),
-                Spoil::new("presence", "removed", format!("rm -f -- {path}")),
+                DriftScript::new("presence", "removed", format!("rm -f -- {path}")),
             ],
             PathState::Dir { mode: m, owner: o, group: g } => vec![
                 mode(*m),
                 owner(o),
                 group(g),
-                // What lies in it belongs to others.
-                Spoil::new("presence", "removed", format!("rmdir -- {path} 2>/dev/null || exit 3")),
+                // The contents belong to others.
+                DriftScript::new("presence", "removed", format!("rmdir -- {path} 2>/dev/null || exit 3")),
             ],
             PathState::Link { .. } => vec![
-                Spoil::new("target", "another target", format!("ln -sfn -- /nowhere/spoiled {path}")),
-                Spoil::new("presence", "removed", format!("rm -f -- {path}")),
+                DriftScript::new("target", "another target", format!("ln -sfn -- /nowhere/spoiled {path}")),
+                DriftScript::new("presence", "removed", format!("rm -f -- {path}")),
             ],
-            PathState::Absent => vec![Spoil::new(
+            PathState::Absent => vec![DriftScript::new(
                 "presence",
                 "made",
                 format!(
@@ -319,3 +331,5 @@ fn step(key: &str, from: &PathState, to: &PathState) -> Step {
 mod attack_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod walk_tests;

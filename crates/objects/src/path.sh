@@ -1,7 +1,7 @@
 # --- path ---
 
-# hex type and bits, octal mode, uid, gid, size, mtime, owner, group, name. No name of a user holds a colon.
-CV_STAT='%f:%a:%u:%g:%s:%Y:%U:%G:%n'
+# hex type and bits, octal mode, uid, gid, size, mtime and number of names, owner, group, name. No name of a user holds a colon.
+CV_STAT='%f:%a:%u:%g:%s:%Y+%h:%U:%G:%n'
 
 # The names of the regular files among the lines of stat, each with a NUL.
 cv_path_regular() {
@@ -19,6 +19,7 @@ cv_see_path() (cv_path_look "$@")
 
 # The same for a caller that is a subshell already: a fork costs half a millisecond, and every item looks twice. One stat says
 # what is at the paths and what is above them; what lies in no safe directory is then looked at from inside (cv_path_far).
+# shellcheck disable=SC2086
 cv_path_look() {
   [ $# -gt 0 ] || return 0
   cv_above "$@"
@@ -236,11 +237,15 @@ cv_path_missing() {
 }
 
 # LINE-OF-STAT NAME LINE-OF-SHA256SUM
+# shellcheck disable=SC2086
 cv_path_answer() {
   IFS=:
   set -- "$2" "$3" $1
   IFS=$CV_NL
-  # $1 name, $2 sum, $3 raw, $4 mode, $5 uid, $6 gid, $7 size, $8 mtime, $9 owner, $10 group
+  # $1 name, $2 sum, $3 raw, $4 mode, $5 uid, $6 gid, $7 size, $8 mtime and number of names, $9 owner, $10 group
+  # Only of a file several names are told.
+  cv_p_time=$8
+  case $3:$8 in 8???:*+1 | [!8]*) cv_p_time=${8%+*} ;; esac
   cv_p_owner=$9 cv_p_group=${10}
   [ "$cv_p_owner" != UNKNOWN ] || cv_p_owner=$5
   [ "$cv_p_group" != UNKNOWN ] || cv_p_group=$6
@@ -263,20 +268,20 @@ cv_path_answer() {
         return
       fi
     fi
-    printf '%s file %s %s %s %s %s\n' "$8" "$4" "$cv_p_owner" "$cv_p_group" "$7" "$cv_p_sum"
+    printf '%s file %s %s %s %s %s\n' "$cv_p_time" "$4" "$cv_p_owner" "$cv_p_group" "$7" "$cv_p_sum"
     ;;
-  4???) printf '%s dir %s %s %s\n' "$8" "$4" "$cv_p_owner" "$cv_p_group" ;;
+  4???) printf '%s dir %s %s %s\n' "$cv_p_time" "$4" "$cv_p_owner" "$cv_p_group" ;;
   a???)
     cv_p_target=$(readlink -- "$1" && echo .)
     cv_p_target=${cv_p_target%"$CV_NL".}
     cv_enc_to "$cv_p_target"
-    printf '%s link %s\n' "$8" "$CV_ENC"
+    printf '%s link %s\n' "$cv_p_time" "$CV_ENC"
     ;;
-  c???) printf '%s other socket\n' "$8" ;;
-  1???) printf '%s other fifo\n' "$8" ;;
-  2???) printf '%s other char\n' "$8" ;;
-  6???) printf '%s other block\n' "$8" ;;
-  *) printf '%s other unknown\n' "$8" ;;
+  c???) printf '%s other socket\n' "$cv_p_time" ;;
+  1???) printf '%s other fifo\n' "$cv_p_time" ;;
+  2???) printf '%s other char\n' "$cv_p_time" ;;
+  6???) printf '%s other block\n' "$cv_p_time" ;;
+  *) printf '%s other unknown\n' "$cv_p_time" ;;
   esac
 }
 
@@ -314,13 +319,19 @@ cv_save_path() {
   case $2 in
   'file '*)
     cv_p_size=${2% *}
-    cv_blob_save "$1" "${2##* }" "${cv_p_size##* }" || return $?
+    cv_p_size=${cv_p_size##* }
+    # Of a content above the limit nothing needs to be kept where it stays.
+    case ${CV_AFTER:-} in
+    'file '*" ${2##* }") [ "$cv_p_size" -le "${CV_SAVE_LIMIT:-104857600}" ] || return 0 ;;
+    esac
+    cv_blob_save "$1" "${2##* }" "$cv_p_size" || return $?
     # A file that goes leaves its attributes with the run; one that is replaced gives them to the next.
     case ${CV_AFTER:-file } in file\ *) ;; *) [ -z "${CV_SAVED:-}" ] || cv_path_keep "$1" ;; esac
     ;;
   esac
 }
 
+# cv_path_keep PATH: keeps its ACL and extended attributes below CV_SAVED. Sets nothing.
 cv_path_keep() (
   umask 077
   cv_path_kept "$1"
@@ -330,13 +341,41 @@ cv_path_keep() (
   cv_read "$1" cp --attributes-only --preserve=mode,xattr /proc/self/fd/0 "$new" 2>/dev/null || rm -f "$new"
 )
 
-cv_restore_path() { cv_apply_path "$1" "$2" </dev/null; }
+# A content that was not kept may be there still: then owner and mode are all that was changed.
+# shellcheck disable=SC2086
+cv_restore_path() {
+  case $2 in
+  'file '*)
+    if [ ! -f "$CV_ROOT/blobs/${2##* }" ] && cv_p_line=$(cv_line_path "$1") && [ "${cv_p_line##* }" = "${2##* }" ]; then
+      cv_split_by ' '
+      set -- "$1" $2
+      cv_split_end
+      cv_dec_to "$4"
+      cv_a_owner=$CV_DEC
+      cv_dec_to "$5"
+      cv_own_path "$1" "$3" "$cv_a_owner" "$CV_DEC" "$7"
+      return
+    fi
+    ;;
+  esac
+  cv_apply_path "$1" "$2" </dev/null
+}
+
+# cv_blob_whole SHA256: whether the content of that digest is saved, undamaged. What is damaged counts as not saved, and it says so.
+cv_blob_whole() {
+  [ -f "$CV_ROOT/blobs/$1" ] || return 1
+  cv_b_got=$(sha256sum <"$CV_ROOT/blobs/$1")
+  [ "${cv_b_got%% *}" != "$1" ] || return 0
+  cv_say "the saved content $CV_ROOT/blobs/$1 is damaged: it is not used"
+  return 1
+}
 
 # cv_blob_save FILE SHA256 SIZE: keeps a file's content under its digest. Status 3: it is too large to be kept.
+# shellcheck disable=SC2046
 cv_blob_save() (
   umask 077
   file=$1 digest=$2 size=$3
-  [ ! -f "$CV_ROOT/blobs/$digest" ] || return 0
+  ! cv_blob_whole "$digest" || return 0
   [ "$size" -le "${CV_SAVE_LIMIT:-104857600}" ] || {
     cv_say "$file: $size bytes are above the limit of what is saved"
     return 3
@@ -363,6 +402,7 @@ cv_blob_save() (
 
 # cv_apply_path PATH LINE: brings the path to the state of the line, from any other. The content of a file comes from
 # the saved blob of its digest, where there is one, else from standard input.
+# shellcheck disable=SC2086
 cv_apply_path() {
   cv_a_path=$1 cv_a_line=$2
   set -f
@@ -430,6 +470,28 @@ cv_path_kept() {
   CV_KEPT=saved/attributes/${CV_KEPT%% *}
 }
 
+# cv_path_refused PATH AT: after the host has refused to change it (AT is what it is called by here): whether it or its directory has a mark under which
+# nobody may, and how that is taken off.
+cv_path_refused() {
+  command -v lsattr >/dev/null 2>&1 || return 1
+  cv_m_shown=$1
+  for cv_m_at in "$2" "${2%/*}"; do
+    cv_m_marks=$(lsattr -d -- "${cv_m_at:-/}" 2>/dev/null) || cv_m_marks=
+    case ${cv_m_marks%% *} in
+    *i*) cv_m_marks=i cv_m_said='immutable (chattr +i)' ;;
+    *a*) cv_m_marks=a cv_m_said='append-only (chattr +a)' ;;
+    *) cv_m_marks= ;;
+    esac
+    [ -z "$cv_m_marks" ] || {
+      cv_quote_to "${cv_m_shown:-/}"
+      cv_say "${cv_m_shown:-/} is marked as $cv_m_said, so that not even root may change it; this takes the mark off: chattr -$cv_m_marks -- $CV_QUOTED"
+      return 0
+    }
+    cv_m_shown=${1%/*}
+  done
+  return 1
+}
+
 # cv_path_swap NEW PATH: renames; a link is replaced, not followed; a directory goes first, when it is empty.
 cv_path_swap() {
   if [ -d "$2" ] && [ ! -L "$2" ]; then rmdir "$2" || return 1; fi
@@ -485,7 +547,7 @@ cv_put_path() (
     [ -f "$old" ] || old=
   fi
   fetch=
-  if [ -n "${5:-}" ] && [ -f "$CV_ROOT/blobs/$5" ]; then
+  if [ -n "${5:-}" ] && cv_blob_whole "$5"; then
     exec <"$CV_ROOT/blobs/$5"
   elif [ -n "${CV_ARCHIVE:-}" ]; then
     (cd / && cv_unpacked) || return 1
@@ -495,7 +557,11 @@ cv_put_path() (
   fi
   cv_path_new "$at"
   set -C
-  exec 8>"$CV_NEW" || return 1
+  # A failed exec would end the shell here.
+  command exec 8>"$CV_NEW" || {
+    cv_path_refused "$1" "$at"
+    return 1
+  }
   set +C
   trap 'rm -f "$CV_NEW"' EXIT
   trap 'exit 1' HUP INT TERM
@@ -555,7 +621,10 @@ cv_put_path() (
       return 1
     }
   fi
-  cv_path_swap "$CV_NEW" "$at"
+  cv_path_swap "$CV_NEW" "$at" || {
+    cv_path_refused "$1" "$at"
+    return 1
+  }
 )
 
 # cv_fetch URL: prints what is there, with what the host has to fetch with.
@@ -621,8 +690,11 @@ cv_own_path() (
     cv_path_new "$CV_AT"
     umask 077
     trap 'rm -f "$CV_NEW"' EXIT
-    (set -C && : >"$CV_NEW") && cv_path_attributes "$CV_AT" "$CV_NEW" && cv_path_own "$CV_AT" "$3" "$4" "$2" "$CV_NEW"
-    return
+    (set -C && : >"$CV_NEW") && cv_path_attributes "$CV_AT" "$CV_NEW" && cv_path_own "$CV_AT" "$3" "$4" "$2" "$CV_NEW" || {
+      cv_path_refused "$1" "$CV_AT"
+      return 1
+    }
+    return 0
   fi
   [ -n "${5:-}" ] || {
     cv_say "$1: others than root may write to its directory, and its content is not known"
@@ -630,7 +702,7 @@ cv_own_path() (
   }
   cv_path_gift "$1" || return 1
   unset CV_VALIDATE CV_FETCH CV_ARCHIVE
-  if [ -f "$CV_ROOT/blobs/$5" ]; then
+  if cv_blob_whole "$5"; then
     cv_put_path "$1" "$2" "$3" "$4" "$5"
   else
     new=$CV_ROOT/own.$$
@@ -660,9 +732,17 @@ cv_path_gift() {
 cv_mkdir_path() (
   umask 077
   cv_at "$1" || return 1
-  if [ -L "$CV_AT" ] || [ -f "$CV_AT" ]; then rm -f "$CV_AT" || return 1; fi
+  if [ -L "$CV_AT" ] || [ -f "$CV_AT" ]; then
+    rm -f "$CV_AT" || {
+      cv_path_refused "$1" "$CV_AT"
+      return 1
+    }
+  fi
   made=
-  [ -d "$CV_AT" ] || { mkdir "$CV_AT" && made=yes; } || return 1
+  [ -d "$CV_AT" ] || { mkdir "$CV_AT" && made=yes; } || {
+    cv_path_refused "$1" "$CV_AT"
+    return 1
+  }
   if [ -z "$CV_FAR" ]; then
     cd "$CV_AT" || return 1
   else
@@ -672,7 +752,10 @@ cv_mkdir_path() (
       return 1
     }
   fi
-  cv_path_own . "$3" "$4" "$2"
+  cv_path_own . "$3" "$4" "$2" || {
+    cv_path_refused "$1" .
+    return 1
+  }
 )
 
 # cv_link_path PATH TARGET: replaces a file, a link or an empty directory.
@@ -684,9 +767,9 @@ cv_link_path() (
     return 1
   fi
   cv_path_new "$at"
-  if [ -n "$CV_FAR" ]; then ln -sT -- "$2" "$CV_NEW"; else ln -s -- "$2" "$CV_NEW"; fi || return 1
-  cv_path_swap "$CV_NEW" "$at" || {
+  { if [ -n "$CV_FAR" ]; then ln -sT -- "$2" "$CV_NEW"; else ln -s -- "$2" "$CV_NEW"; fi && cv_path_swap "$CV_NEW" "$at"; } || {
     rm -f "$CV_NEW"
+    cv_path_refused "$1" "$at"
     return 1
   }
 )
@@ -701,5 +784,8 @@ cv_remove_path() (
   elif [ -e "$CV_AT" ]; then
     cv_say "$1: is neither file, link nor directory: left alone"
     return 1
-  fi
+  fi || {
+    cv_path_refused "$1" "$CV_AT"
+    return 1
+  }
 )

@@ -53,7 +53,7 @@ pub(crate) fn of_unit(unit: &str) -> Vec<&'static str> {
     program.into_iter().filter_map(|p| OF_PROGRAMS.into_iter().find(|fact| *fact == p)).collect()
 }
 
-/// The facts that a path alters when it comes, goes or has other content. A slash at its end stands for all that lies below.
+/// The facts that a path alters when it is created, removed or changed. A slash at its end matches everything below.
 pub(crate) fn of_path(path: &str) -> Vec<&'static str> {
     let below = |file: &str| file == path || (path.ends_with('/') && file.starts_with(path));
     let configured = FILES.iter().filter(|(file, _)| below(file)).map(|(_, fact)| *fact);

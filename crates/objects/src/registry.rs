@@ -84,17 +84,19 @@ mod tests {
         assert!(object("nothing").is_none());
     }
 
-    /// The tests of roles spoil what roles manage. An object that nobody can spoil is named here, with the reason.
+    /// The tests of roles inject drift into the objects that roles manage. An object into which no drift can be injected is
+    /// named here.
     #[test]
-    fn every_object_says_how_it_is_spoiled() {
-        // apt_index, apt_lists: apt fetches its lists by itself. dpkg: an interrupted run is found by the items of packages alone. boot: a restart that happened stays so. kubeadm: a host that somebody took out of
-        // its cluster, or half of it, is not mended by the next run.
+    fn every_object_declares_its_drifts() {
+        // apt_index, apt_lists: apt fetches its lists by itself. dpkg: only items of packages find an interrupted run. boot:
+        // a restart cannot be undone. kubeadm: the next run does not repair a host that was taken out of its cluster, or
+        // half of it.
         let exempt = ["apt_index", "apt_lists", "boot", "dpkg", "kubeadm"];
         let on_hosts = objects().iter().filter(|o| o.place() == Place::Host);
         for object in on_hosts.filter(|o| !exempt.contains(&o.kind())) {
             let file = format!("{}/src/{}.rs", env!("CARGO_MANIFEST_DIR"), object.kind());
             let text = std::fs::read_to_string(&file).unwrap();
-            assert!(text.contains("fn spoils("), "{file}: write `Object::spoils`");
+            assert!(text.contains("fn drifts("), "{file}: write `Object::drifts`");
         }
     }
 }

@@ -7,7 +7,7 @@ use converge_resource::{
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-/// What helm's own record says of the newest revision.
+/// The newest revision in helm's own record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReleaseState {
     /// No such release.
@@ -67,17 +67,18 @@ impl ReleaseState {
     }
 }
 
-/// How a release that hangs is put right.
+/// The recovery of a release that is stuck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mend {
-    /// Back to this revision.
-    Back(u64),
-    /// Away: none of it was ever good.
-    Away,
+pub enum Recovery {
+    /// Roll back to this revision.
+    Rollback(u64),
+    /// Uninstall: no revision was ever deployed.
+    Uninstall,
 }
 
-/// What puts a release right that hangs in `pending-*`: back to what was deployed last, or away when nothing ever was. `revisions` are newest first.
-pub fn mend(revisions: &[Value]) -> Option<Mend> {
+/// The recovery of a release that is stuck in `pending-*` or `uninstalling`: a rollback to the revision that was deployed
+/// last, or an uninstallation if none ever was. `revisions` are newest first.
+pub fn recovery(revisions: &[Value]) -> Option<Recovery> {
     let status = |r: &Value| r.get("status").and_then(Value::as_str).unwrap_or_default().to_owned();
     let now = revisions.first().map(status).unwrap_or_default();
     if !now.starts_with("pending") && now != "uninstalling" {
@@ -87,8 +88,8 @@ pub fn mend(revisions: &[Value]) -> Option<Mend> {
     let good = |r: &&Value| matches!(status(r).as_str(), "deployed" | "superseded");
     let last = find("deployed").or_else(|| revisions.iter().find(good)).filter(|_| now != "uninstalling");
     Some(match last.and_then(|last| last.get("revision")).and_then(Value::as_u64) {
-        Some(number) => Mend::Back(number),
-        None => Mend::Away,
+        Some(number) => Recovery::Rollback(number),
+        None => Recovery::Uninstall,
     })
 }
 
@@ -163,7 +164,7 @@ pub fn manifests(text: &str) -> Result<Vec<Value>, String> {
     Ok(found)
 }
 
-/// Whether a manifest of a release is this object; one without a namespace comes to that of the release.
+/// Whether a manifest of a release is this object; one without a namespace belongs to that of the release.
 pub fn is(manifest: &Value, object: &ApiRef, namespace: &str) -> bool {
     ApiRef::of(manifest).is_some_and(|mut found| {
         if found.namespace.is_none() && object.namespace.as_deref() == Some(namespace) {
@@ -193,7 +194,7 @@ impl Object for Release {
         }
     }
 
-    /// helm keeps the former revision. Definitions of kinds stay, and are neither taken away nor made older.
+    /// helm keeps the previous revision. Custom resource definitions stay, and are neither removed nor downgraded.
     fn reversibility(_: &str, _: &ReleaseState, _: &ReleaseState) -> Reversibility {
         Reversibility::Reversible
     }
@@ -282,12 +283,15 @@ mod tests {
     fn what_hangs_goes_back_or_away() {
         let hangs = |statuses: &[&str]| {
             let one = |(n, status): (usize, &&str)| json!({"revision": statuses.len() - n, "status": status});
-            mend(&statuses.iter().enumerate().map(one).collect::<Vec<Value>>())
+            recovery(&statuses.iter().enumerate().map(one).collect::<Vec<Value>>())
         };
-        assert_eq!(hangs(&["pending-upgrade", "failed", "deployed", "superseded"]), Some(Mend::Back(2)));
-        assert_eq!(hangs(&["pending-rollback", "superseded", "superseded"]), Some(Mend::Back(2)));
-        assert_eq!(hangs(&["pending-install"]), Some(Mend::Away));
-        assert_eq!(hangs(&["uninstalling", "superseded"]), Some(Mend::Away));
+        assert_eq!(
+            hangs(&["pending-upgrade", "failed", "deployed", "superseded"]),
+            Some(Recovery::Rollback(2))
+        );
+        assert_eq!(hangs(&["pending-rollback", "superseded", "superseded"]), Some(Recovery::Rollback(2)));
+        assert_eq!(hangs(&["pending-install"]), Some(Recovery::Uninstall));
+        assert_eq!(hangs(&["uninstalling", "superseded"]), Some(Recovery::Uninstall));
         assert_eq!(hangs(&["failed", "deployed"]), None);
     }
 }

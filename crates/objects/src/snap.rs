@@ -1,7 +1,9 @@
 //! A snap of snapd. Its key is the snap's name.
 
 use crate::programs::{not_known, of_package};
-use converge_resource::{AlteredFact, Facets, MayBring, Object, Reversibility, Spoil, quote, state_of_words};
+use converge_resource::{
+    AlteredFact, DriftScript, Facets, MayBring, Object, Reversibility, quote, state_of_words,
+};
 
 /// The state of a snap.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,13 +128,13 @@ impl Object for Snap {
         of_package(key)
     }
 
-    fn spoils(key: &str, state: &SnapState) -> Vec<Spoil> {
+    fn drifts(key: &str, state: &SnapState) -> Vec<DriftScript> {
         let SnapState::Snap { hold, .. } = state else { return Vec::new() };
         let snap = quote(key);
         let (did, option) = if *hold { ("let go", "--unhold") } else { ("held", "--hold") };
         vec![
-            Spoil::new("hold", did, format!("snap refresh {option} {snap} >/dev/null")),
-            Spoil::new("presence", "removed", format!("snap remove {snap} >/dev/null")),
+            DriftScript::new("hold", did, format!("snap refresh {option} {snap} >/dev/null")),
+            DriftScript::new("presence", "removed", format!("snap remove {snap} >/dev/null")),
         ]
     }
 }
@@ -162,7 +164,7 @@ mod tests {
         assert!(!Snap::opaque(&snap("a", Some(1), "strict", false), &snap("a", Some(1), "strict", true)));
     }
 
-    /// What snap 2.63 prints, from a table that its other commands write.
+    /// A stand-in for snap 2.63 that prints a table, which its other commands write.
     const SNAP: &str = r#"#!/bin/sh
 set -f
 table=$0.table

@@ -5,6 +5,7 @@ cv_snap_list() {
   snap list --unicode=never "$@" 2>/dev/null | awk 'NR > 1 { print $1 "\t" $3 "\t" $4 "\t" $6 }'
 }
 
+# shellcheck disable=SC2086
 cv_see_snap() (
   command -v snap >/dev/null 2>&1 || {
     cv_fail_all 'this host has no snapd' "$@"
@@ -43,6 +44,7 @@ cv_see_snap() (
 cv_line_snap() { cv_line_of "$(cv_see_snap "$1")"; }
 
 # The revision is the store's choice when the plan leaves it open.
+# shellcheck disable=SC2086
 cv_same_snap() {
   case $3 in
   'snap '*' ~ '*) ;;
@@ -62,6 +64,7 @@ cv_save_snap() { :; }
 cv_restore_snap() { cv_apply_snap "$1" "$2"; }
 
 # cv_apply_snap NAME LINE
+# shellcheck disable=SC2086
 cv_apply_snap() (
   name=$1 want=$2
   is=$(cv_line_snap "$name") || return 1

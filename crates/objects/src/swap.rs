@@ -1,6 +1,6 @@
 //! Swap: all that is in use (key `all`), or one swap file or device (its path).
 
-use converge_resource::{AlteredFact, Facets, Object, Spoil, quote, state_of_words};
+use converge_resource::{AlteredFact, DriftScript, Facets, Object, quote, state_of_words};
 
 /// The state of swap.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,10 +117,14 @@ impl Object for Swap {
         vec!["swap_mib"]
     }
 
-    fn spoils(key: &str, state: &SwapState) -> Vec<Spoil> {
+    fn drifts(key: &str, state: &SwapState) -> Vec<DriftScript> {
         match state {
             SwapState::On { .. } => {
-                vec![Spoil::new("in use", "switched off", format!("swapoff -- {} || exit 3", quote(key)))]
+                vec![DriftScript::new(
+                    "in use",
+                    "switched off",
+                    format!("swapoff -- {} || exit 3", quote(key)),
+                )]
             }
             SwapState::Absent | SwapState::InUse(_) | SwapState::Idle { .. } => Vec::new(),
         }
@@ -183,7 +187,7 @@ mod tests {
             assert_eq!(see(key), SwapState::Idle { size: 65536, swap: true }, "{}", shell.name);
             restore(key, "absent");
             assert!(!plain.exists());
-            // What is no swap is never written over.
+            // A file that is not swap is never overwritten.
             std::fs::write(&plain, "precious").unwrap();
             let output = shell.run(root.path(), &with("cv_restore_swap \"$1\" 'on 65536 9'"), &[key], b"");
             assert!(!output.status.success());

@@ -5,6 +5,7 @@ CV_SWAPS=${CV_SWAPS:-/proc/swaps}
 # NAME PRIORITY of all swap in use, a line each.
 cv_swap_used() { sed 1d "$CV_SWAPS" 2>/dev/null | awk '{ print $1, $5 }'; }
 
+# shellcheck disable=SC2086
 cv_see_swap() (
   set -f
   used=$(cv_swap_used)
@@ -69,6 +70,7 @@ cv_same_swap() {
   return 1
 }
 
+# cv_swap_on FILE PRIORITY: starts to use it; `~` is the kernel's own priority.
 cv_swap_on() {
   case $2 in '~' | -*) swapon -- "$1" ;; *) swapon -p "$2" -- "$1" ;; esac
 }
@@ -79,7 +81,10 @@ cv_swap_make() (
   new=$1.cv-$$
   trap 'rm -f "$new"' EXIT
   set -- "$1" $(($2 / 1048576)) $(($2 % 1048576))
-  { [ "$2" -eq 0 ] || dd if=/dev/zero bs=1048576 count="$2"; [ "$3" -eq 0 ] || dd if=/dev/zero bs="$3" count=1; } 2>/dev/null >"$new" || {
+  {
+    [ "$2" -eq 0 ] || dd if=/dev/zero bs=1048576 count="$2"
+    [ "$3" -eq 0 ] || dd if=/dev/zero bs="$3" count=1
+  } 2>/dev/null >"$new" || {
     cv_say "$1: cannot write its $2 MiB (is the disk full?)"
     return 1
   }
@@ -87,6 +92,7 @@ cv_swap_make() (
 )
 
 # cv_apply_swap KEY LINE
+# shellcheck disable=SC2086
 cv_apply_swap() (
   cv_sbin
   set -f

@@ -1,7 +1,7 @@
 //! A kernel parameter's running value. Its key is the dotted name: `net.ipv4.ip_forward`.
 
 use crate::programs::{not_known, of_sysctl};
-use converge_resource::{AlteredFact, Facets, Object, Reversibility, Spoil, quote, state_of_words};
+use converge_resource::{AlteredFact, DriftScript, Facets, Object, Reversibility, quote, state_of_words};
 
 /// The state of a kernel parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Object for Sysctl {
         of_sysctl(key)
     }
 
-    fn spoils(key: &str, state: &SysctlState) -> Vec<Spoil> {
+    fn drifts(key: &str, state: &SysctlState) -> Vec<DriftScript> {
         let SysctlState::Value(text) = state else { return Vec::new() };
         let other = match text.parse::<i64>() {
             Ok(0) => 1,
@@ -89,7 +89,7 @@ impl Object for Sysctl {
         let file = format!("/proc/sys/{}", key.chars().map(swap).collect::<String>());
         // Not every kernel takes every number.
         let script = format!("echo {other} >{} || exit 3", quote(&file));
-        vec![Spoil::new("value", format!("value {other}"), script)]
+        vec![DriftScript::new("value", format!("value {other}"), script)]
     }
 }
 

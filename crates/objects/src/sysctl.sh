@@ -15,6 +15,7 @@ cv_sysctl_path() {
   esac
 }
 
+# shellcheck disable=SC2086
 cv_see_sysctl() (
   set -f
   for key; do

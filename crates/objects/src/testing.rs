@@ -105,7 +105,7 @@ impl Shell {
         text(&output.stdout)
     }
 
-    /// What the shell sees of one object, and that `cv_line_KIND` prints the same.
+    /// Reads one object with its shell functions, and checks that `cv_line_KIND` prints the same state.
     pub fn see<O: Object>(&self, root: &Path, key: &str) -> Observed {
         let answer = self.good(root, &format!("cv_see_{} \"$@\"", O::KIND), &[key], b"");
         let seen = O::parse(&[key], &answer).remove(key).unwrap().unwrap();

@@ -2,18 +2,18 @@
 
 use crate::programs::{not_known, of_unit};
 use converge_resource::{
-    AlteredFact, Content, Contents, Disruption, Facets, Naming, Object, ObjectId, Past, Spoil, State, quote,
-    state_of_words,
+    AlteredFact, Content, Contents, Disruption, DriftScript, Facets, Naming, Object, ObjectId, Past, State,
+    quote, state_of_words,
 };
 
-/// Where units of the administrator lie; a file directly in it is a unit.
+/// The folder of the administrator's units; a file directly in it is a unit.
 pub(crate) const UNIT_FOLDER: &str = "/etc/systemd/system/";
 
 /// The last parts of names that systemd reads as units.
 const SUFFIXES: &[&str] = &["service", "socket", "timer", "path", "mount", "target", "slice"];
 
-/// What `systemctl is-enabled` says of a unit with this file that nobody has enabled: `disabled` with an `[Install]` section
-/// that says when to start it, else `static`.
+/// The answer of `systemctl is-enabled` for a unit with this file that has not been enabled: `disabled` with an `[Install]`
+/// section that says when to start it, else `static`.
 pub fn enabled_by_file(content: &Content) -> &'static str {
     let text = String::from_utf8_lossy(content.bytes());
     let mut inside = false;
@@ -64,11 +64,23 @@ pub(crate) fn named_at(path: &str) -> Option<&'static str> {
     path.starts_with(UNIT_FOLDER).then_some(Unit::KIND)
 }
 
-/// The unit that this file makes. A template (`a@.service`) makes none.
+/// The unit that this file makes. A template (`a@.service`) is none that can run.
 fn unit_of_file(path: &str) -> Option<ObjectId> {
-    let name = path.strip_prefix(UNIT_FOLDER).filter(|n| !n.contains('/') && !n.contains("@."))?;
+    made_by_file(path).filter(|unit| !unit.key.contains("@."))
+}
+
+/// The unit, or template of units, that this file makes.
+fn made_by_file(path: &str) -> Option<ObjectId> {
+    let name = path.strip_prefix(UNIT_FOLDER).filter(|n| !n.contains('/'))?;
     let (_, suffix) = name.rsplit_once('.')?;
     SUFFIXES.contains(&suffix).then(|| ObjectId::new(Unit::KIND, name))
+}
+
+/// The template of this unit, if it is an instance (`a@b.service` of `a@.service`) or a template.
+fn template_of(name: &str) -> Option<ObjectId> {
+    let (stem, instance) = name.split_once('@')?;
+    let (_, suffix) = instance.rsplit_once('.')?;
+    Some(ObjectId::new(Unit::KIND, format!("{stem}@.{suffix}")))
 }
 
 /// The unit that comes into being with this file, stopped and not enabled.
@@ -78,12 +90,12 @@ pub(crate) fn brought_by_file(path: &str, content: &Content) -> Option<(ObjectId
         active: "inactive".to_owned(),
         started: None,
     };
-    unit_of_file(path).map(|unit| (unit, state.into()))
+    made_by_file(path).map(|unit| (unit, state.into()))
 }
 
 /// The unit that goes with this file.
 pub(crate) fn gone_with_file(path: &str) -> Option<(ObjectId, State)> {
-    unit_of_file(path).map(|unit| (unit, State::absent()))
+    made_by_file(path).map(|unit| (unit, State::absent()))
 }
 
 /// The state of a unit.
@@ -160,7 +172,7 @@ impl Object for Unit {
         }
     }
 
-    /// What runs is stopped or restarted; the first start of a unit disturbs nobody.
+    /// A running unit is stopped or restarted; the first start of a unit disrupts nothing.
     fn disruption(from: &UnitState, to: Option<&UnitState>) -> Disruption {
         let disturbed = match to {
             None => active(from),
@@ -170,20 +182,31 @@ impl Object for Unit {
     }
 
     /// The record is converge's own, whoever wrote it last. A unit that is enabled as the run left it still shows what the run made of it while
-    /// it runs as the run left it or found it, has failed since, or was started by a boot: none of these is somebody's decision.
+    /// it runs as the run left it or found it, has failed since, or was started by a boot: none of these is somebody's decision. Started with
+    /// something else, by another run or rollback, it shows no more what this one made of it.
     fn shows(now: &UnitState, past: &Past<'_, UnitState>, _: &Contents<'_>) -> bool {
-        let (UnitState::Unit { enabled, active, .. }, UnitState::Unit { enabled: left, active: ran, .. }) =
-            (now, past.left)
+        let (
+            UnitState::Unit { enabled, active, started },
+            UnitState::Unit { enabled: left, active: ran, started: with },
+        ) = (now, past.left)
         else {
             return now == past.left;
         };
-        let before = match past.before {
-            UnitState::Unit { active, .. } => active.as_str(),
-            UnitState::Absent => "inactive",
+        let (before, found_with) = match past.before {
+            UnitState::Unit { active, started, .. } => (active.as_str(), started.as_ref()),
+            UnitState::Absent => ("inactive", None),
         };
+        let other = started.is_some() && with.is_some() && started != with && started.as_ref() != found_with;
+        if active == "active" && ran == "active" && other {
+            return false;
+        }
         let boots = !enabled.is_empty() && enabled != "disabled" && !enabled.starts_with("masked");
         let by_itself = if ran == "active" { active != "inactive" } else { active != "active" || boots };
         enabled == left && (active == ran || active == before || by_itself)
+    }
+
+    fn template(key: &str) -> Option<ObjectId> {
+        template_of(key)
     }
 
     fn alters(key: &str, from: &UnitState, to: &UnitState) -> Vec<AlteredFact> {
@@ -200,25 +223,31 @@ impl Object for Unit {
             if active == "inactive" && matches!(enabled.as_str(), "disabled" | "static" | "indirect" | ""))
     }
 
-    fn spoils(key: &str, state: &UnitState) -> Vec<Spoil> {
+    fn drifts(key: &str, state: &UnitState) -> Vec<DriftScript> {
         let UnitState::Unit { enabled, active, .. } = state else { return Vec::new() };
         let unit = quote(key);
-        let mut ways = match active.as_str() {
-            "active" => vec![Spoil::new("active", "stopped", format!("systemctl stop -- {unit}"))],
+        let mut drifts = match active.as_str() {
+            "active" => vec![DriftScript::new("active", "stopped", format!("systemctl stop -- {unit}"))],
             "inactive" => {
-                vec![Spoil::new("active", "started", format!("systemctl start -- {unit} || exit 3"))]
+                vec![DriftScript::new("active", "started", format!("systemctl start -- {unit} || exit 3"))]
             }
             _ => Vec::new(),
         };
-        ways.extend(match enabled.as_str() {
-            "enabled" => Some(Spoil::new("enabled", "disabled", format!("systemctl -q disable -- {unit}"))),
-            "disabled" => {
-                Some(Spoil::new("enabled", "enabled", format!("systemctl -q enable -- {unit} || exit 3")))
+        drifts.extend(match enabled.as_str() {
+            "enabled" => {
+                Some(DriftScript::new("enabled", "disabled", format!("systemctl -q disable -- {unit}")))
             }
-            "masked" => Some(Spoil::new("masked", "unmasked", format!("systemctl -q unmask -- {unit}"))),
+            "disabled" => Some(DriftScript::new(
+                "enabled",
+                "enabled",
+                format!("systemctl -q enable -- {unit} || exit 3"),
+            )),
+            "masked" => {
+                Some(DriftScript::new("masked", "unmasked", format!("systemctl -q unmask -- {unit}")))
+            }
             _ => None,
         });
-        ways
+        drifts
     }
 }
 
@@ -233,8 +262,8 @@ fn record(state: &UnitState) -> Option<&str> {
     }
 }
 
-/// True when the unit is started or restarted on the way: also where the record of what it was started with is to go, since it then runs with
-/// what comes back.
+/// True if the change starts or restarts the unit: also if only the record of its inputs is to be removed, since the unit
+/// then runs with the inputs that come back.
 fn starts(from: &UnitState, to: &UnitState) -> bool {
     active(to) && (!active(from) || record(from) != record(to))
 }
@@ -382,11 +411,18 @@ printf '%s\\n' Type=simple RemainAfterExit=no Result=success LoadState=loaded Ac
             ("unit disabled active d2", "absent", "unit enabled active d2", false),
             ("unit \\ active -", "absent", "unit \\ inactive -", false),
             ("absent", "unit enabled active d1", "unit enabled active d2", false),
+            // The unit was started with inputs that the run neither left nor found.
+            ("unit enabled active d3", "absent", "unit enabled active d2", false),
+            ("unit enabled active d3", "unit enabled active d1", "unit enabled active d2", false),
+            ("unit enabled active d1", "unit disabled active d1", "unit enabled active d2", true),
+            ("unit enabled active -", "absent", "unit enabled active d2", true),
+            ("unit enabled active d3", "absent", "unit enabled active -", true),
         ];
         // Both say the same of whatever there is.
         let words = [
             "absent",
             "unit enabled active d",
+            "unit enabled active e",
             "unit enabled failed -",
             "unit disabled inactive -",
             "unit masked active -",
@@ -418,7 +454,7 @@ printf '%s\\n' Type=simple RemainAfterExit=no Result=success LoadState=loaded Ac
     }
 
     #[test]
-    fn another_name_of_a_unit_is_told_with_the_real_one() {
+    fn another_name_of_a_unit_is_reported_with_the_real_one() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
         for folder in ["etc", "lib", "started"] {

@@ -5,6 +5,7 @@ CV_UNIT_LINKS=${CV_UNIT_LINKS:-/etc/systemd/system}
 # Where units lie, those of the administrator first.
 CV_UNIT_FILES=${CV_UNIT_FILES:-/etc/systemd/system /run/systemd/system /usr/local/lib/systemd/system /usr/lib/systemd/system /lib/systemd/system}
 
+# cv_unit_show UNIT...: prints their properties; times as seconds where systemd knows how.
 cv_unit_show() {
   systemctl show -p Id -p LoadState -p ActiveState -p UnitFileState -p Type -p RemainAfterExit -p Result \
     -p ActiveEnterTimestamp --timestamp=unix -- "$@" 2>/dev/null ||
@@ -36,7 +37,9 @@ cv_see_unit() (
   set -f
   shown="$shown$CV_NL$CV_NL"
   while [ $# -gt 0 ]; do
-    while :; do case $shown in "$CV_NL"*) shown=${shown#"$CV_NL"} ;; *) break ;; esac; done
+    while :; do
+      case $shown in "$CV_NL"*) shown=${shown#"$CV_NL"} ;; *) break ;; esac
+    done
     block=${shown%%"$CV_NL$CV_NL"*}
     shown=${shown#*"$CV_NL$CV_NL"}
     load= active= file= type= remain= result= since= id=
@@ -106,6 +109,7 @@ cv_unit_by_alias() (
     case $name in *@.*) continue ;; esac
     for dir in $CV_UNIT_FILES; do [ ! -e "$dir/$name" ] || break; done
     [ "$dir/$name" = "$file" ] || continue
+    # shellcheck disable=SC2013 # words are meant
     for word in $(sed -n 's/^[[:space:]]*Alias[[:space:]]*=//p' "$file"); do
       [ "$word" != "$1" ] || {
         printf '%s\n' "$name"
@@ -179,13 +183,16 @@ cv_same_unit() {
 }
 
 # cv_shows_unit FOUND BEFORE LEFT: whether the unit still shows what the run made of it that found it in the state BEFORE; as in unit.rs.
+# shellcheck disable=SC2086
 cv_shows_unit() (
   case $1$3 in *absent*) [ "$1" = "$3" ] && return 0 || return 1 ;; esac
   set -f
-  case $2 in absent) was=inactive ;; *) was=${2% *} was=${was##* } ;; esac
+  case $2 in absent) was=inactive with=- ;; *) was=${2% *} was=${was##* } with=${2##* } ;; esac
   set -- $1 $3
   enabled=$2 active=$3 ran=$7
   [ "$enabled" = "$6" ] || return 1
+  # Started with something else than the run left and found.
+  if [ "$active $ran" = 'active active' ] && [ "$4" != - ] && [ "$8" != - ] && [ "$4" != "$8" ] && [ "$4" != "$with" ]; then return 1; fi
   case $active in "$ran" | "$was") return 0 ;; esac
   if [ "$ran" = active ]; then
     [ "$active" != inactive ]
@@ -197,6 +204,7 @@ cv_shows_unit() (
 # cv_adopt_unit UNIT LINE: writes the record only.
 cv_adopt_unit() { cv_unit_record "$1" "${2##* }"; }
 
+# cv_unit_record UNIT TEXT: records what it was started with; `-` takes the record away.
 cv_unit_record() {
   if [ "$2" = - ]; then rm -f "$CV_ROOT/started/$1"; else cv_write_record "$CV_ROOT/started/$1" "$2"; fi
 }
@@ -213,12 +221,19 @@ cv_unit_word() { systemctl show -p "$2" -- "$1" | sed -n "s/^$2=//p"; }
 
 # cv_apply_unit UNIT LINE: brings the unit to the state of the line, from any other. Restarts an active unit when the
 # record of what it was started with is to be another, or to go: what it runs with has come back then.
+# shellcheck disable=SC2086
 cv_apply_unit() (
   unit=$1
   set -f
   set -- $2
   if [ "$1" = absent ]; then
     line=$(cv_line_unit "$unit") || return 1
+    # A mask would outlive the unit.
+    case $line in
+    'unit masked '*)
+      systemctl -q unmask -- "$unit" && line=$(cv_line_unit "$unit") || return 1
+      ;;
+    esac
     if [ "$line" != absent ]; then
       systemctl -q disable --now -- "$unit" || systemctl -q stop -- "$unit" || return 1
       systemctl -q reset-failed -- "$unit" 2>/dev/null

@@ -2,7 +2,7 @@
 //!
 //! The home directory is no part of it: a kind that wants one claims it as a path of its own, after the user.
 
-use converge_resource::{Facets, Object, Spoil, quote, state_of_words};
+use converge_resource::{DriftScript, Facets, Object, quote, state_of_words};
 use std::collections::BTreeSet;
 
 /// The state of a user.
@@ -126,31 +126,31 @@ impl Object for User {
         }
     }
 
-    fn spoils(key: &str, state: &UserState) -> Vec<Spoil> {
+    fn drifts(key: &str, state: &UserState) -> Vec<DriftScript> {
         let UserState::User { shell, gecos, locked, groups, .. } = state else { return Vec::new() };
         let user = quote(key);
         let other = if shell == "/bin/false" { "/bin/sh" } else { "/bin/false" };
         let lock = if *locked { "-U" } else { "-L" };
-        let mut ways = vec![
-            Spoil::new("shell", format!("shell {other}"), format!("usermod -s {other} -- {user}")),
-            Spoil::new(
+        let mut drifts = vec![
+            DriftScript::new("shell", format!("shell {other}"), format!("usermod -s {other} -- {user}")),
+            DriftScript::new(
                 "comment",
                 "another comment",
                 format!("usermod -c {} -- {user}", quote(&format!("{gecos} spoiled"))),
             ),
             // Without a password there is nothing to unlock.
-            Spoil::new(
+            DriftScript::new(
                 "locked",
                 if *locked { "unlocked" } else { "locked" },
                 format!("usermod {lock} -- {user} || exit 3"),
             ),
             // Somebody who is logged in cannot be removed.
-            Spoil::new("presence", "removed", format!("userdel -- {user} || exit 3")),
+            DriftScript::new("presence", "removed", format!("userdel -- {user} || exit 3")),
         ];
         if !groups.is_empty() {
-            ways.push(Spoil::new("groups", "in no other group", format!("usermod -G '' -- {user}")));
+            drifts.push(DriftScript::new("groups", "in no other group", format!("usermod -G '' -- {user}")));
         }
-        ways
+        drifts
     }
 }
 

@@ -2,6 +2,7 @@
 
 CV_ETC=${CV_ETC:-/etc}
 
+# shellcheck disable=SC2086
 cv_see_user() (
   [ $# -gt 0 ] || return 0
   [ -r "$CV_ETC/passwd" ] && [ -r "$CV_ETC/group" ] || {
@@ -77,8 +78,10 @@ cv_same_user() {
 
 # What no line holds: the shadow and gshadow lines. Kept (0600) with the run, in CV_SAVED.
 cv_save_user() { cv_save_account user "$1" "$2" shadow; }
+# cv_save_group NAME LINE: as cv_save_user.
 cv_save_group() { cv_save_account group "$1" "$2" gshadow; }
 
+# cv_save_account KIND NAME LINE SHADOW: keeps its lines of the files `group` and SHADOW below CV_SAVED.
 cv_save_account() (
   [ "$3" != absent ] && [ -n "${CV_SAVED:-}" ] || return 0
   umask 077
@@ -89,6 +92,7 @@ cv_save_account() (
   sync "$CV_SAVED/$1.$2.group" "$CV_SAVED/$1.$2.$4" 2>/dev/null || sync
 )
 
+# cv_account_line NAME FILE: prints its line of a file of accounts.
 cv_account_line() { [ ! -r "$2" ] || awk -F : -v name="$1" '$1 == name' "$2"; }
 
 # cv_saved_account NAME: a file that the run which is being undone has kept, in CV_KEPT.
@@ -101,6 +105,7 @@ cv_saved_account() {
 
 cv_restore_user() { cv_apply_user "$1" "$2"; }
 
+# cv_need_shadow_tools PROGRAM: status 1 and the reason where this host lacks it. Sets PATH.
 cv_need_shadow_tools() {
   PATH=$PATH:/usr/sbin:/sbin
   export PATH
@@ -111,6 +116,7 @@ cv_need_shadow_tools() {
 }
 
 # cv_apply_user NAME LINE: makes, changes or removes the user. Its home directory is another object and stays as it is.
+# shellcheck disable=SC2086
 cv_apply_user() (
   name=$1 want=$2
   is=$(cv_line_user "$name") || return 1

@@ -45,6 +45,7 @@ cv_own_uid() { [ "$1" = 0 ] || [ "$1" = "$CV_UID" ]; }
 # cv_judge DIRS LINES: takes what is safe of these directories (of cv_above) into CV_SAFE. The lines are those of stat (CV_STAT), in
 # the same order; what stat leaves out below a safe directory is not there, and only root can make it. A link is left for cv_go.
 # CV_LEFT has the lines of what is no such directory.
+# shellcheck disable=SC2086
 cv_judge() {
   cv_j_dirs=$1
   cv_split_by "$CV_NL"
@@ -83,9 +84,11 @@ cv_judge() {
   for cv_j_line; do CV_LEFT=$CV_LEFT$cv_j_line$CV_NL; done
 }
 
+# cv_judge_words WORDS OF STAT...: whether only root can change the directory cv_j_dir.
 cv_judge_words() { cv_own_uid "$3" && ! cv_others_write "$2" "$4" "$cv_j_dir"; }
 
 # cv_is_safe DIR: whether it is known to be safe, or is seen to be so now (one stat for all above it).
+# shellcheck disable=SC2086
 cv_is_safe() {
   case $CV_SAFE in *"$CV_NL${1:-/}$CV_NL"*) return 0 ;; esac
   cv_above "${1%/}/"
@@ -358,7 +361,20 @@ cv_hold() {
   if [ -n "$CV_FAR" ]; then
     cv_h_seen=$(stat -c '%f:%d:%i:%h' -- "./${1##*/}" 2>/dev/null) || cv_h_seen=
     case $cv_h_seen in
-    8???:*:1) { exec 3<"./${1##*/}"; } 2>/dev/null && [ "$(stat -L -c '%f:%d:%i:%h' /proc/self/fd/3)" = "$cv_h_seen" ] || cv_h_seen= ;;
+    8???:*:1)
+      # As in CV_OPEN: a FIFO in its place would make us wait without end, so the wait ends the caller.
+      cv_h_self=$(exec sh -c 'echo $PPID')
+      {
+        trap 'kill -9 $!; exit' TERM
+        cd /
+        sleep "${CV_OPEN_SECONDS:-10}" &
+        wait
+        kill -9 "$cv_h_self"
+      } >/dev/null 2>&1 </dev/null 9>&- &
+      cv_h_watch=$!
+      { exec 3<"./${1##*/}"; } 2>/dev/null && [ "$(stat -L -c '%f:%d:%i:%h' /proc/self/fd/3)" = "$cv_h_seen" ] || cv_h_seen=
+      kill "$cv_h_watch" 2>/dev/null
+      ;;
     *) cv_h_seen= ;;
     esac
     [ -n "$cv_h_seen" ] || {
@@ -367,7 +383,7 @@ cv_hold() {
     }
     CV_HELD=/proc/self/fd/3
   fi
-  cd "$cv_h_here"
+  cd "$cv_h_here" || return
 }
 
 # cv_content PATH LIMIT: prints a regular file. Status 44: there is none, or it has more bytes.
@@ -405,4 +421,5 @@ cv_rename() {
   cv_rename_once "$1" "$2"
 }
 
+# cv_rename_once FROM TO: one attempt, without a copy where mv knows how (cv_n_copy).
 cv_rename_once() { if [ "$cv_n_copy" = never ]; then mv --no-copy -fT "$1" "$2"; else mv -fT "$1" "$2"; fi; }

@@ -1,25 +1,25 @@
-//! What a Deployment, a DaemonSet or a StatefulSet of a cluster runs: whether its pods are complete, and what they were started with.
-//! Its key is that of the object (`apps/v1/DaemonSet/NAMESPACE/NAME`).
+//! The rollout of a Deployment, a DaemonSet or a StatefulSet in a cluster: whether its pods are complete, and with which
+//! inputs they were started. The key is that of the Kubernetes object (`apps/v1/DaemonSet/NAMESPACE/NAME`).
 
 use converge_resource::{ApiRef, Disruption, Facets, Object, Place, Reversibility, state_of_words};
 
-/// The annotation in which an older converge kept what a workload was started with: the digest of what `restart_on` names. Now that stands in
-/// our own records.
+/// The annotation in which an older converge recorded the inputs of a workload: the digest of the resources that
+/// `restart_on` names. The records of converge hold them now.
 pub const STARTED_WITH: &str = "converge/started-with";
 
 /// The annotation of its pods' template that a restart sets.
 pub const RESTARTED: &str = "converge/restarted";
 
-/// What runs.
+/// The state of the workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkloadState {
     /// No such workload.
     Absent,
     /// It is there.
     Running {
-        /// The digest of what it was started with; `None` when there is no record.
+        /// The digest of the inputs that it was started with; `None` without a record.
         started_with: Option<String>,
-        /// Every pod that it wants is there, of the present template, and ready; nodes that are not ready themselves do not count.
+        /// True if every wanted pod exists, has the present template and is ready; nodes that are not ready do not count.
         complete: bool,
     },
 }
@@ -95,8 +95,8 @@ impl Object for Workload {
     }
 }
 
-/// Whether the pods are started anew: they are to run with something else than they were started with. (A record that is only adopted is
-/// no change.)
+/// Whether the pods are restarted: they are to run with other inputs than they were started with. (A record that is only
+/// adopted is no change.)
 pub fn restarts(from: &WorkloadState, to: &WorkloadState) -> bool {
     match (from, to) {
         (

@@ -1,51 +1,51 @@
-//! Facts that earlier items of a run alter: what the host said of itself before is not what the next item finds.
+//! Facts that earlier items of a run alter: the next item finds other values than those read before the run.
 
 use converge_resource::{Change, ObjectId, Wait};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The facts of one host, by first names, that are no longer as they were seen.
+/// The facts of one host, by first names, that differ from those that were read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Altered {
-    /// Those whose new value a change determines.
+    /// Facts whose new value a change determines.
     predicted: BTreeMap<String, Value>,
-    /// Those that nobody knows before the item that alters them has run.
+    /// Facts whose value is not known before the item that alters them has run.
     unknown: BTreeMap<String, Wait>,
 }
 
 impl Altered {
-    /// Nothing is otherwise.
+    /// No fact is altered.
     pub fn is_empty(&self) -> bool {
         self.predicted.is_empty() && self.unknown.is_empty()
     }
 
-    /// Those whose new value is known.
+    /// The facts whose new value is known.
     pub fn predicted(&self) -> &BTreeMap<String, Value> {
         &self.predicted
     }
 
-    /// The first names of those that are not known.
+    /// The first names of the facts that are not known.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
         self.unknown.keys().map(String::as_str)
     }
 
-    /// What the fact of this first name waits for.
+    /// The reason why the fact of this first name is not known.
     pub fn wait(&self, fact: &str) -> Option<&Wait> {
         self.unknown.get(fact)
     }
 
-    /// Whether the fact is as it was seen.
+    /// Whether an earlier item of this run alters, or may alter, the fact.
     pub fn has(&self, fact: &str) -> bool {
         self.predicted.contains_key(fact) || self.unknown.contains_key(fact)
     }
 
-    /// A word that is the same for the same alterations.
+    /// A word that identifies a set of alterations.
     pub fn key(&self) -> String {
         let unknown: Vec<&String> = self.unknown.keys().collect();
         format!("{:?} {unknown:?}", self.predicted)
     }
 
-    /// An item makes these changes.
+    /// Records the changes of an item.
     pub(crate) fn by_changes(&mut self, address: &str, changes: &[Change]) {
         for change in changes.iter().filter(|c| c.from != c.to) {
             let Some(object) = converge_objects::object(&change.object.kind) else { continue };
@@ -61,7 +61,7 @@ impl Altered {
         }
     }
 
-    /// An item may turn out to change these objects.
+    /// Records objects that an item may turn out to change.
     pub(crate) fn by_deferred(&mut self, address: &str, objects: &[ObjectId]) {
         for object in objects {
             let Some(kind) = converge_objects::object(&object.kind) else { continue };
@@ -94,7 +94,7 @@ mod tests {
         let mut altered = Altered::default();
         altered.by_changes("r/name", &[change("hostname", "running", "name a", "name b")]);
         assert_eq!(altered.predicted().get("hostname"), Some(&Value::from("b")));
-        // The whole transaction counts, and marks alter nothing.
+        // The whole transaction counts, but marks alter nothing.
         let comes = change("package", "containerd", "absent", "present 1 auto -");
         let mark = change("package", "docker.io", "present 1 auto -", "present 1 manual -");
         altered
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(altered.wait("containerd").map(|w| w.item.as_str()), Some("r/tool"));
         altered.by_changes("r/file", &[change("path", "/etc/motd", "absent", "link /x")]);
         assert_eq!(altered.unknown().count(), 1, "a text file alters nothing");
-        // The last word counts.
+        // The last alteration of a fact counts.
         altered.by_deferred("r/later", &[ObjectId::new("hostname", "running")]);
         assert!(altered.predicted().is_empty() && altered.wait("hostname").is_some());
         altered.by_changes("r/last", &[change("hostname", "running", "name b", "name c")]);

@@ -1,10 +1,10 @@
-//! Which hosts of a play go when: `serial` batches as Ansible makes them, and without `serial` one host first, then a few at a
-//! time, for what disturbs running work. Pure.
+//! The order of a play's hosts: `serial` batches as Ansible makes them, and without `serial` one host first, then a few at a
+//! time, for disruptive changes. Pure.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The share of a play's hosts that is disturbed at a time, after the first host.
+/// The percentage of a play's hosts that are disrupted at a time, after the first host.
 const AT_A_TIME: f64 = 5.0;
 
 /// A number of hosts, or a share of them.
@@ -17,7 +17,7 @@ pub enum Share {
 }
 
 impl Share {
-    /// So many of `all`: percentages are rounded down, and come to one host at least.
+    /// The number for `all` hosts: percentages are rounded down, to one host at least.
     pub fn of(self, all: usize) -> usize {
         match self {
             Self::Hosts(0) => all,
@@ -33,13 +33,13 @@ fn percent_of(percent: f64, all: usize) -> usize {
     (1..=all).take_while(|n| share_of(*n, all) <= percent).last().unwrap_or(0)
 }
 
-/// `part` of `all`, in percent; of nothing it is 0.
+/// `part` of `all`, in percent; 0 if `all` is 0.
 fn share_of(part: usize, all: usize) -> f64 {
     let number = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
     if all == 0 { 0.0 } else { number(part) * 100.0 / number(all) }
 }
 
-/// How many hosts of a play must be there for later disruptive batches.
+/// The number of hosts of a play that must be available for later disruptive batches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Available {
     /// A number, or a share.
@@ -66,10 +66,10 @@ impl Available {
     }
 }
 
-/// How a play goes over its hosts.
+/// The rules for the order of a play's hosts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
-    /// What the play is called.
+    /// The name of the play.
     pub play: String,
     /// `serial`; empty: none.
     pub serial: Vec<Share>,
@@ -81,29 +81,29 @@ pub struct Rules {
     pub min_available: Available,
 }
 
-/// One host of a play, as it was planned.
+/// One host of a play, as planned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
     /// Its name.
     pub host: String,
-    /// It is not reachable, or was refused.
+    /// The host is unreachable, or was refused.
     pub lost: bool,
-    /// Something of the play is to be done there.
+    /// It has items of the play to run.
     pub work: bool,
-    /// Some of it surely disturbs what runs.
+    /// Some of them are disruptive.
     pub disruptive: bool,
-    /// Something is deferred: it may turn out to disturb what runs.
+    /// Some are deferred and may turn out to be disruptive.
     pub perhaps: bool,
-    /// Something of the play was wrong there at plan time.
+    /// Some have failed in the plan.
     pub failed: bool,
 }
 
 /// The order of a play, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlayOrder {
-    /// What the play is called.
+    /// The name of the play.
     pub play: String,
-    /// True: all of the play goes in these batches (`serial`). False: what disturbs running work does.
+    /// True: the whole play runs in these batches (`serial`). False: only its disruptive changes do.
     pub serial: bool,
     /// The batches, first to last.
     pub batches: Vec<Vec<String>>,
@@ -112,15 +112,15 @@ pub struct PlayOrder {
 /// Whether an item may begin on a host now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Yes.
+    /// It may begin.
     Go,
-    /// Not before these hosts are through.
+    /// It may begin when these hosts have finished.
     Wait(Vec<String>),
-    /// Not in this run: why.
+    /// It may not begin in this run: why.
     Never(String),
 }
 
-/// The batches of one play while an apply goes on.
+/// The batches of one play during an apply.
 #[derive(Clone, Debug)]
 pub struct Turns {
     rules: Rules,
@@ -128,23 +128,23 @@ pub struct Turns {
     batches: Vec<Vec<String>>,
     /// The batch of each host.
     places: BTreeMap<String, usize>,
-    /// All batches before this one are through.
+    /// The number of the first batch that is not finished.
     first_open: usize,
-    /// Batches of which a host has begun, and those of them that were told.
-    told: usize,
-    /// Hosts that have begun what is done in batches.
+    /// How many batches, of which a host has begun, were reported.
+    reported: usize,
+    /// Hosts that have begun the part that runs in batches.
     begun: BTreeSet<String>,
-    /// Hosts that are through.
+    /// Hosts that have finished.
     over: BTreeSet<String>,
-    /// Hosts on which something failed, with what.
+    /// Hosts on which something failed, with the first failure.
     failed: BTreeMap<String, String>,
-    /// Hosts that need not wait any more.
+    /// Hosts that were released from waiting.
     released: BTreeSet<String>,
-    /// Why nothing more of the play begins anywhere.
+    /// The reason why no further item of the play may begin.
     stopped: Option<String>,
 }
 
-/// The batches of `serial`, as Ansible makes them: the last size holds for all that follow.
+/// The batches of `serial`, as Ansible makes them: the last size applies to all later batches.
 pub fn serial_batches(hosts: &[String], serial: &[Share]) -> Vec<Vec<String>> {
     let mut batches = Vec::new();
     let mut rest = hosts;
@@ -174,7 +174,7 @@ impl Turns {
         let batches = if rules.serial.is_empty() {
             let mut careful: Vec<&Member> =
                 there.iter().copied().filter(|m| m.disruptive || m.perhaps).collect();
-            // The first host must say something about the others: one that surely is disturbed, and is sound.
+            // The first host must be representative: one that is disrupted for sure, and has no errors.
             let canary = |m: &&Member| (m.failed, !m.disruptive);
             let best = careful.iter().enumerate().min_by_key(|(_, m)| canary(m)).map(|(at, _)| at);
             if let Some(best) = best {
@@ -196,7 +196,7 @@ impl Turns {
             batches,
             places,
             first_open: 0,
-            told: 0,
+            reported: 0,
             begun: BTreeSet::new(),
             over,
             failed: BTreeMap::new(),
@@ -212,7 +212,7 @@ impl Turns {
         turns
     }
 
-    /// What is wrong in a plan that a person has agreed to stops batches only where a rule counts all failures.
+    /// Failures that a confirmed plan shows already stop batches only if a rule counts all failures.
     fn counts_planned(&self) -> bool {
         !self.rules.serial.is_empty()
             || self.rules.any_errors_fatal
@@ -239,14 +239,14 @@ impl Turns {
         let at = match self.places.get(host) {
             Some(at) => *at,
             None => {
-                // Nobody could know beforehand: it goes last.
+                // A host that turns out to be disruptive late comes last.
                 let at = self.batches.len();
                 self.batches.push(vec![host.to_owned()]);
                 self.places.insert(host.to_owned(), at);
                 at
             }
         };
-        // Only batches that have begun can have failed.
+        // Only begun batches can have failed.
         for number in 0..at.min(self.first_open + 1) {
             if let Some(why) = self.failure(number) {
                 return Turn::Never(why);
@@ -281,15 +281,16 @@ impl Turns {
         !self.over.contains(host) && !lost
     }
 
-    /// Batches that have begun and were not told yet: number, of how many, hosts. Nothing where there is one batch only.
+    /// Takes the batches that have begun and were not reported yet: number, of how many, hosts. Empty if there is only one
+    /// batch.
     pub fn take_begun(&mut self) -> Vec<(usize, usize, Vec<String>)> {
         let mut begun = Vec::new();
-        while let Some(batch) = self.batches.get(self.told)
+        while let Some(batch) = self.batches.get(self.reported)
             && (batch.iter().any(|h| self.begun.contains(h)) || !batch.iter().any(|h| self.is_open(h)))
         {
-            self.told += 1;
+            self.reported += 1;
             if self.batches.len() > 1 && batch.iter().any(|h| self.begun.contains(h)) {
-                begun.push((self.told, self.batches.len(), batch.clone()));
+                begun.push((self.reported, self.batches.len(), batch.clone()));
             }
         }
         begun
@@ -300,7 +301,7 @@ impl Turns {
         &self.rules.play
     }
 
-    /// Whether anyone waits for this host to be through.
+    /// Whether other hosts wait for this one to finish.
     pub fn is_awaited(&self, host: &str) -> bool {
         let later = |batch: &Vec<String>| batch.iter().any(|h| self.is_open(h));
         match self.places.get(host) {
@@ -309,12 +310,12 @@ impl Turns {
         }
     }
 
-    /// The host is through with the play.
+    /// Records that the host has finished the play.
     pub fn finish(&mut self, host: &str) {
         self.over.insert(host.to_owned());
     }
 
-    /// Something of the play failed on the host; true when that is new.
+    /// Records a failure of the play on the host; true if it is the first one there.
     pub fn fail(&mut self, host: &str, what: &str) -> bool {
         if self.failed.contains_key(host) {
             return false;
@@ -347,7 +348,7 @@ impl Turns {
         true
     }
 
-    /// The host is gone. In its own turn that is a failure: what was done may have cut it off.
+    /// Records that the host is lost. In its own turn that is a failure: the change may have cut it off.
     pub fn lose(&mut self, host: &str) {
         if self.begun.contains(host) && self.is_open(host) {
             self.fail(host, "it was lost in its turn");
@@ -357,7 +358,7 @@ impl Turns {
         }
     }
 
-    /// Lets the first host that waits for its turn go; true when there is one.
+    /// Releases the first host that waits for its turn; true if there is one.
     pub fn release(&mut self, waiting: &BTreeSet<String>) -> bool {
         let next = self.batches.iter().flatten().find(|h| {
             waiting.contains(*h) && !self.released.contains(*h) && !self.begun.contains(*h) && self.is_open(h)
@@ -366,7 +367,7 @@ impl Turns {
         self.released.insert(next)
     }
 
-    /// Why no batch after this one begins.
+    /// The reason why no batch after this one may begin.
     fn failure(&self, number: usize) -> Option<String> {
         let batch = self.batches.get(number)?;
         let failed: Vec<String> =
@@ -374,7 +375,7 @@ impl Turns {
         let allowed = match (self.rules.max_fail_percentage, self.rules.serial.is_empty()) {
             (Some(limit), _) => share_of(failed.len(), batch.len()) <= limit,
             (None, true) => failed.is_empty(),
-            // As Ansible: the play ends when a whole batch has failed.
+            // As in Ansible: the play ends if a whole batch has failed.
             (None, false) => failed.len() < batch.len(),
         };
         if allowed {

@@ -26,7 +26,7 @@ fn members(n: usize) -> Vec<Member> {
         .collect()
 }
 
-/// What `may` says for the hosts 1 to n.
+/// The answers of `may` for hosts 1 to n.
 fn all(turns: &mut Turns, n: usize) -> String {
     hosts(n)
         .iter()
@@ -221,10 +221,10 @@ fn the_first_host_is_one_that_says_something() {
     let mut turns = Turns::new(rules(), some);
     assert_eq!(turns.order().batches, [["h3"], ["h1"], ["h2"]]);
     assert!(turns.is_awaited("h3") && !turns.is_awaited("h2"));
-    // What turns out late goes last.
+    // A host whose change turns out to be disruptive late comes last.
     assert_eq!(turns.may("h4", true), Turn::Wait(vec!["h3".to_owned()]));
     assert_eq!(turns.order().batches.len(), 4);
-    // All that is left waits for each other: the first one goes.
+    // All remaining hosts wait for each other: the first one is released.
     let waiting = BTreeSet::from(["h1".to_owned(), "h4".to_owned()]);
     assert!(turns.release(&waiting));
     assert_eq!(turns.may("h1", true), Turn::Go);

@@ -1,12 +1,11 @@
-//! Several items on one object: does it end as it began?
+//! Chains of items that change one object and may leave it as it began.
 
 use crate::Item;
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Finds objects that several items change, and that end in the very state that was seen: a whole file and
-/// an edit of it, found as both left it. Such chains are no change at all. Chains with a deferred or
-/// opaque item stay.
+/// Finds objects that several items change and that end in the state that was read: a whole file and an edit of it, both
+/// already in place. Such chains are no change at all. Chains with a deferred or opaque item stay.
 pub(crate) fn closed(items: &[Item]) -> BTreeSet<ObjectId> {
     let mut chains: BTreeMap<&ObjectId, (usize, &State, &State, bool)> = BTreeMap::new();
     for item in items {

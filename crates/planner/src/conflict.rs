@@ -1,4 +1,4 @@
-//! Two owners of one thing.
+//! Conflicts: two owners of one object.
 
 use converge_resource::{Claim, ClaimMode, ObjectId};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ pub struct Conflict {
     pub facet: &'static str,
     /// The indices of the two items, the earlier first.
     pub items: (usize, usize),
-    /// What each of them calls it.
+    /// The name that each of them uses for it.
     pub named: (ObjectId, ObjectId),
 }
 
@@ -21,11 +21,11 @@ pub(crate) struct Claims {
     pub index: usize,
     pub role: String,
     pub claims: Vec<Claim>,
-    /// What it calls the object of each claim, in the same order.
+    /// The name that the item uses for the object of each claim, in the same order.
     pub named: Vec<ObjectId>,
 }
 
-/// Whose claim, how, and by what name.
+/// A claim, with its owner, its mode and the name that it uses.
 type Claimed<'a> = (&'a Claims, &'a ClaimMode, &'a ObjectId);
 
 /// Finds all conflicts. `ordered(a, b)` tells whether role `a` surely comes before role `b`.

@@ -1,4 +1,4 @@
-//! What must happen on a host before an item can be planned: an item of its own.
+//! Changes that must be made on a host before an item can be planned: each is an item of its own.
 
 use crate::fold::{Pass, plan_change};
 use crate::{Item, Outcome};
@@ -11,14 +11,15 @@ pub(crate) const MOST: u32 = 4;
 const BEFORE: u32 = 1 << 31;
 const COUNT: u32 = 29;
 
-/// Where an item stands among those of its host, by its number: what must be done first comes just before what needs it.
+/// The sort key of an item on its host, from its number: an item that must come first sorts just before the one that needs
+/// it.
 pub fn place(id: u32) -> (u32, u32) {
     let declared = id & ((1 << COUNT) - 1);
     if id & BEFORE == 0 { (declared, u32::MAX) } else { (declared, id >> COUNT) }
 }
 
 impl Pass<'_> {
-    /// Plans the item that does this, the `count`th before `item`.
+    /// Plans the item that makes this change, the `count`th before `item`.
     pub(crate) fn put_first(&mut self, first: First, count: u32, item: &mut Item) {
         let First { name, object, from, to, why } = first;
         let id = BEFORE | (count << COUNT) | item.id;
@@ -32,7 +33,7 @@ impl Pass<'_> {
             name: format!("{}: {name}", item.name),
             role: item.role.clone(),
             kind: item.kind.clone(),
-            origin: item.origin.clone(),
+            location: item.location.clone(),
             needs: item.needs.clone(),
             outcome: Outcome::Changed(vec![plan_change(change)]),
             notes: vec![why],

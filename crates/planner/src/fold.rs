@@ -12,24 +12,24 @@ use converge_resource::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of an item without a host.
+/// An item as far as it is known without a host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declared {
     /// `role/name`, with `[key]` for an element of `for_each`.
     pub address: String,
-    /// What the user called it (without `[key]`): what `restart_on` names.
+    /// The user's name for it (without `[key]`); `restart_on` names it so.
     pub name: String,
     /// The role.
     pub role: String,
     /// The kind.
     pub kind: String,
     /// `file:line`.
-    pub origin: String,
+    pub location: String,
     /// The variable that takes its output.
     pub register: Option<String>,
-    /// What the user says that it does to what runs; else its kind and its objects say it.
+    /// The disruption that the user declares; else it follows from its kind and its objects.
     pub disruption: Option<Disruption>,
-    /// What the user says of its guard.
+    /// The user's settings of its guard.
     pub guard: SaidGuard,
 }
 
@@ -41,21 +41,21 @@ pub enum Resolved {
         resource: Box<dyn DynResource>,
         /// Its parameters as JSON.
         params: serde_json::Value,
-        /// True when a sensitive value was in reach.
+        /// True if it reads a sensitive value.
         sensitive: bool,
     },
-    /// It does not apply: why.
+    /// The item does not apply (a condition is false): why.
     Skipped(String),
     /// A value is not known yet.
     Unknown {
-        /// The variables that are outputs of deferred items.
+        /// The variables that deferred items will register.
         names: Vec<String>,
-        /// What it answers for, as far as the parameters that are known tell.
+        /// The objects that it manages, as far as the known parameters tell.
         claims: Vec<Claim>,
-        /// True when a sensitive value was in reach.
+        /// True if it reads a sensitive value.
         sensitive: bool,
     },
-    /// The declaration is wrong on this host.
+    /// The declaration is invalid on this host.
     Invalid(Problem),
 }
 
@@ -64,14 +64,14 @@ pub enum Resolved {
 pub struct Output {
     /// The value.
     pub value: serde_json::Value,
-    /// The item that registered it is sensitive: so is what the value reaches.
+    /// True if the item that registered it is sensitive: then every value that is made of it is too.
     pub sensitive: bool,
 }
 
 /// Registered values by role and name.
 pub type Outputs = BTreeMap<(String, String), Output>;
 
-/// The reason of a sensitive item may quote what nobody is to read.
+/// The reason of a sensitive item may quote a secret.
 fn silent(stop: Stop) -> Stop {
     let pointer = if let Stop::Invalid { pointer, .. } = stop { pointer } else { String::new() };
     Stop::Invalid {
@@ -81,12 +81,12 @@ fn silent(stop: Stop) -> Stop {
     }
 }
 
-/// Where the items of one host come from: a project, or a saved plan.
+/// The source of the items of one host: a project, or a saved plan.
 pub trait Source {
     /// All items of the host, in an order in which every role comes after those that it requires.
     fn items(&self) -> &[Declared];
-    /// Evaluates item `index`. `outputs` holds the registered values so far; a registered name that is missing there
-    /// is unknown. `altered` says which facts of the host earlier items alter.
+    /// Evaluates item `index`. `outputs` holds the registered values so far; a registered name that is not in it is unknown.
+    /// `altered` holds the facts of the host that earlier items alter.
     fn resolve(&self, index: usize, outputs: &Outputs, altered: &Altered) -> Resolved;
     /// The first names of the facts that item `index` has read when it was resolved last.
     fn facts_read(&self, _index: usize) -> BTreeSet<String> {
@@ -94,38 +94,38 @@ pub trait Source {
     }
     /// Whether role `a` surely comes before role `b`.
     fn ordered(&self, a: &str, b: &str) -> bool;
-    /// What item `index` adds to the question that all items of its kind ask together, as far as it is known.
+    /// The part of item `index` in the question that all items of its kind ask together, as far as it is known.
     fn stage(&self, index: usize, outputs: &Outputs) -> Option<String> {
         let _ = (index, outputs);
         None
     }
 }
 
-/// What a fold found.
+/// The result of a fold.
 #[derive(Debug, Default)]
 pub struct Folded {
     /// The plan so far. Complete when `asks` is empty.
     pub plan: HostPlan,
     /// Questions that the host must answer first.
     pub asks: BTreeSet<Probe>,
-    /// Contents that only a diff for people needs. Not worth a round trip when nobody looks.
+    /// Contents that only a diff for people needs. They are worth a round trip only if a diff is shown.
     pub diff_asks: BTreeSet<Probe>,
-    /// Two owners of one thing: an error of the whole run.
+    /// Conflicts of two owners of one object: an error of the whole run.
     pub conflicts: Vec<Conflict>,
     /// Values of `register`.
     pub outputs: Outputs,
 }
 
-/// What has happened earlier in the same run, by the items' addresses. Such items are not planned again.
+/// The results of earlier items of the same run, by address. Such items are not planned again.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// They were changed: for `restart_on` and `on_change` they count as changed.
+    /// Items that were changed: for `restart_on` and `on_change` they count as changed.
     pub changed: BTreeSet<String>,
-    /// They are over without a change: as declared, failed, refused or skipped.
+    /// Items that ended without a change: as declared, failed, refused or skipped.
     pub over: BTreeSet<String>,
 }
 
-/// Plans the items of one host against what it has answered. Pure: call it again when more is known.
+/// Plans the items of one host with the answers so far. Pure: it is called again when there are more.
 pub fn fold(host: &str, source: &dyn Source, known: &Knowledge, history: &History) -> Folded {
     let mut closed = BTreeSet::new();
     let mut stages = stages(source, history, &Outputs::new());
@@ -139,7 +139,7 @@ pub fn fold(host: &str, source: &dyn Source, known: &Knowledge, history: &Histor
             contested.extend(more);
             continue;
         }
-        // A value that an item has registered may make one more part known.
+        // The value that an item has registered may complete one more part.
         if !folded.outputs.is_empty() {
             let all = self::stages(source, history, &folded.outputs);
             if all.len() > stages.len() {
@@ -149,7 +149,7 @@ pub fn fold(host: &str, source: &dyn Source, known: &Knowledge, history: &Histor
         }
         let more = chains::closed(&folded.plan.items);
         passes += 1;
-        // Who restarts a unit is known after one pass; that changes again only where an item turns out to be wrong.
+        // The items that restart a unit are known after one pass; they change again only if an item turns out to be invalid.
         let same = passes > 4 || found == restarters;
         // Every further pass closes at least one more chain, so this ends.
         if same && (!folded.asks.is_empty() || more.is_subset(&closed)) {
@@ -162,7 +162,7 @@ pub fn fold(host: &str, source: &dyn Source, known: &Knowledge, history: &Histor
     }
 }
 
-/// The parts of the question that items ask together, by the items' numbers. What is over is not asked for again.
+/// The parts of the question that items ask together, by the items' numbers. Finished items do not ask again.
 fn stages(source: &dyn Source, history: &History, outputs: &Outputs) -> BTreeMap<usize, String> {
     let over =
         |item: &Declared| history.changed.contains(&item.address) || history.over.contains(&item.address);
@@ -170,7 +170,8 @@ fn stages(source: &dyn Source, history: &History, outputs: &Outputs) -> BTreeMap
     items.filter_map(|(index, _)| Some((index, source.stage(index, outputs)?))).collect()
 }
 
-/// What earlier passes found: chains that are closed, parts of questions, who restarts what, and two owners by two names.
+/// Results of earlier passes: closed chains, parts of questions, the items that restart each unit, and objects with two
+/// owners under two names.
 type Found<'a> =
     (&'a BTreeSet<ObjectId>, &'a BTreeMap<usize, String>, &'a Restarters, &'a BTreeMap<usize, Problem>);
 
@@ -184,7 +185,7 @@ pub(crate) struct Pass<'a> {
     closed: &'a BTreeSet<ObjectId>,
     contested: &'a BTreeMap<usize, Problem>,
     pub(crate) out: Folded,
-    /// Items whose failure stops later ones: the last of each role that matters, and who changed an object last.
+    /// Items whose failure stops later ones: the last of each role that matters, and the last that changed each object.
     pub(crate) last_of_role: BTreeMap<String, u32>,
     pub(crate) last_on_object: BTreeMap<ObjectId, u32>,
     /// Roles in which an item failed at plan time.
@@ -238,13 +239,13 @@ fn pass(
         let reads = matches!(&resolved, Resolved::Ready { resource, .. } if resource.read_only());
         let asked = pass.out.asks.len();
         pass.item(index, declared, resolved, source);
-        // What only reads changes nothing for those after it, whatever it is told.
+        // An item that only reads changes nothing for the items after it, whatever the answer is.
         if !reads && pass.out.asks.len() > asked {
             pass.virtual_host.leave_open();
         }
     }
     join_guarded(&mut pass.out.plan.items, &pass.restarts);
-    // Which names are one object is known only after the last item.
+    // Which names mean one object is known only after the last item.
     for item in &mut all_claims {
         item.claims = pass.virtual_host.on_one(std::mem::take(&mut item.claims));
     }
@@ -267,7 +268,7 @@ impl Pass<'_> {
             name: declared.name.clone(),
             role: declared.role.clone(),
             kind: declared.kind.clone(),
-            origin: declared.origin.clone(),
+            location: declared.location.clone(),
             needs: self.role_needs(declared, source),
             facts: source.facts_read(index),
             ..Item::default()
@@ -306,7 +307,7 @@ impl Pass<'_> {
                 let over =
                     self.history.changed.contains(&item.address) || self.history.over.contains(&item.address);
                 match self.failed_before(declared, source) {
-                    // What was read stays read, unless later items need its value.
+                    // An item that has read does not read again, unless later items need its value.
                     _ if over && !(read_only && declared.register.is_some()) => {
                         self.still_runs_with(resource.as_ref());
                         Outcome::Unchanged
@@ -321,7 +322,7 @@ impl Pass<'_> {
         };
         if let Some(unit) = restarts.filter(|_| !matches!(outcome, Outcome::Failed(_) | Outcome::Refused(_)))
         {
-            // It is not restarted for what an earlier role could not do.
+            // A unit is not restarted for changes that an earlier role could not make.
             for role in self.restarting_roles.get(&unit).into_iter().flatten() {
                 if let Some(last) = self.last_of_role.get(role).filter(|id| !item.needs.contains(id)) {
                     item.needs.push(*last);
@@ -346,7 +347,7 @@ impl Pass<'_> {
         self.out.plan.items.push(item);
     }
 
-    /// What an item waits for of which these variables are not known.
+    /// The reason to wait for an item that reads these unknown variables.
     fn wait_for(&self, index: usize, declared: &Declared, names: &[String], source: &dyn Source) -> Wait {
         let altered = self.virtual_host.altered();
         let fact = |name: &String| {
@@ -369,7 +370,7 @@ impl Pass<'_> {
         Wait { item, reason: format!("{} is not known yet", names.join(", ")) }
     }
 
-    /// What an item does to what runs: as the user says, else the worst of its kind and its objects.
+    /// The effect of an item on running work: as the user declares it, else the worst of its kind and its objects.
     fn disruption(&self, declared: &Declared, by_kind: Disruption, outcome: &Outcome) -> Disruption {
         let by_objects = match outcome {
             Outcome::Changed(changes) => disruption(changes),
@@ -386,7 +387,7 @@ impl Pass<'_> {
         declared.disruption.unwrap_or(by_kind.max(by_objects))
     }
 
-    /// Plans one resource, behind what must be done first.
+    /// Plans one resource, after the changes that must be made first.
     fn planned_behind(
         &mut self,
         item: &mut Item,
@@ -410,7 +411,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Plans one resource whose parameters are known; the error is what must be done first.
+    /// Plans one resource whose parameters are known; the error holds changes that must be made first.
     fn planned(
         &mut self,
         item: &mut Item,
@@ -460,7 +461,7 @@ impl Pass<'_> {
         Ok(self.take(item, wanted, claims))
     }
 
-    /// An item that is over counts for those that restart the same unit after it.
+    /// Records a finished item for the later ones that restart the same unit.
     fn still_runs_with(&mut self, resource: &dyn DynResource) {
         let Some(unit) = resource.restarts().map(|unit| self.virtual_host.one(&unit)) else { return };
         match resource.plan(&self.virtual_host) {
@@ -472,23 +473,27 @@ impl Pass<'_> {
         }
     }
 
-    /// Lays what a resource wants over the virtual host.
+    /// Lays the wanted states of a resource over the virtual host.
     fn take(&mut self, item: &mut Item, wanted: Wanted, claims: &[Claim]) -> Outcome {
         for content in wanted.contents {
             self.virtual_host.add_content(content);
         }
-        self.virtual_host.tell(wanted.seen);
+        self.virtual_host.add_incidental(wanted.incidental);
         let mut changes = Vec::new();
         let mut adopted = Vec::new();
         for (list, targets) in [(&mut changes, wanted.targets), (&mut adopted, wanted.adopt)] {
-            // An item's steps start when all its objects are still as the items before it left them.
+            // The steps of an item start only if all its objects are still as the earlier items left them.
             let mut moves = Vec::new();
             for (object, to) in targets {
                 let object = self.virtual_host.one(&object);
                 self.virtual_host.settle(&object, &to);
                 match self.virtual_host.observed(&object) {
                     Ok(seen) if seen.state == to => {}
-                    Ok(seen) => moves.push(Change { object, from: seen.state, to }),
+                    Ok(seen) => {
+                        let change = Change { object, from: seen.state, to };
+                        item.notes.extend(names::severed(&change, seen.names));
+                        moves.push(change);
+                    }
                     Err(Stop::Ask(probes)) => self.out.asks.extend(probes),
                     Err(Stop::Deferred(wait)) => return Outcome::Deferred { wait, objects: vec![object] },
                     Err(Stop::Failed(why)) => return Outcome::Failed(Problem::new(why)),
@@ -545,7 +550,7 @@ impl Pass<'_> {
         }
         let mut matters = changed || deferred;
         if let Outcome::Failed(problem) = &outcome {
-            // What only reads is planned behind it all the same; when the turn comes, it is not begun.
+            // Items that only read are still planned behind it; when their turn comes, they are not begun.
             matters = true;
             self.failed_roles.entry(declared.role.clone()).or_insert_with(|| {
                 format!("`{}` comes first and cannot be done: {}", item.address, problem.message)
@@ -588,7 +593,7 @@ impl Pass<'_> {
             .map(|(_, why)| why.clone())
     }
 
-    /// An item's claims on objects as the run calls them, which are looked at by either name.
+    /// The claims of an item, under the names that the run uses; objects are read under either name.
     fn called(&mut self, claims: Vec<Claim>, notes: &mut Vec<String>) -> Vec<Claim> {
         self.ask_for_claims(&claims);
         self.virtual_host.call(&claims);
@@ -603,7 +608,7 @@ impl Pass<'_> {
         one
     }
 
-    /// Objects that are claimed are always looked at, and files that are edited are read, in the first round already.
+    /// Claimed objects are always read, and so are edited files, in the first round already.
     fn ask_for_claims(&mut self, claims: &[Claim]) {
         if self.known.absent().is_some() {
             return;
@@ -625,7 +630,7 @@ impl Pass<'_> {
                 let change = &planned.change;
                 let Some(digest) = content_of(&change.object, &change.from) else { continue };
                 if change.object.kind != "path" {
-                    // The content of what lives in a cluster came with its state, and is compared field by field later.
+                    // The content of an object of a cluster came with its state; fields are compared later.
                     found.extend(self.known.content(&digest).cloned());
                     continue;
                 }
@@ -650,7 +655,7 @@ impl Pass<'_> {
     }
 }
 
-/// The objects that these claims answer for, each once.
+/// The objects of these claims, each once.
 fn objects_of(claims: &[Claim]) -> Vec<ObjectId> {
     let mut objects = Vec::new();
     for claim in claims.iter().filter(|c| !is_promise(c)) {
@@ -661,7 +666,7 @@ fn objects_of(claims: &[Claim]) -> Vec<ObjectId> {
     objects
 }
 
-/// A claim that says only: my steps may make this.
+/// A claim that only declares that the item's steps may create this object.
 fn is_promise(claim: &Claim) -> bool {
     claim.facet == "may-create"
 }
@@ -670,7 +675,7 @@ fn content_of(object: &ObjectId, state: &State) -> Option<converge_resource::Dig
     converge_objects::object(&object.kind).and_then(|o| o.content(state))
 }
 
-/// The worst that these changes do to what runs, as their objects say.
+/// The worst effect of these changes on running work, by their objects.
 pub fn disruption(changes: &[PlannedChange]) -> Disruption {
     let one = |planned: &PlannedChange| {
         let object = converge_objects::object(&planned.change.object.kind)?;
@@ -679,7 +684,7 @@ pub fn disruption(changes: &[PlannedChange]) -> Disruption {
     changes.iter().filter_map(one).max().unwrap_or_default()
 }
 
-/// Adds what people must know beforehand.
+/// Adds notes that people need beforehand.
 pub(crate) fn plan_change(change: Change) -> PlannedChange {
     match converge_objects::object(&change.object.kind) {
         Some(object) => PlannedChange {

@@ -18,7 +18,7 @@ pub struct RoleEdge<S> {
     pub span: S,
 }
 
-/// Roles that require each other: the edges of the way round, in order.
+/// A cycle of roles that require each other: its edges in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cycle<S> {
     /// The first edge starts where the last one ends.
@@ -34,27 +34,27 @@ impl<S> Cycle<S> {
     }
 }
 
-/// How far an edge of the graph reaches.
+/// The scope of an edge of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// Both roles run on hosts: on a host that has both, the edge is a matter of that host alone.
+pub enum EdgeScope {
+    /// Both roles run on hosts: on a host that has both, the edge concerns only that host.
     Host,
-    /// A role of it acts on a cluster: the first one must be through on every eligible host.
+    /// One of the roles acts on a cluster: the first one must have ended on every eligible host.
     Fleet,
 }
 
-/// Which role comes after which.
+/// The order of roles.
 #[derive(Clone, Debug)]
 pub struct RoleGraph<S> {
     graph: StableDiGraph<String, S>,
     nodes: BTreeMap<String, NodeIndex>,
     order: Vec<String>,
-    /// Roles that act on a cluster, not on each host.
+    /// Roles that act on a cluster, and not on each host.
     cluster: BTreeSet<String>,
 }
 
 impl<S: Clone> RoleGraph<S> {
-    /// Builds the graph. Among roles that do not depend on each other the order given stays.
+    /// Builds the graph. Roles that do not depend on each other keep the given order.
     ///
     /// # Errors
     /// Every cycle, by its edges.
@@ -93,9 +93,9 @@ impl<S: Clone> RoleGraph<S> {
         self.cluster.contains(role)
     }
 
-    /// How far an edge reaches.
-    pub fn reach(&self, first: &str, then: &str) -> Reach {
-        if self.is_on_cluster(first) || self.is_on_cluster(then) { Reach::Fleet } else { Reach::Host }
+    /// The scope of an edge.
+    pub fn edge_scope(&self, first: &str, then: &str) -> EdgeScope {
+        if self.is_on_cluster(first) || self.is_on_cluster(then) { EdgeScope::Fleet } else { EdgeScope::Host }
     }
 
     /// All roles, each after those that it requires.
@@ -133,7 +133,7 @@ impl<S: Clone> RoleGraph<S> {
     }
 }
 
-/// Kahn's algorithm, taking the earliest role that is free: the user's order stays where it may.
+/// Kahn's algorithm, which takes the earliest free role: the user's order stays where possible.
 fn stable_order<S>(graph: &StableDiGraph<String, S>) -> Vec<String> {
     let mut waiting: BTreeMap<NodeIndex, usize> =
         graph.node_indices().map(|n| (n, graph.neighbors_directed(n, Direction::Incoming).count())).collect();
@@ -157,7 +157,7 @@ fn find_cycles<S: Clone>(graph: &StableDiGraph<String, S>) -> Vec<Cycle<S>> {
     tarjan_scc(graph).into_iter().filter_map(|group| shortest_cycle(graph, &group)).collect()
 }
 
-/// The shortest way round inside a strongly connected group, from its first role.
+/// The shortest cycle inside a strongly connected group, from its first role.
 fn shortest_cycle<S: Clone>(graph: &StableDiGraph<String, S>, group: &[NodeIndex]) -> Option<Cycle<S>> {
     let start = *group.iter().min()?;
     let mut came_from: BTreeMap<NodeIndex, NodeIndex> = BTreeMap::new();
@@ -216,7 +216,7 @@ mod tests {
     fn an_edge_with_a_cluster_at_one_end_reaches_over_the_fleet() {
         let edges = vec![edge("b", "a"), edge("c", "b")];
         let g = RoleGraph::new(&names(&["a", "b", "c"]), edges).unwrap().on_clusters(names(&["c"]));
-        assert_eq!((g.reach("a", "b"), g.reach("b", "c")), (Reach::Host, Reach::Fleet));
+        assert_eq!((g.edge_scope("a", "b"), g.edge_scope("b", "c")), (EdgeScope::Host, EdgeScope::Fleet));
         assert!(g.is_on_cluster("c") && !g.is_on_cluster("b"));
     }
 

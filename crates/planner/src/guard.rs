@@ -1,42 +1,43 @@
-//! Guarded changes: what can shut us out of a host, or stop all that runs on it, stands behind a dead man's switch on the host.
+//! Guarded changes: a change that can cut off the access to a host, or stop everything that runs on it, is reverted
+//! automatically on the host unless it is confirmed.
 
 use crate::{Item, Outcome, Problem};
 use converge_resource::ObjectId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a change can break, and so what must answer before the change stays.
+/// The access that a change can break, and that must therefore answer before the change stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Guard {
-    /// The way in: a new ssh connection.
+    /// Access over ssh: a new connection must succeed.
     Ssh,
-    /// The network or the firewall: a new ssh connection too.
+    /// Access through the network or the firewall: a new ssh connection must succeed too.
     Network,
-    /// A container runtime: besides, what answered before. CRI, kubelet's Lease, the node's Ready.
+    /// A container runtime: in addition everything that answered before: CRI, kubelet's Lease, the node's Ready.
     Runtime,
 }
 
 /// A guarded item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guarded {
-    /// What it can break.
+    /// The access that it can break.
     pub guard: Guard,
-    /// It is put back unless confirmed within so many seconds.
+    /// The change is reverted automatically unless confirmed within this many seconds.
     pub seconds: u64,
 }
 
-/// What a user says of an item.
+/// The guard as a user declares it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SaidGuard {
-    /// Nothing, that it is not guarded, or by what it is.
+    /// `None`: by the objects that it changes; `Some(None)`: not guarded.
     pub guard: Option<Option<Guard>>,
-    /// The window.
+    /// The confirmation timeout in seconds.
     pub seconds: Option<u64>,
 }
 
-/// The one table of what is guarded where nobody says: kinds of objects, and the beginnings of their keys. A key with `/` or `.` at its
-/// end stands for all that begins so, any other one for itself.
+/// The table of guards for objects where the user declares none: kinds of objects, and the beginnings of their keys. A key
+/// with `/` or `.` at its end matches all keys that begin so, any other one only itself.
 const TABLE: &[(Guard, &str, &[&str])] = &[
     (Guard::Ssh, "path", &["/etc/ssh/sshd_config", "/etc/ssh/sshd_config.d/", "/etc/pam.d/sshd"]),
     (Guard::Ssh, "unit", &["ssh.service", "sshd.service", "ssh.socket", "sshd.socket"]),
@@ -83,10 +84,10 @@ const TABLE: &[(Guard, &str, &[&str])] = &[
 ];
 
 impl Guard {
-    /// The words that a role's file has for it.
+    /// The words for it in a role's file.
     pub const WORDS: [&str; 3] = ["ssh", "network", "runtime"];
 
-    /// From such a word.
+    /// Parses such a word.
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::Ssh, Self::Network, Self::Runtime].into_iter().find(|guard| guard.word() == word)
     }
@@ -100,7 +101,7 @@ impl Guard {
         }
     }
 
-    /// The window, where nobody says. A runtime has to hold the node's Ready for a minute in it.
+    /// The default confirmation timeout. A runtime has to keep the node Ready for a minute within it.
     pub fn seconds(self) -> u64 {
         match self {
             Self::Ssh | Self::Network => 60,
@@ -108,14 +109,14 @@ impl Guard {
         }
     }
 
-    /// Units that may have to be restarted with what was there before.
+    /// Units that may have to be restarted with their earlier inputs.
     pub fn units(self) -> Vec<String> {
         let of = |(guard, kind, _): &&(Self, &str, &[&str])| *guard == self && *kind == "unit";
         let units = TABLE.iter().filter(of).flat_map(|(_, _, keys)| keys.iter());
         units.map(|unit| (*unit).to_owned()).collect()
     }
 
-    /// What guards this object where nobody says.
+    /// The guard of this object where the user declares none.
     pub fn of(object: &ObjectId) -> Option<Self> {
         let matches = |key: &str| match key.strip_suffix('/') {
             Some(_) => object.key.starts_with(key),
@@ -126,18 +127,19 @@ impl Guard {
         found.map(|(guard, ..)| *guard)
     }
 
-    /// What guards an item that changes these, where nobody says.
+    /// The guard of an item that changes these objects, where the user declares none.
     pub fn of_all<'a>(objects: impl IntoIterator<Item = &'a ObjectId>) -> Option<Self> {
         objects.into_iter().find_map(Self::of)
     }
 }
 
-/// How an item is guarded of which no role says anything: by what it changes.
+/// The guard of an item of which no role declares one: by the objects that it changes.
 pub fn guard_of(item: &Item) -> Option<Guarded> {
     guarded(item, SaidGuard::default(), None)
 }
 
-/// How an item that reverts others is guarded: as is recorded of these (a word, and the window in seconds), else by what it changes.
+/// The guard of an item that reverts others: as recorded of these (a word, and the timeout in seconds), else by the objects
+/// that it changes.
 pub fn guard_as(item: &Item, recorded: Option<(&str, u64)>) -> Option<Guarded> {
     let said = recorded.and_then(|(word, seconds)| {
         Some(SaidGuard { guard: Some(Some(Guard::from_word(word)?)), seconds: Some(seconds) })
@@ -145,18 +147,20 @@ pub fn guard_as(item: &Item, recorded: Option<(&str, u64)>) -> Option<Guarded> {
     guarded(item, said.unwrap_or_default(), None)
 }
 
-/// How an item is guarded: as its user says, else as an item that it restarts on, else as what it changes.
+/// The guard of an item: as its user declares it, else that of an item that it restarts on, else by the objects that it
+/// changes.
 pub(crate) fn guarded(item: &Item, said: SaidGuard, named: Option<Guarded>) -> Option<Guarded> {
     let objects: Vec<&ObjectId> = match &item.outcome {
         Outcome::Changed(changes) => changes.iter().map(|c| &c.change.object).collect(),
         Outcome::Deferred { objects, .. } => objects.iter().collect(),
         _ => return None,
     };
-    // The switch takes a restart of the host for a sign that the change is bad, and no window is made for other hosts' answers.
+    // A restart of the host would count as a sign that the change is bad, and the timeout does not allow for answers of
+    // other hosts.
     if item.comes_alone() || objects.iter().any(|o| restarts_host(o)) {
         return None;
     }
-    // What a new package brings had nothing running before it; and a package transaction cannot be ended in the middle, so the switch
+    // A new package has no predecessor to protect; and a package transaction cannot be interrupted, so an automatic revert
     // could not keep its promise.
     if objects.iter().any(|o| o.kind == "package") {
         return None;
@@ -169,7 +173,7 @@ pub(crate) fn guarded(item: &Item, said: SaidGuard, named: Option<Guarded>) -> O
     Some(Guarded { guard, seconds: said.seconds.or(same).unwrap_or(guard.seconds()) })
 }
 
-/// Why this item cannot be guarded though its user says so.
+/// The reason why this item cannot be guarded although its user declares a guard.
 pub(crate) fn refuses(item: &Item, said: SaidGuard) -> Option<Problem> {
     let guard = said.guard??;
     let is_package = |object: &ObjectId| object.kind == "package";
@@ -191,16 +195,16 @@ fn restarts_host(object: &ObjectId) -> bool {
     converge_objects::object(&object.kind).is_some_and(|o| o.restarts_host())
 }
 
-/// A change and the restart that makes it count stand behind one switch, and so does what lies between them in the role. `closes` holds
-/// the items (by number) that restart something for a guarded one.
+/// Joins a change, the restart that makes it take effect, and the items between them in the role under one automatic revert.
+/// `closes` holds the items (by number) that restart something for a guarded one.
 pub fn join_guarded(items: &mut [Item], closes: &BTreeSet<u32>) {
-    // By role and guard, where its first item stands.
+    // By role and guard: the position of the first item of the group.
     let mut open: BTreeMap<(String, Guard), usize> = BTreeMap::new();
     for at in 0..items.len() {
         let Some(item) = items.get(at).filter(|i| i.is_pending()) else { continue };
         let role = item.role.clone();
         let Some(own) = item.guard else {
-            // None of these goes behind a switch.
+            // These never have an automatic revert.
             if item.comes_alone() || item.claims.iter().any(|o| restarts_host(o) || o.kind == "package") {
                 open.retain(|(of, _), _| *of != role);
             }
@@ -217,7 +221,7 @@ pub fn join_guarded(items: &mut [Item], closes: &BTreeSet<u32>) {
                 .filter(|i| i.role == role && i.is_pending())
                 .collect();
             let guards = || members.iter().filter_map(|i| i.guard);
-            // Among several the one that asks for most.
+            // The guard with the strictest conditions applies.
             let guard = guards().map(|g| g.guard).max().unwrap_or(own.guard);
             let seconds = guards().map(|g| g.seconds).max().unwrap_or(own.seconds);
             for member in &mut members {
@@ -316,19 +320,19 @@ mod tests {
             with(vec![plain(1), config(2), plain(3), restart(4), plain(5)]),
             [false, true, true, true, false]
         );
-        // A host that restarts in between would look like a change that killed it.
+        // A restart of the host in between would look like a change that killed it.
         let boot = item(3, "r", "boot", "required");
         assert_eq!(
             with(vec![config(1), plain(2), boot, plain(4), restart(5)]),
             [true, false, false, false, true]
         );
-        // The revert must begin in time, and nobody ends a package manager in the middle.
+        // The revert must begin in time, and a package manager cannot be interrupted.
         let package = item(3, "r", "package", "tree");
         assert_eq!(
             with(vec![config(1), plain(2), package, plain(4), restart(5)]),
             [true, false, false, false, true]
         );
-        // Another role is none of its business; another guard asks for more.
+        // Items of other roles do not join; another guard has other conditions.
         let other = item(2, "other", "path", "/etc/motd");
         assert_eq!(with(vec![config(1), other, restart(3)]), [true, false, true]);
         let runtime = item(2, "r", "path", "/etc/containerd/config.toml");

@@ -1,4 +1,4 @@
-//! What a host has answered so far.
+//! The answers of a host so far.
 
 use converge_resource::{Answer, Content, Digest, ObjectId, Observed, Probe, Stop, Wait};
 use std::collections::BTreeMap;
@@ -8,29 +8,29 @@ use std::collections::BTreeMap;
 pub struct Knowledge {
     answers: BTreeMap<Probe, Answer>,
     contents: BTreeMap<Digest, Content>,
-    /// Nothing can be asked before this has happened: the cluster is not there yet.
+    /// The reason why nothing can be asked yet: the cluster does not exist.
     absent: Option<Wait>,
-    /// What others will bring in this run, and how.
+    /// Objects that something else will create in this run, with the reason to wait.
     coming: BTreeMap<ObjectId, Wait>,
 }
 
 impl Knowledge {
-    /// What is known of something that is not there yet: nothing, and until when.
+    /// The knowledge about a target that does not exist yet: none, and the reason to wait.
     pub fn until(wait: Wait) -> Self {
         Self { absent: Some(wait), ..Self::default() }
     }
 
-    /// What must happen before anything can be asked.
+    /// The reason why nothing can be asked yet.
     pub fn absent(&self) -> Option<&Wait> {
         self.absent.as_ref()
     }
 
-    /// Others will bring this object in this run: what needs it waits for that.
+    /// Notes that something else will create this object in this run: an item that needs it waits.
     pub fn expect(&mut self, object: ObjectId, wait: Wait) {
         self.coming.insert(object, wait);
     }
 
-    /// How an object comes that is not there yet, when others will bring it.
+    /// The reason to wait for an object that something else will create.
     pub fn coming(&self, object: &ObjectId) -> Option<&Wait> {
         self.coming.get(object)
     }
@@ -48,7 +48,7 @@ impl Knowledge {
         self.contents.insert(content.digest().clone(), content);
     }
 
-    /// True when the question has been answered, well or not.
+    /// True if the question has an answer or an error.
     pub fn knows(&self, probe: &Probe) -> bool {
         self.answers.contains_key(probe)
     }
@@ -85,7 +85,7 @@ impl Knowledge {
         self.answers.iter()
     }
 
-    /// Drops everything but content: the host has changed since.
+    /// Drops everything but content, since the host has changed.
     pub fn forget_answers(&mut self) {
         self.answers.clear();
     }

@@ -22,10 +22,10 @@ pub use batches::{Available, Member, PlayOrder, Rules, Share, Turn, Turns, caref
 pub use conflict::Conflict;
 pub use first::place;
 pub use fold::{Declared, Folded, History, Output, Outputs, Resolved, Source, disruption, fold};
-pub use graph::{Cycle, Reach, RoleEdge, RoleGraph};
+pub use graph::{Cycle, EdgeScope, RoleEdge, RoleGraph};
 pub use guard::{Guard, Guarded, SaidGuard, guard_as, guard_of, join_guarded};
 pub use knowledge::Knowledge;
-pub use names::told;
+pub use names::real_name;
 pub use ours::{CutOff, Fate, Ours, Undeclared};
-pub use plan::{HostPlan, Item, Outcome, PlannedChange, Problem, SourceText, Summary};
-pub use virtual_host::VirtualHost;
+pub use plan::{HostPlan, Item, ItemOrigin, Outcome, PlannedChange, Problem, SourceText, Summary};
+pub use virtual_host::{VirtualHost, may_be_packaged};

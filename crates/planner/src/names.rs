@@ -1,28 +1,29 @@
-//! Objects that go by several names: a unit with its aliases, a path through links.
+//! Objects with several names: a unit with its aliases, a path through links.
 
 use crate::conflict::Conflict;
 use crate::{Declared, Knowledge, Problem};
-use converge_resource::{Content, Naming, ObjectId, State, Wait};
+use converge_resource::{Change, Content, Naming, ObjectId, State, Wait};
 use std::collections::BTreeMap;
 
-/// So many names may follow from one another, as the links of a path may.
+/// The greatest number of names that may follow from one another, as for the links of a path.
 const MOST: usize = 40;
 
-/// What is known of names in one run.
+/// The names of objects in one run.
 #[derive(Default)]
 pub(crate) struct Names {
-    /// Names that a state of an earlier item gives: what goes by it, and the object that has that state.
+    /// Names that the new state of an earlier item gives: the name, with the object that it leads to and the object that has
+    /// that state.
     given: BTreeMap<ObjectId, (ObjectId, ObjectId)>,
-    /// Names that the host gave, and that earlier items have taken: objects that were links and are no more.
+    /// Names that the host gave and that earlier items have replaced: they were links and are no more.
     taken: Vec<ObjectId>,
-    /// By what the run calls an object that keeps the first name that is used, by its real name.
+    /// The name under which the run first used an object, by the object's real name.
     first: BTreeMap<ObjectId, ObjectId>,
-    /// What may still give names to objects of a kind.
+    /// The reason why objects of a kind may still get names.
     open: BTreeMap<&'static str, Wait>,
 }
 
 impl Names {
-    /// An object has another state: what names follow from it.
+    /// Takes the names that follow from another state of an object.
     pub(crate) fn set(
         &mut self,
         known: &Knowledge,
@@ -40,7 +41,7 @@ impl Names {
             self.taken.push(object.clone());
         }
         for (name, real) in kind.names(&object.key, state, content) {
-            // What is there by itself keeps its name.
+            // An object that exists under this name by itself keeps the name.
             let its_own = name != real
                 && name != *object
                 && known.observed(&name).is_ok_and(|seen| !seen.state.is_absent() && seen.real.is_none());
@@ -50,25 +51,25 @@ impl Names {
         }
     }
 
-    /// A deferred item may give names by this object.
+    /// Records that a deferred item may give names by this object.
     pub(crate) fn defer(&mut self, object: &ObjectId, wait: &Wait) {
         let kind = converge_objects::object(&object.kind).and_then(|kind| kind.may_name(&object.key));
         self.open.extend(kind.map(|kind| (kind, wait.clone())));
     }
 
-    /// Until when it is not known whether this, which is no object by itself, is another name of one.
+    /// The reason why it is not known yet whether this name, which means no object by itself, is another name of one.
     pub(crate) fn open(&self, object: &ObjectId) -> Option<&Wait> {
         self.open.get(object.kind.as_str()).filter(|_| !self.given.contains_key(object))
     }
 
-    /// An item calls it so.
+    /// Records that an item uses this name.
     pub(crate) fn call(&mut self, known: &Knowledge, object: &ObjectId) {
         if naming(object) == Naming::First {
             self.first.entry(self.real(known, object)).or_insert_with(|| object.clone());
         }
     }
 
-    /// What the run calls it.
+    /// The name that the run uses for an object.
     pub(crate) fn one(&self, known: &Knowledge, object: &ObjectId) -> ObjectId {
         match naming(object) {
             Naming::One => object.clone(),
@@ -80,7 +81,7 @@ impl Names {
         }
     }
 
-    /// Its real name, by what the host said and earlier items make.
+    /// The real name of an object, by the host's answer and the results of earlier items.
     fn real(&self, known: &Knowledge, object: &ObjectId) -> ObjectId {
         let mut real = object.clone();
         for _ in 0..MOST {
@@ -98,7 +99,7 @@ impl Names {
         }
         match self.given.get(object) {
             Some((real, _)) => Some(real.clone()),
-            None => told(known, object),
+            None => real_name(known, object),
         }
     }
 
@@ -111,7 +112,7 @@ impl Names {
             let rest = object.key.get(link.key.len()..)?;
             return Some(ObjectId::new(&object.kind, format!("{}{rest}", to.key)));
         }
-        if self.taken.iter().any(|id| above(&id)) { None } else { told(known, object) }
+        if self.taken.iter().any(|id| above(&id)) { None } else { real_name(known, object) }
     }
 }
 
@@ -119,8 +120,8 @@ fn naming(object: &ObjectId) -> Naming {
     converge_objects::object(&object.kind).map_or(Naming::One, |kind| kind.naming())
 }
 
-/// The real name that the host gave when it was asked for this.
-pub fn told(known: &Knowledge, object: &ObjectId) -> Option<ObjectId> {
+/// The real name of an object, by the host's answer.
+pub fn real_name(known: &Knowledge, object: &ObjectId) -> Option<ObjectId> {
     if naming(object) == Naming::One {
         return None;
     }
@@ -128,7 +129,7 @@ pub fn told(known: &Knowledge, object: &ObjectId) -> Option<ObjectId> {
     Some(ObjectId::new(&object.kind, real))
 }
 
-/// Items that answer for one thing by two names: what is wrong with each. By one name that shows without a host.
+/// Items that manage one object under two names: the error of each. Under one name such a conflict shows without a host.
 pub(crate) fn contested(conflicts: &[Conflict], items: &[Declared]) -> BTreeMap<usize, Problem> {
     let mut found = BTreeMap::new();
     for conflict in conflicts.iter().filter(|c| c.named.0 != c.named.1) {
@@ -148,6 +149,18 @@ pub(crate) fn contested(conflicts: &[Conflict], items: &[Declared]) -> BTreeMap<
         found.entry(second).or_insert(problem);
     }
     found
+}
+
+/// The effect of a change on other names of the object (hard links), of which there are `names` in all.
+pub(crate) fn severed(change: &Change, names: Option<u64>) -> Option<String> {
+    let names = names.filter(|n| *n > 1)?;
+    let severs = converge_objects::object(&change.object.kind).is_some_and(|kind| kind.severs(change));
+    severs.then(|| {
+        format!(
+            "{} has {names} names (hard links): a new file takes its place, and the other names keep the old one",
+            change.object.key
+        )
+    })
 }
 
 #[cfg(test)]
@@ -231,7 +244,7 @@ mod tests {
         names.call(&known, &path("/opt/real/z"));
         assert_eq!(names.one(&known, &path("/opt/real/z")), path("/opt/link/z"));
         assert_eq!(names.one(&known, &path("/opt/real")), path("/opt/real"));
-        // The link gives way to a directory: they are two from then on.
+        // A directory replaces the link: the two names are two objects from then on.
         names.set(&known, &path("/opt/link"), &State::from_line("dir 755 root root"), None);
         let mut names = Names { first: BTreeMap::new(), ..names };
         names.call(&known, &path("/opt/link/z"));
@@ -247,7 +260,7 @@ mod tests {
         }
         names.call(&known, &path("/srv/c/d/x"));
         assert_eq!(names.one(&known, &path("/opt/a/x")), path("/srv/c/d/x"));
-        // A link itself is no other name of what it leads to.
+        // A link itself is not another name of its target.
         assert_eq!(names.one(&known, &path("/opt/a")), path("/opt/a"));
         assert_eq!(names.one(&known, &path("/opt/ab/x")), path("/opt/ab/x"));
         names.one(&known, &path("/opt/round/x"));

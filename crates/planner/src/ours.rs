@@ -1,52 +1,52 @@
-//! What former runs left on a host: things that no role declares any more, and a run that did not end.
+//! Results of earlier runs on a host: managed objects that no role declares any more, and an unfinished run.
 
 use converge_resource::ObjectId;
 use serde::{Deserialize, Serialize};
 
-/// What the records of a host say to a plan.
+/// The parts of a host's records that a plan shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ours {
-    /// How many things on the host belong to this playbook and inventory.
+    /// The number of objects on the host that this playbook and inventory manage.
     pub owned: usize,
-    /// Those that are no longer declared, in the order in which they would go.
+    /// The orphaned ones, in the order in which they would be removed.
     pub undeclared: Vec<Undeclared>,
-    /// The newest run, when it did not end.
+    /// The newest run, if it is unfinished.
     pub cut_off: Option<Box<CutOff>>,
-    /// What of the records is damaged, and so not considered.
+    /// Damaged parts of the records, which are ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
 
-/// Something that a run made and that no role declares any more.
+/// An orphaned object: a run made or changed it, and no role declares it any more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undeclared {
-    /// What it is.
+    /// The object.
     pub object: ObjectId,
     /// The role that it belongs to.
     pub role: String,
     /// The address of the item that made it or changed it last.
     pub item: String,
-    /// Since when it is ours, RFC 3339 UTC.
+    /// The time since when it is managed, RFC 3339 UTC.
     pub since: String,
-    /// What `--prune` does with it.
+    /// The effect of `--prune` on it.
     pub fate: Fate,
 }
 
-/// What becomes of something that is no longer declared.
+/// The effect of `--prune` on an orphaned object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// It was not there before us: it is removed.
+    /// It did not exist before converge: it is removed.
     Removed,
-    /// It was there before us: it gets that state back.
+    /// It existed before converge: it gets that state back.
     GivenBack,
-    /// It stays as it is and is no longer recorded as ours: why.
+    /// It stays as it is and is no longer managed: why.
     Forgotten(String),
-    /// It is left alone, and stays recorded: why.
+    /// It is left alone and stays managed: why.
     LeftAlone(String),
 }
 
-/// A run that did not end by itself.
+/// An unfinished run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutOff {
     /// Its ID.
@@ -57,7 +57,7 @@ pub struct CutOff {
     pub operator: String,
     /// True when some process holds the host's lock: it may still be at work.
     pub busy: bool,
-    /// Why the host has put back what stood behind a switch, and the addresses of those items.
+    /// The reason why the host has automatically reverted guarded items, and their addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub put_back: Option<(String, Vec<String>)>,
     /// The addresses of the items that it ended.

@@ -1,4 +1,4 @@
-//! The plan: what would happen on each host, item by item.
+//! The plan: the changes on each host, item by item.
 
 use crate::Ours;
 use converge_resource::{
@@ -9,21 +9,34 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Everything that is planned for one host.
+/// The plan of one host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostPlan {
     /// The inventory's name of the host.
     pub host: String,
     /// All items, in the order in which they run.
     pub items: Vec<Item>,
-    /// Every object that an item claims, as it was seen.
+    /// Every object that an item claims, in its present state.
     pub base: Vec<(ObjectId, State)>,
-    /// What former runs left here.
+    /// The results of earlier runs.
     #[serde(default)]
     pub ours: Ours,
-    /// Content that changes name: the new bytes, and the old ones where a diff needs them (never a secret's).
+    /// Contents that changes name: the new bytes, and the old ones if a diff needs them (never those of a secret).
     #[serde(skip)]
     pub contents: BTreeMap<Digest, Content>,
+}
+
+/// What an item stems from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ItemOrigin {
+    /// A role declares it.
+    #[default]
+    Declared,
+    /// A rollback takes back what earlier runs did.
+    Rollback,
+    /// `--prune` gives back what is no longer declared.
+    Prune,
 }
 
 /// One resource on one host.
@@ -33,53 +46,56 @@ pub struct Item {
     pub id: u32,
     /// `role/name`, with `[key]` for an element of `for_each`. Unique on a host.
     pub address: String,
-    /// What the user called it.
+    /// The user's name for it.
     pub name: String,
     /// The role that declares it.
     pub role: String,
     /// The kind: `file`, `package` …
     pub kind: String,
+    /// What it stems from.
+    pub origin: ItemOrigin,
     /// Where it is written: `file:line`.
-    pub origin: String,
+    pub location: String,
     /// The items of this host that must have succeeded before: numbers below its own.
     pub needs: Vec<u32>,
-    /// The objects that it answers for.
+    /// The objects that it manages.
     pub claims: Vec<ObjectId>,
-    /// What would happen.
+    /// The planned outcome.
     pub outcome: Outcome,
     /// Remarks for people.
     pub notes: Vec<String>,
-    /// True when a sensitive value was in reach: nothing of its content is shown or stored.
+    /// True if it reads a sensitive value: none of its content is shown or stored.
     pub sensitive: bool,
-    /// What applying it does to what runs on the host.
+    /// The effect of applying it on the work that runs on the host.
     #[serde(default)]
     pub disruption: Disruption,
-    /// How it is guarded: a switch on the host puts it back unless it is confirmed in time.
+    /// The guard: an automatic revert on the host unless the change is confirmed in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard: Option<crate::Guarded>,
     /// Shell variables for the item's steps.
     pub settings: Vec<(String, String)>,
-    /// What another host must say first.
+    /// The question to another host that comes first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetch: Option<Fetch>,
-    /// What must be brought to this machine first.
+    /// The file that must reach the controller first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<Backup>,
-    /// What a rollback of it needs besides the states.
+    /// The name of another host that a rollback needs besides the states.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way_back: Option<WayBack>,
     /// The resolved parameters; `None` when they are sensitive or not known yet.
     pub params: Option<serde_json::Value>,
-    /// First names of the facts that it reads.
+    /// The first names of the facts that it reads.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub facts: BTreeSet<String>,
-    /// What a saved plan binds of a deferred item: a digest of its source and inputs, sealed where they are secret.
+    /// The digest by which a saved plan binds a deferred item: over its source and inputs, sealed if they are secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<String>,
-    /// What that is a digest of.
+    /// The text of that digest.
     #[serde(skip)]
     pub source: Option<SourceText>,
-    /// On a cluster: how the changes are made, where their states do not say it. They may hold secrets: never stored.
+    /// On a cluster: the API calls that make the changes, if the states do not tell them. They may hold secrets: never
+    /// stored.
     #[serde(skip)]
     pub calls: Vec<ApiCall>,
 }
@@ -89,7 +105,7 @@ pub struct Item {
 pub struct SourceText {
     /// The text. It may hold secrets.
     pub text: String,
-    /// A secret went into it.
+    /// True if it holds a secret.
     pub sensitive: bool,
 }
 
@@ -99,49 +115,49 @@ impl fmt::Debug for SourceText {
     }
 }
 
-/// What would happen to an item.
+/// The planned outcome of an item.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It is as declared.
+    /// The item has its declared state.
     #[default]
     Unchanged,
-    /// It is as declared; only a record of ours is to be written.
+    /// The item has its declared state; only a record of converge is written.
     Adopt(Vec<Change>),
-    /// It is to be changed.
+    /// The item will be changed.
     Changed(Vec<PlannedChange>),
-    /// Nothing can know yet.
+    /// The outcome is not known yet.
     Deferred {
-        /// What it waits for.
+        /// The reason.
         wait: Wait,
         /// The only objects that it may touch when its turn comes.
         objects: Vec<ObjectId>,
     },
-    /// It does not apply to this host: why (`when` is false).
+    /// The item does not apply to this host (`when` is false): why.
     Skipped(String),
-    /// It is wrong on this host, or a check does not hold.
+    /// The declaration is invalid on this host, or a check does not hold.
     Failed(Problem),
-    /// The host, or the project, is not as a saved plan saw it. Nothing is done here.
+    /// The host, or the project, differs from the saved plan. Nothing is changed here.
     Refused(String),
 }
 
-/// A change with what people must know beforehand.
+/// A change with its properties for people.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedChange {
     /// The object and its states.
     pub change: Change,
-    /// Whether a rollback can undo it.
+    /// Whether a rollback can revert it.
     pub reversibility: Reversibility,
-    /// True when it runs code that is not ours.
+    /// True if the change runs foreign code.
     pub opaque: bool,
 }
 
-/// What is wrong with an item on a host.
+/// An error of an item on a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What to write or do instead.
+    /// The correction to write or make.
     pub help: Option<String>,
     /// JSON pointer of the parameter at fault; empty for the item.
     pub pointer: String,
@@ -150,26 +166,26 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem of the whole item.
+    /// An error of the whole item.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), help: None, pointer: String::new(), at: None }
     }
 }
 
-/// How many items end how.
+/// The number of items by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// As declared already.
+    /// In the declared state.
     pub unchanged: usize,
-    /// To be changed.
+    /// To change.
     pub changed: usize,
     /// Not known yet.
     pub deferred: usize,
-    /// Not for this host.
+    /// Skipped: the condition is false.
     pub skipped: usize,
-    /// Wrong.
+    /// Failed.
     pub failed: usize,
-    /// Not as a saved plan saw it.
+    /// Different from the saved plan.
     pub refused: usize,
 }
 
@@ -182,25 +198,26 @@ impl Item {
         }
     }
 
-    /// True when it only waits for something: it changes nothing, and its notes say what does not hold yet.
+    /// True if the item can only wait: it changes nothing, and its notes tell which condition does not hold yet.
     pub fn only_waits(&self) -> bool {
         let waits = |id: &ObjectId| converge_objects::object(&id.kind).is_some_and(|o| o.passes());
         !self.claims.is_empty() && self.claims.iter().all(waits)
     }
 
-    /// What it would wait for now, if that is all that it would do: the objects of its changes, each a moment to come.
+    /// The objects to wait for now, if the item does nothing but wait (each change is a state that comes by itself).
     pub fn awaits(&self) -> Vec<&ObjectId> {
         let objects: Vec<&ObjectId> = self.changes().iter().map(|c| &c.change.object).collect();
         let passes = |id: &&ObjectId| converge_objects::object(&id.kind).is_some_and(|o| o.passes());
         if objects.iter().all(passes) { objects } else { Vec::new() }
     }
 
-    /// True when something must come from a host, or to this machine, before its first step: it is sent alone, and behind no switch.
+    /// True if something must come from another host, or to the controller, before its first step: it is sent alone, and not
+    /// guarded.
     pub fn comes_alone(&self) -> bool {
         self.fetch.is_some() || self.backup.is_some()
     }
 
-    /// True when applying does, or may do, something here.
+    /// True if an apply has, or may have, work here.
     pub fn is_pending(&self) -> bool {
         matches!(self.outcome, Outcome::Changed(_) | Outcome::Deferred { .. })
     }
@@ -223,13 +240,13 @@ impl HostPlan {
         s
     }
 
-    /// The worst that its pending items do to what runs.
+    /// The worst effect of its pending items on running work.
     pub fn disruption(&self) -> Disruption {
         let pending = self.items.iter().filter(|i| i.is_pending());
         pending.map(|i| i.disruption).max().unwrap_or_default()
     }
 
-    /// True when nothing is to be done and nothing is wrong.
+    /// True if there is nothing to do and no error.
     pub fn is_empty(&self) -> bool {
         let s = self.summary();
         s.changed == 0 && s.deferred == 0 && s.failed == 0 && s.refused == 0

@@ -1,4 +1,4 @@
-//! The virtual host: what was seen, with the results of earlier items laid over it.
+//! The virtual host: the states that were read, overlaid with the results of earlier items.
 
 use crate::names::Names;
 use crate::{Altered, Knowledge};
@@ -8,30 +8,47 @@ use converge_resource::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where Debian packages ship no files (Debian Policy 9.1, FHS): a path there is not brought by a package.
+/// Directories in which Debian packages ship no files (Debian Policy 9.1, FHS): a package does not bring a path there.
 const NOT_PACKAGED: &[&str] =
     &["/root/", "/home/", "/srv/", "/usr/local/", "/tmp/", "/var/tmp/", "/run/", "/mnt/", "/media/"];
 
-/// What apt reads before it decides: its sources, keys, pins and settings.
+/// Whether a Debian package may ship a file at this path.
+pub fn may_be_packaged(path: &str) -> bool {
+    !NOT_PACKAGED.iter().any(|dir| path.starts_with(dir))
+}
+
+/// The directories that apt reads before it decides: its sources, keys, pins and settings.
 const APT_READS: &[&str] = &["/etc/apt/", "/usr/share/keyrings/"];
 
-/// Whether apt may offer other versions of packages once this path is another.
+/// Whether a change of this path may change the versions that apt offers.
 fn apt_reads(object: &ObjectId) -> bool {
     object.kind == "path" && APT_READS.iter().any(|dir| object.key.starts_with(dir))
 }
 
-/// What `restart_on` may name.
+/// A planned item that `restart_on` may name.
 #[derive(Clone, Debug)]
 struct Done {
     /// Its objects, and whether their states count.
     objects: Vec<(ObjectId, bool)>,
-    /// What counts in their place.
+    /// The text that counts instead of the states.
     basis: Vec<String>,
     changed: bool,
     deferred: Option<Wait>,
 }
 
-/// The key of an item in the record of what a unit runs with.
+/// The template of an object that is an instance of one, or one itself.
+fn template(object: &ObjectId) -> Option<ObjectId> {
+    converge_objects::object(&object.kind)?.template(&object.key)
+}
+
+/// Whether an object in the state `seen` gets the state `made` with the one that brings it: it is absent, or exists only because
+/// of that one and is removed with it.
+fn follows(object: &ObjectId, seen: &State, made: &State) -> bool {
+    let bare = || converge_objects::object(&object.kind).is_some_and(|kind| kind.bare(seen));
+    seen.is_absent() || (made.is_absent() && bare())
+}
+
+/// The key of an item in the record of a unit's inputs.
 fn key_of(address: &str) -> String {
     Digest::of(address.as_bytes()).as_str().chars().take(12).collect()
 }
@@ -40,51 +57,54 @@ fn key_of(address: &str) -> String {
 pub struct VirtualHost<'a> {
     known: &'a Knowledge,
     overlay: BTreeMap<ObjectId, State>,
-    /// What answers told beside what they were asked for, of the host before this run.
-    told: BTreeMap<ObjectId, State>,
-    /// The parts of the question that some items ask together, and which is that of the item whose turn it is.
+    /// The states that instances of these templates get with them.
+    templates: BTreeMap<ObjectId, State>,
+    /// Objects that answers showed besides those that were asked for, in their state before this run.
+    incidental: BTreeMap<ObjectId, State>,
+    /// The parts of a question that some items ask together, and the index of the present item's part.
     stages: Vec<String>,
     stage: Option<usize>,
     contents: BTreeMap<Digest, Content>,
     names: Names,
     /// Objects that a deferred item may touch.
     unknown: BTreeMap<ObjectId, Wait>,
-    /// Objects that a pending command says it may make.
+    /// Objects that a pending command declares that it may create.
     promised: BTreeMap<ObjectId, Wait>,
     /// Objects that earlier items change.
     changed: BTreeMap<ObjectId, Wait>,
-    /// By kind of object: what may bring one.
+    /// The reason why an object of a kind may be brought.
     bringers: BTreeMap<&'static str, Wait>,
     pending: Option<Wait>,
     foreign: Option<Wait>,
-    /// What was or may be changed, in order: the object, whether foreign code does it, by whom.
+    /// Objects that were or may be changed, in order: the object, whether foreign code does it, and by which item.
     acts: Vec<(ObjectId, bool, Wait)>,
-    /// Facts that are no longer as they were seen.
+    /// Facts that differ from those that were read.
     altered: Altered,
-    /// Directories below which every path becomes another one, by whom.
+    /// Directories below which every path becomes another one, with the reason.
     covered: Vec<(String, Wait)>,
-    /// What earlier items answer for, changed or not.
+    /// The states that earlier items manage, changed or not.
     settled: BTreeMap<ObjectId, State>,
     /// Questions of earlier items are still open.
     open: bool,
     done: BTreeMap<(String, String), Done>,
     role: String,
-    /// The address of the present item, and whether it stands behind a switch: what it restarts, it restarts itself.
+    /// The address of the present item, and whether it is guarded: a guarded item makes its restarts itself.
     item: String,
     guarded: bool,
     /// All items of the run that restart a unit, in order.
     restarters: BTreeMap<ObjectId, Vec<String>>,
-    /// What those that were planned have it run with.
+    /// The inputs that the planned ones among them have the unit run with.
     runs_with: BTreeMap<ObjectId, Vec<(String, RunsWith)>>,
 }
 
 impl<'a> VirtualHost<'a> {
-    /// The host as it was seen.
+    /// The host in the state that was read.
     pub fn new(known: &'a Knowledge) -> Self {
         Self {
             known,
             overlay: BTreeMap::new(),
-            told: BTreeMap::new(),
+            templates: BTreeMap::new(),
+            incidental: BTreeMap::new(),
             stages: Vec::new(),
             stage: None,
             contents: BTreeMap::new(),
@@ -109,46 +129,46 @@ impl<'a> VirtualHost<'a> {
         }
     }
 
-    /// Who restarts which unit in this run, as far as that is known.
+    /// Sets the items that restart each unit in this run, as far as they are known.
     #[must_use]
     pub fn with_restarters(self, restarters: BTreeMap<ObjectId, Vec<String>>) -> Self {
         Self { restarters, ..self }
     }
 
-    /// The item that comes next.
+    /// Sets the next item.
     pub fn enter_item(&mut self, address: &str) {
         address.clone_into(&mut self.item);
         self.guarded = false;
     }
 
-    /// The present item names one that stands behind a switch, and so stands behind it too.
+    /// Marks the present item as guarded, since it names a guarded one.
     pub fn guard(&mut self) {
         self.guarded = true;
     }
 
-    /// The present item has a unit run with this.
+    /// Records inputs that the present item has the unit run with.
     pub fn runs_with(&mut self, unit: ObjectId, with: RunsWith) {
         self.runs_with.entry(unit).or_default().push((key_of(&self.item), with));
     }
 
-    /// The role whose items come next: names of `restart_on` belong to it.
+    /// Sets the role of the next items: names of `restart_on` belong to it.
     pub fn enter_role(&mut self, role: &str) {
         self.role = role.to_owned();
     }
 
-    /// What some items ask together: the parts of all of them.
+    /// Sets the parts of a question that some items ask together.
     pub fn ask_together(&mut self, stages: Vec<String>) {
         self.stages = stages;
     }
 
-    /// The part of the item whose turn it is, when it has one.
+    /// Sets the part of the present item, if it has one.
     pub fn enter_stage(&mut self, stage: Option<usize>) {
         self.stage = stage;
     }
 
-    /// Takes what an answer told of the host beside what it was asked for.
-    pub fn tell(&mut self, told: Vec<(ObjectId, State)>) {
-        self.told.extend(told);
+    /// Takes objects that an answer showed besides the one that was asked for.
+    pub fn add_incidental(&mut self, incidental: Vec<(ObjectId, State)>) {
+        self.incidental.extend(incidental);
     }
 
     /// Lays a result over the host.
@@ -163,32 +183,46 @@ impl<'a> VirtualHost<'a> {
         let brought = kind.map(|k| k.brings(&object.key, &state, content)).unwrap_or_default();
         self.overlay.insert(object, state);
         for (object, state) in brought {
+            if template(&object).as_ref() == Some(&object) {
+                self.templates.insert(object, state);
+                continue;
+            }
             let Ok(seen) = self.observed(&object) else { continue };
-            let goes = || converge_objects::object(&object.kind).is_some_and(|k| k.bare(&seen.state));
-            if seen.state.is_absent() || (state.is_absent() && goes()) {
+            if follows(&object, &seen.state, &state) {
                 self.overlay.insert(object, state);
             }
         }
     }
 
-    /// An item is not known yet: it may turn out to change something.
+    /// The reason to wait if a path above this one is not known yet: it may be a link to an existing directory.
+    fn unknown_above(&self, object: &ObjectId) -> Option<&Wait> {
+        converge_objects::object(&object.kind).filter(|kind| kind.at_path())?;
+        let above = |path: &str| self.unknown.get(&ObjectId::new(&object.kind, path));
+        object
+            .key
+            .rmatch_indices('/')
+            .filter(|(at, _)| *at > 0)
+            .find_map(|(at, _)| above(object.key.get(..at)?))
+    }
+
+    /// Records an item that is not known yet: it may turn out to change something.
     pub fn leave_open(&mut self) {
         self.open = true;
     }
 
-    /// Takes what an item calls the objects that it answers for.
+    /// Records the names that an item uses for the objects that it manages.
     pub fn call(&mut self, claims: &[Claim]) {
         for claim in claims {
             self.names.call(self.known, &claim.object);
         }
     }
 
-    /// What the run calls an object.
+    /// The name that the run uses for an object.
     pub fn one(&self, object: &ObjectId) -> ObjectId {
         self.names.one(self.known, object)
     }
 
-    /// Claims on objects as the run calls them.
+    /// Claims, with objects under the names that the run uses.
     pub fn on_one(&self, mut claims: Vec<Claim>) -> Vec<Claim> {
         for claim in &mut claims {
             claim.object = self.one(&claim.object);
@@ -196,12 +230,12 @@ impl<'a> VirtualHost<'a> {
         claims
     }
 
-    /// Makes new content known.
+    /// Adds new content.
     pub fn add_content(&mut self, content: Content) {
         self.contents.insert(content.digest().clone(), content);
     }
 
-    /// Remembers that an item changes something.
+    /// Records that an item changes something.
     pub fn note_change(&mut self, address: &str, changes: &[Change]) {
         let wait = |reason: String| Wait { item: address.to_owned(), reason };
         let first = wait(format!("`{address}` changes this host first"));
@@ -238,14 +272,14 @@ impl<'a> VirtualHost<'a> {
         }
     }
 
-    /// Remembers that a pending item may make this object, though nothing can know.
+    /// Records that a pending item may create this object.
     pub fn promise(&mut self, object: ObjectId, address: &str) {
         let reason = format!("`{address}` may make {}", object.key);
         self.altered.by_deferred(address, std::slice::from_ref(&object));
         self.promised.insert(object, Wait { item: address.to_owned(), reason });
     }
 
-    /// Remembers a deferred item: what it claims is unknown from here on.
+    /// Records a deferred item: the states that it claims are unknown from here on.
     pub fn defer(&mut self, address: &str, objects: &[ObjectId]) {
         let wait = Wait { item: address.to_owned(), reason: format!("`{address}` is deferred itself") };
         self.altered.by_deferred(address, objects);
@@ -259,7 +293,7 @@ impl<'a> VirtualHost<'a> {
             let offers = offers.iter().copied().chain(apt_reads(object).then_some("package"));
             self.bringers.extend(offers.map(|kind| (kind, offered.clone())));
         }
-        // Nobody's code runs for these.
+        // These run no code at all.
         let quiet = ["path", "user", "group", "sysctl", "hostname"];
         if objects.is_empty() || !objects.iter().all(|object| quiet.contains(&object.kind.as_str())) {
             self.foreign = Some(wait.clone());
@@ -267,7 +301,7 @@ impl<'a> VirtualHost<'a> {
         self.pending = Some(wait);
     }
 
-    /// Remembers a resource for `restart_on`: its objects, and what stands for them where it says so itself.
+    /// Remembers a resource for `restart_on`: its objects, and the text that counts instead of their states, if it has one.
     pub fn finish(
         &mut self,
         name: &str,
@@ -290,12 +324,12 @@ impl<'a> VirtualHost<'a> {
         }
     }
 
-    /// An item answers for this state.
+    /// Records a state that an item manages.
     pub fn settle(&mut self, object: &ObjectId, state: &State) {
         self.settled.insert(object.clone(), state.clone());
     }
 
-    /// What follows for others from a change of one object.
+    /// Applies the effects that a change of one object has on others.
     fn follow(&mut self, change: &Change) {
         let Some(object) = converge_objects::object(&change.object.kind) else { return };
         if let Some(place) = object.covers(change) {
@@ -344,15 +378,21 @@ impl View for VirtualHost<'_> {
             return Err(Stop::Deferred(wait.clone()));
         }
         if let Some(state) = self.overlay.get(object) {
-            // What this run is about to write is newer than anything that was seen.
+            // A state that this run is about to write is newer than any that was read.
             return Ok(Observed::new(state.clone(), None));
         }
-        match (self.known.observed(object), self.told.get(object)) {
+        let made = template(object).and_then(|template| self.templates.get(&template));
+        match (self.known.observed(object), self.incidental.get(object)) {
+            (Ok(seen), _) if made.is_some_and(|made| follows(object, &seen.state, made)) => {
+                Ok(Observed::new(made.cloned().unwrap_or(seen.state), None))
+            }
             (Err(Stop::Ask(_)), Some(state)) => Ok(Observed::new(state.clone(), None)),
-            (Ok(seen), _) if seen.state.is_absent() => match self.names.open(object) {
-                Some(wait) => Err(Stop::Deferred(wait.clone())),
-                None => Ok(seen),
-            },
+            (Ok(seen), _) if seen.state.is_absent() => {
+                match self.names.open(object).or(self.unknown_above(object)) {
+                    Some(wait) => Err(Stop::Deferred(wait.clone())),
+                    None => Ok(seen),
+                }
+            }
             (seen, _) => seen,
         }
     }
@@ -405,8 +445,7 @@ impl View for VirtualHost<'_> {
             return Some(wait.clone());
         }
         let bringer = self.bringers.get(object.kind.as_str())?;
-        let outside = object.kind == "path"
-            && NOT_PACKAGED.iter().any(|dir| format!("{}/", object.key).starts_with(dir));
+        let outside = object.kind == "path" && !may_be_packaged(&format!("{}/", object.key));
         (!outside).then(|| Wait {
             item: bringer.item.clone(),
             reason: format!("{} may bring {}", bringer.reason, object.key),

@@ -13,7 +13,7 @@ use converge_resource::{
 
 const FOO: &str = "/etc/foo";
 
-/// What a test item is to be.
+/// The behaviour of a test item.
 #[derive(Clone)]
 enum Kind {
     /// A whole file.
@@ -161,7 +161,7 @@ impl Items {
                 name: n.to_string(),
                 role: (*role).to_owned(),
                 kind: "test".to_owned(),
-                origin: format!("role.yaml:{n}"),
+                location: format!("role.yaml:{n}"),
                 register: matches!(kind, Kind::Ask(_)).then(|| "answer".to_owned()),
                 disruption: None,
                 guard: converge_planner::SaidGuard::default(),

@@ -8,7 +8,7 @@ use converge_resource::{AttributeChange, Change, Content, Digest, Reversibility,
 use similar::ChangeTag;
 use std::collections::BTreeMap;
 
-/// What sort of change it is: the sign in front of it.
+/// The action of a change: the sign in front of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
     Create,
@@ -90,7 +90,7 @@ pub(crate) fn title(change: &Change, sensitive: bool) -> String {
         }
         "unit" => format!("{} {key}", unit_verbs(change)),
         "command" => command(change, sensitive),
-        // What is done with several packages at once is said elsewhere.
+        // A transaction of several packages is described by its item.
         kind @ "package" => format!("{verb} {kind} {key}"),
         kind => object(kind).map_or_else(|| format!("{verb} {kind} {key}"), |o| o.title(change)),
     }
@@ -143,7 +143,7 @@ fn unit_verbs(change: &Change) -> String {
     if verbs.is_empty() { "change".to_owned() } else { verbs.join(" and ") }
 }
 
-/// The attributes that differ. Of a sensitive item only those are told that cannot hold what the user wrote as a value.
+/// The attributes that differ. For a sensitive item, only those that cannot hold a value of the user.
 pub(crate) fn attributes(change: &Change, sensitive: bool) -> Vec<AttributeChange> {
     let all = match object(&change.object.kind) {
         Some(object) => object.attributes(change),
@@ -167,11 +167,11 @@ pub(crate) enum ContentChange {
     Text { old: Option<String>, new: Option<String> },
     /// Only size and digest are known, or the bytes are no text.
     Opaque { old: Option<(Option<u64>, Digest)>, new: Option<(Option<u64>, Digest)> },
-    /// It changes; no more may be told.
+    /// The content changes; no more may be shown.
     Sensitive,
 }
 
-/// How the content of the object changes; `None` when it does not or there is none.
+/// The change of the object's content; `None` if it has none or it stays.
 pub(crate) fn content(
     change: &Change,
     sensitive: bool,
@@ -246,14 +246,14 @@ pub(crate) fn push_reversibility(text: &mut Text, planned: &PlannedChange, inden
 
 fn push_attributes(text: &mut Text, all: &[AttributeChange], change: &Change, indent: usize) {
     // The sort of a path that comes or goes is said in the title, as is the record a unit is restarted for.
-    let told = |a: &&AttributeChange| match a.name.as_str() {
+    let may_show = |a: &&AttributeChange| match a.name.as_str() {
         "type" => a.before.is_some() && a.after.is_some(),
         "started with" => false,
         "state" | "ran for" => change.object.kind != "command",
         "unit" => false,
         _ => true,
     };
-    let all: Vec<&AttributeChange> = all.iter().filter(told).collect();
+    let all: Vec<&AttributeChange> = all.iter().filter(may_show).collect();
     for a in all.iter().filter(|a| a.before.is_some() && a.after.is_some()) {
         text.push(attribute(a, indent));
     }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_end_that_comes_is_seen() {
+    fn an_added_line_end_is_shown() {
         let drawn = hunks("a\r\n", "a\n", 0, &Look::PLAIN).draw(&Look::PLAIN);
         assert!(drawn.contains("-a\u{240d}\n"), "{drawn}");
         assert_eq!(unified("a\n", "b\n"), "@@ -1 +1 @@\n-a\n+b\n");

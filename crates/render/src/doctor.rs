@@ -1,4 +1,4 @@
-//! What `converge doctor` found: hosts with the same findings together, each failure with its cause and what to do.
+//! The findings of `converge doctor`: hosts with equal findings together, each failure with its cause and its remedy.
 
 use crate::names::fold_names;
 use crate::plan::machines;
@@ -41,7 +41,7 @@ pub fn doctor(all: &[HostDoctor], verbose: bool) -> Text {
             Health::Ill => (Tone::Bad, "cannot be worked on"),
         };
         text.push(Line::at(0).say(Tone::Strong, fold_names(&names)).faint(" · ").say(tone, word).fold(2));
-        // One host is told in full; of several, what they have in common.
+        // One host is shown in full; of several, only the findings that they share.
         let findings = if hosts.len() == 1 { &first.findings } else { common };
         for finding in findings {
             if finding.health != Health::Well || verbose || first.health() == Health::Ill {
@@ -94,7 +94,7 @@ fn push(text: &mut Text, finding: &Finding) {
     }
 }
 
-/// The findings of a host without what is its own: name, address, times, keys, room.
+/// The findings of a host without its own properties: name, address, times, keys, disk space.
 fn comparable(host: &HostDoctor) -> Vec<Finding> {
     host.findings
         .iter()

@@ -72,7 +72,7 @@ impl JsonSchema for One {
     }
 }
 
-/// `converge plan --output json`: what would change.
+/// `converge plan --output json`: the changes that would be made.
 #[derive(JsonSchema)]
 pub struct PlanDocument {
     /// The document's format
@@ -83,7 +83,7 @@ pub struct PlanDocument {
     pub id: String,
     /// When it was made, RFC 3339 UTC
     pub created: String,
-    /// What it is for
+    /// The purpose of the plan
     pub purpose: PurposeEntry,
     /// The exit code of the command
     pub exit_code: u8,
@@ -91,26 +91,26 @@ pub struct PlanDocument {
     pub hosts: Vec<HostPlanEntry>,
     /// Remarks
     pub warnings: Vec<String>,
-    /// Plays that go over their hosts in several batches.
+    /// Plays that run in several batches.
     pub order: Vec<OrderEntry>,
 }
 
-/// What a plan is for.
+/// The purpose of a plan.
 #[derive(JsonSchema)]
 pub struct PurposeEntry {
-    /// Towards what is declared, or back
+    /// Towards the declared state, or back to a saved one
     pub kind: PurposeKind,
-    /// Of a rollback: the run on each host before which the state is put back
+    /// Of a rollback: the run of each host before which the state is restored
     pub before: Option<Vec<HostRun>>,
-    /// Of a rollback: only what these roles changed
+    /// Of a rollback: only changes of these roles
     pub roles: Option<Vec<String>>,
 }
 
-/// Where a plan leads.
+/// The purpose of a plan.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 pub enum PurposeKind {
-    /// To what the playbook declares
+    /// To the state that the playbook declares
     Converge,
     /// To a saved state
     Rollback,
@@ -125,12 +125,12 @@ pub struct HostRun {
     pub run: String,
 }
 
-/// How a play goes over its hosts.
+/// The order in which a play runs on its hosts.
 #[derive(JsonSchema)]
 pub struct OrderEntry {
     /// The play.
     pub play: String,
-    /// True: all of it goes in these batches. False: what disturbs running work does.
+    /// True: the whole play runs in these batches. False: only its disruptive changes do.
     pub serial: bool,
     /// Host names, batch by batch.
     pub batches: Vec<Vec<String>>,
@@ -143,7 +143,7 @@ pub struct PathEntry {
     pub host: String,
     /// The item's address.
     pub address: String,
-    /// How long it took.
+    /// The duration.
     pub seconds: f64,
 }
 
@@ -154,55 +154,55 @@ pub struct HostPlanEntry {
     pub host: String,
     /// `lost`: there is no plan
     pub result: HostOutcome,
-    /// How many items end how; only with a plan
+    /// The number of items by result; only with a plan
     pub summary: Option<PlanSummary>,
     /// The items in order; only with a plan
     pub items: Option<Vec<PlanItem>>,
-    /// The worst that its changes do to what runs: `none`, `restarts` or `drain`.
+    /// The worst effect of its changes on running work: `none`, `restarts` or `drain`.
     pub disruption: Option<String>,
-    /// What the host's records say; only with a plan
+    /// The relevant parts of the host's records; only with a plan
     pub records: Option<Records>,
-    /// Why there is no plan
+    /// The reason why there is no plan
     pub lost: Option<Lost>,
 }
 
-/// Is there a plan?
+/// Whether there is a plan.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 pub enum HostOutcome {
     /// Yes
     Planned,
-    /// The host is out of the run
+    /// The host is excluded from the run
     Lost,
 }
 
-/// Why a host is out of a run.
+/// The reason why a host is excluded from a run.
 #[derive(JsonSchema)]
 pub struct Lost {
-    /// What is wrong
+    /// The error
     pub message: String,
-    /// What to do about it
+    /// Always null: the message says what to do
     pub help: Option<String>,
-    /// True when it was not reachable or refused the login; false for refusals such as a changed host key or a lock
+    /// True if the host was unreachable or refused the login; false for refusals such as a changed host key or a lock
     pub unreachable: bool,
-    /// True when the host was there and let nobody in.
+    /// True if the host was reached and refused the login.
     pub login_refused: bool,
-    /// True when the inventory has taken it out with `maintenance: true`.
+    /// True if the inventory excludes it with `maintenance: true`.
     pub maintenance: bool,
 }
 
-/// How many items of a plan end how.
+/// The number of items of a plan by result.
 #[derive(JsonSchema)]
 pub struct PlanSummary {
-    /// As declared
+    /// In the declared state
     pub unchanged: usize,
     /// To change
     pub changed: usize,
     /// Not known before something else has happened
     pub deferred: usize,
-    /// Not for this host
+    /// Skipped: the condition is false
     pub not_applicable: usize,
-    /// Wrong on this host
+    /// Errors on this host
     pub failed: usize,
     /// Refused by a rule
     pub refused: usize,
@@ -225,87 +225,88 @@ pub struct PlanItem {
     pub origin: String,
     /// Its values are not shown
     pub sensitive: bool,
-    /// What it does to what runs: `none`, `restarts` or `drain`.
+    /// The effect on running work: `none`, `restarts` or `drain`.
     pub disruption: String,
-    /// What its change can break, and within how many seconds that must be confirmed; null when it is not guarded
+    /// The access that its change can break, and the seconds within which that must be confirmed; null if the item is not
+    /// guarded
     pub guard: Option<GuardEntry>,
-    /// How it ends
+    /// The result
     pub result: PlanResult,
-    /// With `change`: what changes
+    /// With `change`: the changes
     pub changes: Option<Vec<ChangeEntry>>,
-    /// With `deferred`: what it waits for
+    /// With `deferred`: the reason
     pub waits_for: Option<WaitsFor>,
-    /// With `deferred`: what it may change and no more
+    /// With `deferred`: the only objects that it may change
     pub may_change: Option<Vec<ObjectName>>,
-    /// With `not_applicable` and `refused`: why
+    /// With `not_applicable` and `refused`: the reason
     pub reason: Option<String>,
-    /// With `failed`: what is wrong
+    /// With `failed`: the error
     pub problem: Option<ProblemEntry>,
     /// Remarks
     pub notes: Vec<String>,
 }
 
-/// How an item of a plan ends.
+/// The result of an item of a plan.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 pub enum PlanResult {
-    /// As declared
+    /// In the declared state
     Unchanged,
-    /// As declared; only a record is written
+    /// In the declared state; only a record is written
     Adopt,
     /// Changes
     Change,
     /// Not known yet
     Deferred,
-    /// Not for this host
+    /// Skipped: the condition is false
     NotApplicable,
     /// Refused by a rule
     Refused,
-    /// Wrong on this host
+    /// An error on this host
     Failed,
 }
 
 /// A change of one object.
 #[derive(JsonSchema)]
 pub struct ChangeEntry {
-    /// Which
+    /// The object
     pub object: ObjectName,
-    /// What sort of change
+    /// The action
     pub action: Action,
-    /// In words
+    /// The change in words
     pub title: String,
-    /// Attributes that differ
+    /// The attributes that differ
     pub attributes: Vec<AttributeEntry>,
-    /// How its content differs, where it has one
+    /// The difference of its content, if it has content
     pub content: Option<ContentEntry>,
-    /// Can it be put back?
+    /// Whether the change can be reverted
     pub reversible: bool,
-    /// Why it cannot be put back
+    /// The reason why the change is irreversible
     pub irreversible_because: Option<String>,
-    /// Does it run code that is not ours?
+    /// Whether the change runs foreign code
     pub opaque: bool,
 }
 
-/// A thing of a host.
+/// An object of a host or cluster.
 #[derive(JsonSchema)]
 pub struct ObjectName {
     /// Its kind: `path`, `package`, `unit`
     pub kind: String,
-    /// Its name among its kind; null where it may hold a secret
+    /// Its name among its kind; null if the name may hold a secret
     pub key: Option<String>,
 }
 
-/// What sort of change it is.
+/// The action of a change.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 pub enum Action {
-    /// It comes
+    /// The object is created
     Create,
-    /// It goes
+    /// The object is removed
     Remove,
-    /// It changes
+    /// The object is changed
     Update,
-    /// It becomes a thing of another sort
+    /// The object is replaced by one of another sort
     Replace,
 }
 
@@ -314,49 +315,49 @@ pub enum Action {
 pub struct AttributeEntry {
     /// Its name
     pub name: String,
-    /// Before; null when there was none
+    /// Before; null if there was none
     pub before: Option<String>,
-    /// After; null when there will be none
+    /// After; null if there will be none
     pub after: Option<String>,
 }
 
-/// How content differs: a diff, or sizes and digests, or nothing but that it does.
+/// The difference of content: a diff, or sizes and digests, or only the fact that it differs.
 #[derive(JsonSchema)]
 pub struct ContentEntry {
     /// A unified diff
     pub diff: Option<String>,
-    /// Before, where it is no text or too large
+    /// Before, if it is no text or too large
     pub before: Option<Blob>,
-    /// After, where it is no text or too large
+    /// After, if it is no text or too large
     pub after: Option<Blob>,
-    /// It changes, and no more may be told
+    /// The content changes, and no more may be shown
     pub sensitive: Option<bool>,
 }
 
 /// Content by its digest.
 #[derive(JsonSchema)]
 pub struct Blob {
-    /// Bytes; null where it is not known yet
+    /// Size in bytes; null if not known yet
     pub size: Option<u64>,
     /// SHA-256 in hexadecimal
     pub sha256: String,
 }
 
-/// What a deferred item waits for.
+/// The reason why an item is deferred.
 #[derive(JsonSchema)]
 pub struct WaitsFor {
-    /// The item's address; empty for what is no item
+    /// The address of the item that it waits for; empty if that is no item
     pub item: String,
-    /// Why
+    /// The reason
     pub reason: String,
 }
 
-/// What is wrong with an item on a host.
+/// An error of an item on a host.
 #[derive(JsonSchema)]
 pub struct ProblemEntry {
-    /// What
+    /// The error
     pub message: String,
-    /// What to write instead
+    /// The correction
     pub help: Option<String>,
     /// The parameter, as a JSON pointer
     pub parameter: String,
@@ -364,99 +365,99 @@ pub struct ProblemEntry {
     pub at: Option<String>,
 }
 
-/// What a host's records say.
+/// The relevant parts of a host's records.
 #[derive(JsonSchema)]
 pub struct Records {
-    /// How many things are ours there
+    /// The number of managed objects
     pub owned: usize,
-    /// What is ours and no longer declared
+    /// The orphaned objects: managed and no longer declared
     pub no_longer_declared: Vec<UndeclaredEntry>,
-    /// A run that did not end
+    /// An unfinished run
     pub unfinished_run: Option<UnfinishedRun>,
-    /// What of the records is damaged, and so not considered
+    /// Damaged parts of the records, which are ignored
     pub damaged: Vec<String>,
 }
 
-/// A thing that is ours and no longer declared.
+/// An orphaned object: managed and no longer declared.
 #[derive(JsonSchema)]
 pub struct UndeclaredEntry {
-    /// Which
+    /// The object
     pub object: ObjectName,
-    /// The role that made it
+    /// The role that made or changed it
     pub role: String,
-    /// The item that made it
+    /// The item that made or changed it
     pub item: String,
-    /// Since when
+    /// The time since when it is managed
     pub since: String,
-    /// What `--prune` does with it
+    /// The effect of `--prune`
     pub prune: PruneFate,
-    /// Why it is left alone or forgotten
+    /// The reason why it is left alone or forgotten
     pub because: Option<String>,
 }
 
-/// What `--prune` does.
+/// The effect of `--prune`.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 pub enum PruneFate {
-    /// It goes
+    /// The object is removed
     Removed,
-    /// What was there before comes back
+    /// The object gets its original state back
     GivenBack,
-    /// Only the record goes
+    /// The object is no longer managed and stays as it is
     Forgotten,
     /// Nothing
     LeftAlone,
 }
 
-/// What a host has put back by itself.
+/// Changes that a host has reverted automatically.
 #[derive(JsonSchema)]
 pub struct PutBackEntry {
-    /// Why
+    /// The reason
     pub because: String,
     /// The items
     pub items: Vec<String>,
 }
 
-/// How an item is guarded.
+/// The guard of an item.
 #[derive(JsonSchema)]
 pub struct GuardEntry {
-    /// What it can break: `ssh`, `network` or `runtime`
+    /// The access that the change can break: `ssh`, `network` or `runtime`
     pub guard: String,
-    /// The window
+    /// The confirmation timeout in seconds
     pub seconds: u64,
 }
 
-/// A run that did not end.
+/// An unfinished run.
 #[derive(JsonSchema)]
 pub struct UnfinishedRun {
     /// The run
     pub run: String,
-    /// When it began
+    /// The time when it began
     pub time: String,
-    /// Who ran it
+    /// The person who ran it
     pub operator: String,
-    /// Is it at work still?
+    /// Whether it is still running
     pub busy: bool,
-    /// What the host has put back because nobody confirmed it
+    /// Changes that the host has reverted automatically because they were not confirmed
     pub put_back: Option<PutBackEntry>,
-    /// Items that it did
+    /// Items that it has finished
     pub done: Vec<String>,
-    /// Items of which it is not known, and what the host shows now
+    /// Items whose result is not known, each with the present state of the host
     pub unknown: Vec<UnknownItem>,
-    /// Items that it had not begun
+    /// Items that it has not begun
     pub not_begun: Vec<String>,
 }
 
-/// An item of which it is not known whether it was done.
+/// An item whose result is not known.
 #[derive(JsonSchema)]
 pub struct UnknownItem {
     /// Its address
     pub item: String,
-    /// What the host shows
+    /// The present state
     pub now: String,
 }
 
-/// `converge apply --output json`: what was done.
+/// `converge apply --output json`: the changes that were made.
 #[derive(JsonSchema)]
 pub struct ApplyDocument {
     /// The document's format
@@ -465,59 +466,60 @@ pub struct ApplyDocument {
     pub version: One,
     /// The run
     pub run: String,
-    /// The exit code of what was done
+    /// The exit code of the apply
     pub exit_code: u8,
-    /// From the first change to the last look
+    /// Seconds from the first change to the last check
     pub seconds: f64,
-    /// The chain of items that made it take so long, first to last.
+    /// The chain of items that determined the duration, first to last.
     pub critical_path: Vec<PathEntry>,
     /// One entry a host
     pub hosts: Vec<HostApplyEntry>,
-    /// Of a rollback: the live checks after it, one entry for each host that was changed; else nothing. They do not change the exit code.
+    /// Of a rollback: the live checks after it, one entry for each host that was changed; else empty. They do not change the
+    /// exit code.
     pub checks: Vec<HostVerifyEntry>,
 }
 
-/// What was done on one host.
+/// The results on one host.
 #[derive(JsonSchema)]
 pub struct HostApplyEntry {
     /// The inventory's name
     pub host: String,
-    /// How many items ended how
+    /// The number of items by result
     pub summary: ApplySummary,
     /// The items in order
     pub items: Vec<ApplyItem>,
-    /// Why the host dropped out
+    /// The reason why the host was excluded
     pub lost: Option<Lost>,
-    /// What was not as planned when the host was looked at again
+    /// Differences from the plan in the final check
     pub differences: Vec<String>,
-    /// How long the host took
+    /// The duration on this host
     pub seconds: f64,
 }
 
-/// How many items ended how.
+/// The number of items by result.
 #[derive(JsonSchema)]
 pub struct ApplySummary {
     /// Changed
     pub changed: usize,
-    /// As declared already
+    /// Already in the declared state
     pub unchanged: usize,
-    /// Not for this host
+    /// Skipped: the condition is false
     pub not_applicable: usize,
     /// Failed
     pub failed: usize,
-    /// The host no longer showed what was planned against
+    /// The host no longer had the state of the plan
     pub refused: usize,
-    /// Something that it needs failed
+    /// An item that it needs has failed
     pub skipped: usize,
     /// The run was stopped
     pub not_begun: usize,
-    /// Guarded, not confirmed, and put back
+    /// Guarded, not confirmed, and reverted automatically
     pub put_back: usize,
-    /// The link was lost meanwhile
+    /// The connection was lost meanwhile
     pub unknown: usize,
 }
 
-/// One item and how it ended.
+/// One item and its result.
 #[derive(JsonSchema)]
 pub struct ApplyItem {
     /// Its number
@@ -530,49 +532,50 @@ pub struct ApplyItem {
     pub role: String,
     /// Its kind
     pub kind: String,
-    /// Where it was written: file and line
+    /// The place in the source: file and line
     pub origin: String,
     /// Its values are not shown
     pub sensitive: bool,
-    /// What it does to what runs: `none`, `restarts` or `drain`.
+    /// The effect on running work: `none`, `restarts` or `drain`.
     pub disruption: String,
-    /// What its change can break, and within how many seconds that must be confirmed; null when it is not guarded
+    /// The access that its change can break, and the seconds within which that must be confirmed; null if the item is not
+    /// guarded
     pub guard: Option<GuardEntry>,
-    /// How it ended
+    /// The result
     pub result: ApplyResult,
-    /// How long it took on the host; null when it was not begun
+    /// The duration on the host; null if the item was not begun
     pub seconds: Option<f64>,
-    /// With `failed`, `refused`, `put_back`, `unknown`: what was said
+    /// With `failed`, `refused`, `put_back`, `unknown`: the message
     pub message: Option<String>,
     /// With `failed`, `put_back`: the end of the output
     pub output: Option<String>,
-    /// With `skipped`: the address of what failed
+    /// With `skipped`: the address of the item that failed
     pub because: Option<String>,
-    /// With `not_applicable`: which condition
+    /// With `not_applicable`: the condition
     pub reason: Option<String>,
 }
 
-/// How an item ended.
+/// The result of an item.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 pub enum ApplyResult {
     /// It was changed
     Changed,
-    /// It was as declared already
+    /// It was already in the declared state
     Unchanged,
-    /// Its condition does not hold there
+    /// Skipped: the condition is false
     NotApplicable,
     /// It failed
     Failed,
-    /// The host no longer showed what was planned against
+    /// The host no longer had the state of the plan
     Refused,
-    /// Something that it needs failed
+    /// An item that it needs has failed
     Skipped,
     /// The run was stopped
     NotBegun,
-    /// It was guarded and not confirmed: the host has put it back
+    /// It was guarded and not confirmed: the host has reverted it automatically
     PutBack,
-    /// The link was lost meanwhile
+    /// The connection was lost meanwhile
     Unknown,
 }
 
@@ -594,7 +597,7 @@ pub struct HostVerifyEntry {
     pub host: String,
     /// The checks in order
     pub checks: Vec<CheckEntry>,
-    /// Why nothing could be checked
+    /// The reason why nothing could be checked
     pub lost: Option<Lost>,
 }
 
@@ -603,13 +606,13 @@ pub struct HostVerifyEntry {
 pub struct CheckEntry {
     /// Its address
     pub address: String,
-    /// Does it hold?
+    /// Whether it holds
     pub holds: bool,
-    /// Why it does not
+    /// The reason why it does not hold
     pub message: Option<String>,
 }
 
-/// `converge snapshots --output json`: what can be rolled back to.
+/// `converge snapshots --output json`: the runs that can be rolled back.
 #[derive(JsonSchema)]
 pub struct SnapshotsDocument {
     /// The document's format
@@ -627,9 +630,9 @@ pub struct HostSnapshotsEntry {
     pub host: String,
     /// Newest first
     pub runs: Vec<SnapshotEntry>,
-    /// Why they could not be read
+    /// The reason why they could not be read
     pub lost: Option<Lost>,
-    /// What of the records is damaged, and so not considered
+    /// Damaged parts of the records, which are ignored
     pub remarks: Vec<String>,
 }
 
@@ -638,9 +641,9 @@ pub struct HostSnapshotsEntry {
 pub struct SnapshotEntry {
     /// The run
     pub run: String,
-    /// When it began, RFC 3339 UTC
+    /// The time when it began, RFC 3339 UTC
     pub time: String,
-    /// Who ran it
+    /// The person who ran it
     pub operator: String,
     /// Its playbook, as the operator named it
     pub playbook: String,
@@ -648,17 +651,17 @@ pub struct SnapshotEntry {
     pub inventory: String,
     /// The roles that it worked on
     pub roles: Vec<String>,
-    /// What it was
+    /// The purpose
     pub purpose: String,
-    /// How many changes it made
+    /// The number of changes that it made
     pub changes: usize,
-    /// Did it end by itself?
+    /// Whether it has finished
     pub finished: bool,
     /// The run that rolled it back
     pub rolled_back_by: Option<String>,
 }
 
-/// `converge vars --output json`: where values come from.
+/// `converge vars --output json`: the sources of values.
 #[derive(JsonSchema)]
 pub struct VarsDocument {
     /// The document's format
@@ -678,7 +681,7 @@ pub struct VarEntry {
     pub name: String,
     /// Every place that gives a value, lowest layer first
     pub candidates: Vec<CandidateEntry>,
-    /// Who wins where
+    /// The winning candidates
     pub winners: Vec<WinnerEntry>,
 }
 

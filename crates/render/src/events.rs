@@ -9,6 +9,9 @@ use std::time::Duration;
 
 /// Lines of output that a failed item shows, unless verbose.
 const TAIL: usize = 12;
+/// Help for an RSA key file.
+const RSA_HELP: &str = "Signing with an RSA key in this program can be timed (RUSTSEC-2023-0071). Add the key to the ssh-agent (`ssh-add`), \
+    which signs by itself, or log in with an ed25519 key.";
 
 /// `30ms`, `1.2s`, `74s`, `12m 4s`: without blanks a fold cannot part number and unit
 pub(crate) fn span(time: Duration) -> String {
@@ -53,6 +56,10 @@ pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
                     .plain(format!("{key}, recorded in {file}"))
                     .fold(column + 4),
             );
+        }
+        Event::RsaKeyFile { host, file } => {
+            text.push(start(host).say(Tone::Warn, "! RSA key file ").plain(file.as_str()).fold(column + 4));
+            text.prose(column + 4, Tone::Plain, "", RSA_HELP);
         }
         Event::Lost { host, message } => {
             text.push(start(host).say(Tone::Bad, "✗ out of the run"));
@@ -157,7 +164,7 @@ fn push_finished(
 
 /// The end of what a failed item said.
 fn push_output(text: &mut Text, output: &str, message: &str, indent: usize, look: &Look) {
-    // What the message says already is not said again.
+    // Output that repeats the message is not shown again.
     let output = output.trim_end();
     let output = output.strip_suffix(message.trim_end()).unwrap_or(output).trim_end();
     if output.is_empty() {
@@ -209,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_here_is_said_with_its_place_and_size() {
+    fn backups_are_reported_with_place_and_size() {
         let said = |kept| {
             let event = Event::Backup { host: "cp1".into(), what: "snapshot of etcd".into(), kept };
             drawn(&event, &Look::PLAIN)
@@ -218,6 +225,13 @@ mod tests {
         assert_eq!(said(Ok(kept)), "cp1     snapshot of etcd: /s/1.db (12.3 MiB, 1234 keys, checked)\n");
         let none = said(Err("kubeadm runs no etcd here".into()));
         assert_eq!(none, "cp1     ! no snapshot of etcd: kubeadm runs no etcd here\n");
+    }
+
+    #[test]
+    fn an_rsa_key_file_is_warned_about_with_what_to_do() {
+        let said = drawn(&Event::RsaKeyFile { host: "cp1".into(), file: "/h/id_rsa".into() }, &Look::PLAIN);
+        assert!(said.starts_with("cp1     ! RSA key file /h/id_rsa\n"), "{said}");
+        assert!(said.contains("ssh-agent") && said.contains("ed25519"), "{said}");
     }
 
     #[test]

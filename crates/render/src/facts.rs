@@ -1,4 +1,4 @@
-//! What hosts say about themselves, equal answers together.
+//! The facts of hosts; identical output is grouped.
 
 use crate::names::fold_names;
 use crate::plan::{count, lost_host};
@@ -73,23 +73,23 @@ fn at(value: &Value, path: &[Part]) -> Result<Value, (String, Vec<String>)> {
 }
 
 /// Some facts, and the hosts that say so.
-type Told<'a> = (Vec<(&'a String, &'a Value)>, Vec<&'a str>);
+type FactGroup<'a> = (Vec<(&'a String, &'a Value)>, Vec<&'a str>);
 
-/// The facts of all hosts: what is equal on all of them first.
+/// The facts of all hosts: those that are equal on all of them first.
 pub fn facts(all: &[HostAnswer]) -> Text {
     let mut text = Text::new();
-    let told: Vec<(&str, &Map<String, Value>)> =
+    let hosts: Vec<(&str, &Map<String, Value>)> =
         all.iter().filter_map(|h| Some((h.host.as_str(), h.result.as_ref().ok()?.as_object()?))).collect();
-    let equal = |name: &str, value: &Value| told.iter().all(|(_, facts)| facts.get(name) == Some(value));
-    let mut groups: Vec<Told<'_>> = Vec::new();
-    if let (Some((_, first)), true) = (told.first(), told.len() > 1) {
+    let equal = |name: &str, value: &Value| hosts.iter().all(|(_, facts)| facts.get(name) == Some(value));
+    let mut groups: Vec<FactGroup<'_>> = Vec::new();
+    if let (Some((_, first)), true) = (hosts.first(), hosts.len() > 1) {
         let common: Vec<(&String, &Value)> = first.iter().filter(|(n, v)| equal(n, v)).collect();
-        let names = told.iter().map(|(host, _)| *host).collect();
+        let names = hosts.iter().map(|(host, _)| *host).collect();
         groups.push((common, names));
     }
-    for (host, facts) in &told {
-        let own: Vec<_> = facts.iter().filter(|(n, v)| told.len() == 1 || !equal(n, v)).collect();
-        match groups.iter_mut().skip(usize::from(told.len() > 1)).find(|(o, _)| *o == own) {
+    for (host, facts) in &hosts {
+        let own: Vec<_> = facts.iter().filter(|(n, v)| hosts.len() == 1 || !equal(n, v)).collect();
+        match groups.iter_mut().skip(usize::from(hosts.len() > 1)).find(|(o, _)| *o == own) {
             Some((_, hosts)) => hosts.push(host),
             None => groups.push((own, vec![host])),
         }
@@ -215,7 +215,7 @@ fn push_inner(text: &mut Text, indent: usize, value: &Value) {
 mod tests {
     use super::*;
     use crate::text::Look;
-    use converge_engine::LostHost;
+    use converge_engine::TargetError;
     use serde_json::json;
 
     fn host(name: &str, kernel: &str) -> HostAnswer {
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn what_is_equal_is_said_once() {
         let mut all = vec![host("a", "6.1"), host("b", "6.1"), host("c", "6.8")];
-        let lost = LostHost { message: "no answer".into(), help: None, unreachable: true, login: false };
+        let lost = TargetError::Unreachable("no answer".into());
         all.push(HostAnswer { host: "d".into(), result: Err(lost) });
         insta::assert_snapshot!(facts(&all).draw(&Look::PLAIN));
     }

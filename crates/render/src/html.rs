@@ -1,6 +1,6 @@
-//! `--report FILE.html`: a plan and what was done with it as one page, without anything from a network.
+//! `--report FILE.html`: a plan and the results of its apply as one page, without anything from a network.
 //!
-//! What an item shows is made by the same code as on a terminal, so what is secret there is secret here.
+//! The code that shows items on a terminal shows them here too, so secrets are hidden in the same way.
 
 use crate::events::span;
 use crate::names::fold_names;
@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// What a page is about, besides the plan.
+/// The header of a page.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// The inventories as the operator named them.
     pub inventory: String,
     /// The playbook's path.
     pub playbook: String,
-    /// Who ran it, `user@machine`.
+    /// The operator, `user@machine`.
     pub operator: String,
     /// The version of converge.
     pub version: String,
@@ -129,7 +129,7 @@ fn entries<'a>(plan: &'a FleetPlan, apply: Option<&'a ApplyReport>, look: &Look)
     for host in plan.planned() {
         let applied: Option<&HostApply> = apply.and_then(|a| a.hosts.iter().find(|h| h.host == host.host));
         for item in &host.items {
-            // What was done says more than what was planned.
+            // The result of an item tells more than its plan.
             if applied.is_some_and(|a| a.items.iter().any(|(i, _)| i.address == item.address)) {
                 continue;
             }
@@ -304,7 +304,7 @@ fn host_table(out: &mut String, plan: &FleetPlan, apply: Option<&ApplyReport>) {
             HostResult::Planned(_) => applied.and_then(|a| a.lost.as_ref()),
         };
         if let Some(lost) = lost {
-            let word = if lost.unreachable { "unreachable" } else { "refused" };
+            let word = if lost.is_unreachable() { "unreachable" } else { "refused" };
             cell.push(format!(
                 "<span class=\"o-{word}\">{word}</span><div class=\"pre\">{}</div>",
                 body_html(&lost_why(lost, 0))

@@ -4,16 +4,16 @@
 
 use crate::change::{ContentChange, Sign, attributes, content, title};
 use crate::diff::unified;
-use crate::ours::ours_json;
+use crate::earlier_runs::earlier_runs_json;
 use crate::report::Counts;
 use crate::text::steers;
 use converge_engine::{
     ApplyReport, FleetPlan, HostAnswer, HostDoctor, HostResult, HostSnapshots, HostVerify, ItemResult,
-    LostHost, Purpose,
+    Purpose, TargetError,
 };
 use converge_model::VarReport;
 use converge_planner::{HostPlan, Item, Outcome, PlannedChange, Summary};
-use converge_resource::{Content, Digest, ObjectId, Reversibility};
+use converge_resource::{Content, Digest, ObjectId, Reversibility, decode_field};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -57,8 +57,14 @@ pub fn plan_json(fleet: &FleetPlan) -> Value {
     })
 }
 
-fn lost(lost: &LostHost) -> Value {
-    json!({"message": lost.message, "help": lost.help, "unreachable": lost.unreachable, "login_refused": lost.login, "maintenance": lost.in_maintenance()})
+fn lost(lost: &TargetError) -> Value {
+    json!({
+        "message": lost.to_string(),
+        "help": null,
+        "unreachable": lost.is_unreachable(),
+        "login_refused": matches!(lost, TargetError::LoginRefused(_)),
+        "maintenance": *lost == TargetError::Maintenance,
+    })
 }
 
 fn summary(s: Summary) -> Value {
@@ -80,7 +86,7 @@ fn host(plan: &HostPlan) -> Value {
         "summary": summary(plan.summary()),
         "disruption": plan.disruption(),
         "items": items,
-        "records": ours_json(plan),
+        "records": earlier_runs_json(plan),
     })
 }
 
@@ -126,7 +132,7 @@ fn head(item: &Item) -> Map<String, Value> {
         ("name", json!(item.name)),
         ("role", json!(item.role)),
         ("kind", json!(item.kind)),
-        ("origin", json!(item.origin)),
+        ("origin", json!(item.location)),
         ("sensitive", json!(item.sensitive)),
         ("disruption", json!(item.disruption)),
         ("guard", json!(item.guard)),
@@ -136,10 +142,17 @@ fn head(item: &Item) -> Map<String, Value> {
     out
 }
 
-/// A command's key holds its text, which may hold a secret.
+/// A command's key holds its text, word by word encoded, which may hold a secret.
 fn object(object: &ObjectId, sensitive: bool) -> Value {
-    let hidden = sensitive && object.kind == "command";
-    json!({"kind": object.kind, "key": if hidden { None } else { Some(&object.key) }})
+    let is_command = object.kind == "command";
+    let key = if is_command { readable(&object.key) } else { object.key.clone() };
+    json!({"kind": object.kind, "key": if sensitive && is_command { None } else { Some(key) }})
+}
+
+/// The words of a key as people write them, without those that are empty.
+fn readable(key: &str) -> String {
+    let words = key.split(' ').map(|word| decode_field(word).unwrap_or_else(|| word.to_owned()));
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 fn change(planned: &PlannedChange, sensitive: bool, contents: &BTreeMap<Digest, Content>) -> Value {
@@ -186,7 +199,7 @@ pub fn json_text(document: &Value) -> String {
     out
 }
 
-/// What an apply did; of a rollback also the `checks` after it.
+/// The results of an apply; of a rollback also the `checks` after it.
 pub fn apply_json(report: &ApplyReport, checks: &[HostVerify]) -> Value {
     let hosts: Vec<Value> = report
         .hosts
@@ -295,7 +308,7 @@ pub fn fact_json(name: &str, values: &[(String, Value)], all: &[HostAnswer]) -> 
     json!({"format": "converge-fact", "version": VERSION, "name": name, "hosts": hosts})
 }
 
-/// What `converge doctor` found, as a document.
+/// The findings of `converge doctor`, as a document.
 pub fn doctor_json(all: &[HostDoctor]) -> Value {
     let (clusters, hosts): (Vec<_>, Vec<_>) = all.iter().partition(|host| host.cluster);
     let clusters: Vec<Value> = clusters
@@ -324,7 +337,7 @@ pub fn doctor_json(all: &[HostDoctor]) -> Value {
     json!({"format": "converge-doctor", "version": VERSION, "hosts": hosts, "clusters": clusters})
 }
 
-/// What can be rolled back to.
+/// The runs that can be rolled back.
 pub fn snapshots_json(all: &[HostSnapshots]) -> Value {
     let hosts: Vec<Value> = all
         .iter()
@@ -353,7 +366,7 @@ pub fn snapshots_json(all: &[HostSnapshots]) -> Value {
     json!({"format": "converge-snapshots", "version": VERSION, "hosts": hosts})
 }
 
-/// What the live checks found.
+/// The results of live checks.
 pub fn verify_json(all: &[HostVerify]) -> Value {
     json!({"format": "converge-verify", "version": VERSION, "hosts": checked(all)})
 }
@@ -371,7 +384,7 @@ fn checked(all: &[HostVerify]) -> Vec<Value> {
         .collect()
 }
 
-/// Where the values of a host's variables come from.
+/// The sources of the values of a host's variables.
 pub fn vars_json(host: &str, reports: &[VarReport]) -> Value {
     let vars: Vec<Value> = reports
         .iter()

@@ -4,7 +4,7 @@ use crate::change::title;
 use crate::events::verdict;
 use crate::plan::label;
 use crate::text::steers;
-use converge_engine::{ApplyReport, FleetPlan, HostResult, HostVerify, ItemResult, LostHost};
+use converge_engine::{ApplyReport, FleetPlan, HostResult, HostVerify, ItemResult, TargetError};
 use converge_planner::{Item, Outcome};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// All suites of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Suites {
-    /// What was run.
+    /// The name of the command.
     pub name: String,
     /// One a host, or a role.
     pub suites: Vec<Suite>,
@@ -23,7 +23,7 @@ pub struct Suites {
 pub struct Suite {
     /// The host, or the role.
     pub name: String,
-    /// How long it took.
+    /// The duration.
     pub took: Duration,
     /// Its cases, in order.
     pub cases: Vec<Case>,
@@ -32,17 +32,17 @@ pub struct Suite {
 /// One case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// What it belongs to, by the dots of JUnit: the role.
+    /// The class by the dots of JUnit: the role.
     pub class: String,
     /// Its name.
     pub name: String,
-    /// How long it took.
+    /// The duration.
     pub took: Duration,
-    /// How it ended.
+    /// The result.
     pub end: End,
 }
 
-/// How a case ended.
+/// The result of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// As it should.
@@ -146,8 +146,8 @@ fn esc(text: &str) -> String {
     out
 }
 
-fn lost_suite(host: &str, lost: &LostHost) -> Suite {
-    let end = End::Error { message: lost.message.clone() };
+fn lost_suite(host: &str, lost: &TargetError) -> Suite {
+    let end = End::Error { message: lost.to_string() };
     let case = Case { class: "connection".into(), name: "reach the host".into(), took: Duration::ZERO, end };
     Suite { name: host.to_owned(), took: Duration::ZERO, cases: vec![case] }
 }
@@ -156,7 +156,7 @@ fn case(item: &Item, took: Duration, end: End) -> Case {
     Case { class: item.role.clone(), name: label(item).to_owned(), took, end }
 }
 
-/// A plan: an item that differs from what is declared is a failure.
+/// A plan: an item that differs from its declaration is a failure.
 pub fn plan_junit(plan: &FleetPlan) -> Suites {
     let suite = |host: &str, items: &[Item], took: Duration| {
         let cases = items

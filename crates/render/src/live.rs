@@ -1,4 +1,4 @@
-//! What is on the screen while a run goes on: the graph of roles with what each does now. Pure: events in, rows out.
+//! The screen during a run: the graph of roles with the present activity of each. Pure: events in, rows out.
 
 use crate::events::span;
 use crate::names::fold_names;
@@ -44,7 +44,7 @@ struct Role {
     ended: Option<Instant>,
     done: BTreeSet<String>,
     failed: BTreeSet<String>,
-    /// What it waits for on which host, as the engine said.
+    /// The reason to wait by host, in the words of the engine.
     waits: BTreeMap<String, String>,
 }
 
@@ -182,7 +182,7 @@ impl Live {
             }
         }
         let mut rows: Vec<Line> = Vec::new();
-        // What goes on has the first right to a row; then what is to come, then what is over.
+        // Active roles have the first claim to a row; then those that wait, then those that are finished.
         let room = limit.saturating_sub(2);
         let free = room.saturating_sub(active.len());
         let shown_waiting = waiting.len().min(free.saturating_sub(usize::from(!done.is_empty())).max(1));
@@ -243,7 +243,7 @@ impl Live {
         let line = Line::at(0).faint("· ").say(Tone::Faint, padded(&role.name, names));
         let open = |name: &String| self.roles.iter().any(|r| r.name == *name && r.ended.is_none());
         let first: Vec<&str> = role.requires.iter().filter(|r| open(r)).map(String::as_str).collect();
-        // What the engine says names the hosts too; equal words of many hosts are said once.
+        // The messages of the engine name the hosts too; equal messages of many hosts are shown once.
         let said: BTreeSet<&str> =
             role.waits.values().map(String::as_str).filter(|s| !s.is_empty()).collect();
         match (said.into_iter().next(), first.is_empty()) {

@@ -1,4 +1,4 @@
-//! A package transaction in a few lines: what is installed, upgraded, downgraded, removed, held.
+//! A package transaction in a few lines: packages that are installed, upgraded, downgraded, removed, held.
 
 use crate::change::push_reversibility;
 use crate::text::{Line, Text, Tone};
@@ -7,7 +7,7 @@ use converge_objects::deb_version::compare;
 use converge_planner::PlannedChange;
 use std::cmp::Ordering;
 
-/// What happens to one package, in the order of the lines.
+/// The actions on a package, in the order of the lines.
 const VERBS: [(&str, Tone); 8] = [
     ("remove", Tone::Remove),
     ("purge", Tone::Remove),
@@ -19,8 +19,8 @@ const VERBS: [(&str, Tone); 8] = [
     ("mend", Tone::Warn),
 ];
 
-/// The verb and what is said behind it.
-fn told(change: &PlannedChange) -> (&'static str, String) {
+/// The verb and the text behind it.
+fn row(change: &PlannedChange) -> (&'static str, String) {
     let key = &change.change.object.key;
     let states = (
         PackageState::try_from(change.change.from.clone()),
@@ -59,10 +59,10 @@ fn version(version: &str) -> &str {
 
 /// The lines of a transaction. `changes` are all of packages.
 pub(crate) fn transaction(changes: &[&PlannedChange], indent: usize) -> Text {
-    let told: Vec<(&str, String)> = changes.iter().map(|c| told(c)).collect();
+    let rows: Vec<(&str, String)> = changes.iter().map(|c| row(c)).collect();
     let mut text = Text::new();
     for (verb, tone) in VERBS {
-        let names: Vec<&str> = told.iter().filter(|(v, _)| *v == verb).map(|(_, n)| n.as_str()).collect();
+        let names: Vec<&str> = rows.iter().filter(|(v, _)| *v == verb).map(|(_, n)| n.as_str()).collect();
         if names.is_empty() {
             continue;
         }

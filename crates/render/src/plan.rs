@@ -1,13 +1,13 @@
 //! A plan for people.
 
 use crate::change::{Sign, body, title};
+use crate::earlier_runs::earlier_runs;
 use crate::names::fold_names;
-use crate::ours::ours;
 use crate::packages::transaction;
 use crate::text::{Line, Look, Text, Tone};
-use converge_engine::{FleetPlan, HostResult, LostHost, Purpose};
+use converge_engine::{FleetPlan, HostResult, Purpose, TargetError};
 use converge_objects::object;
-use converge_planner::{Guard, Guarded, HostPlan, Item, Outcome, PlannedChange, Summary};
+use converge_planner::{Guard, Guarded, HostPlan, Item, ItemOrigin, Outcome, PlannedChange, Summary};
 use converge_resource::{Content, Digest, Disruption};
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub fn plan(fleet: &FleetPlan, look: &Look) -> Text {
             None => groups.push((drawn, vec![plan])),
         }
     }
-    // What needs no reading comes first and shortest.
+    // Groups without details come first.
     groups.sort_by_key(|(drawn, _)| !drawn.is_empty());
     for (drawn, hosts) in groups {
         text.gap();
@@ -110,12 +110,12 @@ fn push_purpose(text: &mut Text, fleet: &FleetPlan) {
             ("roles ", to.roles.join(", ")),
             ("", to.operator.clone()),
         ];
-        let told: Vec<String> = parts
+        let shown: Vec<String> = parts
             .iter()
             .filter(|(_, what)| !what.is_empty())
             .map(|(of, what)| format!("{of}{what}"))
             .collect();
-        text.push(Line::at(2).faint(told.join(" · ")).fold(4));
+        text.push(Line::at(2).faint(shown.join(" · ")).fold(4));
     }
 }
 
@@ -128,7 +128,7 @@ fn host_header(names: &[&str], summary: Summary, disruption: Disruption) -> Line
     if disruption.is_some() { line.faint(" · ").say(Tone::Warn, disruption.to_string()) } else { line }
 }
 
-fn push_counts(mut line: Line, s: Summary, lost: &[String]) -> Line {
+pub(crate) fn push_counts(mut line: Line, s: Summary, lost: &[String]) -> Line {
     let pending = s.changed + s.deferred + s.failed + s.refused;
     let mut parts: Vec<(Tone, String)> = Vec::new();
     if s.changed > 0 {
@@ -203,7 +203,7 @@ pub(crate) fn count(n: usize, noun: &str) -> String {
 }
 
 fn push_lost(text: &mut Text, fleet: &FleetPlan) {
-    let mut groups: Vec<(&LostHost, Vec<&str>)> = Vec::new();
+    let mut groups: Vec<(&TargetError, Vec<&str>)> = Vec::new();
     for host in &fleet.hosts {
         if let HostResult::Lost(lost) = &host.result {
             match groups.iter_mut().find(|(l, _)| *l == lost) {
@@ -218,22 +218,19 @@ fn push_lost(text: &mut Text, fleet: &FleetPlan) {
     }
 }
 
-/// A host that is out of the run: why, and what to do.
-pub(crate) fn lost_host(names: &str, lost: &LostHost) -> Text {
+/// A host that is out of the run, and why.
+pub(crate) fn lost_host(names: &str, lost: &TargetError) -> Text {
     let mut text = Text::new();
-    let tone = if lost.in_maintenance() { Tone::Warn } else { Tone::Bad };
+    let tone = if *lost == TargetError::Maintenance { Tone::Warn } else { Tone::Bad };
     text.push(Line::at(0).say(Tone::Strong, names).faint(" · ").say(tone, lost.word()).fold(2));
     text.append(lost_why(lost, 2));
     text
 }
 
-/// Why a host is out of the run, and what to do.
-pub(crate) fn lost_why(lost: &LostHost, indent: usize) -> Text {
+/// Why a host is out of the run.
+pub(crate) fn lost_why(lost: &TargetError, indent: usize) -> Text {
     let mut text = Text::new();
-    text.prose(indent, Tone::Plain, "", &lost.message);
-    if let Some(help) = &lost.help {
-        text.prose(indent, Tone::Plain, "help: ", help);
-    }
+    text.prose(indent, Tone::Plain, "", &lost.to_string());
     text
 }
 
@@ -255,11 +252,11 @@ fn host_body(plan: &HostPlan, look: &Look) -> Text {
         text.push(Line::at(ROLE).say(Tone::Place, role));
         text.append(drawn);
     }
-    text.append(ours(plan));
+    text.append(earlier_runs(plan));
     text
 }
 
-/// What happens to an item in a few words.
+/// The action of an item in a few words.
 pub(crate) fn item_summary(item: &Item) -> String {
     let single = |c: &&PlannedChange| c.change.object.kind != "package";
     match item.changes() {
@@ -285,7 +282,7 @@ pub(crate) fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look:
             text.push(head("·", Tone::Faint).faint(format!(" · not for this host: {why}")).fold(6));
         }
         Outcome::Unchanged | Outcome::Skipped(_) => return text,
-        Outcome::Adopt(_) if item.kind == "prune" => {
+        Outcome::Adopt(_) if item.origin == ItemOrigin::Prune => {
             text.push(head("·", Tone::Faint).faint(" · only taken out of the records").fold(6));
         }
         Outcome::Adopt(_) => {
@@ -321,14 +318,11 @@ pub(crate) fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look:
             text.prose(BODY, Tone::Plain, "", why);
         }
         Outcome::Failed(problem) => {
-            let verdict = if matches!(item.kind.as_str(), "rollback" | "prune") {
-                "cannot be done"
-            } else {
-                "is wrong here"
-            };
+            let verdict =
+                if item.origin != ItemOrigin::Declared { "cannot be done" } else { "is wrong here" };
             text.push(head("✗", Tone::Bad).faint(format!(" · {} ", item.kind)).say(Tone::Bad, verdict));
             text.prose(BODY, Tone::Plain, "", &problem.message);
-            let at = problem.at.as_deref().unwrap_or(&item.origin);
+            let at = problem.at.as_deref().unwrap_or(&item.location);
             let pointer = problem.pointer.trim_start_matches('/').replace('/', ".");
             let what = if pointer.is_empty() { String::new() } else { format!(" ({pointer})") };
             if !at.is_empty() {
@@ -339,8 +333,8 @@ pub(crate) fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look:
             }
         }
     }
-    if look.verbose && !item.origin.is_empty() && !matches!(item.outcome, Outcome::Failed(_)) {
-        text.push(Line::at(BODY).faint(format!("at {}", item.origin)));
+    if look.verbose && !item.location.is_empty() && !matches!(item.outcome, Outcome::Failed(_)) {
+        text.push(Line::at(BODY).faint(format!("at {}", item.location)));
     }
     for note in &item.notes {
         text.prose(BODY, Tone::Faint, "note: ", note);
@@ -348,7 +342,7 @@ pub(crate) fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look:
     text
 }
 
-/// What stands behind a guarded item.
+/// Shows the guard of an item.
 fn push_guard(text: &mut Text, item: &Item) {
     let Some(Guarded { guard, seconds }) = item.guard else { return };
     let by = match guard {

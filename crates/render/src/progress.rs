@@ -3,6 +3,7 @@
 use crate::events::lines;
 use crate::live::{Live, ROWS};
 use crate::text::{Look, Text, columns};
+use crate::waiting::Waiting;
 use converge_engine::Event;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeSet;
@@ -26,6 +27,10 @@ pub struct Progress {
     said: BTreeSet<String>,
     /// False once the reader of `out` has gone away.
     heard: bool,
+    /// The hosts whose plans are waited for.
+    waiting: Option<Waiting>,
+    /// Where it is said who is waited for, where there are no live rows.
+    aside: Option<(Look, Box<dyn Write + Send>)>,
 }
 
 /// The live rows.
@@ -49,7 +54,29 @@ impl Progress {
             size,
             frame: 0,
         });
-        Self { look, out, column, screen, terse, said: BTreeSet::new(), heard: true }
+        Self {
+            look,
+            out,
+            column,
+            screen,
+            terse,
+            said: BTreeSet::new(),
+            heard: true,
+            waiting: None,
+            aside: None,
+        }
+    }
+
+    /// Says there, beside the lines, which hosts are waited for; live rows show it themselves.
+    #[must_use]
+    pub fn aside(mut self, look: Look, out: Box<dyn Write + Send>) -> Self {
+        self.aside = self.screen.is_none().then_some((look, out));
+        self
+    }
+
+    /// From here to [`Self::end`] the plans of these hosts are waited for.
+    pub fn wait_for(&mut self, hosts: &[String]) {
+        self.waiting = Some(Waiting::new(hosts, Instant::now()));
     }
 
     /// Shows one event.
@@ -63,6 +90,9 @@ impl Progress {
 
     /// Takes an event into the live rows, without a line for it.
     pub fn advance(&mut self, event: &Event) {
+        if let Some(waiting) = &mut self.waiting {
+            waiting.event(event);
+        }
         if let Some(screen) = &mut self.screen {
             screen.live.event(event, Instant::now());
         }
@@ -70,6 +100,11 @@ impl Progress {
 
     /// Draws the live rows as they are now. To be called about ten times a second.
     pub fn tick(&mut self) {
+        if let (Some(waiting), Some((look, out))) = (&mut self.waiting, &mut self.aside) {
+            let text = waiting.due(Instant::now());
+            // Nobody is left to tell that standard error is closed.
+            let _gone = out.write_all(text.draw(look).as_bytes()).and_then(|()| out.flush());
+        }
         if let Some(screen) = &mut self.screen {
             screen.draw(&self.look);
         }
@@ -104,6 +139,7 @@ impl Progress {
 
     /// Takes the live rows away.
     pub fn end(&mut self) {
+        self.waiting = None;
         if let Some(screen) = &mut self.screen {
             screen.clear();
         }

@@ -1,9 +1,9 @@
-//! What one command said on many hosts: equal answers together.
+//! The output of one command on many hosts; identical output is grouped.
 
 use crate::names::fold_names;
 use crate::plan::{count, lost_host};
 use crate::text::{Line, Text, Tone};
-use converge_engine::{HostRan, LostHost, RanCommand};
+use converge_engine::{HostRan, RanCommand, TargetError};
 use serde_json::{Value, json};
 
 /// Where an answer stands: exit codes upwards, then what took too long.
@@ -22,7 +22,7 @@ fn verdict(ran: &RanCommand) -> (Tone, String) {
 /// All answers: by exit code, those of most hosts first; hosts that could not be asked; a line that counts.
 pub fn ran(all: &[HostRan]) -> Text {
     let mut groups: Vec<(&RanCommand, Vec<&str>)> = Vec::new();
-    let mut lost: Vec<(&LostHost, Vec<&str>)> = Vec::new();
+    let mut lost: Vec<(&TargetError, Vec<&str>)> = Vec::new();
     for host in all {
         match &host.result {
             Ok(ran) => match groups.iter_mut().find(|(r, _)| *r == ran) {
@@ -62,7 +62,7 @@ pub fn ran(all: &[HostRan]) -> Text {
     text
 }
 
-/// How many hosts ended how.
+/// The number of hosts by result.
 pub fn ran_total(all: &[HostRan]) -> Line {
     let mut ends: Vec<((bool, i32), Tone, String, usize)> = Vec::new();
     for ran in all.iter().filter_map(|h| h.result.as_ref().ok()) {
@@ -78,7 +78,7 @@ pub fn ran_total(all: &[HostRan]) -> Line {
     let mut parts: Vec<(Tone, String)> =
         ends.into_iter().map(|(_, tone, word, n)| (tone, format!("{n} {word}"))).collect();
     for (unreachable, word) in [(true, "unreachable"), (false, "refused")] {
-        let is = |h: &&HostRan| h.result.as_ref().is_err_and(|l| l.unreachable == unreachable);
+        let is = |h: &&HostRan| h.result.as_ref().is_err_and(|l| l.is_unreachable() == unreachable);
         let n = all.iter().filter(is).count();
         if n > 0 {
             parts.push((Tone::Bad, format!("{n} {word}")));
@@ -108,7 +108,7 @@ pub fn ran_json(command: &str, all: &[HostRan], exit_code: u8) -> Value {
             Err(l) => json!({
                 "host": h.host,
                 "result": "lost",
-                "lost": {"message": l.message, "help": l.help, "unreachable": l.unreachable},
+                "lost": {"message": l.to_string(), "help": null, "unreachable": l.is_unreachable()},
                 "seconds": h.took.as_secs_f64(),
             }),
         })
@@ -137,12 +137,7 @@ mod tests {
             })
             .collect();
         for at in [150, 151, 152] {
-            let lost = LostHost {
-                message: "no route within 10 s".into(),
-                help: None,
-                unreachable: true,
-                login: false,
-            };
+            let lost = TargetError::Unreachable("no route within 10 s".into());
             all[at].result = Err(lost);
         }
         all

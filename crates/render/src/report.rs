@@ -1,4 +1,4 @@
-//! What an apply did, in the end.
+//! The final report of an apply.
 
 use crate::events::{span, verdict};
 use crate::names::fold_names;
@@ -11,7 +11,7 @@ use converge_resource::Reversibility;
 /// Items of the critical path that are named.
 const PATH_STEPS: usize = 5;
 
-/// How many items of a report ended how.
+/// The number of items of a report by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub changed: usize,
@@ -148,7 +148,7 @@ fn push_path(text: &mut Text, path: &[PathStep]) {
     text.push(line.faint(rest).fold(2));
 }
 
-/// What went wrong on a host, what was skipped because of it, what is not as planned.
+/// The failures of a host, the items skipped because of them, and the differences from the plan.
 fn host_body(host: &HostApply) -> Text {
     let mut text = Text::new();
     let mut skipped: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -189,7 +189,7 @@ pub(crate) fn outcome_text(item: &Item, result: &ItemResult) -> Text {
     match result {
         ItemResult::Failed { message, output } | ItemResult::PutBack { message, output } => {
             text.prose(0, Tone::Bad, "", message);
-            // What the message says already is not said again.
+            // Output that repeats the message is not shown again.
             let output = output.trim_end();
             let output = output.strip_suffix(message.trim_end()).unwrap_or(output).trim_end();
             for line in output.lines().filter(|_| !item.sensitive) {
@@ -211,7 +211,7 @@ pub(crate) fn outcome_text(item: &Item, result: &ItemResult) -> Text {
     text
 }
 
-/// Where what is wrong was written (in a role or a template), and what to do.
+/// The place of the error (in a role or a template), and its correction.
 fn push_place(text: &mut Text, item: &Item, indent: usize) {
     let Outcome::Failed(problem) = &item.outcome else { return };
     if let Some(at) = &problem.at {
@@ -225,8 +225,8 @@ fn push_place(text: &mut Text, item: &Item, indent: usize) {
 fn push_problem(text: &mut Text, item: &Item, result: &ItemResult, message: &str) {
     let (sign, word, tone) = verdict(result);
     let line = Line::at(4).say(tone, format!("{sign} {word} ")).say(Tone::Strong, item.address.as_str());
-    let origin = if item.origin.is_empty() { String::new() } else { format!(" · {}", item.origin) };
-    text.push(line.faint(origin).fold(6));
+    let location = if item.location.is_empty() { String::new() } else { format!(" · {}", item.location) };
+    text.push(line.faint(location).fold(6));
     text.prose(6, Tone::Plain, "", message);
     push_place(text, item, 6);
 }
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
     use crate::samples::rich;
     use crate::text::Look;
-    use converge_engine::LostHost;
+    use converge_engine::TargetError;
     use std::time::Duration;
 
     #[test]
@@ -285,12 +285,7 @@ mod tests {
         );
         bad.differences.push("nginx/limits: path:/etc/x is not as planned".into());
         let mut gone = host("db2", vec![ItemResult::Unknown { message: "the link was lost".into() }]);
-        gone.lost = Some(LostHost {
-            message: "the link was lost".into(),
-            help: None,
-            unreachable: true,
-            login: false,
-        });
+        gone.lost = Some(TargetError::Unreachable("the link was lost".into()));
         ApplyReport {
             run: "01935a2e".into(),
             clusters: vec![],

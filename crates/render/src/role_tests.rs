@@ -1,10 +1,10 @@
-//! What the tests of roles found: for people, as JSON, as JUnit.
+//! The results of role tests: for people, as JSON, as JUnit.
 
 use crate::json::plan_json;
 use crate::junit::{Case, End, Suite, Suites};
 use crate::plan::plan;
 use crate::text::{Line, Look, Text, Tone};
-use converge_scenarios::{CaseReport, GateReport, Mismatch, Outcome};
+use converge_scenarios::{CaseReport, GateOutcome, GateReport, Mismatch};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -25,18 +25,18 @@ pub(crate) fn seconds(took: Duration) -> String {
     if seconds < 0.0995 { format!("{:.0} ms", seconds * 1000.0) } else { format!("{seconds:.1} s") }
 }
 
-fn mark(outcome: Outcome) -> (&'static str, Tone) {
+fn mark(outcome: GateOutcome) -> (&'static str, Tone) {
     match outcome {
-        Outcome::Passed => ("✓", Tone::Good),
-        Outcome::Failed => ("✗", Tone::Bad),
-        Outcome::NotRun => ("·", Tone::Faint),
+        GateOutcome::Passed => ("✓", Tone::Good),
+        GateOutcome::Failed => ("✗", Tone::Bad),
+        GateOutcome::NotRun => ("·", Tone::Faint),
     }
 }
 
 /// One scenario: its gates, and everything that is not as it should be.
 pub fn case_report(case: &CaseReport, look: &Look) -> Text {
     let mut text = Text::new();
-    let (sign, tone) = mark(if case.passed() { Outcome::Passed } else { Outcome::Failed });
+    let (sign, tone) = mark(if case.passed() { GateOutcome::Passed } else { GateOutcome::Failed });
     let head = Line::at(0)
         .say(tone, format!("{sign} "))
         .say(Tone::Strong, format!("{}/{}", case.role, case.scenario))
@@ -45,25 +45,25 @@ pub fn case_report(case: &CaseReport, look: &Look) -> Text {
     for gate in &case.gates {
         push_gate(&mut text, gate, look);
     }
-    let not_run: Vec<&GateReport> = case.gates.iter().filter(|g| g.outcome == Outcome::NotRun).collect();
+    let not_run: Vec<&GateReport> = case.gates.iter().filter(|g| g.outcome == GateOutcome::NotRun).collect();
     if let Some(first) = not_run.first() {
         let why = first.notes.first().map_or("", String::as_str);
         let names: Vec<&str> = not_run.iter().map(|g| g.gate.name()).collect();
         text.push(Line::at(2).faint(format!("· not run ({why}): {}", names.join(", "))).fold(4));
     }
-    if let Some(kept) = &case.kept {
+    if let Some(remaining_hosts) = &case.remaining_hosts {
         text.push(Line::at(2).say(Tone::Warn, "the hosts are left as they are. To get in:"));
-        for login in &kept.logins {
+        for login in &remaining_hosts.logins {
             text.push(Line::at(4).plain(login.clone()));
         }
-        text.push(Line::at(2).plain("To take them away: ").plain(kept.remove.clone()));
+        text.push(Line::at(2).plain("To take them away: ").plain(remaining_hosts.remove.clone()));
     }
     text
 }
 
 fn push_gate(text: &mut Text, gate: &GateReport, look: &Look) {
     let (sign, tone) = mark(gate.outcome);
-    if gate.outcome == Outcome::NotRun {
+    if gate.outcome == GateOutcome::NotRun {
         return;
     }
     let line = Line::at(2).say(tone, format!("{sign} ")).plain(gate.gate.title());
@@ -195,16 +195,16 @@ fn case_json(case: &CaseReport) -> Value {
         "passed": case.passed(),
         "pure": case.pure,
         "seconds": case.took.as_secs_f64(),
-        "kept": case.kept.as_ref().map(|k| json!({"logins": k.logins, "remove": k.remove})),
+        "kept": case.remaining_hosts.as_ref().map(|k| json!({"logins": k.logins, "remove": k.remove})),
         "gates": gates,
     })
 }
 
-fn result(outcome: Outcome) -> &'static str {
+fn result(outcome: GateOutcome) -> &'static str {
     match outcome {
-        Outcome::Passed => "passed",
-        Outcome::Failed => "failed",
-        Outcome::NotRun => "not_run",
+        GateOutcome::Passed => "passed",
+        GateOutcome::Failed => "failed",
+        GateOutcome::NotRun => "not_run",
     }
 }
 
@@ -220,9 +220,9 @@ pub fn tests_junit(cases: &[CaseReport]) -> Suites {
 
 fn junit_case(case: &CaseReport, gate: &GateReport) -> Case {
     let end = match gate.outcome {
-        Outcome::Passed => End::Passed,
-        Outcome::NotRun => End::Skipped { why: gate.notes.first().cloned().unwrap_or_default() },
-        Outcome::Failed => {
+        GateOutcome::Passed => End::Passed,
+        GateOutcome::NotRun => End::Skipped { why: gate.notes.first().cloned().unwrap_or_default() },
+        GateOutcome::Failed => {
             let message = gate.mismatches.first().map_or(gate.gate.title(), |m| m.what.as_str());
             let mut text = Text::new();
             let look = Look { verbose: true, ..Look::PLAIN };
@@ -238,15 +238,15 @@ fn junit_case(case: &CaseReport, gate: &GateReport) -> Case {
 mod tests {
     use super::*;
     use crate::samples::{fleet, small};
-    use converge_scenarios::{Gate, Kept};
+    use converge_scenarios::{Gate, RemainingHosts};
 
     fn cases() -> Vec<CaseReport> {
-        let gate = |gate: Gate, outcome: Outcome, mismatches: Vec<Mismatch>| GateReport {
+        let gate = |gate: Gate, outcome: GateOutcome, mismatches: Vec<Mismatch>| GateReport {
             gate,
             outcome,
             mismatches,
             notes: match outcome {
-                Outcome::NotRun => vec!["an earlier gate failed".into()],
+                GateOutcome::NotRun => vec!["an earlier gate failed".into()],
                 _ if gate == Gate::Drift => {
                     vec!["12 things spoiled, found and mended".into(), "not spoiled: group:x".into()]
                 }
@@ -254,15 +254,16 @@ mod tests {
             },
             took: Duration::from_millis(1234),
         };
-        let case = |scenario: &str, gates: Vec<GateReport>, kept: Option<Kept>| CaseReport {
-            role: "base".into(),
-            scenario: scenario.into(),
-            file: format!("roles/base/tests/{scenario}.yaml"),
-            gates,
-            kept,
-            pure: false,
-            took: Duration::from_secs(9),
-        };
+        let case =
+            |scenario: &str, gates: Vec<GateReport>, remaining_hosts: Option<RemainingHosts>| CaseReport {
+                role: "base".into(),
+                scenario: scenario.into(),
+                file: format!("roles/base/tests/{scenario}.yaml"),
+                gates,
+                remaining_hosts,
+                pure: false,
+                took: Duration::from_secs(9),
+            };
         let wrong = Mismatch {
             at: Some("roles/base/tests/bad.yaml:4:5".into()),
             ..Mismatch::new("`base/time zone` on h1").but("it is deferred", "it is change")
@@ -270,21 +271,27 @@ mod tests {
         .plan(&fleet(vec![small("h1")]), &[]);
         let lines =
             Mismatch::new("the file system is not as it was").lines(["+ /etc/left & <\u{1b}>".into()]);
-        let kept = Kept { logins: vec!["ssh -F x h1".into()], remove: "converge test --remove-kept".into() };
+        let remaining_hosts = RemainingHosts {
+            logins: vec!["ssh -F x h1".into()],
+            remove: "converge test --remove-kept".into(),
+        };
         vec![
             case(
                 "good",
-                vec![gate(Gate::Plan, Outcome::Passed, vec![]), gate(Gate::Drift, Outcome::Passed, vec![])],
+                vec![
+                    gate(Gate::Plan, GateOutcome::Passed, vec![]),
+                    gate(Gate::Drift, GateOutcome::Passed, vec![]),
+                ],
                 None,
             ),
             case(
                 "bad",
                 vec![
-                    gate(Gate::Plan, Outcome::Failed, vec![wrong]),
-                    gate(Gate::Drift, Outcome::NotRun, vec![]),
-                    gate(Gate::Rollback, Outcome::Failed, vec![lines]),
+                    gate(Gate::Plan, GateOutcome::Failed, vec![wrong]),
+                    gate(Gate::Drift, GateOutcome::NotRun, vec![]),
+                    gate(Gate::Rollback, GateOutcome::Failed, vec![lines]),
                 ],
-                Some(kept),
+                Some(remaining_hosts),
             ),
         ]
     }

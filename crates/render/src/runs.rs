@@ -1,4 +1,4 @@
-//! What can be rolled back to, and what live checks found.
+//! The runs that can be rolled back, and the results of live checks.
 
 use crate::names::fold_names;
 use crate::plan::{count, lost_host};
@@ -28,14 +28,14 @@ pub fn snapshots(all: &[HostSnapshots]) -> Text {
         }
         let mut same: Vec<(String, Vec<&str>)> = Vec::new();
         for (host, s) in hosts {
-            let told = told(s);
-            match same.iter_mut().find(|(t, _)| *t == told) {
+            let description = description(s);
+            match same.iter_mut().find(|(t, _)| *t == description) {
                 Some((_, names)) => names.push(host),
-                None => same.push((told, vec![host])),
+                None => same.push((description, vec![host])),
             }
         }
-        for (told, names) in same {
-            text.push(Line::at(2).plain(fold_names(&names)).faint(" · ").plain(told).fold(4));
+        for (description, names) in same {
+            text.push(Line::at(2).plain(fold_names(&names)).faint(" · ").plain(description).fold(4));
         }
     }
     let none: Vec<&str> =
@@ -81,15 +81,15 @@ fn newest_first(all: &[HostSnapshots]) -> Vec<(&Snapshot, Vec<(&str, &Snapshot)>
     }
 }
 
-fn told(snapshot: &Snapshot) -> String {
-    let mut told = count(snapshot.changes, "change");
+fn description(snapshot: &Snapshot) -> String {
+    let mut description = count(snapshot.changes, "change");
     if !snapshot.finished {
-        told.push_str(", did not end by itself");
+        description.push_str(", did not end by itself");
     }
     if let Some(by) = &snapshot.rolled_back_by {
-        told.push_str(&format!(", rolled back by {by}"));
+        description.push_str(&format!(", rolled back by {by}"));
     }
-    told
+    description
 }
 
 /// The live checks, host by host; hosts with the same results together.
@@ -120,7 +120,7 @@ pub fn verified(all: &[HostVerify], verbose: bool) -> Text {
             (good, bad) => line.say(Tone::Bad, format!("{bad} of {} failed", count(good + bad, "check"))),
         };
         text.push(line);
-        // One cause is one message: what stands behind a check that does not hold is counted.
+        // One cause is one message: checks that depend on a failed one are counted.
         let behind = |why: &str| why.starts_with("not checked: `");
         let mut hidden: Vec<(&str, usize)> = Vec::new();
         for (address, why) in &host.checks {
@@ -151,7 +151,7 @@ pub fn verified(all: &[HostVerify], verbose: bool) -> Text {
 mod tests {
     use super::*;
     use crate::text::Look;
-    use converge_engine::LostHost;
+    use converge_engine::TargetError;
 
     fn snapshot(run: &str, time: &str) -> Snapshot {
         Snapshot {
@@ -192,7 +192,7 @@ mod tests {
         all.push(HostSnapshots {
             host: "db3".into(),
             runs: vec![],
-            lost: Some(LostHost { message: "no answer".into(), help: None, unreachable: true, login: false }),
+            lost: Some(TargetError::Unreachable("no answer".into())),
             remarks: vec!["the record of run r1 is damaged".into()],
         });
         insta::assert_snapshot!(snapshots(&all).draw(&Look::PLAIN));

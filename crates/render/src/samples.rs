@@ -1,6 +1,6 @@
 //! Hand-built plans for the tests of the renderers.
 
-use converge_engine::{FleetPlan, HostEntry, HostResult, LostHost, Purpose};
+use converge_engine::{FleetPlan, HostEntry, HostResult, Purpose, TargetError};
 use converge_objects::{Command, CommandState, Guard, PackageState, PathState, UnitState, object};
 use converge_planner::{HostPlan, Item, Outcome, PlannedChange, Problem};
 use converge_resource::{Change, Content, ObjectId, Reversibility, State, Wait};
@@ -13,7 +13,7 @@ pub(crate) fn item(id: u32, role: &str, name: &str, kind: &str, outcome: Outcome
         name: name.into(),
         role: role.into(),
         kind: kind.into(),
-        origin: format!("roles/{role}/role.yaml:{}", 4 + 3 * id),
+        location: format!("roles/{role}/role.yaml:{}", 4 + 3 * id),
         outcome,
         ..Item::default()
     }
@@ -192,14 +192,9 @@ pub(crate) fn idle(host: &str) -> HostPlan {
 
 pub(crate) fn lost(host: &str, unreachable: bool) -> HostEntry {
     let lost = if unreachable {
-        LostHost {
-            message: "no route to 10.0.0.9:22 within 10 s".into(),
-            help: Some("is the host up? `ssh 10.0.0.9` should work".into()),
-            unreachable,
-            login: false,
-        }
+        TargetError::Unreachable("no route to 10.0.0.9:22 within 10 s".into())
     } else {
-        LostHost::refused("the host key of 10.0.0.8 has changed".into())
+        TargetError::Refused("the host key of 10.0.0.8 has changed".into())
     };
     HostEntry { host: host.into(), result: HostResult::Lost(lost), took: Duration::ZERO }
 }

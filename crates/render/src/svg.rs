@@ -3,7 +3,7 @@
 //! The layout is Sugiyama's in its plain form: longest path to columns, bends for edges that pass columns, a few sweeps by
 //! barycentres against crossings, then places that respect the order.
 
-use converge_planner::{Reach, RoleGraph};
+use converge_planner::{EdgeScope, RoleGraph};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -74,7 +74,7 @@ impl<'a> Layout<'a> {
                     node.left.push(a);
                 }
             }
-            layout.edges.push((way, graph.reach(first, then) == Reach::Fleet));
+            layout.edges.push((way, graph.edge_scope(first, then) == EdgeScope::Fleet));
         }
         layout.untangle();
         layout.place();
@@ -97,7 +97,7 @@ impl<'a> Layout<'a> {
         at
     }
 
-    /// Where each node stands in its column.
+    /// The place of each node in its column.
     fn ranks(&self) -> BTreeMap<usize, f64> {
         let column = |list: &Vec<usize>| -> Vec<(usize, f64)> {
             list.iter().enumerate().map(|(rank, node)| (*node, number(rank))).collect()

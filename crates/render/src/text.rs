@@ -6,14 +6,14 @@
 use owo_colors::Style;
 use std::fmt::Write as _;
 
-/// How text is to look.
+/// The look of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// Colours and underlines, as ANSI escapes.
     pub color: bool,
     /// Columns after which prose is folded; `None` never folds (pipes).
     pub width: Option<usize>,
-    /// Show what is usually only counted.
+    /// Show parts that are usually only counted.
     pub verbose: bool,
     /// Show diffs and new files to their last line and character.
     pub full_diff: bool,
@@ -24,7 +24,7 @@ impl Look {
     pub const PLAIN: Self = Self { color: false, width: None, verbose: false, full_diff: false };
 }
 
-/// What a piece of text means; its colour follows.
+/// The meaning of a piece of text, which determines its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Tone {
     /// Nothing special.
@@ -227,7 +227,7 @@ impl Text {
         &self.lines
     }
 
-    /// What stands below the first line, moved to the left.
+    /// The lines below the first one, moved to the left.
     pub(crate) fn below_head(self) -> Self {
         let mut lines: Vec<Line> = self.lines.into_iter().skip(1).collect();
         let least = lines.iter().filter(|l| !l.spans.is_empty()).map(|l| l.indent).min().unwrap_or(0);
@@ -271,7 +271,7 @@ fn draw_line(out: &mut String, line: &Line, look: &Look) {
     let mut column = line.indent;
     for (tone, text) in &line.spans {
         let text = visible(text);
-        // What is painted at once, up to a fold. Blanks are held back until a word follows: they vanish at a fold.
+        // The pending text up to a fold. Blanks are held back until a word follows: they vanish at a fold.
         let mut run = String::new();
         let mut held = "";
         for word in words(&text) {
@@ -351,7 +351,7 @@ pub(crate) fn steers(c: char) -> bool {
     matches!(c, '\u{80}'..='\u{9f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// What a program writes, on its way to a terminal: as [`visible`], but for line ends. A character may come in parts.
+/// Output of a program, filtered for a terminal: as [`visible`], but line ends stay. A character may come in parts.
 #[derive(Debug, Default)]
 pub struct Stream(Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! Where the value of a variable comes from.
+//! The sources of a variable's value.
 
 use crate::text::{Line, Text, Tone};
 use converge_model::{Candidate, VarReport};

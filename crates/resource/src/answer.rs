@@ -1,7 +1,7 @@
 //! The answer that all `cv_see_KIND` functions share: a line a key, in the order of the keys.
 //!
 //! `MOMENT STATE…` (the moment is `-` where there is none) or `! REASON` with the reason as one encoded word. `MOMENT=KEY STATE…` says that
-//! what was asked for is another name of the object with this key (encoded).
+//! what was asked for is another name of the object with this key (encoded). `MOMENT+NUMBER STATE…`: a file has so many names (hard links).
 
 use crate::{AnswerError, BadState, Observed, State, decode_field};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ where
     let entry = |index: usize| match lines.get(index) {
         Some(line) if lines.len() == keys.len() => one::<S>(line),
         None if lines.is_empty() => Err(AnswerError("the host did not answer".to_owned())),
-        // Which of them is whose answer, nobody knows.
+        // Answers without names cannot be assigned to their questions.
         _ => {
             let text = format!("the host answered {} lines to {} questions", lines.len(), keys.len());
             Err(AnswerError(text))
@@ -34,6 +34,10 @@ fn one<S: TryFrom<State, Error = BadState>>(line: &str) -> Result<Observed, Answ
         Some((moment, real)) => (moment, Some(decode_field(real).ok_or_else(strange)?)),
         None => (moment, None),
     };
+    let (moment, names) = match moment.split_once('+') {
+        Some((moment, names)) => (moment, Some(names.parse().map_err(|_| strange())?)),
+        None => (moment, None),
+    };
     let moment = match moment {
         "-" => None,
         seconds => Some(seconds.parse().map_err(|_| strange())?),
@@ -41,7 +45,7 @@ fn one<S: TryFrom<State, Error = BadState>>(line: &str) -> Result<Observed, Answ
     let state = State::from_line(rest);
     let typed = S::try_from(state.clone());
     typed.map_err(|e| AnswerError(e.to_string()))?;
-    Ok(Observed { real, ..Observed::new(state, moment) })
+    Ok(Observed { real, names, ..Observed::new(state, moment) })
 }
 
 fn clip(line: &str) -> String {
@@ -71,6 +75,10 @@ mod tests {
         let seen = |key: &str| named[key].clone().map(|seen| (seen.moment, seen.real));
         assert_eq!(seen("/l/a"), Ok((Some(17), Some("/r/a=b".to_owned()))));
         assert_eq!(seen("/l/b"), Ok((None, Some("/ ".to_owned()))));
+        let linked = parse::<Known>(&["/a", "/b"], "17+3=/r/a absent\n17+x absent\n");
+        let seen = linked["/a"].clone().map(|seen| (seen.moment, seen.real, seen.names));
+        assert_eq!(seen, Ok((Some(17), Some("/r/a".to_owned()), Some(3))));
+        assert!(linked["/b"].is_err());
     }
 
     #[test]

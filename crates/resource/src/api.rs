@@ -10,7 +10,7 @@ pub const FIELD_MANAGER: &str = "converge";
 /// The key under which an [`ApiProbe::Render`] holds a packaged chart.
 pub const ARCHIVE: &str = "archive_content";
 
-/// The key in an answer to [`ApiProbe::Render`] under which the fields stand that the chart draws anew each time ([`Kept`]).
+/// The key in an answer to [`ApiProbe::Render`] that holds the fields which the chart generates again each time ([`Kept`]).
 pub const RANDOM: &str = "random";
 
 /// Which object of a cluster. As a key: `v1/ConfigMap/NAMESPACE/NAME`, `apps/v1/DaemonSet/NAMESPACE/NAME`, and without a
@@ -28,7 +28,7 @@ pub struct ApiRef {
 }
 
 impl ApiRef {
-    /// Reads a key; `None` for what is none.
+    /// Reads a key; `None` for a text that is no key.
     pub fn from_key(key: &str) -> Option<Self> {
         let parts: Vec<&str> = key.split('/').collect();
         let at = parts.iter().position(|p| p.starts_with(|c: char| c.is_ascii_uppercase()))?;
@@ -86,9 +86,9 @@ impl ApiRef {
 /// A question to the API of a cluster. It changes nothing there, but for a [`ApiProbe::Job`], which takes away what it made.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ApiProbe {
-    /// What the server would make of this manifest (JSON text), applied by our field manager: a dry run. Answer: an object
-    /// with one of `object` (the whole result as the server gives it), `conflicts` (a list of `{manager, field}`), `no_kind`,
-    /// `no_namespace` or `invalid` (what the server said).
+    /// A dry run of this manifest (JSON text), applied by our field manager. Answer: an object with one of `object` (the
+    /// whole result as the server gives it), `conflicts` (a list of `{manager, field}`), `no_kind`, `no_namespace` or
+    /// `invalid` (the message of the server).
     Apply {
         /// JSON text.
         manifest: String,
@@ -108,8 +108,8 @@ pub enum ApiProbe {
         /// A label selector as kubectl takes it.
         labels: Option<String>,
     },
-    /// What a Service answers to a GET over HTTP that the server passes on to it. Answer: `{status}`, 503 where nobody stands behind
-    /// the Service and 504 where there is no answer in time.
+    /// A GET over HTTP that the server passes on to a Service. Answer: `{status}`; 503 if the Service has no endpoint, 504
+    /// if there is no answer in time.
     Service {
         /// Namespace.
         namespace: String,
@@ -152,7 +152,7 @@ pub struct ReleaseSpec {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// Where the chart is.
+    /// The source of the chart.
     pub chart: Chart,
     /// The exact version; `None` for an archive, which has its own.
     pub version: Option<String>,
@@ -176,11 +176,11 @@ pub struct ReleaseSpec {
 pub struct Kept {
     /// The object.
     pub object: ApiRef,
-    /// The way to the field.
+    /// The path to the field.
     pub path: Vec<Segment>,
 }
 
-/// Where a chart is.
+/// The source of a chart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Chart {
@@ -211,7 +211,8 @@ pub enum ApiCall {
     },
     /// Installs or upgrades a release. Before it, a release that hangs in `pending-*` is put right.
     Release(ReleaseSpec),
-    /// A change of this object is written under this field manager, not ours: a field of helm's own stays helm's.
+    /// A change of this object is written under this field manager and not under the one of converge: a field of helm's own
+    /// stays helm's.
     As {
         /// The object.
         object: ApiRef,

@@ -1,4 +1,4 @@
-//! What must be on this machine before an item may begin, as data.
+//! A file that must be on the controller before an item may begin, as data.
 
 use crate::Digest;
 use serde::{Deserialize, Serialize};
@@ -14,11 +14,11 @@ pub struct Backup {
     pub script: String,
     /// Seconds within which it must be made.
     pub seconds: u64,
-    /// What it is, for people: `snapshot of etcd`.
+    /// A name for people: `snapshot of etcd`.
     pub what: String,
-    /// Whose it is: backups of one name lie together, and the oldest of them go.
+    /// The owner: backups of one owner lie together, and the oldest of them are deleted.
     pub of: String,
-    /// Why it is made, as a part of its file's name: `before-v1.36.2`.
+    /// The reason, as a part of the file's name: `before-v1.36.2`.
     pub reason: String,
     /// The end of its file's name: `db`.
     pub extension: String,
@@ -26,7 +26,7 @@ pub struct Backup {
     pub unless_allowed: Option<String>,
 }
 
-/// What the script of a [`Backup`] has made.
+/// The result of the script of a [`Backup`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Made {
     /// A file (`file SHA256 SIZE PATH REMARK`).
@@ -35,7 +35,7 @@ pub enum Made {
         digest: Digest,
         /// Its size in bytes.
         size: u64,
-        /// Where it lies on that host: an absolute path without blanks.
+        /// Its path on that host: absolute, without blanks.
         path: String,
         /// A remark for people: `1234 keys`.
         remark: String,

@@ -1,22 +1,22 @@
-//! Which part of which object a resource answers for.
+//! Claims: the parts of objects that a resource manages.
 
 use crate::ObjectId;
 
-/// A resource's say over one facet of one object.
+/// The claim of a resource on one facet of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The object.
     pub object: ObjectId,
-    /// Which side of it: `content`, `mode`, `owner`, `group`, `presence`, `version`, `enabled`, `active`, `value` …
+    /// The facet: `content`, `mode`, `owner`, `group`, `presence`, `version`, `enabled`, `active`, `value` …
     pub facet: &'static str,
-    /// How.
+    /// The mode.
     pub mode: ClaimMode,
 }
 
-/// How a resource claims a facet.
+/// The mode of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimMode {
-    /// It decides the whole facet: nobody else may.
+    /// It decides the whole facet: no other item may claim it.
     Exclusive,
     /// It changes a part and keeps the rest: several may, in order.
     Edit,

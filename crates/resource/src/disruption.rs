@@ -1,16 +1,16 @@
-//! What a change does to the work that a host is doing.
+//! The effect of a change on the work that runs on a host.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How much a change disturbs what runs on a host. Disruptive changes go to one host first, then to a few at a time.
+/// The degree to which a change disturbs running work. Disruptive changes are made on one host first, then on a few at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Disruption {
     /// Nothing that runs notices it.
     #[default]
     None,
-    /// Something that runs is stopped or started anew.
+    /// Something that runs is stopped or restarted.
     Restarts,
     /// The host must be free of work.
     Drain,

@@ -1,4 +1,4 @@
-//! The way to a field of an object of a cluster.
+//! The path to a field of an object of a cluster.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ pub fn pointer_word(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// One step on the way to a field. Items of a list are found by their key, never by their place.
+/// One step of the path to a field. Items of a list are found by their key, never by their position.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Segment {

@@ -2,7 +2,7 @@
 //!
 //! An *object* is something a machine has (a path, a package, a unit): see [`Object`]. A *resource* is a kind
 //! that a user writes (`file`, `line`, `package`): see [`Resource`]. Objects know how to look, compare, change,
-//! save and restore; resources only map what is seen to what is wanted.
+//! save and restore; resources only map present states to wanted ones.
 
 mod answer;
 mod api;
@@ -30,8 +30,8 @@ pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch, Goodbye, WayBack};
 pub use field::{Segment, pointer_word};
 pub use loaded::{LOAD_KEYWORD, Source, Template};
 pub use object::{
-    AlteredFact, AnswerError, AttributeChange, Change, Contents, DynObject, Erased, Facets, MayBring, Naming,
-    Object, Past, Reversibility, Spoil,
+    AlteredFact, AnswerError, AttributeChange, Change, Contents, DriftScript, DynObject, Erased, Facets,
+    MayBring, Naming, Object, Past, Reversibility,
 };
 pub use place::Place;
 pub use probe::{Answer, Probe, RunAnswer};

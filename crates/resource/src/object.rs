@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
-/// One object on its way from one state to another.
+/// One object that changes from one state to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Which object.
@@ -19,7 +19,7 @@ pub struct Change {
     pub to: State,
 }
 
-/// How many names an object goes by.
+/// The names that an object may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
     /// One.
@@ -35,18 +35,19 @@ pub enum Naming {
 pub enum Reversibility {
     /// A rollback restores the state before.
     Reversible,
-    /// It cannot be undone: why.
+    /// It is irreversible: why.
     Irreversible(String),
 }
 
-/// What runs have made of an object, for the way back.
+/// The recorded history of an object that a rollback reverts.
 #[derive(Clone, Copy, Debug)]
 pub struct Past<'a, S> {
     /// The state before the first of them.
     pub before: &'a S,
     /// The state that the last one left.
     pub left: &'a S,
-    /// What each but the last one left, and what the next one found: others may have changed it in between.
+    /// The state that each run but the last left, with the state that the next run found: others may have changed it in
+    /// between.
     pub between: &'a [(S, S)],
 }
 
@@ -83,41 +84,44 @@ pub trait Object: Send + Sync + 'static {
     const KIND: &'static str;
     /// Its shell functions; see above. Plain definitions, no side effects.
     const SHELL: &'static str;
-    /// Where it lives.
+    /// Its place: a host or a cluster.
     const PLACE: Place = Place::Host;
-    /// True for what a rollback passes over: a moment that has been, such as a wait.
+    /// True for objects that a rollback passes over, since their change cannot be reverted: a wait, a restart.
     const PASSES: bool = false;
-    /// Seconds within which it may come about, where it passes ([`Object::PASSES`]): before that, what is open yet is no fault.
+    /// Seconds within which the state may come by itself ([`Object::PASSES`]); a condition that is open until then is no
+    /// failure.
     fn patience(_key: &str) -> Option<u64> {
         None
     }
-    /// True for what a rollback sees to after all else: what it runs with must be there first.
+    /// True for objects that a rollback changes last, since their inputs must be there first.
     const BACK_LAST: bool = false;
-    /// Whether its key is the path at which it lies: what lies below goes before it, and comes after it.
+    /// Whether its key is its path: objects below it are removed before it, and created after it.
     const AT_PATH: bool = false;
-    /// Whether one may go by several names, and by which of them a plan calls it.
+    /// Whether one object may have several names, and which of them a plan uses.
     const NAMING: Naming = Naming::One;
-    /// Whether its removal may take along content that nobody can make anew: a file that is too large to be saved, the data of a snap.
+    /// Whether its removal may destroy content that cannot be made again: a file that is too large to be saved, the data of
+    /// a snap.
     const HOLDS_DATA: bool = false;
-    /// True for what makes a node of its host while it is not absent. The node goes by the name of its [`WayBack`], else by the host's.
+    /// True for an object that makes its host a node of a cluster while it is not absent. The node's name is that of its
+    /// [`WayBack`], else the host's.
     const MAKES_NODE: bool = false;
-    /// True for what only `--allow-destroy` takes away, in an ordinary run too: a host's part in its cluster. A rollback sees to it before all else of
-    /// its role, which stays with it.
+    /// True for an object that is removed only with `--allow-destroy`, in an ordinary run too: a host's part in its cluster. A
+    /// rollback reverts it before everything else of its role; if it stays, the role stays.
     const STAYS_UNLESS_ALLOWED: bool = false;
-    /// Its state, typed. `absent` has a value too.
+    /// Its state as a type. `absent` is a value of it too.
     type State: Clone + Debug + PartialEq + TryFrom<State, Error = crate::BadState> + Into<State>;
 
     /// Seconds that one of its steps may take.
     const SECONDS: u64 = 120;
-    /// Kinds of objects that it offers: while its state is open, which of them there will be is open too.
+    /// Kinds of objects that it offers: while its state is not known, theirs is not known either.
     const OFFERS: &'static [&'static str] = &[];
 
-    /// Reads the answer of `cv_see_KIND` to these keys. Every key has an entry, or an error that says why not.
+    /// Parses the answer of `cv_see_KIND` to these keys. Every key gets an observation, or the error.
     fn parse(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
         crate::answer::parse::<Self::State>(keys, answer)
     }
 
-    /// What the step from one state to the other does, for plans and progress: `create group crew`.
+    /// The title of the step from one state to the other, for plans and progress: `create group crew`.
     fn title(key: &str, from: &Self::State, to: &Self::State) -> String;
 
     /// The steps for all changes of this kind in one item, in order; several packages make one transaction.
@@ -133,18 +137,18 @@ pub trait Object: Send + Sync + 'static {
             .collect()
     }
 
-    /// Whether the change can be undone.
+    /// Whether the change can be reverted.
     fn reversibility(_key: &str, _from: &Self::State, _to: &Self::State) -> Reversibility {
         Reversibility::Reversible
     }
 
-    /// True when the steps run code that is not ours (maintainer scripts, a unit's own program, a command),
-    /// which may change other objects.
+    /// True if the steps run foreign code (maintainer scripts, a unit's own program, a command), which may change other
+    /// objects.
     fn opaque(_from: &Self::State, _to: &Self::State) -> bool {
         false
     }
 
-    /// The state for people, in the order in which they read it. Content is left out: see [`Object::content`].
+    /// The state as facets for people, in reading order. Content is not among them: see [`Object::content`].
     fn facets(state: &Self::State) -> Facets;
 
     /// The attributes that differ, for people.
@@ -157,19 +161,25 @@ pub trait Object: Send + Sync + 'static {
         None
     }
 
-    /// What the change does to what runs. `to` is `None` where nothing can know yet what it will be.
+    /// The effect of the change on running work. `to` is `None` if the new state cannot be known yet.
     fn disruption(_from: &Self::State, _to: Option<&Self::State>) -> Disruption {
         Disruption::None
     }
 
-    /// Other objects that come into being with this state, or go with it where the state is absent: a unit with its
-    /// file. What comes is not there yet; what goes is [bare](Object::bare). `content` is the state's, where it is known.
+    /// Other objects that this state creates, or removes if it is absent: a unit with its file. Created objects are absent
+    /// before; removed ones are [bare](Object::bare). `content` is that of the state, if it is known.
     fn brings(_key: &str, _state: &Self::State, _content: Option<&Content>) -> Vec<(ObjectId, State)> {
         Vec::new()
     }
 
-    /// The names that objects get with this state, each with the object that it then is: the aliases of a unit with its file. Of a kind that lies
-    /// at a path that is what lies below. What comes first counts where one name is said to be two.
+    /// The object with which this one is there and goes, though no state of that one names it: the template of an instance of a unit. A template is its
+    /// own.
+    fn template(_key: &str) -> Option<ObjectId> {
+        None
+    }
+
+    /// The names that objects get with this state, each with the object that the name then means: the aliases of a unit with
+    /// its file. For a kind whose key is a path, everything below it is meant. The first entry of a name counts.
     fn names(_key: &str, _state: &Self::State, _content: Option<&Content>) -> Vec<(ObjectId, ObjectId)> {
         Vec::new()
     }
@@ -179,51 +189,52 @@ pub trait Object: Send + Sync + 'static {
         None
     }
 
-    /// What this change may bring, though nothing can know which: what a package holds, the parameters of a kernel module.
+    /// Objects that this change may bring without anything telling which: the content of a package, the parameters of a
+    /// kernel module.
     fn may_bring(_from: &Self::State, _to: &Self::State) -> Option<MayBring> {
         None
     }
 
-    /// What this change does to what the host says of itself: facts by their first names, with the new value where the change
-    /// determines it. What foreign code may do besides is looked at when it has run.
+    /// The facts of the host that this change alters, by their first names, with the new value if the change determines it.
+    /// Facts that foreign code may alter besides are read again after it has run.
     fn alters(_key: &str, _from: &Self::State, _to: &Self::State) -> Vec<AlteredFact> {
         Vec::new()
     }
 
-    /// The facts that a change of this object may alter while nothing can know what it will be.
+    /// The facts that a change of this object may alter while the change is not known yet.
     fn may_alter(_key: &str) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// The directory below which this change makes every path another one: a mount point.
+    /// The directory below which every path means another object after this change: a mount point.
     fn covers(_key: &str, _from: &Self::State, _to: &Self::State) -> Option<String> {
         None
     }
 
-    /// The state of this object, which nobody touches, after a change of another one: a file whose group has another number shows the
-    /// old number. `None` when it stays as it is.
+    /// The new state of this object, which the run does not touch, after a change of another one: a file whose group gets
+    /// another number shows the old number. `None` when it stays as it is.
     fn follows(_key: &str, _state: &Self::State, _other: &Change) -> Option<Self::State> {
         None
     }
 
-    /// True for changes that other objects may show, with [`Object::follows`].
+    /// True for changes that affect other objects, by [`Object::follows`].
     fn is_followed(_from: &Self::State, _to: &Self::State) -> bool {
         false
     }
 
-    /// Whether a rollback takes these states for one: what comes and goes by itself is left out.
+    /// Whether a rollback treats these states as equal: attributes that change by themselves are ignored.
     fn same(a: &Self::State, b: &Self::State) -> bool {
         a == b
     }
 
-    /// Whether an object in the state `now` still shows what was made of it. Objects that others change too, field by field, compare their
-    /// contents.
+    /// Whether an object in the state `now` still shows its recorded changes. Objects that others change too, field by field,
+    /// compare their contents.
     fn shows(now: &Self::State, past: &Past<'_, Self::State>, _content: &Contents<'_>) -> bool {
         Self::same(now, past.left)
     }
 
-    /// What becomes of an object in the state `now`, which shows what was made of it, when that is taken back; with the content that the state
-    /// names, where it is a new one. Objects that others change too keep the others' fields.
+    /// The state and the content that an object gets when its recorded changes are reverted. `now` is its present state,
+    /// which still shows those changes. An object that others change too keeps their fields.
     fn back(
         _now: &Self::State,
         past: &Past<'_, Self::State>,
@@ -232,25 +243,30 @@ pub trait Object: Send + Sync + 'static {
         (past.before.clone(), None)
     }
 
-    /// True for a state that an object has through another one alone: a unit that has a file and nothing more. `cv_bare_KIND LINE` says
-    /// so to `undo.sh`.
+    /// True for a state that an object has only because of another one: a unit that has a file and nothing more. `undo.sh`
+    /// asks `cv_bare_KIND LINE` for it.
     fn bare(_state: &Self::State) -> bool {
         false
     }
 
-    /// Whether a step from one state to the other may leave this one when it is cut off, besides a state made of both.
+    /// Whether a change puts another thing into the place of one that may have other names (hard links), which keep what was there.
+    fn severs(_before: &Self::State, _after: &Self::State) -> bool {
+        false
+    }
+
+    /// Whether an interrupted step from one state to the other may leave this one, besides a mixture of both.
     fn amid(_before: &Self::State, _after: &Self::State, _now: &Self::State) -> bool {
         false
     }
 
-    /// What must be brought to this machine before a rollback makes this change: what the change destroys. A kind that makes it says so
-    /// itself (`Wanted::backup`).
+    /// The backup that must reach the controller before a rollback makes this change: a copy of data that the change
+    /// destroys. A kind that makes such a change in a plan sets `Wanted::backup` itself.
     fn backup(_from: &Self::State, _to: &Self::State) -> Option<Backup> {
         None
     }
 
-    /// What a rollback that makes this change must have from another host first, where the run has recorded which. The record is a claim of the
-    /// host: `known_as` are the names and addresses by which this machine knows it.
+    /// The question to another host before a rollback makes this change, if the run recorded one. The record is data of the
+    /// host and not trusted: `known_as` are the names and addresses by which the controller knows the host.
     fn goodbye(
         _way: &WayBack,
         _known_as: &[String],
@@ -260,43 +276,44 @@ pub trait Object: Send + Sync + 'static {
         None
     }
 
-    /// True when any change of it restarts the host: the session goes with it, and a rollback passes over it. Steps only begin
-    /// the restart; afterwards `cv_back_KIND KEY` waits for what the host must have, within `$CV_RESTART_LEFT` seconds.
+    /// True if any change of it restarts the host: the session ends, and a rollback passes over the change. Steps only begin
+    /// the restart; afterwards `cv_back_KIND KEY` waits until the host is ready, within `$CV_RESTART_LEFT` seconds.
     fn restarts_host() -> bool {
         false
     }
 
-    /// How somebody may spoil the object in this state, one facet each; empty when nobody can. The test of a role tries them.
-    fn spoils(_key: &str, _state: &Self::State) -> Vec<Spoil> {
+    /// Ways to inject drift into the object in this state, one facet each; empty if there is none. The test of a role tries
+    /// them.
+    fn drifts(_key: &str, _state: &Self::State) -> Vec<DriftScript> {
         Vec::new()
     }
 }
 
-/// One way in which somebody may spoil an object behind our back: what the test of a role does to it, and a plan must find.
+/// One injected drift: the test of a role changes an object in this way, and a plan must detect it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spoil {
-    /// The facet that is spoiled, named as in a [`crate::Claim`]. Only what an item claims is spoiled.
+pub struct DriftScript {
+    /// The facet that is changed, named as in a [`crate::Claim`]. Only facets that an item claims are changed.
     pub facet: &'static str,
-    /// What is done, for people: `mode 0601`.
+    /// The change, for people: `mode 0601`.
     pub what: String,
-    /// POSIX shell text with ordinary tools, not our own functions. Status 3: it cannot be done to this object here.
+    /// POSIX shell text with ordinary tools, without functions of converge. Status 3: this object cannot be changed so here.
     pub script: String,
 }
 
-impl Spoil {
-    /// A way to spoil this facet.
+impl DriftScript {
+    /// A way to change this facet.
     pub fn new(facet: &'static str, what: impl Into<String>, script: impl Into<String>) -> Self {
         Self { facet, what: what.into(), script: script.into() }
     }
 }
 
-/// Contents by their digest, as far as they are known.
+/// The known contents, by digest.
 pub type Contents<'a> = dyn Fn(&Digest) -> Option<Content> + 'a;
 
 /// Objects that a change may bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MayBring {
-    /// What the change is, for people: `installing`.
+    /// The activity, for people: `installing`.
     pub verb: &'static str,
     /// The kinds of these objects.
     pub kinds: &'static [&'static str],
@@ -308,7 +325,7 @@ pub type AlteredFact = (&'static str, Option<serde_json::Value>);
 /// Names and values of a state: `mode`, `owner`, `version` …
 pub type Facets = Vec<(&'static str, String)>;
 
-/// The facets that are not equal on both sides, in the order of the side that has more of them.
+/// The facets that differ, in the order of the side that has more of them.
 fn differing(before: &Facets, after: &Facets) -> Vec<AttributeChange> {
     let (more, less) = if after.len() >= before.len() { (after, before) } else { (before, after) };
     let value = |facets: &Facets, name: &str| facets.iter().find(|(n, _)| *n == name).map(|(_, v)| v.clone());
@@ -398,6 +415,8 @@ pub trait DynObject: Send + Sync {
     fn disruption(&self, from: &State, to: Option<&State>) -> Disruption;
     /// [`Object::brings`]; a bad state brings nothing.
     fn brings(&self, key: &str, state: &State, content: Option<&Content>) -> Vec<(ObjectId, State)>;
+    /// [`Object::template`].
+    fn template(&self, key: &str) -> Option<ObjectId>;
     /// [`Object::names`]; none for a bad state.
     fn names(&self, key: &str, state: &State, content: Option<&Content>) -> Vec<(ObjectId, ObjectId)>;
     /// [`Object::may_name`].
@@ -416,6 +435,8 @@ pub trait DynObject: Send + Sync {
     fn is_followed(&self, change: &Change) -> bool;
     /// [`Object::bare`]; a bad state is not.
     fn bare(&self, state: &State) -> bool;
+    /// [`Object::severs`]; not for a bad state.
+    fn severs(&self, change: &Change) -> bool;
     /// [`Object::amid`]; not for a bad state.
     fn amid(&self, change: &Change, now: &State) -> bool;
     /// [`Object::backup`]; none for a bad state: it cannot be applied.
@@ -426,8 +447,8 @@ pub trait DynObject: Send + Sync {
     fn offers(&self) -> &'static [&'static str];
     /// [`Object::restarts_host`].
     fn restarts_host(&self) -> bool;
-    /// [`Object::spoils`]; none for a bad state.
-    fn spoils(&self, key: &str, state: &State) -> Vec<Spoil>;
+    /// [`Object::drifts`]; none for a bad state.
+    fn drifts(&self, key: &str, state: &State) -> Vec<DriftScript>;
 }
 
 /// Makes a [`DynObject`] of an [`Object`].
@@ -570,6 +591,9 @@ impl<O: Object> DynObject for Erased<O> {
     fn brings(&self, key: &str, state: &State, content: Option<&Content>) -> Vec<(ObjectId, State)> {
         O::State::try_from(state.clone()).map_or_else(|_| Vec::new(), |s| O::brings(key, &s, content))
     }
+    fn template(&self, key: &str) -> Option<ObjectId> {
+        O::template(key)
+    }
     fn names(&self, key: &str, state: &State, content: Option<&Content>) -> Vec<(ObjectId, ObjectId)> {
         O::State::try_from(state.clone()).map_or_else(|_| Vec::new(), |s| O::names(key, &s, content))
     }
@@ -597,6 +621,9 @@ impl<O: Object> DynObject for Erased<O> {
     fn bare(&self, state: &State) -> bool {
         O::State::try_from(state.clone()).is_ok_and(|s| O::bare(&s))
     }
+    fn severs(&self, change: &Change) -> bool {
+        typed::<O>(change).is_ok_and(|(from, to)| O::severs(&from, &to))
+    }
     fn amid(&self, change: &Change, now: &State) -> bool {
         let states =
             typed::<O>(change).and_then(|(from, to)| Ok((from, to, O::State::try_from(now.clone())?)));
@@ -614,7 +641,7 @@ impl<O: Object> DynObject for Erased<O> {
     fn restarts_host(&self) -> bool {
         O::restarts_host()
     }
-    fn spoils(&self, key: &str, state: &State) -> Vec<Spoil> {
-        O::State::try_from(state.clone()).map(|s| O::spoils(key, &s)).unwrap_or_default()
+    fn drifts(&self, key: &str, state: &State) -> Vec<DriftScript> {
+        O::State::try_from(state.clone()).map(|s| O::drifts(key, &s)).unwrap_or_default()
     }
 }

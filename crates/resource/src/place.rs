@@ -1,4 +1,4 @@
-//! Where an object lives, and so what a kind may be used in.
+//! The place of an object, which decides the roles that its kinds may be used in.
 
 use serde::{Deserialize, Serialize};
 

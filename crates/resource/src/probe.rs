@@ -34,7 +34,7 @@ impl Probe {
     }
 }
 
-/// What a host answered.
+/// The answer of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// To [`Probe::Object`].
@@ -49,7 +49,7 @@ pub enum Answer {
     Failed(String),
 }
 
-/// How a read-only script ended.
+/// The result of a read-only script.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunAnswer {
     /// Its exit status.

@@ -6,11 +6,10 @@ use crate::{
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-/// What a resource wants, computed from what is seen.
+/// The wanted states of a resource, computed from the present ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wanted {
-    /// Every object that the resource answers for, in order, with the state that it is to have. Objects that are
-    /// already so are listed too.
+    /// Every object that the resource manages, in order, with its wanted state. Objects that have it already are listed too.
     pub targets: Vec<(ObjectId, State)>,
     /// Content that the targets name and the host may not have.
     pub contents: Vec<Content>,
@@ -20,43 +19,44 @@ pub struct Wanted {
     pub notes: Vec<String>,
     /// Shell variables that the item's steps may read, such as `CV_VALIDATE` (see the path object).
     pub settings: Vec<(String, String)>,
-    /// Records to write though nothing changes (`adopt`): targets whose only difference is a record of ours.
+    /// Records to write though nothing changes (`adopt`): targets that differ only in a record of converge.
     pub adopt: Vec<(ObjectId, State)>,
-    /// Changes of these objects cannot be undone, though their states do not say so: why.
+    /// Objects whose change is irreversible although their states do not show it, with the reason.
     pub irreversible: Vec<(ObjectId, String)>,
-    /// On a cluster: how the targets are reached, where their states do not say it.
+    /// On a cluster: the API calls that change the targets, if their states do not tell.
     pub calls: Vec<ApiCall>,
-    /// What another host must say first, where something is to be changed.
+    /// The question to another host before a change.
     pub fetch: Option<Fetch>,
-    /// What must be brought to this machine first, where something is to be changed.
+    /// The file that must reach the controller before a change.
     pub backup: Option<Backup>,
-    /// What a rollback of it needs besides the states.
+    /// The name of another host that a rollback needs besides the states.
     pub way_back: Option<WayBack>,
-    /// Objects that an answer told beside what it was asked for, as they are before this run: they need not be asked for.
-    pub seen: Vec<(ObjectId, State)>,
-    /// What it has a unit run with, and restarts it for.
+    /// Objects that an answer showed besides the one that was asked for, in their state before this run: they need not be
+    /// read.
+    pub incidental: Vec<(ObjectId, State)>,
+    /// The inputs that it runs a unit with, and for which it restarts the unit.
     pub runs_with: Option<RunsWith>,
 }
 
-/// What must happen on the host before a resource can be planned: an item of its own before the resource's.
+/// A change that must be made on the host before a resource can be planned: an item of its own before the resource's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct First {
-    /// What people call it: `package index`.
+    /// The name for people: `package index`.
     pub name: &'static str,
     /// Its one object.
     pub object: ObjectId,
-    /// As it is.
+    /// Its present state.
     pub from: State,
-    /// As it is to be.
+    /// Its wanted state.
     pub to: State,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// What an item has a unit run with.
+/// The inputs that an item runs a unit with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunsWith {
-    /// A digest of it.
+    /// A digest of the inputs.
     pub digest: String,
     /// Whether this run changes it.
     pub changed: bool,
@@ -65,7 +65,7 @@ pub struct RunsWith {
 }
 
 impl RunsWith {
-    /// Whether what has no record yet, and runs since this moment, runs with what is there.
+    /// Whether a unit without a record that has run since this moment runs with the present inputs.
     pub fn was_there_at(&self, start: Option<i64>) -> bool {
         match (self.changed, self.newest, start) {
             (false, None, _) => true,
@@ -90,35 +90,35 @@ impl Wanted {
     }
 }
 
-/// Why a resource has no answer yet, or never.
+/// The reason why a resource cannot be planned yet, or not at all.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stop {
-    /// These must be answered first.
+    /// These questions must be answered first.
     Ask(Vec<Probe>),
-    /// These must be done first, each by an item of its own. The resource is planned again behind them.
+    /// These changes must be made first, each by an item of its own. The resource is then planned again.
     First(Vec<First>),
-    /// Nothing can know before an earlier item has happened.
+    /// An earlier item must run first.
     Deferred(Wait),
-    /// The declaration is wrong on this host: what, and what to write instead.
+    /// The declaration is invalid on this host.
     Invalid {
         /// JSON pointer of the parameter at fault: `/path`; empty for the whole item.
         pointer: String,
-        /// What is wrong.
+        /// The problem.
         message: String,
-        /// What to write instead.
+        /// The correction to write.
         help: Option<String>,
     },
-    /// The host cannot be looked at, or a check failed: why.
+    /// The host cannot be read, or a check failed: the reason.
     Failed(String),
 }
 
 impl Stop {
-    /// A wrong parameter.
+    /// An invalid parameter.
     pub fn invalid(pointer: &str, message: impl Into<String>) -> Self {
         Self::Invalid { pointer: pointer.to_owned(), message: message.into(), help: None }
     }
 
-    /// A wrong parameter, with help.
+    /// An invalid parameter, with help.
     pub fn invalid_help(pointer: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Invalid { pointer: pointer.to_owned(), message: message.into(), help: Some(help.into()) }
     }
@@ -133,75 +133,75 @@ pub trait Resource: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     const EXAMPLE: &'static str;
     /// True for kinds that only read (`query`, `assert`): allowed in `check` and `verify`, never a change.
     const READ_ONLY: bool = false;
-    /// Where it may be used: in roles of these scopes.
+    /// The scopes of the roles that may use it.
     const PLACES: &'static [Place] = &[Place::Host];
-    /// True for kinds that may only stand in `verify`: they put work on a cluster, and take it away again.
+    /// True for kinds that are allowed only in `verify`: they create work on a cluster, and remove it again.
     const VERIFY_ONLY: bool = false;
-    /// True for kinds whose parameters are secrets by nature: their items are sensitive whatever they are made of.
+    /// True for kinds whose parameters are always secrets: their items are sensitive.
     const SENSITIVE: bool = false;
 
-    /// What is wrong with the parameters, whatever the host: a relative path, two sources of content.
-    /// `(JSON pointer, message, help)`, all at once.
+    /// All errors of the parameters that show without a host: a relative path, two sources of content. Each is `(JSON
+    /// pointer, message, help)`.
     fn validate(&self) -> Vec<ParamError> {
         Vec::new()
     }
-    /// What it answers for. Needs no host.
+    /// The objects that it manages, and how. Needs no host.
     fn claims(&self) -> Vec<Claim>;
 
-    /// From what is seen (and predicted) to what is wanted.
+    /// Computes the wanted states from the present and predicted ones.
     ///
     /// # Errors
-    /// [`Stop`] says what is missing or wrong.
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop>;
+    /// [`Stop`] names what is missing or wrong.
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop>;
 
     /// The resources of the same role that it names (`restart_on`).
     fn names(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Its part of the one question that all items of its kind ask together, each over what those before it leave: see
+    /// Its part of the question that all items of its kind ask together, each on the result of the earlier ones: see
     /// [`View::stages`].
     fn stage(&self) -> Option<String> {
         None
     }
 
-    /// The unit that it restarts when what it names, or what it brings, is no longer what the unit runs with.
+    /// The unit that it restarts when the resources that it names, or its own inputs, differ from those that the unit runs with.
     fn restarts(&self) -> Option<ObjectId> {
         None
     }
 
-    /// What stands for it in `restart_on`, in place of the states of its objects: for an edit of a part of a file that part, so
-    /// that what others change beside it restarts nothing.
+    /// The text that `restart_on` compares for this resource instead of the states of its objects. For an edit of a part of
+    /// a file it is that part, so that changes of others beside it restart nothing.
     fn basis(&self) -> Option<String> {
         None
     }
 
-    /// What any change of it does to what runs, beyond what its objects say of themselves: a unit that is restarted
-    /// and a package that is replaced are disruptive whoever changes them.
+    /// The effect of any change of it on running work, beyond that of its objects: a unit that is restarted and a package
+    /// that is replaced are disruptive whichever item changes them.
     fn disruption(&self) -> Disruption {
         Disruption::None
     }
 }
 
-/// A parameter that is wrong.
+/// An invalid parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamError {
     /// JSON pointer into the parameters.
     pub pointer: String,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to write instead.
+    /// The correction to write.
     pub help: Option<String>,
 }
 
 impl ParamError {
-    /// A wrong parameter with help.
+    /// An invalid parameter, with help.
     pub fn new(pointer: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { pointer: pointer.to_owned(), message: message.into(), help: Some(help.into()) }
     }
 }
 
-/// [`Resource`] without its type.
+/// [`Resource`] as a trait object.
 pub trait DynResource: Send + Sync {
     /// [`Resource::KIND`].
     fn kind(&self) -> &'static str;
@@ -219,7 +219,7 @@ pub trait DynResource: Send + Sync {
     ///
     /// # Errors
     /// As [`Resource::plan`].
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop>;
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop>;
     /// [`Resource::names`].
     fn names(&self) -> Vec<String>;
     /// [`Resource::stage`].
@@ -252,8 +252,8 @@ impl<R: Resource> DynResource for R {
     fn claims(&self) -> Vec<Claim> {
         Resource::claims(self)
     }
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
-        Resource::plan(self, seen)
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+        Resource::plan(self, view)
     }
     fn names(&self) -> Vec<String> {
         Resource::names(self)

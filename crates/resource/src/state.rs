@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a machine has, by kind and key: `path:/etc/hosts`, `package:curl`, `unit:ssh.service`.
+/// The identity of an object on a machine, by kind and key: `path:/etc/hosts`, `package:curl`, `unit:ssh.service`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectId {
     /// The [`crate::Object::KIND`] of the object.
@@ -33,12 +33,12 @@ impl fmt::Display for ObjectId {
 /// The whole state of one object as one canonical line: words separated by single spaces, each word
 /// encoded by [`encode_field`]. The host's shell functions print the very same line, so it is fingerprint,
 /// saved state and plan entry at once. Two states are the same exactly when their lines are equal.
-/// Content is named by digest. The line `absent` means that the object is not there.
+/// Content is named by digest. The line `absent` means that the object does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct State(String);
 
 impl State {
-    /// The state of an object that is not there.
+    /// The state of an object that does not exist.
     pub fn absent() -> Self {
         Self("absent".to_owned())
     }
@@ -78,27 +78,30 @@ impl fmt::Display for State {
     }
 }
 
-/// A line that is no state of its object.
+/// A line that is not a state of its object.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("`{0}` is not a state of this object")]
 pub struct BadState(pub String);
 
-/// A state as it was read from a host.
+/// An observation: a state that was read from a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observed {
     /// The state.
     pub state: State,
-    /// A moment in seconds since 1970 that is no part of the state: a path's mtime, since when a unit is active.
+    /// A time in seconds since 1970 that is no part of the state: the mtime of a path, the start of a unit.
     pub moment: Option<i64>,
-    /// The key under which it really goes, where that it was asked for by is another name of it.
+    /// The real key of the object, if it was asked for under another name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub real: Option<String>,
+    /// How many names it has (hard links of a file), where these are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub names: Option<u64>,
 }
 
 impl Observed {
     /// A state of an object under its own name.
     pub fn new(state: State, moment: Option<i64>) -> Self {
-        Self { state, moment, real: None }
+        Self { state, moment, real: None, names: None }
     }
 }
 

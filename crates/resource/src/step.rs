@@ -1,10 +1,10 @@
-//! What a host is to do, as data.
+//! Steps of a host, as data.
 
 use crate::Digest;
 use serde::{Deserialize, Serialize};
 
 /// One piece of work on a host: shell text that uses the objects' functions ([`crate::Object::SHELL`]).
-/// It ends with status 0 exactly when it did its work.
+/// It ends with status 0 exactly if it has done its work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// POSIX shell text; every operand built with [`quote`].
@@ -13,7 +13,7 @@ pub struct Step {
     pub stdin: Option<Digest>,
     /// Seconds after which the step counts as failed.
     pub timeout: u64,
-    /// What it does, for progress: `apt-get install curl`.
+    /// A description for progress: `apt-get install curl`.
     pub title: String,
 }
 

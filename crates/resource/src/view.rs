@@ -1,18 +1,18 @@
-//! What a resource may look at while it plans.
+//! The view of a host that a resource plans with.
 
 use crate::{ApiProbe, Content, Digest, Object, ObjectId, Probe, RunAnswer, State, Stop};
 use serde::{Deserialize, Serialize};
 
-/// What a deferred item waits for.
+/// The reason why an item is deferred.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
-    /// The address of the earlier item, `role/resource name`; empty when it is no item.
+    /// The address of the item to wait for, `role/resource name`; empty if that is no item.
     pub item: String,
-    /// Why nothing can know before: `the package may bring /etc/foo.conf`.
+    /// The reason: `the package may bring /etc/foo.conf`.
     pub reason: String,
 }
 
-/// What `restart_on` names: another resource of the same role, as it will be when its turn is over.
+/// A resource of the same role that `restart_on` names, in its state after its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     /// SHA-256 over the lines of all objects that it claims, after it.
@@ -23,18 +23,18 @@ pub struct Named {
     pub newest: Option<i64>,
 }
 
-/// Who restarts one unit in a run: one record says what it runs with, and it is restarted once, for all of them.
+/// The items that restart one unit in a run: they share one record of its inputs, and the unit is restarted once for all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restarters {
     /// The key of the present item in the record.
     pub key: String,
-    /// What earlier items of this run have the unit run with, by their keys.
+    /// The inputs that earlier items of this run have the unit run with, by their keys.
     pub earlier: Vec<(String, crate::RunsWith)>,
-    /// The item behind this one that restarts it, where there is one.
+    /// The next item that restarts it, if there is one.
     pub later: Option<String>,
 }
 
-/// The virtual host: what was seen, with the results of all earlier items of the same run laid over it.
+/// The virtual host: the states that were read, overlaid with the results of all earlier items of the same run.
 ///
 /// Methods return `Err(Stop)` when more must be known first, so that a plan reads with `?`.
 pub trait View {
@@ -62,29 +62,29 @@ pub trait View {
     /// `Stop::Ask` when it was not asked yet; `Stop::Failed` when it could not be asked.
     fn api(&self, probe: &ApiProbe) -> Result<serde_json::Value, Stop>;
 
-    /// Why this object, absent now, may be there when the item's turn comes: an earlier item of this run
+    /// The reason why this object, absent now, may exist when the item's turn comes: an earlier item of this run
     /// installs a package or runs a command that may bring it. `None` when nothing of the sort comes first, or when
     /// an earlier item has determined the object since.
     fn may_appear(&self, object: &ObjectId) -> Option<Wait>;
 
-    /// The earlier item of this run that changes this very object, if any: what follows from the object may then be otherwise.
+    /// The earlier item of this run that changes this object, if any: conclusions from its state may then be wrong.
     fn changed(&self, object: &ObjectId) -> Option<Wait> {
         let _ = object;
         None
     }
 
-    /// The last earlier item of this run that changes something on this host, if any: what a script answers
-    /// now it may not answer then.
+    /// The last earlier item of this run that changes something on this host, if any: a script may answer differently after
+    /// it.
     fn pending(&self) -> Option<Wait>;
 
-    /// The last earlier item of this run that runs code which is not ours (a command, the scripts of a package), or may: what it
-    /// leaves nothing can know.
+    /// The last earlier item of this run that runs foreign code (a command, the scripts of a package), or may run it: its
+    /// effects cannot be known in advance.
     fn foreign(&self) -> Option<Wait> {
         None
     }
 
-    /// The last earlier item of this run that changes, or may change, an object that matters. `matters` is told the object and whether
-    /// foreign code changes it.
+    /// The last earlier item of this run that changes, or may change, an object that matters. `matters` gets the object and
+    /// whether foreign code changes it.
     fn pending_act(&self, matters: &dyn Fn(&ObjectId, bool) -> bool) -> Option<Wait> {
         let _ = matters;
         self.pending()
@@ -96,18 +96,18 @@ pub trait View {
         Vec::new()
     }
 
-    /// Whether all that comes before is known. While it is not, nobody can say that nothing is pending.
+    /// Whether all results of earlier items are known. As long as they are not, no item can rely on that nothing is pending.
     fn settled(&self) -> bool {
         true
     }
 
-    /// The parts ([`crate::Resource::stage`]) of all items of this kind that are still to come, in their order, and which of them is
-    /// this item's. `None` where nobody knows the others: then it asks alone.
+    /// The parts ([`crate::Resource::stage`]) of all items of this kind that are not done, in their order, and the index of this
+    /// item's. `None` if the others are not known: then the item asks alone.
     fn stages(&self) -> Option<(&[String], usize)> {
         None
     }
 
-    /// Who else restarts this unit in this run.
+    /// The other items that restart this unit in this run.
     fn restarters(&self, unit: &ObjectId) -> Restarters {
         let _ = unit;
         Restarters::default()
@@ -131,7 +131,7 @@ impl dyn View + '_ {
         O::State::try_from(observed.state).map_err(|e| Stop::Failed(format!("{object}: {e}")))
     }
 
-    /// Lets go on what shows how things are only when the items before it have been.
+    /// Defers a resource whose answers hold only after all earlier items.
     ///
     /// # Errors
     /// `Stop::Deferred` when an earlier item of this run changes something.
@@ -139,7 +139,7 @@ impl dyn View + '_ {
         self.pending().map_or(Ok(()), |wait| Err(Stop::Deferred(wait)))
     }
 
-    /// The same for what takes its time, such as a wait: it is not begun on the chance that nothing changes before it.
+    /// The same for a resource that takes time, such as a wait: it must not begin before it is known that nothing changes first.
     ///
     /// # Errors
     /// `Stop::Deferred`, also while it is not known what earlier items do.

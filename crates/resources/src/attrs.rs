@@ -14,7 +14,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode(pub u32);
 
-/// Owner may read, and nobody may do more than the one before: what modes of files look like.
+/// The usual form of a file's mode: the owner may read, and nobody may do more than the one before.
 fn usual(mode: u32) -> bool {
     let (owner, group, other) = ((mode >> 6) & 7, (mode >> 3) & 7, mode & 7);
     mode <= 0o7777 && owner & 4 != 0 && group & !owner == 0 && other & !group == 0
@@ -76,7 +76,7 @@ impl JsonSchema for Mode {
     }
 }
 
-/// What an item says about a path's attributes.
+/// The attributes of a path that an item declares.
 pub struct Attrs<'a> {
     pub mode: Option<Mode>,
     pub owner: Option<&'a str>,
@@ -106,7 +106,7 @@ impl Attrs<'_> {
     /// `None` when something was asked.
     pub fn settle(
         &self,
-        seen: &dyn View,
+        view: &dyn View,
         present: Option<Present<'_>>,
         new_mode: u32,
         asks: &mut Asks,
@@ -115,7 +115,7 @@ impl Attrs<'_> {
         let mut name = |account, pointer, wanted: Option<&str>, now: &str| match wanted {
             // An owner that is already so needs no look: this keeps a second run at one round trip.
             Some(wanted) if present.is_none() || wanted != now => {
-                asks.take(account_name(seen, account, pointer, wanted))
+                asks.take(account_name(view, account, pointer, wanted))
             }
             _ => Ok(Some(now.to_owned())),
         };

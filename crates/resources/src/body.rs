@@ -3,7 +3,7 @@
 use converge_objects::PathState;
 use converge_resource::{Content, ParamError, Source, Template};
 
-/// The three ways to give content, of which at most one is used.
+/// The three forms of content, of which at most one is used.
 pub struct Body<'a> {
     pub content: Option<&'a String>,
     pub template: Option<&'a Template>,

@@ -1,4 +1,5 @@
-//! What the files of `/etc/sysctl.d` and its sibling directories set at boot, in the order of sysctl.d(5).
+//! The kernel parameters that the files of `/etc/sysctl.d` and its sibling directories set at boot, in the order of
+//! sysctl.d(5).
 
 use crate::look::path;
 use converge_objects::PathState;
@@ -30,11 +31,11 @@ done"
 }
 
 /// The setting of the parameter `name` that is read last at boot, where that is after the file `own`, and from another file.
-pub fn later_setting(seen: &dyn View, name: &str, own: &str) -> Result<Option<BootSetting>, Stop> {
-    let answer = seen.run(&boot_files_probe())?;
+pub fn later_setting(view: &dyn View, name: &str, own: &str) -> Result<Option<BootSetting>, Stop> {
+    let answer = view.run(&boot_files_probe())?;
     let mut files = files_of(&answer.stdout);
-    for (object, _) in seen.determined("path") {
-        refresh(seen, &mut files, &object.key)?;
+    for (object, _) in view.determined("path") {
+        refresh(view, &mut files, &object.key)?;
     }
     Ok(last_after(files, name, own))
 }
@@ -62,16 +63,16 @@ fn files_of(answer: &str) -> Vec<BootFile> {
 }
 
 /// An earlier item of this run determines this path: what it leaves counts.
-fn refresh(seen: &dyn View, files: &mut Vec<BootFile>, changed: &str) -> Result<(), Stop> {
+fn refresh(view: &dyn View, files: &mut Vec<BootFile>, changed: &str) -> Result<(), Stop> {
     let is_read = |path: &str| {
         path.rsplit_once('/').is_some_and(|(dir, name)| DIRECTORIES.contains(&dir) && name.ends_with(".conf"))
     };
     if !is_read(changed) && files.iter().all(|file| file.real != changed) {
         return Ok(());
     }
-    let lines = match path(seen, changed)? {
+    let lines = match path(view, changed)? {
         PathState::File { digest, .. } => {
-            let content = seen.content(changed, &digest)?;
+            let content = view.content(changed, &digest)?;
             content.text().unwrap_or_default().lines().map(str::to_owned).collect()
         }
         PathState::Link { .. } => return Ok(()),
@@ -147,7 +148,7 @@ mod tests {
         later_setting(&view, name, own).unwrap()
     }
 
-    fn told(text: &str) -> FakeView {
+    fn view_of(text: &str) -> FakeView {
         FakeView::strict().answer(&boot_files_probe(), 0, text)
     }
 
@@ -161,27 +162,27 @@ mod tests {
                     file /etc/sysctl.d/zz.conf\nreal /etc/sysctl.d/zz.conf\nset net/ipv4/ip_forward=0\nset a.b = 1\n\
                     file /usr/lib/sysctl.d/zz.conf\nreal /usr/lib/sysctl.d/zz.conf\nset net.ipv4.ip_forward = 7\n\
                     file /usr/lib/sysctl.d/zy.conf\nreal /usr/lib/sysctl.d/zy.conf\nset -net.ipv4.ip_forward =  8   9\n";
-        assert_eq!(later(told(text), "net.ipv4.ip_forward", OWN), found("/etc/sysctl.d/zz.conf", "0"));
-        assert_eq!(later(told(text), "net.ipv4.ip_forward", "/etc/sysctl.d/zz.conf"), None);
-        assert_eq!(later(told(text), "a.c", OWN), None);
+        assert_eq!(later(view_of(text), "net.ipv4.ip_forward", OWN), found("/etc/sysctl.d/zz.conf", "0"));
+        assert_eq!(later(view_of(text), "net.ipv4.ip_forward", "/etc/sysctl.d/zz.conf"), None);
+        assert_eq!(later(view_of(text), "a.c", OWN), None);
         let masked = "file /etc/sysctl.d/zy.conf\nreal /dev/null\nfile /usr/lib/sysctl.d/zy.conf\nreal /usr/lib/sysctl.d/zy.conf\n\
                       set net.ipv4.ip_forward = 8\n";
-        assert_eq!(later(told(masked), "net.ipv4.ip_forward", OWN), None);
-        assert_eq!(later(told(""), "net.ipv4.ip_forward", OWN), None);
+        assert_eq!(later(view_of(masked), "net.ipv4.ip_forward", OWN), None);
+        assert_eq!(later(view_of(""), "net.ipv4.ip_forward", OWN), None);
     }
 
     #[test]
     fn a_link_is_the_file_that_it_leads_to() {
         let text = "file /etc/sysctl.d/99-sysctl.conf\nreal /etc/sysctl.conf\nset net.ipv4.ip_forward = 0\n";
-        assert_eq!(later(told(text), "net.ipv4.ip_forward", OWN), found("/etc/sysctl.conf", "0"));
-        assert_eq!(later(told(text), "net.ipv4.ip_forward", "/etc/sysctl.conf"), None);
+        assert_eq!(later(view_of(text), "net.ipv4.ip_forward", OWN), found("/etc/sysctl.conf", "0"));
+        assert_eq!(later(view_of(text), "net.ipv4.ip_forward", "/etc/sysctl.conf"), None);
     }
 
     #[test]
     fn what_an_earlier_item_leaves_counts() {
         let text = "file /etc/sysctl.d/99-sysctl.conf\nreal /etc/sysctl.conf\nset net.ipv4.ip_forward = 0\n";
         let view = |path: &str, bytes: &str| {
-            let with = told(text).file(path, 0o644, bytes);
+            let with = view_of(text).file(path, 0o644, bytes);
             let state = with.observed(&path_id(path)).unwrap().state;
             with.determines(path_id(path), state)
         };
@@ -191,7 +192,7 @@ mod tests {
         );
         let new = view("/etc/sysctl.d/zz.conf", "net.ipv4.ip_forward = 3\n");
         assert_eq!(later(new, "net.ipv4.ip_forward", OWN), found("/etc/sysctl.d/zz.conf", "3"));
-        let gone = told(text).determines(path_id("/etc/sysctl.conf"), PathState::Absent);
+        let gone = view_of(text).determines(path_id("/etc/sysctl.conf"), PathState::Absent);
         assert_eq!(later(gone, "net.ipv4.ip_forward", OWN), None);
         let elsewhere = view("/etc/motd", "net.ipv4.ip_forward = 3\n");
         assert_eq!(later(elsewhere, "net.ipv4.ip_forward", OWN), found("/etc/sysctl.conf", "0"));

@@ -22,13 +22,13 @@ impl Edit<'_> {
     /// The file with the edit made. `change` maps the whole text; what it makes of its own result must be the same.
     pub fn plan(
         &self,
-        seen: &dyn View,
+        view: &dyn View,
         change: &dyn Fn(&str) -> Result<String, Stop>,
     ) -> Result<Wanted, Stop> {
         let target = self.path;
-        let (text, present) = match path(seen, target)? {
+        let (text, present) = match path(view, target)? {
             PathState::File { digest, mode, owner, group, .. } => {
-                let content = seen.content(&path_id(target).key, &digest)?;
+                let content = view.content(&path_id(target).key, &digest)?;
                 let Some(text) = content.text().map(str::to_owned) else {
                     return Err(Stop::Failed(format!(
                         "{target} is not UTF-8 text, so its lines cannot be edited"
@@ -38,8 +38,8 @@ impl Edit<'_> {
             }
             PathState::Absent => {
                 // An edit would be of what comes by then.
-                let made = || if self.removes { None } else { may_be_made(seen) };
-                if let Some(wait) = seen.may_appear(&path_id(target)).or_else(made) {
+                let made = || if self.removes { None } else { may_be_made(view) };
+                if let Some(wait) = view.may_appear(&path_id(target)).or_else(made) {
                     return Err(Stop::Deferred(wait));
                 }
                 if self.removes {
@@ -66,10 +66,10 @@ impl Edit<'_> {
         };
         let mut asks = Asks::default();
         if present.is_none() {
-            asks.take(need_parent(seen, "/path", target))?;
+            asks.take(need_parent(view, "/path", target))?;
         }
         let as_present = present.as_ref().map(|(m, o, g)| (*m, o.as_str(), g.as_str()));
-        let attrs = self.attrs.settle(seen, as_present, 0o644, &mut asks)?;
+        let attrs = self.attrs.settle(view, as_present, 0o644, &mut asks)?;
         asks.finish()?;
         let new = change(&text)?;
         if change(&new)? != new {

@@ -29,7 +29,7 @@ fn wait() -> Wait {
 }
 
 impl FakeView {
-    /// A host with `/` only; what is not said is absent.
+    /// A host with `/` only; everything else is absent.
     pub fn new() -> Self {
         Self::default().dir("/").dir("/etc")
     }
@@ -85,7 +85,7 @@ impl FakeView {
             .insert(probe.clone(), RunAnswer { status, stdout: String::new(), stderr: stderr.into() });
         self
     }
-    /// What a cluster's API answers.
+    /// Sets an answer of a cluster's API.
     pub fn says(mut self, probe: ApiProbe, answer: Value) -> Self {
         self.api.insert(probe, answer);
         self
@@ -104,12 +104,12 @@ impl FakeView {
         self.changed.insert(id);
         self
     }
-    /// An earlier item runs code that is not ours.
+    /// An earlier item runs foreign code.
     pub fn runs_foreign(mut self) -> Self {
         self.foreign = true;
         self.pending()
     }
-    /// What the items of this kind ask together, and which of them this is.
+    /// Sets the parts of a question that the items of this kind ask together, and the index of this item's part.
     pub fn together(mut self, stages: &[String], at: usize) -> Self {
         self.stages = Some((stages.to_vec(), at));
         self
@@ -216,7 +216,7 @@ pub fn read<R: converge_resource::Resource>(params: Value) -> R {
     kind
 }
 
-/// The pointers of what is wrong with the parameters.
+/// The pointers of the invalid parameters.
 pub fn wrong<R: converge_resource::Resource>(params: Value) -> Vec<String> {
     match parse_params::<R>(&params) {
         Ok(kind) => kind.validate().into_iter().map(|e| e.pointer).collect(),

@@ -4,7 +4,7 @@ use crate::attrs::Attrs;
 use crate::edit::Edit;
 use converge_resource::{Stop, View, Wanted};
 
-/// Where mounts and swap of the boot are listed.
+/// The file that lists mounts and swap of the boot.
 pub const FSTAB: &str = "/etc/fstab";
 
 /// The fields of a line that is no comment, decoded; fields that are left out are as fstab(5) says.
@@ -28,7 +28,7 @@ fn encode(field: &str) -> String {
     field.replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011").replace('\n', "\\012")
 }
 
-/// What identifies a line.
+/// The identity of a line.
 #[derive(Clone, Copy, Debug)]
 pub enum Which<'a> {
     /// The mount point.
@@ -86,10 +86,10 @@ fn render(entry: &[String]) -> String {
 }
 
 /// Plans the file with this line.
-pub fn plan(seen: &dyn View, which: Which<'_>, entry: Option<&[String]>) -> Result<Wanted, Stop> {
+pub fn plan(view: &dyn View, which: Which<'_>, entry: Option<&[String]>) -> Result<Wanted, Stop> {
     let attrs = Attrs { mode: None, owner: None, group: None };
     let edit = Edit { path: FSTAB, create: true, removes: entry.is_none(), attrs, culprit: "" };
-    edit.plan(seen, &|text| Ok(with(text, which, entry)))
+    edit.plan(view, &|text| Ok(with(text, which, entry)))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The kinds that a user writes: one file each under `kinds/`, one line each in [`KINDS`].
 //!
-//! A kind maps what is seen to what is wanted and does nothing else: no I/O, no shell text but read-only probes.
+//! A kind maps present states to wanted ones and does nothing else: no I/O, no shell text but read-only probes.
 
 mod attrs;
 mod body;

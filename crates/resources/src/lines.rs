@@ -2,7 +2,7 @@
 
 use regex::{Captures, Regex};
 
-/// Where a new line goes.
+/// The position of a new line.
 #[derive(Clone, Debug)]
 pub enum Insert {
     /// After the last line.

@@ -59,40 +59,40 @@ pub fn sysctl_id(name: &str) -> ObjectId {
 }
 
 /// The typed state of an object.
-pub fn state<S: TryFrom<State, Error = BadState>>(seen: &dyn View, id: &ObjectId) -> Result<S, Stop> {
-    S::try_from(seen.raw(id)?).map_err(|e| Stop::Failed(format!("{id}: {e}")))
+pub fn state<S: TryFrom<State, Error = BadState>>(view: &dyn View, id: &ObjectId) -> Result<S, Stop> {
+    S::try_from(view.raw(id)?).map_err(|e| Stop::Failed(format!("{id}: {e}")))
 }
 
-pub fn path(seen: &dyn View, path: &str) -> Result<PathState, Stop> {
-    state(seen, &path_id(path))
+pub fn path(view: &dyn View, path: &str) -> Result<PathState, Stop> {
+    state(view, &path_id(path))
 }
 
-pub fn package(seen: &dyn View, name: &str) -> Result<PackageState, Stop> {
-    state(seen, &package_id(name))
+pub fn package(view: &dyn View, name: &str) -> Result<PackageState, Stop> {
+    state(view, &package_id(name))
 }
 
-pub fn unit(seen: &dyn View, name: &str) -> Result<UnitState, Stop> {
-    state(seen, &unit_id(name))
+pub fn unit(view: &dyn View, name: &str) -> Result<UnitState, Stop> {
+    state(view, &unit_id(name))
 }
 
-pub fn user(seen: &dyn View, name: &str) -> Result<UserState, Stop> {
-    state(seen, &user_id(name))
+pub fn user(view: &dyn View, name: &str) -> Result<UserState, Stop> {
+    state(view, &user_id(name))
 }
 
-pub fn group(seen: &dyn View, name: &str) -> Result<GroupState, Stop> {
-    state(seen, &group_id(name))
+pub fn group(view: &dyn View, name: &str) -> Result<GroupState, Stop> {
+    state(view, &group_id(name))
 }
 
-pub fn sysctl(seen: &dyn View, name: &str) -> Result<SysctlState, Stop> {
-    state(seen, &sysctl_id(name))
+pub fn sysctl(view: &dyn View, name: &str) -> Result<SysctlState, Stop> {
+    state(view, &sysctl_id(name))
 }
 
 /// A file of our own with exactly this text. Owner and mode of one that is there stay; a new one is root's, 0644.
-pub fn own_file(seen: &dyn View, pointer: &str, file: &str, text: &str) -> Result<Wanted, Stop> {
-    let attrs = match path(seen, file)? {
+pub fn own_file(view: &dyn View, pointer: &str, file: &str, text: &str) -> Result<Wanted, Stop> {
+    let attrs = match path(view, file)? {
         PathState::File { mode, owner, group, .. } => (mode, owner, group),
         PathState::Absent | PathState::Link { .. } => {
-            need_parent(seen, pointer, file)?;
+            need_parent(view, pointer, file)?;
             (0o644, "root".to_owned(), "root".to_owned())
         }
         PathState::Dir { .. } | PathState::Other { .. } => {
@@ -104,8 +104,8 @@ pub fn own_file(seen: &dyn View, pointer: &str, file: &str, text: &str) -> Resul
 }
 
 /// The same file, not there.
-pub fn own_file_gone(seen: &dyn View, file: &str) -> Result<Wanted, Stop> {
-    match path(seen, file)? {
+pub fn own_file_gone(view: &dyn View, file: &str) -> Result<Wanted, Stop> {
+    match path(view, file)? {
         PathState::Dir { .. } => Err(Stop::invalid("", format!("{file} is a directory"))),
         _ => Ok(Wanted::one(path_id(file), PathState::Absent)),
     }
@@ -147,7 +147,7 @@ pub fn check_deadline(pointer: &str, seconds: u64, most: u64, errors: &mut Vec<P
     }
 }
 
-/// Refuses what is no exact absolute path.
+/// Refuses a text that is no exact absolute path.
 pub fn check_path(pointer: &str, path: &str, errors: &mut Vec<ParamError>) {
     let mut wrong = |message: String, help: String| errors.push(ParamError::new(pointer, message, help));
     if !path.starts_with('/') {
@@ -176,18 +176,18 @@ fn follow(link: &str, target: &str) -> String {
 }
 
 /// Makes sure that the directory above `target` is there when the item's turn comes, or may be.
-pub fn need_parent(seen: &dyn View, pointer: &str, target: &str) -> Result<(), Stop> {
+pub fn need_parent(view: &dyn View, pointer: &str, target: &str) -> Result<(), Stop> {
     let mut dir = parent(target);
     for _ in 0..8 {
         if dir == "/" {
             return Ok(());
         }
-        match path(seen, &dir)? {
-            PathState::Dir { owner, .. } => return may_enter(seen, pointer, &dir, &owner),
+        match path(view, &dir)? {
+            PathState::Dir { owner, .. } => return may_enter(view, pointer, &dir, &owner),
             PathState::Link { target } => dir = follow(&dir, &target),
             PathState::Absent => {
                 // Whether it comes decides whether this can be done at all.
-                if let Some(wait) = seen.may_appear(&path_id(&dir)).or_else(|| may_be_made(seen)) {
+                if let Some(wait) = view.may_appear(&path_id(&dir)).or_else(|| may_be_made(view)) {
                     return Err(Stop::Deferred(wait));
                 }
                 return Err(Stop::invalid_help(
@@ -206,8 +206,8 @@ pub fn need_parent(seen: &dyn View, pointer: &str, target: &str) -> Result<(), S
 
 /// A file whose content the role does not declare gets no other owner or mode where a user may have moved it: only his own files do. Of more
 /// directories than users' own the host says so itself.
-pub fn may_give(seen: &dyn View, pointer: &str, target: &str, owner: &str) -> Result<(), Stop> {
-    match path(seen, &parent(target))? {
+pub fn may_give(view: &dyn View, pointer: &str, target: &str, owner: &str) -> Result<(), Stop> {
+    match path(view, &parent(target))? {
         PathState::Dir { mode, owner: user, .. } if user != "root" && user != owner && mode & 0o1000 == 0 => {
             Err(Stop::invalid_help(
                 pointer,
@@ -221,13 +221,14 @@ pub fn may_give(seen: &dyn View, pointer: &str, target: &str, owner: &str) -> Re
     }
 }
 
-/// The host makes no step from a user's directory into another owner's. Of what is there it says so itself; of what this run makes first, the plan.
-fn may_enter(seen: &dyn View, pointer: &str, dir: &str, owner: &str) -> Result<(), Stop> {
-    if seen.changed(&path_id(dir)).is_none() {
+/// The host never steps from a user's directory into another owner's. It checks this for existing directories itself; the
+/// plan checks it for those that this run makes first.
+fn may_enter(view: &dyn View, pointer: &str, dir: &str, owner: &str) -> Result<(), Stop> {
+    if view.changed(&path_id(dir)).is_none() {
         return Ok(());
     }
     let above = parent(dir);
-    match path(seen, &above)? {
+    match path(view, &above)? {
         PathState::Dir { owner: user, .. } if user != "root" && user != owner => Err(Stop::invalid_help(
             pointer,
             format!(
@@ -243,15 +244,15 @@ fn may_enter(seen: &dyn View, pointer: &str, dir: &str, owner: &str) -> Result<(
 
 /// The earlier item of this run after which the kernel may have what it has not now: a module, or foreign code, which may load
 /// one. A file or a user brings nothing of the kernel's.
-pub fn kernel_may_change(seen: &dyn View) -> Option<Wait> {
-    seen.pending_act(&|object, foreign| {
+pub fn kernel_may_change(view: &dyn View) -> Option<Wait> {
+    view.pending_act(&|object, foreign| {
         foreign || ["module", "boot", "package"].contains(&object.kind.as_str())
     })
 }
 
-/// The earlier item of this run after which a path may be there that is missing now: what a command or a service makes, nobody knows.
-pub fn may_be_made(seen: &dyn View) -> Option<Wait> {
-    seen.pending_act(&|object, foreign| foreign && ["command", "unit"].contains(&object.kind.as_str()))
+/// The earlier item of this run after which a missing path may exist: the effects of a command or a service are not known.
+pub fn may_be_made(view: &dyn View) -> Option<Wait> {
+    view.pending_act(&|object, foreign| foreign && ["command", "unit"].contains(&object.kind.as_str()))
 }
 
 /// Which database a name is looked up in.
@@ -291,15 +292,15 @@ impl Account {
 
     /// The number that an earlier item of this run gives to this account: empty when it takes the account away, `None` when none
     /// says anything of it.
-    fn number_now(self, seen: &dyn View, name: &str) -> Result<Option<String>, Stop> {
-        let determined = seen.determined(self.word());
+    fn number_now(self, view: &dyn View, name: &str) -> Result<Option<String>, Stop> {
+        let determined = view.determined(self.word());
         let own = determined.iter().find(|(id, _)| id.key == name);
         Ok(own.map(|(_, state)| self.number(state).map(|n| n.to_string()).unwrap_or_default()))
     }
 
     /// Refuses another number for an account to which an earlier item of this run gives a path: that one would keep the number that it
     /// has now. What lies in `home` goes along.
-    pub fn check_owned(self, seen: &dyn View, name: &str, was: u32, home: Option<&str>) -> Result<(), Stop> {
+    pub fn check_owned(self, view: &dyn View, name: &str, was: u32, home: Option<&str>) -> Result<(), Stop> {
         let its_own = |state: &State| match PathState::try_from(state.clone()) {
             Ok(PathState::File { owner, group, .. } | PathState::Dir { owner, group, .. }) => {
                 name == if self == Self::User { owner } else { group }
@@ -307,7 +308,7 @@ impl Account {
             _ => false,
         };
         let goes_along = |path: &str| home.is_some_and(|home| within(path, home));
-        let mut paths = seen.determined("path").into_iter();
+        let mut paths = view.determined("path").into_iter();
         let Some((path, _)) = paths.find(|(id, state)| its_own(state) && !goes_along(&id.key)) else {
             return Ok(());
         };
@@ -323,7 +324,7 @@ impl Account {
     }
 
     /// Refuses a number that another account has, now or by an earlier item of this run.
-    pub fn check_number(self, seen: &dyn View, pointer: &str, name: &str, number: u32) -> Result<(), Stop> {
+    pub fn check_number(self, view: &dyn View, pointer: &str, name: &str, number: u32) -> Result<(), Stop> {
         let text = number.to_string();
         let word = self.word();
         let kind = if self == Self::User { "uid" } else { "gid" };
@@ -337,19 +338,19 @@ impl Account {
                 ),
             )
         };
-        let determined = seen.determined(word);
+        let determined = view.determined(word);
         let others: Vec<(ObjectId, State)> =
             determined.into_iter().filter(|(id, _)| id.key != name).collect();
         if let Some(by) = self.of_number(&others, &text) {
             return Err(taken(&by));
         }
-        let answer = seen.run(&account_probe(self, &text))?;
+        let answer = view.run(&account_probe(self, &text))?;
         let by = answer.stdout.split(':').next().unwrap_or("").trim();
         if answer.status != 0 || by.is_empty() || by == name {
             return Ok(());
         }
         // It is free by then when an earlier item takes the account away or gives it another number.
-        match self.number_now(seen, by)? {
+        match self.number_now(view, by)? {
             Some(now) if now != text => Ok(()),
             _ => Err(taken(by)),
         }
@@ -371,23 +372,23 @@ pub fn account_probe(account: Account, name: &str) -> Probe {
 /// The name by which the host will show this owner, once it is sure that there is one.
 ///
 /// Local accounts are seen through the view (an earlier item may make them); others through the name service.
-pub fn account_name(seen: &dyn View, account: Account, pointer: &str, name: &str) -> Result<String, Stop> {
+pub fn account_name(view: &dyn View, account: Account, pointer: &str, name: &str) -> Result<String, Stop> {
     if name == "root" {
         return Ok(name.to_owned());
     }
     if name.bytes().all(|b| b.is_ascii_digit()) {
         // The host will show the name that an earlier item of this run gives the number to.
-        if let Some(owner) = account.of_number(&seen.determined(account.word()), name) {
+        if let Some(owner) = account.of_number(&view.determined(account.word()), name) {
             return Ok(owner);
         }
-        let answer = seen.run(&account_probe(account, name))?;
+        let answer = view.run(&account_probe(account, name))?;
         let known = answer.stdout.split(':').next().unwrap_or("").trim();
-        let other = account.number_now(seen, known)?.is_some_and(|number| number != name);
+        let other = account.number_now(view, known)?.is_some_and(|number| number != name);
         let shown = answer.status == 0 && !known.is_empty() && !other;
         return Ok(if shown { known.to_owned() } else { name.to_owned() });
     }
     let id = ObjectId::new(account.word(), name);
-    match seen.raw(&id) {
+    match view.raw(&id) {
         Ok(state) if state.is_absent() => {}
         // An account of another source than the local files cannot be seen as an object.
         Err(Stop::Failed(_)) => {}
@@ -395,12 +396,12 @@ pub fn account_name(seen: &dyn View, account: Account, pointer: &str, name: &str
         Err(stop) => return Err(stop),
     }
     // Whether it comes decides whether this can be done at all.
-    if let Some(wait) = seen.may_appear(&id) {
+    if let Some(wait) = view.may_appear(&id) {
         return Err(Stop::Deferred(wait));
     }
-    let answer = seen.run(&account_probe(account, name))?;
+    let answer = view.run(&account_probe(account, name))?;
     // An account that an earlier item of this run takes away is no answer any more.
-    let gone = seen.determined(account.word()).iter().any(|(other, state)| *other == id && state.is_absent());
+    let gone = view.determined(account.word()).iter().any(|(other, state)| *other == id && state.is_absent());
     if answer.status == 0 && !gone {
         return Ok(name.to_owned());
     }

@@ -50,7 +50,7 @@ pub fn check_name(pointer: &str, name: &str, errors: &mut Vec<ParamError>) {
     }
 }
 
-/// What is wrong with a manifest, whatever the cluster.
+/// Checks a manifest, as far as no cluster is needed.
 pub fn check_manifest(manifest: &Value, errors: &mut Vec<ParamError>) {
     let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let mut wrong = |pointer: &str, message: &str, help: &str| {
@@ -92,12 +92,12 @@ pub fn check_manifest(manifest: &Value, errors: &mut Vec<ParamError>) {
 }
 
 /// The content of an object that is there, as it will be when the item's turn comes; `None` when it is not there.
-pub fn present(seen: &dyn View, object: &ApiRef) -> Result<Option<Value>, Stop> {
+pub fn present(view: &dyn View, object: &ApiRef) -> Result<Option<Value>, Stop> {
     let id = object.object();
-    match seen.state::<k8s::K8s>(&id.key)? {
+    match view.state::<k8s::K8s>(&id.key)? {
         K8sState::Absent => Ok(None),
         K8sState::Present(digest) => {
-            let content = seen.content(&id.key, &digest)?;
+            let content = view.content(&id.key, &digest)?;
             let read = k8s::from_text(&content);
             read.map(Some).ok_or_else(|| Stop::Failed(format!("{}: its text is no object", object.shown())))
         }
@@ -105,8 +105,8 @@ pub fn present(seen: &dyn View, object: &ApiRef) -> Result<Option<Value>, Stop> 
 }
 
 /// Why an object that is missing is not there yet, or that nothing brings it.
-pub fn missing(seen: &dyn View, pointer: &str, object: &ApiRef) -> Stop {
-    match seen.may_appear(&object.object()) {
+pub fn missing(view: &dyn View, pointer: &str, object: &ApiRef) -> Stop {
+    match view.may_appear(&object.object()) {
         Some(wait) => Stop::Deferred(wait),
         None => Stop::invalid_help(
             pointer,
@@ -121,7 +121,7 @@ fn because(wait: Wait, reason: String) -> Stop {
     Stop::Deferred(Wait { reason, ..wait })
 }
 
-/// What the server would give to a new object by lot is another with every question: only what the manifest says of it is known.
+/// Removes values that the server assigns to a new object and that differ with every dry run, unless the manifest sets them.
 fn without_assigned(made: Value, manifest: &Value) -> Value {
     let named = |path: &fields::Path| fields::read(manifest, path).is_some();
     let key = |name: &str| fields::Segment::Key(name.to_owned());
@@ -161,20 +161,20 @@ pub struct Apply<'a> {
 
 impl Apply<'_> {
     /// The object as the server would make it.
-    pub fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    pub fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let object = ApiRef::of(self.manifest)
             .ok_or_else(|| Stop::invalid("", "`apiVersion`, `kind` or `metadata.name` is missing"))?;
         let id = object.object();
-        let now = seen.state::<k8s::K8s>(&id.key)?;
+        let now = view.state::<k8s::K8s>(&id.key)?;
         let manifest = self.manifest.to_string();
-        let answer = seen.api(&ApiProbe::Apply { manifest, force: self.force })?;
+        let answer = view.api(&ApiProbe::Apply { manifest, force: self.force })?;
         let made = match answer.get("object") {
             Some(made) => k8s::normalised(made),
-            None => return Err(self.refused(seen, &object, &answer)),
+            None => return Err(self.refused(view, &object, &answer)),
         };
         let made = match now {
             K8sState::Absent => without_assigned(made, self.manifest),
-            K8sState::Present(_) => self.over_earlier(seen, &object, made)?,
+            K8sState::Present(_) => self.over_earlier(view, &object, made)?,
         };
         let content = Content::new(k8s::text(&made).into_bytes());
         let state = K8sState::Present(content.digest().clone());
@@ -186,15 +186,15 @@ impl Apply<'_> {
     }
 
     /// The server answers for the object as it is now. What earlier items of this run change of it stays changed.
-    fn over_earlier(&self, seen: &dyn View, object: &ApiRef, made: Value) -> Result<Value, Stop> {
-        if seen.pending().is_none() {
+    fn over_earlier(&self, view: &dyn View, object: &ApiRef, made: Value) -> Result<Value, Stop> {
+        if view.pending().is_none() {
             return Ok(made);
         }
-        let live = match seen.api(&ApiProbe::Get(object.clone()))? {
+        let live = match view.api(&ApiProbe::Get(object.clone()))? {
             Value::Null => Value::Null,
             live => k8s::normalised(&live),
         };
-        let Some(base) = present(seen, object)? else { return Ok(made) };
+        let Some(base) = present(view, object)? else { return Ok(made) };
         if base == live {
             return Ok(made);
         }
@@ -210,9 +210,9 @@ impl Apply<'_> {
     }
 
     /// Why the server would not make it.
-    fn refused(&self, seen: &dyn View, object: &ApiRef, answer: &Value) -> Stop {
+    fn refused(&self, view: &dyn View, object: &ApiRef, answer: &Value) -> Stop {
         let shown = object.shown();
-        let wait = seen.may_appear(&object.object());
+        let wait = view.may_appear(&object.object());
         if answer.get("no_kind").is_some() {
             let (version, kind) = (&object.api_version, &object.kind);
             return match wait {
@@ -226,7 +226,7 @@ impl Apply<'_> {
         }
         if answer.get("no_namespace").is_some() {
             let name = object.namespace.as_deref().unwrap_or_default();
-            return match namespace_comes(seen, name).or(wait) {
+            return match namespace_comes(view, name).or(wait) {
                 Some(wait) => because(wait, format!("the namespace {name} is not there yet")),
                 None => Stop::invalid_help(
                     "/metadata/namespace",
@@ -258,20 +258,20 @@ impl Apply<'_> {
 }
 
 /// Whether an earlier item of this run makes the namespace, or may make it.
-pub fn namespace_comes(seen: &dyn View, name: &str) -> Option<Wait> {
+pub fn namespace_comes(view: &dyn View, name: &str) -> Option<Wait> {
     let id = ObjectId::new("k8s", format!("v1/Namespace/{name}"));
-    let made = || seen.state::<k8s::K8s>(&id.key).is_ok_and(|s| s != K8sState::Absent);
-    seen.may_appear(&id).or_else(|| seen.pending().filter(|_| made()))
+    let made = || view.state::<k8s::K8s>(&id.key).is_ok_and(|s| s != K8sState::Absent);
+    view.may_appear(&id).or_else(|| view.pending().filter(|_| made()))
 }
 
 /// Sets fields of an object that is there, or takes them away (`None`); all else of it stays as it is.
 pub fn set_fields(
-    seen: &dyn View,
+    view: &dyn View,
     pointer: &str,
     object: &ApiRef,
     changes: &[(fields::Path, Option<Value>)],
 ) -> Result<Wanted, Stop> {
-    let Some(now) = present(seen, object)? else { return Err(missing(seen, pointer, object)) };
+    let Some(now) = present(view, object)? else { return Err(missing(view, pointer, object)) };
     let mut new = now.clone();
     for (path, value) in changes {
         let field = fields::shown(path);
@@ -329,7 +329,7 @@ fn drop_empty(object: &mut Value, path: &[fields::Segment]) -> Result<(), String
 /// Labels or annotations by name; what has no value is taken away.
 pub type Marks = std::collections::BTreeMap<String, Option<String>>;
 
-/// The ways to these labels or annotations, with their values.
+/// The paths to these labels or annotations, with their values.
 pub fn marks(part: &str, marks: &Marks) -> Vec<(fields::Path, Option<Value>)> {
     let key = |name: &str| fields::Segment::Key(name.to_owned());
     let way = |name: &str| vec![key("metadata"), key(part), key(name)];

@@ -6,7 +6,7 @@ use sha1::{Digest as _, Sha1};
 /// The keys of a text or file as packets, without armour.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The error in the text.
 pub fn dearmor(bytes: &[u8]) -> Result<Vec<u8>, String> {
     const BEGIN: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
     const END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
@@ -32,7 +32,7 @@ pub fn dearmor(bytes: &[u8]) -> Result<Vec<u8>, String> {
 /// The fingerprints of all primary keys, in upper-case hexadecimal (RFC 9580 sections 4.2 and 5.5.4).
 ///
 /// # Errors
-/// What is wrong with it.
+/// The error in the packets.
 pub fn fingerprints(packets: &[u8]) -> Result<Vec<String>, String> {
     let mut rest = packets;
     let mut found = Vec::new();

@@ -20,16 +20,16 @@ pub struct Picked<'a> {
 
 impl Picked<'_> {
     /// They, as they will be when the item's turn comes. Where an earlier item may bring more of them, that is waited for.
-    pub fn find(&self, seen: &dyn View) -> Result<Vec<(ApiRef, Value)>, Stop> {
+    pub fn find(&self, view: &dyn View) -> Result<Vec<(ApiRef, Value)>, Stop> {
         let (version, kind) = (self.api_version, self.kind);
         let any = ObjectId::new("k8s", format!("{version}/{kind}/*"));
-        if let Some(wait) = seen.may_appear(&any) {
+        if let Some(wait) = view.may_appear(&any) {
             return Err(Stop::Deferred(Wait {
                 reason: format!("more objects of the kind {kind} may come"),
                 ..wait
             }));
         }
-        let answer = seen.api(&ApiProbe::List {
+        let answer = view.api(&ApiProbe::List {
             api_version: version.to_owned(),
             kind: kind.to_owned(),
             namespace: self.namespace.map(str::to_owned),
@@ -42,7 +42,7 @@ impl Picked<'_> {
         let mut asks = Asks::default();
         let mut found = Vec::new();
         for object in list.iter().filter_map(ApiRef::of) {
-            if let Some(Some(content)) = asks.take(present(seen, &object))? {
+            if let Some(Some(content)) = asks.take(present(view, &object))? {
                 found.push((object, content));
             }
         }

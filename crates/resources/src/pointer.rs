@@ -1,9 +1,9 @@
-//! The way to a field as a user writes it: `/spec/containers/[name=driver]/image`, `/metadata/labels/nvidia.com~1gpu`.
+//! The path to a field as a user writes it: `/spec/containers/[name=driver]/image`, `/metadata/labels/nvidia.com~1gpu`.
 
 use converge_objects::k8s::fields::{self, Path, Segment};
 use serde_json::Value;
 
-/// One step of the way.
+/// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// A key of a map, or the item of a list with this key.
@@ -15,7 +15,7 @@ pub enum Part {
 /// Keys of list items that are numbers.
 const NUMBERS: [&str; 2] = ["containerPort", "port"];
 
-/// Reads a way.
+/// Parses a path.
 pub fn parse(text: &str) -> Result<Vec<Part>, String> {
     let Some(mut rest) = text.strip_prefix('/') else {
         return Err(format!("`{text}` does not begin with a slash"));
@@ -59,7 +59,7 @@ fn item(inside: &str) -> Option<Part> {
     Some(Part::One(Segment::Item(key.to_owned(), value)))
 }
 
-/// Reads a way that leads to one field.
+/// Parses a path that leads to one field.
 pub fn single(text: &str) -> Result<Path, String> {
     let one = |part| match part {
         Part::One(segment) => Ok(segment),
@@ -68,7 +68,7 @@ pub fn single(text: &str) -> Result<Path, String> {
     parse(text)?.into_iter().map(one).collect()
 }
 
-/// All fields of an object that a way leads to.
+/// All fields of an object that a path matches.
 pub fn expand(object: &Value, parts: &[Part]) -> Result<Vec<Path>, String> {
     let mut ways: Vec<Path> = vec![Vec::new()];
     for part in parts {

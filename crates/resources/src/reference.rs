@@ -47,7 +47,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The schema that a property stands for, through `$ref` and the `null` of an optional one.
+/// The schema of a property, through `$ref` and the `null` of an optional one.
 fn resolved<'a>(schema: &'a Value, property: &'a Value) -> &'a Value {
     let options = property.get("anyOf").and_then(Value::as_array);
     let inner =

@@ -1,4 +1,4 @@
-//! What every kind must have.
+//! Rules for every kind.
 
 use super::*;
 use converge_resource::{LOAD_KEYWORD, Source, Template};
@@ -31,7 +31,7 @@ fn example(info: &KindInfo) -> Value {
         .clone()
 }
 
-/// What the model makes of it: files loaded, expressions evaluated.
+/// Prepares a parameter as the model does: files loaded, expressions evaluated.
 fn loaded(schema: &Value, value: &Value) -> Value {
     match (schema.get(LOAD_KEYWORD).and_then(Value::as_str), value) {
         (Some("template"), Value::String(path)) => Template::loaded(path, ""),
@@ -162,7 +162,8 @@ fn every_example_is_right() {
             (info.parse)(&loaded(&schema, &written)).unwrap_or_else(|e| panic!("{}: {e:?}", info.kind));
         assert_eq!(kind.validate(), [], "{}", info.kind);
         assert_eq!(kind.kind(), info.kind);
-        // What is waited for is claimed, so that it is looked at; what a selector picks only the cluster knows.
+        // A wait claims its condition, so that the condition is read; objects that a selector picks are known only to the
+        // cluster.
         let claims = kind.claims().iter().any(|c| c.object.kind != "condition");
         assert_eq!(
             info.read_only || info.kind == "k8s_transform",

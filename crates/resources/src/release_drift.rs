@@ -1,4 +1,4 @@
-//! Where a cluster differs from the manifests of a release, and whose these fields are.
+//! The differences between a cluster and the manifests of a release, with the owners of the fields.
 
 use crate::look::Asks;
 use crate::manifest::present;
@@ -10,18 +10,18 @@ use converge_objects::release;
 use converge_resource::{ApiCall, ApiProbe, ApiRef, Content, Kept, ObjectId, State, Stop, View, Wanted};
 use serde_json::{Value, json};
 
-/// What differs.
+/// The drift of a release.
 #[derive(Debug, Default)]
 pub struct Drift {
-    /// Objects that are missing, and objects with fields that nobody but helm owns, as they are to be.
+    /// Objects that are missing, and objects with fields that only helm owns, in their wanted state.
     pub targets: Vec<(ObjectId, State)>,
-    /// What these states name.
+    /// The contents that these states name.
     pub contents: Vec<Content>,
-    /// How what is missing is made again.
+    /// The calls that create the missing objects again.
     pub calls: Vec<ApiCall>,
     /// Fields that others own.
     pub theirs: Vec<Their>,
-    /// They are taken from them.
+    /// The role takes these fields from their owners.
     force: bool,
     /// Objects as they are with the fields that are taken from others, and nothing else changed.
     taken: Wanted,
@@ -32,7 +32,7 @@ pub struct Drift {
 pub struct Their {
     /// The object.
     pub object: ApiRef,
-    /// `before` is what is live, `after` what the chart says.
+    /// `before` is the live value, `after` that of the chart.
     pub field: Field,
     /// The other manager.
     pub owner: String,
@@ -54,7 +54,7 @@ fn is_hand(manager: &str) -> bool {
     HANDS.iter().any(word)
 }
 
-/// Who has changed a field by hand, as far as the server's record of it says.
+/// The manager that has changed a field by hand, by the server's record.
 pub fn hand(live: &Value, path: &[fields::Segment]) -> Option<String> {
     owners(live, path).into_iter().find(|manager| is_hand(manager))
 }
@@ -92,7 +92,7 @@ const HANDS: [&str; 24] = [
 const FOLLOWERS: [&str; 4] = ["kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver"];
 /// The manager of what helm writes.
 const HELM: &str = "helm";
-/// More notes than this nobody reads.
+/// The greatest number of notes that is useful to a reader.
 const SHOWN: usize = 8;
 
 /// A release.
@@ -106,22 +106,22 @@ pub struct Installed<'a> {
 }
 
 impl Installed<'_> {
-    /// Compares the manifests with what is live; the server says what it would make of each.
+    /// Compares the manifests with the live objects; a dry run tells the result of each.
     ///
     /// # Errors
     /// `Stop::Ask` until all that it needs is known.
-    pub fn drift(&self, seen: &dyn View, manifests: &[Value]) -> Result<Drift, Stop> {
+    pub fn drift(&self, view: &dyn View, manifests: &[Value]) -> Result<Drift, Stop> {
         let mut asks = Asks::default();
         let mut drift = Drift { force: self.force, ..Drift::default() };
         for manifest in manifests.iter().filter(|m| !is_hook(m)) {
             let manifest = self.marked(manifest);
             let Some(object) = ApiRef::of(&manifest) else { continue };
-            let live = readable(&mut asks, seen.api(&ApiProbe::Get(object.clone())))?;
+            let live = readable(&mut asks, view.api(&ApiProbe::Get(object.clone())))?;
             let probe = ApiProbe::Apply { manifest: manifest.to_string(), force: true };
-            let made = readable(&mut asks, seen.api(&probe))?;
-            let base = asks.take(present(seen, &object))?;
+            let made = readable(&mut asks, view.api(&probe))?;
+            let base = asks.take(present(view, &object))?;
             let (Some(live), Some(made), Some(base)) = (live, made, base) else { continue };
-            // What the server would not take says nothing of what is there.
+            // A manifest that the server refuses says nothing about the live object.
             let Some(made) = made.get("object").map(k8s::normalised) else { continue };
             match base {
                 Some(base) if !live.is_null() => drift.changed(&object, &live, &made, &base)?,
@@ -160,7 +160,7 @@ impl Installed<'_> {
 }
 
 impl Drift {
-    /// Lays what is live into the manifests where others own it; which fields these are.
+    /// Puts live values of others into the manifests; returns these fields.
     ///
     /// # Errors
     /// A manifest has no place for it.
@@ -199,7 +199,7 @@ impl Drift {
         ))
     }
 
-    /// What is taken back before helm has its turn.
+    /// The changes to make before helm runs.
     pub fn taken(&self) -> Wanted {
         if self.force { self.taken.clone() } else { Wanted::default() }
     }
@@ -227,7 +227,7 @@ impl Drift {
 
     fn changed(&mut self, object: &ApiRef, live: &Value, made: &Value, base: &Value) -> Result<(), Stop> {
         let (mut ours, mut taken) = (Vec::new(), Vec::new());
-        // What helm does not name is nobody's fault.
+        // Fields that helm does not set are not compared.
         let named =
             fields::differences(&k8s::normalised(live), made).into_iter().filter(|f| f.after.is_some());
         for field in named {
@@ -244,7 +244,7 @@ impl Drift {
                 self.theirs.push(Their { object: object.clone(), field, owner });
             }
         }
-        // The values of a Secret are not known here: only helm can lay them anew.
+        // The values of a Secret are not known here: only helm can set them again.
         if object.kind == "Secret" {
             return Ok(());
         }
@@ -262,7 +262,7 @@ impl Drift {
     }
 
     fn missing(&mut self, object: &ApiRef, manifest: Value, made: &Value) {
-        // What has run is cleared away by the cluster itself.
+        // The cluster itself removes Jobs and Pods that are finished.
         if ["Job", "Pod"].contains(&object.kind.as_str()) {
             return;
         }
@@ -291,7 +291,7 @@ fn readable(asks: &mut Asks, answer: Result<Value, Stop>) -> Result<Option<Value
     }
 }
 
-/// Who owns a field, by the server's own record.
+/// The owners of a field, by the server's own record.
 fn owners(object: &Value, path: &[fields::Segment]) -> Vec<String> {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     // The number of replicas is written through a resource of its own, by people and by autoscalers.

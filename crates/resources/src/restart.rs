@@ -1,4 +1,4 @@
-//! What a unit is to be, and durable restarts: a record of what it was last started with.
+//! The wanted state of a unit, and durable restarts: a record of the inputs that the unit was last started with.
 
 use crate::look::unit_id;
 use converge_objects::UnitState;
@@ -17,7 +17,7 @@ pub enum Running {
     Stopped,
 }
 
-/// What a unit was started with: the resources that `restart_on` names, as they will be at its turn.
+/// The inputs of a unit: the resources that `restart_on` names, in the states that they will have at its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Basis {
     pub digest: String,
@@ -27,7 +27,7 @@ pub struct Basis {
     pub others: Restarters,
 }
 
-/// What is to be done about what a unit runs with. Each holds the record of it.
+/// The action that the record of a unit calls for. Each variant holds the new record.
 enum Due {
     Nothing(String),
     Adopt(String),
@@ -51,7 +51,7 @@ impl Basis {
     /// Reads the named resources. `own` is a line for what the kind itself brings (a unit file): its text, whether
     /// this run changes it, and its moment. `None` when there is nothing to depend on.
     pub fn read(
-        seen: &dyn View,
+        view: &dyn View,
         names: &[String],
         own: Option<(String, bool, Option<i64>)>,
     ) -> Result<Option<Self>, Stop> {
@@ -66,7 +66,7 @@ impl Basis {
             (changed, newest) = (own_changed, moment);
         }
         for name in names {
-            let named = seen.named(name)?;
+            let named = view.named(name)?;
             lines.push_str(&format!("{name}\t{}\n", named.digest));
             changed |= named.changed;
             newest = newest.max(named.newest);
@@ -77,16 +77,16 @@ impl Basis {
 
     /// The same beside the other items of the run that restart this unit.
     #[must_use]
-    pub fn beside(self, seen: &dyn View, unit: &ObjectId) -> Self {
-        Self { others: seen.restarters(unit), ..self }
+    pub fn beside(self, view: &dyn View, unit: &ObjectId) -> Self {
+        Self { others: view.restarters(unit), ..self }
     }
 
-    /// What the item has the unit run with, by itself.
+    /// The inputs that this item has the unit run with.
     pub fn runs_with(&self) -> RunsWith {
         RunsWith { digest: self.digest.clone(), changed: self.changed, newest: self.newest }
     }
 
-    /// What is due to a unit that runs since `start` with what its record says.
+    /// The action that is due for a unit that has run since `start`, by its record.
     fn due(&self, started: Option<&str>, start: Option<i64>) -> Due {
         let known = started.map(parts).unwrap_or_default();
         let plain = known.get("");
@@ -95,7 +95,7 @@ impl Basis {
             return match plain {
                 Some(digest) if *digest == self.digest => Due::Nothing(self.digest.clone()),
                 Some(_) => Due::Restart(self.digest.clone()),
-                // With no record yet the moments tell whether it runs with what is there.
+                // Without a record, the times tell whether it runs with the present inputs.
                 None if self.runs_with().was_there_at(start) => Due::Adopt(self.digest.clone()),
                 None => Due::Restart(self.digest.clone()),
             };
@@ -131,7 +131,7 @@ impl Basis {
     }
 }
 
-/// What an item says about a unit.
+/// The wishes of an item for a unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     pub running: Option<Running>,
@@ -150,7 +150,7 @@ pub struct Unit<'a> {
     pub since: Option<i64>,
 }
 
-/// `UnitFileState`s that `systemctl enable` leaves as they are: what is there already starts it, or nothing can.
+/// `UnitFileState`s that `systemctl enable` leaves as they are: the unit starts already, or cannot be enabled.
 const NOT_ENABLED_BY_HAND: [&str; 6] = ["static", "indirect", "generated", "transient", "alias", ""];
 
 impl Wish {
@@ -362,7 +362,7 @@ mod tests {
             (read(&wanted).2, !wanted.adopt.is_empty())
         };
         let both = Some("a=1+b=2".to_owned());
-        // No record, and it runs with what is there: adopted once, with both.
+        // Without a record, and running with the present inputs: adopted once, with both.
         assert_eq!(settle(None, &first("1", false)), (None, false));
         assert_eq!(settle(None, &second("2", false, with("1", false))), (both.clone(), true));
         // One of them changes: the last one restarts.

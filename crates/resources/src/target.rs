@@ -60,7 +60,7 @@ const BROUGHT_BY: &[(&str, &str)] = &[
     ("amd.com", "the chart gpu-operator of ROCm"),
 ];
 
-/// What brings a kind that the server does not know, and which one may be meant.
+/// Help for a kind that the server does not know: how it can be installed, or which known kind may be meant.
 pub fn missing_kind_help(api_version: &str, kind: &str) -> String {
     let same = SHORT.iter().find(|(_, version, name, _)| *name == kind && *version != api_version);
     if let Some((_, version, ..)) = same {
@@ -87,7 +87,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The object; `namespace` is what stands beside it.
+    /// The object; `namespace` is the parameter beside it.
     pub fn find(&self, pointer: &str, namespace: Option<&str>) -> Result<ApiRef, ParamError> {
         let text = match self {
             Self::Full(full) => {

@@ -14,13 +14,13 @@ pub fn below(path: &str) -> Probe {
     Probe::run(format!("cv_path_below {path} {}", LIMIT + 2))
 }
 
-/// What has to go before the directory `top` can go: all that lies in it, the deepest first.
+/// The changes that empty the directory `top`: removals of everything in it, the deepest first.
 ///
 /// # Errors
 /// When something in it could not be restored by a rollback, when there is too much, and without `recursive` when there is anything.
-pub fn emptied(seen: &dyn View, top: &str, recursive: bool) -> Result<Vec<(ObjectId, State)>, Stop> {
+pub fn emptied(view: &dyn View, top: &str, recursive: bool) -> Result<Vec<(ObjectId, State)>, Stop> {
     let id = path_id(top);
-    let answer = seen.run(&below(&id.key))?;
+    let answer = view.run(&below(&id.key))?;
     match answer.status {
         0 => {}
         3 => {
@@ -39,7 +39,7 @@ pub fn emptied(seen: &dyn View, top: &str, recursive: bool) -> Result<Vec<(Objec
     let mut left = 0;
     for entry in inner.iter().take(LIMIT) {
         // An earlier item may have removed it: the list shows the host as it is now.
-        match asks.take(path(seen, entry))? {
+        match asks.take(path(view, entry))? {
             None | Some(PathState::Absent) => {}
             Some(PathState::Other { what }) => {
                 return Err(Stop::Failed(format!("{entry} is a {what}, which no rollback could restore")));

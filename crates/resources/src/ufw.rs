@@ -72,7 +72,7 @@ fn port(text: &str) -> Option<Port<'_>> {
         .then_some(Port::Application(text))
 }
 
-/// What is wrong with a rule: the field's pointer, what, and what to write.
+/// The errors of a rule: the pointer of the field, the message, the correction.
 pub fn complaints(rule: &Rule) -> Vec<(&'static str, String, &'static str)> {
     let mut found = Vec::new();
     if let Some(text) = rule.port.as_ref().filter(|p| port(p).is_none()) {
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// What ufw 0.36.2 printed for these rules.
+    /// Output of ufw 0.36.2 for these rules.
     #[test]
     fn rules_are_spelt_as_ufw_spells_them() {
         for (params, spelt) in [

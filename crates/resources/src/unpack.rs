@@ -1,10 +1,10 @@
-//! What an archive holds: read from its bytes, or from what a host's tools print about it. Nothing is written.
+//! The members of an archive, read from its bytes or from the output of a host's tools. Nothing is written.
 
 use converge_resource::{Content, Digest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Cursor, Read};
 
-/// So many members and unpacked bytes at most.
+/// The greatest number of members and of unpacked bytes.
 const MEMBERS: usize = 20_000;
 const BYTES: u64 = 1 << 30;
 
@@ -88,7 +88,7 @@ fn bits(mode: u32) -> u32 {
 /// Reads an archive: zip, tar, or tar with gzip, by its first bytes.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The error in the archive.
 pub fn read(bytes: &[u8], choice: &Choice<'_>) -> Result<Listing, String> {
     match bytes {
         [b'P', b'K', 3 | 5, 4 | 6, ..] => zip(bytes, choice),
@@ -197,10 +197,10 @@ pub fn script(archive: &str) -> String {
     )
 }
 
-/// What the script has printed: the archive's own digest, and its members. `None` where there is no archive.
+/// Parses the output of the script: the digest of the archive, and its members. `None` if there is no archive.
 ///
 /// # Errors
-/// What is wrong with the archive.
+/// The error in the archive.
 pub fn parse(output: &str, zip: bool, choice: &Choice<'_>) -> Result<Option<(Digest, Listing)>, String> {
     if output.trim() == "absent" {
         return Ok(None);
@@ -239,7 +239,7 @@ pub fn parse(output: &str, zip: bool, choice: &Choice<'_>) -> Result<Option<(Dig
     Ok(Some((own, listing.finish(choice)?)))
 }
 
-/// `rwxr-x---` as bits; what is set beside them does not count.
+/// `rwxr-x---` as bits; set-ID and sticky bits do not count.
 fn mode_of(rights: &str) -> Option<u32> {
     let letters = rights.as_bytes().get(..9)?;
     Some(

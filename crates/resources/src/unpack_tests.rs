@@ -67,7 +67,7 @@ fn nothing_leaves_the_directory() {
     }
 }
 
-/// What GNU tar 1.34 and Info-ZIP 6.0 print.
+/// Output of GNU tar 1.34 and Info-ZIP 6.0.
 #[test]
 fn a_hosts_listing_is_read() {
     let (own, x, y) = (Digest::of(b"own"), Digest::of(b"xx"), Digest::of(b"y"));

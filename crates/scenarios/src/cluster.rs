@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long controllers may take until all is at rest.
+/// The longest time for controllers to come to rest.
 const REST: Duration = Duration::from_secs(60);
 /// How long what was given may take to run.
 const ROLLOUT: &str = "--timeout=120s";
@@ -28,10 +28,10 @@ const NOISE: [&str; 8] = [
     "controllerrevisions.apps",
 ];
 
-/// Where converge keeps its records.
+/// The namespace of converge's records.
 const RECORDS: &str = "converge-system";
 
-/// Annotations that tell of restarts, not of what is wanted.
+/// Annotations about restarts, which are not part of the wanted state.
 const NOTES: [&str; 2] = [workload::STARTED_WITH, workload::RESTARTED];
 
 /// Starts an API server in a host and gives it what the scenario says.
@@ -104,7 +104,7 @@ pub(crate) type Objects = BTreeMap<String, Value>;
 pub(crate) struct Listed {
     /// As their owners mean them.
     pub(crate) meant: Objects,
-    /// The same, told from others of the same name and content; every write of ours shows.
+    /// The same, with the fields that tell apart two objects of one name and content; so every write of converge shows.
     pub(crate) exact: Objects,
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn list(api: &Kubectl) -> Result<Listed, String> {
     list_of(api, &kinds(api)?)
 }
 
-/// What can be listed, without noise, as kubectl takes it.
+/// The kinds that can be listed, without noise, in the form that kubectl takes.
 fn kinds(api: &Kubectl) -> Result<String, String> {
     let kinds = kubectl(api, &["api-resources", "--verbs=list", "--output=name"])?;
     Ok(kinds.lines().filter(|kind| !NOISE.contains(kind)).collect::<Vec<_>>().join(","))
@@ -138,7 +138,7 @@ fn list_of(api: &Kubectl, kinds: &str) -> Result<Listed, String> {
 fn counts(object: &Value) -> bool {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (kind, namespace, name) = (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
-    let ours = namespace == RECORDS || (kind == "Namespace" && name == RECORDS);
+    let own = namespace == RECORDS || (kind == "Namespace" && name == RECORDS);
     let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     let follows =
         owners.is_some_and(|owners| owners.iter().any(|o| o.get("controller") == Some(&true.into())));
@@ -146,36 +146,36 @@ fn counts(object: &Value) -> bool {
         || (kind == "ServiceAccount" && name == "default")
         || text("/metadata/labels/endpointslice.kubernetes.io~1managed-by").ends_with(".k8s.io");
     let release = text("/type").starts_with("helm.sh/release");
-    !(ours || follows || of_namespace || release)
+    !(own || follows || of_namespace || release)
 }
 
 /// The key of an object, what is meant, and what it is exactly.
 fn entry(object: &Value) -> Option<(String, Value, Value)> {
     let key = ApiRef::of(object)?.key();
-    let mut kept = k8s::normalised(object);
+    let mut meant = k8s::normalised(object);
     for place in ["/metadata/annotations", "/spec/template/metadata/annotations"] {
-        if let Some(notes) = kept.pointer_mut(place).and_then(Value::as_object_mut) {
+        if let Some(notes) = meant.pointer_mut(place).and_then(Value::as_object_mut) {
             notes.retain(|note, _| !NOTES.contains(&note.as_str()));
         }
     }
     // An empty map of annotations is none.
     for place in ["/metadata", "/spec/template/metadata"] {
-        if let Some(map) = kept.pointer_mut(place).and_then(Value::as_object_mut) {
+        if let Some(map) = meant.pointer_mut(place).and_then(Value::as_object_mut) {
             map.retain(|key, value| {
                 !(key == "annotations" && value.as_object().is_some_and(serde_json::Map::is_empty))
             });
         }
     }
-    let mut exact = kept.clone();
+    let mut exact = meant.clone();
     if let Some(map) = exact.pointer_mut("/metadata").and_then(Value::as_object_mut) {
         let managers = object.pointer("/metadata/managedFields").and_then(Value::as_array);
-        let ours = managers.into_iter().flatten().filter(|m| {
+        let own = managers.into_iter().flatten().filter(|m| {
             m.get("manager").and_then(Value::as_str).is_some_and(|name| name.starts_with("converge"))
         });
-        map.insert("ours".to_owned(), ours.cloned().collect());
+        map.insert("ours".to_owned(), own.cloned().collect());
         map.insert("uid".to_owned(), object.pointer("/metadata/uid").cloned().unwrap_or_default());
     }
-    Some((key, kept, exact))
+    Some((key, meant, exact))
 }
 
 /// Lists all objects once controllers are at rest: two lists, one after the other, are the same.
@@ -197,7 +197,7 @@ pub(crate) fn at_rest(api: &Kubectl) -> Result<Listed, String> {
     }
 }
 
-/// The differences from this list that are left once what is on its way has ended.
+/// The differences from this list that remain once the cluster is at rest.
 pub(crate) fn left(api: &Kubectl, before: &Objects) -> Result<Vec<String>, String> {
     let deadline = Instant::now() + REST;
     loop {

@@ -11,7 +11,7 @@ const MAX_NODES: u32 = 1000;
 /// GPUs that the lab plays on one host at most.
 const MAX_GPUS: i64 = 16;
 
-/// What the cluster is like before.
+/// The state of the cluster before the first run.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterSpec {
     /// Simulated nodes.
@@ -22,7 +22,7 @@ pub struct ClusterSpec {
     pub whole: Option<WholeSpec>,
 }
 
-/// What a whole cluster has beside.
+/// Additional settings of a whole cluster.
 #[derive(Clone, Debug, Default)]
 pub struct WholeSpec {
     /// The GPUs of hosts, as the lab plays them: lines `count=4`.
@@ -35,9 +35,9 @@ pub struct WholeSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodesSpec {
-    /// They are called `PREFIX-1` to `PREFIX-COUNT`.
+    /// Their names are `PREFIX-1` to `PREFIX-COUNT`.
     pub prefix: Spanned<String>,
-    /// How many.
+    /// The number.
     #[serde(default = "one")]
     pub count: u32,
     /// GPUs of each: its capacity of `nvidia.com/gpu`.
@@ -58,7 +58,7 @@ pub struct NodesSpec {
     /// Whether they are cordoned.
     #[serde(default)]
     pub cordoned: bool,
-    /// What their status says beside: a map.
+    /// Additional entries of their status: a map.
     #[serde(default)]
     pub status: Option<Node>,
 }

@@ -4,14 +4,14 @@ use crate::scenario::Scenario;
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_syntax::{Diagnostic, Diagnostics, Span};
 
-/// One scenario of one role: what is run and reported as one.
+/// One scenario of one role: the unit that is run and reported.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// The role.
     pub role: String,
     /// The folder that holds the role.
     pub dir: Utf8PathBuf,
-    /// What is given and expected.
+    /// Its preconditions and expectations.
     pub scenario: Scenario,
 }
 

@@ -2,24 +2,24 @@
 
 use crate::project::place;
 use crate::report::Mismatch;
-use crate::scenario::{Expect, ExpectedError, ExpectedItem, Found};
+use crate::scenario::{Expect, ExpectedError, ExpectedItem, ExpectedOutcome};
 use converge_engine::{FleetPlan, HostResult};
 use converge_planner::{HostPlan, Item, Outcome};
 use converge_resource::Content;
 use converge_syntax::{Diagnostic, Diagnostics, did_you_mean};
 
-/// What a plan says of an item.
-pub(crate) fn found(item: &Item) -> Found {
+/// The planned outcome of an item, in the words of a scenario.
+pub(crate) fn found(item: &Item) -> ExpectedOutcome {
     match item.outcome {
-        Outcome::Unchanged | Outcome::Adopt(_) => Found::Unchanged,
-        Outcome::Changed(_) => Found::Change,
-        Outcome::Deferred { .. } => Found::Deferred,
-        Outcome::Skipped(_) => Found::Skipped,
-        Outcome::Failed(_) | Outcome::Refused(_) => Found::Wrong,
+        Outcome::Unchanged | Outcome::Adopt(_) => ExpectedOutcome::Unchanged,
+        Outcome::Changed(_) => ExpectedOutcome::Change,
+        Outcome::Deferred { .. } => ExpectedOutcome::Deferred,
+        Outcome::Skipped(_) => ExpectedOutcome::Skipped,
+        Outcome::Failed(_) | Outcome::Refused(_) => ExpectedOutcome::Wrong,
     }
 }
 
-/// What is said about an item, beyond that.
+/// The messages of an item.
 fn said(item: &Item) -> String {
     let mut lines = item.notes.clone();
     match &item.outcome {
@@ -46,7 +46,7 @@ pub(crate) fn against_plan(
         let name = scenario_host(&entry.host);
         let host_plan = match &entry.result {
             HostResult::Lost(lost) => {
-                wrong.push(Mismatch::new(lost.message.clone()).lines(lost.help.clone()));
+                wrong.push(Mismatch::new(lost.to_string()));
                 continue;
             }
             HostResult::Planned(host_plan) => host_plan,
@@ -88,9 +88,12 @@ pub(crate) fn against_plan(
             }
         }
         // Unless it is expected, nothing of a plan may be wrong.
-        let expected_wrong = |item: &Item| named.contains(&item.id) || expect.others == Some(Found::Wrong);
-        for item in host_plan.items.iter().filter(|i| found(i) == Found::Wrong && !expected_wrong(i)) {
-            // What only follows from another item is said there.
+        let expected_wrong =
+            |item: &Item| named.contains(&item.id) || expect.others == Some(ExpectedOutcome::Wrong);
+        for item in
+            host_plan.items.iter().filter(|i| found(i) == ExpectedOutcome::Wrong && !expected_wrong(i))
+        {
+            // An error that only follows from another item is reported for that one.
             if said(item).contains("` comes first and cannot be done: ") {
                 continue;
             }
@@ -220,7 +223,7 @@ impl Complaint {
                 Outcome::Failed(problem) => Some(Self {
                     message: problem.message.clone(),
                     help: problem.help.clone().unwrap_or_default(),
-                    at: format!("{} {}", problem.at.clone().unwrap_or_default(), item.origin),
+                    at: format!("{} {}", problem.at.clone().unwrap_or_default(), item.location),
                 }),
                 _ => None,
             })
@@ -233,7 +236,7 @@ impl Complaint {
     }
 }
 
-/// Expected messages that did not come, and errors that nobody expected.
+/// Expected messages that did not come, and unexpected errors.
 pub(crate) fn against_errors(found: &[Complaint], expected: &[ExpectedError]) -> Vec<Mismatch> {
     let fits = |c: &Complaint, e: &ExpectedError| {
         c.message.contains(&e.message.value)

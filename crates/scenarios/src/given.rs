@@ -1,12 +1,12 @@
-//! What a scenario gives, as shell text for a host.
+//! The preconditions of a scenario, as shell text for a host.
 
 use crate::scenario::{Before, before_file};
 use converge_resource::quote;
 
-/// A session's own umask lets nobody else read what is made.
+/// The umask of a session: files are readable only for their owner.
 const UMASK: &str = "umask 022; ";
 
-/// The scripts that bring a host into the given state, each with what it does. They are independent of what is tested.
+/// The scripts that set up the preconditions on a host, each with its description. They do not depend on the tested role.
 pub(crate) fn scripts(before: &Before) -> Vec<(String, String)> {
     let mut out = Vec::new();
     if !before.packages.is_empty() {

@@ -4,7 +4,7 @@ use crate::cluster;
 use crate::cluster_spec::{ClusterSpec, WholeSpec};
 use crate::discover::Case;
 use crate::project::inventory;
-use crate::report::Kept;
+use crate::report::RemainingHosts;
 use camino::Utf8PathBuf;
 use converge_lab::kube::{ApiServer, Kubectl, Repositories, device_plugin_image};
 use converge_lab::{Host, Lab, LabError, LabOptions};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 pub use converge_lab::Missing;
 
-/// What the labs of this program are called, before the process and a number.
+/// The start of the names of labs of this program; the process ID and a number follow.
 const PREFIX: &str = "test-";
 
 /// Everything that this machine lacks for the throw-away hosts of these scenarios; nothing is changed.
@@ -30,7 +30,7 @@ pub fn missing(cases: &[Case]) -> Vec<Missing> {
 
 /// The hosts of one scenario while it runs.
 pub(crate) struct Hosts {
-    /// Where their inventory is.
+    /// Their inventory.
     pub inventories: Vec<InventorySource>,
     /// The inventory's names of the scenario's hosts, in order.
     pub names: Vec<String>,
@@ -40,7 +40,7 @@ pub(crate) struct Hosts {
     pub kubectl: Option<Kubectl>,
     /// The API server in the first of them. It goes before the hosts do.
     server: Option<ApiServer>,
-    /// What a whole cluster is installed from, served on the lab's network.
+    /// The package repositories that a whole cluster is installed from, served on the lab's network.
     _repositories: Option<Repositories>,
     lab: Option<Lab>,
     _folder: Option<TempDir>,
@@ -100,7 +100,7 @@ impl Hosts {
         })
     }
 
-    /// Hosts that nobody contacts: for what shows without any.
+    /// Hosts that are never contacted: for checks that need none.
     pub fn imagined(case: &Case) -> Result<Self, String> {
         let names = case.scenario.host_names();
         // Addresses of the block for documentation: roles may write addresses of hosts into files.
@@ -142,7 +142,7 @@ impl Hosts {
     }
 
     /// Leaves the hosts running, and says how to get in.
-    pub fn keep(self) -> Option<Kept> {
+    pub fn keep(self) -> Option<RemainingHosts> {
         let lab = self.lab?;
         if let Some(server) = self.server {
             server.leave_running();
@@ -151,7 +151,7 @@ impl Hosts {
         let logins = self.names.iter().map(|n| format!("ssh -F {} {n}", config.display())).collect();
         // A lab that cannot be left is taken down: then there is nothing to say.
         lab.leave_running().ok()?;
-        Some(Kept { logins, remove: "converge test --remove-kept".to_owned() })
+        Some(RemainingHosts { logins, remove: "converge test --remove-kept".to_owned() })
     }
 }
 
@@ -193,6 +193,6 @@ fn inventory_file(text: &str) -> Result<(TempDir, InventorySource), String> {
 ///
 /// # Errors
 /// One that cannot be taken down.
-pub fn remove_kept() -> Result<Vec<String>, String> {
+pub fn remove_remaining_hosts() -> Result<Vec<String>, String> {
     converge_lab::remove_left(PREFIX).map_err(|e| e.to_string())
 }

@@ -1,4 +1,4 @@
-//! What a run did, held against what its plan said.
+//! Compares the results of a run with its plan.
 
 use crate::report::Mismatch;
 use converge_engine::{ApplyReport, FleetPlan, ItemClaims, ItemResult};
@@ -6,7 +6,7 @@ use converge_planner::{Item, Outcome as Planned};
 use converge_resource::{ApiRef, Change, Claim, ObjectId, State};
 use std::collections::BTreeMap;
 
-/// How an item ended, in words.
+/// The result of an item, in words.
 pub(crate) fn ended(result: &ItemResult) -> String {
     match result {
         ItemResult::Changed => "changed".to_owned(),
@@ -22,20 +22,20 @@ pub(crate) fn ended(result: &ItemResult) -> String {
     }
 }
 
-/// What the roles claim on a host or cluster before the first run.
+/// The claims of the roles on a host or cluster before the first run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Start {
-    /// Who claims what.
+pub(crate) struct InitialState {
+    /// The claims of the items.
     pub claims: Vec<ItemClaims>,
-    /// What is claimed, as it is then.
+    /// The states of the claimed objects at that time.
     pub states: BTreeMap<ObjectId, State>,
 }
 
 /// By host and cluster.
-pub(crate) type Starts = BTreeMap<String, Start>;
+pub(crate) type InitialStates = BTreeMap<String, InitialState>;
 
 /// Adds what items made that could not say beforehand what they claim: they waited for others. Of these it is known that the thing is there.
-pub(crate) fn add_what_waited(start: &mut Starts, report: &ApplyReport) {
+pub(crate) fn add_what_waited(start: &mut InitialStates, report: &ApplyReport) {
     for host in &report.hosts {
         let Some(own) = start.get_mut(&host.host) else { continue };
         for (item, _) in host.items.iter().filter(|(_, result)| *result == ItemResult::Changed) {
@@ -60,8 +60,8 @@ pub(crate) fn add_what_waited(start: &mut Starts, report: &ApplyReport) {
     }
 }
 
-/// What the run makes anew and a rollback takes away only when that is allowed, by ID.
-pub(crate) fn made_whole(start: &Starts) -> Vec<String> {
+/// The IDs of objects that the run creates and that a rollback removes only if that is allowed.
+pub(crate) fn made_whole(start: &InitialStates) -> Vec<String> {
     let absent = start.values().flat_map(|start| &start.states).filter(|(_, state)| state.is_absent());
     let whole = |key: &str| {
         ApiRef::from_key(key)
@@ -71,7 +71,7 @@ pub(crate) fn made_whole(start: &Starts) -> Vec<String> {
     made.map(|(object, _)| object.to_string()).collect()
 }
 
-/// What is wrong when a cluster has these differences.
+/// The mismatch for differences of a cluster.
 pub(crate) fn as_before(found: Result<Vec<String>, String>, what: &str) -> Option<Mismatch> {
     match found {
         Ok(differ) if differ.is_empty() => None,
@@ -83,7 +83,7 @@ pub(crate) fn as_before(found: Result<Vec<String>, String>, what: &str) -> Optio
     }
 }
 
-/// What went wrong in an apply.
+/// The mismatches of an apply.
 pub(crate) fn applied(report: &ApplyReport, plan: &FleetPlan) -> Vec<Mismatch> {
     let mut wrong = Vec::new();
     for host in &report.hosts {
@@ -110,13 +110,13 @@ pub(crate) fn applied(report: &ApplyReport, plan: &FleetPlan) -> Vec<Mismatch> {
             );
         }
         if let Some(lost) = &host.lost {
-            wrong.push(Mismatch::new(lost.message.clone()).lines(lost.help.clone()));
+            wrong.push(Mismatch::new(lost.to_string()));
         }
     }
     wrong
 }
 
-/// Where plan and apply say different things.
+/// The differences between plan and apply.
 pub(crate) fn as_planned(plan: &FleetPlan, report: &ApplyReport) -> Vec<Mismatch> {
     let mut wrong = Vec::new();
     for host_plan in plan.planned() {

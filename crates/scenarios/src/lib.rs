@@ -1,13 +1,15 @@
-//! Tests of roles: what `converge test` runs.
+//! Tests of roles: the implementation of `converge test`.
 //!
-//! A *scenario* ([`Scenario`], `roles/NAME/tests/*.yaml`) says what a host is given and what the plan is expected to be. The
-//! *gates* ([`Gate`]) hold for every role without being asked for: plan, converge, plan again, spoil, mend, roll back. They run on
-//! throw-away hosts, on hosts of an inventory, or, as far as a plan goes, on recorded answers. Nothing here prints: see [`Told`]
-//! and [`CaseReport`].
+//! A *scenario* ([`Scenario`], `roles/NAME/tests/*.yaml`) declares the preconditions on a host and the expected plan. The
+//! *gates* ([`Gate`]) apply to every role: plan, converge, plan again, inject and correct drift, roll back. They run on
+//! disposable hosts, on hosts of an inventory, or, as far as a plan goes, on recorded answers. Nothing here prints: see
+//! [`Progress`] and [`CaseReport`].
 
 mod cluster;
 mod cluster_spec;
 mod discover;
+mod drift;
+mod drift_cluster;
 mod expect;
 mod given;
 mod hosts;
@@ -20,14 +22,12 @@ mod report;
 mod run;
 mod scenario;
 mod snapshot;
-mod spoil;
-mod spoil_cluster;
 mod whole;
 
 pub use cluster_spec::{ClusterSpec, NodesSpec, WholeSpec};
 pub use discover::{Case, find_roles, role_at};
-pub use hosts::{Missing, missing, remove_kept};
-pub use report::{CaseReport, Gate, GateReport, Kept, Mismatch, Outcome, Told};
+pub use hosts::{Missing, missing, remove_remaining_hosts};
+pub use report::{CaseReport, Gate, GateOutcome, GateReport, Mismatch, Progress, RemainingHosts};
 pub use run::{Given, RunOptions, Where, run};
-pub use scenario::{Expect, ExpectedError, ExpectedItem, Found, HostSpec, Scenario};
+pub use scenario::{Expect, ExpectedError, ExpectedItem, ExpectedOutcome, HostSpec, Scenario};
 pub use snapshot::{Difference, NOISE};

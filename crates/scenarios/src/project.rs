@@ -15,20 +15,20 @@ pub(crate) const CLUSTER_ROLE: &str = "k8s";
 
 /// Which roles of a scenario are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum RoleSet {
     /// The role that is tested, and those that it requires.
     Tested,
     /// Those that make its whole cluster, before.
     Given,
 }
 
-/// Loads the project that a scenario stands for. `hosts` are the inventory's names of the scenario's hosts, in order.
+/// Loads the project of a scenario. `hosts` are the inventory's names of the scenario's hosts, in order.
 ///
 /// # Errors
-/// What is wrong with the roles, with those that they require, or with the inputs; single hosts' errors too.
+/// Errors of the roles, of those that they require, or of the inputs; errors of single hosts too.
 pub(crate) fn load(
     case: &Case,
-    which: Which,
+    role_set: RoleSet,
     catalog: &KindCatalog,
     inventories: Vec<InventorySource>,
     hosts: &[String],
@@ -39,14 +39,14 @@ pub(crate) fn load(
     let tested = tested(case, &role_path, catalog);
     let given = given(case, &role_path, catalog)?;
     known_inputs(case, &[tested.as_slice(), &given].concat())?;
-    let roles = match which {
-        Which::Tested => tested,
-        Which::Given => given,
+    let roles = match role_set {
+        RoleSet::Tested => tested,
+        RoleSet::Given => given,
     };
     let file = case.scenario.file.clone().unwrap_or_else(|| case.dir.join("role.yaml"));
     let options = LoadOptions {
         inventories,
-        plays: Some(GivenPlays { path: file, plays: plays(case, &roles, which, hosts), role_path }),
+        plays: Some(GivenPlays { path: file, plays: plays(case, &roles, role_set, hosts), role_path }),
         limit,
         vault: vault.clone(),
         catalog: catalog.clone(),
@@ -122,7 +122,7 @@ fn with_required(
     if found.iter().any(|role| role.name == name) {
         return;
     }
-    // What is wrong with a role is said when the project is loaded.
+    // Errors of a role are reported when the project is loaded.
     let Some(role) = Role::load(name, dir, catalog, &mut Diagnostics::new()) else { return };
     let place = found.len();
     found.push(role.clone());
@@ -164,7 +164,7 @@ fn known_inputs(case: &Case, roles: &[Role]) -> Result<(), Diagnostics> {
     wrong.or_value(())
 }
 
-fn plays(case: &Case, roles: &[Role], which: Which, hosts: &[String]) -> Node {
+fn plays(case: &Case, roles: &[Role], role_set: RoleSet, hosts: &[String]) -> Node {
     let scenario = &case.scenario;
     let text = |text: &str, span: &Span| Node::new(text, span.clone());
     let map = |entries: Vec<(&str, Node)>| {
@@ -174,14 +174,14 @@ fn plays(case: &Case, roles: &[Role], which: Which, hosts: &[String]) -> Node {
     let list = |nodes: Vec<Node>| Node::new(Value::List(nodes), scenario.span.clone());
     let at = scenario.inputs.as_ref().map_or(&scenario.span, |inputs| &inputs.span);
     let mut names: Vec<String> = roles.iter().map(|r| r.name.clone()).collect();
-    if which == Which::Tested && !names.contains(&case.role) {
+    if role_set == RoleSet::Tested && !names.contains(&case.role) {
         names.push(case.role.clone());
     }
     let cluster = |name: &String| roles.iter().any(|r| r.name == *name && r.scope == Place::Cluster);
     let plays = scenario.hosts.iter().zip(hosts).enumerate().map(|(number, (spec, host))| {
-        // The first host is the way to the cluster.
+        // The cluster is reached through the first host.
         let names = names.iter().filter(|name| number == 0 || !cluster(name));
-        // What a host has of its own stands above what all have.
+        // The inputs of a host override those of all hosts.
         let mut vars: Vec<(Node, Node)> = Vec::new();
         let layers = [&scenario.inputs, &spec.inputs];
         for (key, value) in layers.into_iter().flatten().filter_map(Node::as_map).flatten() {

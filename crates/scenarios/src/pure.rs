@@ -3,9 +3,9 @@
 use crate::discover::Case;
 use crate::expect::{self, Complaint};
 use crate::hosts::Hosts;
-use crate::project::{self, Which};
+use crate::project::{self, RoleSet};
 use crate::recording;
-use crate::report::{CaseReport, Gate, GateReport, Mismatch, Outcome, Told};
+use crate::report::{CaseReport, Gate, GateOutcome, GateReport, Mismatch, Progress};
 use crate::run::RunOptions;
 use crate::scenario::before_file;
 use converge_engine::recorded::{HostRecording, RecordedContent, RecordedObject};
@@ -18,20 +18,25 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 /// Runs one scenario.
-pub(crate) fn run(case: &Case, number: usize, options: &RunOptions, told: &Sender<Told>) -> CaseReport {
+pub(crate) fn run(
+    case: &Case,
+    number: usize,
+    options: &RunOptions,
+    progress: &Sender<Progress>,
+) -> CaseReport {
     let begun = Instant::now();
-    let _gone = told.send(Told::Began { case: number });
+    let _gone = progress.send(Progress::Began { case: number });
     let mut gates = Vec::new();
     let mut close = |gate: Gate, wrong: Vec<Mismatch>, notes: Vec<String>| {
-        let outcome = if wrong.is_empty() { Outcome::Passed } else { Outcome::Failed };
+        let outcome = if wrong.is_empty() { GateOutcome::Passed } else { GateOutcome::Failed };
         let took = begun.elapsed();
-        let _gone = told.send(Told::GateOver { case: number, gate, outcome, took });
+        let _gone = progress.send(Progress::GateOver { case: number, gate, outcome, took });
         gates.push(GateReport { gate, outcome, mismatches: wrong, notes, took });
     };
     let errors = &case.scenario.expect.errors;
     match folded(case, options) {
-        Err(Stop::Files(why)) => close(Gate::Input, vec![Mismatch::new(why)], Vec::new()),
-        Err(Stop::Input(found)) => {
+        Err(LoadError::Files(why)) => close(Gate::Input, vec![Mismatch::new(why)], Vec::new()),
+        Err(LoadError::Input(found)) => {
             let wrong = if errors.is_empty() {
                 expect::complaints(&found)
             } else {
@@ -59,7 +64,7 @@ pub(crate) fn run(case: &Case, number: usize, options: &RunOptions, told: &Sende
         if !gates.iter().any(|g| g.gate == gate) {
             gates.push(GateReport {
                 gate,
-                outcome: Outcome::NotRun,
+                outcome: GateOutcome::NotRun,
                 mismatches: Vec::new(),
                 notes: vec!["a pure run has no host".to_owned()],
                 took: Duration::ZERO,
@@ -71,29 +76,29 @@ pub(crate) fn run(case: &Case, number: usize, options: &RunOptions, told: &Sende
         scenario: case.scenario.name.clone(),
         file: case.scenario.file.clone().unwrap_or_else(|| case.dir.join("role.yaml")).into_string(),
         gates,
-        kept: None,
+        remaining_hosts: None,
         pure: true,
         took: begun.elapsed(),
     }
 }
 
-pub(crate) enum Stop {
+pub(crate) enum LoadError {
     Files(String),
     Input(Diagnostics),
 }
 
-impl From<Diagnostics> for Stop {
+impl From<Diagnostics> for LoadError {
     fn from(found: Diagnostics) -> Self {
         Self::Input(found)
     }
 }
 
-/// Role and scenario with hosts that nobody contacts, whose inventory is there as long as they are.
-pub(crate) fn imagined(case: &Case, options: &RunOptions) -> Result<(Engine, Hosts), Stop> {
-    let hosts = Hosts::imagined(case).map_err(Stop::Files)?;
+/// Role and scenario with hosts that are never contacted; their inventory exists as long as they do.
+pub(crate) fn imagined(case: &Case, options: &RunOptions) -> Result<(Engine, Hosts), LoadError> {
+    let hosts = Hosts::imagined(case).map_err(LoadError::Files)?;
     let project = project::load(
         case,
-        Which::Tested,
+        RoleSet::Tested,
         &options.catalog,
         hosts.inventories.clone(),
         &hosts.names,
@@ -103,10 +108,10 @@ pub(crate) fn imagined(case: &Case, options: &RunOptions) -> Result<(Engine, Hos
     Ok((Engine::new(project, Options::default(), EventSink::default())?, hosts))
 }
 
-fn folded(case: &Case, options: &RunOptions) -> Result<(converge_engine::FleetPlan, Vec<String>), Stop> {
+fn folded(case: &Case, options: &RunOptions) -> Result<(converge_engine::FleetPlan, Vec<String>), LoadError> {
     let (engine, _hosts) = imagined(case, options)?;
     let mut notes = Vec::new();
-    let mut recordings = match recording::load(case).map_err(Stop::Files)? {
+    let mut recordings = match recording::load(case).map_err(LoadError::Files)? {
         Some(recordings) => recordings,
         None => {
             notes.push(format!(
@@ -173,7 +178,7 @@ fn usual_folders(recording: &mut HostRecording) {
     }
 }
 
-/// What the scenario gives as files, for a host of which nothing is recorded.
+/// Adds the files of the scenario's preconditions, for a host without a recording.
 fn given_files(case: &Case, recording: &mut HostRecording) {
     for (key, value) in case.scenario.before.files.iter().filter_map(|f| f.as_map()).flatten() {
         let (Some(path), Ok(file)) = (key.as_str(), before_file(value)) else { continue };

@@ -6,15 +6,17 @@ use crate::discover::Case;
 use crate::expect::{self, Complaint};
 use crate::given;
 use crate::hosts::Hosts;
-use crate::judge::{Start, Starts, add_what_waited, applied, as_before, as_planned, made_whole};
-use crate::project::{self, Which};
-use crate::pure::{self, Stop};
-use crate::report::{CaseReport, Gate, GateReport, Mismatch, Outcome, Told};
+use crate::judge::{
+    InitialState, InitialStates, add_what_waited, applied, as_before, as_planned, made_whole,
+};
+use crate::project::{self, RoleSet};
+use crate::pure::{self, LoadError};
+use crate::report::{CaseReport, Gate, GateOutcome, GateReport, Mismatch, Progress};
 use crate::run::{RunOptions, Where};
 use crate::snapshot::{self, NOISE, is_among};
-use crate::{recording, spoil, whole};
+use crate::{drift, recording, whole};
 use converge_engine::{
-    Engine, Event, EventSink, FleetPlan, HostResult, ItemResult, LostHost, Options, Scope, StopSwitch,
+    Engine, Event, EventSink, FleetPlan, HostResult, ItemResult, Options, Scope, StopSwitch, TargetError,
 };
 use converge_lab::kube::Kubectl;
 use converge_planner::{Item, Outcome as Planned};
@@ -29,12 +31,12 @@ const LIMIT: Duration = Duration::from_secs(900);
 /// Lets a command of a scenario ask the API server of its host.
 const AS_ADMINISTRATOR: &str = "export KUBECONFIG=/etc/kubernetes/admin.conf PATH=\"$PATH:/run/lab\"; ";
 
-/// One scenario on its way through the gates.
-struct Trial<'a> {
+/// The execution of one scenario: it passes the gates in order.
+struct CaseRun<'a> {
     case: &'a Case,
     number: usize,
     options: &'a RunOptions,
-    told: Sender<Told>,
+    progress: Sender<Progress>,
     gates: Vec<GateReport>,
     /// The gate that is being tried: items that run belong to it.
     now: Arc<Mutex<Gate>>,
@@ -42,7 +44,7 @@ struct Trial<'a> {
     objects: Listed,
 }
 
-/// What a scenario runs on.
+/// The targets of a scenario.
 struct Site<'a> {
     /// Its hosts.
     names: &'a [String],
@@ -60,14 +62,14 @@ impl Site<'_> {
         self.names.iter().chain(self.clusters)
     }
 
-    /// What of the hosts' file systems is not compared.
+    /// The paths of the hosts that are not compared.
     fn noise(&self) -> Vec<&'static str> {
         let nodes = if self.whole { whole::NOISE } else { &[] };
         [NOISE, nodes].concat()
     }
 }
 
-/// What a gate found: mismatches and notes.
+/// The findings of a gate: mismatches and notes.
 #[derive(Default)]
 struct Findings {
     wrong: Vec<Mismatch>,
@@ -86,52 +88,57 @@ impl From<Vec<Mismatch>> for Findings {
     }
 }
 
-type Found = Result<Findings, LostHost>;
+type GateResult = Result<Findings, TargetError>;
 
 /// Runs one scenario.
-pub(crate) async fn run(case: &Case, number: usize, options: &RunOptions, told: Sender<Told>) -> CaseReport {
+pub(crate) async fn run(
+    case: &Case,
+    number: usize,
+    options: &RunOptions,
+    progress: Sender<Progress>,
+) -> CaseReport {
     let begun = Instant::now();
     // Nobody listening is fine.
-    let _gone = told.send(Told::Began { case: number });
-    let mut trial = Trial {
+    let _gone = progress.send(Progress::Began { case: number });
+    let mut case_run = CaseRun {
         case,
         number,
         options,
-        told,
+        progress,
         gates: Vec::new(),
         now: Arc::new(Mutex::new(Gate::Input)),
         objects: Listed::default(),
     };
     let mut hosts = None;
-    trial.all(&mut hosts).await;
-    let passed = trial.gates.iter().all(|g| g.outcome != Outcome::Failed);
-    let kept = hosts.filter(|_| options.keep && !passed).and_then(Hosts::keep);
+    case_run.all(&mut hosts).await;
+    let passed = case_run.gates.iter().all(|g| g.outcome != GateOutcome::Failed);
+    let remaining_hosts = hosts.filter(|_| options.keep && !passed).and_then(Hosts::keep);
     CaseReport {
         role: case.role.clone(),
         scenario: case.scenario.name.clone(),
         file: case.scenario.file.clone().unwrap_or_else(|| case.dir.join("role.yaml")).into_string(),
-        gates: trial.gates,
-        kept,
+        gates: case_run.gates,
+        remaining_hosts,
         pure: false,
         took: begun.elapsed(),
     }
 }
 
-impl Trial<'_> {
+impl CaseRun<'_> {
     fn doing(&self, gate: Gate, what: impl Into<String>) {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = gate;
-        let _gone = self.told.send(Told::Doing { case: self.number, gate, what: what.into() });
+        let _gone = self.progress.send(Progress::Doing { case: self.number, gate, what: what.into() });
     }
 
     /// Writes down how a gate ended. False when the rest is not to be tried.
-    fn close(&mut self, gate: Gate, begun: Instant, found: Found) -> bool {
+    fn close(&mut self, gate: Gate, begun: Instant, found: GateResult) -> bool {
         let findings = found.unwrap_or_else(|lost| Findings {
-            wrong: vec![Mismatch::new(lost.message).lines(lost.help)],
+            wrong: vec![Mismatch::new(lost.to_string())],
             notes: Vec::new(),
         });
-        let outcome = if findings.wrong.is_empty() { Outcome::Passed } else { Outcome::Failed };
+        let outcome = if findings.wrong.is_empty() { GateOutcome::Passed } else { GateOutcome::Failed };
         let took = begun.elapsed();
-        let _gone = self.told.send(Told::GateOver { case: self.number, gate, outcome, took });
+        let _gone = self.progress.send(Progress::GateOver { case: self.number, gate, outcome, took });
         self.gates.push(GateReport {
             gate,
             outcome,
@@ -140,7 +147,7 @@ impl Trial<'_> {
             took,
         });
         // A host that somebody wants to look at stays as the failure left it.
-        outcome == Outcome::Passed || !self.options.keep
+        outcome == GateOutcome::Passed || !self.options.keep
     }
 
     fn not_run(&mut self, why: &str) {
@@ -148,7 +155,7 @@ impl Trial<'_> {
             if !self.gates.iter().any(|g| g.gate == gate) {
                 self.gates.push(GateReport {
                     gate,
-                    outcome: Outcome::NotRun,
+                    outcome: GateOutcome::NotRun,
                     mismatches: Vec::new(),
                     notes: vec![why.to_owned()],
                     took: Duration::ZERO,
@@ -202,9 +209,9 @@ impl Trial<'_> {
 
     /// Hosts, an engine for them, and the names of the clusters.
     async fn make(&self, hosts: &mut Option<Hosts>) -> Result<(Engine, Vec<String>), Vec<Mismatch>> {
-        let told = self.told.clone();
+        let progress = self.progress.clone();
         let say = Arc::new(move |line: &str| {
-            let _gone = told.send(Told::Remark(line.to_owned()));
+            let _gone = progress.send(Progress::Remark(line.to_owned()));
         });
         let usual = ClusterSpec::default();
         let needed = project::needs_cluster(self.case, &self.options.catalog).then_some(&usual);
@@ -231,17 +238,17 @@ impl Trial<'_> {
         let made = hosts.insert(made);
         if let Some(spec) = spec.filter(|spec| spec.whole.is_some()) {
             self.doing(Gate::Given, "makes the cluster");
-            let (engine, _) = self.engine(made, Which::Given)?;
+            let (engine, _) = self.engine(made, RoleSet::Given)?;
             whole::raise(engine, made, spec).await?;
         }
-        self.engine(made, Which::Tested)
+        self.engine(made, RoleSet::Tested)
     }
 
     /// An engine for these roles of the scenario, and the names of the clusters.
-    fn engine(&self, hosts: &Hosts, which: Which) -> Result<(Engine, Vec<String>), Vec<Mismatch>> {
+    fn engine(&self, hosts: &Hosts, role_set: RoleSet) -> Result<(Engine, Vec<String>), Vec<Mismatch>> {
         let project = project::load(
             self.case,
-            which,
+            role_set,
             &self.options.catalog,
             hosts.inventories.clone(),
             &hosts.names,
@@ -249,8 +256,8 @@ impl Trial<'_> {
             &self.options.vault,
         );
         let project = project.map_err(|found| expect::complaints(&found))?;
-        // What is given is somebody else's: the role that is tested does not find it among its own.
-        let playbook = if which == Which::Given { "what the test is given" } else { "" };
+        // Preconditions belong to another playbook: the tested role must not find them among its managed objects.
+        let playbook = if role_set == RoleSet::Given { "what the test is given" } else { "" };
         let engine_options = Options {
             operator: self.options.operator.clone(),
             inventory: "a test of the role".to_owned(),
@@ -260,19 +267,19 @@ impl Trial<'_> {
             ..Options::default()
         };
         let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
-        let (told, case, now) = (self.told.clone(), self.number, Arc::clone(&self.now));
+        let (progress, case, now) = (self.progress.clone(), self.number, Arc::clone(&self.now));
         tokio::spawn(async move {
             while let Some(event) = events.recv().await {
                 let Event::ItemStarted { address, .. } = event else { continue };
                 let gate = *now.lock().unwrap_or_else(PoisonError::into_inner);
-                // What is spoiled says more than the item that mends it.
+                // The injected drift tells more than the item that corrects it.
                 if gate != Gate::Drift {
-                    let _gone = told.send(Told::Doing { case, gate, what: address });
+                    let _gone = progress.send(Progress::Doing { case, gate, what: address });
                 }
             }
         });
         let clusters =
-            project.hosts().iter().filter(|name| project.ways_to(name).is_some()).cloned().collect();
+            project.hosts().iter().filter(|name| project.entry_hosts(name).is_some()).cloned().collect();
         let engine = Engine::new(project, engine_options, EventSink::to(sender));
         engine.map(|engine| (engine, clusters)).map_err(|found| expect::complaints(&found))
     }
@@ -352,7 +359,7 @@ impl Trial<'_> {
                 return self.not_run("the host is lost");
             }
         };
-        // What the run makes it may take away again, with all that is in it.
+        // The run may remove objects that it creates, with everything in them.
         engine.allow_destroy(made_whole(&start));
         let engine: &Engine = engine;
         let report = engine.apply(plan.clone(), StopSwitch::new()).await;
@@ -361,7 +368,7 @@ impl Trial<'_> {
         if !self.close(Gate::Converge, begun, Ok(applied(&report, &plan).into())) {
             return self.not_run(KEPT);
         }
-        // Where every item succeeded, the gates behind say more about what is not as declared.
+        // If every item succeeded, the later gates tell more about differences from the declaration.
         let items = || report.hosts.iter().flat_map(|h| &h.items);
         let converged = items().all(|(_, r)| !r.is_bad()) && report.hosts.iter().all(|h| h.lost.is_none());
 
@@ -388,7 +395,7 @@ impl Trial<'_> {
                 return self.not_run(KEPT);
             }
             // On a host on which the next plan is not empty, a finding would say nothing.
-            if !self.failed(Gate::Converge) && !self.failed(Gate::PlanIsEmpty) && self.options.spoil {
+            if !self.failed(Gate::Converge) && !self.failed(Gate::PlanIsEmpty) && self.options.inject_drift {
                 let begun = Instant::now();
                 let found = self.drift(engine, site, &start, &plan).await;
                 if !self.close(Gate::Drift, begun, found) {
@@ -408,24 +415,27 @@ impl Trial<'_> {
             Ok(nothing)
         };
         self.close(Gate::Rollback, begun, found);
-        let why =
-            if self.options.spoil { "an earlier gate failed" } else { "it was not asked for (--no-spoil)" };
+        let why = if self.options.inject_drift {
+            "an earlier gate failed"
+        } else {
+            "it was not asked for (--no-spoil)"
+        };
         self.not_run(why);
         self.gates.sort_by_key(|g| g.gate);
     }
 
     fn failed(&self, gate: Gate) -> bool {
-        self.gates.iter().any(|g| g.gate == gate && g.outcome == Outcome::Failed)
+        self.gates.iter().any(|g| g.gate == gate && g.outcome == GateOutcome::Failed)
     }
 
-    /// What the scenario calls a host.
+    /// The name of a host in the scenario.
     fn scenario_name(&self, host: &str, names: &[String]) -> String {
         let position = names.iter().position(|n| n == host);
         let spec = position.and_then(|at| self.case.scenario.hosts.get(at));
         spec.map_or_else(|| host.to_owned(), |spec| spec.name.clone())
     }
 
-    async fn given(&mut self, engine: &Engine, site: &Site<'_>) -> Found {
+    async fn given(&mut self, engine: &Engine, site: &Site<'_>) -> GateResult {
         let mut findings = Findings::default();
         for host in site.names {
             engine.keep_all_runs(host).await?;
@@ -447,12 +457,12 @@ impl Trial<'_> {
         }
         if let Some(api) = site.api {
             self.doing(Gate::Given, "lists the objects of the cluster");
-            self.objects = cluster::at_rest(api).map_err(LostHost::refused)?;
+            self.objects = cluster::at_rest(api).map_err(TargetError::Refused)?;
         }
         Ok(findings)
     }
 
-    async fn verify(&self, engine: &Engine, site: &Site<'_>) -> Found {
+    async fn verify(&self, engine: &Engine, site: &Site<'_>) -> GateResult {
         let mut findings = Findings::default();
         let mut checks = 0;
         for host in engine.verify().await {
@@ -493,24 +503,36 @@ impl Trial<'_> {
         Ok(findings)
     }
 
-    async fn drift(&self, engine: &Engine, site: &Site<'_>, start: &Starts, first: &FleetPlan) -> Found {
+    async fn drift(
+        &self,
+        engine: &Engine,
+        site: &Site<'_>,
+        start: &InitialStates,
+        first: &FleetPlan,
+    ) -> GateResult {
         let mut findings = Findings::default();
-        let mut mended = 0;
+        let mut corrected = 0;
         for host in site.all() {
             let before = start.get(host).cloned().unwrap_or_default();
             let doing = |what: String| self.doing(Gate::Drift, what);
             let api = site.api.filter(|_| site.clusters.contains(host));
-            let spoiled = spoil::all(engine, host, api, &self.case.role, &before, first, doing).await?;
-            mended += spoiled.mended;
-            findings.wrong.extend(spoiled.wrong);
-            findings.notes.extend(spoiled.left.into_iter().map(|l| format!("not spoiled: {l}")));
+            let results = drift::all(engine, host, api, &self.case.role, &before, first, doing).await?;
+            corrected += results.corrected;
+            findings.wrong.extend(results.wrong);
+            findings.notes.extend(results.left.into_iter().map(|l| format!("not spoiled: {l}")));
         }
-        let things = if mended == 1 { "thing" } else { "things" };
-        findings.notes.insert(0, format!("{mended} {things} spoiled, found and mended"));
+        let things = if corrected == 1 { "thing" } else { "things" };
+        findings.notes.insert(0, format!("{corrected} {things} spoiled, found and mended"));
         Ok(findings)
     }
 
-    async fn rollback(&self, engine: &Engine, site: &Site<'_>, run: &str, start: &Starts) -> Found {
+    async fn rollback(
+        &self,
+        engine: &Engine,
+        site: &Site<'_>,
+        run: &str,
+        start: &InitialStates,
+    ) -> GateResult {
         let mut findings = Findings::default();
         let plan = match engine.plan_rollback(Some(run), &[]).await {
             Ok(plan) => plan,
@@ -563,17 +585,17 @@ impl Trial<'_> {
     }
 }
 
-/// What is wrong with role and scenario, as far as that shows without a host.
+/// The errors of role and scenario that show without a host.
 fn refused_without_hosts(case: &Case, options: &RunOptions) -> Result<Diagnostics, String> {
     match pure::imagined(case, options) {
         Ok((engine, _hosts)) => Ok(engine.check_without_hosts().err().unwrap_or_default()),
-        Err(Stop::Input(found)) => Ok(found),
-        Err(Stop::Files(why)) => Err(why),
+        Err(LoadError::Input(found)) => Ok(found),
+        Err(LoadError::Files(why)) => Err(why),
     }
 }
 
-async fn starts(engine: &Engine, site: &Site<'_>, plan: &FleetPlan) -> Result<Starts, LostHost> {
-    let mut out = Starts::new();
+async fn starts(engine: &Engine, site: &Site<'_>, plan: &FleetPlan) -> Result<InitialStates, TargetError> {
+    let mut out = InitialStates::new();
     for host in site.all() {
         let claims = engine.claims(host).await?;
         let mut objects: BTreeSet<ObjectId> =
@@ -581,13 +603,13 @@ async fn starts(engine: &Engine, site: &Site<'_>, plan: &FleetPlan) -> Result<St
         let planned = plan.planned().filter(|p| p.host == *host).flat_map(|p| &p.items);
         objects.extend(planned.flat_map(|i| i.claims.clone()));
         let states = engine.states(host, &objects).await?;
-        out.insert(host.clone(), Start { claims, states });
+        out.insert(host.clone(), InitialState { claims, states });
     }
     Ok(out)
 }
 
 /// A plan that has nothing to do.
-async fn next_plan(engine: &Engine) -> Found {
+async fn next_plan(engine: &Engine) -> GateResult {
     let plan = match engine.plan().await {
         Ok(plan) => plan,
         Err(found) => return Ok(expect::complaints(&found).into()),
@@ -605,7 +627,7 @@ async fn next_plan(engine: &Engine) -> Found {
 }
 
 /// A second run, and that it left the hosts alone.
-async fn again(engine: &Engine, site: &Site<'_>) -> Found {
+async fn again(engine: &Engine, site: &Site<'_>) -> GateResult {
     for host in site.names {
         snapshot::take(engine, host, "again", true, &site.noise()).await?;
     }
@@ -636,7 +658,7 @@ async fn again(engine: &Engine, site: &Site<'_>) -> Found {
 }
 
 /// Whether no path was written since the list of this label was taken.
-async fn untouched(engine: &Engine, site: &Site<'_>, label: &str, what: &str) -> Found {
+async fn untouched(engine: &Engine, site: &Site<'_>, label: &str, what: &str) -> GateResult {
     let mut findings = Findings::default();
     for host in site.names {
         let written = snapshot::compare(engine, host, label, true, &site.noise()).await?;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 const FORMAT: &str = "converge-recorded-answers";
 const VERSION: u32 = 1;
 
-/// What the hosts of a scenario answered.
+/// The answers of the hosts of a scenario.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Recording {
@@ -20,7 +20,7 @@ struct Recording {
     hosts: BTreeMap<String, HostRecording>,
 }
 
-/// Where a scenario's recorded answers lie.
+/// The file of a scenario's recorded answers.
 pub(crate) fn path(case: &Case) -> Utf8PathBuf {
     case.dir.join("tests/recorded").join(format!("{}.json", case.scenario.name))
 }

@@ -1,9 +1,9 @@
-//! What a test found, as data.
+//! The results of a test, as data.
 
 use converge_engine::FleetPlan;
 use std::time::Duration;
 
-/// What is held against every scenario, in order.
+/// The gates of every scenario, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Gate {
     /// The scenario's input is sound, or refused as expected.
@@ -16,7 +16,7 @@ pub enum Gate {
     PlanChangesNothing,
     /// The plan can be applied, and afterwards everything is as declared.
     Converge,
-    /// What the plan said is what the apply did.
+    /// The results of the apply are those of the plan.
     AsPlanned,
     /// The next plan is empty.
     PlanIsEmpty,
@@ -24,7 +24,7 @@ pub enum Gate {
     ConvergeAgain,
     /// The role's own live checks hold, and the scenario's commands succeed.
     Verify,
-    /// One managed thing after another is spoiled, found and mended.
+    /// Drift is injected into one managed object after another, detected and corrected.
     Drift,
     /// The rollback restores the start.
     Rollback,
@@ -63,7 +63,7 @@ impl Gate {
         }
     }
 
-    /// What holds when it passes.
+    /// The condition for passing the gate.
     pub fn title(self) -> &'static str {
         match self {
             Self::Input => "the input is taken or refused as expected",
@@ -81,31 +81,31 @@ impl Gate {
     }
 }
 
-/// How a gate ended.
+/// The result of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum GateOutcome {
     /// It holds.
     Passed,
-    /// It does not.
+    /// The gate does not hold.
     Failed,
-    /// It was not tried.
+    /// The gate was not tried.
     NotRun,
 }
 
 /// One thing that is not as it should be.
 #[derive(Clone, Debug, Default)]
 pub struct Mismatch {
-    /// What is wrong, in one sentence.
+    /// The problem, in one sentence.
     pub what: String,
-    /// Where that was expected: `file:line:column`.
+    /// The place of the expectation: `file:line:column`.
     pub at: Option<String>,
-    /// What was expected.
+    /// The expectation.
     pub expected: Option<String>,
-    /// What was found instead.
+    /// The finding.
     pub found: Option<String>,
     /// More lines: output, differences.
     pub lines: Vec<String>,
-    /// What the plan said, narrowed to the items in question.
+    /// The plan, narrowed to the items in question.
     pub plan: Option<FleetPlan>,
 }
 
@@ -115,7 +115,7 @@ impl Mismatch {
         Self { what: what.into(), ..Self::default() }
     }
 
-    /// What was expected, and what was found.
+    /// Adds the expectation and the finding.
     #[must_use]
     pub fn but(mut self, expected: impl Into<String>, found: impl Into<String>) -> Self {
         self.expected = Some(expected.into());
@@ -159,19 +159,19 @@ impl Mismatch {
 pub struct GateReport {
     /// Which.
     pub gate: Gate,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// What is not as it should be, or why it was not tried.
+    /// The result.
+    pub outcome: GateOutcome,
+    /// The mismatches, or the reason why the gate was not tried.
     pub mismatches: Vec<Mismatch>,
-    /// What was done, or could not be: `31 things spoiled`.
+    /// Notes on the work, done or impossible: `31 things spoiled`.
     pub notes: Vec<String>,
-    /// How long it took.
+    /// The duration.
     pub took: Duration,
 }
 
 /// Hosts that were left for a look.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct RemainingHosts {
     /// Commands that log in, one a host.
     pub logins: Vec<String>,
     /// The command that takes them away.
@@ -190,7 +190,7 @@ pub struct CaseReport {
     /// Its gates in order.
     pub gates: Vec<GateReport>,
     /// Hosts that were left.
-    pub kept: Option<Kept>,
+    pub remaining_hosts: Option<RemainingHosts>,
     /// True when recorded answers stood for hosts.
     pub pure: bool,
     /// From the first to the last gate.
@@ -200,7 +200,7 @@ pub struct CaseReport {
 impl CaseReport {
     /// Whether no gate failed.
     pub fn passed(&self) -> bool {
-        self.gates.iter().all(|g| g.outcome != Outcome::Failed)
+        self.gates.iter().all(|g| g.outcome != GateOutcome::Failed)
     }
 }
 
@@ -212,26 +212,26 @@ pub(crate) fn broken(case: &crate::Case, why: &str) -> CaseReport {
         file: case.scenario.file.clone().unwrap_or_else(|| case.dir.join("role.yaml")).into_string(),
         gates: vec![GateReport {
             gate: Gate::Given,
-            outcome: Outcome::Failed,
+            outcome: GateOutcome::Failed,
             mismatches: vec![Mismatch::new(why)],
             notes: Vec::new(),
             took: Duration::ZERO,
         }],
-        kept: None,
+        remaining_hosts: None,
         pure: false,
         took: Duration::ZERO,
     }
 }
 
-/// What happens, as it happens. `case` counts from 0 in the order of the cases given.
+/// Progress of a test. `case` counts from 0 in the order of the cases given.
 #[derive(Clone, Debug)]
-pub enum Told {
+pub enum Progress {
     /// Work on a scenario has begun.
     Began {
         /// Which.
         case: usize,
     },
-    /// What a scenario does now.
+    /// The present activity of a scenario.
     Doing {
         /// Which.
         case: usize,
@@ -246,9 +246,9 @@ pub enum Told {
         case: usize,
         /// The gate.
         gate: Gate,
-        /// How it ended.
-        outcome: Outcome,
-        /// How long it took.
+        /// The result.
+        outcome: GateOutcome,
+        /// The duration.
         took: Duration,
     },
     /// A scenario is over.

@@ -1,7 +1,7 @@
 //! Several scenarios side by side.
 
 use crate::discover::Case;
-use crate::report::{CaseReport, Told};
+use crate::report::{CaseReport, Progress};
 use crate::{pure, real};
 use converge_model::KindCatalog;
 use converge_model::inventory::InventorySource;
@@ -25,13 +25,13 @@ pub enum Where {
 /// Hosts that are there already.
 #[derive(Clone, Debug)]
 pub struct Given {
-    /// Where they are described.
+    /// The files that describe them.
     pub inventories: Vec<InventorySource>,
     /// Their names; a scenario takes the first ones.
     pub names: Vec<String>,
 }
 
-/// How tests are run.
+/// The options of a test run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// On which hosts.
@@ -44,20 +44,20 @@ pub struct RunOptions {
     pub keep: bool,
     /// Write down what the hosts answered, for pure runs.
     pub record: bool,
-    /// Spoil what the role manages.
-    pub spoil: bool,
-    /// Who runs it, `user@machine`: recorded on hosts.
+    /// Inject drift into the objects that the role manages.
+    pub inject_drift: bool,
+    /// The operator, `user@machine`: recorded on hosts.
     pub operator: String,
-    /// Opens what is encrypted in an inventory.
+    /// Decrypts values of an inventory.
     pub vault: Vault,
     /// The password for sudo, for hosts of an inventory.
     pub become_password: Option<SecretString>,
 }
 
-/// Runs all cases and returns their reports in the same order. What happens is told as it happens.
-pub fn run(cases: &[Case], options: &RunOptions, told: &Sender<Told>) -> Vec<CaseReport> {
+/// Runs all cases and returns their reports in the same order. Progress is reported as it happens.
+pub fn run(cases: &[Case], options: &RunOptions, progress: &Sender<Progress>) -> Vec<CaseReport> {
     let mut order: Vec<usize> = (0..cases.len()).collect();
-    // What takes longest begins first.
+    // The longest cases begin first.
     order.sort_by_key(|number| !cases.get(*number).is_some_and(Case::is_whole));
     let queue: Mutex<VecDeque<usize>> = Mutex::new(order.into());
     let reports: Mutex<Vec<Option<CaseReport>>> = Mutex::new(vec![None; cases.len()]);
@@ -71,8 +71,9 @@ pub fn run(cases: &[Case], options: &RunOptions, told: &Sender<Told>) -> Vec<Cas
                 let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                 while let Some(number) = next() {
                     let Some(case) = cases.get(number) else { continue };
-                    let report = one(case, number, options, told.clone());
-                    let _gone = told.send(Told::Over { case: number, report: Box::new(report.clone()) });
+                    let report = one(case, number, options, progress.clone());
+                    let _gone =
+                        progress.send(Progress::Over { case: number, report: Box::new(report.clone()) });
                     let mut all = reports.lock().unwrap_or_else(PoisonError::into_inner);
                     if let Some(place) = all.get_mut(number) {
                         *place = Some(report);
@@ -85,14 +86,14 @@ pub fn run(cases: &[Case], options: &RunOptions, told: &Sender<Told>) -> Vec<Cas
     reports.into_iter().flatten().collect()
 }
 
-fn one(case: &Case, number: usize, options: &RunOptions, told: Sender<Told>) -> CaseReport {
+fn one(case: &Case, number: usize, options: &RunOptions, progress: Sender<Progress>) -> CaseReport {
     if matches!(options.hosts, Where::Recorded) {
-        return pure::run(case, number, options, &told);
+        return pure::run(case, number, options, &progress);
     }
     // A thread of its own: making hosts blocks, and other scenarios must not wait for it.
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
-            let report = runtime.block_on(real::run(case, number, options, told));
+            let report = runtime.block_on(real::run(case, number, options, progress));
             runtime.shutdown_background();
             report
         }

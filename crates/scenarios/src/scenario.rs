@@ -19,7 +19,7 @@ pub struct Scenario {
     pub name: String,
     /// Its file; `None` for a role that has none.
     pub file: Option<Utf8PathBuf>,
-    /// Where complaints about it point.
+    /// The place for diagnostics about it.
     pub span: Span,
     /// One line that says what it shows.
     pub summary: Option<String>,
@@ -29,13 +29,13 @@ pub struct Scenario {
     pub inputs: Option<Node>,
     /// Facts for pure runs, laid over the recorded ones: a map.
     pub facts: Option<Node>,
-    /// What the hosts are like before.
+    /// The preconditions on the hosts.
     pub before: Before,
-    /// What is expected.
+    /// The expectations.
     pub expect: Expect,
     /// Paths that may be left after the rollback: the role means it. A path ends with `/` for all that lies below it.
     pub leaves: Vec<Spanned<String>>,
-    /// The cluster that its first host is the way to.
+    /// The cluster that its first host gives access to.
     pub cluster: Option<ClusterSpec>,
 }
 
@@ -50,7 +50,7 @@ pub struct HostSpec {
     pub inputs: Option<Node>,
 }
 
-/// What is done to every host before the role is looked at.
+/// The preconditions that are set up on every host before the role is read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Before {
@@ -89,13 +89,13 @@ pub struct BeforeFile {
     pub group: Option<String>,
 }
 
-/// What is expected.
+/// The expectations.
 #[derive(Clone, Debug, Default)]
 pub struct Expect {
     /// Items of the first plan.
     pub plan: Vec<ExpectedItem>,
-    /// What the items of the role that are not named are to be.
-    pub others: Option<Found>,
+    /// The expected outcome of the role's items that are not named.
+    pub others: Option<ExpectedOutcome>,
     /// The run is refused, with these messages.
     pub errors: Vec<ExpectedError>,
     /// Shell commands that succeed on every host after the role was applied.
@@ -107,24 +107,24 @@ pub struct Expect {
 pub struct ExpectedItem {
     /// Its address; the role may be left out.
     pub item: Spanned<String>,
-    /// What would happen to it.
-    pub is: Option<Found>,
+    /// The planned outcome.
+    pub is: Option<ExpectedOutcome>,
     /// The objects that change, as `kind:key`: these and no other.
     pub changes: Option<Vec<String>>,
     /// Pieces of text that the new content of its file holds.
     pub content: Vec<String>,
     /// The item that a deferred one waits for.
     pub waits_for: Option<String>,
-    /// A part of what is said about it: why it is deferred, skipped or wrong, or one of its notes.
+    /// A part of its messages: why it is deferred, skipped or invalid, or one of its notes.
     pub says: Option<String>,
     /// The only host that this is said of.
     pub host: Option<String>,
 }
 
-/// What a plan says of an item.
+/// The planned outcome of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Found {
+pub enum ExpectedOutcome {
     /// It changes something.
     Change,
     /// It is as declared.
@@ -137,7 +137,7 @@ pub enum Found {
     Wrong,
 }
 
-impl Found {
+impl ExpectedOutcome {
     /// As it is written.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -192,7 +192,7 @@ struct RawExpect {
     #[serde(default)]
     plan: Option<Node>,
     #[serde(default)]
-    others: Option<Found>,
+    others: Option<ExpectedOutcome>,
     #[serde(default)]
     errors: Option<Node>,
     #[serde(default)]
@@ -212,7 +212,7 @@ struct RawHost {
 #[serde(deny_unknown_fields)]
 struct RawItem {
     #[serde(default)]
-    is: Option<Found>,
+    is: Option<ExpectedOutcome>,
     #[serde(default)]
     changes: Option<Vec<String>>,
     #[serde(default)]
@@ -236,7 +236,7 @@ struct RawError {
 }
 
 impl Scenario {
-    /// What is tested of a role that has no scenario: one host, the defaults of the inputs.
+    /// The scenario of a role that has none: one host, the defaults of the inputs.
     pub fn defaults(role_file: &Utf8Path) -> Self {
         Self {
             name: "defaults".to_owned(),
@@ -498,7 +498,7 @@ fn expected_item(
     hosts: &[String],
     diags: &mut Diagnostics,
 ) -> Option<ExpectedItem> {
-    let plain = |is: Option<Found>| ExpectedItem {
+    let plain = |is: Option<ExpectedOutcome>| ExpectedItem {
         item: item.clone(),
         is,
         changes: None,
@@ -508,7 +508,7 @@ fn expected_item(
         host: None,
     };
     if node.as_map().is_none() {
-        return Some(plain(Some(diags.take(from_node::<Found>(node))?)));
+        return Some(plain(Some(diags.take(from_node::<ExpectedOutcome>(node))?)));
     }
     let raw: RawItem = diags.take(from_node(node))?;
     if let (Some(on), Some(at)) = (raw.host.as_ref().filter(|on| !hosts.contains(on)), node.get("host")) {
@@ -519,10 +519,10 @@ fn expected_item(
         Some(node) if node.as_str().is_some() => node.as_str().map(str::to_owned).into_iter().collect(),
         Some(node) => diags.take(from_node::<Vec<String>>(&node)).unwrap_or_default(),
     };
-    // What waits is deferred, and what changes something is a change: that need not be written.
+    // `waits_for` implies deferred, and `changes` implies change: the outcome need not be written.
     let is = raw.is.or_else(|| {
-        let deferred = raw.waits_for.is_some().then_some(Found::Deferred);
-        deferred.or_else(|| (raw.changes.is_some() || !content.is_empty()).then_some(Found::Change))
+        let deferred = raw.waits_for.is_some().then_some(ExpectedOutcome::Deferred);
+        deferred.or_else(|| (raw.changes.is_some() || !content.is_empty()).then_some(ExpectedOutcome::Change))
     });
     Some(ExpectedItem {
         changes: raw.changes,
@@ -562,10 +562,16 @@ mod tests {
         assert_eq!(scenario.name, "one");
         assert_eq!(scenario.host_names(), ["web1", "db1"]);
         assert_eq!(scenario.hosts[0].groups, ["web", "all_of_them"]);
-        let is: Vec<Option<Found>> = scenario.expect.plan.iter().map(|e| e.is).collect();
-        let wanted = [Found::Change, Found::Deferred, Found::Unchanged, Found::Change].map(Some);
+        let is: Vec<Option<ExpectedOutcome>> = scenario.expect.plan.iter().map(|e| e.is).collect();
+        let wanted = [
+            ExpectedOutcome::Change,
+            ExpectedOutcome::Deferred,
+            ExpectedOutcome::Unchanged,
+            ExpectedOutcome::Change,
+        ]
+        .map(Some);
         assert_eq!(is, wanted);
-        assert_eq!(scenario.expect.others, Some(Found::Unchanged));
+        assert_eq!(scenario.expect.others, Some(ExpectedOutcome::Unchanged));
     }
 
     #[test]

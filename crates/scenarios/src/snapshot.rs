@@ -1,12 +1,12 @@
 //! The file system of a host, listed before and after: what differs, and what differs on every host all the time.
 
-use converge_engine::{Engine, LostHost};
+use converge_engine::{Engine, TargetError};
 use converge_resource::quote;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What is not compared: what the kernel, a login, a timer and the package manager write for themselves. A path that ends with `/`
-/// stands for all that lies below it.
+/// Paths that are not compared: the kernel, logins, timers and the package manager write there by themselves. A path that
+/// ends with `/` stands for everything below it.
 pub const NOISE: &[&str] = &[
     "/proc/",
     "/sys/",
@@ -49,9 +49,9 @@ const LIMIT: Duration = Duration::from_secs(300);
 pub struct Difference {
     /// The path.
     pub path: String,
-    /// What it was: `file 644 root root 12 DIGEST`; `None` when it was not there.
+    /// Before: `file 644 root root 12 DIGEST`; `None` if there was nothing.
     pub before: Option<String>,
-    /// What it is; `None` when it is gone.
+    /// After; `None` if it is gone.
     pub after: Option<String>,
 }
 
@@ -107,7 +107,7 @@ fn list_script(file: &str, times: bool, noise: &[&str]) -> String {
              && rm {file}.files {file}.paths"
         ));
     }
-    // What vanished meanwhile makes find fail.
+    // A file that vanishes meanwhile makes find fail.
     format!("{walk}; LC_ALL=C sort -o {changed} {changed}")
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn beside(list: &str) -> String {
     format!("{list}.times")
 }
 
-fn kept(label: &str) -> String {
+fn list_path(label: &str) -> String {
     format!("/run/converge-test/{label}")
 }
 
@@ -127,8 +127,8 @@ pub(crate) async fn take(
     label: &str,
     times: bool,
     noise: &[&str],
-) -> Result<(), LostHost> {
-    let file = kept(label);
+) -> Result<(), TargetError> {
+    let file = list_path(label);
     let script = format!(
         "umask 077; mkdir -p /run/converge-test && {} && [ \"$(wc -l <{file})\" -gt 100 ]",
         list_script(&file, times, noise)
@@ -141,7 +141,7 @@ pub(crate) async fn take(
         "{host}: its file system cannot be listed (GNU find, sort and awk are needed): {}",
         answer.stderr.trim()
     );
-    Err(LostHost::refused(message))
+    Err(TargetError::Refused(message))
 }
 
 /// Gives owners and groups their names, in what `comm -3` prints.
@@ -165,10 +165,10 @@ pub(crate) async fn compare(
     label: &str,
     times: bool,
     noise: &[&str],
-) -> Result<Vec<Difference>, LostHost> {
+) -> Result<Vec<Difference>, TargetError> {
     let now = format!("{label}-now");
     take(engine, host, &now, times, noise).await?;
-    let (before, after) = (kept(label), kept(&now));
+    let (before, after) = (list_path(label), list_path(&now));
     let script = format!("LC_ALL=C comm -3 {before} {after} | head -n {} | awk '{NAMED}'", MOST * 2);
     let answer = engine.script(host, &script, LIMIT).await?;
     let mut found = differences(&answer.stdout);

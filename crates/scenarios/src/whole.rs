@@ -11,7 +11,7 @@ use converge_lab::Host;
 use converge_lab::kube::{Kubectl, pod_routes};
 use tokio::sync::Mutex;
 
-/// What a node's kubelet, container runtime and etcd write for themselves, beside [`crate::NOISE`].
+/// Paths that a node's kubelet, container runtime and etcd write by themselves, in addition to [`crate::NOISE`].
 pub(crate) const NOISE: &[&str] =
     &["/var/lib/etcd/", "/var/lib/kubelet/", "/var/lib/containerd/", "/var/lib/cni/"];
 
@@ -21,7 +21,7 @@ pub(crate) const KUBECONFIG: &str = "/run/converge-test/admin.conf";
 /// Two clusters at once are more than a small machine can start in time.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// What is waited for, as kubectl is told it.
+/// The timeout of a wait, as an option of kubectl.
 const LIMIT: &str = "--timeout=180s";
 
 /// Lets an engine with the given roles make the cluster, and waits until it is at rest.
@@ -38,7 +38,7 @@ pub(crate) async fn raise(engine: Engine, hosts: &Hosts, spec: &ClusterSpec) -> 
 async fn apply(engine: &Engine) -> Result<(), Vec<Mismatch>> {
     let plan = engine.plan().await.map_err(|found| crate::expect::complaints(&found))?;
     let lost = plan.hosts.iter().filter_map(|host| match &host.result {
-        HostResult::Lost(lost) => Some(Mismatch::new(lost.message.clone()).lines(lost.help.clone())),
+        HostResult::Lost(lost) => Some(Mismatch::new(lost.to_string())),
         HostResult::Planned(_) => None,
     });
     let failed = Complaint::of_plan(&plan);

@@ -33,7 +33,16 @@ struct Login<'a> {
     offered: Vec<String>,
     /// Public keys already refused, so that none is tried twice.
     seen: HashSet<Vec<u8>>,
+    keys: &'a KeyRing,
     trail: &'a mut Trail,
+}
+
+/// Which of the agent's keys are offered.
+#[derive(Clone, Copy)]
+enum Of {
+    All,
+    /// RSA keys that are in a key file too.
+    RsaFiles,
 }
 
 /// A private key file, as far as it could be read.
@@ -61,15 +70,21 @@ pub(crate) async fn login(
         notes: Vec::new(),
         offered: Vec::new(),
         seen: HashSet::new(),
+        keys: &options.keys,
         trail,
     };
     let files = login.key_files(options);
-    // A named file that can be used is meant; the agent's many keys would use up the server's patience (MaxAuthTries) before it.
+    // A named file that can be used is meant; the agent's many keys would use up the server's patience (MaxAuthTries) before it. With an RSA
+    // key the agent signs all the same, where it holds it: see `Mark::RsaKeyFile`.
     let named = !target.key_files.is_empty();
-    let first =
-        if named { login.with_files(&files).await? } else { login.with_agent(options, &files).await? };
-    let done = first
-        || if named { login.with_agent(options, &files).await? } else { login.with_files(&files).await? };
+    let has_rsa = files.iter().any(|file| file.public.as_ref().is_some_and(is_rsa));
+    let done = if named {
+        (has_rsa && login.with_agent(options, &files, Of::RsaFiles).await?)
+            || login.with_files(&files).await?
+            || login.with_agent(options, &files, Of::All).await?
+    } else {
+        login.with_agent(options, &files, Of::All).await? || login.with_files(&files).await?
+    };
     if done || login.with_password().await? {
         let user = login.user.clone();
         login.trail.push(Mark::LoggedIn { user });
@@ -178,12 +193,17 @@ impl Login<'_> {
         }
     }
 
-    async fn with_agent(&mut self, options: &Options, files: &[KeyFile]) -> Result<bool, ConnectError> {
+    async fn with_agent(
+        &mut self,
+        options: &Options,
+        files: &[KeyFile],
+        of: Of,
+    ) -> Result<bool, ConnectError> {
         let Some(socket) = &options.agent else { return Ok(false) };
         let stream = match UnixStream::connect(socket.as_std_path()).await {
             Ok(stream) => stream,
             Err(error) => {
-                self.notes.push(format!("No ssh-agent answers at {socket} ({error})"));
+                self.note(format!("No ssh-agent answers at {socket} ({error})"));
                 return Ok(false);
             }
         };
@@ -191,12 +211,12 @@ impl Login<'_> {
         let identities = match agent.request_identities().await {
             Ok(identities) => identities,
             Err(error) => {
-                self.notes.push(format!("The ssh-agent at {socket} lists no keys ({error})"));
+                self.note(format!("The ssh-agent at {socket} lists no keys ({error})"));
                 return Ok(false);
             }
         };
         if identities.is_empty() {
-            self.notes.push(format!("The ssh-agent at {socket} holds no key"));
+            self.note(format!("The ssh-agent at {socket} holds no key"));
         }
         let named = |key: &PublicKey| {
             files.iter().any(|file| file.public.as_ref().is_some_and(|own| own.key_data() == key.key_data()))
@@ -213,8 +233,11 @@ impl Login<'_> {
                 }
             }
         }
-        keys.retain(|(key, ..)| !self.target.identities_only || named(key));
-        // Those that belong to a key file first: a server listens to a few keys only. Certificates before their keys, as ssh does it.
+        keys.retain(|(key, ..)| match of {
+            Of::All => !self.target.identities_only || named(key),
+            Of::RsaFiles => is_rsa(key) && named(key),
+        });
+        // Keys of a key file come first: a server listens to a few keys only. Certificates before their keys, as ssh does it.
         keys.sort_by_key(|(key, _, certificate)| (!named(key), certificate.is_none()));
         for (key, comment, certificate) in keys {
             let from_files = files
@@ -338,6 +361,9 @@ impl Login<'_> {
         };
         let result = result.map_err(|error| self.lost(&error))?;
         if self.accepted(what, &result) {
+            if hash.is_some() && self.keys.is_first_use_of_rsa(&file.path) {
+                self.trail.push(Mark::RsaKeyFile { path: file.path.to_string() });
+            }
             return Ok(true);
         }
         if self.handle.is_closed() { Err(self.lost(&"it hung up")) } else { Ok(false) }
@@ -432,7 +458,7 @@ impl KeyFile {
     }
 }
 
-/// Whether others may read or write a key of ours, as ssh asks: of a file of somebody else's that is his matter.
+/// Whether others may read or write a private key file, by the rule of ssh: only files of the present user are checked.
 pub(crate) fn is_open(path: &Utf8Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let own = || std::fs::metadata("/proc/self").map(|me| me.uid()).ok();
@@ -465,6 +491,10 @@ pub(crate) fn expand(path: &Utf8Path, home: Option<&Utf8Path>) -> Utf8PathBuf {
         (Ok(rest), Some(home)) => home.join(rest),
         _ => path.to_owned(),
     }
+}
+
+fn is_rsa(key: &PublicKey) -> bool {
+    matches!(key.algorithm(), Algorithm::Rsa { .. })
 }
 
 fn describe(key: &PublicKey) -> String {

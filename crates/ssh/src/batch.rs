@@ -1,4 +1,4 @@
-//! What is sent to a shell in one go, and what comes back.
+//! Batches of items for a shell, and their results.
 
 use crate::error::ShellError;
 use crate::quote::quote;
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// Where the standard error of an item goes.
+/// The destination of the standard error of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stderr {
     /// Into its output, in the order written.
@@ -29,7 +29,7 @@ pub struct Item {
     pub payload: Option<Bytes>,
     /// Limit; `None` is `Options::item_timeout`. An item whose limit passes is killed on the host and ends as `Status::TimedOut`.
     pub timeout: Option<Duration>,
-    /// Where standard error goes.
+    /// The destination of standard error.
     pub stderr: Stderr,
 }
 
@@ -62,7 +62,7 @@ pub enum Because {
     Stopped,
 }
 
-/// How an item ended.
+/// The end of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// Its exit status; 128 + n when signal n ended it.
@@ -79,7 +79,7 @@ impl Status {
     }
 }
 
-/// What happened on the host.
+/// An event on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// An item began.
@@ -97,7 +97,7 @@ pub enum Event {
     Finished {
         /// The item.
         id: u32,
-        /// How.
+        /// The end.
         status: Status,
         /// Measured on the host (10 ms steps) or, where it cannot tell, here.
         duration: Duration,
@@ -113,17 +113,17 @@ pub enum Event {
     },
 }
 
-/// What became of an item, all told.
+/// The final result of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It ran.
+    /// The item ran.
     Finished {
-        /// How it ended.
+        /// The end.
         status: Status,
-        /// How long it took.
+        /// The duration.
         duration: Duration,
     },
-    /// It was skipped.
+    /// The item was skipped.
     Skipped(Because),
     /// The shell ended first; it was running.
     Lost,
@@ -136,7 +136,7 @@ pub enum Outcome {
 pub struct ItemResult {
     /// The item.
     pub id: u32,
-    /// What became of it.
+    /// The result.
     pub outcome: Outcome,
     /// Standard output; with `Stderr::Merge`, standard error too.
     pub output: Vec<u8>,
@@ -147,7 +147,7 @@ pub struct ItemResult {
 }
 
 impl ItemResult {
-    /// It ran and ended with status 0.
+    /// True if the item ran and ended with status 0.
     #[must_use]
     pub fn success(&self) -> bool {
         matches!(self.outcome, Outcome::Finished { status, .. } if status.success())
@@ -161,7 +161,7 @@ impl Batch {
         Self { items, ..Self::default() }
     }
 
-    /// Header line and text, and the payloads that follow; or what is wrong with the batch.
+    /// Header line and text, and the payloads that follow; or the error of the batch.
     pub(crate) fn encode(&self) -> Result<Vec<Bytes>, ShellError> {
         let bad = |why: String| Err(ShellError::BadBatch(why));
         let mut text = String::from("_cv_m() {\n");

@@ -19,7 +19,7 @@ const DEPTH: usize = 8;
 /// `ssh -G` may run `Match exec` commands and look names up.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What ssh's configuration says about a host. `None` and empty lists mean that it says nothing, or what is the default anyway.
+/// The settings of ssh's configuration for a host. `None` and empty lists mean that it sets nothing, or the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientConfig {
     /// `HostName`
@@ -45,8 +45,8 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
-    /// What the configuration says about `host`, the name that one would give to ssh. Values that are known already are for its own
-    /// conditions. Starts a process only where a file says something.
+    /// The settings for `host`, the name that one would give to ssh. Known values (user, port) serve its own conditions.
+    /// Starts a process only if a file sets something.
     pub async fn of(host: &str, user: Option<&str>, port: Option<u16>, options: &Options) -> Self {
         if host.is_empty() || host.starts_with('-') || host.contains(['\0', '\n']) {
             return Self::default();
@@ -186,7 +186,7 @@ struct Reader<'a> {
     says: bool,
 }
 
-/// What matters here; anything else is between ssh and its user.
+/// The options that matter here; all others stay between ssh and its user.
 const MATTERS: [&str; 12] = [
     "hostname",
     "user",

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What our own reader makes of a configuration, and whether it says anything that matters.
+/// The settings that our own reader finds in a configuration, and whether any of them matters.
 fn own(config: &str, host: &str) -> (ClientConfig, bool) {
     let dir = tempfile::tempdir().unwrap();
     let home = Utf8Path::from_path(dir.path()).unwrap();

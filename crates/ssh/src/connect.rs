@@ -26,8 +26,8 @@ const LAST_WAIT: Duration = Duration::from_millis(2400);
 /// Bytes that a channel may send before we have taken them: enough for 1 Gbit/s at 60 ms.
 const WINDOW: u32 = 8 << 20;
 
-/// What current OpenSSH prefers, without the slow group exchanges of old servers. The hybrid costs well below a millisecond more than
-/// curve25519 alone, and no further round trip.
+/// The key exchanges that current OpenSSH prefers, without the slow group exchanges of old servers. The hybrid costs well
+/// below a millisecond more than curve25519 alone, and no further round trip.
 const KEX: &[kex::Name] = &[
     kex::MLKEM768X25519_SHA256,
     kex::CURVE25519,
@@ -65,7 +65,7 @@ pub(crate) struct Handler {
     decided: Arc<Mutex<Decided>>,
 }
 
-/// What was decided about the host key: russh passes errors on only in part.
+/// The decision about the host key: russh passes errors on only in part.
 #[derive(Default)]
 struct Decided {
     refused: Option<ConnectError>,
@@ -117,7 +117,7 @@ impl client::Handler for Handler {
     }
 }
 
-/// What is going on while a limit runs, for its message.
+/// A deadline for the phases of a connection; the error of a timeout names the phase.
 struct Limit<'a> {
     target: &'a Target,
     at: Instant,
@@ -335,7 +335,7 @@ fn config(known: &KnownHosts, lookup: &Lookup) -> client::Config {
     }
 }
 
-/// What an error of the handshake means. `line` is the first line that came.
+/// Translates an error of the handshake. `line` is the first line that came.
 fn protocol_error(target: &Target, error: russh::Error, line: &str) -> ConnectError {
     let (host, address, port) = (target.name.clone(), target.address.clone(), target.port);
     if let russh::Error::NoCommonAlgo { kind, theirs, .. } = &error {

@@ -53,7 +53,7 @@ impl Framer {
         Some(Piece::Line(String::from_utf8_lossy(line).trim().to_owned()))
     }
 
-    /// What is held back: the end of the stream may have been the start of a mark.
+    /// The bytes that are held back: the end of the stream may have been the start of a mark.
     pub(crate) fn rest(&mut self) -> Bytes {
         self.buf.split().freeze()
     }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_told() {
+    fn a_line_without_end_is_reported() {
         let mut framer = Framer::new(b"mark".to_vec());
         framer.push(b"mark");
         framer.push(&[b'x'; LONGEST_LINE]);

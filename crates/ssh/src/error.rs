@@ -45,7 +45,7 @@ pub enum ConnectError {
         host: String,
         /// Name that was looked up.
         address: String,
-        /// What the resolver said.
+        /// The message of the resolver.
         reason: String,
     },
     /// TCP failed: refused, no route, reset.
@@ -59,7 +59,7 @@ pub enum ConnectError {
         address: String,
         /// Port dialled.
         port: u16,
-        /// What the system said.
+        /// The message of the system.
         reason: String,
     },
     /// The limit passed.
@@ -73,10 +73,10 @@ pub enum ConnectError {
         port: u16,
         /// The limit.
         limit: Duration,
-        /// What was going on.
+        /// The phase that was not finished.
         during: &'static str,
     },
-    /// The server let nobody in.
+    /// The server refused the login.
     #[error("{host}: {address} refused the login of {user}; tried: {}; the server offers: {}.{}", list(.tried), list(.offered), hint(.notes))]
     RefusedLogin {
         /// Host as shown.
@@ -101,7 +101,7 @@ pub enum ConnectError {
         key: Box<ShownKey>,
         /// The file to add it to.
         file: String,
-        /// Where keys of another type of this host are recorded.
+        /// The places where keys of another type of this host are recorded.
         known: Vec<Place>,
     },
     /// Another key of the same type is on record.
@@ -111,7 +111,7 @@ pub enum ConnectError {
         host: String,
         /// The key that the host shows.
         key: Box<ShownKey>,
-        /// Where the old keys are recorded.
+        /// The places where the old keys are recorded.
         recorded: Vec<Place>,
     },
     /// The key is marked `@revoked`.
@@ -133,10 +133,10 @@ pub enum ConnectError {
         host: String,
         /// The file.
         file: String,
-        /// What the system said.
+        /// The message of the system.
         reason: String,
     },
-    /// What answers does not speak SSH, or not properly.
+    /// The server does not speak SSH, or not properly.
     #[error("{host}: {address}:{port} does not speak SSH as expected ({reason}); is it the right port?")]
     Protocol {
         /// Host as shown.
@@ -145,7 +145,7 @@ pub enum ConnectError {
         address: String,
         /// Port dialled.
         port: u16,
-        /// What was wrong.
+        /// The problem.
         reason: String,
     },
     /// The server closed the connection before the handshake was over, more than once.
@@ -157,15 +157,15 @@ pub enum ConnectError {
         address: String,
         /// Port dialled.
         port: u16,
-        /// What it said before.
+        /// The server's message before it closed.
         said: Option<String>,
     },
-    /// A jump host on the way cannot be used.
+    /// A jump host cannot be used.
     #[error("{host}: on the way through a jump host: {reason}")]
     Jump {
         /// Host as shown.
         host: String,
-        /// What is wrong with the jump host, which it names.
+        /// The error of the jump host, which it names.
         reason: Box<ConnectError>,
     },
     /// A trusted authority signed the host's certificate, but it does not hold.
@@ -177,7 +177,7 @@ pub enum ConnectError {
         key: Box<ShownKey>,
         /// The line of the authority.
         at: Place,
-        /// What is wrong with it.
+        /// The reason why the certificate is not valid.
         why: String,
     },
     /// A host key in the inventory is none.
@@ -187,7 +187,7 @@ pub enum ConnectError {
     PinnedKey {
         /// Host as shown.
         host: String,
-        /// What was written.
+        /// The text in the inventory.
         line: String,
     },
     /// A new key cannot be recorded.
@@ -197,7 +197,7 @@ pub enum ConnectError {
         host: String,
         /// The file.
         file: String,
-        /// What the system said.
+        /// The message of the system.
         reason: String,
     },
     /// No common algorithm.
@@ -209,7 +209,7 @@ pub enum ConnectError {
         address: String,
         /// Cipher, key exchange, host key …
         kind: String,
-        /// What the server offers.
+        /// The algorithms that the server offers.
         theirs: Vec<String>,
     },
 }
@@ -229,7 +229,7 @@ impl ConnectError {
         ) || matches!(self, Self::Jump { reason, .. } if reason.is_unreachable())
     }
 
-    /// The host, or a jump host before it, let nobody in.
+    /// The host, or a jump host before it, refused the login.
     #[must_use]
     pub fn is_refused_login(&self) -> bool {
         matches!(self, Self::RefusedLogin { .. })
@@ -274,25 +274,25 @@ pub enum ShellError {
         method: Method,
         /// User to become.
         user: String,
-        /// What it said.
+        /// Its message.
         said: String,
     },
     /// The shell did not start.
     #[error("no shell on the host: {said}")]
     NotStarted {
-        /// What the host said instead.
+        /// The message of the host.
         said: String,
     },
     /// The server opens no more channels (`MaxSessions`).
     #[error("the host's sshd opens no further session ({said}); raise MaxSessions in its sshd_config")]
     NoChannel {
-        /// What the server said.
+        /// The message of the server.
         said: String,
     },
-    /// Something came that this program's loop on the host does not say.
+    /// Output that the loop on the host never writes.
     #[error("the host's answer makes no sense: {what}")]
     Garbage {
-        /// What it was.
+        /// The output.
         what: String,
         /// Items without an end.
         open: Vec<u32>,
@@ -315,6 +315,14 @@ pub enum ShellError {
         /// Items without an end.
         open: Vec<u32>,
     },
+    /// The caller's limit for all answers together is used up.
+    #[error("the host's answers together {} than allowed", if *.time { "took longer" } else { "are larger" })]
+    Exhausted {
+        /// It is time that is used up; else it is bytes.
+        time: bool,
+        /// Items without an end.
+        open: Vec<u32>,
+    },
     /// The prelude failed, so that no item ran.
     #[error("the prelude failed with status {status}: {said}")]
     Prelude {
@@ -333,7 +341,10 @@ impl ShellError {
     #[must_use]
     pub fn open_items(&self) -> &[u32] {
         match self {
-            Self::Garbage { open, .. } | Self::Closed { open, .. } | Self::Deadline { open, .. } => open,
+            Self::Garbage { open, .. }
+            | Self::Closed { open, .. }
+            | Self::Deadline { open, .. }
+            | Self::Exhausted { open, .. } => open,
             _ => &[],
         }
     }

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Slot = Arc<tokio::sync::Mutex<Option<Arc<Connection>>>>;
 
-/// Connections to jump hosts, by the way that leads to them. Clones share them; each ends with the last host behind it and the pool.
+/// Connections to jump hosts, by their chain of jump hosts. Clones share them; each ends with the last host behind it and
+/// the pool.
 #[derive(Clone, Default)]
 pub struct JumpPool(Arc<Mutex<HashMap<String, Slot>>>);
 

@@ -3,12 +3,16 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use russh::keys::{self, PrivateKey, PublicKey};
 use secrecy::{ExposeSecret, SecretString};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Unlocked keys, by path. Clones share them.
 #[derive(Clone, Default)]
-pub struct KeyRing(Arc<Mutex<HashMap<Utf8PathBuf, Arc<PrivateKey>>>>);
+pub struct KeyRing {
+    unlocked: Arc<Mutex<HashMap<Utf8PathBuf, Arc<PrivateKey>>>>,
+    /// RSA key files that a login was signed with.
+    rsa: Arc<Mutex<HashSet<Utf8PathBuf>>>,
+}
 
 impl std::fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -32,12 +36,17 @@ impl KeyRing {
         let Ok(key) = keys::decode_secret_key(&text, Some(passphrase.expose_secret())) else {
             return Ok(false);
         };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), Arc::new(key));
+        self.unlocked.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), Arc::new(key));
         Ok(true)
     }
 
     pub(crate) fn get(&self, path: &Utf8Path) -> Option<Arc<PrivateKey>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).map(Arc::clone)
+        self.unlocked.lock().unwrap_or_else(PoisonError::into_inner).get(path).map(Arc::clone)
+    }
+
+    /// Whether no login was signed with this RSA key file before.
+    pub(crate) fn is_first_use_of_rsa(&self, path: &Utf8Path) -> bool {
+        self.rsa.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned())
     }
 }
 
@@ -52,7 +61,7 @@ pub(crate) fn public_beside(path: &Utf8Path) -> Option<PublicKey> {
     keys::load_public_key(format!("{path}.pub")).ok()
 }
 
-/// The public keys that an ssh-agent holds; none when nobody answers.
+/// The public keys that an ssh-agent holds; none if it does not answer.
 pub(crate) async fn held_by(socket: Option<&Utf8Path>) -> Vec<PublicKey> {
     let Some(socket) = socket else { return Vec::new() };
     let asked = async {
@@ -64,7 +73,7 @@ pub(crate) async fn held_by(socket: Option<&Utf8Path>) -> Vec<PublicKey> {
     identities.iter().map(|identity| identity.public_key().into_owned()).collect()
 }
 
-/// Those of these key files that need a passphrase and are not in the agent already, each once.
+/// The key files among these that need a passphrase and are not in the agent already, each once.
 pub async fn locked_keys(
     files: impl IntoIterator<Item = Utf8PathBuf>,
     agent: Option<&Utf8Path>,

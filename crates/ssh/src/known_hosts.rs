@@ -12,7 +12,7 @@ use russh::keys::{Algorithm, Certificate, EcdsaCurve, HashAlg, PublicKey};
 use sha1::Sha1;
 use std::time::SystemTime;
 
-/// Where ssh looks when no file is named; `~` is the home directory.
+/// The files that ssh reads if none is named; `~` is the home directory.
 const DEFAULT_FILES: [&str; 4] =
     ["~/.ssh/known_hosts", "~/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"];
 
@@ -45,7 +45,7 @@ enum Hosts {
     Hashed { salt: Vec<u8>, hash: Vec<u8> },
 }
 
-/// What the files say about a key that a host shows.
+/// The verdict of the files about a key that a host shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HostKeyVerdict {
@@ -64,7 +64,7 @@ pub enum HostKeyVerdict {
         key: PublicKey,
         /// The authority's line.
         at: Place,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// The host has no recorded key of this type.
@@ -73,7 +73,7 @@ pub enum HostKeyVerdict {
         lookup: String,
         /// The key shown.
         key: PublicKey,
-        /// Where keys of other types are recorded.
+        /// The places where keys of other types are recorded.
         others: Vec<Place>,
     },
     /// Other keys of this type are recorded.
@@ -82,7 +82,7 @@ pub enum HostKeyVerdict {
         lookup: String,
         /// The key shown.
         key: PublicKey,
-        /// Where the others are recorded.
+        /// The places where the other keys are recorded.
         recorded: Vec<Place>,
     },
     /// The key is marked `@revoked`.
@@ -124,7 +124,7 @@ impl KnownHosts {
             }
         }
         if !target.host_keys.is_empty() {
-            // What is pinned is all that is trusted; what is revoked stays so.
+            // Pinned keys are the only trusted ones; revoked keys stay revoked.
             known.entries.retain(|entry| entry.marker == Marker::Revoked);
             known.first = String::new();
         }
@@ -183,8 +183,8 @@ impl KnownHosts {
         Ok(self.first.clone())
     }
 
-    /// What the files say about a certificate that a host shows. One by an authority that is not recorded for the host counts for nothing,
-    /// and so does one that does not hold: then the key in it is looked at as any other, as by ssh.
+    /// Checks a certificate that a host shows. A certificate of an authority that is not recorded for the host is ignored,
+    /// and so is one that is not valid: then its key is checked like any other, as ssh does.
     #[must_use]
     pub fn check_certificate(
         &self,
@@ -229,7 +229,7 @@ impl KnownHosts {
         })
     }
 
-    /// Where this key is recorded for this host.
+    /// The places where this key is recorded for this host.
     pub(crate) fn recorded_at(&self, host: &str, port: u16, key: &PublicKey) -> Option<Place> {
         let names = [lookup_name(host, port), lookup_name(host, 22)];
         let mut all = names.iter().flat_map(|name| self.plain(name));
@@ -254,7 +254,7 @@ impl KnownHosts {
         }
     }
 
-    /// What the files say about this key of this host. Lines of certificate authorities say nothing about a plain key.
+    /// Checks a key of this host. Lines of certificate authorities do not apply to a plain key.
     #[must_use]
     pub fn check(&self, host: &str, port: u16, key: &PublicKey) -> HostKeyVerdict {
         let lookup = lookup_name(host, port);
@@ -378,7 +378,7 @@ impl Entry {
     }
 }
 
-/// What is wrong with the certificate of a host, whose name without port this is.
+/// The reason why a host certificate is not valid. `name` is the name of the host without port.
 fn why_not(certificate: &Certificate, name: &str, now: SystemTime) -> Option<String> {
     if certificate.cert_type() != CertType::Host {
         return Some("it is one for users".to_owned());

@@ -110,7 +110,7 @@ fn table_of_lines() {
         (format!("@cert-authority * {two}\nh {one}"), "h", 22, "known"),
         (format!("@cert-authority * {two}"), "h", 22, "unknown"),
         (format!("@unheard-of h {one}"), "h", 22, "unknown"),
-        // What cannot be understood is left out.
+        // Lines that cannot be understood are skipped.
         ("".to_owned(), "h", 22, "unknown"),
         ("h".to_owned(), "h", 22, "unknown"),
         ("h ssh-ed25519".to_owned(), "h", 22, "unknown"),

@@ -30,7 +30,7 @@ pub use keyring::{KeyRing, is_locked, locked_keys};
 pub use known_hosts::{HostKeyVerdict, KnownHosts};
 pub use quote::quote;
 pub use session::Session;
-pub use shell::{Events, Shell};
+pub use shell::{Events, Room, Shell};
 pub use stream::Duplex;
 pub use target::{Become, Method, Options, Target, Transport};
 pub use tcp::dial;

@@ -1,4 +1,4 @@
-//! The two ways to a running program's standard streams: an SSH channel and a child process.
+//! The standard streams of a running program: over an SSH channel, or of a child process.
 
 use bytes::{Bytes, BytesMut};
 use russh::client::Msg;
@@ -9,10 +9,10 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout_at};
 
-/// How long a program's last words may come after its end.
+/// The longest time for a program's last output to come after its end.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// What comes from the program.
+/// A part of a program's output.
 #[derive(Debug)]
 pub(crate) enum Raw {
     /// Standard output.
@@ -52,7 +52,7 @@ impl Writer {
 pub(crate) enum Reader {
     Ssh {
         half: ChannelReadHalf,
-        /// How the program ended, and until when its last words are waited for: sshd may tell the end before them.
+        /// The end of the program, and the deadline for its last output: sshd may report the end first.
         ended: Option<(String, Instant)>,
         _slot: OwnedSemaphorePermit,
     },
@@ -121,7 +121,7 @@ async fn pump(mut child: Child, mut stdout: ChildStdout, mut stderr: ChildStderr
     }
     let ended = match status {
         Some(ended) => ended,
-        // Nobody listens or both streams are closed: the loop ends with its input, so this does not wait for ever.
+        // If both streams are closed or have no reader, the loop ends with its input, so this does not wait for ever.
         None => child.wait().await,
     };
     let said = match ended {

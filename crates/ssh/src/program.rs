@@ -4,16 +4,17 @@ use crate::quote::quote;
 use crate::target::{Become, Method};
 use memchr::memmem;
 
-/// What is on the command line: a greeting, then the loop as the first line of input. The loop itself does not stand there, because sudo
-/// logs command lines. It is given to the login user's shell inside single quotes, whatever that shell is (csh, fish too), so it holds no
-/// single quote, no backslash, no exclamation mark and no newline; a test checks that.
+/// The program on the command line: it prints a greeting and reads the loop as the first line of input. The loop itself is
+/// not on the command line, because sudo logs command lines. The program is given to the login user's shell inside single
+/// quotes, whatever that shell is (csh, fish too), so it holds no single quote, no backslash, no exclamation mark and no
+/// newline; a test checks that.
 const BOOT: &str = "echo \"$1$2 $$\"; IFS= read -r p && eval \"$p\"";
 
-/// What the loop does, function by function:
+/// The loop, function by function:
 ///
 /// * `_cv_take N` copies exactly N bytes of its input to stdout. The tool is chosen at the start by trying: GNU `head -c` reads no
 ///   byte too many, busybox's does; `dd iflag=fullblock` is next, `dd bs=1` last.
-/// * `_cv_f TEXT` says a frame line, marked with the nonce. When nobody listens any more, the loop ends.
+/// * `_cv_f TEXT` writes a frame line, marked with the nonce. If its reader is gone, the loop ends.
 /// * `_cv_i ID MODE PAYLOAD NEEDS SCRIPT` runs one item or skips it. Payload bytes that the item leaves are drained.
 /// * the main loop reads one header line (`N` sets the nonce, `B` announces a batch text of so many bytes) from descriptor 3, where
 ///   standard input was moved to. A batch text defines `_cv_m`; a text cut short is thus a syntax error and runs nothing.
@@ -22,7 +23,7 @@ const BOOT: &str = "echo \"$1$2 $$\"; IFS= read -r p && eval \"$p\"";
 /// behind an `R` line (`_cv_y`).
 ///
 /// Times are those of /proc/uptime, and the process id of an item's subshell is the name of its only task in /proc: both cost no process.
-/// Where there is no /proc, the answer is no number and the controller does without.
+/// Without /proc these values are not numbers, and the controller does without.
 const LOOP: &[&str] = &[
     "umask 077; cd /;",
     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; LC_ALL=C; TERM=dumb; export PATH LC_ALL TERM;",
@@ -81,21 +82,21 @@ impl Nonce {
     }
 }
 
-/// What the host reads first: the loop, as one line, and a line with the nonce. `terminal`: both streams come as one.
+/// The first lines for the host: the loop, as one line, and a line with the nonce. `terminal`: both streams come as one.
 pub(crate) fn first_lines(nonce: &Nonce, terminal: bool) -> String {
     format!("_cv_one={}; {}\nN {} {}\n", u8::from(terminal), LOOP.join(" "), nonce.a, nonce.b)
 }
 
-/// How a shell is started, and the marks by which its answers are known.
+/// The command that starts a shell, and the marks that its answers begin with.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     /// The program and its arguments.
     pub words: Vec<String>,
-    /// What the loop says first, before its process id.
+    /// The greeting of the loop, before its process ID.
     pub hello: Vec<u8>,
-    /// How the question for a password is known, where one may come.
+    /// The mark of the question for a password, if there may be one.
     pub prompt: Option<Prompt>,
-    /// It runs in a terminal: su and doas ask there and nowhere else. Both streams then come as one.
+    /// True if it runs in a terminal: su and doas ask only there. Both streams then come as one.
     pub terminal: bool,
 }
 
@@ -140,7 +141,7 @@ impl Start {
             start.words = loop_words;
             return start;
         };
-        // What the program says is looked at, so it must not be translated.
+        // The messages of the program are parsed, so they must not be translated.
         let mut words: Vec<String> = ["env", "LC_ALL=C", method.name()].map(str::to_owned).into();
         match method {
             Method::Sudo if password.is_some() => {
@@ -253,7 +254,7 @@ mod tests {
         assert!(!start.command_line().contains(&hello));
     }
 
-    /// What `sh` says to this input, which then ends.
+    /// Gives `sh` this input and its end, and returns the output.
     fn said(input: &str) -> String {
         use std::io::Write;
         use std::process::{Command, Stdio};

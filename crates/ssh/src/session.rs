@@ -22,7 +22,7 @@ pub struct Session {
 }
 
 struct Inner {
-    way: Way,
+    route: Route,
     target: Target,
     /// Further connections, made where sshd gives one connection no second session (`MaxSessions 1`).
     more: tokio::sync::Mutex<Vec<Connection>>,
@@ -30,18 +30,18 @@ struct Inner {
     channels: Arc<Semaphore>,
 }
 
-enum Way {
+enum Route {
     Ssh(Connection),
     Local,
 }
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let way = match self.inner.way {
-            Way::Ssh(_) => "ssh",
-            Way::Local => "local",
+        let route = match self.inner.route {
+            Route::Ssh(_) => "ssh",
+            Route::Local => "local",
         };
-        f.debug_struct("Session").field("way", &way).finish_non_exhaustive()
+        f.debug_struct("Session").field("route", &route).finish_non_exhaustive()
     }
 }
 
@@ -57,18 +57,18 @@ impl Session {
     /// As [`Session::connect`], and tells the steps that were taken, those before a failure too.
     pub async fn explore(target: &Target, options: &Options) -> (Vec<Mark>, Result<Self, ConnectError>) {
         let mut trail = Vec::new();
-        let way = match target.transport {
-            Transport::Local => Ok(Way::Local),
-            Transport::Ssh => connect::connect(target, options, &mut trail).await.map(Way::Ssh),
+        let route = match target.transport {
+            Transport::Local => Ok(Route::Local),
+            Transport::Ssh => connect::connect(target, options, &mut trail).await.map(Route::Ssh),
         };
-        let session = way.map(|way| Self::over(way, target, options));
+        let session = route.map(|route| Self::over(route, target, options));
         (trail, session)
     }
 
-    fn over(way: Way, target: &Target, options: &Options) -> Self {
+    fn over(route: Route, target: &Target, options: &Options) -> Self {
         Self {
             inner: Arc::new(Inner {
-                way,
+                route,
                 target: target.clone(),
                 more: tokio::sync::Mutex::new(Vec::new()),
                 options: Arc::new(options.clone()),
@@ -86,7 +86,7 @@ impl Session {
         let options = &self.inner.options;
         let start = Start::new(&options.shell, become_);
         if let Become::User { method, user, password } = become_ {
-            let terminal = matches!(self.inner.way, Way::Local) && start.terminal;
+            let terminal = matches!(self.inner.route, Route::Local) && start.terminal;
             let said = unusable(user, password.as_ref()).or_else(|| {
                 terminal
                     .then(|| "it needs a terminal, and on this machine there is none; use sudo".to_owned())
@@ -96,12 +96,12 @@ impl Session {
             }
         }
         let opening = async {
-            match &self.inner.way {
-                Way::Ssh(connection) => match self.channel(connection, &start).await {
+            match &self.inner.route {
+                Route::Ssh(connection) => match self.channel(connection, &start).await {
                     Err(error @ ShellError::NoChannel { .. }) => self.another(&start, error).await,
                     other => other,
                 },
-                Way::Local => spawn(&start),
+                Route::Local => spawn(&start),
             }
         };
         let (writer, reader) = timeout(options.start_timeout, opening).await.map_err(|_| {
@@ -150,30 +150,30 @@ impl Session {
             // A refusal is noticed by the `stty` on the other side.
             writer.request_pty(false, "dumb", 80, 24, 0, 0, &[]).await.map_err(closed)?;
         }
-        // The answer is not waited for; a refusal comes to the reader.
+        // The answer is not waited for; a refusal reaches the reader.
         writer.exec(true, start.command_line()).await.map_err(closed)?;
         Ok((Writer::Ssh(writer), Reader::Ssh { half, ended: None, _slot: slot }))
     }
 
     /// The connection; none when the session is a local one.
     pub(crate) fn ssh(&self) -> Option<&Connection> {
-        match &self.inner.way {
-            Way::Ssh(connection) => Some(connection),
-            Way::Local => None,
+        match &self.inner.route {
+            Route::Ssh(connection) => Some(connection),
+            Route::Local => None,
         }
     }
 
     /// The connection is gone; a local session never is.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        match &self.inner.way {
-            Way::Ssh(connection) => connection.handle.is_closed(),
-            Way::Local => false,
+        match &self.inner.route {
+            Route::Ssh(connection) => connection.handle.is_closed(),
+            Route::Local => false,
         }
     }
 }
 
-/// What makes a user name or password unfit for an argument list and a line of input.
+/// The reason why a user name or password cannot be an argument or a line of input.
 fn unusable(user: &str, password: Option<&secrecy::SecretString>) -> Option<String> {
     use secrecy::ExposeSecret;
     if user.is_empty() || user.contains('\0') || user.starts_with('-') {
@@ -195,7 +195,7 @@ fn spawn(start: &Start) -> Result<(Writer, Reader), ShellError> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A Ctrl-C at the terminal is for us; what is in flight is finished.
+        // A Ctrl-C at the terminal is for this program; steps in progress are finished.
         .process_group(0)
         .spawn()
         .map_err(|error| failed(format!("{program}: {error}")))?;

@@ -8,8 +8,10 @@ use follow::{Actor, Queued};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 pub(crate) use follow::Setup;
 
@@ -52,6 +54,18 @@ impl Shell {
         &self,
         batch: &Batch,
     ) -> Result<(Vec<ItemResult>, Option<ShellError>), ShellError> {
+        self.run_within(batch, &mut Room::default()).await
+    }
+
+    /// The same for answers that have so much room together. When it is used up, nobody follows the batch any more: the session is to be left.
+    ///
+    /// # Errors
+    /// `BadBatch` for a malformed batch.
+    pub async fn run_within(
+        &self,
+        batch: &Batch,
+        room: &mut Room,
+    ) -> Result<(Vec<ItemResult>, Option<ShellError>), ShellError> {
         let mut events = self.run(batch)?;
         let mut results: Vec<ItemResult> = batch
             .items
@@ -67,7 +81,18 @@ impl Shell {
         let index: HashMap<u32, usize> =
             batch.items.iter().enumerate().map(|(at, item)| (item.id, at)).collect();
         let mut failed = None;
-        while let Some(event) = events.next().await {
+        let begun = Instant::now();
+        loop {
+            let event = match room.next(&mut events, begun).await {
+                Ok(Some(event)) => event,
+                Ok(None) => break,
+                Err(time) => {
+                    let over = |r: &&ItemResult| matches!(r.outcome, Outcome::Unknown | Outcome::Lost);
+                    let open = results.iter().filter(over).map(|r| r.id).collect();
+                    failed = Some(ShellError::Exhausted { time, open });
+                    break;
+                }
+            };
             let event = match event {
                 Ok(event) => event,
                 Err(error) => {
@@ -95,6 +120,7 @@ impl Shell {
                 Event::Skipped { because, .. } => result.outcome = Outcome::Skipped(because),
             }
         }
+        room.time = room.time.map(|time| time.saturating_sub(begun.elapsed()));
         Ok((results, failed))
     }
 
@@ -110,6 +136,43 @@ impl Shell {
         drop(self.queue);
         // The task only ends; it has no result, and a panic in it was reported.
         drop(self.task.await);
+    }
+}
+
+/// How much the answers to several batches may be together; by default no more is asked than the limits of each item.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Room {
+    /// How long they may take.
+    pub time: Option<Duration>,
+    /// How many bytes they may be.
+    pub bytes: Option<usize>,
+}
+
+impl Room {
+    /// Nothing is left.
+    #[must_use]
+    pub fn is_used_up(&self) -> bool {
+        self.time == Some(Duration::ZERO) || self.bytes == Some(0)
+    }
+
+    /// The next event; an error where something is used up, `true` where it is time. `begun` is when the batch was sent.
+    async fn next(
+        &mut self,
+        events: &mut Events,
+        begun: Instant,
+    ) -> Result<Option<Result<Event, ShellError>>, bool> {
+        let event = match self.time {
+            Some(time) => {
+                tokio::time::timeout_at(begun + time, events.next()).await.map_err(|_elapsed| true)?
+            }
+            None => events.next().await,
+        };
+        if let (Some(Ok(Event::Output { bytes, .. })), Some(room)) = (&event, &mut self.bytes) {
+            let left = room.checked_sub(bytes.len());
+            *room = left.unwrap_or(0);
+            left.ok_or(false)?;
+        }
+        Ok(event)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the caller says about a host and about how to reach it.
+//! The description of a target: a host and its connection.
 
 use crate::jump::JumpPool;
 use crate::keyring::KeyRing;
@@ -6,7 +6,7 @@ use camino::Utf8PathBuf;
 use secrecy::SecretString;
 use std::time::Duration;
 
-/// How a host is reached.
+/// The transport to a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Transport {
     /// Over SSH.
@@ -96,7 +96,7 @@ pub enum Become {
         method: Method,
         /// User to become, usually `root`.
         user: String,
-        /// What the program asks for; `None` requires one that asks for nothing.
+        /// The password that the program asks for; `None` requires a program that does not ask.
         password: Option<SecretString>,
     },
 }
@@ -155,13 +155,14 @@ pub struct Options {
     pub shell: Vec<String>,
     /// Time a shell has for its first sign of life, sudo included.
     pub start_timeout: Duration,
-    /// Limit for an item without one of its own. It begins anew while its input is on the way.
+    /// Limit for an item without one of its own. It starts again whenever more of its input has been sent.
     pub item_timeout: Duration,
     /// Longest time without a byte from the host while a batch is open.
     pub silence_timeout: Duration,
-    /// Longest time outside all items without a frame of the loop or a byte that it takes: what else a host says there counts for nothing.
+    /// Longest time outside all items without a frame of the loop or a byte that it takes; other output of the host does not
+    /// count.
     pub frame_timeout: Duration,
-    /// What an item whose limit passed has to end in, once its processes were told to.
+    /// Time for an item to end after its limit has passed and its processes got a signal.
     pub kill_grace: Duration,
     /// Bytes kept of an item's output (each of stdout and stderr); the rest is dropped and the item flagged.
     pub max_output: usize,

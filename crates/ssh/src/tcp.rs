@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 /// Dials a port from this machine.
 ///
 /// # Errors
-/// What the system says.
+/// Errors of the system.
 pub async fn dial(host: &str, port: u16) -> io::Result<Box<dyn Duplex>> {
     let stream = TcpStream::connect((bare(host), port)).await?;
     stream.set_nodelay(true)?;
@@ -23,10 +23,11 @@ fn bare(host: &str) -> &str {
 
 impl Session {
     /// Dials from the host of this session: through SSH, or directly when the session is a local one. The caller sets the deadline.
-    /// Whoever holds a stream through SSH must read it: what nobody takes holds up everything else on that SSH connection.
+    /// Whoever holds a stream through SSH must read it: bytes that are not read hold up everything else on that SSH
+    /// connection.
     ///
     /// # Errors
-    /// What the host's sshd, or the system, says.
+    /// Errors of the host's sshd, or of the system.
     pub async fn tcp(&self, host: &str, port: u16) -> io::Result<Box<dyn Duplex>> {
         let Some(connection) = self.ssh() else { return dial(host, port).await };
         let host = bare(host);

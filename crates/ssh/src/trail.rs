@@ -1,8 +1,8 @@
-//! What happened on the way in, step by step: for `converge doctor` and for people who are asked to trust a key.
+//! The steps of a connection, one by one: for `converge doctor` and for people who are asked to trust a key.
 
 use std::time::Duration;
 
-/// One step of a way in that was taken.
+/// One step of a connection that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mark {
@@ -13,20 +13,20 @@ pub enum Mark {
         /// Its addresses.
         addresses: Vec<String>,
     },
-    /// A jump host let us through.
+    /// A jump host passed the connection on.
     Through {
         /// Its name.
         hop: String,
-        /// What the jump host was asked for, `address:port`.
+        /// The address that the jump host connected to, `address:port`.
         to: String,
-        /// How long it took, its own login included.
+        /// The duration, its own login included.
         took: Duration,
     },
     /// TCP is connected.
     Dialled {
         /// `address:port`
         address: String,
-        /// How long it took.
+        /// The duration.
         took: Duration,
     },
     /// The server's first line.
@@ -43,12 +43,18 @@ pub enum Mark {
         /// Why it is trusted.
         trust: Trust,
     },
-    /// A way to log in was tried.
+    /// A method of login was tried.
     Tried {
         /// The key or method.
         what: String,
         /// The server took it.
         taken: bool,
+    },
+    /// A private RSA key from a file signed the login, the first time that this run used it: the code that signs with it can be timed
+    /// (RUSTSEC-2023-0071). The ssh-agent signs in its own process, and ed25519 is not affected.
+    RsaKeyFile {
+        /// The file.
+        path: String,
     },
     /// Logged in.
     LoggedIn {
@@ -60,11 +66,11 @@ pub enum Mark {
 /// Why a host key is trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
-    /// It is recorded here.
+    /// The place where the key is recorded.
     Recorded(String),
     /// An authority that is recorded here signed it.
     Certified(String),
-    /// It was unknown, and was recorded here because first contact was allowed: the file.
+    /// The key was unknown, and was recorded in this file because first contact was allowed.
     New(String),
 }
 

@@ -4,6 +4,7 @@ use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::Write as _;
+use std::ops::RangeInclusive;
 
 /// Plan files and the like are refused above this many bytes.
 const LIMIT: u64 = 256 << 20;
@@ -64,11 +65,15 @@ pub fn write_document(
     Ok(())
 }
 
-/// Reads a document of this format and version.
+/// Reads a document of this format and of one of these versions: its version and its body.
 ///
 /// # Errors
 /// A file that is not there, too large, foreign, or of another version.
-pub fn read_document(path: &Utf8Path, format: &'static str, version: u32) -> Result<Value, DocumentError> {
+pub fn read_document(
+    path: &Utf8Path,
+    format: &'static str,
+    versions: RangeInclusive<u32>,
+) -> Result<(u32, Value), DocumentError> {
     let foreign = |why: String| DocumentError::Foreign { path: path.to_string(), wanted: format, why };
     let size = fs_err::metadata(path)?.len();
     if size > LIMIT {
@@ -79,17 +84,18 @@ pub fn read_document(path: &Utf8Path, format: &'static str, version: u32) -> Res
     if envelope.format != format {
         return Err(foreign(format!("it says that it is `{}`", envelope.format)));
     }
-    if envelope.version != version {
-        let help = if envelope.version > version { "Use a newer converge." } else { "Make it again." };
+    if !versions.contains(&envelope.version) {
+        let supported = *versions.end();
+        let help = if envelope.version > supported { "Use a newer converge." } else { "Make it again." };
         return Err(DocumentError::Version {
             path: path.to_string(),
             wanted: format,
             found: envelope.version,
-            supported: version,
+            supported,
             help,
         });
     }
-    Ok(envelope.body)
+    Ok((envelope.version, envelope.body))
 }
 
 /// Writes a file that only its owner may read, by a temporary file beside it and a rename. What is there and is no regular file (a device,
@@ -128,7 +134,10 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let (_dir, path) = dir();
         write_document(&path, "converge-plan", 3, json!({"a": [1, "x"]})).unwrap();
-        assert_eq!(read_document(&path, "converge-plan", 3).unwrap(), json!({"a": [1, "x"]}));
+        for versions in [3..=3, 2..=4] {
+            let read = read_document(&path, "converge-plan", versions).unwrap();
+            assert_eq!(read, (3, json!({"a": [1, "x"]})));
+        }
         assert_eq!(fs_err::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
@@ -150,7 +159,7 @@ mod tests {
         let (_dir, path) = dir();
         let refused = |text: &str| {
             fs_err::write(&path, text).unwrap();
-            read_document(&path, "converge-plan", 2).unwrap_err().to_string()
+            read_document(&path, "converge-plan", 2..=2).unwrap_err().to_string()
         };
         assert!(refused("hello").contains("is no converge-plan file"));
         assert!(refused(r#"{"format":"tf","version":2,"body":1}"#).contains("it says that it is `tf`"));

@@ -1,8 +1,7 @@
-//! Plan files, snapshots, journal, blobs: versioned and content-addressed.
+//! The controller's files: saved plans, seals, backups.
 
 mod backups;
 mod document;
-pub mod host;
 mod seal;
 mod state;
 

@@ -17,7 +17,7 @@ use crate::suggest::did_you_mean;
 /// Reads a typed value out of a node.
 ///
 /// # Errors
-/// What does not fit: wrong types, unknown, missing and misspelt keys, each with its place.
+/// One diagnostic for each mismatch: a wrong type, or an unknown, missing or misspelt key, with its place.
 pub fn from_node<T: DeserializeOwned>(node: &Node) -> Result<T, Diagnostics> {
     T::deserialize(node).map_err(|error| error.or_span(node.head_span()).into_diagnostics())
 }
@@ -40,7 +40,7 @@ impl DeError {
         Self(Box::new(Inner { diagnostic: Diagnostic::error(code, message), more: Vec::new() }))
     }
 
-    /// Says where, unless that is known already.
+    /// Adds the place, unless it is known already.
     fn or_span(mut self, span: &Span) -> Self {
         if self.0.diagnostic.labels.is_empty() {
             self.0.diagnostic.labels.push((span.clone(), String::new()));
@@ -175,8 +175,8 @@ impl serde::de::Error for DeError {
 }
 
 impl Node {
-    /// What is there, for a message: with its text only where that text stands in the source, since a rendered value may be
-    /// a secret.
+    /// Describes the node for a message. The text is quoted only if it stands in the source, since a rendered value may be a
+    /// secret.
     pub fn describe(&self) -> String {
         let kind = self.value.kind();
         let shown = match &self.value {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::source::Span;
 
-/// How bad it is.
+/// The severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The work goes on.
@@ -20,11 +20,11 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// A stable name for this sort of complaint, such as `unknown-key`.
     pub code: &'static str,
-    /// What is wrong, in one sentence without a full stop.
+    /// The problem, in one sentence without a full stop.
     pub message: String,
-    /// Where, and what is there; the first is the main place.
+    /// Places in the source, each with a note; the first is the main place.
     pub labels: Vec<(Span, String)>,
-    /// What to write instead.
+    /// The correction: the text to write instead.
     pub help: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl Diagnostic {
         Self { severity: Severity::Warning, ..Self::error(code, message) }
     }
 
-    /// Adds a place and what is there.
+    /// Adds a place with a note.
     #[must_use]
     pub fn label(mut self, span: &Span, text: impl Into<String>) -> Self {
         self.labels.push((span.clone(), text.into()));
@@ -52,14 +52,14 @@ impl Diagnostic {
         self.label(span, "")
     }
 
-    /// Says what to write instead.
+    /// Adds the correction.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Says what to write instead, where there is something to say.
+    /// Adds the correction, if there is one.
     #[must_use]
     pub fn help_if(mut self, help: Option<String>) -> Self {
         if help.is_some() {
@@ -134,12 +134,12 @@ impl Diagnostics {
         self.0.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
-    /// Nothing to say at all?
+    /// True if there is no diagnostic.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many.
+    /// The number of diagnostics.
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -13,6 +13,7 @@ mod source;
 mod spanned;
 mod suggest;
 mod yaml;
+mod yaml_text;
 
 pub use de::{DeError, from_node};
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
@@ -23,3 +24,4 @@ pub use source::{Source, Span};
 pub use spanned::Spanned;
 pub use suggest::{did_you_mean, edit_distance};
 pub use yaml::{Dialect, parse_yaml, parse_yaml_into};
+pub use yaml_text::{YamlStyle, write_yaml};

@@ -9,13 +9,13 @@ use crate::source::Span;
 pub struct Node {
     /// The value.
     pub value: Value,
-    /// Where it stands; of a map or list: from its first key or item to the end of its last.
+    /// The place; of a map or list: from its first key or item to the end of its last.
     pub span: Span,
     /// A YAML tag that is not of the core schema, such as `!vault` or `!unsafe`.
     pub tag: Option<String>,
 }
 
-/// What a node holds; maps and lists keep the author's order.
+/// The value of a node; maps and lists keep the author's order.
 #[derive(Clone, PartialEq)]
 pub enum Value {
     /// `null`, `~` or nothing.
@@ -108,7 +108,7 @@ impl Node {
         self.as_map()?.iter().find(|(name, _)| name.as_str() == Some(key)).map(|(name, value)| (name, value))
     }
 
-    /// Where a key of a map stands.
+    /// The place of a key of a map.
     pub fn key_span(&self, key: &str) -> Option<&Span> {
         self.entry(key).map(|(name, _)| &name.span)
     }

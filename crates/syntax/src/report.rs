@@ -58,7 +58,7 @@ fn spelled(text: &str) -> String {
     text.chars().map(|c| if acts(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
-/// The same for what stands in one line.
+/// The same for a part within one line.
 fn one_line(text: &str) -> String {
     spelled(text).replace('\n', "\\n")
 }

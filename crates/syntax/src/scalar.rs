@@ -1,4 +1,4 @@
-//! What a plain scalar means: YAML 1.1 as PyYAML reads it, and so as Ansible does.
+//! The value of a plain scalar by YAML 1.1, as PyYAML and therefore Ansible read it.
 //!
 //! The grammar is that of PyYAML's `resolver.py` and `constructor.py`; `tests/fixtures/yaml11.json` holds answers recorded
 //! from PyYAML and from `ansible-inventory`.
@@ -100,7 +100,7 @@ fn integer(text: &str) -> Option<Value> {
     let (negative, body) = sign(text);
     let radix = |digits: &str, radix: u32| {
         let digits = digits.replace('_', "");
-        // What does not fit is far beyond any mode or mask; it stays the text that it is.
+        // A number that does not fit into 128 bits is far beyond any mode or mask; it stays text.
         u128::from_str_radix(&digits, radix).ok().map(|value| whole(negative, value, text))
     };
     if let Some(digits) = body.strip_prefix("0b") {

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 pub struct Source {
     name: String,
     text: String,
-    /// What it really says, where every value that stands in it is a secret.
+    /// The decrypted text, for a source whose values are all secrets; `text` is then its masked form.
     secret: Option<String>,
     lines: OnceLock<Vec<usize>>,
 }
@@ -40,17 +40,17 @@ impl Source {
         Arc::new(Self { name: name.into(), text, secret: Some(content), lines: OnceLock::new() })
     }
 
-    /// Are the values that stand in it secrets?
+    /// Whether the values in it are secrets.
     pub fn is_secret(&self) -> bool {
         self.secret.is_some()
     }
 
-    /// What it really says; secrets are in it.
+    /// The whole text, in clear; the one of a secret source contains secrets.
     pub fn content(&self) -> &str {
         self.secret.as_deref().unwrap_or(&self.text)
     }
 
-    /// A source without text, for values that stand in no file (defaults, values made by the engine).
+    /// A source without text, for values that are in no file (defaults, values made by the engine).
     pub fn nowhere(name: impl Into<String>) -> Arc<Self> {
         Self::new(name, String::new())
     }
@@ -58,7 +58,7 @@ impl Source {
     /// Reads a file as UTF-8; a byte order mark is dropped. The name is the path as given.
     ///
     /// # Errors
-    /// What the file system says, or `InvalidData` where the file is not UTF-8.
+    /// Errors of the file system, or `InvalidData` for a file that is not UTF-8.
     pub fn read(path: &Path) -> io::Result<Arc<Self>> {
         let bytes = std::fs::read(path)?;
         let text = String::from_utf8(bytes).map_err(|error| {
@@ -126,7 +126,7 @@ impl fmt::Debug for Source {
 /// A stretch of a source: bytes `start..end`.
 #[derive(Clone)]
 pub struct Span {
-    /// Where the bytes are.
+    /// The range of bytes.
     pub source: Arc<Source>,
     /// First byte.
     pub start: usize,

@@ -16,7 +16,7 @@ pub(crate) const SPANNED: &str = "$converge_syntax::Spanned";
 pub(crate) const NODE: &str = "$converge_syntax::Node";
 
 thread_local! {
-    // serde has no way to pass a value of ours from a deserializer to a visitor; this carries it over that one call.
+    // serde has no way to pass our value from a deserializer to a visitor; this carries it over that one call.
     static SPAN: RefCell<Option<Span>> = const { RefCell::new(None) };
     static NODE_VALUE: RefCell<Option<Node>> = const { RefCell::new(None) };
 }
@@ -34,7 +34,7 @@ pub(crate) fn hand_node(node: &Node) {
 pub struct Spanned<T> {
     /// The value.
     pub value: T,
-    /// Where it stands; a span in no file when it was not read from a node.
+    /// The place; a span in no file if the value was not read from a node.
     pub span: Span,
 }
 

@@ -85,13 +85,13 @@ struct Composer<'t> {
     nodes: usize,
 }
 
-/// Where a node stands in the tree.
+/// The place of a node in the tree.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     depth: usize,
     /// The key that the value stands under.
     key: Option<&'a str>,
-    /// It is a key itself.
+    /// True if the node is a key itself.
     is_key: bool,
 }
 
@@ -300,7 +300,7 @@ impl<'t> Composer<'t> {
                 matches!(&event, Event::Scalar(text, ScalarStyle::Plain, _, None) if text.as_ref() == "<<");
             let quiet = matches!(event, Event::Scalar(..));
             let key = if expression.is_some() && !quiet {
-                // What stands inside an unquoted `{{ … }}` is no YAML; it has been complained about.
+                // The inside of an unquoted `{{ … }}` is not YAML; a diagnostic has been added for it already.
                 self.skip(event)?;
                 Node::null(span)
             } else {
@@ -334,7 +334,7 @@ impl<'t> Composer<'t> {
         Ok(Node { value: Value::Map(self.entries(merged, own)), span: extent, tag: split_tag(tag).1 })
     }
 
-    /// What `<<` brings: of several maps the earlier ones win, as in PyYAML.
+    /// Adds the entries of a merge key (`<<`). Of several maps the earlier one wins, as in PyYAML.
     fn merge(&mut self, key: &Node, value: Node, merged: &mut Vec<(Node, Node)>) {
         match value.value {
             Value::Map(entries) => merged.extend(entries),

@@ -65,7 +65,7 @@ fn plain_scalars_mean_what_pyyaml_and_ansible_say() {
             }
             kind => assert_eq!(shown, (kind, wanted.to_owned()), "{text}"),
         }
-        // What ansible-inventory printed, where JSON can hold it.
+        // Compares with the output of ansible-inventory, if JSON can hold it.
         if let Ok(ansible) = serde_json::from_str::<serde_json::Value>(row["ansible"].as_str().unwrap()) {
             let exact = !matches!(value, Value::String(_)) || ansible.is_string();
             if exact {

@@ -1,4 +1,4 @@
-//! What Ansible's names are called here, or why there is no such thing and what to write instead.
+//! The names that Ansible uses and their equivalents here, or the reason why there is none and the text to write instead.
 //!
 //! One table: the errors for unknown names ask it, and `docs/ansible.md` is made from it.
 
@@ -8,7 +8,7 @@ use minijinja::Error;
 use crate::filters::{FILTERS, TESTS, invalid};
 use crate::lookup::LOOKUPS;
 
-/// What a name of Ansible is.
+/// The sort of a name in Ansible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnsibleSort {
     /// A module: the one key of a task that says what it does.
@@ -28,13 +28,13 @@ use AnsibleSort::{Filter, Keyword, Lookup, Module, Test};
 /// A name of Ansible.
 #[derive(Clone, Copy, Debug)]
 pub struct AnsibleName {
-    /// What it is.
+    /// The sort.
     pub sort: AnsibleSort,
     /// Its short name, without the collection.
     pub name: &'static str,
     /// The kinds that do its work; the first one mostly.
     pub kinds: &'static [&'static str],
-    /// What to write.
+    /// The text to write instead.
     pub instead: &'static str,
 }
 
@@ -347,7 +347,7 @@ fn short(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// What to write instead of one of Ansible's names.
+/// The replacement for one of Ansible's names.
 #[must_use]
 pub fn ansible_instead(sorts: &[AnsibleSort], name: &str) -> Option<&'static str> {
     let name = short(name);

@@ -1,9 +1,13 @@
-//! What one template may take: how deep its text goes, and how much it makes. minijinja bounds the steps alone.
+//! Limits of one template: the nesting of its text and the size of its output. minijinja limits only the number of steps.
 //!
 //! * The parser and the code generator call themselves once for each level and each link of a chain (`1 + 1 + …`), so the depth of a text
 //!   is counted before it is parsed.
-//! * What `+`, `~` and `*` make is looked at when it is made: where a text has them it is compiled with each one inside a filter.
-//! * What is written is counted as it is written, and filters that can make much of little are asked before they begin.
+//! * What the operators `+`, `~` and `*`, a slice, a list, a tuple or a map makes is measured when it is made: each of them is
+//!   compiled inside a filter that measures (see [`crate::measure`]). So is what is put into a namespace.
+//! * What a filter or a function is given and makes is measured by [`crate::registry`]. One that can make much from little
+//!   is checked before it begins as well.
+//! * Output is counted while it is written.
+//! * Each evaluation has enough of the stack for a value and for calls of macros as deep as they may be.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -12,30 +16,48 @@ use minijinja::filters as builtin;
 use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, Stmt};
 use minijinja::machinery::{parse, parse_expr};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, Rest, StringInput, ValueOrKwargs};
-use minijinja::{Environment, Error, ErrorKind, State, Value};
+use minijinja::value::{Kwargs, Rest, StringInput, ValueKind, ValueOrKwargs};
+use minijinja::{Error, ErrorKind, State, Value};
 
+use crate::measure::{self, measure};
+use crate::registry::Registry;
 use crate::text::is_template;
 
 /// Levels and links of one expression; statements in each other.
 const DEPTH: usize = 100;
 
 /// Bytes of one text that an expression makes, and of all that one template writes: as much as a file may have.
-pub(crate) const BYTES: usize = 64 << 20;
+pub(crate) const BYTES: usize = if cfg!(test) { 1 << 14 } else { 64 << 20 };
 
-/// Elements of one list.
-const ELEMENTS: usize = 1_000_000;
+/// Elements of one list, and of all lists and maps in each other.
+pub(crate) const ELEMENTS: usize = 1_000_000;
 
 /// The filter behind each operator that can make its operands grow.
 const BOUNDED: &str = "__bounded";
 
+/// The filter behind each list, tuple and map, and before all that is written into a text or put into a namespace.
+const MEASURED: &str = "__measured";
+
+/// The filter behind what is put into a namespace, which must not lead back to it.
+const NAMESPACED: &str = "__namespaced";
+
+/// The stack that a filter, an evaluation and what they call take at most, and the size of a new piece of it.
+const STACK: (usize, usize) = (1 << 20, 4 << 20);
+
+/// Runs something with enough of the stack.
+pub(crate) fn stack<T>(work: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(STACK.0, STACK.1, work)
+}
+
 thread_local! {
-    // minijinja's formatter has no place for state of ours; an evaluation never leaves its thread.
+    // minijinja's formatter takes no state from its caller; an evaluation never leaves its thread.
     static WRITTEN: Cell<usize> = const { Cell::new(0) };
 }
 
-pub(crate) fn install(env: &mut Environment<'static>) {
-    env.add_filter(BOUNDED, |value: Value| bounded(&value).map(|()| value));
+pub(crate) fn install(env: &mut Registry<'_>) {
+    env.add_unmeasured(BOUNDED, bounded);
+    env.add_unmeasured(NAMESPACED, |value: Value| measure::part(&value).map(|()| value));
+    env.add_unmeasured(MEASURED, |value: Value| measure(&value).map(|_| value));
     env.add_filter("indent", indent);
     env.add_filter("join", join);
     env.add_filter("replace", replace);
@@ -54,7 +76,7 @@ pub(crate) fn install(env: &mut Environment<'static>) {
 }
 
 /// An error about too much.
-fn too_much(what: &str) -> Error {
+pub(crate) fn too_much(what: &str) -> Error {
     Error::new(ErrorKind::InvalidOperation, format!("{what}: this would make more than a template may"))
 }
 
@@ -64,19 +86,44 @@ pub(crate) fn check(what: &str, asked: usize, bound: usize) -> Result<(), Error>
 }
 
 /// Refuses what a filter would make, in bytes.
-fn makes(what: &str, bytes: Option<usize>) -> Result<(), Error> {
+pub(crate) fn makes(what: &str, bytes: Option<usize>) -> Result<(), Error> {
     match bytes {
         Some(bytes) if bytes <= BYTES => Ok(()),
         _ => Err(too_much(&format!("{what}: more than {} MiB", BYTES >> 20))),
     }
 }
 
-/// A value that was made within the bounds.
-fn bounded(value: &Value) -> Result<(), Error> {
+/// A value that was made within the bounds. An operator makes a list no deeper than its operands are.
+fn bounded(value: Value) -> Result<Value, Error> {
     match value.as_str() {
-        Some(text) => makes("a text", Some(text.len())),
-        None => check("a list", value.len().unwrap_or(0), ELEMENTS),
+        Some(text) => makes("a text", Some(text.len()))?,
+        None => check("a list", value.len().unwrap_or(0), ELEMENTS)?,
     }
+    settled(value)
+}
+
+/// A list or map of its own in the place of one that asks others each time: those can be in each other without end. (What `+`
+/// makes of two lists minijinja keeps shallow.)
+pub(crate) fn settled(value: Value) -> Result<Value, Error> {
+    let made_by = value.as_object().map_or("", |object| object.type_name());
+    if value.kind() == ValueKind::Iterable && !made_by.ends_with("::MergeSeq") {
+        let mut held = Vec::new();
+        for item in value.try_iter()?.checked() {
+            held.push(item?);
+            check("a list", held.len(), ELEMENTS)?;
+        }
+        return Ok(Value::from(held));
+    }
+    if made_by.ends_with("::MergeDict") {
+        let mut pairs = Vec::new();
+        for key in value.try_iter()?.checked() {
+            let key = key?;
+            let item = value.get_item(&key)?;
+            pairs.push((key, item));
+        }
+        return Ok(Value::from_pairs(pairs));
+    }
+    Ok(value)
 }
 
 /// Widths and precisions of a printf format, or of Python's `str.format`.
@@ -146,8 +193,13 @@ fn join(
     builtin::join(state, &Value::from(held), joiner, attribute, kwargs)
 }
 
-/// Before a method of Python's strings: what it would make.
+/// Before a method of Python's types: what it is given, and what it would make.
 pub(crate) fn method(value: &Value, name: &str, args: &[Value]) -> Result<(), Error> {
+    let mut bytes = measure(value)?.bytes;
+    for value in args {
+        bytes = bytes.saturating_add(measure(value)?.bytes);
+    }
+    makes(name, Some(bytes))?;
     let text = |n: usize| args.get(n).and_then(Value::as_str);
     match (value.as_str(), name) {
         (Some(own), "format") => widths(own),
@@ -175,7 +227,9 @@ pub(crate) fn end(before: usize) {
 
 /// Before a value is written, in a template or into a variable of it.
 pub(crate) fn about_to_write(value: &Value) -> Result<(), Error> {
-    let bytes = WRITTEN.get().checked_add(value.as_str().map_or(8, str::len));
+    let bytes = WRITTEN.get().checked_add(
+        value.as_str().map_or_else(|| measure(value).map(|m| m.bytes + 8), |text| Ok(text.len()))?,
+    );
     WRITTEN.set(bytes.unwrap_or(usize::MAX));
     makes("the output", bytes)
 }
@@ -198,7 +252,7 @@ impl Write for Written {
     }
 }
 
-/// Where a text goes too deep, if it does: a byte of it.
+/// The first byte at which a text nests too deep, if it does.
 pub(crate) fn too_deep(text: &str, bare: bool) -> Option<usize> {
     let mut at = 0;
     let mut inside = bare;
@@ -297,10 +351,12 @@ fn first_word(tag: &str) -> &str {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
 }
 
-/// What is put where, so that what each operator makes is looked at. Nothing for a text that does not parse: that is said elsewhere.
+/// The insertions (byte and text) that put each operator, list, tuple and map inside a measuring filter. Empty for a text that does not parse:
+/// rendering reports that.
 pub(crate) fn guards(text: &str, bare: bool) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    if !text.contains(['+', '~', '*']) || !(bare || is_template(text)) {
+    let may_grow = text.contains(['+', '~', '*', '[', ',', ':']) || text.contains("set");
+    if !may_grow || !(bare || is_template(text)) {
         return found;
     }
     if bare {
@@ -310,12 +366,20 @@ pub(crate) fn guards(text: &str, bare: bool) -> Vec<(usize, String)> {
     } else if let Ok(template) = parse(text, "", syntax()) {
         in_statement(&template, &mut found);
     }
-    // What begins at one place begins outside in; what ends there ends inside out. Both are found outside in.
+    // Both are found outermost first. Opening texts at one byte go from the outermost to the innermost, closing texts the
+    // other way round, before the opening ones.
+    found.reverse();
     found.sort_by_key(|(at, text)| (*at, text.starts_with('(')));
+    let same =
+        |a: &(usize, String), b: &(usize, String)| a.0 == b.0 && a.1.starts_with('(') == b.1.starts_with('(');
+    found
+        .chunk_by_mut(same)
+        .filter(|texts| texts.iter().any(|(_, text)| text.starts_with('(')))
+        .for_each(<[_]>::reverse);
     found
 }
 
-/// How the text of a template is marked.
+/// The delimiters of templates.
 pub(crate) fn syntax() -> SyntaxConfig {
     // The defaults for the delimiters cannot be refused.
     SyntaxConfig::builder().trim_blocks(true).keep_trailing_newline(true).build().unwrap_or_default()
@@ -342,6 +406,7 @@ fn in_expression(expression: &Expr<'_>, found: &mut Found) {
     match expression {
         Expr::Var(_) | Expr::Const(_) => {}
         Expr::Slice(slice) => {
+            around(expression, BOUNDED, found);
             in_expression(&slice.expr, found);
             in_all([&slice.start, &slice.stop, &slice.step].into_iter().flatten(), found);
         }
@@ -368,9 +433,66 @@ fn in_expression(expression: &Expr<'_>, found: &mut Found) {
             in_expression(&call.expr, found);
             in_arguments(&call.args, found);
         }
-        Expr::List(list) => in_all(&list.items, found),
-        Expr::Tuple(tuple) => in_all(&tuple.items, found),
-        Expr::Map(map) => in_all(map.keys.iter().chain(&map.values), found),
+        Expr::List(_) | Expr::Tuple(_) | Expr::Map(_) => {
+            if !is_constant(expression) {
+                around(expression, MEASURED, found);
+                in_parts(expression, found);
+            }
+        }
+    }
+}
+
+/// Puts an expression inside a filter.
+fn around(expression: &Expr<'_>, filter: &str, found: &mut Found) {
+    let end = expression.span().end_offset;
+    // A subscript or a method may follow.
+    found.push((start_of(expression) as usize, "((".to_owned()));
+    found.push((end as usize, format!(")|{filter})")));
+}
+
+/// Where an expression begins: the span of a filter, a call or the like begins at its own name. A bracket before it stays one: the
+/// text comes to the same.
+fn start_of(expression: &Expr<'_>) -> u32 {
+    let own = expression.span().start_offset;
+    let first = match expression {
+        Expr::Filter(filter) => filter.expr.as_ref(),
+        Expr::Test(test) => Some(&test.expr),
+        Expr::GetAttr(get) => Some(&get.expr),
+        Expr::GetItem(get) => Some(&get.expr),
+        Expr::Slice(slice) => Some(&slice.expr),
+        Expr::Call(call) => Some(&call.expr),
+        Expr::BinOp(binary) => Some(&binary.left),
+        Expr::Compare(compare) => Some(&compare.expr),
+        // Its span begins at the word before it.
+        Expr::IfExpr(choice) => return start_of(&choice.true_expr),
+        _ => None,
+    };
+    first.map_or(own, |first| own.min(start_of(first)))
+}
+
+/// The parts of a list, tuple or map.
+fn parts_of<'a, 'b>(expression: &'a Expr<'b>) -> Option<Vec<&'a Expr<'b>>> {
+    Some(match expression {
+        Expr::List(list) => list.items.iter().collect(),
+        Expr::Tuple(tuple) => tuple.items.iter().collect(),
+        Expr::Map(map) => map.keys.iter().chain(&map.values).collect(),
+        _ => return None,
+    })
+}
+
+/// The outermost of lists in each other measures all of them.
+fn in_parts(expression: &Expr<'_>, found: &mut Found) {
+    match parts_of(expression) {
+        Some(parts) => parts.into_iter().for_each(|part| in_parts(part, found)),
+        None => in_expression(expression, found),
+    }
+}
+
+/// Does it stand there as it is? The depth of the text bounds it.
+fn is_constant(expression: &Expr<'_>) -> bool {
+    match parts_of(expression) {
+        Some(parts) => parts.into_iter().all(is_constant),
+        None => matches!(expression, Expr::Const(_)),
     }
 }
 
@@ -379,12 +501,21 @@ fn in_chain(expression: &Expr<'_>, place: usize, found: &mut Found) {
     let Expr::BinOp(binary) = expression else { return in_expression(expression, found) };
     let grows = matches!(binary.op, BinOpKind::Add | BinOpKind::Mul | BinOpKind::Concat);
     if grows && place.is_multiple_of(4) {
-        let span = binary.span();
-        found.push((span.start_offset as usize, "(".to_owned()));
-        found.push((span.end_offset as usize, format!(")|{BOUNDED}")));
+        around(expression, BOUNDED, found);
     }
-    in_chain(&binary.left, if grows { place + 1 } else { 0 }, found);
-    in_expression(&binary.right, found);
+    // `~` writes its operands out.
+    for (operand, first) in [(&binary.left, true), (&binary.right, false)] {
+        let written =
+            matches!(binary.op, BinOpKind::Concat) && !matches!(operand, Expr::Const(_) | Expr::BinOp(_));
+        if written {
+            around(operand, MEASURED, found);
+        }
+        if first {
+            in_chain(operand, if grows { place + 1 } else { 0 }, found);
+        } else {
+            in_expression(operand, found);
+        }
+    }
 }
 
 fn in_body(body: &[Stmt<'_>], found: &mut Found) {
@@ -410,7 +541,13 @@ fn in_statement(statement: &Stmt<'_>, found: &mut Found) {
             in_all(with.assignments.iter().map(|(_, value)| value), found);
             in_body(&with.body, found);
         }
-        Stmt::Set(set) => in_expression(&set.expr, found),
+        Stmt::Set(set) => {
+            // An attribute is one of a namespace.
+            if matches!(set.target, Expr::GetAttr(_)) {
+                around(&set.expr, NAMESPACED, found);
+            }
+            in_expression(&set.expr, found);
+        }
         Stmt::SetBlock(set) => {
             in_all(&set.filter, found);
             in_body(&set.body, found);

@@ -1,10 +1,11 @@
+use super::BYTES;
 use crate::engine::Engine;
 use crate::scope::Scope;
 use converge_syntax::{Node, Source, Span};
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
-/// What a text comes to, or why it does not.
+/// Evaluates a text and returns its result, or the error.
 fn eval(text: &str) -> Result<String, String> {
     let engine = Engine::new();
     let scope = Scope::new(&engine);
@@ -63,7 +64,7 @@ fn what_makes_too_much_is_refused_before_it_is_made() {
     refused(&format!("{{% set x = 'a' %}}{}{{{{ x }}}}", doubled.replace('~', "+")), much);
     refused(
         "{% set n = namespace(x='ab') %}{% for i in range(60) %}{% set n.x = n.x * 2 %}{% endfor %}{{ n.x }}",
-        "too large",
+        much,
     );
     refused(
         "{% macro f(x, n) %}{% if n %}{{ f(x ~ x ~ x ~ x ~ x ~ x ~ x ~ x ~ x, n - 1) }}{% endif %}{% endmacro %}{{ f('ab', 60) }}",
@@ -85,7 +86,7 @@ fn what_makes_too_much_is_refused_before_it_is_made() {
     refused("{{ [1] | to_nice_json(indent=1000000000) }}", much);
     refused("{{ 'a' | password_hash('sha512', 'salt', 999999999) }}", much);
     refused("{{ range(10**9) | list }}", "too many");
-    let big = "{% set big = 'a' * 1000000 %}";
+    let big = "{% set big = 'a' * 1000 %}";
     refused(&format!("{big}{{% for i in range(99999) %}}{{{{ big }}}}{{% endfor %}}"), much);
     refused(
         &format!(
@@ -93,7 +94,7 @@ fn what_makes_too_much_is_refused_before_it_is_made() {
         ),
         much,
     );
-    assert_eq!(eval("{{ ('a' * 3000000) | length }}").unwrap(), "3000000");
+    assert_eq!(eval("{{ ('a' * 3000) | length }}").unwrap(), "3000");
 }
 
 #[test]
@@ -109,6 +110,19 @@ fn looking_at_operators_changes_neither_values_nor_places() {
         ("{{ [1] + [2] + [3] }}x", "[1, 2, 3]x"),
         ("{{ 1 + 1 if 2 * 2 == 4 else 0 }}", "2"),
         ("{{ 'a' * 3 in 'baaab' }}", "true"),
+        ("{{ ('a' + 'b') | upper ~ ('c' | upper) }}", "abc"),
+        (
+            "{{ ['a', 'b'] | join('+') ~ {'x': 'y'}['x'] ~ [1, 2][0:1][0] ~ 'z'.upper() ~ (1 if true else 2) }}",
+            "a+by1z1",
+        ),
+        ("{{ [1 + 1, [2 * 2]] | length ~ (1, 2) | length }}", "22"),
+        ("{% set a, b = 1, 1 + 1 %}{{ a ~ b ~ (a is defined) ~ (not a) }}", "12truefalse"),
+        (
+            "{% set n = namespace(x=1) %}{% set n.x = n.x | int + 1 if n.x is defined else [n.x] %}{{ n.x }}",
+            "2",
+        ),
+        ("{% set n = namespace(x=1) %}{% set n.x = [n.x, 2] | map('int') | list %}{{ n.x | sum }}", "3"),
+        ("{% for k, v in {'a': [1, 1 + 1]}.items() %}{{ k ~ v[1:] | first }}{% endfor %}", "a2"),
     ] {
         let got = eval(text).unwrap_or_else(|why| panic!("{text}: {why}"));
         assert_eq!(got.to_lowercase(), wanted, "{text}");
@@ -136,5 +150,161 @@ proptest! {
     ]), times in 1_usize..30_000) {
         drop(eval(&format!("{{{{ {}1 }}}}", part.repeat(times))));
         drop(eval(&format!("{{% set x = {}1 %}}", part.repeat(times))));
+    }
+}
+
+/// A namespace with a list that a loop puts into a new one, again and again.
+fn nested(times: usize, step: &str, last: &str) -> String {
+    format!(
+        "{{% set n = namespace(s=[1]) %}}{{% for i in range({times}) %}}{{% set n.s = {step} %}}{{% endfor %}}{{{{ {last} }}}}"
+    )
+}
+
+#[test]
+fn values_that_go_too_deep_are_refused_where_they_are_made() {
+    let deep = "lists and maps in each other";
+    for step in [
+        "[n.s]",
+        "(n.s,)",
+        "{'a': n.s}",
+        "dict(a=n.s)",
+        "[n.s] | list",
+        "[1] | map('default', n.s) | list + [[n.s]]",
+        "[1] | zip([n.s]) | list",
+        "[n.s] | batch(2) | list",
+        "{'a': n.s}.items() | list",
+        "{'a': n.s} | dict2items",
+        "[n.s] + []",
+        "[n.s][0:]",
+    ] {
+        let text = nested(3_000, step, "n.s | to_json");
+        let why = eval(&text).expect_err(step);
+        assert!(why.contains(deep), "{step}: {why}");
+    }
+    // In files and variables a list may be as deep as YAML has it.
+    assert_eq!(eval(&nested(99, "[n.s]", "n.s | to_json | length")).unwrap(), "201");
+    for last in [
+        "n.s | to_yaml",
+        "n.s | flatten",
+        "n.s == n.s",
+        "[n.s] | sum(start=[])",
+        "n.s",
+        "n.s ~ ''",
+        "n.s | string",
+    ] {
+        assert!(eval(&nested(99, "[n.s]", last)).is_ok(), "{last}");
+    }
+    // Lists that ask other lists are settled.
+    for step in [
+        "n.s[0:]",
+        "n.s | reverse",
+        "n.s * 1",
+        "n.s + [i]",
+        "n.s | chain([])",
+        "n.s | items | list if false else n.s | list",
+    ] {
+        assert!(eval(&nested(2_000, step, "n.s | length")).is_ok(), "{step}");
+    }
+    let maps = "{% set n = namespace(s={}) %}{% for i in range(2000) %}{% set n.s = n.s | chain({'a': i}) %}{% endfor %}{{ n.s.a }}";
+    assert_eq!(eval(maps).unwrap(), "1999");
+}
+
+#[test]
+fn a_namespace_is_no_part_of_itself() {
+    for set in ["n", "[n]", "{'a': n}", "namespace(b=n)", "m"] {
+        refused(
+            &format!("{{% set n = namespace() %}}{{% set m = [n] %}}{{% set n.a = {set} %}}{{{{ n }}}}"),
+            "a namespace cannot be inside",
+        );
+    }
+    assert_eq!(eval("{% set n = namespace(a=1) %}{% set n.a = n.a + 1 %}{{ n.a }}").unwrap(), "2");
+}
+
+#[test]
+fn variables_that_go_deeper_one_by_one_are_refused() {
+    let engine = Engine::new();
+    let mut scope = Scope::new(&engine);
+    let node = |text: &str| {
+        converge_syntax::parse_yaml(Source::new("test", text), converge_syntax::Dialect::Ansible)
+            .unwrap()
+            .remove(0)
+    };
+    scope.set("v0", crate::scope::Variable::template(node("1")));
+    for at in 1..50 {
+        let text = format!("{}\"{{{{ v{} }}}}\"{}", "[".repeat(20), at - 1, "]".repeat(20));
+        scope.set(format!("v{at}"), crate::scope::Variable::template(node(&text)));
+    }
+    let found = engine.eval_value(&node("\"{{ v40 | to_json }}\""), &scope).unwrap_err().to_string();
+    assert!(found.contains("goes too deep: at most 128 lists and maps"), "{found}");
+    assert!(engine.eval_value(&node("\"{{ v6 | to_json }}\""), &scope).is_ok());
+}
+
+#[test]
+fn each_evaluation_has_enough_of_the_stack() {
+    let engine = Engine::new();
+    let mut scope = Scope::new(&engine);
+    let node = |text: String| Node::new(text.as_str(), Span::whole(Source::new("test", text.as_str())));
+    scope.set("v0", crate::scope::Variable::data(node("1".to_owned())));
+    for at in 1..50 {
+        let text = format!(
+            "{{% macro f(n) %}}{{% if n %}}{{{{ f(n - 1) }}}}{{% else %}}{{{{ v{} }}}}{{% endif %}}{{% endmacro %}}{{{{ f(8) }}}}",
+            at - 1
+        );
+        scope.set(format!("v{at}"), crate::scope::Variable::template(node(text)));
+    }
+    let deep = |text: &str, at: usize| engine.eval_value(&node(format!("{text}{{{{ v{at} }}}}")), &scope);
+    assert_eq!(deep("", 49).unwrap().known().and_then(|n| n.scalar_text()).unwrap(), "1");
+    let deepest = "{% macro f(n, s) %}{% if n %}{{ f(n - 1, [s]) }}{% else %}{{ s | to_json | length }}{% endif %}{% endmacro %}{{ f(12, [1]) }}";
+    assert!(deep(deepest, 40).is_ok(), "{:?}", deep(deepest, 40));
+}
+
+/// Texts and values that a filter can make much of.
+fn much() -> Vec<String> {
+    let texts = ["a", "\\\"", "\\'", "&", "\\n", "/", "\\\\", "\u{1}", "é"]
+        .map(|c| format!("(\"{c}\" * {})", BYTES / 2));
+    let lists = [
+        format!("[\"a\" * {}] * 1000", BYTES / 2),
+        format!("{{'a': ['b' * {}] * 1000}}", BYTES / 2),
+        "range(500) | list".to_owned(),
+        "[[1, 2, 3]] * 300".to_owned(),
+    ];
+    texts.into_iter().chain(lists).collect()
+}
+
+#[test]
+fn no_filter_makes_more_than_a_template_may() {
+    let mut env = minijinja::Environment::new();
+    let registry = crate::registry::Registry::new(&mut env);
+    let mut filters = registry.filters.clone();
+    filters.extend(crate::filters::FILTERS);
+    for filter in filters {
+        for given in much() {
+            // What it makes, given to itself a few times.
+            let again = format!(
+                "{{% set n = namespace(s={given}) %}}{{% for i in range(8) %}}{{% set n.s = n.s | {filter} %}}{{% endfor %}}{{{{ n.s | length if n.s is string else 0 }}}}"
+            );
+            if let Ok(made) = eval(&again) {
+                assert!(made.parse::<usize>().is_ok_and(|made| made <= BYTES), "{filter} of {given}: {made}");
+            }
+        }
+    }
+}
+
+#[test]
+fn templates_that_look_each_other_up_are_refused() {
+    let role = tempfile::tempdir().unwrap();
+    let folder = role.path().join("templates");
+    std::fs::create_dir(&folder).unwrap();
+    for (name, other) in [("own.j2", "own.j2"), ("a.j2", "b.j2"), ("b.j2", "a.j2")] {
+        std::fs::write(folder.join(name), format!("{{{{ lookup('template', '{other}') }}}}")).unwrap();
+    }
+    let engine = Engine::new();
+    let mut scope = Scope::new(&engine);
+    scope.set_files(role.path());
+    for name in ["own.j2", "a.j2"] {
+        let source = Source::new("test", format!("{{{{ lookup('template', '{name}') }}}}"));
+        let node = Node::new(source.text(), Span::whole(source.clone()));
+        let found = engine.eval_value(&node, &scope).unwrap_err().to_string();
+        assert!(found.contains("look each other up without end") && found.contains(name), "{found}");
     }
 }

@@ -1,17 +1,18 @@
 //! `a.b.c | default(x)` where `a.b` is undefined: Ansible takes the default, and so must we, while every other use of it stays an error.
 //!
-//! minijinja refuses an attribute of an undefined value before a filter is asked. So a template that fails in this way is compiled
-//! once more with such chains, where `default` or `is defined` stands behind them, written as calls: `__dig(a, "b", "c")`.
+//! minijinja refuses an attribute of an undefined value before a filter is asked. So a template that fails in this way is
+//! compiled once more, with the chains that `default` or `is defined` follows written as calls: `__dig(a, "b", "c")`.
 //!
 //! `'\1'` and `'\b'` in an expression of a value mean themselves in Ansible (a group, the edge of a word) and other characters in Jinja: their
 //! backslash is doubled before the expression is compiled.
 
 use std::ops::Range;
 
+use crate::registry::Registry;
 use minijinja::value::{Rest, ValueKind};
-use minijinja::{Environment, Error, Value};
+use minijinja::{Error, Value};
 
-pub(crate) fn install(env: &mut Environment<'static>) {
+pub(crate) fn install(env: &mut Registry<'_>) {
     env.add_function(DIG, |base: Value, keys: Rest<Value>| {
         keys.iter().try_fold(base, |value, key| {
             if matches!(value.kind(), ValueKind::Undefined) {
@@ -31,7 +32,7 @@ pub(crate) struct Rewritten {
     pub text: String,
     /// The bytes before, and the bytes after, of each edit.
     edits: Vec<(Range<usize>, Range<usize>)>,
-    /// What was rewritten before.
+    /// The earlier rewriting that this one was applied to.
     before: Option<Box<Rewritten>>,
 }
 
@@ -80,7 +81,7 @@ impl Rewritten {
     }
 }
 
-/// What is rewritten.
+/// The rewritings to make.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     /// The text is one expression, without `{{ }}`.
@@ -89,7 +90,7 @@ pub(crate) struct Wanted {
     pub backslashes: bool,
 }
 
-/// Rewrites what is wanted; `None` where there is none of it.
+/// Makes these rewritings; `None` if the text needs none.
 pub(crate) fn rewrite(text: &str, wanted: Wanted) -> Option<Rewritten> {
     let mut out = Rewritten { text: String::new(), edits: Vec::new(), before: None };
     let mut done = 0;

@@ -37,8 +37,8 @@ pub(crate) fn to_value(node: &Node) -> Value {
     }
 }
 
-/// What a template made, as a node; every part gets the same place. Text that looks like a template is tagged so that it is
-/// never rendered again.
+/// Converts the result of a template into a node; every part gets the same span. Text that looks like a template is tagged
+/// so that it is never rendered again.
 pub(crate) fn to_node(value: &Value, span: &Span) -> Result<Node, Error> {
     let made = |data: Data| Node::new(data, span.clone());
     Ok(match value.kind() {

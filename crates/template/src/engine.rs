@@ -8,10 +8,12 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Va
 
 use crate::chain::{Rewritten, Wanted};
 use crate::convert::{OMIT_TAG, Omit, UNSAFE_TAG, text, to_node};
+use crate::evaluation::{Evaluated, Evaluation};
 use crate::explain::{Place, explain, first_undefined};
 use crate::frame::{self, Notes};
+use crate::measure::{LEVELS, measure};
 use crate::moment::Moment;
-use crate::outcome::{Evaluated, Outcome};
+use crate::registry::Registry;
 use crate::scope::{Root, Scope};
 use crate::text::{is_template, whole_expression};
 use crate::{bounds, chain, filters, include, lookup};
@@ -24,7 +26,7 @@ pub trait Decrypt: Send + Sync {
     /// The text inside an encrypted one.
     ///
     /// # Errors
-    /// What is wrong, and what to do about it.
+    /// The problem, and its correction.
     fn decrypt(&self, text: &str) -> Result<String, (String, String)>;
 }
 
@@ -44,7 +46,7 @@ pub(crate) type Included = Arc<Mutex<BTreeMap<String, Arc<Source>>>>;
 /// Why an evaluation has no value.
 #[derive(Debug)]
 pub(crate) enum Fail {
-    /// It depends on what is not known; the names are in the notes.
+    /// It depends on unknown values; their names are in the notes.
     Unknown,
     /// A name in it is undefined: `default` and `is defined` of what uses it may handle that.
     Undefined(Diagnostics),
@@ -76,7 +78,8 @@ impl Engine {
         env.set_undefined_behavior(UndefinedBehavior::Strict);
         env.set_unknown_method_callback(|state, value, method, args| {
             bounds::method(value, method, args)?;
-            minijinja_contrib::pycompat::unknown_method_callback(state, value, method, args)
+            let made = minijinja_contrib::pycompat::unknown_method_callback(state, value, method, args)?;
+            measure(&made).map(|_| made)
         });
         // Null inside text prints nothing, as in Ansible.
         env.set_formatter(|out, state, value| {
@@ -88,10 +91,11 @@ impl Engine {
         env.set_fuel(Some(FUEL));
         env.set_recursion_limit(100);
         env.add_global("omit", Value::from_object(Omit));
-        filters::install(&mut env);
-        lookup::install(&mut env);
-        chain::install(&mut env);
-        bounds::install(&mut env);
+        let mut names = Registry::new(&mut env);
+        filters::install(&mut names);
+        lookup::install(&mut names);
+        chain::install(&mut names);
+        bounds::install(&mut names);
         let included = Included::default();
         include::install(&mut env, &included);
         Self { env: Arc::new(env), vault: None, moment: Arc::new(Moment::here()), included }
@@ -113,13 +117,14 @@ impl Engine {
         self.included.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// The same environment, which opens values with the tag `!vault` and encrypted files. Without it these are errors.
+    /// The same environment with decryption of values with the tag `!vault` and of encrypted files. Without it these are
+    /// errors.
     #[must_use]
     pub fn with_vault(self, vault: Arc<dyn Decrypt>) -> Self {
         Self { vault: Some(vault), ..self }
     }
 
-    /// What is inside an encrypted text; the evaluation becomes sensitive.
+    /// Decrypts an encrypted text; this marks the evaluation as sensitive.
     pub(crate) fn decrypt(&self, text: &str) -> Result<String, (String, String)> {
         frame::note(|notes| notes.sensitive = true);
         match &self.vault {
@@ -133,7 +138,7 @@ impl Engine {
     ///
     /// # Errors
     /// Every string that could not be rendered.
-    pub fn eval_value(&self, node: &Node, scope: &Scope) -> Result<Outcome<Node>, Diagnostics> {
+    pub fn eval_value(&self, node: &Node, scope: &Scope) -> Result<Evaluation<Node>, Diagnostics> {
         self.outcome(scope, &node.span, || self.walk(node, scope))
     }
 
@@ -141,41 +146,45 @@ impl Engine {
     ///
     /// # Errors
     /// Expressions that fail or whose value is no boolean.
-    pub fn eval_bool(&self, condition: &Node, scope: &Scope) -> Result<Outcome<bool>, Diagnostics> {
+    pub fn eval_bool(&self, condition: &Node, scope: &Scope) -> Result<Evaluation<bool>, Diagnostics> {
         let Some(items) = condition.as_list() else {
             return self.outcome(scope, &condition.span, || self.condition(condition, scope));
         };
-        let mut all = Evaluated { value: true, reached: BTreeSet::new(), sensitive: false };
+        let mut all = Evaluated { value: true, lookups: BTreeSet::new(), sensitive: false };
         let mut unknown = BTreeSet::new();
         for item in items {
             match self.eval_bool(item, scope)? {
-                Outcome::Known(one) => {
-                    all.reached.extend(one.reached);
+                Evaluation::Known(one) => {
+                    all.lookups.extend(one.lookups);
                     all.sensitive |= one.sensitive;
                     if !one.value {
                         // One that does not hold decides, whatever the others will be.
                         all.value = false;
-                        return Ok(Outcome::Known(all));
+                        return Ok(Evaluation::Known(all));
                     }
                 }
-                Outcome::Unknown { names, reached } => {
-                    all.reached.extend(reached);
+                Evaluation::Unknown { names, lookups } => {
+                    all.lookups.extend(lookups);
                     unknown.extend(names);
                 }
             }
         }
         Ok(if unknown.is_empty() {
-            Outcome::Known(all)
+            Evaluation::Known(all)
         } else {
-            Outcome::Unknown { names: unknown, reached: all.reached }
+            Evaluation::Unknown { names: unknown, lookups: all.lookups }
         })
     }
 
     /// Renders a template file.
     ///
     /// # Errors
-    /// What is wrong, with its place in the template.
-    pub fn render_file(&self, source: &Arc<Source>, scope: &Scope) -> Result<Outcome<String>, Diagnostics> {
+    /// A diagnostic with its place in the template.
+    pub fn render_file(
+        &self,
+        source: &Arc<Source>,
+        scope: &Scope,
+    ) -> Result<Evaluation<String>, Diagnostics> {
         let whole = Span::whole(source.clone());
         let place = Place { span: &whole, text: source.content(), shift: 0, file: true, rewritten: None };
         self.outcome(scope, &whole, || {
@@ -230,7 +239,7 @@ impl Engine {
         } else {
             return;
         };
-        // What does not parse reads nothing; rendering it says what is wrong.
+        // A text that does not parse reads nothing; rendering it reports the error.
         for path in paths.into_iter().flatten() {
             let root = path.split('.').next().unwrap_or(&path).to_owned();
             if self.env.globals().any(|(name, _)| name == root) {
@@ -247,12 +256,12 @@ impl Engine {
         scope: &Scope,
         span: &Span,
         work: impl FnOnce() -> Result<T, Fail>,
-    ) -> Result<Outcome<T>, Diagnostics> {
+    ) -> Result<Evaluation<T>, Diagnostics> {
         let (result, notes) = frame::within(scope, None, span, work);
-        let Notes { reached, unknown, sensitive, .. } = notes;
+        let Notes { lookups, unknown, sensitive, .. } = notes;
         match result {
-            Ok(value) if unknown.is_empty() => Ok(Outcome::Known(Evaluated { value, reached, sensitive })),
-            Ok(_) | Err(Fail::Unknown) => Ok(Outcome::Unknown { names: unknown, reached }),
+            Ok(value) if unknown.is_empty() => Ok(Evaluation::Known(Evaluated { value, lookups, sensitive })),
+            Ok(_) | Err(Fail::Unknown) => Ok(Evaluation::Unknown { names: unknown, lookups }),
             Err(fail) => Err(fail.diagnostics()),
         }
     }
@@ -260,7 +269,16 @@ impl Engine {
     /// Renders a tree; every part that fails is reported.
     pub(crate) fn walk(&self, node: &Node, scope: &Scope) -> Result<Node, Fail> {
         let mut fails = Vec::new();
-        let done = self.part(node, scope, &mut fails);
+        let done = bounds::stack(|| self.part(node, scope, &mut fails));
+        if !fails.is_empty() || depth_of(&done) <= LEVELS {
+            return self.walked(done, fails);
+        }
+        let message = format!("the value goes too deep: at most {LEVELS} lists and maps in each other");
+        Err(Fail::Fatal(Diagnostic::error("template-depth", message).at(&node.span).into()))
+    }
+
+    /// The tree, or why it has none.
+    fn walked(&self, done: Node, fails: Vec<Fail>) -> Result<Node, Fail> {
         let unknown = fails.iter().any(|fail| matches!(fail, Fail::Unknown));
         let fatal = fails.iter().any(|fail| matches!(fail, Fail::Fatal(_)));
         let mut all = Diagnostics::new();
@@ -352,7 +370,7 @@ impl Engine {
                 .compile_expression(&rewritten.text)
                 .and_then(|compiled| compiled.eval(Value::from_object(Root(scope.clone()))));
             let place = Place { rewritten: Some(&rewritten), ..place };
-            // What the guard is not about fails as it did.
+            // An error that the rewriting does not concern stays the error of the first attempt.
             if again.as_ref().is_ok_and(|value| !value.is_undefined()) || chained(&again).is_none() {
                 return self.settle(again, place, scope);
             }
@@ -419,7 +437,8 @@ impl Engine {
         })
     }
 
-    /// What a variable on the way met comes before what the template made of it.
+    /// Chooses the result: an error or an unknown value of a variable that was looked up on the way wins over that of the
+    /// template itself.
     fn settle<T>(&self, result: Result<T, Error>, place: Place<'_>, scope: &Scope) -> Result<T, Fail> {
         let met = frame::note(|notes| (notes.fatal.clone(), !notes.unknown.is_empty()));
         match met {
@@ -478,6 +497,15 @@ impl Engine {
             _ => "ask for what is meant: name | length > 0, or name is not none",
         };
         wrong(format!("the condition is a {}, not a boolean", value.kind()), help)
+    }
+}
+
+/// How many lists and maps stand in each other.
+fn depth_of(node: &Node) -> usize {
+    match &node.value {
+        Data::List(items) => 1 + items.iter().map(depth_of).max().unwrap_or(0),
+        Data::Map(entries) => 1 + entries.iter().map(|(_, value)| depth_of(value)).max().unwrap_or(0),
+        _ => 0,
     }
 }
 

@@ -18,11 +18,11 @@ pub(crate) struct Place<'a> {
     pub span: &'a Span,
     /// The text of the template, escapes and folds resolved.
     pub text: &'a str,
-    /// Where in it the compiled text starts.
+    /// The position of the compiled text in it.
     pub shift: usize,
-    /// It is a file of its own.
+    /// True if it is a file of its own.
     pub file: bool,
-    /// What was compiled in its place.
+    /// The text that was compiled instead of `text`, if it was rewritten.
     pub rewritten: Option<&'a Rewritten>,
 }
 
@@ -138,7 +138,7 @@ fn describe(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
                 .at(&span)
                 .help("put it into the role's folder `templates/`, and write its path from there")
         }
-        // What a filter says may hold the value that it was given.
+        // The message of a filter may contain the value that the filter got.
         _ if frame::note(|notes| notes.sensitive) == Some(true) => Diagnostic::error(
             "template",
             "the expression fails; the reason is not shown, since it reads a secret",
@@ -159,7 +159,7 @@ fn describe(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
 fn undefined(path: &str, span: &Span, scope: &Scope) -> Fail {
     let root = path.split(['.', '[']).next().unwrap_or(path);
     if let Some(why) = frame::note(|notes| notes.undefined.get(root).cloned()).flatten() {
-        // The variable exists, but its own value uses something undefined: that is the place to mend.
+        // The variable exists, but its own value uses something undefined: that is the place to correct.
         let why = why.into_iter().map(|inner| inner.label(span, format!("used here, through `{root}`")));
         return Fail::Undefined(why.collect::<Diagnostics>());
     }

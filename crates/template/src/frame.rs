@@ -1,4 +1,4 @@
-//! What is being evaluated on this thread, and what it has looked up so far.
+//! The evaluations in progress on this thread, and the names that each has looked up so far.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use converge_syntax::{Diagnostics, Span};
 
 use crate::scope::Scope;
+use crate::{bounds, measure};
 
 /// One evaluation: that of a variable, or the one that a caller asked for.
 pub(crate) struct Frame {
@@ -16,13 +17,13 @@ pub(crate) struct Frame {
     pub notes: Notes,
 }
 
-/// What an evaluation met.
+/// Notes on one evaluation: the names that it looked up, and the conditions that it met.
 #[derive(Default, Clone)]
 pub(crate) struct Notes {
-    pub reached: BTreeSet<String>,
+    pub lookups: BTreeSet<String>,
     pub unknown: BTreeSet<String>,
     pub sensitive: bool,
-    /// A variable on the way failed for another reason than an undefined name.
+    /// A variable that was looked up failed for another reason than an undefined name.
     pub fatal: Option<Diagnostics>,
     /// Variables that are undefined because something in their own value is.
     pub undefined: BTreeMap<String, Diagnostics>,
@@ -32,7 +33,7 @@ pub(crate) struct Notes {
 const MAX_FRAMES: usize = 64;
 
 thread_local! {
-    // minijinja calls back into a context without a place for state of ours; an evaluation never leaves its thread.
+    // minijinja calls back into a context that takes no state from us; an evaluation never leaves its thread.
     static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -46,7 +47,14 @@ pub(crate) fn within<T>(
     struct Guard;
     impl Drop for Guard {
         fn drop(&mut self) {
-            FRAMES.with(|frames| frames.borrow_mut().pop());
+            let none = FRAMES.with(|frames| {
+                let mut frames = frames.borrow_mut();
+                frames.pop();
+                frames.is_empty()
+            });
+            if none {
+                measure::forget();
+            }
         }
     }
     let frame = Frame {
@@ -57,7 +65,7 @@ pub(crate) fn within<T>(
     };
     FRAMES.with(|frames| frames.borrow_mut().push(frame));
     let guard = Guard;
-    let value = work();
+    let value = bounds::stack(work);
     let notes = note(|notes| notes.clone()).unwrap_or_default();
     drop(guard);
     (value, notes)

@@ -48,7 +48,7 @@ fn placed(name: &str, parent: &str) -> Option<PathBuf> {
     let tried = [Some(folder.join(path)), beside.map(|beside| beside.join(path))];
     let found = tried.into_iter().flatten().find(|path| path.is_file())?;
     frame::note(|notes| {
-        notes.reached.insert(format!("include.{name}"));
+        notes.lookups.insert(format!("include.{name}"));
         // The text comes from a cache the next time; that it is a secret must be noted each time.
         notes.sensitive |= files::is_encrypted(&found);
     });

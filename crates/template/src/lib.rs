@@ -1,28 +1,30 @@
 //! The minijinja environment: filters, tests, native values, spans.
 //!
 //! Values in inventories, roles and playbooks are [`Node`](converge_syntax::Node)s that may hold Jinja. An [`Engine`] renders
-//! them in a [`Scope`] of variables, which are rendered when they are looked up, as in Ansible. An [`Outcome`] says what was
-//! reached on the way, and tells values that cannot be known yet from errors.
+//! them in a [`Scope`] of variables, which are rendered when they are looked up, as in Ansible. An [`Evaluation`] says what was
+//! looked up, and tells values that cannot be known yet from errors.
 
 mod ansible;
 mod bounds;
 mod chain;
 mod convert;
 mod engine;
+mod evaluation;
 mod explain;
 mod files;
 mod filters;
 mod frame;
 mod include;
 mod lookup;
+mod measure;
 mod moment;
-mod outcome;
+mod registry;
 mod scope;
 mod text;
 
 pub use ansible::{ANSIBLE, AnsibleName, AnsibleSort, ansible_instead, ansible_page};
 pub use engine::{Decrypt, Engine};
+pub use evaluation::{Evaluated, Evaluation};
 pub use moment::Moment;
-pub use outcome::{Evaluated, Outcome};
 pub use scope::{Entries, HostScopes, Scope, Variable};
 pub use text::is_template;

@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
-use minijinja::{Environment, Error, Value};
+use minijinja::{Error, Value};
 
 use crate::filters::{arguments, invalid};
+use crate::registry::Registry;
 use crate::{files, frame};
 
 /// Every lookup there is, for suggestions.
 pub(crate) const LOOKUPS: &[&str] =
     &["env", "file", "first_found", "password", "template", "unvault", "vars"];
 
-pub(crate) fn install(env: &mut Environment<'static>) {
+pub(crate) fn install(env: &mut Registry<'_>) {
     env.add_function("lookup", |name: String, terms: Rest<ValueOrKwargs>| {
         let (values, wantlist) = look_up(&name, terms)?;
         // One term gives its value, several are joined, as in Ansible.
@@ -47,7 +48,7 @@ fn look_up(name: &str, terms: Rest<ValueOrKwargs>) -> Result<(Vec<Value>, bool),
             let (right, left) = (strip("rstrip")?.unwrap_or(true), strip("lstrip")?.unwrap_or(false));
             each(&|name| file(name, "file", right, left))?
         }
-        // It keeps the text as it is.
+        // The text stays as it is.
         "unvault" => each(&|name| file(name, "unvault", false, false))?,
         "template" => each(&template)?,
         "vars" => {
@@ -63,14 +64,14 @@ fn look_up(name: &str, terms: Rest<ValueOrKwargs>) -> Result<(Vec<Value>, bool),
 }
 
 fn environment(name: &str, default: &Value) -> Value {
-    frame::note(|notes| notes.reached.insert(format!("lookup.env.{name}")));
+    frame::note(|notes| notes.lookups.insert(format!("lookup.env.{name}")));
     match std::env::var(name) {
         Ok(value) => Value::from(value),
         Err(_) => default.clone(),
     }
 }
 
-/// Where a file may be: a folder of the role, then the role itself.
+/// The places of a file: a folder of the role, then the role itself.
 fn places(name: &str, folders: &[&str]) -> Vec<PathBuf> {
     let role = frame::current_scope().and_then(|scope| scope.files().map(Path::to_path_buf));
     match role {
@@ -83,7 +84,7 @@ fn places(name: &str, folders: &[&str]) -> Vec<PathBuf> {
 }
 
 fn found(name: &str, lookup: &str, folders: &[&str]) -> Result<PathBuf, Error> {
-    frame::note(|notes| notes.reached.insert(format!("lookup.{lookup}.{name}")));
+    frame::note(|notes| notes.lookups.insert(format!("lookup.{lookup}.{name}")));
     let tried = places(name, folders);
     tried.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
         let list: Vec<String> = tried.iter().map(|path| path.display().to_string()).collect();
@@ -107,7 +108,31 @@ fn template(name: &str) -> Result<Value, Error> {
     let Some(scope) = frame::current_scope() else {
         return Err(invalid("lookup('template'): there are no variables here"));
     };
-    scope.engine().render_inner(&source, &scope).map(Value::from)
+    within(&path, || scope.engine().render_inner(&source, &scope)).map(Value::from)
+}
+
+/// Templates that look each other up may go this deep.
+const MOST: usize = 20;
+
+thread_local! {
+    // The templates that are looked up at the moment; an evaluation never leaves its thread.
+    static OPEN: std::cell::RefCell<Vec<PathBuf>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+/// Renders a template, unless that one is being rendered already or too many are.
+fn within<T>(path: &Path, render: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let open = OPEN.with_borrow(Vec::clone);
+    if open.len() >= MOST || open.iter().any(|open| open == path) {
+        let names: Vec<String> = open.iter().map(|open| open.display().to_string()).collect();
+        let chain = format!("{} → {}", names.join(" → "), path.display());
+        return Err(invalid(format!(
+            "lookup('template'): templates look each other up without end: {chain}"
+        )));
+    }
+    OPEN.with_borrow_mut(|open| open.push(path.to_path_buf()));
+    let done = crate::bounds::stack(render);
+    OPEN.with_borrow_mut(Vec::pop);
+    done
 }
 
 fn variable(name: &str, default: Option<&Value>) -> Result<Value, Error> {
@@ -119,7 +144,8 @@ fn variable(name: &str, default: Option<&Value>) -> Result<Value, Error> {
     }
 }
 
-/// The password in a file that Ansible's lookup made. None is made here: a plan writes nothing, and the next run must come to the same.
+/// The password in a file that Ansible's lookup made. No password is made here: a plan writes nothing, and the next run must
+/// have the same result.
 fn password(term: &str) -> Result<Value, Error> {
     frame::note(|notes| notes.sensitive = true);
     let name = term.split_whitespace().next().unwrap_or_default();
@@ -169,7 +195,7 @@ fn first_found(terms: &[Value], options: &Kwargs) -> Result<Vec<Value>, Error> {
             .collect(),
     };
     for name in &joined {
-        frame::note(|notes| notes.reached.insert(format!("lookup.first_found.{name}")));
+        frame::note(|notes| notes.lookups.insert(format!("lookup.first_found.{name}")));
         if let Some(path) = places(name, &["files", "templates", "vars"]).iter().find(|path| path.exists()) {
             return Ok(vec![Value::from(path.display().to_string())]);
         }

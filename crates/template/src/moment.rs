@@ -1,4 +1,5 @@
-//! What a run takes from its moment: the time, and the chance of `random`. A kept plan holds it, so that its apply renders the same.
+//! The inputs of a run that depend on its moment: the time, and the seed of `random`. A saved plan holds them, so that its
+//! apply renders the same.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,9 +10,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Moment {
-    /// What `now()` and `strftime` without a time say.
+    /// The time of `now()`, and of `strftime` without an argument.
     pub now: Timestamp,
-    /// What `random` and `shuffle` without a seed follow from.
+    /// The seed of `random` and `shuffle` where the template gives none.
     pub seed: String,
 }
 

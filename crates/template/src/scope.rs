@@ -21,14 +21,14 @@ pub trait HostScopes: Send + Sync {
     fn scope(&self, host: &str) -> Option<Scope>;
 }
 
-/// What stands behind a name.
+/// The value of a name.
 #[derive(Clone)]
 pub enum Variable {
-    /// What a user wrote: rendered when looked up.
+    /// Text of a user: rendered when looked up.
     Template(Arc<Node>),
-    /// What a host said, or what was rendered before: never rendered.
+    /// Data of a host, or an earlier rendering: never rendered.
     Data(Arc<Node>),
-    /// A map of data of which some entries are not known yet. What is read of it is noted entry by entry.
+    /// A map of data some entries of which are not known yet. Lookups in it are noted entry by entry.
     Entries(Arc<Entries>),
     /// Not known yet.
     Unknown,
@@ -37,12 +37,12 @@ pub enum Variable {
 }
 
 impl Variable {
-    /// What a user wrote.
+    /// A value of a user, rendered when looked up.
     pub fn template(node: Node) -> Self {
         Self::Template(Arc::new(node))
     }
 
-    /// What is never rendered.
+    /// A value that is never rendered.
     pub fn data(node: Node) -> Self {
         Self::Data(Arc::new(node))
     }
@@ -51,7 +51,7 @@ impl Variable {
 /// A map of which entries are known one by one: the facts of a host in the middle of a run.
 #[derive(Debug)]
 pub struct Entries {
-    /// What stands before the name of an entry where it is noted: `facts` of `facts.hostname`.
+    /// The prefix of an entry in notes: `facts` of `facts.hostname`.
     pub label: String,
     /// The map.
     pub known: Arc<Node>,
@@ -65,13 +65,13 @@ impl Object for Entries {
         let name = || format!("{}.{key}", self.label);
         if self.unknown.contains(key) {
             frame::note(|notes| {
-                notes.reached.insert(name());
+                notes.lookups.insert(name());
                 notes.unknown.insert(name());
             });
             return Some(stopped("not known yet"));
         }
         let value = self.known.get(key)?;
-        frame::note(|notes| notes.reached.insert(name()));
+        frame::note(|notes| notes.lookups.insert(name()));
         Some(to_value(value))
     }
 
@@ -169,7 +169,7 @@ impl Scope {
         self.0.variables.keys().map(String::as_str)
     }
 
-    /// What stands behind a name.
+    /// The value of a name.
     pub fn variable(&self, name: &str) -> Option<Variable> {
         Some(self.0.variables.get(name)?.variable.clone())
     }
@@ -204,8 +204,8 @@ impl Scope {
         let looked = self.looked(name);
         frame::note(|notes| {
             let prefixed = |name: &String| format!("{prefix}{name}");
-            notes.reached.insert(format!("{prefix}{name}"));
-            notes.reached.extend(looked.notes.reached.iter().map(prefixed));
+            notes.lookups.insert(format!("{prefix}{name}"));
+            notes.lookups.extend(looked.notes.lookups.iter().map(prefixed));
             notes.unknown.extend(looked.notes.unknown.iter().map(prefixed));
             notes.sensitive |= looked.notes.sensitive;
             if notes.fatal.is_none() {
@@ -230,18 +230,18 @@ impl Scope {
         looked
     }
 
-    /// What the base scope has rendered already, where nothing that it reached is changed here.
+    /// The rendering in the cache of the base scope, unless a name that it looked up is changed in this scope.
     fn in_base(&self, name: &str) -> Option<Arc<Looked>> {
         let (base, changed) = self.0.base.as_ref()?;
         if changed.contains(name) {
             return None;
         }
         let known = base.0.cache.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
-        // What an undefined variable lacks may have been added here.
+        // A variable that was undefined in the base may have been added in this scope.
         known
             .or_else(|| base.in_base(name))
             .filter(|known| known.undefined.is_none() && known.notes.undefined.is_empty())
-            .filter(|known| known.notes.reached.is_disjoint(changed))
+            .filter(|known| known.notes.lookups.is_disjoint(changed))
             .filter(|_| base.0.files == self.0.files)
     }
 
@@ -334,6 +334,14 @@ impl Object for Root {
     fn enumerate(self: &Arc<Self>) -> Enumerator {
         Enumerator::Values(self.0.names().map(Value::from).collect())
     }
+}
+
+/// Does it render a variable when it is asked for one?
+pub(crate) fn is_lazy(value: &Value) -> bool {
+    value.downcast_object_ref::<HostVars>().is_some()
+        || value.downcast_object_ref::<HostVariables>().is_some()
+        || value.downcast_object_ref::<Entries>().is_some()
+        || value.downcast_object_ref::<Root>().is_some()
 }
 
 /// `hostvars`.

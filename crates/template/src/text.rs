@@ -1,4 +1,4 @@
-//! What the text of a template looks like, without rendering it.
+//! Properties of the text of a template, without rendering it.
 
 use std::ops::Range;
 

@@ -18,7 +18,7 @@ fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ansible"))
 }
 
-/// What the expressions may use.
+/// The variables of the expressions.
 fn variables() -> Json {
     json!({
         "inventory_hostname": "gpu01",
@@ -46,7 +46,7 @@ fn families() -> BTreeMap<String, Vec<String>> {
     all
 }
 
-/// What we make of an expression.
+/// Evaluates an expression with this engine.
 fn ours(engine: &Engine, scope: &Scope, expression: &str) -> Json {
     let source = Source::new("expression", format!("{{{{ {expression} }}}}"));
     let node = Node::new(source.text(), Span::whole(source.clone()));

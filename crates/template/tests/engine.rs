@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use converge_syntax::{Diagnostics, Dialect, Node, Source, Span, parse_yaml};
-use converge_template::{Engine, Evaluated, HostScopes, Outcome, Scope, Variable};
+use converge_template::{Engine, Evaluated, Evaluation, HostScopes, Scope, Variable};
 
 fn yaml(name: &str, text: &str) -> Node {
     parse_yaml(Source::new(name, text), Dialect::Ansible).unwrap().remove(0)
@@ -20,10 +20,10 @@ fn scope_of(engine: &Engine, text: &str) -> Scope {
     scope
 }
 
-fn known(outcome: Result<Outcome<Node>, Diagnostics>) -> Evaluated<Node> {
+fn known(outcome: Result<Evaluation<Node>, Diagnostics>) -> Evaluated<Node> {
     match outcome.unwrap_or_else(|error| panic!("{error}")) {
-        Outcome::Known(evaluated) => evaluated,
-        Outcome::Unknown { names, .. } => panic!("unknown: {names:?}"),
+        Evaluation::Known(evaluated) => evaluated,
+        Evaluation::Unknown { names, .. } => panic!("unknown: {names:?}"),
     }
 }
 
@@ -71,11 +71,11 @@ fn variables_are_rendered_when_they_are_looked_up() {
     );
     let got = known(engine.eval_value(&yaml("r", "'{{ list }}'"), &scope));
     assert_eq!(got.value.to_json().to_string(), r#"["https://gpu-01/",2]"#);
-    assert_eq!(got.reached, names(&["list", "url", "host", "name", "n"]));
+    assert_eq!(got.lookups, names(&["list", "url", "host", "name", "n"]));
     let again = known(engine.eval_value(&yaml("r", "'{{ list }}'"), &scope));
-    assert_eq!(again.reached, got.reached, "what is kept is reached all the same");
+    assert_eq!(again.lookups, got.lookups, "a cached value is looked up all the same");
     let other = known(engine.eval_value(&yaml("r", "'{{ false and url }}'"), &scope));
-    assert_eq!(other.reached, names(&[]), "what is not looked up is not reached");
+    assert_eq!(other.lookups, names(&[]), "a name that is not looked up does not count");
     let default = known(engine.eval_value(&yaml("r", "\"{{ broken | default('x') }}\""), &scope));
     assert_eq!(default.value.as_str(), Some("x"), "as in Ansible");
 }
@@ -94,7 +94,7 @@ fn what_hosts_said_is_never_rendered() {
     ] {
         let got = known(engine.eval_value(&yaml("r", text), &scope));
         assert_eq!(got.value.as_str(), Some(wanted), "{text}");
-        assert!(!got.reached.contains("secret"), "{text}");
+        assert!(!got.lookups.contains("secret"), "{text}");
         // Even when a caller renders the result once more.
         let twice = known(engine.eval_value(&got.value, &scope));
         assert_eq!(twice.value.as_str(), Some(wanted), "{text}");
@@ -126,8 +126,8 @@ fn unknown_is_an_outcome_and_not_an_error() {
     scope.set("facts", Variable::Unknown);
     scope.set("token", Variable::Unknown);
     let unknown = |text: &str| match engine.eval_value(&yaml("r", text), &scope).unwrap() {
-        Outcome::Unknown { names, .. } => names,
-        Outcome::Known(evaluated) => panic!("{text}: {evaluated:?}"),
+        Evaluation::Unknown { names, .. } => names,
+        Evaluation::Known(evaluated) => panic!("{text}: {evaluated:?}"),
     };
     assert_eq!(unknown("'{{ family }}'"), names(&["facts"]));
     assert_eq!(unknown("{a: 'x{{ facts.a }}', b: '{{ late }}'}"), names(&["facts", "token"]));
@@ -312,14 +312,14 @@ fn variables_of_other_hosts() {
     scope.set("hostvars", Variable::Hosts(Arc::new(Hosts(engine.clone()))));
     let got = known(engine.eval_value(&yaml("r", "\"{{ hostvars['gpu2'].ip }}\""), &scope));
     assert_eq!(got.value.as_str(), Some("10.0.0.2"));
-    assert_eq!(got.reached, names(&["hostvars", "hostvars.gpu2.ip", "hostvars.gpu2.n"]));
+    assert_eq!(got.lookups, names(&["hostvars", "hostvars.gpu2.ip", "hostvars.gpu2.n"]));
     assert!(!got.sensitive);
     assert!(known(engine.eval_value(&yaml("r", "'{{ hostvars.gpu1.key }}'"), &scope)).sensitive);
     let all = known(engine.eval_value(&yaml("r", "'{{ hostvars | list }}'"), &scope));
     assert_eq!(all.value.to_json(), serde_json::json!(["gpu1", "gpu2"]));
     match engine.eval_value(&yaml("r", "'{{ hostvars.gpu1.facts.os }}'"), &scope).unwrap() {
-        Outcome::Unknown { names: unknown, .. } => assert_eq!(unknown, names(&["hostvars.gpu1.facts"])),
-        Outcome::Known(evaluated) => panic!("{evaluated:?}"),
+        Evaluation::Unknown { names: unknown, .. } => assert_eq!(unknown, names(&["hostvars.gpu1.facts"])),
+        Evaluation::Known(evaluated) => panic!("{evaluated:?}"),
     }
     assert!(complaint(&engine, &scope, "'{{ hostvars.cpu1.ip }}'").contains("undefined"));
 }
@@ -334,7 +334,7 @@ fn lookups() {
     scope.set_files(role.path());
     let got = known(engine.eval_value(&yaml("r", "\"{{ lookup('file', 'key.pub') }}\""), &scope));
     assert_eq!(got.value.as_str(), Some("ssh-ed25519 AAAA"));
-    assert_eq!(got.reached, names(&["lookup.file.key.pub"]));
+    assert_eq!(got.lookups, names(&["lookup.file.key.pub"]));
     let raw =
         known(engine.eval_value(&yaml("r", "\"{{ lookup('file', 'key.pub', rstrip=false) }}\""), &scope));
     assert_eq!(raw.value.as_str(), Some("ssh-ed25519 AAAA\n\n"));
@@ -342,7 +342,7 @@ fn lookups() {
     // Cargo sets this one for every test.
     let env = known(engine.eval_value(&yaml("r", "\"{{ query('env', 'CARGO_PKG_NAME') }}\""), &scope));
     assert_eq!(env.value.to_json(), serde_json::json!(["converge-template"]));
-    assert_eq!(env.reached, names(&["lookup.env.CARGO_PKG_NAME"]));
+    assert_eq!(env.lookups, names(&["lookup.env.CARGO_PKG_NAME"]));
     let none = known(
         engine.eval_value(&yaml("r", "\"{{ lookup('env', 'NO_SUCH_NAME_HERE', default='d') }}\""), &scope),
     );

@@ -1,9 +1,10 @@
-//! What no role declares any more, values of Secrets, and releases: taken away, and back again.
+//! Orphaned objects, values of Secrets, and releases: removed, and restored.
 
 use crate::{Lab, says_all};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_lab::kube::NodeSpec;
+use converge_tests::Ran;
 use serde_json::{Value, json};
 use std::io::Read as _;
 use std::process::Command;
@@ -22,10 +23,10 @@ resources:
     k8s_object: {apiVersion: v1, kind: ConfigMap, metadata: {name: shared, namespace: goods}, data: {a: "1"}}
 "#;
 
-/// Others change an object of the cluster between two runs, after them, and while nobody looks: what they set stays, whether a rollback takes back
-/// what is ours or a prune.
+/// Others change an object of the cluster between two runs, after them, and in between: their values stay, whether a
+/// rollback reverts the changes of converge or a prune does.
 #[test]
-fn what_others_have_set_since_survives_the_way_back() {
+fn fields_that_others_have_set_since_survive_a_rollback() {
     let lab = Lab::get();
     for pruned in [false, true] {
         let name = lab.api.nodes(&NodeSpec::new("shared", 1)).unwrap().remove(0);
@@ -84,7 +85,7 @@ fn what_is_no_longer_declared_goes_with_prune_and_comes_back() {
     lab.apply().expect(0);
     assert!(there(&goes));
 
-    // What is only ours goes. The namespace stays, and so does what has fields of another.
+    // Objects that only converge has changed are removed. The namespace stays, and so do objects with fields of others.
     let prune = ["--yes", "--prune=1", "hosts.yaml"];
     let plan = lab.converge(&["plan", "--prune", "hosts.yaml"]);
     says_all(
@@ -101,7 +102,7 @@ fn what_is_no_longer_declared_goes_with_prune_and_comes_back() {
     assert!(!there(&goes) && there(&shared) && there(&["namespace", "goods"]));
     assert!(there(&["configmap", "-n", "default", "stays"]));
 
-    // A pruning run is a run: what it took comes back, and is ours again.
+    // A pruning run is a run: the objects that it removed come back, and are managed again.
     lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
     assert_eq!(lab.value(&goes, "/data/a").unwrap(), "1");
     says_all(&lab.plan().expect(0), &["v1/ConfigMap/goods/goes"]);
@@ -122,6 +123,15 @@ resources:
     secret: {name: token, namespace: default, data: {key: "{{ token }}"}}
   - name: a token where none belongs
     k8s_object: {apiVersion: v1, kind: ConfigMap, metadata: {name: token, namespace: default}, data: {key: "{{ token }}"}}
+"#;
+
+const LABEL: &str = r#"
+scope: cluster
+inputs:
+  token: {type: str, sensitive: true}
+resources:
+  - name: a label
+    k8s_object: {apiVersion: v1, kind: ConfigMap, metadata: {name: labelled, namespace: default, labels: {token: "{{ token }} is no label!"}}}
 "#;
 
 /// All that the records of runs hold, unpacked.
@@ -179,6 +189,14 @@ fn values_of_secrets_come_back_and_are_nowhere_in_the_clear() {
     assert_eq!(map(), Some(json!(values[0])));
     run(&["rollback", "--yes", "hosts.yaml"], 0);
     assert!(lab.api.get(&["secret", "token"]).is_err() && map().is_none());
+    let junit = ["plan", "drift"].map(|way| lab.converge(&[way, "--output", "junit", "-v", "hosts.yaml"]));
+    assert!(junit.iter().all(|ran| ran.stdout.contains("create secret default/token")), "{}", junit[0].all());
+    said.extend(junit.iter().map(Ran::all));
+    // The API server says which value of a label is wrong.
+    lab.role("token", LABEL);
+    let refused = lab.converge(&["apply", "--yes", "-v", "hosts.yaml"]);
+    assert!(refused.code != Some(0) && refused.all().contains("✗ a label"), "{}", refused.all());
+    said.push_str(&refused.all());
     assert!(said.contains("<html") && said.contains("DEBUG"), "no report, or no log");
     let records = records(&lab);
     assert!(records.contains("v1/Secret/default/token") && records.contains("\"sealed\""), "{records}");
@@ -206,7 +224,7 @@ resources:
       name: web
       namespace: charts
       archive: small-1.0.0.tgz
-      values: {size: "{{ size }}"}
+      values: {size: "{{ size }}", large: 12345678901234567890}
       force_conflicts: "{{ force }}"
       state: "{{ 'present' if installed else 'absent' }}"
 "#;
@@ -220,6 +238,9 @@ fn a_release_comes_back_and_leaves_to_others_what_is_theirs() {
     std::fs::write(chart.join("Chart.yaml"), "apiVersion: v2\nname: small\nversion: 1.0.0\n").unwrap();
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {size: {{ .Values.size | quote }}, twice: {{ mul 2 .Values.size | quote }}}\n";
     std::fs::write(chart.join("templates/map.yaml"), map).unwrap();
+    let drawn =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: drawn}\ndata: {password: {{ randAlphaNum 20 }}}\n";
+    std::fs::write(chart.join("templates/drawn.yaml"), drawn).unwrap();
     let files = lab.world.dir().join("roles/charts/files");
     std::fs::create_dir_all(&files).unwrap();
     let packed = Command::new(&lab.helm).arg("package").arg(&chart).current_dir(&files).output().unwrap();
@@ -231,8 +252,13 @@ fn a_release_comes_back_and_leaves_to_others_what_is_theirs() {
         lab.converge(&args).expect(0)
     };
     apply(&["size=1"]);
+    // Values that the chart generates again each time it is rendered, and a number that helm stores in another form, are no
+    // difference.
+    let password = || lab.value(&["configmap", "-n", "charts", "drawn"], "/data/password").unwrap();
+    let drawn = password();
+    says_all(&lab.converge(&["plan", "hosts.yaml", "--set", "size=1"]).expect(0), &["nothing to change"]);
     apply(&["size=2"]);
-    assert_eq!(data(), json!({"size": "2", "twice": "4"}));
+    assert_eq!((data(), password()), (json!({"size": "2", "twice": "4"}), drawn.clone()));
 
     // A controller takes a field: neither an upgrade nor a rollback sets it back, and the plan says so.
     let patch = |manager: &str, size: &str| {
@@ -250,7 +276,8 @@ fn a_release_comes_back_and_leaves_to_others_what_is_theirs() {
     assert_eq!(data(), json!({"size": "9", "twice": "4"}));
     says_all(&lab.converge(&["plan", "hosts.yaml", "--set", "size=2"]).expect(0), &["nothing to change"]);
 
-    // Somebody takes it by hand: that is drift, and told as such with the name of his tool. Nothing is said to be changed while it is not.
+    // Somebody changes a field by hand: that is drift, and is reported as such with the name of the tool. No change is
+    // reported that was not made.
     patch("kubectl-patch", "11");
     let declared = ["--set", "size=2"];
     for command in [&["drift"][..], &["plan"], &["apply", "--yes"]] {
@@ -268,13 +295,13 @@ fn a_release_comes_back_and_leaves_to_others_what_is_theirs() {
     lab.converge(&["drift", "hosts.yaml", "--set", "size=2"]).expect(0);
     apply(&["size=4"]);
     assert_eq!(data(), json!({"size": "4", "twice": "8"}));
-    // By force in the same run in which something else of it changes; a field that nobody declares is nobody's difference.
+    // By force in the same run in which something else of it changes; a field that no role declares is not a difference.
     patch("kubectl-edit", "12");
     lab.kubectl(&["-n", "charts", "patch", "configmap", "web", "-p", r#"{"data":{"more":"1"}}"#]);
     apply(&["size=5", "force=true"]);
     assert_eq!(data(), json!({"size": "5", "twice": "10", "more": "1"}));
     lab.converge(&["drift", "hosts.yaml", "--set", "size=5"]).expect(0);
-    // What is missing is made again, and is helm's too; a packaged chart is no exception.
+    // Missing objects are created again, and belong to helm too; a packaged chart is no exception.
     lab.kubectl(&["-n", "charts", "delete", "configmap", "web"]);
     lab.converge(&["drift", "hosts.yaml", "--set", "size=5"]).expect(2);
     apply(&["size=5"]);
@@ -286,7 +313,7 @@ fn a_release_comes_back_and_leaves_to_others_what_is_theirs() {
     patch("sizer", "9");
     apply(&["size=2"]);
 
-    // What a run takes away comes back, and the role goes on with it.
+    // Objects that a run removes come back, and the role continues with them.
     apply(&["installed=false"]);
     assert_eq!(data(), Value::Null);
     says_all(
@@ -294,6 +321,7 @@ fn a_release_comes_back_and_leaves_to_others_what_is_theirs() {
         &["helm install charts/web (small-1.0.0)"],
     );
     assert_eq!(data(), json!({"size": "9", "twice": "4"}), "as helm has laid it last");
+    assert_eq!(password(), drawn, "another one was drawn");
     lab.converge(&["plan", "hosts.yaml", "--set", "size=9"]).expect(2);
     apply(&["size=5"]);
     assert_eq!(data(), json!({"size": "5", "twice": "10"}));

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
+mod forged;
 mod given_back;
 mod nodes;
 mod operators;
@@ -106,10 +107,10 @@ resources:
 "#;
 
 #[test]
-fn an_object_is_planned_made_mended_and_taken_back() {
+fn an_object_is_planned_created_corrected_and_rolled_back() {
     let lab = Lab::get();
     lab.role("shop", SETTINGS);
-    // The namespace comes first in the same run: what stands in it is deferred.
+    // The namespace comes first in the same run: objects in it are deferred.
     let plan = lab.plan().expect(2);
     says_all(&plan, &["create namespace shop", "? settings", "the namespace shop is not there yet"]);
     assert!(lab.value(&["namespace", "shop"], "/metadata/name").is_none(), "planning made something");
@@ -176,7 +177,7 @@ fn a_rollback_that_left_something_is_gone_on_with() {
     role(&["one"]);
     role(&["one", "two"]);
     let thing = |namespace: &str| lab.api.get(&["configmap", "-n", namespace, "thing"]).is_ok();
-    // What is in the namespace goes, the namespace itself only when that is allowed.
+    // The objects in the namespace are removed, the namespace itself only if that is allowed.
     let back = lab.converge(&["rollback", "--yes", "hosts.yaml"]);
     assert_ne!(back.code, Some(0), "{}", back.all());
     says_all(&back, &["--allow-destroy k8s:v1/Namespace/two"]);
@@ -204,7 +205,7 @@ resources:
 "#;
 
 #[test]
-fn a_power_cut_of_the_control_plane_in_the_middle_is_told_and_gone_on_from() {
+fn a_power_cut_of_the_control_plane_is_reported_and_the_run_continues() {
     let lab = Lab::get();
     lab.role("cut", CUT);
     let host = &lab.world.hosts()[0];
@@ -220,7 +221,7 @@ fn a_power_cut_of_the_control_plane_in_the_middle_is_told_and_gone_on_from() {
     host.wait_until_ready().unwrap();
     lab.api.start_again().unwrap();
 
-    // What was made is there, what was not begun is planned, and the run that was cut is told.
+    // Objects that were created exist, those that were not begun are planned, and the interrupted run is reported.
     let plan = lab.plan().expect(2);
     says_all(&plan, &["did not end", "create configmap cut/last"]);
     assert!(!plan.all().contains("create configmap cut/first"), "{}", plan.all());
@@ -244,7 +245,7 @@ fn a_power_cut_of_the_control_plane_in_the_middle_is_told_and_gone_on_from() {
 }
 
 #[test]
-fn a_cluster_that_cannot_be_asked_is_told_apart() {
+fn a_cluster_that_cannot_be_asked_is_an_error_of_its_own() {
     let lab = Lab::get();
     lab.role("shop", SETTINGS);
     lab.api.kill(Component::ApiServer).unwrap();

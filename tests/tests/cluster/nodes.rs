@@ -35,7 +35,8 @@ fn serve(folder: &Path) -> String {
     format!("http://{address}")
 }
 
-/// What the operator does to nodes that are released to it: they get their GPUs. None is released before the one ahead of it has them.
+/// Acts as the operator on nodes that are released to it: they get their GPUs. None is released before the one ahead of it
+/// has them.
 fn equip(lab: &Lab, nodes: &[&str]) {
     // From the last to the first: what was seen of a later node holds for the ones ahead of it.
     let asked: Vec<&str> = ["node"].into_iter().chain(nodes.iter().rev().copied()).collect();
@@ -74,7 +75,7 @@ fn handlers() -> Value {
 /// The nodes of the list that offer nothing at first.
 const SLOW: &[&str] = &["slow-1", "slow-2", "slow-3"];
 
-/// What an operator and a device plugin would do, until the run has ended: the policy gets ready, the plugin registers shares.
+/// Acts as an operator and a device plugin until the run has ended: the policy gets ready, the plugin registers shares.
 fn play(lab: &Lab, mut run: std::process::Child, ready: &[String], shares: u32) -> Ran {
     let begun = Instant::now();
     let (mut content, mut shared) = (false, false);

@@ -2,7 +2,7 @@
 
 use crate::{Lab, says_all};
 use converge_lab::kube::NodeSpec;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ fn a_batch_that_never_ends_holds_in_the_second_run_too() {
     lab.kubectl(&["delete", "node", "batch-1", "batch-2"]);
 }
 
-/// What the operator says is asked before the change that unsettles it.
+/// The state that the operator reports is read before the change that unsettles it.
 const SETTLES: &str = r#"
 scope: cluster
 inputs:
@@ -57,8 +57,8 @@ verify:
     k8s_wait: {target: {apiVersion: v1, kind: ConfigMap, namespace: default, name: operator}, jsonpath: "{.data.name}", equals: operator, timeout: 30}
 "#;
 
-/// The operator says notReady for some seconds when its input changes. The look after the run waits for it as long as the item itself would; one that
-/// never settles is told once, not with everything that stands behind it.
+/// The operator reports notReady for some seconds when its input changes. The check after the run waits for it as long as
+/// the item itself would; an operator that never settles is reported once, not with everything that depends on it.
 #[test]
 fn an_operator_that_settles_is_no_difference() {
     let lab = Lab::get();
@@ -107,4 +107,115 @@ fn an_operator_that_settles_is_no_difference() {
     assert!(lines <= 2, "one cause, one message (and one in the summary): {}", told.all());
     says_all(&told, &["not as planned", "settles/the operator is ready"]);
     lab.kubectl(&["delete", "configmap", "wish", "operator"]);
+}
+
+/// As `time_slicing` does it: the content, the policy that points the operator at it, the operator's workload as it then is, and its restart.
+const SHARES: &str = r#"
+scope: cluster
+inputs:
+  shares: {type: int}
+resources:
+  - name: content
+    k8s_object: {apiVersion: v1, kind: ConfigMap, metadata: {name: shares, namespace: default}, data: {shares: "{{ shares | string }}"}}
+  - name: policy
+    k8s_object: {apiVersion: v1, kind: ConfigMap, metadata: {name: policy, namespace: default}, data: {of: "shares-{{ shares }}"}}
+  - name: the operator has taken it up
+    k8s_wait: {namespace: default, target: [daemonset/sharer], jsonpath: "{.spec.template.metadata.labels.of}", equals: "shares-{{ shares }}", timeout: 60}
+  - name: the plugin has read it
+    k8s_rollout: {namespace: default, target: [daemonset/sharer], restart_on: [content]}
+"#;
+
+/// Writes its workload as a whole some time after its policy has changed, and takes it away with the policy: what others have set there goes each time.
+fn operator(lab: &Lab, ended: &AtomicBool) {
+    let mut written = None;
+    while !ended.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(200));
+        let wanted = lab.value(&["configmap", "policy"], "/data/of");
+        if wanted == written {
+            continue;
+        }
+        std::thread::sleep(Duration::from_millis(1500));
+        let done = match &wanted {
+            None => lab.api.kubectl(&["delete", "daemonset", "sharer", "--ignore-not-found"]),
+            Some(of) => {
+                let labels = json!({"app": "sharer", "of": of});
+                let set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "sharer", "namespace": "default"},
+                    "spec": {"selector": {"matchLabels": {"app": "sharer"}}, "template": {"metadata": {"labels": labels},
+                    "spec": {"nodeSelector": {"sharer": "yes"}, "containers": [{"name": "c", "image": "lab.local/none:1"}]}}}});
+                let verb = if written.is_some() { "replace" } else { "create" };
+                lab.api.kubectl_with_input(&[verb, "-f", "-"], &set.to_string())
+            }
+        };
+        if done.is_ok_and(|said| said.success()) {
+            written = wanted;
+        }
+    }
+}
+
+/// Runs go back one by one and several at once while the operator writes its workload anew behind each of their steps; what is done is done.
+#[test]
+fn a_rollback_over_several_runs_while_the_operator_works() {
+    let lab = Lab::get();
+    lab.api.nodes(&NodeSpec::new("sharer", 2).label("sharer", "yes")).unwrap();
+    lab.role("sharing", SHARES);
+    let set = |verb: &[&str], shares: u32| {
+        let set = format!("shares={shares}");
+        lab.converge(&[verb, &["hosts.yaml", "--set", &set]].concat())
+    };
+    let apply = |shares: u32| set(&["apply", "--yes"], shares).expect(0);
+    let newest = || {
+        let runs = lab.converge(&["snapshots", "hosts.yaml", "--output", "json"]).expect(0).json().unwrap();
+        let of_cluster = |host: &&Value| host["runs"].as_array().is_some_and(|runs| !runs.is_empty());
+        let cluster = runs["hosts"].as_array().unwrap().iter().find(of_cluster).unwrap();
+        cluster["runs"][0]["run"].as_str().unwrap().to_owned()
+    };
+    let back = |more: &[&str]| lab.converge(&[&["rollback", "--yes", "hosts.yaml"], more].concat());
+    let pods = || {
+        let list = lab.api.get(&["pods", "-l", "app=sharer"]).unwrap();
+        let there = |p: &&Value| p["metadata"]["deletionTimestamp"].is_null();
+        let of = |p: &Value| p["metadata"]["labels"]["of"].as_str().unwrap_or_default().to_owned();
+        list["items"].as_array().unwrap().iter().filter(there).map(of).collect::<Vec<String>>()
+    };
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| operator(&lab, &ended));
+        let _end = Ends(&ended);
+        for once in [true, false] {
+            apply(2);
+            set(&["plan"], 2).expect(0).says("nothing to change");
+            let first = newest();
+            apply(4);
+            let second = newest();
+            apply(8);
+            if once {
+                back(&["--to", &second]).expect(0);
+                assert_eq!(lab.value(&["configmap", "shares"], "/data/shares"), Some(json!("2")));
+                // The operator follows its policy some time later.
+                converge_tests::until("the pods of before", 60, || pods() == ["shares-2", "shares-2"]);
+                // The pods run with the inputs that are declared again: they are not restarted once more.
+                set(&["plan"], 2).expect(0).says("nothing to change");
+                back(&[]).expect(0);
+            } else {
+                back(&["--to", &first]).expect(0);
+            }
+            converge_tests::until("the end of the workload", 30, || {
+                lab.api.get(&["daemonset", "sharer"]).is_err()
+            });
+            for object in ["shares", "policy"] {
+                assert!(lab.api.get(&["configmap", object]).is_err(), "{object} is there yet");
+            }
+            // It is done, and nothing of it is refused when it is asked for once more.
+            back(&[]).expect(0).says("no host has a run to roll back");
+        }
+    });
+    lab.kubectl(&["delete", "node", "sharer-1", "sharer-2"]);
+}
+
+/// Ends the operator, also when the test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

@@ -2,7 +2,7 @@
 
 /// One case.
 pub struct Case {
-    /// What it is about.
+    /// The subject.
     pub name: &'static str,
     /// Its runs, one after the other on the same host.
     pub runs: &'static [Run],
@@ -28,7 +28,7 @@ pub struct Run {
     pub moved: &'static [&'static str],
     /// The run is refused with this message, and changes nothing.
     pub refused: Option<&'static str>,
-    /// The second plan is empty. Not where the case itself spoils something in the end.
+    /// The second plan is empty. Not if the case itself makes drift at its end.
     pub settles: bool,
 }
 
@@ -57,7 +57,7 @@ pub const ACCOUNTS: &[&str] = &[
     "/etc/.pwd.lock",
     "/home/",
 ];
-/// What systemctl links.
+/// Links that systemctl makes.
 pub const UNITS: &[&str] = &["/etc/systemd/system/"];
 
 /// All cases.
@@ -366,7 +366,7 @@ pub const CASES: &[Case] = &[
     package: {name: cowsay}
   - name: file
     file: {path: /usr/share/cowsay/cows/default.cow, content: \"our cow\\n\"}",
-            // Whether the package brings the directory, nobody knows before.
+            // Whether the package brings the directory is not known before.
             items: &[("package", "change", "changed"), ("file", "deferred", "changed")],
             then: &["grep -qx 'our cow' /usr/share/cowsay/cows/default.cow"],
             foreign: &["/etc/", "/usr/local/"],

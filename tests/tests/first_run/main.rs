@@ -44,7 +44,7 @@ fn changed(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) 
     &of(before, after) | &of(after, before)
 }
 
-/// What a plan says.
+/// The statements of a plan.
 #[derive(Default)]
 struct Said {
     /// Item → result.
@@ -87,7 +87,7 @@ fn did(report: &Value) -> BTreeMap<String, String> {
     items.iter().map(|item| (name_of(item), item["result"].as_str().unwrap().to_owned())).collect()
 }
 
-/// What the apply must say of an item, by what the plan said. Deferred items are open: the case knows.
+/// The result that an apply must have for an item, by its planned result. Deferred items are open: the case knows.
 fn promised(planned: &str) -> Option<&'static str> {
     match planned {
         "change" => Some("changed"),
@@ -188,7 +188,7 @@ impl Check<'_> {
             self.that(done == *apply, || {
                 format!("{name}: the apply did {done}, not {apply}: {}", told(name))
             });
-            // What fails or what foreign code spoils no plan can know: such cases say so themselves.
+            // A plan cannot predict failures and effects of foreign code: such cases declare them.
             let known = !matches!(*apply, "failed" | "skipped") && !run.moved.contains(name);
             if let Some(promise) = promised(&planned).filter(|_| known) {
                 self.that(done == promise, || format!("{name}: {planned}, then {done}"));

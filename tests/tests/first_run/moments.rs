@@ -20,7 +20,7 @@ echo 'deb [trusted=yes] file:/srv/repo ./' >/etc/apt/sources.list.d/x-repo.list
 apt-get -qq update -o Dir::Etc::sourcelist=sources.list.d/x-repo.list -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0
 "#;
 
-/// What the repository leaves, and the name of the host.
+/// Removes the repository and its packages.
 const NO_REPOSITORY: &str = "apt-get -qq purge -y x-runtime containerd >/dev/null; rm -rf /srv/repo /etc/apt/sources.list.d/x-repo.list /var/lib/apt/lists/*srv_repo*";
 
 /// All of them.
@@ -465,6 +465,21 @@ pub const MOMENTS: &[Case] = &[
                 ..RUN
             },
         ],
+    },
+    Case {
+        name: "a file that has another name",
+        runs: &[Run {
+            before: "echo old >/srv/t-hard; ln /srv/t-hard /srv/t-other-name",
+            role: "
+  - name: file
+    file: {path: /srv/t-hard, content: \"new\\n\"}
+  - name: line
+    line: {path: /srv/t-hard, line: more}",
+            items: &[("file", "change", "changed"), ("line", "change", "changed")],
+            shows: &[("file", &["/srv/t-hard has 2 names (hard links)", "the other names keep the old one"])],
+            then: &["[ \"$(cat /srv/t-other-name)\" = old ]"],
+            ..RUN
+        }],
     },
     Case {
         name: "a file below a mount of this run",

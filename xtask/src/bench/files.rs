@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// Where they lie on the host.
+/// Their folder on the host.
 const FOLDER: &str = "srv/many";
 
 impl Bench<'_> {
@@ -67,7 +67,7 @@ impl Bench<'_> {
         Ok(rows.into())
     }
 
-    /// What the floor unpacks.
+    /// The archive that the floor (the fastest possible way) unpacks.
     fn tar_of(&self, number: usize, text: &str) -> Result<PathBuf> {
         let tree = self.scratch.join(format!("many-{text}"));
         let folder = tree.join(FOLDER);

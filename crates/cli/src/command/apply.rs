@@ -10,7 +10,7 @@ use crate::prompt;
 use crate::session::Session;
 use camino::Utf8Path;
 use converge_engine::saved::{self, SavedPlan};
-use converge_engine::{ApplyReport, Engine, FleetPlan, HostApply, ItemResult, LostHost};
+use converge_engine::{ApplyReport, Engine, FleetPlan, HostApply, ItemResult, TargetError};
 use converge_planner::{HostPlan, Item, Outcome, PlannedChange};
 use converge_render as render;
 use converge_resource::{Reversibility, quote};
@@ -22,8 +22,14 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
     let Some((saved, arguments)) = saved_plan(&args, console)? else {
         let project = project::load(args.target.as_deref(), &args.select, console)?;
         let names = inventory_names(args.target.as_deref(), &args.select);
-        let mut session =
-            Session::open(project, &args.reach, names.clone(), args.no_deferred, &args.removal, console)?;
+        let mut session = Session::open(
+            project,
+            &args.connection,
+            names.clone(),
+            args.no_deferred,
+            &args.removal,
+            console,
+        )?;
         let page = Page::new(args.report, &names, &session);
         session.ask_before(args.step)?;
         let plan = session.plan().await?;
@@ -43,11 +49,20 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
     let project = project::load_at(arguments.moment, &select, console)?;
     let names = inventory_names(None, &select);
     let mut session =
-        Session::open(project, &args.reach, names.clone(), args.no_deferred, &removal, console)?;
+        Session::open(project, &args.connection, names.clone(), args.no_deferred, &removal, console)?;
     let page = Page::new(args.report, &names, &session);
     session.ask_before(args.step)?;
     let fresh = session.plan().await?;
     refuse_unknown_ids(&fresh, &removal.allow_destroy)?;
+    let missing = saved.missing(&fresh);
+    if !missing.is_empty() {
+        let names = missing.join(", ");
+        let help = "make the plan again; nothing was changed";
+        return Err(Failure::refused(
+            format!("the saved plan has targets that the inventory does not have: {names}"),
+            help,
+        ));
+    }
     let plan = saved.bind(fresh).map_err(|e| Failure::refused(e.to_string(), "make the plan again"))?;
     let how = How { yes: args.yes, number, rollback: back(&names, &select), page, goes_back: false };
     carry_out(session, plan, how, console).await
@@ -74,7 +89,7 @@ fn saved_plan(args: &Apply, console: &Console) -> Result<Option<(SavedPlan, Argu
     Ok(Some((saved, arguments)))
 }
 
-/// A file of ours names its format at its start; an inventory does not.
+/// A plan file names its format at its start; an inventory does not.
 fn is_plan_file(target: &str) -> bool {
     let mut start = Vec::new();
     let read = fs_err::File::open(target).and_then(|f| f.take(4096).read_to_end(&mut start));
@@ -94,9 +109,9 @@ pub(super) fn back(inventory: &str, select: &Select) -> String {
     words.join(" ")
 }
 
-/// How a plan is carried out.
+/// The options of carrying out a plan.
 pub struct How {
-    /// Nobody is asked.
+    /// No question is asked.
     pub yes: bool,
     /// The number of things that may be removed, as it was said.
     pub number: Option<usize>,
@@ -112,7 +127,7 @@ pub struct How {
 pub(super) fn refuse_unknown_ids(plan: &FleetPlan, allowed: &[String]) -> Result<(), Failure> {
     let Some(known) = plan.object_ids().filter(|known| !known.is_empty()) else { return Ok(()) };
     let is_known = |id: &String| {
-        // What stands in a directory of the plan may be gone already.
+        // An object in a directory of the plan may be removed with the directory.
         let inside =
             |known: &String| id.strip_prefix(known.as_str()).is_some_and(|rest| rest.starts_with('/'));
         known.contains(id) || known.iter().any(inside)
@@ -204,7 +219,7 @@ pub async fn carry_out(
     if let Some(plan) = shown {
         page.write(&plan, Some(&report), console);
     }
-    // What the plan could not do is not done because the rest went well.
+    // Success of the rest does not hide parts that the plan could not do.
     Ok(if report.exit_code() == code::DONE { planned } else { report.exit_code() })
 }
 
@@ -270,7 +285,7 @@ fn ask(plan: &FleetPlan, console: &Console) -> Result<(), Failure> {
         ));
     }
     let hosts = plan.planned().filter(|p| p.items.iter().any(Item::is_pending)).count();
-    let lost: Vec<&LostHost> = plan
+    let lost: Vec<&TargetError> = plan
         .hosts
         .iter()
         .filter_map(|h| match &h.result {

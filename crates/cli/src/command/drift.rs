@@ -9,7 +9,7 @@ pub async fn run(args: Drift, console: &Console) -> Result<u8, Failure> {
     let (found, _) = plan::make(
         args.target.as_deref(),
         &args.select,
-        &args.reach,
+        &args.connection,
         &Removal::default(),
         args.report,
         console,

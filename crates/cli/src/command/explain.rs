@@ -261,7 +261,7 @@ fn push_ready(
         text.prose(2, Tone::Plain, &format!("{name}: "), &short(&value));
     }
     let mut why: Vec<(String, String, String)> = Vec::new();
-    for name in &ready.reached {
+    for name in &ready.lookups {
         for report in project.vars(host, Some(name)) {
             let role = Some(used.role.name.as_str());
             let wins = |r: &Option<String>| r.as_deref() == role;

@@ -30,7 +30,7 @@ pub async fn run(args: Facts, console: &Console) -> Result<u8, Failure> {
     let path = name.as_deref().map(read_path).transpose()?;
     let project = project::load_inventory(target.as_deref(), &select, console)?;
     let names = inventory_names(target.as_deref(), &select);
-    let mut session = Session::open(project, &args.reach, names, false, &Removal::default(), console)?;
+    let mut session = Session::open(project, &args.connection, names, false, &Removal::default(), console)?;
     let wanted = |group: &str| path.as_ref().is_none_or(|path| path.first() == group);
     let found = session.look(async |engine: &Engine| engine.gather_facts(wanted).await).await?;
     session.close().await;
@@ -50,12 +50,13 @@ pub async fn run(args: Facts, console: &Console) -> Result<u8, Failure> {
 }
 
 fn one(found: &[HostAnswer], path: &FactPath) -> Result<Vec<(String, Value)>, Failure> {
-    let told = found.iter().filter_map(|h| Some((h.host.clone(), h.result.as_ref().ok()?)));
-    told.map(|(host, facts)| match path.of(facts) {
-        Ok(value) => Ok((host, value)),
-        Err((name, known)) => Err(unknown(&name, &known)),
-    })
-    .collect()
+    let answered = found.iter().filter_map(|h| Some((h.host.clone(), h.result.as_ref().ok()?)));
+    answered
+        .map(|(host, facts)| match path.of(facts) {
+            Ok(value) => Ok((host, value)),
+            Err((name, known)) => Err(unknown(&name, &known)),
+        })
+        .collect()
 }
 
 /// A path whose first name is a fact's.

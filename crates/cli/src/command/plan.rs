@@ -1,6 +1,6 @@
 //! `converge plan`: what would change.
 
-use crate::args::{Plan, Reach, Removal, Select};
+use crate::args::{ConnectionArgs, Plan, Removal, Select};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::page::Page;
@@ -12,23 +12,23 @@ use converge_model::Moment;
 use converge_render as render;
 use serde::{Deserialize, Serialize};
 
-/// What a saved plan keeps of the command line.
+/// The command line as a saved plan keeps it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arguments {
-    /// Where the command was typed: paths are relative to it.
+    /// The working folder of the command: paths are relative to it.
     pub folder: Utf8PathBuf,
     /// The inventory.
     pub target: Option<String>,
     /// The rest.
     pub select: Select,
-    /// Whether it gives back what is no longer declared.
+    /// Whether it prunes orphaned objects.
     #[serde(default)]
     pub prune: bool,
-    /// What may be destroyed, by ID.
+    /// The objects that may be destroyed, by ID.
     #[serde(default)]
     pub allow_destroy: Vec<String>,
-    /// What `now()` and unseeded `random` followed from: they say the same when it is applied.
+    /// The moment that `now()` and unseeded `random` use: the apply of the plan renders the same.
     pub moment: Moment,
 }
 
@@ -37,7 +37,8 @@ pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
         refuse_standard_input(&args.select)?;
     }
     let (plan, Loaded { playbook, moment }) =
-        make(args.target.as_deref(), &args.select, &args.reach, &args.removal, args.report, console).await?;
+        make(args.target.as_deref(), &args.select, &args.connection, &args.removal, args.report, console)
+            .await?;
     show(&plan, console);
     if let Some(path) = &args.out {
         let folder = std::env::current_dir().ok().and_then(|d| Utf8PathBuf::from_path_buf(d).ok());
@@ -64,7 +65,7 @@ pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
     Ok(plan.exit_code())
 }
 
-/// A kept plan is made anew from its arguments, and standard input is gone by then.
+/// A saved plan is made again from its arguments, and standard input cannot be read twice.
 fn refuse_standard_input(select: &Select) -> Result<(), Failure> {
     match select.set.iter().find(|pair| pair.ends_with("=@-")) {
         None => Ok(()),
@@ -75,7 +76,7 @@ fn refuse_standard_input(select: &Select) -> Result<(), Failure> {
     }
 }
 
-/// What a kept plan says of the project that it was made of.
+/// The properties of the loaded project that a saved plan records.
 pub struct Loaded {
     playbook: Utf8PathBuf,
     moment: Moment,
@@ -85,7 +86,7 @@ pub struct Loaded {
 pub async fn make(
     target: Option<&str>,
     select: &Select,
-    reach: &Reach,
+    connection: &ConnectionArgs,
     removal: &Removal,
     report: Option<Utf8PathBuf>,
     console: &Console,
@@ -93,7 +94,7 @@ pub async fn make(
     let project = project::load(target, select, console)?;
     let loaded = Loaded { playbook: project.playbook().path.clone(), moment: project.moment().clone() };
     let names = inventory_names(target, select);
-    let mut session = Session::open(project, reach, names.clone(), false, removal, console)?;
+    let mut session = Session::open(project, connection, names.clone(), false, removal, console)?;
     let page = Page::new(report, &names, &session);
     let plan = session.plan().await?;
     session.close().await;

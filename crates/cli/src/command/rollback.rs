@@ -10,7 +10,7 @@ use crate::project;
 use crate::session::Session;
 
 pub async fn run(args: Rollback, console: &Console) -> Result<u8, Failure> {
-    // Roles narrow what is put back, not what is loaded: a role may be gone from the playbook since.
+    // Roles limit the changes that are reverted, not the roles that are loaded: a role may have left the playbook since.
     let select = Select {
         inventories: args.inventories,
         playbook: args.playbook,
@@ -22,7 +22,7 @@ pub async fn run(args: Rollback, console: &Console) -> Result<u8, Failure> {
     let project = project::load(args.target.as_deref(), &select, console)?;
     let names = inventory_names(args.target.as_deref(), &select);
     let removal = Removal { prune: None, allow_destroy: args.allow_destroy };
-    let mut session = Session::open(project, &args.reach, names.clone(), false, &removal, console)?;
+    let mut session = Session::open(project, &args.connection, names.clone(), false, &removal, console)?;
     let page = Page::new(args.report, &names, &session);
     let plan = session.plan_rollback(args.to.as_deref(), &args.roles).await?;
     refuse_unknown_ids(&plan, &removal.allow_destroy)?;

@@ -26,13 +26,13 @@ pub async fn run(args: Run, console: &Console) -> Result<u8, Failure> {
     let script = script(&args.command);
     let one = project.hosts().len() == 1 && !console.json;
     let mut session =
-        Session::open_as(user, project, &args.reach, names, false, &Removal::default(), console)?;
+        Session::open_as(user, project, &args.connection, names, false, &Removal::default(), console)?;
     if one {
-        // What the command writes goes where it is written; live lines would get in its way.
+        // The command writes to the same place; a live display would disturb it.
         session.hush();
     }
     let limit = Duration::from_secs(args.timeout);
-    // Byte for byte into files and pipes; what goes to a terminal may not do anything to it.
+    // Files and pipes get every byte; output to a terminal must not control it.
     let streams = [(); 2].map(|()| Mutex::new(render::Stream::default()));
     let terminals = [std::io::stdout().is_terminal(), std::io::stderr().is_terminal()];
     let seen = |_: &str, error: bool, bytes: &[u8]| {

@@ -6,13 +6,13 @@ use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
 use crate::session::Session;
-use converge_engine::{Engine, LostHost};
+use converge_engine::{Engine, TargetError};
 use converge_render as render;
 
 pub async fn run(args: Reading, console: &Console) -> Result<u8, Failure> {
     let project = project::load(args.target.as_deref(), &args.select, console)?;
     let names = inventory_names(args.target.as_deref(), &args.select);
-    let mut session = Session::open(project, &args.reach, names, false, &Removal::default(), console)?;
+    let mut session = Session::open(project, &args.connection, names, false, &Removal::default(), console)?;
     let found = session.look(async |engine: &Engine| engine.snapshots().await).await?;
     session.close().await;
     if console.json {
@@ -24,7 +24,7 @@ pub async fn run(args: Reading, console: &Console) -> Result<u8, Failure> {
 }
 
 /// 4 when a host was refused, 3 when one was unreachable, else 0.
-pub fn lost_code<'a>(lost: impl Iterator<Item = &'a LostHost>) -> u8 {
-    let one = |l: &LostHost| if l.unreachable { code::UNREACHABLE } else { code::REFUSED };
+pub fn lost_code<'a>(lost: impl Iterator<Item = &'a TargetError>) -> u8 {
+    let one = |l: &TargetError| if l.is_unreachable() { code::UNREACHABLE } else { code::REFUSED };
     lost.map(one).max().unwrap_or(code::DONE)
 }

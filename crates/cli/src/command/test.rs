@@ -7,7 +7,7 @@ use crate::{project, prompt, session};
 use camino::Utf8PathBuf;
 use converge_model::inventory::Inventory;
 use converge_render as render;
-use converge_scenarios::{Case, Given, RunOptions, Told, Where};
+use converge_scenarios::{Case, Given, Progress, RunOptions, Where};
 use converge_syntax::Diagnostics;
 use std::io::Write;
 use std::time::Instant;
@@ -17,11 +17,11 @@ const HOST_KIB: u64 = 512 << 10;
 
 pub fn run(args: Test, console: &Console) -> Result<u8, Failure> {
     if args.remove_kept {
-        return remove_kept(console);
+        return remove_remaining_hosts(console);
     }
     let cases = cases(&args)?;
     let hosts = hosts(&args, &cases, console)?;
-    let reach = crate::args::Reach {
+    let connection = crate::args::ConnectionArgs {
         forks: 1,
         ask_become_pass: args.ask_become_pass,
         become_password_file: args.become_password_file.clone(),
@@ -32,24 +32,24 @@ pub fn run(args: Test, console: &Console) -> Result<u8, Failure> {
         jobs: jobs(&args, &cases),
         keep: args.keep,
         record: args.record,
-        spoil: !args.no_spoil,
+        inject_drift: !args.no_spoil,
         catalog: project::catalog(),
         vault: args.vault.vault()?,
         operator: session::operator(),
-        become_password: prompt::become_password(&reach)?,
+        become_password: prompt::become_password(&connection)?,
         hosts,
     };
     let begun = Instant::now();
     let mut progress = progress(&cases, console);
-    let (sender, receiver) = std::sync::mpsc::channel::<Told>();
+    let (sender, receiver) = std::sync::mpsc::channel::<Progress>();
     let reports = std::thread::scope(|scope| {
         let running = scope.spawn(|| {
             // Moved in, so that the channel ends with the run.
             let sender = sender;
             converge_scenarios::run(&cases, &options, &sender)
         });
-        while let Ok(told) = receiver.recv() {
-            progress.told(&told);
+        while let Ok(event) = receiver.recv() {
+            progress.show(&event);
         }
         running.join()
     });
@@ -197,8 +197,8 @@ fn progress(cases: &[Case], console: &Console) -> render::TestProgress {
     render::TestProgress::new(look, names, live, human, out)
 }
 
-fn remove_kept(console: &Console) -> Result<u8, Failure> {
-    let removed = converge_scenarios::remove_kept().map_err(Failure::failed)?;
+fn remove_remaining_hosts(console: &Console) -> Result<u8, Failure> {
+    let removed = converge_scenarios::remove_remaining_hosts().map_err(Failure::failed)?;
     let said = if removed.is_empty() {
         "no hosts were left\n".to_owned()
     } else {

@@ -33,7 +33,7 @@ pub fn run(args: Arguments, console: &Console) -> Result<u8, Failure> {
 
 fn encrypt_files(args: &VaultWrite, console: &Console) -> Result<(), Failure> {
     if args.files.is_empty() {
-        // First what is to be encrypted: the question for the password is asked at the terminal, not here.
+        // The text to encrypt is read first: the question for the password is asked at the terminal, not here.
         let plain = standard_input("Type or pipe in what is to be encrypted, and end with Ctrl-D", console)?;
         if is_vault(&plain) {
             return Err(Failure::usage(

@@ -9,7 +9,7 @@ use crate::observe::release::{chart_name, newest, number, parts, revision};
 use crate::records::{Beside, Ended};
 use crate::run::{seal, unseal};
 use crate::work::{Work, WorkEnd};
-use converge_objects::release::{self, Mend, ReleaseState};
+use converge_objects::release::{self, Recovery, ReleaseState};
 use converge_resource::{Answer, ApiCall, Chart, Content, Digest, Kept, ObjectId, Probe, ReleaseSpec, State};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,7 +153,7 @@ impl Cluster {
             }
             None => (digest.clone(), Vec::new()),
         };
-        let stays = found.there && found.mend() != Some(Mend::Away);
+        let stays = found.there && found.needed_recovery() != Some(Recovery::Uninstall);
         // helm's own way back has no place for what belongs to others.
         if let Some(at) = found.at(&digest).filter(|_| stays && keep.is_empty()) {
             return Ok(found.back(number(at), WAIT));
@@ -283,15 +283,15 @@ fn words(words: &[&str]) -> Vec<String> {
 }
 
 impl Found<'_> {
-    fn mend(&self) -> Option<Mend> {
-        release::mend(&self.revisions)
+    fn needed_recovery(&self) -> Option<Recovery> {
+        release::recovery(&self.revisions)
     }
 
     /// What puts a release right that hangs.
     fn recovery(&self, seconds: u64) -> Option<Action> {
-        Some(match self.mend()? {
-            Mend::Back(number) => self.back(number, seconds),
-            Mend::Away => self.uninstall(seconds),
+        Some(match self.needed_recovery()? {
+            Recovery::Rollback(number) => self.back(number, seconds),
+            Recovery::Uninstall => self.uninstall(seconds),
         })
     }
 
@@ -389,7 +389,7 @@ mod tests {
         let found = found(revisions.to_vec());
         assert_eq!(found.at(&digest(1, 1)).map(number), Some(3));
         assert_eq!(found.at(&digest(9, 9)), None);
-        assert_eq!(found.mend(), None);
+        assert_eq!(found.needed_recovery(), None);
         let wanted = ReleaseState::of(&revisions[3]).unwrap().0;
         let none = ReleaseState::of(&revision(9, 9)).unwrap().0;
         assert!(not_as(&wanted, &none).unwrap().starts_with("superseded"));

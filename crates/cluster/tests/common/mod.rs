@@ -9,11 +9,11 @@
 )]
 
 use converge_cluster::{Cluster, ClusterOptions, Way, Work, WorkEnd, Worked};
+use converge_executor::RunMeta;
 use converge_lab::kube::{ApiOptions, LocalApi};
 use converge_ledger::Scope;
 use converge_objects::k8s::{K8sState, from_text};
 use converge_resource::{Answer, ApiCall, ApiProbe, ApiRef, Change, Content, Digest, ObjectId, Probe, State};
-use converge_store::host::RunMeta;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -3,9 +3,9 @@
 
 use super::HostRun;
 use super::fetch::last_words;
-use crate::engine::Aside;
 use crate::{Event, ItemResult, KeptBackup};
-use converge_planner::{HostPlan, Item};
+use converge_host::Aside;
+use converge_planner::Item;
 use converge_resource::{Backup, Digest, Made, quote};
 use converge_ssh::Status;
 use converge_store::{Arriving, Backups};
@@ -35,7 +35,7 @@ struct Remote<'a> {
     digest: &'a Digest,
 }
 
-impl HostRun<'_> {
+impl HostRun {
     /// Brings what must be on this machine before this item begins. False where it may not begin: it has failed then, or the run is
     /// stopped.
     pub(super) async fn bring(&mut self, item: &Item) -> bool {
@@ -44,9 +44,9 @@ impl HostRun<'_> {
         let host = self.lane.host.clone();
         let of = backup.host.clone().unwrap_or_else(|| host.clone());
         let on = format!("a {} of {of}", backup.what);
-        self.engine.events().send(Event::Waiting { host: host.clone(), role: item.role.clone(), on });
+        self.context.events.send(Event::Waiting { host: host.clone(), role: item.role.clone(), on });
         let allowed = backup.unless_allowed.as_ref();
-        let allowed = allowed.filter(|id| self.engine.options().allow_destroy.contains(id));
+        let allowed = allowed.filter(|id| self.context.options.allow_destroy.contains(id));
         let kept = match (self.carry(&of, &backup).await, allowed) {
             (Ok(Came::Kept(kept)), _) => Ok(kept),
             (Ok(Came::Nothing(why)), _) => Err(why),
@@ -70,22 +70,22 @@ impl HostRun<'_> {
             Err(why) => format!("no {}: {why}", backup.what),
         };
         self.lane.brought(item.id, note);
-        self.engine.events().send(Event::Backup { host, what: backup.what, kept });
+        self.context.events.send(Event::Backup { host, what: backup.what, kept });
         true
     }
 
     /// Has it made, and brings it here.
     async fn carry(&self, of: &str, backup: &Backup) -> Result<Came, String> {
-        let lost = |lost: crate::LostHost| lost.message;
+        let lost = |lost: crate::TargetError| lost.to_string();
         let link = match of == self.lane.host {
-            true => std::sync::Arc::clone(self.reach.host().map_err(lost)?),
-            false => self.engine.link(of).await.map_err(lost)?,
+            true => std::sync::Arc::clone(self.target.host().map_err(lost)?),
+            false => crate::connect::sessions::link(&self.context, of).await.map_err(lost)?,
         };
-        let recipients = self.engine.recipients(of).map_err(lost)?;
+        let recipients = crate::connect::target::recipients(&self.context, of).map_err(lost)?;
         // A machine that cannot keep it says so before anybody makes it.
         let backups = Backups::of(&backup.of).map_err(|e| e.to_string())?;
         let arriving = backups.begin(&recipients).map_err(|e| e.to_string())?;
-        let aside = link.aside().await.map_err(|e| link.lost(&e).message)?;
+        let aside = link.aside().await.map_err(|e| link.lost(&e).to_string())?;
         let said = ask(&aside, &backup.script, backup.seconds).await?;
         let made = Made::read(&String::from_utf8_lossy(&said));
         let (digest, size, path, remark) = match made {
@@ -153,18 +153,5 @@ async fn ask(aside: &Aside, script: &str, seconds: u64) -> Result<Vec<u8>, Strin
             Err(format!("no answer within {seconds} s"))
         }
         _ => Err(last_words(&result.stderr)),
-    }
-}
-
-/// Says in the plan what is brought where before what.
-pub(crate) fn note_backups(plan: &mut HostPlan) {
-    for item in plan.items.iter_mut().filter(|item| item.is_pending()) {
-        let Some(backup) = &item.backup else { continue };
-        let of = backup.host.as_ref().map(|host| format!(" of {host}")).unwrap_or_default();
-        let folder = match Backups::of(&backup.of) {
-            Ok(backups) => backups.folder().to_string(),
-            Err(why) => format!("this machine ({why})"),
-        };
-        item.notes.push(format!("a {}{of} is brought to {folder} first", backup.what));
     }
 }

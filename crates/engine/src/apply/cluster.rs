@@ -1,22 +1,27 @@
 //! A stretch on a cluster: item after item through its API.
 
 use super::HostRun;
-use crate::reach::ClusterLink;
-use crate::{Event, ItemResult, LostHost, TimedItem};
+use crate::session::cluster::ClusterLink;
+use crate::{Event, ItemResult, TargetError, TimedItem};
 use converge_cluster::{Cluster, Work, WorkEnd, Worked};
-use converge_planner::{Item, Outcome};
+use converge_executor::Executor;
+use converge_planner::{Item, ItemOrigin, Outcome};
 use converge_resource::Change;
 use std::time::Duration;
 
-impl HostRun<'_> {
+impl HostRun {
     /// Works on these items until one of them asks for a fresh look.
-    pub(super) async fn send_to_cluster(&mut self, link: &ClusterLink, ids: &[u32]) -> Result<(), LostHost> {
+    pub(super) async fn send_to_cluster(
+        &mut self,
+        link: &ClusterLink,
+        ids: &[u32],
+    ) -> Result<(), TargetError> {
         let Some(cluster) = link.present().await else {
-            return Err(LostHost::new("the cluster is not there", true));
+            return Err(TargetError::Unreachable("the cluster is not there".to_owned()));
         };
         if !link.is_open(&self.run).await {
             // It came with this run: until now nothing could be locked.
-            cluster.open(&self.meta).await.map_err(|refused| LostHost::refused(refused.to_string()))?;
+            Executor::open(&cluster, &self.meta).await?;
             link.mark_open(Some(&self.run)).await;
         }
         let stretch: Vec<Item> =
@@ -27,7 +32,7 @@ impl HostRun<'_> {
             }
             let worked = self.work_on(&cluster, &item).await;
             if cluster.is_gone() && !cluster.answers().await {
-                return Err(LostHost::new("the API server does not answer any more", true));
+                return Err(TargetError::Unreachable("the API server does not answer any more".to_owned()));
             }
             if worked {
                 return Ok(());
@@ -43,13 +48,13 @@ impl HostRun<'_> {
         let adopts = matches!(item.outcome, Outcome::Adopt(_));
         if !adopts {
             let address = item.address.clone();
-            self.engine.events().send(Event::ItemStarted { host: host.clone(), id: item.id, address });
+            self.context.events.send(Event::ItemStarted { host: host.clone(), id: item.id, address });
         }
-        if adopts && crate::ownership::is_prune(item) {
+        if adopts && item.origin == ItemOrigin::Prune {
             return self.disown(cluster, item).await;
         }
         let work = self.cluster_work(item);
-        let events = self.engine.events();
+        let events = self.context.events.clone();
         let tell = |text: &str| {
             if !item.sensitive {
                 events.send(Event::ItemOutput { host: host.clone(), id: item.id, text: text.to_owned() });
@@ -98,7 +103,7 @@ impl HostRun<'_> {
             Outcome::Adopt(changes) => (changes.clone(), true),
             _ => (item.changes().iter().map(|c| c.change.clone()).collect(), false),
         };
-        let gives_back = crate::ownership::is_prune(item) || item.kind == "rollback";
+        let declared = item.origin == ItemOrigin::Declared;
         let foreign = item.changes().iter().any(|c| c.opaque);
         let own = |object: &converge_resource::ObjectId| changes.iter().any(|c| c.object == *object);
         let watch = match foreign {
@@ -113,14 +118,14 @@ impl HostRun<'_> {
         };
         Work {
             address: item.address.clone(),
-            owner: if gives_back { String::new() } else { item.role.clone() },
+            owner: if declared { item.role.clone() } else { String::new() },
             sensitive: item.sensitive,
             changes,
             calls: item.calls.clone(),
             contents: self.lane.contents().clone(),
             watch,
             adopt,
-            allow_destroy: self.engine.options().allow_destroy.clone(),
+            allow_destroy: self.context.options.allow_destroy.clone(),
         }
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn last_words(said: &[u8]) -> String {
     last.unwrap_or("it said nothing").trim().to_owned()
 }
 
-impl HostRun<'_> {
+impl HostRun {
     /// Asks for what this item needs. With nothing, either it is asked again later, or the item has failed.
     pub(super) async fn fetch(&mut self, id: u32) -> Option<Bytes> {
         let item = self.lane.remaining().iter().find(|i| i.id == id).cloned()?;
@@ -54,7 +54,7 @@ impl HostRun<'_> {
                 if first {
                     let on = format!("{} of {}: {why}", fetch.what, fetch.host);
                     let event = Event::Waiting { host: self.lane.host.clone(), role: item.role.clone(), on };
-                    self.engine.events().send(event);
+                    self.context.events.send(event);
                 }
                 None
             }
@@ -82,7 +82,7 @@ impl HostRun<'_> {
     /// Takes back what the other host has begun, and says what became of that.
     async fn give_up(&self, fetch: &Fetch) -> Option<String> {
         let script = fetch.give_up.as_ref()?;
-        let link = self.engine.link(&fetch.host).await.ok()?;
+        let link = crate::connect::sessions::link(&self.context, &fetch.host).await.ok()?;
         let result = link.ask_beside(script, ANSWER).await.ok()?;
         let said = if result.success() { &result.output } else { &result.stderr };
         let text = String::from_utf8_lossy(said).trim().to_owned();
@@ -90,9 +90,9 @@ impl HostRun<'_> {
     }
 
     async fn ask_for(&self, fetch: &Fetch, left: Duration, at_work: bool) -> Said {
-        let link = match self.engine.link(&fetch.host).await {
+        let link = match crate::connect::sessions::link(&self.context, &fetch.host).await {
             Ok(link) => link,
-            Err(lost) => return Said::Never(lost.message),
+            Err(lost) => return Said::Never(lost.to_string()),
         };
         // What waits there itself must not wait longer than is left.
         let script = format!("CV_FETCH_SECONDS={}\n{}", left.as_secs().max(1), fetch.script);
@@ -100,7 +100,7 @@ impl HostRun<'_> {
             Ok(result) => result,
             // A host at work may be restarting: its lane brings the session back.
             Err(error) if at_work => return Said::NotYet(error.to_string()),
-            Err(error) => return Said::Never(link.lost(&error).message),
+            Err(error) => return Said::Never(link.lost(&error).to_string()),
         };
         let why = || last_words(&result.stderr);
         match result.outcome {

@@ -1,11 +1,11 @@
-//! Items of a stretch that the host does together: new files (see `converge_store::host::group_piece`), and packages (see
-//! `converge_store::host::together_piece`).
+//! Items of a stretch that the host does together: new files (see `converge_host::records::group_piece`), and packages (see
+//! `converge_host::records::together_piece`).
 
 use super::{HostRun, Running};
-use crate::work::Work;
+use crate::apply::work::Work;
 use crate::{Event, ItemResult, TimedItem};
+use converge_host::records::{ItemSpec, Member, NewFile, Piece, group_piece, group_said, together_piece};
 use converge_ssh::{Because, Event as Said, Item as ShellItem, Status};
-use converge_store::host::{ItemSpec, Member, NewFile, Piece, group_piece, group_said, together_piece};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -149,7 +149,7 @@ impl Stretch {
     }
 }
 
-impl HostRun<'_> {
+impl HostRun {
     /// What the host says of a group.
     pub(super) fn take_group(&mut self, event: Said, group: &Group, running: &mut BTreeMap<u32, Running>) {
         let host = self.lane.host.clone();
@@ -159,11 +159,7 @@ impl HostRun<'_> {
                 for Work { item, .. } in &group.members {
                     running.insert(item.id, Running { begun: self.epoch.elapsed(), ..Running::default() });
                     let address = item.address.clone();
-                    self.engine.events().send(Event::ItemStarted {
-                        host: host.clone(),
-                        id: item.id,
-                        address,
-                    });
+                    self.context.events.send(Event::ItemStarted { host: host.clone(), id: item.id, address });
                 }
             }
             // The members' own words come with their ends.

@@ -1,11 +1,11 @@
 //! Guarded items: they stand behind a switch on the host, which puts them back unless a new session confirms them in time.
 
 use super::HostRun;
-use crate::engine::Link;
-use crate::{Event, ItemResult, LostHost};
+use crate::{Event, ItemResult, TargetError};
+use converge_host::Link;
+use converge_host::records as host;
 use converge_planner::{Guarded, Item};
 use converge_ssh::{Batch, Outcome, Status};
-use converge_store::host;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,20 +30,20 @@ enum Acted {
     Open(String),
 }
 
-impl HostRun<'_> {
+impl HostRun {
     /// Sends guarded items. A session that breaks with them is no loss of the host yet: [`HostRun::settle`] reaches it anew.
     pub(super) async fn guarded(&mut self, ids: &[u32]) {
         let stretch = || self.lane.remaining().iter().filter(|i| ids.contains(&i.id));
         let windows: u64 = stretch().filter_map(|i| i.guard).map(|g| g.seconds).sum();
         let within = Duration::from_secs(windows.saturating_add(ACTING));
         self.armed = Some(Instant::now());
-        let broken = match self.reach.host().cloned() {
+        let broken = match self.target.host().cloned() {
             Err(lost) => Ok(Err(lost)),
             Ok(link) => tokio::time::timeout(within, self.send(&link, ids, None)).await,
         };
         let broken = match broken {
             Ok(Ok(())) => return,
-            Ok(Err(lost)) => lost.message,
+            Ok(Err(lost)) => lost.to_string(),
             Err(_) => format!("no answer within {} s", within.as_secs()),
         };
         // What had not ended may or may not have happened.
@@ -55,18 +55,18 @@ impl HostRun<'_> {
     }
 
     /// Confirms what stands behind the switch, or has it put back. Nothing, while more is to come behind it.
-    pub(super) async fn settle(&mut self) -> Result<(), LostHost> {
+    pub(super) async fn settle(&mut self) -> Result<(), TargetError> {
         let last = self.lane.unconfirmed().last();
         let more = last.is_some_and(|(last, _)| self.lane.more_behind(last));
         self.settle_unless(more).await
     }
 
     /// The same, though more was to come behind it: it cannot begin now.
-    pub(super) async fn settle_now(&mut self) -> Result<(), LostHost> {
+    pub(super) async fn settle_now(&mut self) -> Result<(), TargetError> {
         self.settle_unless(false).await
     }
 
-    async fn settle_unless(&mut self, more: bool) -> Result<(), LostHost> {
+    async fn settle_unless(&mut self, more: bool) -> Result<(), TargetError> {
         let Some((last, _)) = self.lane.unconfirmed().last() else { return Ok(()) };
         let last = last.clone();
         let Some(Guarded { seconds, .. }) = last.guard else { return Ok(()) };
@@ -94,7 +94,7 @@ impl HostRun<'_> {
 
     fn tell(&mut self, ended: Vec<(Item, ItemResult)>) {
         for (item, result) in ended {
-            self.engine.events().send(Event::ItemFinished {
+            self.context.events.send(Event::ItemFinished {
                 host: self.lane.host.clone(),
                 id: item.id,
                 took: self.times.get(&item.address).copied().unwrap_or_default(),
@@ -110,7 +110,7 @@ impl HostRun<'_> {
     async fn confirm(&self, item: &Item, seconds: u64) -> Result<(), String> {
         let host = self.lane.host.clone();
         let text = format!("changed; put back unless a new session confirms it within {seconds} s");
-        self.engine.events().send(Event::ItemOutput { host, id: item.id, text });
+        self.context.events.send(Event::ItemOutput { host, id: item.id, text });
         let deadline = self.deadline(seconds).checked_sub(MARGIN).unwrap_or_else(Instant::now);
         loop {
             let why = match self.anew(deadline).await {
@@ -141,9 +141,14 @@ impl HostRun<'_> {
         let mut why = "the host does not answer".to_owned();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            match tokio::time::timeout(left, self.engine.new_link(&self.lane.host)).await {
+            match tokio::time::timeout(
+                left,
+                crate::connect::sessions::new_link(&self.context, &self.lane.host),
+            )
+            .await
+            {
                 Ok(Ok(link)) => return Ok(link),
-                Ok(Err(lost)) => lost.message.trim_end_matches('.').clone_into(&mut why),
+                Ok(Err(lost)) => lost.to_string().trim_end_matches('.').clone_into(&mut why),
                 Err(_) => return Err(why),
             }
             tokio::time::sleep(PAUSE.min(left)).await;
@@ -151,9 +156,9 @@ impl HostRun<'_> {
     }
 
     /// Has the switch act, and says what became of it. The run goes on with what does not stand on it.
-    async fn put_back(&mut self, why: &str, seconds: u64) -> Result<(), LostHost> {
+    async fn put_back(&mut self, why: &str, seconds: u64) -> Result<(), TargetError> {
         let now = host::put_back_now_script(&self.run, ACTING, self.switches);
-        let link = Arc::clone(self.reach.host()?);
+        let link = Arc::clone(self.target.host()?);
         let (acted, link) = match ask(&link, now, Duration::from_secs(ACTING + 10)).await {
             Ok(said) => (acted(&said), None),
             // The session went with the change. The host acts by itself when the window is over.
@@ -188,13 +193,14 @@ impl HostRun<'_> {
         self.lane.ask_to_look_again();
         match link {
             None => match acted {
-                Acted::Open(why) => Err(LostHost::new(why, true)),
+                Acted::Open(why) => Err(TargetError::Unreachable(why)),
                 _ => Ok(()),
             },
             Some(link) => {
                 let link = Arc::new(link);
-                self.engine.keep_link(&link).await;
-                self.reach = self.engine.open_run(&self.lane.host, &self.meta).await?;
+                crate::connect::sessions::keep_link(&self.context, &link).await;
+                self.target =
+                    crate::connect::runs::open_run(&self.context, &self.lane.host, &self.meta).await?;
                 Ok(())
             }
         }

@@ -1,13 +1,13 @@
 //! A host that restarts in the middle of its lane: the session goes, another one comes, and the same run goes on in it.
 
 use super::HostRun;
-use crate::engine::Link;
-use crate::reach::Reach;
-use crate::work::Work;
-use crate::{Event, ItemResult, LostHost, TimedItem};
+use crate::apply::work::Work;
+use crate::connect::target::Target;
+use crate::{Event, ItemResult, TargetError, TimedItem};
+use converge_host::Link;
+use converge_host::records as host;
 use converge_planner::Item;
 use converge_ssh::{Batch, Outcome, Transport};
-use converge_store::host;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,15 +18,15 @@ const PAUSE: Duration = Duration::from_secs(1);
 const DEADLINE: u64 = 600;
 
 /// A host after its restart, or why it is lost; nothing where it has not restarted.
-type Back = Result<Arc<Link>, Option<LostHost>>;
+type Back = Result<Arc<Link>, Option<TargetError>>;
 
-impl HostRun<'_> {
+impl HostRun {
     /// Restarts the host for this item, and ends the item in another session.
-    pub(super) async fn restart(&mut self, id: u32) -> Result<(), LostHost> {
+    pub(super) async fn restart(&mut self, id: u32) -> Result<(), TargetError> {
         let Some(item) = self.lane.remaining().iter().find(|i| i.id == id).cloned() else { return Ok(()) };
         let begun = self.epoch.elapsed();
         let (host, address) = (self.lane.host.clone(), item.address.clone());
-        self.engine.events().send(Event::ItemStarted { host: host.clone(), id, address: address.clone() });
+        self.context.events.send(Event::ItemStarted { host: host.clone(), id, address: address.clone() });
         let lost = self.restart_for(&item, begun).await;
         let ended = self.epoch.elapsed();
         self.gates.record(TimedItem { host, address, begun, ended, waited: self.idle_since.take() });
@@ -34,14 +34,16 @@ impl HostRun<'_> {
         lost
     }
 
-    async fn restart_for(&mut self, item: &Item, begun: Duration) -> Result<(), LostHost> {
+    async fn restart_for(&mut self, item: &Item, begun: Duration) -> Result<(), TargetError> {
         let host = self.lane.host.clone();
         let took = |run: &Self| run.epoch.elapsed().saturating_sub(begun);
         let fail = |run: &mut Self, message: String| {
             let took = took(run);
             run.finish(item, ItemResult::Failed { message, output: String::new() }, &[], took);
         };
-        let local = self.engine.way(&host).await.is_ok_and(|(to, _)| to.transport == Transport::Local);
+        let local = crate::connect::endpoints::endpoint(&self.context, &host)
+            .await
+            .is_ok_and(|(to, _)| to.transport == Transport::Local);
         if local {
             fail(self, "converge runs on this machine itself, and does not restart it".to_owned());
             return Ok(());
@@ -53,7 +55,7 @@ impl HostRun<'_> {
                 return Ok(());
             }
         };
-        let link = Arc::clone(self.reach.host()?);
+        let link = Arc::clone(self.target.host()?);
         let before = match boot_id(&link).await? {
             Some(before) => before,
             None => {
@@ -88,11 +90,11 @@ impl HostRun<'_> {
         let within = setting.and_then(|(_, seconds)| seconds.parse().ok()).unwrap_or(DEADLINE);
         let deadline = Instant::now() + Duration::from_secs(within);
         let text = format!("the host restarts; it must be back within {within} s");
-        self.engine.events().send(Event::ItemOutput { host, id: item.id, text });
+        self.context.events.send(Event::ItemOutput { host, id: item.id, text });
         match self.back(&before, within, deadline).await {
-            Ok(link) => self.reach = Reach::Host(link),
+            Ok(link) => self.target = Target::from(link),
             Err(Some(lost)) => {
-                let (took, message) = (took(self), lost.message.clone());
+                let (took, message) = (took(self), lost.to_string());
                 self.finish(item, ItemResult::Failed { message, output: String::new() }, &[], took);
                 return Err(lost);
             }
@@ -108,10 +110,10 @@ impl HostRun<'_> {
         work: &Work,
         within: u64,
         took: Duration,
-    ) -> Result<(), LostHost> {
+    ) -> Result<(), TargetError> {
         // The session from before is the one that holds the lock.
-        let link = Arc::clone(self.reach.host()?);
-        self.engine.keep_link(&link).await;
+        let link = Arc::clone(self.target.host()?);
+        crate::connect::sessions::keep_link(&self.context, &link).await;
         let said = converge_ssh::Item::new(2, "cat /run/converge-restart 2>/dev/null");
         let batch = Batch::of(vec![work.after_restart(0), said]);
         let answer = link.shell.run_to_end(&batch).await;
@@ -138,18 +140,18 @@ impl HostRun<'_> {
         work: &Work,
         deadline: Instant,
         took: Duration,
-    ) -> Result<(), LostHost> {
-        let unknown = |run: &mut Self, lost: LostHost| {
-            let message = format!("the host has restarted; then: {}", lost.message);
+    ) -> Result<(), TargetError> {
+        let unknown = |run: &mut Self, lost: TargetError| {
+            let message = format!("the host has restarted; then: {lost}");
             run.finish(item, ItemResult::Unknown { message }, &[], took);
             lost
         };
-        if let Err(lost) = self.engine.open_run(&self.lane.host, &self.meta).await {
+        if let Err(lost) = crate::connect::runs::open_run(&self.context, &self.lane.host, &self.meta).await {
             return Err(unknown(self, lost));
         }
         let left = deadline.saturating_duration_since(Instant::now());
         let batch = Batch::of(vec![work.after_restart(left.as_secs())]);
-        let link = Arc::clone(self.reach.host()?);
+        let link = Arc::clone(self.target.host()?);
         let (results, error) = match link.shell.run_to_end(&batch).await {
             Ok(answer) => answer,
             Err(error) => return Err(unknown(self, link.lost(&error))),
@@ -159,7 +161,7 @@ impl HostRun<'_> {
             _ => None,
         }) else {
             let lost = error
-                .map_or_else(|| LostHost::refused("gave no answer".to_owned()), |error| link.lost(&error));
+                .map_or_else(|| TargetError::Refused("gave no answer".to_owned()), |error| link.lost(&error));
             return Err(unknown(self, lost));
         };
         let took = took.saturating_add(duration);
@@ -177,9 +179,9 @@ impl HostRun<'_> {
             tokio::time::sleep(PAUSE).await;
             let left = deadline.saturating_duration_since(Instant::now());
             let attempt = async {
-                let link = self.engine.link_again(host).await?;
+                let link = crate::connect::sessions::link_again(&self.context, host).await?;
                 let boot = boot_id(&link).await?;
-                Ok::<_, LostHost>((link, boot))
+                Ok::<_, TargetError>((link, boot))
             };
             match tokio::time::timeout(left, attempt).await {
                 Ok(Ok((link, Some(boot)))) if boot != before => return Ok(link),
@@ -191,16 +193,16 @@ impl HostRun<'_> {
                 continue;
             }
             return Err(why.map(|lost| {
-                let message =
-                    format!("{host} did not come back within {within} s of its restart: {}", lost.message);
-                LostHost { message, ..lost }
+                lost.map_message(|why| {
+                    format!("{host} did not come back within {within} s of its restart: {why}")
+                })
             }));
         }
     }
 }
 
 /// Which boot a host runs; `None` where it cannot say.
-async fn boot_id(link: &Link) -> Result<Option<String>, LostHost> {
+async fn boot_id(link: &Link) -> Result<Option<String>, TargetError> {
     let script = "cv_boot_now && printf '%s\\n' \"$CV_BOOT\"";
     let item =
         converge_ssh::Item { timeout: Some(Duration::from_secs(30)), ..converge_ssh::Item::new(1, script) };

@@ -2,9 +2,9 @@
 
 use super::seen::{Seen, text};
 use super::{Finding, Health, HostDoctor, tables};
-use crate::engine::Engine;
-use crate::reach::Reach;
-use crate::{Event, LostHost};
+use crate::connect::target::Target;
+use crate::context::RunContext;
+use crate::{Event, TargetError};
 use converge_planner::{Knowledge, Summary};
 use converge_resource::{Answer, ApiProbe, ApiRef, Probe};
 use serde_json::Value;
@@ -35,68 +35,65 @@ fn get(kind: &str, namespace: &str, name: &str) -> Probe {
     }))
 }
 
-impl Engine {
-    pub(super) async fn examine_cluster(&self, name: &str) -> HostDoctor {
-        let mut chart = HostDoctor {
-            host: name.to_owned(),
-            address: String::new(),
-            findings: Vec::new(),
-            unreachable: false,
-            cluster: true,
-        };
-        match self.look_at_cluster(name, &mut chart).await {
-            Ok(()) => {}
-            Err(lost) => {
-                chart.unreachable = lost.unreachable;
-                chart
-                    .findings
-                    .push(Finding { help: lost.help, ..Finding::new("api", Health::Ill, lost.message) });
-            }
+pub(crate) async fn examine_cluster(context: &RunContext, name: &str) -> HostDoctor {
+    let mut chart = HostDoctor {
+        host: name.to_owned(),
+        address: String::new(),
+        findings: Vec::new(),
+        unreachable: false,
+        cluster: true,
+    };
+    match look_at_cluster(context, name, &mut chart).await {
+        Ok(()) => {}
+        Err(lost) => {
+            chart.unreachable = lost.is_unreachable();
+            chart.findings.push(Finding::new("api", Health::Ill, lost.to_string()));
         }
-        self.events().send(Event::Planned { host: name.to_owned(), summary: Summary::default() });
-        chart
     }
+    context.events.send(Event::Planned { host: name.to_owned(), summary: Summary::default() });
+    chart
+}
 
-    async fn look_at_cluster(&self, name: &str, chart: &mut HostDoctor) -> Result<(), LostHost> {
-        let reach = self.reach(name).await?;
-        let Reach::Cluster(link) = &reach else {
-            return Err(LostHost::refused(format!("{name} is no cluster")));
-        };
-        if let Err(why) = link.arrive(self).await? {
-            let finding = Finding::new("api", Health::Odd, why);
-            chart.findings.push(finding.help("a run with the role k8s makes the cluster").role("k8s"));
-            return Ok(());
-        }
-        let mut unanswered = Vec::new();
-        let mut seen = Seen::default();
-        first_round(&reach, &mut seen, &mut unanswered).await?;
-        second_round(&reach, &mut seen, &mut unanswered).await?;
-        match unanswered.first() {
-            None => {
-                let found =
-                    format!("answers; {} nodes, {} with GPUs", seen.nodes.len(), seen.gpu_nodes().count());
-                chart.findings.push(Finding::new("api", Health::Well, found));
-            }
-            Some(why) => {
-                let finding = Finding::new("api", Health::Odd, format!("did not tell everything: {why}"));
-                chart
-                    .findings
-                    .push(finding.help("what could not be asked is not examined: may this user list it?"));
-            }
-        }
-        chart.findings.extend(tables::diagnose(&seen));
-        Ok(())
+async fn look_at_cluster(
+    context: &RunContext,
+    name: &str,
+    chart: &mut HostDoctor,
+) -> Result<(), TargetError> {
+    let target = crate::connect::target::connect(context, name).await?;
+    if let Some(why) = target.absent(context).await? {
+        let finding = Finding::new("api", Health::Odd, why);
+        chart.findings.push(finding.help("a run with the role k8s makes the cluster").role("k8s"));
+        return Ok(());
     }
+    let mut unanswered = Vec::new();
+    let mut seen = Seen::default();
+    first_round(&target, &mut seen, &mut unanswered).await?;
+    second_round(&target, &mut seen, &mut unanswered).await?;
+    match unanswered.first() {
+        None => {
+            let found =
+                format!("answers; {} nodes, {} with GPUs", seen.nodes.len(), seen.gpu_nodes().count());
+            chart.findings.push(Finding::new("api", Health::Well, found));
+        }
+        Some(why) => {
+            let finding = Finding::new("api", Health::Odd, format!("did not tell everything: {why}"));
+            chart
+                .findings
+                .push(finding.help("what could not be asked is not examined: may this user list it?"));
+        }
+    }
+    chart.findings.extend(tables::diagnose(&seen));
+    Ok(())
 }
 
 /// Asks for lists; what is not answered is an empty list, and is said.
 async fn ask(
-    reach: &Reach,
+    target: &Target,
     probes: &[Probe],
     unanswered: &mut Vec<String>,
-) -> Result<Vec<Option<Vec<Value>>>, LostHost> {
+) -> Result<Vec<Option<Vec<Value>>>, TargetError> {
     let mut known = Knowledge::default();
-    reach.look(&probes.iter().cloned().collect::<BTreeSet<_>>(), &mut known).await?;
+    target.look(&probes.iter().cloned().collect::<BTreeSet<_>>(), &mut known).await?;
     let answer = |probe: &Probe| match known.answer(probe) {
         Some(Answer::Api(Value::Array(items))) => Some(items.clone()),
         Some(Answer::Api(Value::Null)) | None => None,
@@ -110,7 +107,11 @@ async fn ask(
     Ok(probes.iter().map(answer).collect())
 }
 
-async fn first_round(reach: &Reach, seen: &mut Seen, unanswered: &mut Vec<String>) -> Result<(), LostHost> {
+async fn first_round(
+    target: &Target,
+    seen: &mut Seen,
+    unanswered: &mut Vec<String>,
+) -> Result<(), TargetError> {
     let probes = [
         list("v1", "Node", None, None),
         list("apps/v1", "DaemonSet", None, None),
@@ -121,7 +122,7 @@ async fn first_round(reach: &Reach, seen: &mut Seen, unanswered: &mut Vec<String
         list("v1", "Event", None, None),
         list("v1", "ResourceQuota", None, None),
     ];
-    let mut answers = ask(reach, &probes, unanswered).await?.into_iter();
+    let mut answers = ask(target, &probes, unanswered).await?.into_iter();
     let mut next = || answers.next().flatten();
     seen.nodes = next().unwrap_or_default();
     seen.daemon_sets = next().unwrap_or_default();
@@ -141,7 +142,11 @@ async fn first_round(reach: &Reach, seen: &mut Seen, unanswered: &mut Vec<String
     Ok(())
 }
 
-async fn second_round(reach: &Reach, seen: &mut Seen, unanswered: &mut Vec<String>) -> Result<(), LostHost> {
+async fn second_round(
+    target: &Target,
+    seen: &mut Seen,
+    unanswered: &mut Vec<String>,
+) -> Result<(), TargetError> {
     let mut places = seen.gpu_namespaces();
     places.insert("kube-system");
     let stuck = seen.events.iter().filter(|event| {
@@ -159,7 +164,7 @@ async fn second_round(reach: &Reach, seen: &mut Seen, unanswered: &mut Vec<Strin
     let configs: Vec<Probe> =
         seen.configs().iter().map(|(place, name)| get("ConfigMap", place, name)).collect();
     let all: Vec<Probe> = pods.iter().chain(&configs).cloned().collect();
-    let mut answers = ask(reach, &all, unanswered).await?;
+    let mut answers = ask(target, &all, unanswered).await?;
     let maps = answers.split_off(pods.len());
     seen.pods = answers.into_iter().flatten().flatten().collect();
     seen.config_maps = maps.into_iter().flatten().flatten().collect();

@@ -82,7 +82,7 @@ impl ApiServer {
         expect(host.exec(&script)?, "cleaning the host").map(drop)
     }
 
-    /// Makes the certificates that are missing, and the administrator's anew.
+    /// Makes missing certificates, and always that of the administrator.
     fn certificates(&self, administrator: Administrator) -> Result<()> {
         let (etc, port) = (self.layout.etc.display().to_string(), self.layout.ports.api);
         match &self.place {
@@ -94,7 +94,7 @@ impl ApiServer {
         }
     }
 
-    /// Writes `admin.conf` anew with such a certificate; the lab's own access does not depend on it.
+    /// Replaces `admin.conf` with such a certificate; the lab's own access does not depend on it.
     pub fn administrator(&self, administrator: Administrator) -> Result<()> {
         self.certificates(administrator)
     }
@@ -189,7 +189,7 @@ impl ApiServer {
         }
     }
 
-    /// What the processes wrote last.
+    /// The last lines of the processes' logs.
     fn log_tail(&self) -> String {
         match &self.place {
             Place::Host(host) => {
@@ -259,7 +259,7 @@ impl ApiServer {
         self.layout.ports.kwok
     }
 
-    /// What every simulated container has written, from now on; at first it ends with `Test PASSED`.
+    /// Sets the log of every simulated container; initially it ends with `Test PASSED`.
     pub fn set_pod_log(&self, text: &str) -> Result<()> {
         let path = self.layout.pod_log();
         match &self.place {

@@ -4,16 +4,16 @@ use super::parts::Part;
 use std::path::{Path, PathBuf};
 
 const STAGES: &str = include_str!("stages.yaml");
-/// What [`Layout::pod_log`] says at first: what a validation workload of a GPU ends with.
+/// The initial text of [`Layout::pod_log`], as a validation workload of a GPU ends.
 pub(crate) const POD_LOG: &str = "simulated\nTest PASSED\n";
 
-/// The environment of what lives long: Go's collector begins when the heap is four times what was left last time, not twice. It is
-/// memory for time, of which a machine that runs many clusters has less.
+/// The environment of long-lived processes: Go's collector begins when the heap has grown to four times the size after the last
+/// collection, not twice. This trades memory for time, of which a machine with many clusters has less.
 pub(crate) const LONG_LIVED: &str = "GOGC=300";
-/// The environment of what answers once: nothing is collected.
+/// The environment of short-lived processes: no garbage collection.
 pub(crate) const SHORT_LIVED: &str = "GOGC=off";
 
-/// What runs beside etcd and kube-apiserver, and how.
+/// The components beside etcd and kube-apiserver, and their settings.
 #[derive(Debug, Clone, Default)]
 pub struct ApiOptions {
     pub(crate) controllers: bool,
@@ -87,7 +87,7 @@ impl ApiOptions {
         self
     }
 
-    /// What runs, in the order of starting.
+    /// The components, in the order of starting.
     pub(crate) fn components(&self) -> Vec<Component> {
         let mut out = vec![Component::Etcd, Component::ApiServer];
         if self.controllers {
@@ -120,7 +120,7 @@ impl Layout {
         STAGES.replace("POD_LOG", &self.pod_log().display().to_string())
     }
 
-    /// What simulated containers have written; a test may write another text.
+    /// The log of simulated containers; a test may write another text.
     pub(crate) fn pod_log(&self) -> PathBuf {
         self.etc.join("pod.log")
     }

@@ -1,4 +1,4 @@
-//! GPUs without silicon: a library of ours that answers NVML's calls from a text file, under NVIDIA's own unmodified programs.
+//! Simulated GPUs: a library that answers NVML's calls from a text file, under NVIDIA's own unmodified programs.
 
 use super::image::Image;
 use super::kubectl::expect;
@@ -30,7 +30,7 @@ impl Host {
     /// Gives the host these GPUs, or other ones: lines `count=4`, `name=NVIDIA H200`, `absent.1=1`, `lost.1=1`, `xid.0=79`, `driver=none`
     /// and more, see `fake-nvml.c`; `""` is one H200. With them come `libnvidia-ml.so.1` and `nvidia-smi`.
     ///
-    /// What runs on the host sees the change with its next question.
+    /// Programs on the host see the change with their next question.
     pub fn fake_gpus(&self, lines: &str) -> Result<()> {
         let library = library(self.inner(), &|_| ())?;
         let shared = self.share(&library)?;
@@ -78,7 +78,7 @@ pub fn device_plugin_image(lab: &Lab) -> Result<String> {
             let program = parts.program(name)?;
             image = image.file(&program, &format!("/usr/bin/{name}")).libraries_of(&program)?;
         }
-        // What they open by name, or what the library links to.
+        // Libraries that the programs open by name, or that the library links to.
         for name in ["libdl.so.2", "libpthread.so.0", "librt.so.1", "libc.so.6"] {
             let path = Path::new("/lib/x86_64-linux-gnu").join(name);
             image = image.file(&path, &path.to_string_lossy());

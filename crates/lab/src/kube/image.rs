@@ -13,7 +13,7 @@ use std::process::Command;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
-/// What goes into an image.
+/// The content of an image.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Image {
     name: String,

@@ -57,9 +57,9 @@ impl Kubectl {
         expect(self.within(LIMIT, &APPLY, manifests)?, "kubectl apply").map(drop)
     }
 
-    /// What kubectl printed.
+    /// The output of kubectl.
     ///
-    /// Errors with what it said when it fails.
+    /// Fails with its messages when kubectl fails.
     pub fn said(&self, arguments: &[&str]) -> Result<String> {
         let output = expect(self.run(arguments)?, &format!("kubectl {}", arguments.join(" ")))?;
         Ok(output.stdout)

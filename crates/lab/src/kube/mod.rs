@@ -28,6 +28,7 @@
 
 mod api;
 mod control_plane;
+mod go;
 mod gpus;
 mod image;
 mod kubectl;

@@ -1,9 +1,7 @@
 //! The programs of Kubernetes and its surroundings, built from their Go modules at fixed versions.
 
-use super::modules;
-use super::versions;
+use super::{go, modules, versions};
 use crate::error::{LabError, Result};
-use crate::machine::is_program;
 use crate::session::{default_cache_dir, make_cache};
 use fs_err as fs;
 use sha2::{Digest, Sha256};
@@ -23,7 +21,7 @@ pub enum Part {
     Kubernetes,
     /// etcd.
     Etcd,
-    /// What works on etcd's data: etcdctl and etcdutl.
+    /// The tools for etcd's data: etcdctl and etcdutl.
     EtcdTools,
     /// helm.
     Helm,
@@ -145,9 +143,10 @@ impl Parts {
     }
 }
 
-/// Finds the parts, in the folder that [`ASSETS`] names or in the cache, and builds what is missing; progress goes to standard error.
+/// Finds the parts, in the folder that [`ASSETS`] names or in the cache, and builds missing ones; progress goes to standard
+/// error.
 ///
-/// Errors when Go is missing or a build fails: nothing is skipped.
+/// Errors when Go is missing and cannot be got, or when a build fails: nothing is skipped.
 pub fn ensure(parts: &[Part]) -> Result<Parts> {
     let say = |line: &str| {
         // Nothing can be done about a closed standard error.
@@ -159,15 +158,19 @@ pub fn ensure(parts: &[Part]) -> Result<Parts> {
 /// Like [`ensure`], with another cache and another listener.
 pub fn ensure_in(cache: &Path, parts: &[Part], say: &dyn Fn(&str)) -> Result<Parts> {
     let lacking = lacking(cache, parts);
-    if let (Some(first), false) = (lacking.first(), is_program("go")) {
-        let why = format!("it has to be built, and there is no `go` here: {}", instead_of_go(&lacking));
-        return Err(LabError::Part { part: first.name(), why });
-    }
+    let go = match lacking.first() {
+        None => PathBuf::new(),
+        Some(first) => go::program(cache, say).map_err(|error| {
+            let help = instead_of_go(&lacking);
+            let why = format!("it has to be built, and there is no Go here: {error}\n{help}");
+            LabError::Part { part: first.name(), why }
+        })?,
+    };
     let mut folders = BTreeMap::new();
     for part in parts {
         let folder = match ready(*part) {
             Some(folder) => folder,
-            None => built(cache, *part, say)?,
+            None => built(cache, *part, &go, say)?,
         };
         folders.insert(*part, folder);
     }
@@ -186,16 +189,17 @@ pub(crate) fn lacking(cache: &Path, parts: &[Part]) -> Vec<Part> {
     parts.iter().copied().filter(|part| ready(*part).is_none() && !kept(*part)).collect()
 }
 
-/// What to do where there is no Go to build these.
+/// Help for a machine that has no Go to build these and cannot get it.
 pub(crate) fn instead_of_go(lacking: &[Part]) -> String {
     let programs: Vec<&str> = lacking.iter().flat_map(|part| part.programs()).copied().collect();
     let (version, programs) = (versions::GO, programs.join(", "));
     format!(
-        "install Go {version}, with which they are built once, or name a folder with {programs} in {ASSETS}"
+        "install Go {version}, with which they are built once (python3-venv, with which it is got by itself), or name a folder \
+         with {programs} in {ASSETS}"
     )
 }
 
-/// What the lab keeps of the present versions.
+/// The folder in the lab's cache for the present versions.
 pub(crate) fn cache_folder(cache: &Path) -> PathBuf {
     let digest = Sha256::digest(versions::all());
     let short: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
@@ -206,7 +210,7 @@ fn is_whole(part: Part, folder: &Path) -> bool {
     part.programs().iter().all(|name| folder.join(name).is_file())
 }
 
-fn built(cache: &Path, part: Part, say: &dyn Fn(&str)) -> Result<PathBuf> {
+fn built(cache: &Path, part: Part, go: &Path, say: &dyn Fn(&str)) -> Result<PathBuf> {
     make_cache(cache)?;
     let root = cache_folder(cache);
     fs::create_dir_all(&root)?;
@@ -230,7 +234,7 @@ fn built(cache: &Path, part: Part, say: &dyn Fn(&str)) -> Result<PathBuf> {
     }
     let out = work.join("out");
     fs::create_dir_all(&out)?;
-    build(part, &work, &out)?;
+    build(part, go, &work, &out)?;
     if !is_whole(part, &out) {
         let why = format!("the build left not all of {}", part.programs().join(", "));
         return Err(LabError::Part { part: part.name(), why });
@@ -242,20 +246,22 @@ fn built(cache: &Path, part: Part, say: &dyn Fn(&str)) -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn build(part: Part, work: &Path, out: &Path) -> Result<()> {
+fn build(part: Part, program: &Path, work: &Path, out: &Path) -> Result<()> {
     let recipe = modules::recipe(part);
     let module = work.join("module");
     fs::create_dir_all(&module)?;
     fs::write(module.join("go.mod"), recipe.go_mod())?;
-    go(part, &module, recipe.cgo, &recipe.arguments(&format!("{}/", out.display())))?;
+    run_go(part, program, &module, recipe.cgo, &recipe.arguments(&format!("{}/", out.display())))?;
     match recipe.renamed {
         Some((from, to)) => Ok(fs::rename(out.join(from), out.join(to))?),
         None => Ok(()),
     }
 }
 
-fn go(part: Part, folder: &Path, cgo: bool, arguments: &[String]) -> Result<()> {
-    let mut command = Command::new("go");
+fn run_go(part: Part, program: &Path, folder: &Path, cgo: bool, arguments: &[String]) -> Result<()> {
+    let mut command = Command::new(program);
+    // It finds its own library beside itself.
+    command.env_remove("GOROOT");
     command.current_dir(folder).args(arguments).env("CGO_ENABLED", if cgo { "1" } else { "0" });
     let output = command.output().map_err(|error| LabError::Part {
         part: part.name(),
@@ -304,8 +310,10 @@ mod tests {
     #[test]
     fn a_failing_build_says_what_go_said() {
         let folder = tempfile::tempdir().unwrap();
+        let arguments = ["no-such-verb".to_owned()];
+        // It stands for a Go that fails.
         let error =
-            go(Part::Helm, folder.path(), false, &["no-such-verb".to_owned()]).unwrap_err().to_string();
-        assert!(error.contains("helm") && error.contains("no-such-verb"), "{error}");
+            run_go(Part::Helm, Path::new("ls"), folder.path(), false, &arguments).unwrap_err().to_string();
+        assert!(error.contains("helm") && error.contains("No such file"), "{error}");
     }
 }

@@ -1,13 +1,15 @@
-//! What a role installs a cluster from: two signed apt repositories of the vendors' shape, and the images, made here.
+//! The sources from which a role installs a cluster: two signed apt repositories in the shape of the vendors', and the
+//! images, made here.
 
 use super::control_plane::LONG_LIVED;
+use super::go;
 use super::image::Image;
 use super::parts::{self, Part, Parts};
 use super::server::Server;
 use super::versions as v;
 use crate::command;
 use crate::error::{LabError, Result};
-use crate::machine::{Missing, is_program};
+use crate::machine::Missing;
 use crate::packages;
 use crate::session::{Lab, default_cache_dir};
 use fs_err as fs;
@@ -23,7 +25,7 @@ const REGISTRY: &str = "registry.k8s.io";
 const CONTROL_PLANE: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 /// The port on the lab's gateway.
 const PORT: u16 = 8036;
-/// What a build runs.
+/// The packages that a build needs.
 const TOOLS: &[&str] = &["gcc", "libc6-dev", "gnupg", "dpkg", "gzip", "iptables"];
 const IPTABLES: &[&str] = &[
     "iptables",
@@ -165,7 +167,7 @@ fn serve(folder: &Path, gateway: Ipv4Addr) -> Result<(Server, SocketAddr)> {
     Ok((server, address))
 }
 
-/// What a whole cluster is made of.
+/// The parts of a whole cluster.
 fn wanted(older: bool) -> Vec<Part> {
     let mut wanted = vec![
         Part::Kubernetes,
@@ -182,7 +184,7 @@ fn wanted(older: bool) -> Vec<Part> {
     wanted
 }
 
-/// The name and the folder of what is made of them.
+/// The name and the folder of the repositories and images.
 fn names(root: &Path, older: bool) -> (&'static str, PathBuf) {
     let name = if older { "cluster-older" } else { "cluster" };
     (name, root.join(format!("{name}-{}", recipe())))
@@ -197,7 +199,7 @@ pub fn missing(gpus: bool) -> Vec<Missing> {
     }
     let lacking = parts::lacking(&cache, &parts);
     let mut out = Vec::new();
-    if !lacking.is_empty() && !is_program("go") {
+    if !lacking.is_empty() && !go::can_be_had(&cache) {
         let what = "the programs of Kubernetes".to_owned();
         out.push(Missing { what, help: parts::instead_of_go(&lacking) });
     }

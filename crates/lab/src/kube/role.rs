@@ -1,4 +1,4 @@
-//! What this project's role `k8s` is told, so that it makes a cluster of lab hosts.
+//! The inputs with which this project's role `k8s` makes a cluster of lab hosts.
 
 use super::repositories::Repositories;
 use super::versions as v;

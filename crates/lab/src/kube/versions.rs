@@ -26,7 +26,7 @@ pub const PAUSE: &str = "3.10.2";
 /// The Go language version of the modules that the parts are built in.
 pub const GO: &str = "1.26.0";
 
-/// What decides what is built.
+/// The versions that determine a build.
 pub(crate) fn all() -> String {
     [
         KUBERNETES,

@@ -3,9 +3,9 @@
 # It sets sysctls that belong to no namespace. Files lie over them: it reads back what it wrote, and the machine keeps its own.
 mkdir -p /run/lab-sysctl
 while read -r name value; do
-  echo "$value" > "/run/lab-sysctl/$name"
+  echo "$value" >"/run/lab-sysctl/$name"
   mount --bind "/run/lab-sysctl/$name" "/proc/sys/$(echo "$name" | tr . /)"
-done << END
+done <<END
 vm.overcommit_memory 1
 vm.panic_on_oom 0
 kernel.panic 10

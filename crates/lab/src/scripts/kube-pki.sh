@@ -8,12 +8,15 @@ mkdir -p "$pki"
 cd "$pki"
 
 # Without the extensions that the system's own configuration would add.
-printf '[req]\ndistinguished_name = name\n[name]\n' > req.cnf
+printf '[req]\ndistinguished_name = name\n[name]\n' >req.cnf
 request() { # KEY SUBJECT WORD...
   request_key=$1 request_subject=$2
   shift 2
   openssl req -config req.cnf -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout "$request_key" \
-    -subj "$request_subject" "$@" 2> request.log || { cat request.log >&2; exit 1; }
+    -subj "$request_subject" "$@" 2>request.log || {
+    cat request.log >&2
+    exit 1
+  }
 }
 authority() { # NAME SUBJECT
   [ -e "$1.crt" ] || request "$1.key" "$2" -x509 -days 365 -out "$1.crt" \
@@ -25,11 +28,14 @@ certificate() { # NAME AUTHORITY SUBJECT DAYS USES [NAMES]
     ${6:+-addext "subjectAltName=$6"}
   # The serial is random: two authorities of one name must not give one number twice.
   openssl x509 -req -in "$1.csr" -copy_extensions copy -CA "$2.crt" -CAkey "$2.key" -days "$4" -out "$1.crt" \
-    -set_serial "0x$(od -An -N8 -tx1 /dev/urandom | tr -d ' ')" 2> request.log || { cat request.log >&2; exit 1; }
+    -set_serial "0x$(od -An -N8 -tx1 /dev/urandom | tr -d ' ')" 2>request.log || {
+    cat request.log >&2
+    exit 1
+  }
   rm -f "$1.csr"
 }
 kubeconfig() { # FILE USER CERTIFICATE
-  cat > "$1.new" << END
+  cat >"$1.new" <<END
 apiVersion: v1
 kind: Config
 clusters:
@@ -66,7 +72,7 @@ rm -f admin.crt
 certificate admin ca /O=system:masters/CN=kubernetes-admin "$days" clientAuth
 if [ ! -e sa.pub ]; then
   openssl ecparam -name prime256v1 -genkey -noout -out sa.key
-  openssl ec -in sa.key -pubout -out sa.pub 2> /dev/null
+  openssl ec -in sa.key -pubout -out sa.pub 2>/dev/null
 fi
 kubeconfig "$directory/admin.conf" kubernetes-admin admin
 kubeconfig "$directory/super-admin.conf" kubernetes-super-admin super-admin

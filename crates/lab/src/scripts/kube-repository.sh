@@ -23,13 +23,13 @@ pack() { # NAME VERSION FOLDER [FIELD..]; its tree is in tree/NAME
     printf 'Package: %s\nVersion: %s\nArchitecture: amd64\nMaintainer: lab <lab@localhost>\n' "$name" "$number"
     printf 'Section: admin\nPriority: optional\nDescription: %s, built in a lab\n' "$name"
     [ $# = 0 ] || printf '%s\n' "$@"
-  } > "$work/tree/$name/DEBIAN/control"
-  dpkg-deb -Zgzip -z1 --root-owner-group -b "$work/tree/$name" "$folder/${name}_${number}_amd64.deb" > /dev/null
+  } >"$work/tree/$name/DEBIAN/control"
+  dpkg-deb -Zgzip -z1 --root-owner-group -b "$work/tree/$name" "$folder/${name}_${number}_amd64.deb" >/dev/null
   rm -rf "$work/tree/$name"
 }
 script() { # NAME WHICH: a maintainer script from standard input
   mkdir -p "$work/tree/$1/DEBIAN"
-  cat > "$work/tree/$1/DEBIAN/$2"
+  cat >"$work/tree/$1/DEBIAN/$2"
   chmod 755 "$work/tree/$1/DEBIAN/$2"
 }
 
@@ -42,7 +42,7 @@ three() { # PROGRAMS VERSION: into the repository of its minor version, which is
   put "$1/kubelet" "$work/tree/kubelet/usr/bin/kubelet"
   mkdir -p "$work/tree/kubelet/usr/lib/systemd/system" "$work/tree/kubelet/etc/default" \
     "$work/tree/kubelet/etc/kubernetes/manifests" "$work/tree/kubelet/DEBIAN"
-  cat > "$work/tree/kubelet/usr/lib/systemd/system/kubelet.service" << 'END'
+  cat >"$work/tree/kubelet/usr/lib/systemd/system/kubelet.service" <<'END'
 [Unit]
 Description=kubelet: The Kubernetes Node Agent
 Documentation=https://kubernetes.io/docs/
@@ -58,9 +58,9 @@ RestartSec=10
 [Install]
 WantedBy=multi-user.target
 END
-  echo KUBELET_EXTRA_ARGS= > "$work/tree/kubelet/etc/default/kubelet"
-  echo /etc/default/kubelet > "$work/tree/kubelet/DEBIAN/conffiles"
-  script kubelet postinst << 'END'
+  echo KUBELET_EXTRA_ARGS= >"$work/tree/kubelet/etc/default/kubelet"
+  echo /etc/default/kubelet >"$work/tree/kubelet/DEBIAN/conffiles"
+  script kubelet postinst <<'END'
 #!/bin/sh
 set -e
 if [ "$1" = configure ] && [ -d /run/systemd/system ]; then
@@ -69,7 +69,7 @@ if [ "$1" = configure ] && [ -d /run/systemd/system ]; then
   [ -z "$2" ] || systemctl try-restart kubelet || true
 fi
 END
-  script kubelet prerm << 'END'
+  script kubelet prerm <<'END'
 #!/bin/sh
 if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
   systemctl disable --now kubelet > /dev/null 2>&1 || true
@@ -80,7 +80,7 @@ END
 
   put "$1/kubeadm" "$work/tree/kubeadm/usr/bin/kubeadm"
   mkdir -p "$work/tree/kubeadm/usr/lib/systemd/system/kubelet.service.d"
-  cat > "$work/tree/kubeadm/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf" << 'END'
+  cat >"$work/tree/kubeadm/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf" <<'END'
 [Service]
 Environment="KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf"
 Environment="KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml"
@@ -111,9 +111,9 @@ mkdir -p "$work/tree/containerd.io/usr/lib/systemd/system" "$work/tree/container
   "$work/tree/containerd.io/DEBIAN"
 # As the vendor ships it: CRI is switched off.
 printf 'disabled_plugins = ["cri"]\n\n#root = "/var/lib/containerd"\n#state = "/run/containerd"\n' \
-  > "$work/tree/containerd.io/etc/containerd/config.toml"
-echo /etc/containerd/config.toml > "$work/tree/containerd.io/DEBIAN/conffiles"
-cat > "$work/tree/containerd.io/usr/lib/systemd/system/containerd.service" << 'END'
+  >"$work/tree/containerd.io/etc/containerd/config.toml"
+echo /etc/containerd/config.toml >"$work/tree/containerd.io/DEBIAN/conffiles"
+cat >"$work/tree/containerd.io/usr/lib/systemd/system/containerd.service" <<'END'
 [Unit]
 Description=containerd container runtime
 Documentation=https://containerd.io
@@ -135,7 +135,7 @@ OOMScoreAdjust=-999
 [Install]
 WantedBy=multi-user.target
 END
-script containerd.io postinst << 'END'
+script containerd.io postinst <<'END'
 #!/bin/sh
 set -e
 if [ "$1" = configure ] && [ -d /run/systemd/system ]; then
@@ -151,7 +151,7 @@ index() { # the Packages text of what lies below the present directory
   find . -name '*.deb' | sort | while read -r file; do
     file=${file#./}
     dpkg-deb -f "$file"
-    printf 'Filename: %s\nSize: %s\nSHA256: %s\n\n' "$file" "$(stat -c %s "$file")" "$(sha256sum < "$file" | cut -d' ' -f1)"
+    printf 'Filename: %s\nSize: %s\nSHA256: %s\n\n' "$file" "$(stat -c %s "$file")" "$(sha256sum <"$file" | cut -d' ' -f1)"
   done
 }
 sign() { # USER: the Release file on standard input, with dates and sums, signed in both ways; in the present directory
@@ -161,35 +161,36 @@ sign() { # USER: the Release file on standard input, with dates and sums, signed
     echo SHA256:
     find . -name 'Packages*' | sort | while read -r file; do
       file=${file#./}
-      printf ' %s %s %s\n' "$(sha256sum < "$file" | cut -d' ' -f1)" "$(stat -c %s "$file")" "$file"
+      printf ' %s %s %s\n' "$(sha256sum <"$file" | cut -d' ' -f1)" "$(stat -c %s "$file")" "$file"
     done
-  } > Release.new
+  } >Release.new
   mv Release.new Release
   gpg -q --batch --yes --local-user "$1" --clearsign -o InRelease Release
   gpg -q --batch --yes --local-user "$1" -abs -o Release.gpg Release
 }
 for user in kubernetes@lab containerd@lab; do
-  gpg -q --batch --list-keys "$user" > /dev/null 2>&1 ||
+  gpg -q --batch --list-keys "$user" >/dev/null 2>&1 ||
     gpg -q --batch --passphrase '' --quick-gen-key "throw-away key <$user>" ed25519 sign never
 done
 for kubernetes in "$out"/core:/stable:/*/deb; do
   cd "$kubernetes"
-  index > Packages
+  index >Packages
   gzip -9nkf Packages
   printf 'Origin: lab\nLabel: kubernetes\nSuite: deb\nArchitectures: amd64\n' | sign kubernetes@lab
-  gpg --batch --armor --export kubernetes@lab > Release.key
+  gpg --batch --armor --export kubernetes@lab >Release.key
 done
 cd "$debian"
 suite=dists/bookworm
 mkdir -p $suite/stable/binary-amd64
-index > $suite/stable/binary-amd64/Packages
+index >$suite/stable/binary-amd64/Packages
 gzip -9nkf $suite/stable/binary-amd64/Packages
-gpg --batch --armor --export containerd@lab > gpg
+# shellcheck disable=SC2094 # the program and the file of its name
+gpg --batch --armor --export containerd@lab >gpg
 cd $suite
 printf 'Origin: lab\nLabel: containerd\nSuite: bookworm\nCodename: bookworm\nArchitectures: amd64\nComponents: stable\n' |
   sign containerd@lab
 for user in kubernetes containerd; do
-  gpg --batch --with-colons --list-keys $user@lab | sed -n 's/^fpr:*\([0-9A-F]*\):*$/\1/p' | head -n 1 > "$out/$user.fingerprint"
+  gpg --batch --with-colons --list-keys $user@lab | sed -n 's/^fpr:*\([0-9A-F]*\):*$/\1/p' | head -n 1 >"$out/$user.fingerprint"
 done
 gpgconf --kill gpg-agent
 rm -rf "$work/tree"

@@ -2,18 +2,24 @@
 set -u
 cgroup=$1 link=$2
 if [ -d "$cgroup" ]; then
-  echo 1 > "$cgroup/cgroup.kill"
+  echo 1 >"$cgroup/cgroup.kill"
   # PID 1 included: a dying one would pass for a running host.
   tries=0
   while grep -q '^populated 1' "$cgroup/cgroup.events"; do
     tries=$((tries + 1))
-    [ "$tries" -lt 1000 ] || { echo "processes of $cgroup do not die" >&2; exit 1; }
+    [ "$tries" -lt 1000 ] || {
+      echo "processes of $cgroup do not die" >&2
+      exit 1
+    }
     sleep 0.02
   done
 fi
 # The network namespace dies a moment after its last process; the next boot needs the name.
 tries=0
-while [ -e "/sys/class/net/$link" ] && [ "$tries" -lt 50 ]; do sleep 0.02; tries=$((tries + 1)); done
+while [ -e "/sys/class/net/$link" ] && [ "$tries" -lt 50 ]; do
+  sleep 0.02
+  tries=$((tries + 1))
+done
 [ ! -e "/sys/class/net/$link" ] || ip link del "$link"
 lab=${cgroup%/*}
 for own in "$cgroup" /sys/fs/cgroup/*/"${lab##*/}/${cgroup##*/}"; do

@@ -2,7 +2,7 @@
 # Arguments: cgroup2-mount host-cgroup root-directory machine host-name uuid file-that-names-the-bridge shared-directory [kube]
 set -eu
 cgroup2=$1 cgroup=$2 directory=$3 machine=$4 name=$5 uuid=$6 bridge=$7 share=$8 kube=${9:-}
-echo $$ > "$cgroup/cgroup.procs"
+echo $$ >"$cgroup/cgroup.procs"
 host=$(dirname "$directory")
 v1=
 if [ "$kube" = kube ] && [ "$cgroup2" != /sys/fs/cgroup ]; then
@@ -14,11 +14,11 @@ if [ "$kube" = kube ] && [ "$cgroup2" != /sys/fs/cgroup ]; then
     mkdir -p "$own"
     if [ "$controllers" = cpuset ]; then
       for file in cpuset.cpus cpuset.mems; do
-        cat "${lab%/*}/$file" > "$lab/$file"
-        cat "$lab/$file" > "$own/$file"
+        cat "${lab%/*}/$file" >"$lab/$file"
+        cat "$lab/$file" >"$own/$file"
       done
     fi
-    echo $$ > "$own/cgroup.procs"
+    echo $$ >"$own/cgroup.procs"
     v1="$v1 $own"
   done
 elif [ "$cgroup2" != /sys/fs/cgroup ]; then
@@ -34,7 +34,7 @@ fi
 while :; do
   # A machine starts with no cgroups: cAdvisor spends seconds on each that an earlier boot left.
   for own in $v1; do
-    find "$own" -mindepth 1 -type d -delete 2> /dev/null || true
+    find "$own" -mindepth 1 -type d -delete 2>/dev/null || true
   done
   status=0
   systemd-nspawn --quiet --keep-unit --register=no --boot --directory="$directory" --machine="$machine" \

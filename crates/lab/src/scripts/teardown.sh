@@ -8,16 +8,19 @@ if [ "${4:-}" = guard ]; then
   read -r word
   [ "$word" != keep ] || exit 0
 fi
-exec > /dev/null 2>&1
+exec >/dev/null 2>&1
 cgroup=$cgroup2/converge-lab-$number bridge=clab$number
 # The bridge is the lab's claim on its number, and it goes last: once it is gone, or another's, a second tear-down has nothing to do there.
 own() {
   if [ -e "/sys/class/net/$bridge" ]; then [ "$(cat "/sys/class/net/$bridge/ifalias")" = "converge-lab $state" ]; else [ -e "$state" ]; fi
 }
 if own; then
-  [ ! -e "$cgroup/cgroup.kill" ] || echo 1 > "$cgroup/cgroup.kill"
+  [ ! -e "$cgroup/cgroup.kill" ] || echo 1 >"$cgroup/cgroup.kill"
   tries=0
-  while grep -q '^populated 1' "$cgroup/cgroup.events" && [ "$tries" -lt 400 ]; do sleep 0.05; tries=$((tries + 1)); done
+  while grep -q '^populated 1' "$cgroup/cgroup.events" && [ "$tries" -lt 400 ]; do
+    sleep 0.05
+    tries=$((tries + 1))
+  done
   for link in /sys/class/net/vb-c"$number"-* /sys/class/net/"$bridge"a /sys/class/net/"$bridge"b /sys/class/net/"$bridge"r; do
     [ ! -e "$link" ] || ip link del "${link##*/}"
   done

@@ -43,6 +43,17 @@ pub struct Past<V> {
 #[derive(Clone, Debug)]
 struct Counted<V>(BTreeMap<(usize, usize), BTreeSet<V>>);
 
+/// What a rollback is to do on a host.
+#[derive(Clone, Debug)]
+pub struct Planned<V> {
+    /// Objects with the state before, in the order in which they are reverted.
+    pub changes: Vec<(usize, V)>,
+    /// What it leaves alone.
+    pub named: BTreeSet<usize>,
+    /// The runs that it sets out to take back.
+    pub takes: BTreeSet<usize>,
+}
+
 /// What `undo.sh` makes of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Undo {
@@ -165,7 +176,97 @@ impl<V: Clone + Ord> Model<V> {
         Some(!self.counted.0.keys().any(theirs) && known.contains(&self.now[key]))
     }
 
-    /// A rollback; what it leaves alone.
+    /// The newest run of a project of which something counts, but for these.
+    pub fn newest(&self, project: usize, passed: &BTreeSet<usize>) -> Option<usize> {
+        let runs = self.counted.0.keys().map(|(r, _)| *r);
+        runs.filter(|r| self.past[*r].project == project && !passed.contains(r)).max()
+    }
+
+    /// What a rollback would do: to the state before the run `to`, or before `newest` and what an earlier rollback set out for with it.
+    pub fn plan(
+        &self,
+        project: usize,
+        to: Option<usize>,
+        newest: usize,
+        narrowed: Option<usize>,
+    ) -> Planned<V> {
+        let own = |r: usize| self.past[r].project == project;
+        let scope: Vec<(usize, usize)> = if let Some(to) = to {
+            let runs = (to..self.past.len()).filter(|r| own(*r));
+            runs.flat_map(|r| {
+                let past = &self.past[r];
+                past.order.iter().filter(|k| past.did.contains_key(k)).map(move |k| (r, *k))
+            })
+            .collect()
+        } else {
+            let begin = self.begin_of(newest, project);
+            self.counted.0.keys().copied().filter(|(r, _)| *r >= begin && own(*r)).collect()
+        };
+        let mut takes: BTreeSet<usize> = scope.iter().map(|(r, _)| *r).collect();
+        if let Some(to) = to {
+            takes.extend((to..self.past.len()).filter(|r| own(*r)));
+        }
+        // The order in which the ledger reverses: objects touched first go last.
+        let mut order: Vec<usize> = Vec::new();
+        for (_, key) in &scope {
+            if !order.contains(key) {
+                order.push(*key);
+            }
+        }
+        order.reverse();
+        let (mut changes, mut named) = (Vec::new(), BTreeSet::new());
+        for key in order.into_iter().filter(|k| narrowed.is_none_or(|r| self.roles[*k] == r)) {
+            let steps: Vec<usize> = scope.iter().filter(|(_, k)| *k == key).map(|(r, _)| *r).collect();
+            let before = self.past[steps[0]].did[&key].found.clone();
+            let mut known = BTreeSet::new();
+            for r in &steps {
+                let did = &self.past[*r].did[&key];
+                known.extend([did.found.clone(), did.left.clone()]);
+                known.extend(did.amid.clone());
+                if to.is_none() {
+                    known.extend(self.counted.0[&(*r, key)].iter().cloned());
+                }
+            }
+            match self.judge(key, steps[0], &before, &known, project) {
+                None => {}
+                Some(true) => changes.push((key, before)),
+                Some(false) => drop(named.insert(key)),
+            }
+        }
+        Planned { changes, named, takes }
+    }
+
+    /// Carries out what was planned, of which something is to be changed.
+    pub fn carry_out(
+        &mut self,
+        project: usize,
+        to: Option<usize>,
+        narrowed: Option<usize>,
+        planned: Planned<V>,
+        end: &End<V>,
+    ) {
+        let Planned { changes, named, takes } = planned;
+        let counted = self.counted.clone();
+        let (did, arrived, ended) = self.make(&changes, end);
+        let all_arrived = ended && named.is_empty();
+        let complete = all_arrived && narrowed.is_none();
+        for key in 0..self.now.len() {
+            if arrived.contains(&key) || complete {
+                self.count_as_before(key, to, &takes);
+            } else if let Some(Did { found, left, amid, .. }) = did.get(&key) {
+                let newest = self.counted.0.iter_mut().rfind(|((r, k), _)| *k == key && takes.contains(r));
+                if let Some((_, also)) = newest {
+                    also.extend([found.clone(), left.clone()]);
+                    also.extend(amid.clone());
+                }
+            }
+        }
+        let order = changes.iter().map(|(k, _)| *k).collect();
+        let takes = Some((takes, narrowed.is_some()));
+        self.past.push(Past { project, takes, did, order, complete: all_arrived, counted });
+    }
+
+    /// A rollback on one host; what it leaves alone.
     pub fn rollback(
         &mut self,
         project: usize,
@@ -176,82 +277,21 @@ impl<V: Clone + Ord> Model<V> {
         let mut passed = BTreeSet::new();
         let mut left = BTreeSet::new();
         loop {
-            let scope: Vec<(usize, usize)> = if let Some(to) = to {
-                let runs = (to..self.past.len()).filter(|r| self.past[*r].project == project);
-                runs.flat_map(|r| {
-                    let past = &self.past[r];
-                    past.order.iter().filter(|k| past.did.contains_key(k)).map(move |k| (r, *k))
-                })
-                .collect()
-            } else {
-                let own = |r: usize| self.past[r].project == project;
-                let runs = self.counted.0.keys().map(|(r, _)| *r).filter(|r| own(*r) && !passed.contains(r));
-                let Some(run) = runs.max() else { return left };
-                let begin = self.begin_of(run, project);
-                passed.insert(run);
-                self.counted.0.keys().copied().filter(|(r, _)| *r >= begin && own(*r)).collect()
-            };
-            let mut takes: BTreeSet<usize> = scope.iter().map(|(r, _)| *r).collect();
-            if let Some(to) = to {
-                takes.extend((to..self.past.len()).filter(|r| self.past[*r].project == project));
+            let Some(newest) = to.or_else(|| self.newest(project, &passed)) else { return left };
+            let planned = self.plan(project, to, newest, narrowed);
+            let named = planned.named.clone();
+            if !planned.changes.is_empty() {
+                self.carry_out(project, to, narrowed, planned, end);
+                return named;
             }
-            // The order in which the ledger reverses: objects touched first go last.
-            let mut order: Vec<usize> = Vec::new();
-            for (_, key) in &scope {
-                if !order.contains(key) {
-                    order.push(*key);
-                }
+            if to.is_some() {
+                return named;
             }
-            order.reverse();
-            let (mut changes, mut named) = (Vec::new(), BTreeSet::new());
-            for key in order.into_iter().filter(|k| narrowed.is_none_or(|r| self.roles[*k] == r)) {
-                let steps: Vec<usize> = scope.iter().filter(|(_, k)| *k == key).map(|(r, _)| *r).collect();
-                let before = self.past[steps[0]].did[&key].found.clone();
-                let mut known = BTreeSet::new();
-                for r in &steps {
-                    let did = &self.past[*r].did[&key];
-                    known.extend([did.found.clone(), did.left.clone()]);
-                    known.extend(did.amid.clone());
-                    if to.is_none() {
-                        known.extend(self.counted.0[&(*r, key)].iter().cloned());
-                    }
-                }
-                match self.judge(key, steps[0], &before, &known, project) {
-                    None => {}
-                    Some(true) => changes.push((key, before)),
-                    Some(false) => drop(named.insert(key)),
-                }
+            passed.insert(newest);
+            passed.extend(planned.takes);
+            if !named.is_empty() {
+                left = named;
             }
-            if changes.is_empty() {
-                if to.is_some() {
-                    return named;
-                }
-                passed.extend(takes);
-                if !named.is_empty() {
-                    left = named;
-                }
-                continue;
-            }
-            let counted = self.counted.clone();
-            let (did, arrived, ended) = self.make(&changes, end);
-            let all_arrived = ended && named.is_empty();
-            let complete = all_arrived && narrowed.is_none();
-            for key in 0..self.now.len() {
-                if arrived.contains(&key) || complete {
-                    self.count_as_before(key, to, &takes);
-                } else if let Some(Did { found, left, amid, .. }) = did.get(&key) {
-                    let newest =
-                        self.counted.0.iter_mut().rfind(|((r, k), _)| *k == key && takes.contains(r));
-                    if let Some((_, also)) = newest {
-                        also.extend([found.clone(), left.clone()]);
-                        also.extend(amid.clone());
-                    }
-                }
-            }
-            let order = changes.iter().map(|(k, _)| *k).collect();
-            let takes = Some((takes, narrowed.is_some()));
-            self.past.push(Past { project, takes, did, order, complete: all_arrived, counted });
-            return named;
         }
     }
 

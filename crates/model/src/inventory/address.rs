@@ -189,7 +189,7 @@ fn split_outside_brackets(text: &str, separator: char) -> Option<Vec<&str>> {
     Some(parts)
 }
 
-/// What a host pattern of an inventory file stands for.
+/// The hosts and the port that a host pattern of an inventory file expands to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expanded {
     /// Host names in the order of the range.
@@ -203,7 +203,7 @@ pub struct Expanded {
 pub struct BadRange {
     /// One sentence.
     pub message: String,
-    /// What to write instead.
+    /// The correction to write.
     pub help: String,
 }
 

@@ -1,4 +1,4 @@
-//! What the readers of all formats share: adding hosts, groups and variables with their places.
+//! Functions that the readers of all formats share: they add hosts, groups and variables with their places.
 
 use std::sync::Arc;
 

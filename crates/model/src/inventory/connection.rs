@@ -1,4 +1,4 @@
-//! How a host is reached: the `ansible_*` variables of connections and of `become`.
+//! The connection of a host: the `ansible_*` variables of connections and of `become`.
 //!
 //! Facts: the options of `ansible/plugins/connection/ssh.py` and `ansible/plugins/become/sudo.py`. Where two names mean the
 //! same, the later one in their lists wins, as in Ansible.
@@ -10,7 +10,7 @@ use secrecy::SecretString;
 
 use super::ssh_args::{Hop, SshOptions};
 
-/// What carries the commands.
+/// The transport of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// An SSH session.
@@ -19,7 +19,7 @@ pub enum Transport {
     Local,
 }
 
-/// What is done about the key of a host.
+/// The policy for the key of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostKeyChecking {
     /// Only known keys.
@@ -30,7 +30,7 @@ pub enum HostKeyChecking {
     Off,
 }
 
-/// How another user is become.
+/// The method of becoming another user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BecomeMethod {
     /// `sudo`
@@ -52,7 +52,7 @@ pub struct Become {
     pub password: Option<SecretString>,
 }
 
-/// How a host is reached and as whom. Paths are as written: `~` is not expanded.
+/// The endpoint of a host and the user there. Paths are as written: `~` is not expanded.
 #[derive(Debug, Clone)]
 pub struct Connection {
     /// SSH or this machine.
@@ -163,7 +163,7 @@ where
         value
     }
 
-    /// What Ansible takes for true and false.
+    /// Reads a boolean as Ansible does.
     fn truth(&self, names: &[&str]) -> Option<bool> {
         let (name, node) = self.get(names)?;
         let text = node.scalar_text().unwrap_or_default().to_ascii_lowercase();

@@ -18,7 +18,7 @@ pub(super) const UNGROUPED: GroupId = 1;
 pub struct Assignment {
     /// The variable.
     pub name: String,
-    /// Where the name stands.
+    /// The place of the name.
     pub key: Span,
     /// The value.
     pub node: Node,
@@ -43,7 +43,7 @@ impl Group {
         &self.name
     }
 
-    /// The longest way up to `all`, in edges.
+    /// The longest path up to `all`, in edges.
     pub fn depth(&self) -> usize {
         self.depth
     }
@@ -53,7 +53,7 @@ impl Group {
         self.priority
     }
 
-    /// Where the group is first named; `None` for `all` and `ungrouped` that no file names.
+    /// The place where the group is first named; `None` for `all` and `ungrouped` if no file names them.
     pub fn span(&self) -> Option<&Span> {
         self.span.as_ref()
     }
@@ -74,7 +74,7 @@ impl Host {
         &self.name
     }
 
-    /// Where the host is first named.
+    /// The place where the host is first named.
     pub fn span(&self) -> &Span {
         &self.span
     }
@@ -206,7 +206,7 @@ impl Graph {
         Ok(())
     }
 
-    /// The names on a way down from one group to another, both included.
+    /// The names on a path down from one group to another, both included.
     fn path_down(&self, from: GroupId, to: GroupId) -> Option<Vec<String>> {
         let mut came_from: HashMap<GroupId, GroupId> = HashMap::new();
         let mut queue = vec![from];
@@ -262,7 +262,7 @@ impl Graph {
         cycles
     }
 
-    /// The depth of a group is the longest way down to it from `all`.
+    /// The depth of a group is the longest path down to it from `all`.
     fn set_depths(&mut self) {
         let mut open: Vec<usize> = self.groups.iter().map(|group| group.parents.len()).collect();
         let mut ready = vec![ALL];

@@ -5,7 +5,7 @@
 
 use converge_syntax::{Node, Span, Value};
 
-/// How deep brackets may nest before the text is taken as it is.
+/// The greatest depth of brackets; a deeper text is taken as it is.
 const MAX_DEPTH: usize = 90;
 
 /// The value of `key=text` in an INI inventory. Every part of a list or map gets `span`.
@@ -29,7 +29,7 @@ fn literal(text: &str, span: &Span) -> Option<Node> {
     parser.rest.is_empty().then_some(node)
 }
 
-/// What an expression gave: complex numbers must be seen by the sum that they end.
+/// A value of an expression; an imaginary number stays separate until the sum that it ends is complete.
 enum Item {
     Node(Node),
     Imaginary(f64),

@@ -12,7 +12,6 @@ mod literal;
 mod output;
 mod pattern;
 mod python;
-mod pyyaml;
 mod shlex;
 mod source;
 mod ssh_args;
@@ -37,7 +36,7 @@ pub use pattern::{Selection, split_pattern};
 pub use source::InventorySource;
 pub use ssh_args::Hop;
 
-/// Where a value of a variable stands among the layers.
+/// The place of a value among the layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Layer {
     /// A group, by its name.
@@ -219,7 +218,7 @@ impl Inventory {
         }
     }
 
-    /// What the vars files have for groups: first all directories of the inventory, then that of the playbook.
+    /// Visits the vars files of groups: first those in all directories of the inventory, then those beside the playbook.
     fn each_found<'a>(&'a self, groups: &[GroupId], mut visit: impl FnMut(&'a str, &'a Found)) {
         for directory in self.beside_inventory.iter().chain(&self.beside_playbook) {
             for group in groups.iter().filter_map(|id| self.graph.groups.get(*id)) {

@@ -2,16 +2,15 @@
 //!
 //! Facts: `ansible/cli/inventory.py`; the JSON is that of Python's `json.dumps(sort_keys=True, indent=4)`.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 
-use converge_syntax::{Node, Span, Value};
+use converge_syntax::{Node, Span, Value, YamlStyle, write_yaml};
 
+use super::Inventory;
 use super::graph::{ALL, GroupId};
 use super::python::{float_repr, str_of};
-use super::{Inventory, pyyaml};
 
-/// How to print an inventory.
+/// The options of printing an inventory.
 #[derive(Debug, Clone, Default)]
 pub struct OutputOptions {
     /// YAML instead of JSON.
@@ -61,7 +60,7 @@ const INTERNAL: [&str; 33] = [
     "role_uuid",
 ];
 
-/// What is printed: values of variables, and the maps and lists around them.
+/// A tree to print: values of variables, and the maps and lists around them.
 #[derive(Debug, Clone)]
 pub(super) enum Out {
     Value(Node),
@@ -72,7 +71,7 @@ pub(super) enum Out {
 type Vars = BTreeMap<String, Out>;
 
 impl Inventory {
-    /// What `ansible-inventory --list` prints, without the last line end.
+    /// Prints as `ansible-inventory --list` does, without the last line end.
     #[must_use]
     pub fn print_list(&self, options: &OutputOptions) -> String {
         let mut hosts: Vec<&str> = self.hosts().map(super::Host::name).collect();
@@ -88,7 +87,7 @@ impl Inventory {
         if options.yaml {
             let mut seen_hosts = HashSet::new();
             let tree = printer.yaml_group(ALL, &mut seen_hosts);
-            return pyyaml::dump(&Out::Map(tree));
+            return yaml(Out::Map(tree));
         }
         let mut tree = BTreeMap::new();
         printer.json_group(ALL, &mut tree);
@@ -110,20 +109,20 @@ impl Inventory {
         text
     }
 
-    /// What `ansible-inventory --host NAME` prints, without the last line end; `None` for an unknown host.
+    /// Prints as `ansible-inventory --host NAME` does, without the last line end; `None` for an unknown host.
     #[must_use]
     pub fn print_host(&self, name: &str, options: &OutputOptions) -> Option<String> {
         self.host(name)?;
         let vars = Out::Map(self.vars_of_host(name, options.export));
         if options.yaml {
-            return Some(pyyaml::dump(&vars));
+            return Some(yaml(vars));
         }
         let mut text = String::new();
         write_json(&vars, 0, &mut Vec::new(), &mut text);
         Some(text)
     }
 
-    /// What `ansible-inventory --graph GROUP` prints, without the last line end; `None` for an unknown group.
+    /// Prints as `ansible-inventory --graph GROUP` does, without the last line end; `None` for an unknown group.
     #[must_use]
     pub fn print_graph(&self, group: &str, options: &OutputOptions) -> Option<String> {
         let id = self.graph.group_id(group)?;
@@ -304,14 +303,6 @@ impl Printer<'_> {
     }
 }
 
-/// The order of keys in YAML: numbers by value, text by code points.
-pub(super) fn key_order(left: &Node, right: &Node) -> Ordering {
-    match (left.as_f64(), right.as_f64()) {
-        (Some(left), Some(right)) => left.total_cmp(&right),
-        _ => json_key(left).cmp(&json_key(right)),
-    }
-}
-
 fn json_key(key: &Node) -> String {
     match &key.value {
         Value::Float(x) => float_json(*x),
@@ -332,6 +323,24 @@ fn float_json(x: f64) -> String {
 /// Whether values here are those of variables, where `!unsafe` text is marked.
 fn is_variable(path: &[&str]) -> bool {
     matches!(path, ["_meta", "hostvars", _, _, ..] | [_, "vars", _, ..])
+}
+
+/// YAML that Ansible reads as it reads its own: entries sorted, nothing folded, nothing shared by anchors.
+fn yaml(out: Out) -> String {
+    let style = YamlStyle { indent: 2, sort: true, flow_leaves: false };
+    write_yaml(&tree(out), &style)
+}
+
+fn tree(out: Out) -> Node {
+    let node = |value: Value| Node::new(value, Span::nowhere("inventory"));
+    let text = |text: String| node(Value::String(text));
+    match out {
+        Out::Value(node) => node,
+        Out::Names(names) => node(Value::List(names.into_iter().map(text).collect())),
+        Out::Map(entries) => {
+            node(Value::Map(entries.into_iter().map(|(key, value)| (text(key), tree(value))).collect()))
+        }
+    }
 }
 
 fn write_json<'a>(out: &'a Out, depth: usize, path: &mut Vec<&'a str>, text: &mut String) {

@@ -206,7 +206,7 @@ enum Picked {
 struct Evaluation<'a> {
     graph: &'a Graph,
     diagnostics: Diagnostics,
-    /// What a part that matches nothing is: a warning, or an error for `--limit`.
+    /// A part that matches nothing is an error (`--limit`) and not a warning.
     strict: bool,
 }
 

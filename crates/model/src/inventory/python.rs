@@ -1,4 +1,4 @@
-//! Python's own ways to print values, which the output of `ansible-inventory` shows.
+//! Values in the notation of Python, which the output of `ansible-inventory` uses.
 
 use converge_syntax::{Node, Value};
 

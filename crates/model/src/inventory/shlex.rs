@@ -7,7 +7,7 @@ use std::ops::Range;
 pub struct Word {
     /// The text after the removal of quotes and escapes.
     pub text: String,
-    /// Where the word stands in the line, quotes included.
+    /// The place of the word in the line, quotes included.
     pub range: Range<usize>,
 }
 

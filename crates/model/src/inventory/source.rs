@@ -1,4 +1,4 @@
-//! Where an inventory comes from: files, directories of files, and lists of hosts; which format a file has.
+//! The sources of an inventory: files, directories of files, and lists of hosts; and the format of each file.
 //!
 //! Facts: `parse_source` in `ansible/inventory/manager.py`, `verify_file` of the inventory plugins, the defaults of
 //! `INVENTORY_IGNORE_EXTS` and `YAML_FILENAME_EXTENSIONS`.
@@ -25,7 +25,7 @@ pub enum InventorySource {
 }
 
 impl InventorySource {
-    /// What `-i TEXT` means: host names where there is a comma and no file of that name, else a path.
+    /// Reads the value of `-i`: a list of host names if it contains a comma and no file has that name, else a path.
     #[must_use]
     pub fn from_argument(text: &str) -> Self {
         if text.contains(',') && !Utf8Path::new(text).exists() {

@@ -5,7 +5,7 @@ use converge_syntax::{Diagnostic, Diagnostics, Span, did_you_mean};
 use super::connection::HostKeyChecking;
 use super::shlex;
 
-/// What arguments of ssh ask for. Of an option that is given twice the first counts, as in ssh.
+/// The options in arguments of ssh. Of an option that is given twice the first counts, as in ssh.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SshOptions {
     pub(super) port: Option<u16>,
@@ -21,7 +21,7 @@ pub(super) struct SshOptions {
     pub(super) certificate_files: Vec<String>,
 }
 
-/// A host on the way to another.
+/// A jump host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
     /// Name or address as it is written: of an inventory host, of ssh's configuration, of the name service.

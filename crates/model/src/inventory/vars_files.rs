@@ -29,7 +29,7 @@ pub(super) struct VarsFiles {
 }
 
 impl VarsFiles {
-    /// What `directory` (by its index) has for a group or a host.
+    /// The vars files in `directory` (an index) for a group or a host.
     pub(super) fn get(&self, directory: usize, is_group: bool, name: &str) -> Option<&Found> {
         self.found.get(&(directory, is_group, name.to_owned()))
     }

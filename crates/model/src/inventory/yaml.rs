@@ -132,7 +132,7 @@ pub(super) fn assignment(builder: &mut Builder, key: &Node, value: &Node) -> Opt
     Some(Assignment { name: name.to_owned(), key: key.span.clone(), node: value.clone() })
 }
 
-/// What Python takes for false stands for no variables.
+/// A value that Python treats as false stands for an empty set of variables.
 fn is_falsy(node: &Node) -> bool {
     match &node.value {
         Value::Null | Value::Bool(false) | Value::Int(0) => true,

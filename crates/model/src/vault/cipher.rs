@@ -15,7 +15,7 @@ const ROUNDS: u32 = 10_000;
 const BLOCK: usize = 16;
 const KEY: usize = 32;
 
-/// What stands in a vault, each part as bytes.
+/// The parts of a vault text, as bytes.
 pub(super) struct Sealed {
     pub salt: Vec<u8>,
     pub mac: Vec<u8>,

@@ -41,7 +41,7 @@ pub(crate) fn decrypted_documents(
     }
 }
 
-/// The documents of a YAML text. Those of a secret one stand in a source in which only keys can be read.
+/// The documents of a YAML text. Those of a secret text get a source in which only keys can be read.
 pub(crate) fn documents(source: Arc<Source>, diagnostics: &mut Diagnostics) -> Option<Vec<Node>> {
     if !source.is_secret() {
         return parse_yaml_into(source, Dialect::Ansible, diagnostics);
@@ -69,7 +69,7 @@ pub(crate) fn unquoted(problem: &mut Diagnostic, file: &str) {
     problem.help = Some(format!("look at it with: converge vault view {file}"));
 }
 
-/// Where the keys of maps stand.
+/// The places of the keys of maps.
 fn find_keys(node: &Node, keys: &mut Vec<Range<usize>>) {
     match &node.value {
         Value::List(items) => items.iter().for_each(|item| find_keys(item, keys)),

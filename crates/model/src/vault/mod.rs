@@ -18,7 +18,7 @@ use cipher::{Refused, Sealed};
 
 pub(crate) use decrypted::{decrypted_documents, decrypted_text, documents, unquoted};
 
-/// What vaults begin with.
+/// The first word of every vault text.
 pub const HEADER: &str = "$ANSIBLE_VAULT";
 /// The name of a password that has none of its own.
 pub const DEFAULT_ID: &str = "default";
@@ -76,10 +76,10 @@ pub enum VaultError {
         /// The names of the passwords that were tried.
         tried: Vec<String>,
     },
-    /// It is no whole vault.
+    /// The text is not a whole vault.
     #[error("the encrypted data is damaged: {0}")]
     Damaged(String),
-    /// It is a vault of a form that is not read.
+    /// The vault has a format that is not supported.
     #[error("the encrypted data has a form that is not read: {0}")]
     Unsupported(String),
 }
@@ -89,7 +89,7 @@ fn named(id: &Option<String>) -> String {
 }
 
 impl VaultError {
-    /// What to do about it.
+    /// The correction, for the user.
     #[must_use]
     pub fn help(&self) -> String {
         match self {
@@ -113,7 +113,7 @@ impl VaultError {
     }
 }
 
-/// What was inside, and the name of the password that opened it.
+/// A decrypted text and the name of the password that opened it.
 #[derive(Clone)]
 pub struct Opened {
     /// The bytes.
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_from_a_wrong_password() {
+    fn damage_is_distinguished_from_a_wrong_password() {
         let sound = encrypt(b"s3cret", &secret(DEFAULT_ID, "pw")).unwrap();
         let cut: String = sound.lines().take(2).map(|line| format!("{line}\n")).collect();
         for (text, words) in [

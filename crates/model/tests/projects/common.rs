@@ -1,4 +1,4 @@
-//! Projects in temporary folders, and a catalogue of kinds that stands for the real one.
+//! Projects in temporary folders, and a catalog of kinds that replaces the real one.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests stop the test")]
 
@@ -130,7 +130,7 @@ impl World {
     }
 }
 
-/// What an item comes to with nothing known of the host.
+/// The declarations of a host about which nothing is known.
 pub fn plan(project: &Project, host: &str) -> HostPlan {
     project.host_plan(host, &Facts::none(), &Registered::new())
 }

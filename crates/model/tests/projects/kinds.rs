@@ -56,7 +56,7 @@ fn examples_of_all_kinds_are_right() {
     }
 }
 
-/// What is said of a role with the real kinds: code, label and help.
+/// The diagnostics of a role with the real kinds: code, label and help.
 fn said_of(text: &str) -> Vec<String> {
     let mut found = converge_syntax::Diagnostics::new();
     let source = converge_syntax::Source::new("role.yaml", text);

@@ -1,4 +1,4 @@
-//! Whole projects in temporary folders: what is wrong with them, and what they declare.
+//! Whole projects in temporary folders: their errors, and their declarations.
 
 mod common;
 mod kinds;

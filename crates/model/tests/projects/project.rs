@@ -102,7 +102,7 @@ resources:
     assert_eq!(ready(&plan, "r/x").params["content"], json!("h1 h1,h2 ['gpu'] r 8 ['h1']"));
     let dirs = ready(&plan, "r/y").params["content"].as_str().unwrap().to_owned();
     assert!(dirs.contains("/playbooks ") && dirs.ends_with("/roles/r"), "{dirs}");
-    assert!(ready(&plan, "r/x").reached.contains("hostvars.h2.port"));
+    assert!(ready(&plan, "r/x").lookups.contains("hostvars.h2.port"));
 }
 
 #[test]
@@ -558,7 +558,7 @@ fn how_hosts_are_reached_may_be_templated() {
     );
 }
 
-/// Every host looks at every other one: what is rendered for one must serve all.
+/// Every host reads every other one: a value that is rendered for one must serve all.
 #[test]
 fn a_large_fleet_loads() {
     let world = World::new();

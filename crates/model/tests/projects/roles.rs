@@ -1,9 +1,9 @@
-//! Roles and playbooks that are wrong, and what is said about them.
+//! Roles and playbooks with errors, and the diagnostics for them.
 
 use crate::common::World;
 use proptest::prelude::*;
 
-/// What is wrong with a role, without the role's path.
+/// The diagnostics of a role, without the role's path.
 fn role_complaints(text: &str) -> String {
     let world = World::new();
     world.role(text);

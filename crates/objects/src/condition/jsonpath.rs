@@ -1,20 +1,20 @@
-//! Ways into an object as Kubernetes writes them, read as JSONPath (RFC 9535).
+//! Queries for fields of an object in the notation of Kubernetes, read as JSONPath (RFC 9535).
 
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-/// A way into an object.
+/// A query for fields of an object.
 #[derive(Clone, Debug)]
-pub struct Way {
+pub struct FieldQuery {
     path: JsonPath,
 }
 
-impl Way {
+impl FieldQuery {
     /// Reads `{.status.conditions[?(@.type=="Ready")].status}` (with or without the braces), `$.status.state`, or a JSON
     /// pointer as `/status/state`.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The error in the text.
     pub fn read(text: &str) -> Result<Self, String> {
         let standard = standard(text.trim())?;
         let path = JsonPath::parse(&standard).map_err(|e| format!("`{text}` is no JSONPath: {e}"))?;
@@ -27,7 +27,7 @@ impl Way {
     }
 }
 
-/// The same way as RFC 9535 writes it.
+/// The same query in the form of RFC 9535.
 fn standard(text: &str) -> Result<String, String> {
     if text.starts_with('/') {
         let names = text.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~"));
@@ -122,16 +122,18 @@ mod tests {
     #[test]
     fn one_field_stands_for_another() {
         let text = "{.metadata[?@ == $.metadata.name && (!$.metadata.ownerReferences[?@.kind == 'Policy'] || $.spec.volumes[?@.configMap.name == 'x'])]}";
-        let way = Way::read(text).unwrap();
+        let query = FieldQuery::read(text).unwrap();
         let object = |owners: Value, volumes: Value| json!({"metadata": {"name": "d", "namespace": "n", "ownerReferences": owners}, "spec": {"volumes": volumes}});
         let (policy, volume) =
             (json!([{"kind": "Policy"}]), json!([{"name": "v", "configMap": {"name": "x"}}]));
-        assert_eq!(way.find(&object(policy.clone(), volume)), [&json!("d")]);
-        assert_eq!(way.find(&object(json!([{"kind": "Other"}]), json!([]))), [&json!("d")]);
+        assert_eq!(query.find(&object(policy.clone(), volume)), [&json!("d")]);
+        assert_eq!(query.find(&object(json!([{"kind": "Other"}]), json!([]))), [&json!("d")]);
         assert!(
-            way.find(&object(policy.clone(), json!([{"name": "v", "configMap": {"name": "y"}}]))).is_empty()
+            query
+                .find(&object(policy.clone(), json!([{"name": "v", "configMap": {"name": "y"}}])))
+                .is_empty()
         );
-        assert!(way.find(&object(policy, json!([]))).is_empty());
+        assert!(query.find(&object(policy, json!([]))).is_empty());
     }
 
     #[test]
@@ -139,7 +141,9 @@ mod tests {
         let node = json!({"metadata": {"labels": {"nvidia.com/gpu.count": "8"}}, "status": {"conditions": [
             {"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}],
             "node-info": {"v": 1}}});
-        let found = |way: &str| Way::read(way).unwrap().find(&node).into_iter().cloned().collect::<Vec<_>>();
+        let found = |query: &str| {
+            FieldQuery::read(query).unwrap().find(&node).into_iter().cloned().collect::<Vec<_>>()
+        };
         assert_eq!(found("{.status.conditions[?(@.type==\"Ready\")].status}"), [json!("True")]);
         assert_eq!(found(".status.conditions[?(@.type=='Ready')].status"), [json!("True")]);
         assert_eq!(found("{.metadata.labels.nvidia\\.com/gpu\\.count}"), [json!("8")]);
@@ -154,7 +158,7 @@ mod tests {
     #[test]
     fn what_is_no_path_is_refused() {
         for bad in ["", "{.a", "{.a}{.b}", ".a[0", ".a.", "[?(@.a==]", "{}"] {
-            assert!(Way::read(bad).is_err(), "{bad}");
+            assert!(FieldQuery::read(bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,20 +1,20 @@
-//! What is waited for, as data, and the judgement of what the API answers.
+//! Conditions to wait for, as data, and their evaluation on answers of the API.
 
-use super::jsonpath::Way;
+use super::jsonpath::FieldQuery;
 use converge_resource::{ApiProbe, ApiRef, pointer_word};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What must hold, and how long it may take.
+/// A condition, with the time that it may take.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Wait {
-    /// What must hold.
+    /// The condition.
     pub what: What,
     /// The deadline in seconds.
     pub seconds: u64,
 }
 
-/// What must hold.
+/// A condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
@@ -36,7 +36,7 @@ pub enum What {
         /// Other fields, one of which may be so in its stead.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         or: Vec<String>,
-        /// What its value must be.
+        /// The test of its value.
         test: Test,
         /// It holds too where no object is picked.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -45,16 +45,16 @@ pub enum What {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         ready_nodes_only: bool,
     },
-    /// How many objects there are.
+    /// The number of objects.
     Count {
         /// Which objects.
         of: Pick,
         /// Only those with this condition count.
         condition: Option<String>,
-        /// What their number must be.
+        /// The test of their number.
         test: CountTest,
     },
-    /// What a Service answers to a GET over HTTP.
+    /// The answer of a Service to a GET over HTTP.
     Answers {
         /// Its namespace.
         namespace: String,
@@ -69,7 +69,7 @@ pub enum What {
         /// The status that it must answer.
         status: u16,
     },
-    /// How much of a resource each node that is ready offers.
+    /// The amount of a resource that each ready node offers.
     Allocatable {
         /// `nvidia.com/gpu`.
         resource: String,
@@ -78,7 +78,7 @@ pub enum What {
         or: Vec<String>,
         /// Which nodes: a label selector.
         nodes: Option<String>,
-        /// How much each of them must offer.
+        /// The amount that each of them must offer.
         amount: Amount,
         /// It holds too where no node is picked.
         none_is_fine: bool,
@@ -104,7 +104,7 @@ pub enum Pick {
     },
 }
 
-/// What a value must be.
+/// A test of a value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Test {
@@ -118,7 +118,7 @@ pub enum Test {
     Exists,
 }
 
-/// What a number of objects must be.
+/// A test of a number of objects.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CountTest {
@@ -130,7 +130,7 @@ pub enum CountTest {
     Nodes(Option<String>),
 }
 
-/// How much a node must offer: a fixed number, or what a label of the node says, times a factor.
+/// The amount that a node must offer: a fixed number, or the value of a label of the node, times a factor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// The label that has the number of one node.
@@ -152,7 +152,7 @@ pub enum Verdict {
 }
 
 impl Wait {
-    /// Reads the key of a condition; `None` for what is none.
+    /// Reads the key of a condition; `None` for another text.
     pub fn from_key(key: &str) -> Option<Self> {
         serde_json::from_str(key).ok()
     }
@@ -204,7 +204,7 @@ impl Wait {
         }
     }
 
-    /// What must be asked, in the order in which [`Wait::judge`] takes the answers.
+    /// The questions to the API, in the order in which [`Wait::judge`] takes the answers.
     pub fn asks(&self) -> Vec<ApiProbe> {
         match &self.what {
             What::Condition { of, .. } | What::Field { of, .. } => of.asks(),
@@ -232,16 +232,20 @@ impl Wait {
                 each(of, answers, false, &|object| condition(object, name, status))
             }
             What::Field { of, path, or, test, none_is_fine, ready_nodes_only } => {
-                match std::iter::once(path).chain(or).map(|p| Ok((p, Way::read(p)?))).collect() {
-                    Ok::<Vec<(&String, Way)>, _>(ways) => each(of, answers, *none_is_fine, &|object| {
-                        // What a node that is not ready would tell, nobody knows.
-                        if (*ready_nodes_only || of.is_nodes()) && !ready(object) {
-                            return None;
-                        }
-                        let open: Option<Vec<String>> =
-                            ways.iter().map(|(path, way)| field(object, way, path, test)).collect();
-                        open.map(|open| open.join(", "))
-                    }),
+                match std::iter::once(path).chain(or).map(|p| Ok((p, FieldQuery::read(p)?))).collect() {
+                    Ok::<Vec<(&String, FieldQuery)>, _>(queries) => {
+                        each(of, answers, *none_is_fine, &|object| {
+                            // Answers of a node that is not ready tell nothing.
+                            if (*ready_nodes_only || of.is_nodes()) && !ready(object) {
+                                return None;
+                            }
+                            let open: Option<Vec<String>> = queries
+                                .iter()
+                                .map(|(path, query)| field(object, query, path, test))
+                                .collect();
+                            open.map(|open| open.join(", "))
+                        })
+                    }
                     Err(why) => vec![why],
                 }
             }
@@ -310,7 +314,7 @@ impl Pick {
         }
     }
 
-    /// The objects that were found, and what is missing.
+    /// The objects that were found, and those that are missing.
     fn found<'a>(&self, answers: &'a [Value]) -> (Vec<&'a Value>, Vec<String>) {
         match self {
             Self::Named(names) => {
@@ -405,8 +409,8 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn field(object: &Value, way: &Way, path: &str, test: &Test) -> Option<String> {
-    let found = way.find(object);
+fn field(object: &Value, query: &FieldQuery, path: &str, test: &Test) -> Option<String> {
+    let found = query.find(object);
     if found.is_empty() {
         return Some(format!("{path} is not there"));
     }

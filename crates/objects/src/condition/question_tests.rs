@@ -1,4 +1,4 @@
-//! What holds and what does not.
+//! Conditions that hold and conditions that do not.
 
 use super::*;
 use serde_json::json;
@@ -92,7 +92,7 @@ fn conditions_of_named_objects() {
     assert_eq!(why(&wait, &[object.clone()]), "deployment ns/x: Available is False (MinimumReplicas)");
     object["status"]["conditions"][0]["status"] = json!("True");
     assert_eq!(why(&wait, &[object.clone()]), "met");
-    // What was true of the former template is no answer.
+    // A status of the previous template does not count.
     object["status"]["observedGeneration"] = json!(1);
     assert!(why(&wait, &[object]).contains("newest change"));
 }

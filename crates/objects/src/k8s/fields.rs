@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 /// Names of keys by which Kubernetes finds an item of a list, in the order in which they are tried: the merge keys of its API.
 const KEYS: [&str; 7] = ["name", "key", "type", "mountPath", "containerPort", "port", "ip"];
 
-/// The way to a field.
+/// The path to a field.
 pub type Path = Vec<Segment>;
 
 /// A field that is not the same on both sides.
@@ -17,13 +17,13 @@ pub type Path = Vec<Segment>;
 pub struct Field {
     /// Where.
     pub path: Path,
-    /// What it was; `None` when it was not there.
+    /// The old value; `None` if there was none.
     pub before: Option<Value>,
-    /// What it is to be; `None` when it goes.
+    /// The new value; `None` if the field is removed.
     pub after: Option<Value>,
 }
 
-/// A field that is not as it is wanted: where, what it is wanted to be, what it is.
+/// A field that deviates: its path, the wanted value, the present value.
 pub type Deviation = (Path, Option<Value>, Option<Value>);
 
 /// As people write it: `.spec.template.spec.containers[name=driver].image`.
@@ -77,7 +77,7 @@ pub fn items(list: &[Value]) -> Option<Vec<Segment>> {
     list.iter().map(item).collect()
 }
 
-/// Where two objects differ, in the order of their keys. What is on one side only is one field, as a whole.
+/// The differences of two objects, in the order of their keys. A value on one side only is one field, as a whole.
 pub fn differences(before: &Value, after: &Value) -> Vec<Field> {
     let mut found = Vec::new();
     compare(&mut Vec::new(), before, after, &mut found);
@@ -131,10 +131,10 @@ pub fn read<'a>(object: &'a Value, path: &[Segment]) -> Option<&'a Value> {
     })
 }
 
-/// Sets a field, or takes it away. Maps and lists on the way are made where there are none.
+/// Sets or removes a field. Missing maps and lists above it are created.
 ///
 /// # Errors
-/// Something on the way is neither a map nor a list.
+/// A value above the field is neither a map nor a list.
 pub fn write(object: &mut Value, path: &[Segment], value: Option<Value>) -> Result<(), String> {
     let Some((segment, rest)) = path.split_first() else {
         *object = value.unwrap_or(Value::Null);
@@ -202,7 +202,7 @@ pub fn drop_emptied(object: &mut Value, changed: &[Field], wanted: &Value) {
         let mut path = field.path.as_slice();
         while let Some((_, above)) = path.split_last() {
             let empty = read(object, above).is_some_and(is_empty);
-            // What cannot be written is what it was: nothing was emptied there.
+            // A field that cannot be written was not emptied.
             if above.is_empty()
                 || !empty
                 || read(wanted, above).is_some()
@@ -291,7 +291,7 @@ mod tests {
         let paths: Vec<String> = found.iter().map(|f| shown(&f.path)).collect();
         assert_eq!(paths, [".data", ".metadata.labels"]);
         assert_eq!(with(&before, &found).unwrap(), json!({"metadata": {}, "data": {"k": {"x": 1}}}));
-        // A field of what is not there is made with its way, and taken away without a trace of it.
+        // A field of a missing object is created with the maps above it, and removed without a trace of them.
         let mut bare = json!({});
         let path = vec![
             Segment::Key("spec".into()),
@@ -313,7 +313,7 @@ mod tests {
         let mut new = with(&after, &back).unwrap();
         drop_emptied(&mut new, &back, &before);
         assert_eq!(new, before);
-        // What somebody else has put there stays.
+        // Entries that others have added stay.
         let mut live = after;
         live["spec"]["plugin"]["config"]["more"] = json!(1);
         let mut new = with(&live, &back).unwrap();
@@ -330,7 +330,7 @@ mod tests {
         let mut new = with(&after, &back).unwrap();
         drop_emptied(&mut new, &back, &before);
         assert_eq!(new, before);
-        // What the server adds to an item that comes is its own affair.
+        // Fields that the server adds to a new item are not compared.
         let bare = json!({"env": after["env"], "volumes": [before["volumes"][0], {"name": "b", "configMap": {"name": "b"}}]});
         assert_eq!(deviating(&after, &leaf_differences(&before, &bare), true), []);
     }

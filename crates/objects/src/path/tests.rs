@@ -388,6 +388,100 @@ fn only_owner_and_mode_change_without_content() {
 }
 
 #[test]
+fn owner_and_mode_of_a_file_that_is_too_large_to_be_kept_come_back() {
+    let large = |digest: &[u8], mode| PathState::File {
+        digest: Digest::of(digest),
+        size: Some(SAVE_LIMIT + 1),
+        mode,
+        owner: "root".to_owned(),
+        group: "root".to_owned(),
+    };
+    let way = |to: &PathState| Path::reversibility("/f", &large(b"x", 0o600), to);
+    assert_eq!(way(&large(b"x", 0o644)), Reversibility::Reversible);
+    assert!(matches!(way(&large(b"y", 0o600)), Reversibility::Irreversible(_)));
+    assert!(matches!(way(&PathState::Absent), Reversibility::Irreversible(_)));
+    each(|shell, root, dir| {
+        let file = dir.join("f");
+        std::fs::write(&file, "four").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let before = State::from(state_of(&file));
+        let after = before.line().replacen("600", "644", 1);
+        let args = [key(&file), before.line(), &after];
+        let save = "CV_SAVE_LIMIT=3 CV_AFTER=$3; cv_save_path \"$1\" \"$2\"";
+        shell.good(root, save, &args, b"");
+        assert!(!root.join("blobs").join(Digest::of(b"four").to_string()).exists(), "{}", shell.name);
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        shell.good(root, "cv_restore_path \"$1\" \"$2\"", &args, b"");
+        assert_eq!(
+            (State::from(state_of(&file)), std::fs::read(&file).unwrap()),
+            (before.clone(), b"four".to_vec())
+        );
+        // Another content cannot be had.
+        std::fs::write(&file, "five").unwrap();
+        assert!(!shell.run(root, "cv_restore_path \"$1\" \"$2\"", &args, b"").status.success());
+        assert_eq!(std::fs::read(&file).unwrap(), b"five", "{}", shell.name);
+    });
+}
+
+#[test]
+fn a_mark_under_which_nobody_may_change_a_file_is_named_with_its_remedy() {
+    each(|shell, root, dir| {
+        let file = dir.join("f");
+        std::fs::write(&file, "old").unwrap();
+        let mark = |how: &str, path: &FsPath| {
+            let done = std::process::Command::new("chattr").arg(how).arg("--").arg(path).status();
+            assert!(done.is_ok_and(|s| s.success()), "chattr {how} {}", path.display());
+        };
+        let (owner, group) = who(&file);
+        let digest = Digest::of(b"old");
+        for (marked, how, word) in [
+            (file.as_path(), "+i", "immutable"),
+            (dir, "+i", "immutable"),
+            (file.as_path(), "+a", "append-only"),
+        ] {
+            mark(how, marked);
+            let put = format!("cv_put_path \"$1\" 600 {owner} {group}");
+            let own = format!("cv_own_path \"$1\" 640 {owner} {group} {digest}");
+            let scripts = [put.as_str(), "cv_remove_path \"$1\"", "cv_link_path \"$1\" /x", own.as_str()];
+            let said = scripts.map(|script| shell.run(root, script, &[key(&file)], b"new"));
+            mark(&how.replace('+', "-"), marked);
+            for (script, said) in scripts.iter().zip(said) {
+                // In a marked directory the mode of a file may be changed.
+                if script.starts_with("cv_own_path") && marked == dir {
+                    continue;
+                }
+                let text = String::from_utf8_lossy(&said.stderr).into_owned();
+                if shell.name == "busybox" {
+                    // It has no lsattr.
+                    assert!(!said.status.success(), "{script}");
+                    continue;
+                }
+                let remedy = format!("chattr {} -- '{}'", how.replace('+', "-"), marked.display());
+                assert!(!said.status.success(), "{}: {script} in {word}", shell.name);
+                assert!(text.contains(word) && text.contains(&remedy), "{}: {script}: {text}", shell.name);
+            }
+            assert_eq!(std::fs::read(&file).unwrap(), b"old", "{}", shell.name);
+        }
+    });
+}
+
+#[test]
+fn several_names_of_a_file_are_told() {
+    let tools = tempfile::tempdir().unwrap();
+    for shell in shells(tools.path()) {
+        // Where others may write, such a file is not looked at.
+        let (root, dir) = (tempfile::tempdir().unwrap(), crate::testing::safe_tempdir());
+        let (one, other) = (dir.path().join("one"), dir.path().join("other"));
+        let names = |path: &FsPath| shell.see::<Path>(root.path(), key(path)).names;
+        std::fs::write(&one, "x").unwrap();
+        assert_eq!(names(&one), None);
+        std::fs::hard_link(&one, &other).unwrap();
+        assert_eq!(names(&one), Some(2), "{}", shell.name);
+        assert_eq!(names(dir.path()), None, "a directory has as many as others in it");
+    }
+}
+
+#[test]
 fn a_unit_comes_and_goes_with_its_file() {
     let content = Content::new(*b"[Service]\nExecStart=/bin/a\n");
     let file = PathState::File {
@@ -435,7 +529,7 @@ fn a_file_keeps_its_acl_and_attributes_and_a_rollback_gives_them_back() {
         set("system.posix_acl_access", ACL);
         let capability = b"\x01\0\0\x02\0\x20\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
         set("security.capability", capability);
-        // What new files of the directory get is not what this one has.
+        // An ACL for new files of the directory is not the ACL of the directory.
         let given: Vec<u8> = ACL.iter().enumerate().map(|(n, b)| if n == 16 { 2 } else { *b }).collect();
         rustix::fs::setxattr(dir, "system.posix_acl_default", &given, rustix::fs::XattrFlags::empty())
             .unwrap();
@@ -454,7 +548,7 @@ fn a_file_keeps_its_acl_and_attributes_and_a_rollback_gives_them_back() {
             assert_eq!(attribute(&file, "security.capability").as_deref(), Some(capability.as_slice()));
         };
         as_before();
-        // A change of owner and group takes a file's capabilities, if nobody puts them back.
+        // A change of owner and group removes a file's capabilities, unless they are set again.
         let digest = Digest::of(b"new");
         for group in ["daemon", &group] {
             shell.good(root, &format!("cv_own_path \"$1\" 640 {owner} {group} {digest}"), &[key(&file)], b"");
@@ -506,7 +600,7 @@ fn files_keep_the_number_of_an_account_that_gets_another_one() {
 }
 
 #[test]
-fn a_path_through_a_link_is_told_with_its_real_name() {
+fn a_path_through_a_link_is_reported_with_its_real_name() {
     let dir = crate::testing::safe_tempdir();
     let root = dir.path().canonicalize().unwrap();
     std::fs::create_dir(root.join("real")).unwrap();

@@ -1,4 +1,4 @@
-//! The published shapes, held against what is printed.
+//! Compares the published schemas with real documents.
 
 use super::*;
 use crate::samples::{fleet, idle, lost, rich};

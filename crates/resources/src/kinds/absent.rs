@@ -62,22 +62,23 @@ impl Resource for Absent {
         errors
     }
 
-    /// What lies below a directory is not claimed: only the host knows it. It is in the plan's targets all the same.
+    /// The contents of a directory are not claimed, since only the host knows them. They are in the plan's targets all the
+    /// same.
     fn claims(&self) -> Vec<Claim> {
         vec![Claim::shared(path_id(&self.path), "presence", "absent")]
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let id = path_id(&self.path);
         let mut targets: Vec<(ObjectId, State)> = Vec::new();
-        match path(seen, &self.path)? {
+        match path(view, &self.path)? {
             PathState::Absent => {
-                if let Some(wait) = seen.may_appear(&id) {
+                if let Some(wait) = view.may_appear(&id) {
                     return Err(Stop::Deferred(wait));
                 }
             }
             PathState::File { .. } | PathState::Link { .. } => {}
-            PathState::Dir { .. } => targets = emptied(seen, &self.path, self.recursive)?,
+            PathState::Dir { .. } => targets = emptied(view, &self.path, self.recursive)?,
             PathState::Other { what } => {
                 return Err(Stop::invalid(
                     "/path",

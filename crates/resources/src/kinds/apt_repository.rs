@@ -138,16 +138,16 @@ impl AptRepository {
     }
 
     /// The key file's content as it is to be; `None` where the one that is there will do.
-    fn key(&self, seen: &dyn View, url: &str, now: &PathState) -> Result<Option<Content>, Stop> {
+    fn key(&self, view: &dyn View, url: &str, now: &PathState) -> Result<Option<Content>, Stop> {
         if let PathState::File { digest, .. } = now {
-            let content = seen.content(&self.keyring(), digest)?;
+            let content = view.content(&self.keyring(), digest)?;
             if self.checked(content.bytes()).is_ok() {
                 return Ok(None);
             }
         }
-        let answer = seen.run(&key_probe(url))?;
+        let answer = view.run(&key_probe(url))?;
         let wait = |reason: String| {
-            seen.pending().map(|mut wait| {
+            view.pending().map(|mut wait| {
                 wait.reason = format!("{reason}; {}", wait.reason);
                 Stop::Deferred(wait)
             })
@@ -180,10 +180,10 @@ impl AptRepository {
         Ok(Some(Content::new(packets)))
     }
 
-    fn absent(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn absent(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let mut targets: Vec<(ObjectId, State)> = vec![(lists_id(&self.name), AptListsState::Absent.into())];
         for file in [self.file(), self.keyring()] {
-            match path(seen, &file)? {
+            match path(view, &file)? {
                 PathState::Dir { .. } | PathState::Other { .. } => {
                     return Err(Stop::invalid("/name", format!("{file} is there and is not a file")));
                 }
@@ -330,11 +330,11 @@ impl Resource for AptRepository {
         claims
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         if self.state == Presence::Absent {
-            return self.absent(seen);
+            return self.absent(view);
         }
-        if path(seen, "/etc/apt/sources.list.d")? == PathState::Absent {
+        if path(view, "/etc/apt/sources.list.d")? == PathState::Absent {
             return Err(Stop::Failed(
                 "this host has no apt: /etc/apt/sources.list.d is not there".to_owned(),
             ));
@@ -342,16 +342,16 @@ impl Resource for AptRepository {
         let mut wanted = Wanted::default();
         match &self.signed_by {
             Some(file) => {
-                if path(seen, file)? == PathState::Absent {
-                    return Err(match seen.may_appear(&path_id(file)) {
+                if path(view, file)? == PathState::Absent {
+                    return Err(match view.may_appear(&path_id(file)) {
                         Some(wait) => Stop::Deferred(wait),
                         None => Stop::invalid("/signed_by", format!("there is no key file {file}")),
                     });
                 }
             }
             None => {
-                let now = path(seen, &self.keyring())?;
-                if path(seen, "/etc/apt/keyrings")? == PathState::Absent {
+                let now = path(view, &self.keyring())?;
+                if path(view, "/etc/apt/keyrings")? == PathState::Absent {
                     let dir =
                         PathState::Dir { mode: 0o755, owner: "root".to_owned(), group: "root".to_owned() };
                     wanted.targets.push((path_id("/etc/apt/keyrings"), dir.into()));
@@ -360,7 +360,7 @@ impl Resource for AptRepository {
                     (Some((pointer, bytes)), _) => {
                         Some(Content::new(self.checked(bytes).map_err(|e| Stop::invalid(pointer, e))?))
                     }
-                    (None, Some(url)) => self.key(seen, url, &now)?,
+                    (None, Some(url)) => self.key(view, url, &now)?,
                     (None, None) => return Err(Stop::invalid("", "there is no key")),
                 };
                 match key {
@@ -373,11 +373,11 @@ impl Resource for AptRepository {
             }
         }
         let content = Content::new(self.text().into_bytes());
-        let now = path(seen, &self.file())?;
+        let now = path(view, &self.file())?;
         wanted.targets.push((path_id(&self.file()), file_like(&now, &content)?));
         let lists = AptListsState::Lists(content.digest().clone());
         // Asked for in the first round: it is claimed.
-        state::<AptListsState>(seen, &lists_id(&self.name))?;
+        state::<AptListsState>(view, &lists_id(&self.name))?;
         wanted.targets.push((lists_id(&self.name), lists.into()));
         wanted.contents.push(content);
         Ok(wanted)

@@ -36,9 +36,9 @@ pub struct Archive {
     only: Vec<String>,
     /// Where this absolute path is there, the archive is taken for unpacked, and nothing of it is compared.
     creates: Option<String>,
-    /// The owner of what is unpacked. Without it, new files are root's, and others keep theirs.
+    /// The owner of the unpacked files. Without it, new files are root's, and others keep theirs.
     owner: Option<String>,
-    /// The group of what is unpacked.
+    /// The group of the unpacked files.
     group: Option<String>,
 }
 
@@ -55,17 +55,17 @@ impl Archive {
         self.source.as_ref().map(|s| read(s.content.bytes(), &self.choice()))
     }
 
-    /// What is in the archive on the host, with its path and digest for the steps.
-    fn listed(&self, seen: &dyn View, archive: &str) -> Result<(Listing, Vec<(String, String)>), Stop> {
+    /// The members of an archive on the host, each with its path and digest for the steps.
+    fn listed(&self, view: &dyn View, archive: &str) -> Result<(Listing, Vec<(String, String)>), Stop> {
         let later = |reason: &str| {
-            seen.pending().map(|mut wait| {
+            view.pending().map(|mut wait| {
                 wait.reason = format!("{reason}; {}", wait.reason);
                 Stop::Deferred(wait)
             })
         };
-        let now = path(seen, archive)?;
+        let now = path(view, archive)?;
         let PathState::File { digest, .. } = &now else {
-            let wait = seen.may_appear(&path_id(archive)).or_else(|| may_be_made(seen)).map(Stop::Deferred);
+            let wait = view.may_appear(&path_id(archive)).or_else(|| may_be_made(view)).map(Stop::Deferred);
             return Err(wait.or_else(|| later("nothing can know what is in it")).unwrap_or_else(|| {
                 Stop::invalid_help(
                     "/on_host",
@@ -75,7 +75,7 @@ impl Archive {
             }));
         };
         let probe = Probe::Run { script: script(archive), user: None, timeout: 600 };
-        let answer = seen.run(&probe)?;
+        let answer = view.run(&probe)?;
         if answer.status == 69 {
             let tool = if archive.ends_with(".zip") { "unzip" } else { "tar" };
             return Err(later(&format!("this host has no {tool} now")).unwrap_or_else(|| {
@@ -112,12 +112,12 @@ impl Archive {
 
     fn target(
         &self,
-        seen: &dyn View,
+        view: &dyn View,
         place: &str,
         member: &Member,
         owners: (&Option<String>, &Option<String>),
     ) -> Result<Option<(ObjectId, State)>, Stop> {
-        let now = path(seen, place)?;
+        let now = path(view, place)?;
         let owned = |owner: &str, group: &str| {
             let pick = |given: &Option<String>, now: &str| given.clone().unwrap_or_else(|| now.to_owned());
             (pick(owners.0, owner), pick(owners.1, group))
@@ -201,8 +201,8 @@ impl Resource for Archive {
         errors
     }
 
-    /// What an archive on the host holds, nobody knows without that host: all below the directory (a slash at its end) may be
-    /// touched then.
+    /// The members of an archive on the host are not known without that host: everything below the directory (a slash at its
+    /// end) may be touched.
     fn claims(&self) -> Vec<Claim> {
         let mut claims = vec![Claim::shared(path_id(&self.path), "presence", "directory")];
         if self.on_host.is_some() {
@@ -231,21 +231,21 @@ impl Resource for Archive {
         claims
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         if let Some(creates) = &self.creates
-            && path(seen, creates)? != PathState::Absent
+            && path(view, creates)? != PathState::Absent
         {
             return Ok(Wanted::default());
         }
-        need_parent(seen, "/path", &self.place("x"))?;
+        need_parent(view, "/path", &self.place("x"))?;
         let (listing, settings) = match (self.own(), &self.on_host) {
             (Some(listing), _) => (listing.map_err(|e| Stop::invalid("/source", e))?, Vec::new()),
-            (None, Some(archive)) => self.listed(seen, archive)?,
+            (None, Some(archive)) => self.listed(view, archive)?,
             (None, None) => return Err(Stop::invalid("", "`source` or `on_host` is missing")),
         };
         let mut asks = Asks::default();
         let mut name = |account, pointer, wanted: &Option<String>| match wanted {
-            Some(wanted) => asks.take(account_name(seen, account, pointer, wanted)),
+            Some(wanted) => asks.take(account_name(view, account, pointer, wanted)),
             None => Ok(None),
         };
         let owner = name(Account::User, "/owner", &self.owner)?;
@@ -253,7 +253,7 @@ impl Resource for Archive {
         let mut targets = Vec::new();
         let mut contents: Vec<Content> = Vec::new();
         for (member, what) in &listing.members {
-            let target = asks.take(self.target(seen, &self.place(member), what, (&owner, &group)))?;
+            let target = asks.take(self.target(view, &self.place(member), what, (&owner, &group)))?;
             targets.extend(target.flatten());
             if let Member::File { digest, .. } = what {
                 contents.extend(listing.contents.get(digest).cloned());
@@ -336,7 +336,7 @@ mod tests {
         let view = listing(FakeView::new().file("/srv/a.tgz", 0o644, "new"), b"old");
         assert!(matches!(on_host().plan(&view), Err(Stop::Failed(_))));
         assert!(matches!(on_host().plan(&view.clone().pending()), Err(Stop::Deferred(_))));
-        // Or it is no archive any more, which an item before this one is about to mend.
+        // The file is damaged, and an earlier item is about to replace it.
         let probe = Probe::Run { script: script("/srv/a.tgz"), user: None, timeout: 600 };
         let spoiled = view.answer(&probe, 2, &format!("{}  -\n", Digest::of(b"spoiled")));
         assert!(matches!(on_host().plan(&spoiled.pending()), Err(Stop::Deferred(_))));

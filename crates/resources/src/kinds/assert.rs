@@ -14,7 +14,7 @@ use std::fmt;
 pub struct Assert {
     /// One condition, or a list: booleans, or expressions in `{{ }}` that give one.
     that: Conditions,
-    /// What to tell the user when one of them does not hold.
+    /// The message for the user if one of them does not hold.
     message: Option<String>,
 }
 

@@ -4,9 +4,10 @@ use crate::attrs::{Attrs, check_account};
 use crate::body::file_state;
 use crate::edit::Edit;
 use crate::kinds::line::Presence;
-use crate::look::{check_path, need_parent, parent, path, path_id, user, user_id};
+use crate::look::{Asks, ancestors, check_path, need_parent, normal, parent, path, path_id, user, user_id};
 use crate::names::Names;
 use base64::Engine as _;
+use converge_objects::path::within;
 use converge_objects::{PathState, UserState};
 use converge_resource::{Claim, Content, ObjectId, ParamError, Resource, State, Stop, View, Wanted};
 use schemars::JsonSchema;
@@ -20,6 +21,9 @@ use serde::Deserialize;
 ///
 /// The file is `~/.ssh/authorized_keys` of `/root` or `/home/USER`. Where the user's home is elsewhere, give `path`: which file an
 /// item answers for must be known without asking the host.
+///
+/// With `StrictModes`, as usual, sshd passes over keys in a file that others than the user and root own or may write to, and so for each directory up to
+/// the home. The plan names what it would refuse; a `file` or `directory` item sets it right.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AuthorizedKey {
@@ -72,7 +76,7 @@ fn is_type(word: &str) -> bool {
 }
 
 impl Key {
-    /// `None` for blank lines, comments and what is no key.
+    /// `None` for blank lines, comments and lines without a key.
     fn parse(line: &str) -> Option<Self> {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -165,10 +169,10 @@ impl AuthorizedKey {
     }
 
     /// The user's group and home.
-    fn account(&self, seen: &dyn View) -> Result<Option<(String, String)>, Stop> {
-        match user(seen, &self.user)? {
+    fn account(&self, view: &dyn View) -> Result<Option<(String, String)>, Stop> {
+        match user(view, &self.user)? {
             UserState::User { group, home, .. } => Ok(Some((group, home))),
-            UserState::Absent => match seen.may_appear(&user_id(&self.user)) {
+            UserState::Absent => match view.may_appear(&user_id(&self.user)) {
                 Some(wait) => Err(Stop::Deferred(wait)),
                 None if self.state == Presence::Absent => Ok(None),
                 None => Err(Stop::invalid_help(
@@ -183,13 +187,40 @@ impl AuthorizedKey {
         }
     }
 
+    /// The reasons for which sshd would refuse the keys (`StrictModes`): owners and modes of the file and of the directories
+    /// above it, up to the home, if they exist.
+    fn refused(&self, view: &dyn View, home: &str) -> Result<Vec<String>, Stop> {
+        let target = normal(&self.path());
+        let mut above = ancestors(&target);
+        if within(&target, home) {
+            above.retain(|dir| within(dir, home));
+        }
+        let mut asks = Asks::default();
+        let mut found = Vec::new();
+        for at in above.into_iter().chain([target]) {
+            let Some(PathState::Dir { mode, owner, .. } | PathState::File { mode, owner, .. }) =
+                asks.take(path(view, &at))?
+            else {
+                continue;
+            };
+            if owner != "root" && owner != self.user {
+                found.push(format!("{at} belongs to {owner}"));
+            } else if mode & 0o022 != 0 {
+                found.push(format!("others may write to {at} (mode {mode:04o})"));
+            }
+        }
+        asks.finish()?;
+        let note = |why| format!("with StrictModes sshd refuses the keys of {}: {why}", self.user);
+        Ok(found.into_iter().map(note).collect())
+    }
+
     /// The directory of the file, where it is to be made.
-    fn directory(&self, seen: &dyn View, group: &str) -> Result<Vec<(ObjectId, State)>, Stop> {
+    fn directory(&self, view: &dyn View, group: &str) -> Result<Vec<(ObjectId, State)>, Stop> {
         let dir = parent(&self.path());
-        if !dir.ends_with("/.ssh") || path(seen, &dir)? != PathState::Absent {
+        if !dir.ends_with("/.ssh") || path(view, &dir)? != PathState::Absent {
             return Ok(Vec::new());
         }
-        need_parent(seen, "/user", &dir)?;
+        need_parent(view, "/user", &dir)?;
         let state = PathState::Dir { mode: 0o700, owner: self.user.clone(), group: group.to_owned() };
         Ok(vec![(path_id(&dir), state.into())])
     }
@@ -266,9 +297,9 @@ impl Resource for AuthorizedKey {
         vec![Claim::shared(dir, "presence", "directory"), content, Claim::shared(id, "presence", "file")]
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let target = self.path();
-        let account = self.account(seen)?;
+        let account = self.account(view)?;
         if let Some((_, home)) = &account
             && self.path.is_none()
             && *home != usual_home(&self.user)
@@ -279,7 +310,11 @@ impl Resource for AuthorizedKey {
                 format!("say where the keys are: `path: {home}/.ssh/authorized_keys`"),
             ));
         }
-        let now = path(seen, &target)?;
+        let notes = match &account {
+            Some((_, home)) if self.state == Presence::Present => self.refused(view, &normal(home))?,
+            _ => Vec::new(),
+        };
+        let now = path(view, &target)?;
         let (PathState::Absent, Presence::Present, Some((group, _))) = (&now, self.state, &account) else {
             let frame = Edit {
                 path: &target,
@@ -288,18 +323,19 @@ impl Resource for AuthorizedKey {
                 attrs: Attrs { mode: None, owner: None, group: None },
                 culprit: "/key",
             };
-            return frame.plan(seen, &|text| Ok(self.edit(text)));
+            let wanted = frame.plan(view, &|text| Ok(self.edit(text)))?;
+            return Ok(Wanted { notes, ..wanted });
         };
-        if let Some(wait) = seen.may_appear(&path_id(&target)) {
+        if let Some(wait) = view.may_appear(&path_id(&target)) {
             return Err(Stop::Deferred(wait));
         }
-        let made = self.directory(seen, group)?;
+        let made = self.directory(view, group)?;
         if made.is_empty() {
-            need_parent(seen, "/path", &target)?;
+            need_parent(view, "/path", &target)?;
         }
         let content = Content::new(self.edit("").into_bytes());
         let state = file_state(&content, (0o600, self.user.clone(), group.clone()));
-        let mut wanted = Wanted { targets: made, ..Wanted::default() }.with(content);
+        let mut wanted = Wanted { targets: made, notes, ..Wanted::default() }.with(content);
         wanted.targets.push((path_id(&target), state.into()));
         Ok(wanted)
     }
@@ -343,6 +379,45 @@ mod tests {
         assert_eq!(after.line(&path_id("/home/alice/.ssh")), "dir 700 alice alice");
         assert!(
             after.line(&path_id("/home/alice/.ssh/authorized_keys")).starts_with("file 600 alice alice ")
+        );
+    }
+
+    #[test]
+    fn what_sshd_would_refuse_is_said() {
+        let params = json!({"user": "alice", "key": key("ssh-ed25519", b"a")});
+        let given = |mode, owner: &str| PathState::Dir { mode, owner: owner.into(), group: "root".into() };
+        let view = |home, ssh| {
+            let view = FakeView::new().user("alice", 1000).has(path_id("/home"), given(0o777, "daemon"));
+            view.has(path_id("/home/alice"), home).has(path_id("/home/alice/.ssh"), ssh)
+        };
+        let notes = |view: FakeView| read::<AuthorizedKey>(params.clone()).plan(&view).unwrap().notes;
+        assert_eq!(notes(view(given(0o755, "alice"), given(0o700, "alice"))), Vec::<String>::new());
+        let refused = view(given(0o775, "alice"), given(0o700, "bob"));
+        let said = "with StrictModes sshd refuses the keys of alice: ";
+        let both = [
+            format!("{said}others may write to /home/alice (mode 0775)"),
+            format!("{said}/home/alice/.ssh belongs to bob"),
+        ];
+        assert_eq!(notes(refused), both);
+        let file = view(given(0o755, "root"), given(0o700, "alice")).file(
+            "/home/alice/.ssh/authorized_keys",
+            0o620,
+            "",
+        );
+        assert_eq!(
+            notes(file),
+            [format!("{said}others may write to /home/alice/.ssh/authorized_keys (mode 0620)")]
+        );
+        let gone = json!({"user": "alice", "key": key("ssh-ed25519", b"a"), "state": "absent"});
+        let open = view(given(0o777, "alice"), given(0o700, "alice"));
+        assert_eq!(read::<AuthorizedKey>(gone).plan(&open).unwrap().notes, Vec::<String>::new());
+        // Elsewhere everything above it counts.
+        let elsewhere = json!({"user": "alice", "key": key("ssh-ed25519", b"a"), "path": "/etc/keys/alice"});
+        let open = view(given(0o755, "alice"), given(0o700, "alice"))
+            .has(path_id("/etc/keys"), given(0o777, "root"));
+        assert_eq!(
+            read::<AuthorizedKey>(elsewhere).plan(&open).unwrap().notes,
+            [format!("{said}others may write to /etc/keys (mode 0777)")]
         );
     }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 /// Several lines of a text file between two marker lines, as Ansible's `blockinfile`.
 ///
-/// The lines between the markers are ours; all others are left alone. A block that is there stays where it is. Give
+/// The item manages the lines between the markers and leaves all others alone. An existing block keeps its place. Give
 /// each block of one file a `marker` of its own. A begin marker without its end marker is refused.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -149,7 +149,7 @@ impl Resource for Block {
         claims
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let place = self.insert().map_err(stop)?;
         let edit = Edit {
             path: &self.path,
@@ -158,7 +158,7 @@ impl Resource for Block {
             attrs: self.attrs(),
             culprit: "/block",
         };
-        let mut wanted = edit.plan(seen, &|text| self.change(text, &place))?;
+        let mut wanted = edit.plan(view, &|text| self.change(text, &place))?;
         wanted.settings.extend(validate_setting(self.validate.as_ref()));
         Ok(wanted)
     }

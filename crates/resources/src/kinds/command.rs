@@ -43,7 +43,7 @@ pub struct Command {
     waits_for: Option<WaitsFor>,
 }
 
-/// What another host must have come to.
+/// A condition on another host that must hold first.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WaitsFor {
@@ -95,8 +95,8 @@ impl Command {
         ObjectId::new("command", key.key())
     }
 
-    fn state(&self, seen: &dyn View) -> Result<CommandState, Stop> {
-        crate::look::state(seen, &self.id())
+    fn state(&self, view: &dyn View) -> Result<CommandState, Stop> {
+        crate::look::state(view, &self.id())
     }
 }
 
@@ -188,11 +188,11 @@ impl Resource for Command {
         self.on_change.clone().unwrap_or_default()
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
-        let mut wanted = self.wanted(seen)?;
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+        let mut wanted = self.wanted(view)?;
         if let Some(other) = &self.waits_for {
             wanted.fetch = Some(other.fetch());
-            if wanted.targets.iter().any(|(object, to)| seen.raw(object).is_ok_and(|now| now != *to)) {
+            if wanted.targets.iter().any(|(object, to)| view.raw(object).is_ok_and(|now| now != *to)) {
                 wanted.notes.push(format!("begins when {} is ready", other.host));
             }
         }
@@ -201,15 +201,15 @@ impl Resource for Command {
 }
 
 impl Command {
-    fn wanted(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn wanted(&self, view: &dyn View) -> Result<Wanted, Stop> {
         match self.guard() {
             Guard::Creates(target) => {
-                let now = self.state(seen)?;
-                match path(seen, &target)? {
+                let now = self.state(view)?;
+                match path(view, &target)? {
                     // An earlier item may bring the path: the step looks again and then runs nothing, so the
                     // state after it is known either way.
                     PathState::Absent => Ok(Wanted {
-                        notes: seen
+                        notes: view
                             .may_appear(&path_id(&target))
                             .map(|wait| format!("runs unless {target} is there by then: {}", wait.reason))
                             .into_iter()
@@ -220,18 +220,18 @@ impl Command {
                     _ => Ok(Wanted::one(self.id(), now)),
                 }
             }
-            Guard::Unless(_) => match seen.pending() {
+            Guard::Unless(_) => match view.pending() {
                 // The guard may read what an earlier item changes.
                 Some(wait) => Err(Stop::Deferred(wait)),
                 None => {
-                    self.state(seen)?;
+                    self.state(view)?;
                     Ok(Wanted::one(self.id(), CommandState::Done))
                 }
             },
             Guard::OnChange(_) => {
-                self.state(seen)?;
+                self.state(view)?;
                 let names = self.on_change.as_deref().unwrap_or_default();
-                let digest = Basis::read(seen, names, None)?.map(|b| b.digest);
+                let digest = Basis::read(view, names, None)?.map(|b| b.digest);
                 Ok(Wanted::one(self.id(), CommandState::Ran { digest }))
             }
         }

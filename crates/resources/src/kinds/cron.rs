@@ -199,14 +199,14 @@ impl Resource for Cron {
         vec![if self.in_crontab { Claim::edit(id, "content") } else { Claim::exclusive(id, "content") }]
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let present = self.state == Presence::Present;
         let file = self.file();
         if !self.in_crontab {
             return if present {
-                own_file(seen, "/name", &file, &self.file_text())
+                own_file(view, "/name", &file, &self.file_text())
             } else {
-                own_file_gone(seen, &file)
+                own_file_gone(view, &file)
             };
         }
         // cron takes a crontab only from its user, and no one else may read it.
@@ -215,7 +215,7 @@ impl Resource for Cron {
         let attrs = if present { attrs } else { Attrs { mode: None, owner: None, group: None } };
         let edit = Edit { path: &file, create: true, removes: !present, attrs, culprit: "/run" };
         let job = format!("{} {}", self.times(), self.command());
-        edit.plan(seen, &|text| Ok(with(text, &self.mark(), present.then_some(job.as_str()))))
+        edit.plan(view, &|text| Ok(with(text, &self.mark(), present.then_some(job.as_str()))))
     }
 }
 

@@ -61,10 +61,10 @@ impl Resource for Directory {
         claims
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let mut asks = Asks::default();
         let mut targets = Vec::new();
-        let present = match path(seen, &self.path)? {
+        let present = match path(view, &self.path)? {
             PathState::Dir { mode, owner, group } => Some((mode, owner, group)),
             PathState::Absent => None,
             PathState::Link { .. } | PathState::File { .. } if self.force => None,
@@ -91,7 +91,7 @@ impl Resource for Directory {
             // Below a user's directory nothing is made in another owner's.
             let mut rights = roots();
             for above in ancestors(&self.path) {
-                match asks.take(path(seen, &above))? {
+                match asks.take(path(view, &above))? {
                     Some(PathState::Absent) => {
                         let (owner, group) = rights.clone();
                         targets.push((path_id(&above), PathState::Dir { mode: 0o755, owner, group }.into()));
@@ -100,7 +100,7 @@ impl Resource for Directory {
                         rights = if owner == "root" { roots() } else { (owner.clone(), group.clone()) };
                         targets.push((path_id(&above), PathState::Dir { mode, owner, group }.into()));
                     }
-                    // What lies below a link is looked at through it.
+                    // A path below a link is read through the link.
                     Some(PathState::Link { .. }) | None => rights = roots(),
                     Some(PathState::File { .. } | PathState::Other { .. }) => {
                         return Err(Stop::invalid("/path", format!("{above} is not a directory")));
@@ -108,10 +108,10 @@ impl Resource for Directory {
                 }
             }
         } else if present.is_none() {
-            asks.take(need_parent(seen, "/path", &self.path))?;
+            asks.take(need_parent(view, "/path", &self.path))?;
         }
         let as_present = present.as_ref().map(|(m, o, g)| (*m, o.as_str(), g.as_str()));
-        let attrs = self.attrs().settle(seen, as_present, 0o755, &mut asks)?;
+        let attrs = self.attrs().settle(view, as_present, 0o755, &mut asks)?;
         asks.finish()?;
         if let Some((mode, owner, group)) = attrs {
             targets.push((path_id(&self.path), PathState::Dir { mode, owner, group }.into()));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_kept() {
+    fn attributes_that_are_not_declared_are_kept() {
         let kind = read::<Directory>(json!({"path": "/etc/x", "mode": "02750"}));
         let dir = PathState::Dir { mode: 0o700, owner: "www-data".into(), group: "adm".into() };
         let after = settle(&kind, FakeView::new().has(path_id("/etc/x"), dir));

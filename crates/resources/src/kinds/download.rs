@@ -39,7 +39,7 @@ pub fn fetch_tool() -> Probe {
     Probe::run("command -v curl || command -v wget || ls /usr/lib/apt/apt-helper")
 }
 
-/// Refuses what is no address on the web.
+/// Refuses a text that is no address on the web.
 pub fn check_url(pointer: &str, url: &str, schemes: &[&str], errors: &mut Vec<ParamError>) {
     let rest = schemes.iter().find_map(|s| url.strip_prefix(&format!("{s}://")));
     let plain = url.bytes().all(|b| b.is_ascii_graphic()) && !url.contains(['"', '\'', '\\', '<', '>', '`']);
@@ -98,11 +98,11 @@ impl Resource for Download {
         claims
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let Some(digest) = self.digest() else {
             return Err(Stop::invalid("/checksum", "the checksum is not known"));
         };
-        let present = match path(seen, &self.path)? {
+        let present = match path(view, &self.path)? {
             PathState::File { digest, size, mode, owner, group } => Some((digest, size, mode, owner, group)),
             PathState::Absent | PathState::Link { .. } => None,
             PathState::Dir { .. } => {
@@ -115,13 +115,13 @@ impl Resource for Download {
         let there = present.as_ref().filter(|p| p.0 == digest);
         let mut asks = Asks::default();
         if present.is_none() {
-            asks.take(need_parent(seen, "/path", &self.path))?;
+            asks.take(need_parent(view, "/path", &self.path))?;
         }
         let as_present = present.as_ref().map(|(_, _, m, o, g)| (*m, o.as_str(), g.as_str()));
-        let attrs = self.attrs().settle(seen, as_present, 0o644, &mut asks)?;
-        let tool = if there.is_none() { asks.take(seen.run(&fetch_tool()))? } else { None };
+        let attrs = self.attrs().settle(view, as_present, 0o644, &mut asks)?;
+        let tool = if there.is_none() { asks.take(view.run(&fetch_tool()))? } else { None };
         asks.finish()?;
-        if tool.is_some_and(|t| t.stdout.trim().is_empty()) && seen.pending().is_none() {
+        if tool.is_some_and(|t| t.stdout.trim().is_empty()) && view.pending().is_none() {
             return Err(Stop::invalid_help(
                 "/url",
                 "this host has no curl and no wget to fetch it with",

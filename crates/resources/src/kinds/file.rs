@@ -13,8 +13,8 @@ use serde::Deserialize;
 ///
 /// With `content`, `template` or `source` the file has exactly these bytes; a symbolic link in its place is replaced, a directory only with
 /// `force`.
-/// Without any of them the file must be there, and only the mode, owner and group that are given are changed.
-/// What is not given is kept; a new file is root's with mode 0644.
+/// Without any of them the file must exist, and only the given mode, owner and group are changed. Attributes that are not
+/// given are kept; a new file is root's with mode 0644.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct File {
@@ -101,17 +101,17 @@ impl Resource for File {
         claims
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let id = path_id(&self.path);
         let body = self.body().get();
         let mut inner = Vec::new();
-        let present = match (path(seen, &self.path)?, &body) {
+        let present = match (path(view, &self.path)?, &body) {
             (PathState::File { digest, size, mode, owner, group }, _) => {
                 Some((digest, size, mode, owner, group))
             }
             (PathState::Absent | PathState::Link { .. }, Some(_)) => None,
             (PathState::Absent, None) => {
-                return Err(match seen.may_appear(&id).or_else(|| may_be_made(seen)) {
+                return Err(match view.may_appear(&id).or_else(|| may_be_made(view)) {
                     Some(wait) => Stop::Deferred(wait),
                     None => Stop::invalid_help(
                         "/path",
@@ -128,7 +128,7 @@ impl Resource for File {
                 ));
             }
             (PathState::Dir { .. }, Some(_)) if self.force => {
-                inner = emptied(seen, &self.path, true)?;
+                inner = emptied(view, &self.path, true)?;
                 None
             }
             (PathState::Dir { .. }, _) => {
@@ -144,10 +144,10 @@ impl Resource for File {
         };
         let mut asks = Asks::default();
         if present.is_none() {
-            asks.take(need_parent(seen, "/path", &self.path))?;
+            asks.take(need_parent(view, "/path", &self.path))?;
         }
         let as_present = present.as_ref().map(|(_, _, m, o, g)| (*m, o.as_str(), g.as_str()));
-        let attrs = self.attrs().settle(seen, as_present, 0o644, &mut asks)?;
+        let attrs = self.attrs().settle(view, as_present, 0o644, &mut asks)?;
         asks.finish()?;
         let Some(attrs) = attrs else {
             return Err(Stop::Failed(format!("{}: its owner is not known", self.path)));
@@ -155,7 +155,7 @@ impl Resource for File {
         if let (None, Some((_, _, mode, owner, group))) = (&body, &present)
             && (attrs.0, &attrs.1, &attrs.2) != (*mode, owner, group)
         {
-            may_give(seen, "/path", &self.path, owner)?;
+            may_give(view, "/path", &self.path, owner)?;
         }
         let kept = body.is_none();
         let mut wanted = match (body, present) {

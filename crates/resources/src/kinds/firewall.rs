@@ -24,17 +24,17 @@ pub struct Firewall {
     /// Remove rules that are not listed here.
     #[serde(default)]
     only: bool,
-    /// What happens to connections to the host that no rule names.
+    /// The policy for connections to the host that no rule matches.
     incoming: Option<Policy>,
-    /// What happens to connections from the host that no rule names.
+    /// The policy for connections from the host that no rule matches.
     outgoing: Option<Policy>,
-    /// What happens to connections through the host that no rule names.
+    /// The policy for connections through the host that no rule matches.
     routed: Option<Policy>,
     /// Whether the firewall is on, now and at boot. Left out it stays as it is.
     enabled: Option<bool>,
 }
 
-/// What is done with a connection.
+/// The policy for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
@@ -46,7 +46,7 @@ pub enum Policy {
     Reject,
 }
 
-/// What a rule does.
+/// The action of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
@@ -61,11 +61,11 @@ pub enum Action {
     Limit,
 }
 
-/// Whether connections come to the host or leave it.
+/// The direction of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// They come to the host.
+    /// To the host.
     #[default]
     In,
     /// They leave it.
@@ -76,7 +76,7 @@ pub enum Direction {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// What it does.
+    /// The action.
     #[serde(default)]
     pub action: Action,
     /// The port on the receiving side: `22/tcp`, `53`, `8000:8010/tcp`, `80,443/tcp`, or an application of ufw such as `OpenSSH`. Left
@@ -197,15 +197,15 @@ impl Resource for Firewall {
         .collect()
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
-        let (active, now_in, now_out, now_routed, now) = match state::<FirewallState>(seen, &id())? {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+        let (active, now_in, now_out, now_routed, now) = match state::<FirewallState>(view, &id())? {
             FirewallState::Ufw { active, incoming, outgoing, routed, rules } => {
                 (active, incoming, outgoing, routed, rules)
             }
             FirewallState::Absent => {
                 // Its rules and policies are what the package brings.
-                return Err(match seen.pending() {
-                    Some(wait) if !seen.raw(&package_id("ufw"))?.is_absent() => Stop::Deferred(wait),
+                return Err(match view.pending() {
+                    Some(wait) if !view.raw(&package_id("ufw"))?.is_absent() => Stop::Deferred(wait),
                     _ => Stop::invalid_help(
                         "",
                         "this host has no ufw",
@@ -218,7 +218,7 @@ impl Resource for Firewall {
         let (active, incoming) = (self.enabled.unwrap_or(active), policy(self.incoming, now_in));
         let rules = self.rules(&now);
         if active {
-            let answer = seen.run(&Self::probe())?;
+            let answer = view.run(&Self::probe())?;
             if let Some(connection) = Connection::read(&answer.stdout)
                 && !ufw::lets_in(&rules, &incoming, &connection)
             {

@@ -78,18 +78,18 @@ impl Git {
     }
 
     /// The commit that the version is now.
-    fn commit(&self, seen: &dyn View) -> Result<String, Stop> {
+    fn commit(&self, view: &dyn View) -> Result<String, Stop> {
         if is_commit(&self.version) {
             return Ok(self.version.clone());
         }
-        let answer = seen.run(&self.probe())?;
+        let answer = view.run(&self.probe())?;
         if let Some(commit) =
             Some(&answer.stdout).filter(|_| answer.status == 0).and_then(|a| commit_of(a, &self.version))
         {
             return Ok(commit.to_owned());
         }
         // An earlier item may bring git, a key or the repository itself.
-        seen.after_changes()?;
+        view.after_changes()?;
         Err(match answer.status {
             127 => {
                 Stop::invalid_help("", "this host has no git", "install it before: `package: {name: git}`")
@@ -157,10 +157,10 @@ impl Resource for Git {
         vec![Claim::exclusive(self.id(), "checkout"), Claim::edit(path_id(&self.dest), "may-create")]
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
-        let now = state::<GitState>(seen, &self.id())?;
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+        let now = state::<GitState>(view, &self.id())?;
         match &now {
-            GitState::Absent => need_parent(seen, "/dest", &self.dest)?,
+            GitState::Absent => need_parent(view, "/dest", &self.dest)?,
             GitState::Other => {
                 return Err(Stop::invalid_help(
                     "/dest",
@@ -177,7 +177,7 @@ impl Resource for Git {
             }
             GitState::Checkout { .. } => {}
         }
-        let to = GitState::Checkout { commit: self.commit(seen)?, remote: self.repo.clone(), changed: false };
+        let to = GitState::Checkout { commit: self.commit(view)?, remote: self.repo.clone(), changed: false };
         let mut settings = vec![("CV_GIT_SSH".to_owned(), self.ssh())];
         settings.extend(self.user.iter().map(|u| ("CV_GIT_USER".to_owned(), u.clone())));
         settings.extend(self.depth.iter().map(|d| ("CV_GIT_DEPTH".to_owned(), d.to_string())));

@@ -63,27 +63,27 @@ impl Resource for Group {
         claims
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let id = group_id(&self.name);
         let mut asks = Asks::default();
-        let now = asks.take(group(seen, &self.name))?;
+        let now = asks.take(group(view, &self.name))?;
         if let Some(gid) = self.gid {
             // Asked in the same round.
-            asks.take(seen.run(&account_probe(Account::Group, &gid.to_string())))?;
+            asks.take(view.run(&account_probe(Account::Group, &gid.to_string())))?;
             if now.is_some_and(|now| now != GroupState::Group { gid: Some(gid) }) {
-                asks.take(Account::Group.check_number(seen, "/gid", &self.name, gid))?;
+                asks.take(Account::Group.check_number(view, "/gid", &self.name, gid))?;
             }
         }
         asks.finish()?;
-        let now = group(seen, &self.name)?;
+        let now = group(view, &self.name)?;
         if let (Some(gid), GroupState::Group { gid: Some(was) }) = (self.gid, &now)
             && *was != gid
         {
-            Account::Group.check_owned(seen, &self.name, *was, None)?;
+            Account::Group.check_owned(view, &self.name, *was, None)?;
         }
         let to = match (self.state, now) {
             (Presence::Absent, GroupState::Absent) => {
-                if let Some(wait) = seen.may_appear(&id) {
+                if let Some(wait) = view.may_appear(&id) {
                     return Err(Stop::Deferred(wait));
                 }
                 GroupState::Absent

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_objects::ReleaseState;
 use converge_objects::k8s::fields;
-use converge_objects::release::{self, Mend, Release};
+use converge_objects::release::{self, Recovery, Release};
 use converge_resource::{
     ARCHIVE, ApiCall, ApiProbe, Chart, Claim, Kept, ObjectId, ParamError, Place, RANDOM, ReleaseSpec,
     Resource, Source, Stop, View, Wait, Wanted,
@@ -138,13 +138,13 @@ impl HelmRelease {
     }
 
     /// The release as it is: only its objects are looked at.
-    fn unchanged(&self, seen: &dyn View, now: ReleaseState, revision: &Value) -> Result<Wanted, Stop> {
-        let drift = self.installed().drift(seen, &deployed(revision)?)?;
+    fn unchanged(&self, view: &dyn View, now: ReleaseState, revision: &Value) -> Result<Wanted, Stop> {
+        let drift = self.installed().drift(view, &deployed(revision)?)?;
         drift.conflict()?;
         Ok(self.with_objects(Wanted::one(self.object(), now), drift))
     }
 
-    /// Sets right what is missing or was changed behind helm's back.
+    /// Corrects objects that are missing or were changed behind helm's back.
     fn with_objects(&self, mut wanted: Wanted, drift: Drift) -> Wanted {
         wanted.notes.extend(drift.notes());
         wanted.targets.extend(drift.targets);
@@ -155,10 +155,10 @@ impl HelmRelease {
 
     /// A release that hangs and whose chart cannot be rendered now: it is put right all the same.
     fn put_right(&self, revisions: &[Value], why: &str) -> Result<Option<Wanted>, Stop> {
-        let wanted = match release::mend(revisions) {
+        let wanted = match release::recovery(revisions) {
             None => return Ok(None),
-            Some(Mend::Away) => Wanted::one(self.object(), ReleaseState::Absent),
-            Some(Mend::Back(number)) => {
+            Some(Recovery::Uninstall) => Wanted::one(self.object(), ReleaseState::Absent),
+            Some(Recovery::Rollback(number)) => {
                 let is = |r: &&Value| r.get("revision").and_then(Value::as_u64) == Some(number);
                 let Some(revision) = revisions.iter().find(is) else { return Ok(None) };
                 let (state, content) = ReleaseState::of(revision).map_err(Stop::Failed)?;
@@ -211,7 +211,7 @@ impl HelmRelease {
         Installed { name: &self.name, namespace: &self.namespace, force: self.force_conflicts }
     }
 
-    /// What real helm is asked: a packaged chart goes with the question.
+    /// The question to helm; it carries a packaged chart.
     fn question(&self, spec: &ReleaseSpec) -> Result<ApiProbe, Stop> {
         let mut question = serde_json::to_value(spec).map_err(|e| Stop::Failed(e.to_string()))?;
         if let (Some(map), Some(archive)) = (question.as_object_mut(), &self.archive) {
@@ -220,14 +220,14 @@ impl HelmRelease {
         Ok(ApiProbe::Render(question.to_string()))
     }
 
-    /// What real helm makes of the chart.
-    fn rendered(&self, seen: &dyn View, spec: &ReleaseSpec) -> Result<Value, Stop> {
-        let answer = seen.api(&self.question(spec)?)?;
+    /// The chart as helm renders it.
+    fn rendered(&self, view: &dyn View, spec: &ReleaseSpec) -> Result<Value, Stop> {
+        let answer = view.api(&self.question(spec)?)?;
         let said =
             |key: &str| answer.get(key).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
         if let Some(why) = said("waits") {
-            let wait = seen.may_appear(&self.object()).or_else(|| namespace_comes(seen, &self.namespace));
-            return Err(match wait.or_else(|| seen.pending()) {
+            let wait = view.may_appear(&self.object()).or_else(|| namespace_comes(view, &self.namespace));
+            return Err(match wait.or_else(|| view.pending()) {
                 Some(wait) => Stop::Deferred(Wait { reason: why, ..wait }),
                 None => Stop::invalid_help(
                     "",
@@ -250,7 +250,7 @@ fn deployed(revision: &Value) -> Result<Vec<Value>, Stop> {
         .map_err(|why| Stop::Failed(format!("the manifest of the release is no YAML: {why}")))
 }
 
-/// What is wrong with the newest revision, and how it is put right; `revisions` are newest first.
+/// The error of the newest revision and its recovery; `revisions` are newest first.
 fn recovery(revisions: &[Value]) -> Option<String> {
     let status = |r: &Value| r.get("status").and_then(Value::as_str).unwrap_or_default().to_owned();
     let number = |r: &Value| r.get("revision").map_or_else(String::new, Value::to_string);
@@ -364,21 +364,21 @@ impl Resource for HelmRelease {
         }
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let object = self.object();
-        let now = seen.state::<Release>(&object.key)?;
+        let now = view.state::<Release>(&object.key)?;
         if self.state == Presence::Absent {
             return Ok(Wanted::one(object, ReleaseState::Absent));
         }
         let chart = self.chart().ok_or_else(|| Stop::invalid("", "it is not clear which chart it is"))?;
         let probe = ApiProbe::Release { namespace: self.namespace.clone(), name: self.name.clone() };
-        let answer = seen.api(&probe)?;
+        let answer = view.api(&probe)?;
         let revisions = answer.as_array().map(Vec::as_slice).unwrap_or_default();
         if let Some(newest) = revisions.first().filter(|r| self.made(r) && now != ReleaseState::Absent) {
-            return self.unchanged(seen, now, newest);
+            return self.unchanged(view, now, newest);
         }
         let mut spec = self.spec(chart);
-        let rendered = match self.rendered(seen, &spec) {
+        let rendered = match self.rendered(view, &spec) {
             Err(Stop::Invalid { message: why, .. } | Stop::Failed(why)) if now != ReleaseState::Absent => {
                 let wanted = self.put_right(revisions, &why)?;
                 return wanted.ok_or_else(|| Stop::invalid("", why));
@@ -394,7 +394,7 @@ impl Resource for HelmRelease {
         spec.keep = self.keep_drawn(&rendered, revisions, &mut manifests)?;
         let mut drift = Drift::default();
         if now != ReleaseState::Absent {
-            drift = self.installed().drift(seen, &manifests)?;
+            drift = self.installed().drift(view, &manifests)?;
             drift.conflict()?;
             if !self.force_conflicts {
                 spec.keep.extend(drift.keep(&self.namespace, &mut manifests).map_err(Stop::Failed)?);

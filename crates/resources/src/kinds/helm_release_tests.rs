@@ -28,7 +28,7 @@ fn revision(status: &str, version: &str) -> Value {
         "values": {"driver": {"enabled": false}}, "manifest": MANIFEST})
 }
 
-/// What helm makes of the chart, and what the server makes of its one object.
+/// Answers: the chart as helm renders it, and its one object as the server has it.
 fn answers(kind: &HelmRelease, revisions: Value) -> FakeView {
     let own = json!({"driver": {"enabled": true, "version": ""}, "toolkit": {}});
     let live = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"}, "metadata": {"name": "x",
@@ -127,7 +127,7 @@ fn unknown_keys_are_named_with_the_nearest() {
 }
 
 #[test]
-fn what_helm_says_is_told() {
+fn messages_of_helm_are_reported() {
     let kind = read::<HelmRelease>(params());
     let with = |answer: Value| FakeView::new().says(releases(), json!([])).says(render(&kind), answer);
     let refused = kind.plan(&with(json!({"invalid": "driver.enabled: must be a boolean"})));
@@ -217,7 +217,7 @@ fn what_a_chart_draws_stays_as_it_is() {
     assert!(!wanted.contents[0].text().unwrap().contains("drawn anew"), "{wanted:?}");
 }
 
-/// What helm says of the chart does not keep a release from being put right.
+/// An error of helm about the chart does not prevent the recovery of a release.
 #[test]
 fn what_hangs_is_put_right_without_its_chart() {
     let kind = read::<HelmRelease>(params());

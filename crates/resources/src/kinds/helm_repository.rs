@@ -71,8 +71,8 @@ impl Resource for HelmRepository {
         Vec::new()
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
-        let answer = seen.api(&self.probe()?)?;
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+        let answer = view.api(&self.probe()?)?;
         match answer.get("invalid") {
             None => Ok(Wanted::default()),
             Some(why) => {

@@ -53,9 +53,9 @@ impl Resource for Hostname {
         vec![Claim::exclusive(path_id(FILE), "content"), Claim::exclusive(id(), "name")]
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
-        state::<HostnameState>(seen, &id())?;
-        let mut wanted = own_file(seen, "/name", FILE, &format!("{}\n", self.name))?;
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+        state::<HostnameState>(view, &id())?;
+        let mut wanted = own_file(view, "/name", FILE, &format!("{}\n", self.name))?;
         wanted.targets.push((id(), HostnameState(self.name.clone()).into()));
         Ok(wanted)
     }

@@ -30,7 +30,7 @@ pub struct K8sJob {
     env: BTreeMap<String, String>,
     /// The RuntimeClass of its pod.
     runtime_class: Option<String>,
-    /// What it asks for, as `{nvidia.com/gpu: "1"}`: limits and requests.
+    /// The resources that it requests, as `{nvidia.com/gpu: "1"}`: limits and requests.
     #[serde(default)]
     limits: BTreeMap<String, String>,
     /// The node that it must run on; else any that fits.
@@ -93,7 +93,7 @@ impl K8sJob {
 
     fn manifest(&self) -> Value {
         let mut spec = self.spec();
-        // Should nobody take it away, the cluster does.
+        // A fallback: the cluster itself removes the Job.
         for (key, value) in [("activeDeadlineSeconds", self.timeout), ("ttlSecondsAfterFinished", 600)] {
             if spec.get(key).is_none() {
                 spec[key] = json!(value);
@@ -179,9 +179,9 @@ impl Resource for K8sJob {
         Vec::new()
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
-        seen.after_all()?;
-        let answer = seen.api(&self.probe())?;
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+        view.after_all()?;
+        let answer = view.api(&self.probe())?;
         let text = |key: &str| answer.get(key).and_then(Value::as_str).unwrap_or_default();
         let shown = ApiRef::of(&self.manifest()).map_or_else(|| self.name.clone(), |r| r.shown());
         let log = text("log");

@@ -100,12 +100,12 @@ impl Resource for K8sObject {
         object.map(|object| whole_claims(&object, self.state)).unwrap_or_default()
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         match self.state {
-            Presence::Present => Apply { manifest: &self.manifest, force: self.force }.plan(seen),
+            Presence::Present => Apply { manifest: &self.manifest, force: self.force }.plan(view),
             Presence::Absent => {
                 let object = ApiRef::of(&self.manifest).ok_or_else(|| Stop::invalid("", "it has no name"))?;
-                let _now = seen.observed(&object.object())?;
+                let _now = view.observed(&object.object())?;
                 Ok(Wanted::one(object.object(), K8sState::Absent))
             }
         }

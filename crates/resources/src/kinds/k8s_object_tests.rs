@@ -1,4 +1,4 @@
-//! What the server answers, and what is planned from it.
+//! Plans made from answers of the server.
 
 use super::*;
 use crate::fake::{FakeView, read, settle, wrong};
@@ -24,7 +24,7 @@ fn live(view: FakeView, object: &Value) -> FakeView {
     view.has(object_id, state).knows(content)
 }
 
-/// What the server makes of it: with what it keeps for itself.
+/// The object as the server returns it, with the fields that belong to the server.
 fn made(manifest: &Value) -> Value {
     let mut object = manifest.clone();
     object["metadata"]["uid"] = json!("u");
@@ -163,7 +163,7 @@ fn two_items_do_not_own_one_object() {
     let content = claims.iter().find(|c| c.facet == "content").unwrap();
     assert_eq!(content.mode, converge_resource::ClaimMode::Exclusive);
     assert_eq!(content.object, id());
-    // What the state names is what a diff shows.
+    // A diff shows the content that the state names.
     let content = Content::new(k8s::text(&k8s::normalised(&manifest("4"))).into_bytes());
     assert_eq!(K8sState::of(&manifest("4")).1, content);
 }

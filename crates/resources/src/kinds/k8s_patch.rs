@@ -22,8 +22,8 @@ pub struct K8sPatch {
     target: Target,
     /// Its namespace, where its kind has one.
     namespace: Option<String>,
-    /// Values by the way to their field: `/spec/toolkit/version: v1`, `/spec/containers/[name=x]/image: a:1`. A slash in a name is `~1`. Of a map, what
-    /// is given becomes so and the rest stays: the server may add to it.
+    /// Values by the path to their field: `/spec/toolkit/version: v1`, `/spec/containers/[name=x]/image: a:1`. A slash in a
+    /// name is `~1`. Of a map, the given entries are set and the others stay: the server may add to it.
     #[serde(default)]
     set: BTreeMap<String, Value>,
     /// Fields that are to be gone.
@@ -101,11 +101,11 @@ impl Resource for K8sPatch {
         self.object().map(|object| edit_claims(&object.object())).unwrap_or_default()
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let object = self.object().map_err(|e| Stop::invalid(&e.pointer, e.message))?;
-        let Some(now) = present(seen, &object)? else { return Err(missing(seen, "/target", &object)) };
+        let Some(now) = present(view, &object)? else { return Err(missing(view, "/target", &object)) };
         let changes = self.changes(&now).map_err(|why| Stop::invalid("/set", why))?;
-        let mut wanted = set_fields(seen, "/target", &object, &changes)?;
+        let mut wanted = set_fields(view, "/target", &object, &changes)?;
         let same = |path: &fields::Path, value: &Option<Value>| match (fields::read(&now, path), value) {
             (Some(now), Some(value)) => fields::differences(now, value).is_empty(),
             (now, value) => now.is_none() && value.is_none(),
@@ -113,7 +113,7 @@ impl Resource for K8sPatch {
         let differ: Vec<&fields::Path> =
             changes.iter().filter(|(path, value)| !same(path, value)).map(|(path, _)| path).collect();
         if !differ.is_empty() {
-            let live = seen.api(&ApiProbe::Get(object.clone()))?;
+            let live = view.api(&ApiProbe::Get(object.clone()))?;
             let note = |path: &&fields::Path| {
                 let tool = hand(&live, path)?;
                 Some(format!("{}: {} was changed by `{tool}`", object.shown(), fields::shown(path)))
@@ -175,7 +175,7 @@ mod tests {
         assert!(!text.contains("x: 1"), "{text}");
         assert_eq!(wanted.calls, []);
         settle(&kind, live());
-        // What the server adds to a map, and another order of a list, are no difference.
+        // Fields that the server adds to a map, and another order of a list, are not a difference.
         let (state, content) = K8sState::of(&json!({"metadata": {"name": "cluster-policy"}, "spec": {"v": [
             {"name": "b", "mode": 420, "x": 1}, {"name": "a", "mode": 420}], "m": {"k": 1, "added": 2}}}));
         let view = FakeView::new().has(id(), state.clone()).knows(content);

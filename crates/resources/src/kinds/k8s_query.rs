@@ -120,17 +120,17 @@ impl Resource for K8sQuery {
         Vec::new()
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         if !self.before_changes {
-            seen.after_changes()?;
+            view.after_changes()?;
         }
         let probe = self.probe().map_err(|e| Stop::invalid(&e.pointer, e.message))?;
-        let output = match seen.api(&probe)? {
+        let output = match view.api(&probe)? {
             Value::Array(list) => Value::Array(list.into_iter().map(bare).collect()),
             // A kind that the server does not know has no objects.
             Value::Null => match &probe {
                 ApiProbe::Get(object) if !self.may_be_absent => {
-                    return Err(match seen.may_appear(&object.object()) {
+                    return Err(match view.may_appear(&object.object()) {
                         Some(wait) => Stop::Deferred(wait),
                         None => Stop::Failed(format!("{} is not there", object.shown())),
                     });

@@ -37,7 +37,7 @@ fn id(workload: &ApiRef) -> ObjectId {
     ObjectId::new("workload", workload.key())
 }
 
-/// What an item wants of one workload: its state, and its record where only that is missing.
+/// The wanted state of one workload, and its record if only that is missing.
 fn settle_one(
     started_with: Option<String>,
     basis: Option<&Basis>,
@@ -118,21 +118,21 @@ impl Resource for K8sRollout {
         self.restart_on.clone()
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let workloads = self.workloads().map_err(|e| Stop::invalid(&e.pointer, e.message))?;
-        let basis = Basis::read(seen, &self.restart_on, None)?;
+        let basis = Basis::read(view, &self.restart_on, None)?;
         let mut wanted = Wanted::default();
         for workload in workloads {
             let object = id(&workload);
-            let moment = seen.observed(&object)?.moment;
-            let now = seen.state::<Workload>(&object.key)?;
+            let moment = view.observed(&object)?.moment;
+            let now = view.state::<Workload>(&object.key)?;
             let WorkloadState::Running { started_with, .. } = &now else {
-                return Err(not_there(seen, &workload, &object));
+                return Err(not_there(view, &workload, &object));
             };
             let (state, record) = settle_one(started_with.clone(), basis.as_ref(), moment);
             // Its pods are complete as it is now: what becomes of it replaces them.
             if state == now
-                && let Some(wait) = seen.changed(&workload.object()).or_else(|| seen.may_appear(&object))
+                && let Some(wait) = view.changed(&workload.object()).or_else(|| view.may_appear(&object))
             {
                 return Err(Stop::Deferred(wait));
             }
@@ -146,9 +146,9 @@ impl Resource for K8sRollout {
     }
 }
 
-fn not_there(seen: &dyn View, workload: &ApiRef, object: &ObjectId) -> Stop {
+fn not_there(view: &dyn View, workload: &ApiRef, object: &ObjectId) -> Stop {
     // Whoever brings the workload brings it as an object of its kind, or in a release.
-    match seen.may_appear(object).or_else(|| seen.may_appear(&workload.object())).or_else(|| seen.pending()) {
+    match view.may_appear(object).or_else(|| view.may_appear(&workload.object())).or_else(|| view.pending()) {
         Some(wait) => Stop::Deferred(wait),
         None => Stop::invalid_help(
             "/target",
@@ -246,7 +246,7 @@ mod tests {
         assert!(waits(view(&record, false, None).changes(object.clone())));
         // Its release is changed.
         assert!(waits(view(&record, false, None).may(ObjectId::new("workload", KEY))));
-        // What is restarted anyway is waited for anyway.
+        // A workload that is restarted anyway is waited for anyway.
         assert!(!waits(view("running old complete", false, None).changes(object.clone())));
         assert!(!waits(view(&record.replace("complete", "incomplete"), false, None).changes(object)));
     }

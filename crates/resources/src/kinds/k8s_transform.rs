@@ -4,7 +4,7 @@ use crate::manifest::{merged, set_fields};
 use crate::names::Names;
 use crate::picked::{Picked, check_selector};
 use crate::pointer;
-use converge_objects::condition::Way;
+use converge_objects::condition::FieldQuery;
 use converge_objects::k8s::fields;
 use converge_resource::{Claim, ParamError, Place, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
@@ -31,8 +31,9 @@ pub struct K8sTransform {
     /// Only objects in which each of these JSONPaths finds something: `$..limits['nvidia.com/gpu']`.
     #[serde(default, rename = "where")]
     conditions: Names,
-    /// Values by the way to their fields; `[*]` stands for every item of a list:
-    /// `/spec/template/spec/replicatedJobs/[*]/template/spec/template/spec/runtimeClassName: nvidia`. `null` takes the field away.
+    /// Values by the path to their fields; `[*]` stands for every item of a list:
+    /// `/spec/template/spec/replicatedJobs/[*]/template/spec/template/spec/runtimeClassName: nvidia`. `null` removes the
+    /// field.
     set: BTreeMap<String, Value>,
 }
 
@@ -52,13 +53,13 @@ impl Resource for K8sTransform {
     fn validate(&self) -> Vec<ParamError> {
         let mut errors = Vec::new();
         for (index, text) in self.conditions.0.iter().enumerate() {
-            if let Err(why) = Way::read(text) {
+            if let Err(why) = FieldQuery::read(text) {
                 let help = "write it as `$..limits['nvidia.com/gpu']`";
                 errors.push(ParamError::new(&format!("/where/{index}"), why, help));
             }
         }
-        for way in self.set.keys() {
-            if let Err(why) = pointer::parse(way) {
+        for path in self.set.keys() {
+            if let Err(why) = pointer::parse(path) {
                 errors.push(ParamError::new("/set", why, "write it as `/spec/items/[*]/field`"));
             }
         }
@@ -87,7 +88,7 @@ impl Resource for K8sTransform {
         Vec::new()
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let picked = Picked {
             api_version: &self.api_version,
             kind: &self.kind,
@@ -95,17 +96,17 @@ impl Resource for K8sTransform {
             labels: self.selector.as_deref(),
         };
         let wrong = |pointer: &str, why: String| Stop::invalid(pointer, why);
-        let ways: Vec<Way> = self
+        let queries: Vec<FieldQuery> = self
             .conditions
             .0
             .iter()
-            .map(|text| Way::read(text).map_err(|why| wrong("/where", why)))
+            .map(|text| FieldQuery::read(text).map_err(|why| wrong("/where", why)))
             .collect::<Result<_, _>>()?;
         let mut all = Wanted::default();
-        let found = picked.find(seen)?;
+        let found = picked.find(view)?;
         let number = found.len();
         for (object, content) in found {
-            if !ways.iter().all(|way| !way.find(&content).is_empty()) {
+            if !queries.iter().all(|query| !query.find(&content).is_empty()) {
                 continue;
             }
             let mut changes = Vec::new();
@@ -116,7 +117,7 @@ impl Resource for K8sTransform {
                     changes.push((path, Some(new).filter(|v| !v.is_null())));
                 }
             }
-            let one = set_fields(seen, "/set", &object, &changes)?;
+            let one = set_fields(view, "/set", &object, &changes)?;
             all.targets.extend(one.targets);
             all.contents.extend(one.contents);
         }

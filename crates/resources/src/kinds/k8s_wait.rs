@@ -52,8 +52,8 @@ pub struct K8sWait {
     /// label: nvidia.com/gpu.count, times: 4}`, the number in its label times 4; without `label` exactly `times`.
     /// `none_is_fine: true` lets it hold where no node has the labels of `nodes`.
     allocatable: Option<Allocatable>,
-    /// Until a Service answers: `{service: nvidia-dcgm-exporter, port: 9400, path: /metrics}`, in `namespace`. The API server passes
-    /// the question on, so no way into the cluster's network is needed.
+    /// Until a Service answers: `{service: nvidia-dcgm-exporter, port: 9400, path: /metrics}`, in `namespace`. The API
+    /// server passes the question on, so no access to the cluster's network is needed.
     http: Option<Http>,
     /// With `kind` and `jsonpath`: it holds too where there is no such object.
     #[serde(default)]
@@ -103,7 +103,7 @@ struct Count {
     nodes: Option<String>,
 }
 
-/// What nodes offer.
+/// The resources that nodes offer.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Allocatable {
@@ -124,7 +124,7 @@ struct Allocatable {
     none_is_fine: bool,
 }
 
-/// What a Service answers.
+/// The answer of a Service.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Http {
@@ -301,7 +301,7 @@ impl Resource for K8sWait {
         if self.kind.is_none() && (self.selector.is_some() || self.api_version.is_some()) {
             wrong("/kind", "whose labels and version are these", "give `kind` too");
         }
-        if let Some(Err(why)) = self.jsonpath.as_deref().map(condition::Way::read) {
+        if let Some(Err(why)) = self.jsonpath.as_deref().map(condition::FieldQuery::read) {
             wrong("/jsonpath", &why, "write it as `{.status.state}`");
         }
         if self.allocatable.as_ref().is_some_and(|a| a.resource.0.is_empty()) {
@@ -326,17 +326,17 @@ impl Resource for K8sWait {
         errors
     }
 
-    /// What is waited for is looked at with all else.
+    /// The condition is claimed, so that it is read with everything else.
     fn claims(&self) -> Vec<Claim> {
         let claim = |object: ObjectId| Claim::shared(object, "condition", "met");
         self.object().map(|object| vec![claim(object)]).unwrap_or_default()
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
-        seen.after_all()?;
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+        view.after_all()?;
         let invalid = |e: ParamError| Stop::invalid(&e.pointer, e.message);
         let (question, object) = (self.question().map_err(invalid)?, self.object().map_err(invalid)?);
-        let now = seen.state::<condition::Condition>(&object.key)?;
+        let now = view.state::<condition::Condition>(&object.key)?;
         let mut wanted = Wanted::one(object, ConditionState::Met);
         if now == ConditionState::Met {
             return Ok(wanted);
@@ -344,7 +344,7 @@ impl Resource for K8sWait {
         let mut asks = Asks::default();
         let mut answers = Vec::new();
         for probe in question.asks() {
-            answers.extend(asks.take(seen.api(&probe))?);
+            answers.extend(asks.take(view.api(&probe))?);
         }
         asks.finish()?;
         if let Verdict::Open(why) = question.judge(&answers) {

@@ -82,12 +82,12 @@ impl KernelModule {
         ))
     }
 
-    fn known_to_the_kernel(&self, seen: &dyn View) -> Result<(), Stop> {
-        let answer = seen.run(&self.probe())?;
+    fn known_to_the_kernel(&self, view: &dyn View) -> Result<(), Stop> {
+        let answer = view.run(&self.probe())?;
         if answer.status == 0 {
             return Ok(());
         }
-        match kernel_may_change(seen) {
+        match kernel_may_change(view) {
             Some(wait) => Err(Stop::Deferred(wait)),
             None => Err(Stop::invalid_help(
                 "/name",
@@ -140,28 +140,28 @@ impl Resource for KernelModule {
         claims
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let options = self.options_text();
         let mut wanted = if options.is_empty() {
-            own_file_gone(seen, &self.options_file())?
+            own_file_gone(view, &self.options_file())?
         } else {
-            own_file(seen, "/name", &self.options_file(), &options)?
+            own_file(view, "/name", &self.options_file(), &options)?
         };
         let new_options = match wanted.targets.first() {
-            Some((id, to)) => !self.options.0.is_empty() && seen.raw(id)? != *to,
+            Some((id, to)) => !self.options.0.is_empty() && view.raw(id)? != *to,
             None => false,
         };
         let boot = if self.boot && self.is_loaded() {
-            own_file(seen, "/name", &self.boot_file(), &format!("{}\n", self.module()))?
+            own_file(view, "/name", &self.boot_file(), &format!("{}\n", self.module()))?
         } else {
-            own_file_gone(seen, &self.boot_file())?
+            own_file_gone(view, &self.boot_file())?
         };
         wanted.targets.extend(boot.targets);
         wanted.contents.extend(boot.contents);
         if self.now {
-            let to = match (self.is_loaded(), state::<ModuleState>(seen, &self.id())?) {
+            let to = match (self.is_loaded(), state::<ModuleState>(view, &self.id())?) {
                 (true, ModuleState::Absent) => {
-                    self.known_to_the_kernel(seen)?;
+                    self.known_to_the_kernel(view)?;
                     ModuleState::Loaded
                 }
                 (true, now) => {

@@ -19,11 +19,11 @@ use serde_json::{Map, Value, json};
 /// may be outside `--limit`. The token is good for 15 minutes; it goes through the memory of converge to kubeadm, with the cluster's
 /// certificate authority, and is on no command line, in no log, no plan and no record.
 ///
-/// An init or join of ours that did not end (a power cut) is seen by the next run: an init goes on with the certificates and data that
-/// are there, a join starts again after `kubeadm reset`. One that somebody else has left in pieces is an error.
+/// The next run finds an unfinished init or join of converge (after a power cut): an init continues with the existing
+/// certificates and data, a join starts again after `kubeadm reset`. An unfinished init or join of others is an error.
 ///
-/// With `upgrade` the first control plane goes to another version: `kubeadm upgrade apply`. On a host that is no control plane, or whose init
-/// did not end, it does nothing. It cannot be undone.
+/// With `upgrade` the first control plane is upgraded to another version: `kubeadm upgrade apply`. On a host that is no
+/// control plane, or whose init is unfinished, it does nothing. It is irreversible.
 ///
 /// Before an upgrade, before a control plane leaves and before a rollback resets one, a snapshot of etcd is taken, read whole by `etcdutl`,
 /// brought to the machine that runs converge and compared there; without it nothing is done. It lies in the folder
@@ -79,7 +79,7 @@ pub struct Init {
 pub struct Join {
     /// The inventory's name of the host that gives the token.
     control_plane: String,
-    /// What the host becomes.
+    /// The role of the host in the cluster.
     #[serde(default)]
     role: Part,
     /// Fields of kubeadm's `JoinConfiguration`.
@@ -97,7 +97,7 @@ fn fifteen_minutes() -> u64 {
     900
 }
 
-/// A node's way out.
+/// The removal of a node from its cluster.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Leave {
@@ -117,7 +117,7 @@ fn ten_minutes() -> u64 {
     600
 }
 
-/// The way to another version.
+/// An upgrade to another version.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Upgrade {
@@ -128,7 +128,7 @@ pub struct Upgrade {
     ignore_preflight: Vec<String>,
 }
 
-/// What a host becomes in its cluster.
+/// The role of a host in its cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
@@ -152,7 +152,7 @@ impl Kubeadm {
         ObjectId::new("kubeadm", "node")
     }
 
-    /// What an upgrade changes.
+    /// The object that an upgrade changes.
     fn version() -> ObjectId {
         ObjectId::new("kubeadm", "version")
     }
@@ -223,7 +223,7 @@ impl Kubeadm {
         })
     }
 
-    /// What must be here before a control plane goes.
+    /// The backup that must reach the controller before a control plane is removed.
     fn backup(&self, now: &KubeadmState) -> Option<Backup> {
         let leave = self
             .leave
@@ -239,8 +239,8 @@ impl Kubeadm {
         })
     }
 
-    fn plan_upgrade(&self, upgrade: &Upgrade, seen: &dyn View) -> Result<Wanted, Stop> {
-        let now: KubeadmState = state(seen, &Self::version())?;
+    fn plan_upgrade(&self, upgrade: &Upgrade, view: &dyn View) -> Result<Wanted, Stop> {
+        let now: KubeadmState = state(view, &Self::version())?;
         let version = format!("v{}", upgrade.version);
         let target = match &now {
             KubeadmState::Version { .. } => {
@@ -306,7 +306,7 @@ fn text<'a>(document: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
     document.get(key).and_then(Value::as_str)
 }
 
-/// What is wrong with the documents of an init.
+/// Checks the documents of an init.
 fn check_documents(endpoint: &str, documents: &[Map<String, Value>], errors: &mut Vec<ParamError>) {
     let mut wrong = |p: &str, m: String, h: &str| errors.push(ParamError::new(p, m, h));
     for (n, document) in documents.iter().enumerate() {
@@ -435,11 +435,11 @@ impl Resource for Kubeadm {
         }
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         if let Some(upgrade) = &self.upgrade {
-            return self.plan_upgrade(upgrade, seen);
+            return self.plan_upgrade(upgrade, view);
         }
-        let now: KubeadmState = state(seen, &Self::id())?;
+        let now: KubeadmState = state(view, &Self::id())?;
         let target = self.target();
         let another = |endpoint: &str| {
             Stop::Failed(format!(

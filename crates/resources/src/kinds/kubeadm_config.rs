@@ -15,10 +15,11 @@ use serde_json::{Map, Value, json};
 /// `/var/lib/kubelet/config.yaml`, which is a `structured` item's. The pods of kube-proxy read theirs when they start: they are restarted, one node
 /// after the other, when it changes.
 ///
-/// Only the given fields become so; all else stays as it is. A value that the cluster writes in another way, `1m0s` for `1m`, is the same.
+/// Only the given fields are set; all others stay. A value in another spelling, `1m0s` for `1m`, is the same.
 ///
-/// It runs on a control plane, with `/etc/kubernetes/admin.conf`. On another host, before `kubeadm init` has ended, and where the cluster has no
-/// kube-proxy it does nothing. While the API does not answer, nobody can say what would change: the item is deferred.
+/// It runs on a control plane, with `/etc/kubernetes/admin.conf`. On another host, before `kubeadm init` has ended, and
+/// where the cluster has no kube-proxy it does nothing. While the API does not answer, the change cannot be planned: the
+/// item is deferred.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KubeadmConfig {
@@ -125,8 +126,8 @@ impl Resource for KubeadmConfig {
         vec![Claim::exclusive(self.id(), "document")]
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
-        let now: KubeadmConfigState = state(seen, &self.id())?;
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+        let now: KubeadmConfigState = state(view, &self.id())?;
         let target = match &now {
             KubeadmConfigState::Absent => now.clone(),
             KubeadmConfigState::Silent => {
@@ -177,7 +178,7 @@ mod tests {
         let kind = kubelet(&json!({"maxPods": 110, "authentication": {"webhook": {"cacheTTL": "60s"}}}));
         let wanted = kind.plan(&host(TEXT, false)).unwrap();
         assert_eq!(wanted.targets[0].1.words().unwrap()[1], TEXT);
-        // What has not been read is restarted all the same.
+        // A configuration that was written but not read yet leads to a restart.
         let again = kind.plan(&host(TEXT, true)).unwrap();
         assert_eq!(again.targets, wanted.targets);
         for (a, b, same) in [("1m", "60s", true), ("1h30m", "1.5h", true), ("10s", "1s", false)] {

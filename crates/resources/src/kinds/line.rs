@@ -158,7 +158,7 @@ impl Resource for Line {
         claims
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let pattern = self.regexp.as_deref().map(|t| regexp("/regexp", t)).transpose().map_err(stop)?;
         let insert = self.insert().map_err(stop)?;
         let removes = self.state == Presence::Absent;
@@ -169,7 +169,7 @@ impl Resource for Line {
             attrs: self.attrs(),
             culprit: if self.regexp.is_some() { "/regexp" } else { "/line" },
         };
-        let mut wanted = edit.plan(seen, &|text| {
+        let mut wanted = edit.plan(view, &|text| {
             if removes {
                 return Ok(without(text, self.line.as_deref(), pattern.as_ref()));
             }

@@ -9,13 +9,13 @@ use serde::Deserialize;
 
 /// A symbolic link.
 ///
-/// What it leads to need not exist. A link that leads elsewhere is changed; a file or a directory is replaced only with `force`.
+/// The target need not exist. A link with another target is changed; a file or a directory is replaced only with `force`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// The absolute path of the link.
     path: String,
-    /// What the link holds: an absolute path, or one that is relative to the link's directory.
+    /// The target: an absolute path, or one that is relative to the link's directory.
     target: String,
     /// Replace a regular file that is in its place, or a directory with all that is in it (up to 1000 things on one file system). A rollback
     /// restores it.
@@ -48,10 +48,10 @@ impl Resource for Link {
         vec![Claim::shared(id.clone(), "presence", "link"), Claim::shared(id, "target", &self.target)]
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let mut targets = Vec::new();
-        match path(seen, &self.path)? {
-            PathState::Absent => need_parent(seen, "/path", &self.path)?,
+        match path(view, &self.path)? {
+            PathState::Absent => need_parent(view, "/path", &self.path)?,
             PathState::Link { .. } => {}
             PathState::File { .. } if self.force => {}
             PathState::File { .. } => {
@@ -61,7 +61,7 @@ impl Resource for Link {
                     "correct the path, or add `force: true` to replace the file",
                 ));
             }
-            PathState::Dir { .. } if self.force => targets = emptied(seen, &self.path, true)?,
+            PathState::Dir { .. } if self.force => targets = emptied(view, &self.path, true)?,
             PathState::Dir { .. } => {
                 return Err(Stop::invalid_help(
                     "/path",

@@ -23,7 +23,7 @@ use serde::Deserialize;
 pub struct Mount {
     /// The mount point.
     path: String,
-    /// What is mounted: a device, `UUID=…`, `LABEL=…`, `server:/export`, a directory for `bind`, or `tmpfs`.
+    /// The source: a device, `UUID=…`, `LABEL=…`, `server:/export`, a directory for `bind`, or `tmpfs`.
     source: Option<String>,
     /// The type: `ext4`, `nfs`, `tmpfs`, `bind` for a directory that is shown once more.
     #[serde(default = "any_type")]
@@ -55,7 +55,7 @@ fn any_type() -> String {
 /// Flags that the kernel always shows, and their opposites.
 const FLAGS: &[&str] = &["ro", "nosuid", "nodev", "noexec", "noatime", "nodiratime", "sync", "dirsync"];
 
-/// `UUID=…` and the like, which name a device by what is on it.
+/// `UUID=…` and the like, which name a device by its content.
 fn is_tag(source: &str) -> bool {
     ["UUID=", "LABEL=", "PARTUUID=", "PARTLABEL="].iter().any(|t| source.starts_with(t))
 }
@@ -146,25 +146,25 @@ impl Mount {
         })
     }
 
-    /// Whether what is mounted is what is meant.
-    fn is_source(&self, seen: &dyn View, shown: &str) -> Result<bool, Stop> {
+    /// Whether the mounted source is the declared one.
+    fn is_source(&self, view: &dyn View, shown: &str) -> Result<bool, Stop> {
         let source = self.source();
         if shown == source || (!source.starts_with('/') && !is_tag(source)) {
             return Ok(shown == source || self.fstype == "tmpfs");
         }
-        let device = seen.run(&self.probe())?.stdout;
+        let device = view.run(&self.probe())?.stdout;
         Ok(device.trim() == shown)
     }
 
-    /// What is to be mounted must be there, or may be when the item's turn comes.
-    fn need_source(&self, seen: &dyn View) -> Result<(), Stop> {
+    /// Checks that the source exists, or may exist when the item's turn comes.
+    fn need_source(&self, view: &dyn View) -> Result<(), Stop> {
         let source = self.source();
-        let gone = |what: String| match seen.pending() {
+        let gone = |what: String| match view.pending() {
             Some(wait) => Err(Stop::Deferred(wait)),
             None => Err(Stop::invalid_help("/source", what, "correct it, or make it in an item before")),
         };
         if is_tag(source) {
-            return match seen.run(&self.probe())?.status {
+            return match view.run(&self.probe())?.status {
                 0 => Ok(()),
                 _ => gone(format!("no device has {source}")),
             };
@@ -172,8 +172,8 @@ impl Mount {
         if !source.starts_with('/') {
             return Ok(());
         }
-        match path(seen, source)? {
-            PathState::Absent if seen.may_appear(&path_id(source)).is_none() => {
+        match path(view, source)? {
+            PathState::Absent if view.may_appear(&path_id(source)).is_none() => {
                 gone(format!("{source} does not exist"))
             }
             PathState::File { .. } if self.is_bind() => {
@@ -183,8 +183,8 @@ impl Mount {
         }
     }
 
-    fn mounted(&self, seen: &dyn View) -> Result<MountState, Stop> {
-        let now = state::<MountState>(seen, &self.id())?;
+    fn mounted(&self, view: &dyn View) -> Result<MountState, Stop> {
+        let now = state::<MountState>(view, &self.id())?;
         let options = self.own_options();
         let wanted = |source: String, fstype: String, bind: Option<String>| MountState::Mount {
             source,
@@ -198,7 +198,7 @@ impl Mount {
                 self.fstype == "auto" || *fstype == self.fstype || *fstype == format!("{}4", self.fstype);
             let same = match &bind {
                 Some(_) => *shown_bind == bind,
-                None => typed && self.is_source(seen, source)?,
+                None => typed && self.is_source(view, source)?,
             };
             if same && (*shown == options.join(",") || satisfied(shown, &options)) {
                 return Ok(now);
@@ -208,7 +208,7 @@ impl Mount {
             }
         }
         let below = format!("{}/", self.at());
-        let hidden = seen
+        let hidden = view
             .determined("path")
             .into_iter()
             .find(|(id, state)| id.key.starts_with(&below) && !state.is_absent());
@@ -219,10 +219,10 @@ impl Mount {
                 "put the mount before the items that make what lies in it",
             ));
         }
-        self.need_source(seen)?;
-        match path(seen, &self.path)? {
+        self.need_source(view)?;
+        match path(view, &self.path)? {
             PathState::Dir { .. } | PathState::Link { .. } => {}
-            PathState::Absent => need_parent(seen, "/path", &self.path)?,
+            PathState::Absent => need_parent(view, "/path", &self.path)?,
             _ => return Err(Stop::invalid("/path", format!("{} is not a directory", self.path))),
         }
         let fstype = if self.is_bind() { "none" } else { &self.fstype };
@@ -295,16 +295,16 @@ impl Resource for Mount {
         claims
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let here = self.state == Presence::Present;
         let entry = self.entry();
         let mut wanted = if self.boot {
-            fstab::plan(seen, Which::MountPoint(&self.path), here.then_some(entry.as_slice()))?
+            fstab::plan(view, Which::MountPoint(&self.path), here.then_some(entry.as_slice()))?
         } else {
             Wanted::default()
         };
         if self.now {
-            let to = if here { self.mounted(seen)? } else { MountState::Absent };
+            let to = if here { self.mounted(view)? } else { MountState::Absent };
             let mount = (self.id(), to.into());
             // systemd knows the line before the mount comes, and until it has gone.
             wanted.targets.insert(if here { wanted.targets.len() } else { 0 }, mount);
@@ -338,7 +338,7 @@ mod tests {
         assert!(after.text(FSTAB).ends_with("0 1\ntmpfs /mnt/fast tmpfs size=16M,mode=0755 0 0\n"));
         let shown = "mount tmpfs tmpfs rw,relatime,size=16384k,mode=755 -";
         assert_eq!(settle(&kind, seen(&kind, shown)).line(&kind.id()), shown);
-        // Drift of the options is a remount of what is there.
+        // Drift of the options leads to a remount.
         let drifted = "mount tmpfs tmpfs rw,noexec,relatime,size=16384k,mode=755 -";
         assert_ne!(settle(&kind, seen(&kind, drifted)).line(&kind.id()), drifted);
         let gone = read::<Mount>(json!({"path": "/mnt/fast", "state": "absent"}));

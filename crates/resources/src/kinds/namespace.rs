@@ -84,16 +84,16 @@ impl Resource for Namespace {
         }
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let object = self.object();
-        let there = present(seen, &object)?.is_some();
+        let there = present(view, &object)?.is_some();
         match (self.state, there) {
             (Presence::Absent, _) => Ok(Wanted::one(object.object(), K8sState::Absent)),
-            (Presence::Present, false) => Apply { manifest: &self.manifest(), force: false }.plan(seen),
+            (Presence::Present, false) => Apply { manifest: &self.manifest(), force: false }.plan(view),
             (Presence::Present, true) => {
                 let mut changes = marks("labels", &self.labels);
                 changes.extend(marks("annotations", &self.annotations));
-                set_fields(seen, "/name", &object, &changes)
+                set_fields(view, "/name", &object, &changes)
             }
         }
     }

@@ -50,7 +50,7 @@ pub struct Node {
     until: Option<Until>,
 }
 
-/// What nodes are waited for.
+/// The condition on nodes to wait for.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Until {
@@ -73,14 +73,14 @@ struct Taint {
     key: String,
     /// Its value.
     value: Option<String>,
-    /// What it does to pods that do not tolerate it.
+    /// The effect on pods that do not tolerate it.
     effect: Effect,
     /// Whether the node has it.
     #[serde(default)]
     state: Presence,
 }
 
-/// What a taint does to pods that do not tolerate it.
+/// The effect of a taint on pods that do not tolerate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 enum Effect {
     /// None of them is placed on the node any more.
@@ -96,7 +96,7 @@ impl Node {
         ApiRef { api_version: "v1".into(), kind: "Node".into(), namespace: None, name: name.to_owned() }
     }
 
-    /// What is waited for.
+    /// The condition to wait for.
     fn wait(&self) -> Option<condition::Wait> {
         let until = self.until.as_ref()?;
         let path = |name: &String| format!("/status/allocatable/{}", pointer_word(name));
@@ -136,14 +136,14 @@ fn has_label(node: &Value, label: &str) -> bool {
     node.pointer("/metadata/labels").and_then(|labels| labels.get(label)).is_some()
 }
 
-/// Adds what is waited for, whether this run changes a node or an earlier one did.
-fn wait_for(seen: &dyn View, wait: &condition::Wait, all: &mut Wanted) -> Result<(), Stop> {
+/// Adds the wait, whether this run changes a node or an earlier one did.
+fn wait_for(view: &dyn View, wait: &condition::Wait, all: &mut Wanted) -> Result<(), Stop> {
     let id = ObjectId::new("condition", wait.key());
-    if seen.state::<Condition>(&id.key)? != ConditionState::Met {
+    if view.state::<Condition>(&id.key)? != ConditionState::Met {
         let mut asks = Asks::default();
         let mut answers = Vec::new();
         for probe in wait.asks() {
-            answers.extend(asks.take(seen.api(&probe))?);
+            answers.extend(asks.take(view.api(&probe))?);
         }
         asks.finish()?;
         all.notes.push(format!("waits until {}", wait.shown()));
@@ -251,15 +251,15 @@ impl Resource for Node {
         nodes.chain(condition).collect()
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let mut nodes = Vec::new();
         if let Some(labels) = &self.selector {
             let picked = Picked { api_version: "v1", kind: "Node", namespace: None, labels: Some(labels) };
-            nodes = picked.find(seen)?;
+            nodes = picked.find(view)?;
         }
         for name in &self.name.0 {
             let object = Self::object(name);
-            let Some(node) = present(seen, &object)? else { return Err(missing(seen, "/name", &object)) };
+            let Some(node) = present(view, &object)? else { return Err(missing(view, "/name", &object)) };
             if !self.without.0.iter().any(|label| has_label(&node, label)) {
                 nodes.push((object, node));
             }
@@ -267,17 +267,17 @@ impl Resource for Node {
         let pointer = if self.selector.is_some() { "/selector" } else { "/name" };
         let mut all = Wanted::default();
         for (object, node) in nodes {
-            let one = set_fields(seen, pointer, &object, &self.changes(&node))?;
+            let one = set_fields(view, pointer, &object, &self.changes(&node))?;
             all.targets.extend(one.targets);
             all.contents.extend(one.contents);
         }
         if all.targets.is_empty() {
             all.notes.push("the selector picks no node".to_owned());
         }
-        // A node that an earlier run changed may not have come to its end yet: without the wait the next batch would begin all the same.
+        // A node that an earlier run changed may not be ready yet: without the wait the next batch would begin all the same.
         let left_alone = all.targets.is_empty();
         if let Some(wait) = self.wait().filter(|_| !left_alone) {
-            wait_for(seen, &wait, &mut all)?;
+            wait_for(view, &wait, &mut all)?;
         }
         Ok(all)
     }
@@ -389,7 +389,7 @@ mod tests {
         );
         assert_eq!(judged("4"), condition::Verdict::Met);
         settle(&kind, view);
-        // Nothing is changed, but the node of an earlier run has not come to its end: the wait holds all the same.
+        // Nothing is changed, but the node of an earlier run is not ready: the wait holds all the same.
         let same = |more: Value| {
             let mut params = json!({"name": "a", "labels": {"theirs": "x"}, "until": {"offers": "x.io/gpu"}});
             params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -406,7 +406,7 @@ mod tests {
         assert!(wanted.notes[0].starts_with("waits until"), "{:?}", wanted.notes);
         let met = live(FakeView::new(), "a").has(again.condition().unwrap(), ConditionState::Met);
         assert!(again.plan(&met).unwrap().notes.is_empty());
-        // What is left alone is not waited for.
+        // Nodes that are left alone are not waited for.
         let alone = same(json!({"without": ["theirs"]}));
         assert_eq!(alone.plan(&open()).unwrap().targets, []);
     }

@@ -73,12 +73,12 @@ pub enum Installed {
     Latest,
 }
 
-/// What the host says of one item: see `cv_plan_packages`.
+/// The host's answer for one item: see `cv_plan_packages`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Transaction {
     installed: Vec<(String, String)>,
     removed: Vec<String>,
-    /// What an earlier run of dpkg has left to be configured.
+    /// Packages that an earlier run of dpkg has left unconfigured.
     configured: Vec<String>,
     /// Removed packages that leave configuration files or scripts behind.
     leaves: BTreeSet<String>,
@@ -99,7 +99,7 @@ struct Transaction {
 }
 
 impl Transaction {
-    /// Reads the part of one stage, from 0, and what is said for all.
+    /// Reads the part of one stage, from 0, and the part for all stages.
     fn parse(text: &str, stage: usize, index: &str) -> Self {
         let mut found = Self::default();
         let own = (stage + 1).to_string();
@@ -116,7 +116,7 @@ impl Transaction {
                         found.was.push((package_id(name), State::from_line(line)));
                     }
                 }
-                // These are told once, by the first item that asks.
+                // These come once, with the answer of the first item that asks.
                 "index" => {
                     if let Some((_, state)) = rest.split_once(' ').filter(|(key, _)| *key == index) {
                         found.index = Some(state.to_owned());
@@ -147,10 +147,10 @@ impl Transaction {
         found
     }
 
-    /// A package as it is when the item's turn comes: as items before leave it, else as it was told.
-    fn now(&self, seen: &dyn View, name: &str) -> Result<PackageState, Stop> {
+    /// The state of a package when the item's turn comes: as earlier items leave it, else as the answer showed it.
+    fn now(&self, view: &dyn View, name: &str) -> Result<PackageState, Stop> {
         let id = package_id(name);
-        match (seen.raw(&id), self.was.iter().find(|(told, _)| *told == id)) {
+        match (view.raw(&id), self.was.iter().find(|(known, _)| *known == id)) {
             (Err(Stop::Ask(_)), Some((_, state))) => {
                 PackageState::try_from(state.clone()).map_err(|error| Stop::Failed(format!("{id}: {error}")))
             }
@@ -159,10 +159,10 @@ impl Transaction {
     }
 
     /// Packages whose present version is replaced or removed and cannot be had again.
-    fn lost(&self, seen: &dyn View, targets: &[(ObjectId, State)]) -> Result<Vec<(ObjectId, String)>, Stop> {
+    fn lost(&self, view: &dyn View, targets: &[(ObjectId, State)]) -> Result<Vec<(ObjectId, String)>, Stop> {
         let mut lost = Vec::new();
         for (id, to) in targets.iter().filter(|(id, _)| !self.offered.contains(&id.key)) {
-            let PackageState::Present { version, .. } = self.now(seen, &id.key)? else { continue };
+            let PackageState::Present { version, .. } = self.now(view, &id.key)? else { continue };
             let same = matches!(PackageState::try_from(to.clone()), Ok(PackageState::Present { version: v, .. }) if v == version);
             if !same {
                 lost.push((id.clone(), format!("no repository offers {} {version} any more", id.key)));
@@ -222,28 +222,28 @@ impl Package {
         self.max_age.map_or_else(|| "index".to_owned(), |seconds| format!("index:{seconds}"))
     }
 
-    /// What the host says of this item. Asked before anything else is known: the host leaves out what is there already.
-    fn simulate(&self, seen: &dyn View) -> Result<Transaction, Stop> {
+    /// The host's answer for this item. It is asked before anything else is known: the host omits what is installed already.
+    fn simulate(&self, view: &dyn View) -> Result<Transaction, Stop> {
         let own = Resource::stage(self).unwrap_or_default();
-        let (question, at) = match seen.stages() {
+        let (question, at) = match view.stages() {
             Some((all, at)) if all.get(at) == Some(&own) => (simulation(all), at),
             _ => (simulation(std::slice::from_ref(&own)), 0),
         };
-        let answer = seen.run(&question)?;
+        let answer = view.run(&question)?;
         if answer.status != 0 {
             return Err(Stop::Failed(format!("apt cannot be asked: {}", answer.stderr.trim())));
         }
         Ok(Transaction::parse(&answer.stdout, at, &self.index()))
     }
 
-    /// What must be done on the host before apt can say what it would do, or before it can do it.
-    fn first(&self, seen: &dyn View, done: &Transaction) -> Result<(), Stop> {
+    /// The changes that must be made on the host before apt can simulate or make this transaction.
+    fn first(&self, view: &dyn View, done: &Transaction) -> Result<(), Stop> {
         let mut first = Vec::new();
         let mut add =
             |kind: &str, key: &str, now: &Option<String>, to: State, name: &'static str, why: &str| {
                 let object = ObjectId::new(kind, key);
                 let Some(from) = now.as_ref().map(|line| State::from_line(line)) else { return };
-                if from != to && seen.changed(&object).is_none() {
+                if from != to && view.changed(&object).is_none() {
                     first.push(First { name, object, from, to, why: why.to_owned() });
                 }
             };
@@ -262,7 +262,7 @@ impl Package {
     }
 
     /// Why apt would not do it.
-    fn refused(&self, seen: &dyn View, done: &Transaction) -> Stop {
+    fn refused(&self, view: &dyn View, done: &Transaction) -> Stop {
         let said = done.errors.trim();
         for (name, version, pointer) in self.specs() {
             let own = format!(":{}", done.arch);
@@ -292,7 +292,7 @@ impl Package {
                 continue;
             }
             let what = version.map_or_else(|| name.to_owned(), |v| format!("{name} at version {v}"));
-            if let Some(mut wait) = seen.may_appear(&package_id(name)).or_else(|| seen.foreign()) {
+            if let Some(mut wait) = view.may_appear(&package_id(name)).or_else(|| view.foreign()) {
                 wait.reason = format!("apt offers no {what} now; {}", wait.reason);
                 return Stop::Deferred(wait);
             }
@@ -316,15 +316,15 @@ impl Package {
         Stop::Failed(format!("apt refuses the transaction:\n{said}"))
     }
 
-    fn remove(&self, seen: &dyn View, states: &BTreeMap<&str, PackageState>) -> Result<Wanted, Stop> {
+    fn remove(&self, view: &dyn View, states: &BTreeMap<&str, PackageState>) -> Result<Wanted, Stop> {
         let goes: Vec<String> = self
             .specs()
             .into_iter()
             .filter(|(name, ..)| matches!(states.get(name), Some(PackageState::Present { .. })))
             .map(|(name, ..)| name.to_owned())
             .collect();
-        let done = if goes.is_empty() { Transaction::default() } else { self.simulated(seen)? };
-        self.check_removals(seen, &done, &goes)?;
+        let done = if goes.is_empty() { Transaction::default() } else { self.simulated(view)? };
+        self.check_removals(view, &done, &goes)?;
         let mut targets = Vec::new();
         for (name, _, pointer) in self.specs() {
             let to = match states.get(name) {
@@ -345,36 +345,36 @@ impl Package {
             };
             targets.push((package_id(name), to.into()));
         }
-        let irreversible = done.lost(seen, &targets)?;
+        let irreversible = done.lost(view, &targets)?;
         let settings = irreversible_setting(&irreversible);
-        Ok(Wanted { targets, settings, irreversible, seen: done.was, ..Wanted::default() })
+        Ok(Wanted { targets, settings, irreversible, incidental: done.was, ..Wanted::default() })
     }
 
-    /// What apt would do for this item, which has something to do.
-    fn simulated(&self, seen: &dyn View) -> Result<Transaction, Stop> {
-        let done = self.simulate(seen)?;
-        self.first(seen, &done)?;
+    /// The transaction that apt would make for this item, which has something to change.
+    fn simulated(&self, view: &dyn View) -> Result<Transaction, Stop> {
+        let done = self.simulate(view)?;
+        self.first(view, &done)?;
         let waits = |mut wait: Wait, what: &str| {
             wait.reason = format!("{what}; {}", wait.reason);
             Stop::Deferred(wait)
         };
-        if let Some(wait) = seen.changed(&ObjectId::new("dpkg", DPKG)) {
+        if let Some(wait) = view.changed(&ObjectId::new("dpkg", DPKG)) {
             return Err(waits(wait, "what apt would do is not known yet"));
         }
-        let unknown = self.specs().into_iter().find_map(|(name, ..)| seen.may_appear(&package_id(name)));
+        let unknown = self.specs().into_iter().find_map(|(name, ..)| view.may_appear(&package_id(name)));
         if let Some(wait) = unknown.filter(|_| self.state != Installed::Absent) {
             return Err(waits(wait, "which version it has is not known yet"));
         }
-        if done.status != 0 { Err(self.refused(seen, &done)) } else { Ok(done) }
+        if done.status != 0 { Err(self.refused(view, &done)) } else { Ok(done) }
     }
 
-    /// Refuses that a package goes which nobody asked to go.
-    fn check_removals(&self, seen: &dyn View, done: &Transaction, asked: &[String]) -> Result<(), Stop> {
+    /// Refuses the removal of packages that was not asked for.
+    fn check_removals(&self, view: &dyn View, done: &Transaction, asked: &[String]) -> Result<(), Stop> {
         let mut lost = Vec::new();
         let mut asks = Asks::default();
         for name in done.removed.iter().filter(|n| !asked.contains(n)) {
             // An earlier item may have removed it: the simulation shows the host as it is now.
-            if let Some(PackageState::Present { .. }) = asks.take(done.now(seen, name))? {
+            if let Some(PackageState::Present { .. }) = asks.take(done.now(view, name))? {
                 lost.push(name.as_str());
             }
         }
@@ -391,14 +391,14 @@ impl Package {
         Err(Stop::invalid_help("/name", format!("apt would also remove {lost}"), help))
     }
 
-    fn install(&self, seen: &dyn View, states: &BTreeMap<&str, PackageState>) -> Result<Wanted, Stop> {
+    fn install(&self, view: &dyn View, states: &BTreeMap<&str, PackageState>) -> Result<Wanted, Stop> {
         let right = self.specs().into_iter().all(|(name, version, _)| match (states.get(name), version) {
             (Some(PackageState::Present { version: now, .. }), Some(version)) => now == version,
             (Some(PackageState::Present { .. }), None) => self.state != Installed::Latest,
             _ => false,
         });
-        let done = if right { Transaction::default() } else { self.simulated(seen)? };
-        self.check_removals(seen, &done, &[])?;
+        let done = if right { Transaction::default() } else { self.simulated(view)? };
+        self.check_removals(view, &done, &[])?;
         let named: BTreeSet<&str> = states.keys().copied().collect();
         let versions: BTreeMap<&str, &str> =
             done.installed.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
@@ -427,7 +427,7 @@ impl Package {
                     ((*version).to_owned(), false)
                 }
                 (None, _) if name.strip_suffix(&format!(":{}", done.arch)).is_some() => {
-                    return Err(self.refused(seen, &done));
+                    return Err(self.refused(view, &done));
                 }
                 (None, _) => {
                     let help = match done.installed.first() {
@@ -446,29 +446,29 @@ impl Package {
             let hold = self.hold.unwrap_or(held);
             targets.push((package_id(name), PackageState::Present { version, auto: false, hold }.into()));
         }
-        targets.extend(self.along(seen, &done, &named)?);
+        targets.extend(self.along(view, &done, &named)?);
         if !new.is_empty() {
             notes.push(format!(
                 "services of {} are not started by the installation: only `service` items start them",
                 new.join(", ")
             ));
         }
-        let irreversible = done.lost(seen, &targets)?;
+        let irreversible = done.lost(view, &targets)?;
         let settings = irreversible_setting(&irreversible);
-        Ok(Wanted { targets, notes, settings, irreversible, seen: done.was, ..Wanted::default() })
+        Ok(Wanted { targets, notes, settings, irreversible, incidental: done.was, ..Wanted::default() })
     }
 
-    /// What comes along: dependencies, new or at another version.
+    /// The packages that come along: dependencies, new or in another version.
     fn along(
         &self,
-        seen: &dyn View,
+        view: &dyn View,
         done: &Transaction,
         named: &BTreeSet<&str>,
     ) -> Result<Vec<(ObjectId, State)>, Stop> {
         let mut asks = Asks::default();
         let mut targets = Vec::new();
         for (name, version) in done.installed.iter().filter(|(n, _)| !named.contains(n.as_str())) {
-            let (auto, hold) = match asks.take(done.now(seen, name))? {
+            let (auto, hold) = match asks.take(done.now(view, name))? {
                 None => continue,
                 Some(PackageState::Present { version: old, hold: true, .. }) if old != *version => {
                     return Err(held_at("/name", name, &old, version));
@@ -640,11 +640,11 @@ impl Resource for Package {
         Some(format!("{state} {flags} {} {}", self.index(), names.join(" ")))
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let mut asks = Asks::default();
         let mut states = BTreeMap::new();
         for (name, ..) in self.specs() {
-            match asks.take(package(seen, name))? {
+            match asks.take(package(view, name))? {
                 Some(PackageState::Broken { status }) if !is_unfinished(&status) => {
                     return Err(broken(name, &status));
                 }
@@ -655,11 +655,11 @@ impl Resource for Package {
             }
         }
         // With their states travels what apt would do; where nothing is to be done the host does not ask it.
-        asks.take(self.simulate(seen))?;
+        asks.take(self.simulate(view))?;
         asks.finish()?;
         match self.state {
-            Installed::Absent => self.remove(seen, &states),
-            Installed::Present | Installed::Latest => self.install(seen, &states),
+            Installed::Absent => self.remove(view, &states),
+            Installed::Present | Installed::Latest => self.install(view, &states),
         }
     }
 }

@@ -15,7 +15,7 @@ fn asked(kind: &Package) -> Probe {
     simulation(&[Resource::stage(kind).unwrap()])
 }
 
-/// The host's answer where all is well but for these lines; what is told of packages comes after the end of the stage.
+/// The host's answer without problems, apart from these lines; states of packages follow the end of the stage.
 fn said(lines: &str) -> String {
     format!("arch amd64\nstage 1\ndpkg settled\nindex index current\n{lines}end 0\n")
 }
@@ -80,7 +80,7 @@ fn one_round_asks_all() {
     let view = view.has(package_id("jq"), PackageState::Absent).answer(&asked(&kind), 0, &told);
     let wanted = kind.plan(&view).unwrap();
     assert_eq!(wanted.targets.len(), 2, "the answer told what libjq1 is");
-    assert_eq!(wanted.seen.len(), 2);
+    assert_eq!(wanted.incidental.len(), 2);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_downgrade_is_declared() {
     assert!(help.unwrap().contains("libjq1=1.5"));
     let both = json!({"name": ["jq=1.5", "libjq1=1.5"], "allow_downgrade": true});
     let wanted = plan(both).unwrap();
-    // Only the version that nobody offers any more cannot come back.
+    // Only the version that no repository offers any more cannot come back.
     let lost: Vec<&str> = wanted.irreversible.iter().map(|(id, _)| id.key.as_str()).collect();
     assert_eq!(lost, ["libjq1"]);
     assert_eq!(wanted.settings, [("CV_IRREVERSIBLE".to_owned(), "yes".to_owned())]);
@@ -263,7 +263,7 @@ fn an_index_that_is_not_there_is_fetched_first() {
     // Behind it the version is not known yet.
     let behind = view.changes(object.clone()).may(package_id("jq"));
     assert!(matches!(kind.plan(&behind), Err(Stop::Deferred(_))));
-    // What is installed needs no index.
+    // An installed package needs no index.
     let there = FakeView::new().has(package_id("jq"), present("1")).answer(&asked(&kind), 0, &nothing());
     assert!(kind.plan(&there).is_ok());
 }
@@ -309,7 +309,7 @@ fn an_interrupted_dpkg_is_settled_by_an_item_of_its_own() {
     let Err(Stop::First(first)) = kind.plan(&view) else { panic!() };
     assert_eq!((first[0].object.to_string().as_str(), first[0].to.line()), ("dpkg:packages", "settled"));
     assert!(matches!(kind.plan(&view.clone().changes(first[0].object.clone())), Err(Stop::Deferred(_))));
-    // What must be unpacked again is for people.
+    // A package that must be unpacked again is left to people.
     let view = view.has(package_id("jq"), PackageState::Broken { status: "half-installed".into() });
     assert!(matches!(kind.plan(&view), Err(Stop::Failed(why)) if why.contains("--reinstall jq")));
 }

@@ -103,11 +103,11 @@ impl Resource for Query {
         Vec::new()
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         if !self.before_changes {
-            seen.after_changes()?;
+            view.after_changes()?;
         }
-        let answer = seen.run(&self.probe())?;
+        let answer = view.run(&self.probe())?;
         if !self.status.contains(&answer.status) {
             let said = if answer.stderr.trim().is_empty() { &answer.stdout } else { &answer.stderr };
             return Err(Stop::Failed(format!(

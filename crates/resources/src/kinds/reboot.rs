@@ -14,7 +14,7 @@ const WHY: &str = "cv_boot_why";
 ///
 /// Exactly one reason is needed: `when_required`, `on_change` or `once`. The run loses the session, connects again in the
 /// same way until the deadline, checks that the host runs another boot (`/proc/sys/kernel/random/boot_id`), waits for
-/// the end of the boot and for `units`, looks at the host anew, and goes on with the items after it. What a restart moves
+/// the end of the boot and for `units`, reads the host again, and continues with the items after it. State that a restart changes
 /// (units that are started, values that are not kept) is put right by the later items of the same run. A restart needs
 /// drain: hosts restart in batches, the first one alone. A controller that is lost meanwhile does no harm: the next run
 /// sees whether the host has restarted and does not repeat it. A rollback passes over a restart. The machine on which
@@ -23,7 +23,7 @@ const WHY: &str = "cv_boot_why";
 #[serde(deny_unknown_fields)]
 pub struct Reboot {
     /// Reason: the host says that it must restart. It has `/run/reboot-required` (Debian, Ubuntu), or a newer kernel of
-    /// the running one's flavour in `/boot`. For one kernel it restarts once: a boot loader that chooses another is told.
+    /// the running one's flavour in `/boot`. For one kernel it restarts once: a boot loader that chooses another is reported.
     when_required: Option<bool>,
     /// Reason: one of these earlier resources of this role is no longer what the host last restarted for. With no
     /// record yet, the host restarts if this run changes one of them or one is newer than the boot.
@@ -64,10 +64,10 @@ impl Reboot {
     }
 
     /// Restarts for what changed, or records that the host has booted with it.
-    fn for_change(&self, names: &[String], seen: &dyn View) -> Result<Wanted, Stop> {
-        let observed = seen.observed(&self.id())?;
+    fn for_change(&self, names: &[String], view: &dyn View) -> Result<Wanted, Stop> {
+        let observed = view.observed(&self.id())?;
         let now = BootState::try_from(observed.state).map_err(|e| Stop::Failed(e.to_string()))?;
-        let Some(basis) = Basis::read(seen, names, None)? else { return Ok(self.wanted(now)) };
+        let Some(basis) = Basis::read(view, names, None)? else { return Ok(self.wanted(now)) };
         let then = BootState::Restarted { what: Some(basis.digest) };
         let booted_with = match (basis.newest, observed.moment) {
             (None, _) => true,
@@ -160,23 +160,23 @@ impl Resource for Reboot {
         Disruption::Drain
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         if let Some(names) = &self.on_change {
-            return self.for_change(names, seen);
+            return self.for_change(names, view);
         }
         if let Some(token) = &self.once {
-            seen.raw(&self.id())?;
+            view.raw(&self.id())?;
             return Ok(self.wanted(BootState::Restarted { what: Some(token.clone()) }));
         }
-        match crate::look::state(seen, &self.id())? {
+        match crate::look::state(view, &self.id())? {
             BootState::Required => {
-                let why = seen.run(&Probe::run(WHY))?.stdout.trim().replace('\n', "; ");
+                let why = view.run(&Probe::run(WHY))?.stdout.trim().replace('\n', "; ");
                 Ok(Wanted {
                     notes: vec![format!("the host must restart: {why}")],
                     ..self.wanted(BootState::Settled)
                 })
             }
-            state => match seen.may_appear(&path_id("/run/reboot-required")) {
+            state => match view.may_appear(&path_id("/run/reboot-required")) {
                 // Packages ask for a restart when they are installed.
                 Some(wait) => Err(Stop::Deferred(wait)),
                 None => Ok(self.wanted(state)),

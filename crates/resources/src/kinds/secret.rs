@@ -100,12 +100,12 @@ impl Resource for Secret {
         whole_claims(&self.object().object(), self.state)
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         match self.state {
-            Presence::Present => Apply { manifest: &self.manifest(), force: self.force_conflicts }.plan(seen),
+            Presence::Present => Apply { manifest: &self.manifest(), force: self.force_conflicts }.plan(view),
             Presence::Absent => {
                 let id = self.object().object();
-                let _now = seen.observed(&id)?;
+                let _now = view.observed(&id)?;
                 Ok(Wanted::one(id, K8sState::Absent))
             }
         }

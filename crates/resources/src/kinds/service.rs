@@ -110,37 +110,37 @@ impl Resource for Service {
         (!self.restart_on.is_empty()).then(|| unit_id(&full_name(&self.name)))
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
-        let basis = Basis::read(seen, &self.restart_on, None)?;
-        let basis = basis.map(|basis| basis.beside(seen, &unit_id(&full_name(&self.name))));
-        plan_unit(seen, &full_name(&self.name), &self.wish(), basis.as_ref())
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+        let basis = Basis::read(view, &self.restart_on, None)?;
+        let basis = basis.map(|basis| basis.beside(view, &unit_id(&full_name(&self.name))));
+        plan_unit(view, &full_name(&self.name), &self.wish(), basis.as_ref())
     }
 }
 
 /// A unit that is there, or that an earlier item brings, as it is to be.
-pub fn plan_unit(seen: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>) -> Result<Wanted, Stop> {
-    let since = seen.observed(&unit_id(name))?.moment;
-    match unit(seen, name)? {
+pub fn plan_unit(view: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>) -> Result<Wanted, Stop> {
+    let since = view.observed(&unit_id(name))?.moment;
+    match unit(view, name)? {
         UnitState::Unit { enabled, active, started } => {
             let now = Unit { name, enabled: &enabled, active: &active, started: started.as_deref(), since };
             wish.settle(&now, basis)
         }
-        UnitState::Absent => not_there(seen, name, wish, basis),
+        UnitState::Absent => not_there(view, name, wish, basis),
     }
 }
 
-fn not_there(seen: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>) -> Result<Wanted, Stop> {
+fn not_there(view: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>) -> Result<Wanted, Stop> {
     let mut asks = Asks::default();
     let mut brought = false;
     for file in unit_files(name) {
-        let there = asks.take(path(seen, &file))?;
+        let there = asks.take(path(view, &file))?;
         brought |= matches!(there, Some(PathState::File { .. } | PathState::Link { .. }));
-        brought |= seen.may_appear(&path_id(&file)).is_some();
+        brought |= view.may_appear(&path_id(&file)).is_some();
     }
     asks.finish()?;
-    let wait = seen.may_appear(&unit_id(name));
+    let wait = view.may_appear(&unit_id(name));
     if !brought && wait.is_none() {
-        // What is not there does not run and does not start at boot.
+        // A missing unit does not run and does not start at boot.
         let wants_it = wish.running == Some(Running::Started) || wish.enabled == Some(true);
         if !wants_it && wish.masked != Some(true) && basis.is_none() {
             return Ok(Wanted::one(unit_id(name), UnitState::Absent));
@@ -151,10 +151,10 @@ fn not_there(seen: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>) ->
             "correct the name, or bring the unit with a `package` or `unit` item before this one",
         ));
     }
-    // What the package or the file says of itself is known only once it is there; what the item says is.
+    // The properties of the unit are known only once its package or file is there; the wishes of the item are known now.
     let enabled = if wish.masked == Some(true) { Some(false) } else { wish.enabled };
     let running = if wish.masked == Some(true) { Some(Running::Stopped) } else { wish.running };
-    match (running, enabled, wait.or_else(|| seen.pending())) {
+    match (running, enabled, wait.or_else(|| view.pending())) {
         (Some(_), Some(enabled), _) => {
             let enabled = if enabled { "enabled" } else { "disabled" };
             let now = Unit { name, enabled, active: "inactive", started: None, since: None };

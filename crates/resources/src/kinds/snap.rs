@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 /// A snap of snapd: its channel, its confinement, and whether snapd may refresh it by itself.
 ///
-/// What is not given is kept; a new snap tracks `latest/stable`. The plan leaves the revision open, unless it is given: the store
+/// Attributes that are not given are kept; a new snap tracks `latest/stable`. The plan leaves the revision open, unless it is given: the store
 /// chooses it by the channel, and snapd refreshes a snap that is not held at any time. Nothing is refreshed within its channel.
 /// Removing a snap takes its data along, and the plan says so.
 ///
@@ -114,11 +114,11 @@ impl Resource for Snap {
         .collect()
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
-        let now = match state::<SnapState>(seen, &self.id()) {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+        let now = match state::<SnapState>(view, &self.id()) {
             Err(Stop::Failed(why)) => {
                 // An earlier item may bring snapd.
-                return Err(match seen.pending() {
+                return Err(match view.pending() {
                     Some(mut wait) => {
                         wait.reason = format!("{why}; {}", wait.reason);
                         Stop::Deferred(wait)
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_given_is_kept() {
+    fn attributes_that_are_not_given_are_kept() {
         let name = json!({"name": "lxd"});
         assert_eq!(line(name.clone(), "absent"), "snap latest/stable ~ strict -");
         assert_eq!(line(name, "snap 5.0/stable 9 strict hold"), "snap 5.0/stable 9 strict hold");

@@ -28,7 +28,7 @@ use serde_json::{Map, Value};
 pub struct Structured {
     /// The absolute path of the file.
     path: String,
-    /// What it is written in. Needed where the end of the name does not say it (`.json`, `.toml`, `.yaml`, `.yml`, `.ini`).
+    /// The format. Needed where the end of the name does not tell it (`.json`, `.toml`, `.yaml`, `.yml`, `.ini`).
     format: Option<Format>,
     /// JSON pointer → the exact value there.
     #[serde(default)]
@@ -80,7 +80,7 @@ impl Structured {
         self.format.or_else(|| Format::of_path(&self.path))
     }
 
-    /// The wishes, and what is wrong with them.
+    /// The wishes, with their errors.
     fn wishes(&self) -> (Wishes, Vec<ParamError>) {
         let mut wishes = Wishes::default();
         let mut errors = Vec::new();
@@ -203,7 +203,7 @@ impl Resource for Structured {
         claims
     }
 
-    /// What it wants in the file: others may write the rest anew.
+    /// The values that it wants in the file: others may rewrite the rest.
     fn basis(&self) -> Option<String> {
         let mut wishes =
             serde_json::json!([self.path, self.set, self.remove, self.include, self.exclude]).to_string();
@@ -213,7 +213,7 @@ impl Resource for Structured {
         Some(Content::new(wishes.into_bytes()).digest().to_string())
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let Some(format) = self.format() else {
             return Err(Stop::invalid("/format", "the format is not known"));
         };
@@ -225,7 +225,7 @@ impl Resource for Structured {
             attrs: self.attrs(),
             culprit: "",
         };
-        let mut wanted = frame.plan(seen, &|text| {
+        let mut wanted = frame.plan(view, &|text| {
             edit(format, text, &wishes).map_err(|refusal| {
                 let written = [("set", &self.set), ("include", &self.include), ("exclude", &self.exclude)]
                     .into_iter()

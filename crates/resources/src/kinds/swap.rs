@@ -50,7 +50,7 @@ impl Swap {
     }
 
     /// The swap file or device in use.
-    fn on(&self, seen: &dyn View, path: &str) -> Result<SwapState, Stop> {
+    fn on(&self, view: &dyn View, path: &str) -> Result<SwapState, Stop> {
         let size = self.size.map(|s| s.0);
         let not_swap = || {
             Stop::invalid_help(
@@ -59,7 +59,7 @@ impl Swap {
                 "name another file, or run `mkswap` on it first",
             )
         };
-        Ok(match state::<SwapState>(seen, &self.id())? {
+        Ok(match state::<SwapState>(view, &self.id())? {
             SwapState::On { size: now, priority } => {
                 let kept = size.unwrap_or(now) == now;
                 let priority = self.priority.or(priority.filter(|_| kept));
@@ -71,8 +71,8 @@ impl Swap {
                 SwapState::On { size: size.unwrap_or(now), priority: self.priority }
             }
             SwapState::Absent | SwapState::InUse(_) => {
-                need_parent(seen, "/path", path)?;
-                match (size, seen.may_appear(&path_id(path))) {
+                need_parent(view, "/path", path)?;
+                match (size, view.may_appear(&path_id(path))) {
                     (Some(size), _) => SwapState::On { size, priority: self.priority },
                     (None, Some(wait)) => return Err(Stop::Deferred(wait)),
                     (None, None) => {
@@ -129,16 +129,16 @@ impl Resource for Swap {
         claims
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let entry = self.entry();
         let which = self.path.as_deref().map_or(Which::AllSwap, Which::Swap);
         let mut wanted =
-            if self.boot { fstab::plan(seen, which, entry.as_deref())? } else { Wanted::default() };
+            if self.boot { fstab::plan(view, which, entry.as_deref())? } else { Wanted::default() };
         if self.now {
             let to = match (&self.path, self.state) {
-                (Some(path), Presence::Present) => self.on(seen, path)?,
-                _ => match state::<SwapState>(seen, &self.id())? {
-                    // A file that is no swap is not ours to remove.
+                (Some(path), Presence::Present) => self.on(view, path)?,
+                _ => match state::<SwapState>(view, &self.id())? {
+                    // A file that is not swap is not removed.
                     other @ SwapState::Idle { swap: false, .. } => other,
                     device @ SwapState::Idle { size: 0, .. } => device,
                     SwapState::On { size: 0, .. } => SwapState::Idle { size: 0, swap: true },

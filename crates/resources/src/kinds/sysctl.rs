@@ -82,7 +82,7 @@ impl Sysctl {
     }
 
     /// The file as it is to be.
-    fn at_boot(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn at_boot(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let attrs = Attrs { mode: None, owner: None, group: None };
         if let Some(file) = &self.file {
             let pattern = Regex::new(&format!(r"^\s*-?\s*{}\s*=", regex::escape(&self.name)))
@@ -96,15 +96,15 @@ impl Sysctl {
                 backrefs: false,
                 first_match: false,
             };
-            return edit.plan(seen, &|text| Ok(wish.present(text)));
+            return edit.plan(view, &|text| Ok(wish.present(text)));
         }
-        own_file(seen, "/name", &self.own_file(), &format!("{}\n", self.line()))
+        own_file(view, "/name", &self.own_file(), &format!("{}\n", self.line()))
     }
 
     /// Refuses what another file would take back at the next boot.
-    fn check_boot(&self, seen: &dyn View) -> Result<(), Stop> {
+    fn check_boot(&self, view: &dyn View) -> Result<(), Stop> {
         let own = self.file.as_deref().map_or_else(|| self.own_file(), normal);
-        match later_setting(seen, &self.name, &own)? {
+        match later_setting(view, &self.name, &own)? {
             Some(later) if later.value != self.text() => Err(Stop::invalid_help(
                 if self.file.is_some() { "/file" } else { "/name" },
                 format!(
@@ -161,12 +161,12 @@ impl Resource for Sysctl {
         vec![file, Claim::shared(sysctl_id(&self.name), "value", self.text())]
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let mut asks = Asks::default();
-        let now = asks.take(sysctl(seen, &self.name))?;
+        let now = asks.take(sysctl(view, &self.name))?;
         if now == Some(SysctlState::Absent) {
             // A module may bring it: an earlier command may load one.
-            let wait = seen.may_appear(&sysctl_id(&self.name)).or_else(|| kernel_may_change(seen));
+            let wait = view.may_appear(&sysctl_id(&self.name)).or_else(|| kernel_may_change(view));
             return Err(match wait {
                 Some(mut wait) => {
                     wait.reason = format!("the kernel has no {} now; {}", self.name, wait.reason);
@@ -179,8 +179,8 @@ impl Resource for Sysctl {
                 ),
             });
         }
-        let file = asks.take(self.at_boot(seen))?;
-        asks.take(self.check_boot(seen))?;
+        let file = asks.take(self.at_boot(view))?;
+        asks.take(self.check_boot(view))?;
         asks.finish()?;
         let mut wanted = file.unwrap_or_default();
         wanted.targets.push((sysctl_id(&self.name), SysctlState::value(&self.value.0).into()));

@@ -191,29 +191,29 @@ impl Resource for Timer {
         claims
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let name = self.timer();
-        let now = unit(seen, &name)?;
+        let now = unit(view, &name)?;
         if self.state == Presence::Absent {
             let mut wanted = Wanted::one(unit_id(&name), UnitState::Absent);
-            wanted.targets.extend(own_file_gone(seen, &self.file("timer"))?.targets);
-            wanted.targets.extend(own_file_gone(seen, &self.file("service"))?.targets);
+            wanted.targets.extend(own_file_gone(view, &self.file("timer"))?.targets);
+            wanted.targets.extend(own_file_gone(view, &self.file("service"))?.targets);
             return Ok(wanted);
         }
-        let mut wanted = own_file(seen, "/name", &self.file("service"), &self.service_text())?;
-        let timer = own_file(seen, "/name", &self.file("timer"), &self.timer_text())?;
+        let mut wanted = own_file(view, "/name", &self.file("service"), &self.service_text())?;
+        let timer = own_file(view, "/name", &self.file("timer"), &self.timer_text())?;
         wanted.targets.extend(timer.targets);
         wanted.contents.extend(timer.contents);
         // The timer starts again when its own file changes; the service reads its file at its next run.
         let own = match wanted.targets.last() {
             Some((id, to)) => {
-                let before = seen.observed(id)?;
+                let before = view.observed(id)?;
                 Some((format!("{id}\t{to}"), before.state != *to, before.moment))
             }
             None => None,
         };
-        let basis = Basis::read(seen, &[], own)?;
-        let since = seen.observed(&unit_id(&name))?.moment;
+        let basis = Basis::read(view, &[], own)?;
+        let since = view.observed(&unit_id(&name))?.moment;
         let (enabled, active, started) = match now {
             UnitState::Absent => ("disabled".to_owned(), "inactive".to_owned(), None),
             UnitState::Unit { enabled, active, started } => (enabled, active, started),

@@ -77,16 +77,16 @@ impl Unit {
     }
 
     /// The file, and for a drop-in the folder that holds it. With it comes what a restart depends on.
-    fn own(&self, seen: &dyn View, content: &Content) -> Result<(Wanted, Own, bool), Stop> {
+    fn own(&self, view: &dyn View, content: &Content) -> Result<(Wanted, Own, bool), Stop> {
         let file = self.file();
         let id = path_id(&file);
-        let before = seen.observed(&id)?;
+        let before = view.observed(&id)?;
         let mut targets = Vec::new();
         if self.drop_in.is_some() {
             let folder = self.drop_in_folder();
-            let dir = match path(seen, &folder)? {
+            let dir = match path(view, &folder)? {
                 PathState::Absent => {
-                    need_parent(seen, "/name", &folder)?;
+                    need_parent(view, "/name", &folder)?;
                     PathState::Dir { mode: 0o755, owner: "root".to_owned(), group: "root".to_owned() }
                 }
                 dir @ PathState::Dir { .. } => dir,
@@ -99,12 +99,12 @@ impl Unit {
             };
             targets.push((path_id(&folder), dir.into()));
         }
-        let (attrs, ours) = match path(seen, &file)? {
+        let (attrs, ours) = match path(view, &file)? {
             PathState::File { mode, owner, group, .. } => ((mode, owner, group), true),
-            // A link, of a mask or to a file elsewhere, gives way to the file.
+            // A link, of a mask or to a file elsewhere, is replaced by the file.
             PathState::Absent | PathState::Link { .. } => {
                 if self.drop_in.is_none() {
-                    need_parent(seen, "/name", &file)?;
+                    need_parent(view, "/name", &file)?;
                 }
                 ((0o644, "root".to_owned(), "root".to_owned()), false)
             }
@@ -216,38 +216,39 @@ impl Resource for Unit {
         (restarts && !self.is_template()).then(|| unit_id(&self.full()))
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let name = self.full();
         let Some(content) = self.body().get() else {
             return Err(Stop::invalid("", "there is no unit file"));
         };
-        let (mut wanted, own, ours) = self.own(seen, &content)?;
+        let (mut wanted, own, ours) = self.own(view, &content)?;
         if self.is_template() || self.is_file_only() {
             return Ok(wanted);
         }
         // Who says nothing about running leaves restarts, and their record, to a `service` item.
         let basis = match Resource::restarts(self) {
             Some(unit) => {
-                Basis::read(seen, &self.restart_on, Some(own))?.map(|basis| basis.beside(seen, &unit))
+                Basis::read(view, &self.restart_on, Some(own))?.map(|basis| basis.beside(view, &unit))
             }
             None => None,
         };
         if self.drop_in.is_some() {
-            let settled = plan_unit(seen, &name, &self.wish(), basis.as_ref())?;
+            let settled = plan_unit(view, &name, &self.wish(), basis.as_ref())?;
             wanted.targets.extend(settled.targets);
             wanted.adopt = settled.adopt;
             wanted.notes = settled.notes;
             wanted.runs_with = settled.runs_with;
             return Ok(wanted);
         }
-        let since = seen.observed(&unit_id(&name))?.moment;
+        let since = view.observed(&unit_id(&name))?.moment;
         let from_file = enabled_by_file(&content);
-        let (enabled, active, started) = match unit(seen, &name)? {
+        let (enabled, active, started) = match unit(view, &name)? {
             UnitState::Absent => (from_file.to_owned(), "inactive".to_owned(), None),
             UnitState::Unit { enabled, active, started } => {
-                // Without a file of ours it was masked or transient, which ends with the file.
+                // Without a file of converge it was masked or transient, and both end with the new file.
                 let ended = !ours && matches!(enabled.as_str(), "masked" | "masked-runtime" | "transient");
-                // Where nothing enables it, the new file says whether it can be; one that cannot be is not enabled by what is left of another file.
+                // If nothing enables the unit, the new file tells whether it can be enabled; one that cannot be is not
+                // enabled by links that another file has left.
                 let by_file = matches!(enabled.as_str(), "static" | "disabled" | "")
                     || (from_file == "static" && enabled == "enabled" && self.enabled == Some(false));
                 (if ended || by_file { from_file.to_owned() } else { enabled }, active, started)

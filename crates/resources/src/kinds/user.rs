@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 /// A local user.
 ///
-/// What is not given is kept. A new user has a group of the same name, a home directory below `/home` and no password,
+/// Attributes that are not given are kept. A new user has a group of the same name, a home directory below `/home` and no password,
 /// so that only keys open it. Without `uid` the host chooses the number of a new user: the plan shows it as open.
 /// Nothing is copied from `/etc/skel`; an absent user's group and home directory stay: remove them with `group` and
 /// `absent` items.
@@ -74,25 +74,25 @@ impl User {
     }
 
     /// The user's own group, when it is the primary one.
-    fn own_group(&self, seen: &dyn View, primary: &str) -> Result<Vec<(ObjectId, State)>, Stop> {
+    fn own_group(&self, view: &dyn View, primary: &str) -> Result<Vec<(ObjectId, State)>, Stop> {
         if self.group.is_some() || primary != self.name {
             return Ok(Vec::new());
         }
-        let to = match group(seen, &self.name)? {
+        let to = match group(view, &self.name)? {
             GroupState::Absent => GroupState::Group { gid: None },
             there => there,
         };
         Ok(vec![(group_id(&self.name), to.into())])
     }
 
-    /// The home directory, where it is ours to make.
-    fn home(&self, seen: &dyn View, home: &str, primary: &str) -> Result<Vec<(ObjectId, State)>, Stop> {
+    /// The home directory, if the item creates it.
+    fn home(&self, view: &dyn View, home: &str, primary: &str) -> Result<Vec<(ObjectId, State)>, Stop> {
         if !self.makes_home() || home != self.usual_home() {
             return Ok(Vec::new());
         }
-        let to = match path(seen, home)? {
+        let to = match path(view, home)? {
             PathState::Absent => {
-                need_parent(seen, "/home", home)?;
+                need_parent(view, "/home", home)?;
                 PathState::Dir { mode: 0o700, owner: self.name.clone(), group: primary.to_owned() }
             }
             there => there,
@@ -174,18 +174,18 @@ impl Resource for User {
         claims
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let id = user_id(&self.name);
         let mut asks = Asks::default();
         if let (Presence::Present, Some(uid)) = (self.state, self.uid) {
             // Asked in the same round.
-            asks.take(seen.run(&account_probe(Account::User, &uid.to_string())))?;
+            asks.take(view.run(&account_probe(Account::User, &uid.to_string())))?;
         }
-        asks.take(user(seen, &self.name))?;
+        asks.take(user(view, &self.name))?;
         asks.finish()?;
-        let now = user(seen, &self.name)?;
+        let now = user(view, &self.name)?;
         if self.state == Presence::Absent {
-            if let (UserState::Absent, Some(wait)) = (&now, seen.may_appear(&id)) {
+            if let (UserState::Absent, Some(wait)) = (&now, view.may_appear(&id)) {
                 return Err(Stop::Deferred(wait));
             }
             return Ok(Wanted::one(id, UserState::Absent));
@@ -205,26 +205,26 @@ impl Resource for User {
         }
         let mut asks = Asks::default();
         if let Some(number) = self.uid.filter(|number| uid != Some(*number)) {
-            asks.take(Account::User.check_number(seen, "/uid", &self.name, number))?;
+            asks.take(Account::User.check_number(view, "/uid", &self.name, number))?;
         }
         // A group that the user belongs to already needs no look.
         if let Some(wanted) = self.group.as_ref().filter(|g| new || **g != primary) {
-            asks.take(account_name(seen, Account::Group, "/group", wanted))?;
+            asks.take(account_name(view, Account::Group, "/group", wanted))?;
         }
         for (i, wanted) in self.groups.iter().flatten().enumerate() {
             if !groups.contains(wanted) {
-                asks.take(account_name(seen, Account::Group, &format!("/groups/{i}"), wanted))?;
+                asks.take(account_name(view, Account::Group, &format!("/groups/{i}"), wanted))?;
             }
         }
         let primary = self.group.clone().unwrap_or(primary);
         let home = self.home.clone().unwrap_or(home);
-        let own = asks.take(self.own_group(seen, &primary))?;
-        let directory = asks.take(self.home(seen, &home, &primary))?;
+        let own = asks.take(self.own_group(view, &primary))?;
+        let directory = asks.take(self.home(view, &home, &primary))?;
         asks.finish()?;
         if let (Some(to), Some(was)) = (self.uid, uid)
             && to != was
         {
-            Account::User.check_owned(seen, &self.name, was, Some(&home))?;
+            Account::User.check_owned(view, &self.name, was, Some(&home))?;
         }
         let listed: BTreeSet<String> = self.groups.iter().flatten().cloned().collect();
         let groups = match (&self.groups, self.append) {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_kept() {
+    fn attributes_that_are_not_declared_are_kept() {
         let view = FakeView::strict().user("ops", 7).group("ops", 7).dir("/home/ops").group("adm", 4);
         let kind =
             read::<User>(json!({"name": "ops", "shell": "/bin/bash", "groups": ["adm"], "append": true}));

@@ -70,7 +70,7 @@ impl WaitFor {
         .collect()
     }
 
-    /// What is waited for, for people.
+    /// The condition, for people.
     fn what(&self) -> String {
         let verb = |here: &'static str, gone: &'static str| if self.gone { gone } else { here };
         match (self.port, &self.host, &self.file, &self.unit, &self.url) {
@@ -241,9 +241,9 @@ impl Resource for WaitFor {
         Vec::new()
     }
 
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
-        seen.after_all()?;
-        let answer = seen.run(&self.probe())?;
+    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+        view.after_all()?;
+        let answer = view.run(&self.probe())?;
         if answer.status == 0 {
             return Ok(Wanted::default());
         }

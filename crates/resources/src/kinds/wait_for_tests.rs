@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::process::Command;
 
-/// What a real shell says: the status, and the reason.
+/// The status and the reason that a real shell returns.
 fn look(params: Value) -> (i32, String) {
     let mut params = params;
     params.as_object_mut().unwrap().entry("timeout").or_insert(json!(1));

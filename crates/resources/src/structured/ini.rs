@@ -171,7 +171,7 @@ impl Editor for Ini {
                 },
             };
             let text = read.text(entry.line).get(entry.start..entry.end).unwrap_or_default();
-            // What has no delimiter, or goes on, is no text that a wish could equal.
+            // A line without delimiter, or with continuation lines, is not a text that a wish could equal.
             let value = match entry.odd {
                 Some(odd) if odd.starts_with("goes") => Value::Array(vec![text.into(), odd.into()]),
                 _ if !entry.delimiter => Value::Null,

@@ -9,7 +9,7 @@ use serde_json::{Map, Number, Value};
 
 pub struct Json;
 
-/// What users have: comments and trailing commas. What no parser of JSON takes is refused.
+/// Extensions that users' files have: comments and trailing commas. Text that no JSON parser accepts is refused.
 const OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_loose_object_property_names: false,
@@ -57,7 +57,7 @@ fn data(node: &CstNode, depth: usize) -> Result<Value, Refusal> {
     })
 }
 
-/// A number that no type of ours holds is told by its digits.
+/// A number that no Rust type holds is represented by its digits.
 fn number(raw: &str) -> Value {
     let exact = serde_json::from_str::<Number>(raw).ok();
     let integer = raw.bytes().all(|b| b.is_ascii_digit() || b == b'-');

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What a text is written in.
+/// The format of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -63,7 +63,7 @@ impl Format {
 /// Keys and list indices from the root down.
 pub type Path = Vec<String>;
 
-/// What an edit is to reach.
+/// The wanted result of an edit.
 #[derive(Debug, Default)]
 pub struct Wishes {
     /// The value at each place; missing mappings above it are made.
@@ -81,9 +81,9 @@ pub struct Wishes {
 pub struct Refusal {
     /// The place, as a JSON pointer; empty for the whole text.
     pub at: String,
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What to do instead.
+    /// The correction.
     pub help: Option<String>,
 }
 
@@ -115,7 +115,7 @@ trait Editor {
 /// Reads a JSON pointer.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The error in the pointer.
 pub fn parse_pointer(text: &str) -> Result<Path, String> {
     let Some(rest) = text.strip_prefix('/') else {
         return Err(format!("`{text}` is not a JSON pointer: it starts with `/`, as in `/a/b`"));
@@ -172,7 +172,7 @@ pub fn read(format: Format, text: &str) -> Result<Value, Refusal> {
 /// The text with the wishes in it. Equal to the text itself when it is as wished.
 ///
 /// # Errors
-/// What cannot be read, or not be edited without loss.
+/// The text cannot be read, or cannot be edited without loss.
 pub fn edit(format: Format, text: &str, wishes: &Wishes) -> Result<String, Refusal> {
     let editor = format.editor();
     let (mark, body) = match text.strip_prefix('\u{feff}') {

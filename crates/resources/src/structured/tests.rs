@@ -245,7 +245,7 @@ fn tree() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// From any text that the editors themselves wrote: the wish is reached, and what is not named stays.
+    /// From any text that the editors themselves wrote: the wish is met, and everything else stays.
     #[test]
     fn wishes_come_true(
         format in prop_oneof![Just(Format::Json), Just(Format::Toml), Just(Format::Yaml)],

@@ -12,7 +12,7 @@ fn parse(text: &str) -> Result<DocumentMut, Refusal> {
     })
 }
 
-/// What JSON has no word for: no wish equals it.
+/// A value that JSON cannot express: no wish equals it.
 fn foreign(text: impl ToString) -> Value {
     Value::Object(Map::from_iter([("\u{0}toml".to_owned(), Value::String(text.to_string()))]))
 }
@@ -82,7 +82,7 @@ fn lost(at: &[String]) -> Refusal {
     Refusal::new(at, "the place cannot be found again in the text")
 }
 
-/// A mapping or list on the way down.
+/// A mapping or list above the place of an edit.
 enum Here<'a> {
     Table(&'a mut Table),
     Inline(&'a mut InlineTable),

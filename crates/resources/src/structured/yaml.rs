@@ -150,7 +150,7 @@ fn parse(text: &str) -> Result<Option<Node>, Refusal> {
     Reader { text, parser: Parser::new_from_str_with_options(text, options) }.document()
 }
 
-/// What a plain word means by the core schema.
+/// The value of a plain scalar by the core schema.
 fn resolve(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
@@ -261,7 +261,7 @@ fn block(value: &Value, indent: usize) -> String {
     }
 }
 
-/// What follows a colon: on the same line, or below.
+/// The text after a colon: on the same line, or below.
 fn behind(value: &Value, indent: usize) -> String {
     match value {
         Value::Object(map) if !map.is_empty() => format!("\n{}", block(value, indent + 2)),
@@ -270,7 +270,7 @@ fn behind(value: &Value, indent: usize) -> String {
     }
 }
 
-/// What follows a dash.
+/// The text after a dash.
 fn behind_dash(value: &Value, indent: usize) -> String {
     match value {
         Value::Object(map) if !map.is_empty() => {

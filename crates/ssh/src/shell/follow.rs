@@ -25,10 +25,10 @@ type Sender = UnboundedSender<Result<Event, ShellError>>;
 const MAX_NOISE: usize = 256 << 10;
 /// Bytes that are written at once: how far a large input has come shows in steps of this size.
 const PART: usize = 64 << 10;
-/// How much of the last words is kept for a message.
+/// The number of bytes of the last output that are kept for a message.
 const LAST_WORDS: usize = 2048;
 
-/// What an actor starts with.
+/// The parts that an actor is made of.
 pub(crate) struct Setup {
     pub session: Session,
     pub become_: Become,
@@ -38,7 +38,7 @@ pub(crate) struct Setup {
     pub options: Arc<Options>,
 }
 
-/// A batch on its way.
+/// A batch that waits to be sent.
 pub(crate) struct Queued {
     frames: Vec<Bytes>,
     batch: OpenBatch,
@@ -149,7 +149,7 @@ impl OpenBatch {
         self.say(Ok(Event::Output { id, bytes: taken, stderr }));
     }
 
-    /// Reports an end once both streams have told it.
+    /// Reports the end of an item once both streams have shown it.
     fn settle(&mut self, id: u32) {
         let Some(item) = self.index.get(&id).and_then(|at| self.items.get_mut(*at)) else {
             return;
@@ -182,7 +182,7 @@ struct Running {
     limit: Duration,
     deadline: Instant,
     killed: bool,
-    /// What comes now is its standard error, kept apart from a terminal's one stream.
+    /// The present output is standard error, kept apart from a terminal's one stream.
     apart: bool,
 }
 
@@ -192,7 +192,7 @@ pub(crate) struct Actor {
     options: Arc<Options>,
     reader: Reader,
     to_host: UnboundedSender<Bytes>,
-    /// Told after an error: what is still to be written then is not.
+    /// Set after an error: remaining input is not written then.
     stop_writing: oneshot::Sender<()>,
     start: Start,
     started: bool,
@@ -204,7 +204,7 @@ pub(crate) struct Actor {
     /// Bytes that the host has taken, and how many of them were seen.
     taken: Arc<AtomicUsize>,
     taken_seen: usize,
-    /// Where the greeting, the question for a password and last words are looked for.
+    /// The buffer in which the greeting, the question for a password and the last output are looked for.
     noise: [Vec<u8>; 2],
     noise_total: usize,
     out: Framer,
@@ -282,7 +282,7 @@ impl Actor {
         }
     }
 
-    /// Tells all batches, and lets go of the channel and the connection.
+    /// Reports to all batches, and gives up the channel and the connection.
     fn give_up(self, error: &ShellError) {
         for batch in &self.batches {
             batch.say(Err(error.clone()));
@@ -348,7 +348,7 @@ impl Actor {
         self.asked(stream)
     }
 
-    /// Gives the password when the question for it was asked on this stream.
+    /// Gives the password when the question for it has come on this stream.
     fn asked(&mut self, stream: usize) -> Result<(), ShellError> {
         let asks_here = match &self.start.prompt {
             Some(Prompt::Said(_)) => stream == 1,
@@ -583,7 +583,7 @@ impl Actor {
     }
 
     fn late(&mut self, what: Late) -> Result<(), ShellError> {
-        // What is on its way counts: a slow line is no standstill.
+        // Input that is still being sent counts as progress, even over a slow connection.
         if matches!(what, Late::Item | Late::Frame) && self.takes() {
             let now = Instant::now();
             self.last_frame = now;
@@ -624,7 +624,7 @@ impl Actor {
         ShellError::Garbage { what: what.to_owned(), open: self.open() }
     }
 
-    /// What the end of the program means at this point.
+    /// The error for an end of the program at this point.
     fn ended(&mut self, how: &str) -> ShellError {
         let rest = [self.out.rest(), self.err.rest()];
         let said = [&self.noise[1], &self.noise[0], &rest[1].to_vec(), &rest[0].to_vec()]
@@ -674,7 +674,7 @@ impl Actor {
     }
 }
 
-/// The mark before su's words is ours.
+/// Removes the mark that was put before su's output.
 fn without_mark(said: &str, prompt: Option<&Prompt>) -> String {
     match prompt {
         Some(Prompt::After(mark)) => said.replace(String::from_utf8_lossy(mark).as_ref(), ""),

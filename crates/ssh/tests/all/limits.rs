@@ -49,6 +49,36 @@ async fn an_item_past_its_limit_is_ended_with_its_children_and_the_rest_goes_on(
     }
 }
 
+/// A host that answers each question within its limit, and never comes to an end, or says much each time.
+#[tokio::test]
+async fn the_answers_to_several_batches_have_one_room() {
+    let shell = local(&["sh".to_owned()]).await;
+    let ask = |script: &str| Batch::of((1..=4).map(|id| timed(id, script, 60)).collect());
+    let mut room = Room { time: Some(Duration::from_millis(2500)), bytes: None };
+    let began = Instant::now();
+    let (_, error) = shell.run_within(&ask("sleep 0.3"), &mut room).await.unwrap();
+    assert!(error.is_none(), "{error:?}");
+    assert!(room.time.unwrap() < Duration::from_millis(1400) && !room.is_used_up(), "{room:?}");
+    let (_, error) = shell.run_within(&ask("echo said; sleep 0.6"), &mut room).await.unwrap();
+    let open = match error {
+        Some(ShellError::Exhausted { time: true, open }) => open,
+        other => panic!("{other:?}"),
+    };
+    assert!(room.is_used_up() && began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    assert!(open.ends_with(&[4]), "{open:?}");
+    // The shell goes on, and another room is another matter.
+    let (results, error) = shell.run_within(&ask("echo on"), &mut Room::default()).await.unwrap();
+    assert!(error.is_none() && results[3].output == b"on\n", "{error:?}");
+
+    let mut room = Room { time: None, bytes: Some(250_000) };
+    let much = "head -c 50000 /dev/zero";
+    let (_, error) = shell.run_within(&ask(much), &mut room).await.unwrap();
+    assert!(error.is_none() && room.bytes == Some(50_000), "{error:?} {room:?}");
+    let (_, error) = shell.run_within(&ask(much), &mut room).await.unwrap();
+    assert!(matches!(&error, Some(ShellError::Exhausted { time: false, .. })), "{error:?}");
+    assert!(room.is_used_up());
+}
+
 #[tokio::test]
 async fn standard_error_is_merged_or_kept_apart() {
     for words in shells() {

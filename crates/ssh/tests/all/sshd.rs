@@ -35,7 +35,16 @@ async fn key_files_of_every_type_log_in() {
             .unwrap_or_else(|error| panic!("{key}: {error}"));
         assert_eq!(echo(&session).await, hello(), "{key}");
     }
-    // Named by nobody: found in the home directory.
+    // An RSA key that this process signs with is told, once for a file.
+    let once = options(host.dir.path());
+    for (key, told) in [("ed25519", 0), ("rsa", 1), ("rsa", 0)] {
+        let (trail, session) = Session::explore(&host.target(key), &once).await;
+        session.unwrap();
+        let files =
+            trail.iter().filter(|mark| matches!(mark, Mark::RsaKeyFile { path } if path.ends_with("/rsa")));
+        assert_eq!(files.count(), told, "{key}: {trail:?}");
+    }
+    // A key that is not named: found in the home directory.
     let home = host.path("home");
     std::fs::create_dir_all(home.join(".ssh")).unwrap();
     std::fs::copy(host.path("ed25519"), home.join(".ssh/id_ed25519")).unwrap();
@@ -140,6 +149,11 @@ async fn the_agent_logs_in_also_with_a_key_whose_file_is_locked() {
     // Only the agent's copy of the named key: the others do not use up the server's patience.
     let only = Target { identities_only: true, ..locked };
     assert_eq!(echo(&Session::connect(&only, &with_agent).await.unwrap()).await, hello());
+
+    // An RSA key of a named file is the agent's to sign with, where it holds it.
+    let (trail, session) = Session::explore(&host.target("rsa"), &with_agent).await;
+    assert_eq!(echo(&session.unwrap()).await, hello());
+    assert!(!trail.iter().any(|mark| matches!(mark, Mark::RsaKeyFile { .. })), "{trail:?}");
 
     let gone = Options { agent: Some("/nonexistent/agent".into()), ..options(host.dir.path()) };
     let error = refused(&target, &gone).await.to_string();
@@ -247,7 +261,7 @@ async fn a_slow_reader_on_one_shell_does_not_stop_another() {
 }
 
 #[tokio::test]
-async fn what_does_not_speak_ssh_is_told_apart() {
+async fn a_server_that_does_not_speak_ssh_is_an_error_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let options = options(dir.path());
     let at = |port| Target {
@@ -297,7 +311,7 @@ async fn what_does_not_speak_ssh_is_told_apart() {
     assert!(matches!(&error, ConnectError::Dns { .. }), "{error}");
 }
 
-/// Passes bytes on between a client and sshd until it is told to cut.
+/// Passes bytes on between a client and sshd until it gets the signal to cut.
 fn proxy(to: u16) -> (u16, std::sync::mpsc::Sender<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,17 +1,18 @@
-//! What another moment would answer differently: `random`, `shuffle`, `now()`.
+//! Filters and functions that depend on the moment: `random`, `shuffle`, `now()`.
 //!
-//! A plan and its apply must come to the same: without a seed, the answer follows from the context of the run ([`crate::Moment`]),
-//! which a kept plan holds, from the host, and from what is asked.
+//! A plan and its apply must render the same: without a seed in the template, the result follows from the moment of the run
+//! ([`crate::Moment`], which a saved plan holds), from the host and from the arguments.
 
 use minijinja::value::{Kwargs, ValueKind};
-use minijinja::{Environment, Error, Value};
+use minijinja::{Error, Value};
 
 use super::collections::items;
 use super::invalid;
 use super::maths::{Twister, seeded};
 use crate::frame;
+use crate::registry::Registry;
 
-pub(super) fn install(env: &mut Environment<'static>) {
+pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("random", random);
     env.add_filter("shuffle", shuffle);
 }
@@ -21,7 +22,7 @@ fn generator(seed: Option<&Value>, question: &str) -> Twister {
     match seed {
         Some(seed) => seeded(seed),
         None => {
-            frame::note(|notes| notes.reached.insert("moment.seed".to_owned()));
+            frame::note(|notes| notes.lookups.insert("moment.seed".to_owned()));
             let scope = frame::current_scope();
             let moment = scope.as_ref().map(|scope| scope.engine().moment().seed.clone()).unwrap_or_default();
             let host = scope.and_then(|scope| scope.look_up("inventory_hostname", "")).unwrap_or_default();

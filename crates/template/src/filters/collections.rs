@@ -1,11 +1,12 @@
 //! Lists and maps: `combine`, `dict2items`, `items2dict`, `flatten`, set operations.
 
 use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
-use minijinja::{Environment, Error, Value};
+use minijinja::{Error, Value};
 
 use super::{arguments, invalid};
+use crate::registry::Registry;
 
-pub(super) fn install(env: &mut Environment<'static>) {
+pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("combine", combine);
     env.add_filter("dict2items", dict2items);
     env.add_filter("items2dict", items2dict);

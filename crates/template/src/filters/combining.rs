@@ -1,15 +1,17 @@
 //! Lists made of lists: `product`, `combinations`, `permutations`, `zip_longest`, `subelements`, `extract`, `rekey_on_member`.
 
 use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
-use minijinja::{Environment, Error, State, Value};
+use minijinja::{Error, State, Value};
 
 use super::collections::{entries, items};
 use super::{arguments, defined, invalid};
+use crate::bounds::ELEMENTS;
+use crate::registry::Registry;
 
-/// What a product may come to: far above what a role needs, far below what fills the memory.
+/// The longest product or list of combinations: far above the needs of a role, far below the size that fills the memory.
 const MOST: usize = 100_000;
 
-pub(super) fn install(env: &mut Environment<'static>) {
+pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("product", product);
     env.add_filter("combinations", |list: Value, size: usize| choose(&list, size, false));
     env.add_filter("permutations", |list: Value, size: Option<usize>| {
@@ -55,14 +57,19 @@ fn product(first: Value, more: Rest<ValueOrKwargs>) -> Result<Vec<Value>, Error>
 /// Every choice of `size` items, in the order of Python's `itertools`.
 fn choose(list: &Value, size: usize, ordered: bool) -> Result<Vec<Value>, Error> {
     let all = parts(list)?;
+    let name = if ordered { "permutations" } else { "combinations" };
+    // Each place of a choice may leave one open for each item, as long as what was chosen by then.
+    let open_at_once = all.len().saturating_mul(size).saturating_mul(size);
+    crate::bounds::check(&format!("{name}: elements"), open_at_once, 10 * ELEMENTS)?;
     let mut found: Vec<Value> = Vec::new();
     // Every open choice is a list of places; the last is looked at first.
     let mut open: Vec<Vec<usize>> = vec![Vec::new()];
     while let Some(chosen) = open.pop() {
         if chosen.len() == size {
             if found.len() == MOST {
-                return Err(too_many(if ordered { "permutations" } else { "combinations" }));
+                return Err(too_many(name));
             }
+            crate::bounds::check(&format!("{name}: elements"), found.len().saturating_mul(size), ELEMENTS)?;
             found.push(chosen.iter().filter_map(|at| all.get(*at).cloned()).collect());
             continue;
         }

@@ -1,12 +1,13 @@
-//! `password_hash`: what stands in `/etc/shadow`.
+//! `password_hash`: hashes as in `/etc/shadow`.
 
 use minijinja::value::Kwargs;
-use minijinja::{Environment, Error, Value};
+use minijinja::{Error, Value};
 use sha_crypt::{Params, sha256_crypt, sha512_crypt};
 
 use super::invalid;
+use crate::registry::Registry;
 
-pub(super) fn install(env: &mut Environment<'static>) {
+pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("password_hash", password_hash);
 }
 
@@ -87,7 +88,7 @@ fn spelled(digest: &[u8], long: bool) -> String {
 mod tests {
     use crate::filters::check::table;
 
-    /// What crypt(3) of glibc makes of the same.
+    /// Results of glibc's crypt(3) for the same arguments.
     #[test]
     fn hashes() {
         table(&[

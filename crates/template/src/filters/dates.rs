@@ -7,12 +7,13 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use minijinja::value::{Kwargs, Object, ObjectRepr, from_args};
-use minijinja::{Environment, Error, ErrorKind, State, Value};
+use minijinja::{Error, ErrorKind, State, Value};
 
 use super::invalid;
 use crate::frame;
+use crate::registry::Registry;
 
-pub(super) fn install(env: &mut Environment<'static>) {
+pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("strftime", strftime);
     env.add_filter("to_datetime", to_datetime);
     env.add_function("now", now);
@@ -20,7 +21,7 @@ pub(super) fn install(env: &mut Environment<'static>) {
 
 /// The time of the run: the same for the plan and for its apply.
 fn moment() -> Timestamp {
-    frame::note(|notes| notes.reached.insert("moment.now".to_owned()));
+    frame::note(|notes| notes.lookups.insert("moment.now".to_owned()));
     frame::current_scope().map_or(Timestamp::UNIX_EPOCH, |scope| scope.engine().moment().now)
 }
 

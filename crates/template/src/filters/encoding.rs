@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use minijinja::{Environment, Error, Value};
+use minijinja::{Error, Value};
 use sha2::Digest as _;
 
 use super::invalid;
+use crate::registry::Registry;
 
-pub(super) fn install(env: &mut Environment<'static>) {
+pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("b64encode", |text: Value| STANDARD.encode(bytes(&text)));
     env.add_filter("b64decode", b64decode);
     env.add_filter("hash", |text: Value, name: Option<String>| {

@@ -1,12 +1,13 @@
 //! `json_query`: JMESPath.
 
 use converge_syntax::{Node, Span};
-use minijinja::{Environment, Error, Value};
+use minijinja::{Error, Value};
 
 use super::invalid;
 use crate::convert::{to_node, to_value};
+use crate::registry::Registry;
 
-pub(super) fn install(env: &mut Environment<'static>) {
+pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("json_query", json_query);
 }
 

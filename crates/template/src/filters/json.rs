@@ -2,18 +2,19 @@
 
 use converge_syntax::{Node, Span, Value as Data, format_float};
 use minijinja::value::Kwargs;
-use minijinja::{Environment, Error, Value};
+use minijinja::{Error, Value};
 
 use super::invalid;
 use crate::convert::{to_node, to_value};
+use crate::registry::Registry;
 
-pub(super) fn install(env: &mut Environment<'static>) {
+pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("to_json", to_json);
     env.add_filter("to_nice_json", to_nice_json);
     env.add_filter("from_json", from_json);
 }
 
-/// How `json.dumps` writes.
+/// The format of `json.dumps`.
 struct Style {
     indent: Option<usize>,
     sort: bool,
@@ -40,6 +41,7 @@ fn to_nice_json(value: Value, indent: Option<usize>, kwargs: Kwargs) -> Result<S
 }
 
 fn dump(value: &Value, style: &Style) -> Result<String, Error> {
+    crate::measure::with_indent("to_json", value, style.indent.unwrap_or(0))?;
     let node = to_node(value, &Span::nowhere("json"))?;
     let mut out = String::new();
     write(&node, style, 0, &mut out);

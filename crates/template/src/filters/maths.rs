@@ -1,11 +1,12 @@
 //! Numbers: `log`, `pow`, `root`, `human_readable`.
 
 use minijinja::value::Kwargs;
-use minijinja::{Environment, Error, Value};
+use minijinja::{Error, Value};
 
 use super::invalid;
+use crate::registry::Registry;
 
-pub(super) fn install(env: &mut Environment<'static>) {
+pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("log", |x: f64, base: Option<f64>| {
         let value = match base {
             None => x.ln(),

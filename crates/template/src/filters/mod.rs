@@ -20,8 +20,9 @@ mod types;
 mod version;
 mod yaml;
 
+use crate::registry::Registry;
 use minijinja::value::{Kwargs, Rest, StringInput, ValueOrKwargs};
-use minijinja::{Environment, Error, ErrorKind, State, Value};
+use minijinja::{Error, ErrorKind, State, Value};
 
 /// Every filter there is, for suggestions.
 pub(crate) const FILTERS: &[&str] = &[
@@ -214,7 +215,7 @@ pub(crate) const TESTS: &[&str] = &[
 ];
 
 /// Adds all of them.
-pub(crate) fn install(env: &mut Environment<'static>) {
+pub(crate) fn install(env: &mut Registry<'_>) {
     types::install(env);
     collections::install(env);
     json::install(env);
@@ -270,7 +271,7 @@ pub(crate) mod check {
     use crate::scope::Scope;
     use converge_syntax::{Dialect, Node, Source, Value, parse_yaml};
 
-    /// Evaluates expressions; each must come to the value that the YAML on the right says, or fail with the words after `!`.
+    /// Evaluates expressions; each must give the value of the YAML on the right, or fail with the words after `!`.
     pub(crate) fn table(rows: &[(&str, &str)]) {
         let engine = Engine::new();
         let scope = Scope::new(&engine);

@@ -1,15 +1,16 @@
 //! `to_uuid`, `urlsplit`, and `split` with its arguments as in Python.
 
 use minijinja::value::Kwargs;
-use minijinja::{Environment, Error, Value};
+use minijinja::{Error, Value};
 use uuid::Uuid;
 
 use super::invalid;
+use crate::registry::Registry;
 
 /// The namespace of Ansible's names.
 const NAMESPACE: Uuid = Uuid::from_u128(0x361e_6d51_faec_444a_9079_3413_86da_8e2e);
 
-pub(super) fn install(env: &mut Environment<'static>) {
+pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("to_uuid", to_uuid);
     env.add_filter("urlsplit", urlsplit);
 }

@@ -4,12 +4,13 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use minijinja::value::ValueKind;
-use minijinja::{Environment, Error, Value};
+use minijinja::{Error, Value};
 
 use super::collections::items;
 use super::invalid;
+use crate::registry::Registry;
 
-pub(super) fn install(env: &mut Environment<'static>) {
+pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("ipaddr", |value: Value, query: Option<Value>| ipaddr(&value, query.as_ref(), None));
     env.add_filter("ipv4", |value: Value, query: Option<Value>| ipaddr(&value, query.as_ref(), Some(4)));
     env.add_filter("ipv6", |value: Value, query: Option<Value>| ipaddr(&value, query.as_ref(), Some(6)));
@@ -96,7 +97,7 @@ fn address(number: u128, six: bool) -> IpAddr {
     }
 }
 
-/// A list gives a list of those that hold; one value gives itself, what is asked of it, or false.
+/// Of a list, the members for which the test holds; of one value, the value itself, the requested part, or false.
 fn ipaddr(value: &Value, query: Option<&Value>, version: Option<u8>) -> Result<Value, Error> {
     if matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) {
         let mut found = Vec::new();
@@ -225,7 +226,7 @@ fn ipwrap(value: Value) -> Result<Value, Error> {
     })
 }
 
-/// How many networks of a length are in one, or the one at a place; without a length the network itself.
+/// The number of networks of a length in a network, or the one at an index; without a length the network itself.
 fn ipsubnet(value: String, query: Option<Value>, index: Option<i128>) -> Result<Value, Error> {
     let no = Value::from(false);
     let Some(place) = parse(&value) else { return Ok(no) };

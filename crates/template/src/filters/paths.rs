@@ -1,11 +1,12 @@
 //! Paths of POSIX systems, as Python's `os.path` takes them apart.
 
 use minijinja::value::ValueKind;
-use minijinja::{Environment, Error, Value};
+use minijinja::{Error, Value};
 
 use super::invalid;
+use crate::registry::Registry;
 
-pub(super) fn install(env: &mut Environment<'static>) {
+pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("basename", |path: String| split(&path).1.to_owned());
     env.add_filter("dirname", |path: String| split(&path).0.to_owned());
     env.add_filter("splitext", splitext);

@@ -4,13 +4,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use minijinja::value::ValueKind;
-use minijinja::{Environment, Error, Value};
+use minijinja::{Error, Value};
 
 use super::collections::items;
 use super::invalid;
 use crate::frame;
+use crate::registry::Registry;
 
-pub(super) fn install(env: &mut Environment<'static>) {
+pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("normpath", |path: String| normal(&path));
     env.add_filter("expanduser", |path: String| expanded(&path));
     env.add_filter("expandvars", |path: String| with_variables(&path));
@@ -53,7 +54,7 @@ pub(super) fn install(env: &mut Environment<'static>) {
 
 /// A path that is looked at, noted as what the value was made of.
 fn looked(path: &str) -> PathBuf {
-    frame::note(|notes| notes.reached.insert(format!("test.file.{path}")));
+    frame::note(|notes| notes.lookups.insert(format!("test.file.{path}")));
     PathBuf::from(path)
 }
 
@@ -89,7 +90,7 @@ fn expanded(path: &str) -> String {
     let home = std::env::var("HOME").unwrap_or_default();
     match path.strip_prefix('~') {
         Some(rest) if (rest.is_empty() || rest.starts_with('/')) && !home.is_empty() => {
-            frame::note(|notes| notes.reached.insert("lookup.env.HOME".to_owned()));
+            frame::note(|notes| notes.lookups.insert("lookup.env.HOME".to_owned()));
             format!("{}{rest}", home.trim_end_matches('/'))
         }
         _ => path.to_owned(),
@@ -111,7 +112,7 @@ fn with_variables(path: &str) -> String {
                 (name, tail, format!("${name}"))
             }
         };
-        frame::note(|notes| notes.reached.insert(format!("lookup.env.{name}")));
+        frame::note(|notes| notes.lookups.insert(format!("lookup.env.{name}")));
         out.push_str(&std::env::var(name).unwrap_or(written));
         rest = tail;
     }

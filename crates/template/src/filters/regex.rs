@@ -3,11 +3,12 @@
 
 use fancy_regex::{Captures, Regex, RegexBuilder};
 use minijinja::value::{Kwargs, Rest, ValueOrKwargs};
-use minijinja::{Environment, Error, Value};
+use minijinja::{Error, Value};
 
 use super::{arguments, invalid};
+use crate::registry::Registry;
 
-pub(super) fn install(env: &mut Environment<'static>) {
+pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("regex_replace", regex_replace);
     env.add_filter("regex_search", regex_search);
     env.add_filter("regex_findall", regex_findall);

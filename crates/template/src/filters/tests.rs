@@ -1,12 +1,13 @@
 //! Tests (`x is …`) of Ansible that Jinja has not.
 
 use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
-use minijinja::{Environment, Error, State, Value};
+use minijinja::{Error, State, Value};
 
 use super::regex::{compile, flags, gave_up};
 use super::{arguments, defined, invalid, version};
+use crate::registry::Registry;
 
-pub(super) fn install(env: &mut Environment<'static>) {
+pub(super) fn install(env: &mut Registry<'_>) {
     env.add_test("match", |state: &State<'_, '_>, text: Value, pattern: String, options: Kwargs| {
         // The start of the text, whatever its lines are.
         matches(state, &text, &format!("\\A(?:{pattern})"), options)

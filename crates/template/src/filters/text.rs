@@ -1,11 +1,12 @@
 //! Text: `quote` and `comment`.
 
 use minijinja::value::{Kwargs, ValueKind};
-use minijinja::{Environment, Error, Value};
+use minijinja::{Error, Value};
 
 use super::invalid;
+use crate::registry::Registry;
 
-pub(super) fn install(env: &mut Environment<'static>) {
+pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("quote", quote);
     env.add_filter("comment", comment);
 }

@@ -1,11 +1,12 @@
 //! Conversions and choices: `bool`, `int`, `float`, `mandatory`, `ternary`, `type_debug`, `human_to_bytes`.
 
 use minijinja::value::{Kwargs, ValueKind};
-use minijinja::{Environment, Error, State, Value};
+use minijinja::{Error, State, Value};
 
 use super::{defined, invalid};
+use crate::registry::Registry;
 
-pub(super) fn install(env: &mut Environment<'static>) {
+pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("bool", to_bool);
     env.add_filter("int", to_int);
     env.add_filter("float", to_float);
@@ -29,7 +30,7 @@ fn to_bool(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
     })
 }
 
-/// Python's `int()`; what is no number becomes the default.
+/// Python's `int()`; a value that is no number becomes the default.
 fn to_int(
     state: &State<'_, '_>,
     value: Value,
@@ -79,7 +80,7 @@ fn to_int(
     })
 }
 
-/// Python's `float()`; what is no number becomes the default.
+/// Python's `float()`; a value that is no number becomes the default.
 fn to_float(
     state: &State<'_, '_>,
     value: Value,

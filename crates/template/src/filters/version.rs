@@ -43,37 +43,12 @@ fn parts(version: &str) -> Vec<Part> {
 }
 
 /// By the rules of semver.org: a version before its release comes first, build data does not count.
-fn semver(left: &str, right: &str) -> Result<Ordering, Error> {
-    type Parsed<'a> = ([u64; 3], Option<&'a str>);
-    fn parse(version: &str) -> Option<Parsed<'_>> {
-        let version = version.split('+').next()?;
-        let (core, pre) = match version.split_once('-') {
-            Some((core, pre)) => (core, Some(pre)),
-            None => (version, None),
-        };
-        let mut numbers = core.split('.').map(|number| number.parse::<u64>().ok());
-        let core = [numbers.next()??, numbers.next()??, numbers.next()??];
-        numbers.next().is_none().then_some((core, pre))
-    }
-    let wrong = |version: &str| invalid(format!("version: `{version}` is no semantic version"));
-    let (a, pre_a) = parse(left).ok_or_else(|| wrong(left))?;
-    let (b, pre_b) = parse(right).ok_or_else(|| wrong(right))?;
-    Ok(a.cmp(&b).then_with(|| match (pre_a, pre_b) {
-        (None, None) => Ordering::Equal,
-        (None, Some(_)) => Ordering::Greater,
-        (Some(_), None) => Ordering::Less,
-        (Some(a), Some(b)) => {
-            let identifiers = |pre: &str| -> Vec<(bool, u64, String)> {
-                pre.split('.')
-                    .map(|part| match part.parse::<u64>() {
-                        Ok(number) => (false, number, String::new()),
-                        Err(_) => (true, 0, part.to_owned()),
-                    })
-                    .collect()
-            };
-            identifiers(a).cmp(&identifiers(b))
-        }
-    }))
+fn by_precedence(left: &str, right: &str) -> Result<Ordering, Error> {
+    let parse = |version: &str| {
+        semver::Version::parse(version)
+            .map_err(|error| invalid(format!("version: `{version}` is no semantic version: {error}")))
+    };
+    Ok(parse(left)?.cmp_precedence(&parse(right)?))
 }
 
 /// Does `left operator right` hold?
@@ -81,7 +56,7 @@ pub(super) fn compare(left: &str, right: &str, operator: &str, semantic: bool) -
     if left.is_empty() || right.is_empty() {
         return Err(invalid("version: a version is empty"));
     }
-    let order = if semantic { semver(left, right)? } else { parts(left).cmp(&parts(right)) };
+    let order = if semantic { by_precedence(left, right)? } else { parts(left).cmp(&parts(right)) };
     Ok(match operator {
         "==" | "=" | "eq" => order.is_eq(),
         "!=" | "<>" | "ne" => order.is_ne(),

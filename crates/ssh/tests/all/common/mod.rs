@@ -1,4 +1,4 @@
-//! What the tests share: shells to try, a real sshd on a loopback port.
+//! Shared parts of the tests: shells to try, a real sshd on a loopback port.
 pub mod sshd;
 
 use converge_ssh::{Become, Options, Session, Shell, Target};

@@ -1,0 +1,45 @@
+//! A cluster as an executor.
+
+use crate::connect::Cluster;
+use crate::error::Refused;
+use converge_executor::{Answers, Executor, Pending, Questions, RunMeta, TargetError};
+use converge_ledger::Records;
+
+impl Executor for Cluster {
+    fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    fn observe<'a>(&'a self, questions: Questions<'a>) -> Pending<'a, Result<Answers, TargetError>> {
+        Box::pin(async move {
+            let managed = async {
+                match questions.managed {
+                    true => Some(self.owned().await),
+                    false => None,
+                }
+            };
+            let (seen, managed) = tokio::join!(Cluster::observe(self, questions.probes), managed);
+            if self.is_gone() {
+                return Err(TargetError::Unreachable("the API server does not answer any more".to_owned()));
+            }
+            Ok(Answers { answers: seen.answers, contents: seen.contents, facts: None, managed })
+        })
+    }
+
+    fn open<'a>(&'a self, meta: &'a RunMeta) -> Pending<'a, Result<(), TargetError>> {
+        Box::pin(async move {
+            Cluster::open(self, meta).await.map_err(|refused| match refused {
+                Refused::Busy(who) => TargetError::Locked(who),
+                Refused::Unfit(why) => TargetError::Refused(why),
+            })
+        })
+    }
+
+    fn close<'a>(&'a self, run: &'a str, result: &'a str) -> Pending<'a, ()> {
+        Box::pin(Cluster::close(self, run, result))
+    }
+
+    fn history(&self) -> Pending<'_, Result<Records, TargetError>> {
+        Box::pin(async move { self.records().await.map_err(TargetError::Refused) })
+    }
+}

@@ -1,0 +1,215 @@
+//! Where an apply goes: to what the project declares, or back to a saved state. It decides how the rest is planned anew.
+
+use crate::apply::lane::{Lane, element_of};
+use crate::connect::target::Target;
+use crate::context::RunContext;
+use crate::plan::managed::carry_over;
+use crate::revert::undo::same;
+use crate::verify::{Settling, folded, settling};
+use crate::{Event, ItemResult, Purpose, StopSwitch, TargetError};
+use converge_planner::{HostPlan, Item, ItemOrigin, Knowledge, Outcome};
+use converge_resource::{Change, Content, Digest, ObjectId, Past, Place, Probe, State};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// How often it is looked whether what was set going has come to its end.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The goal of one host.
+pub(crate) enum Goal {
+    /// What roles declare.
+    Declared,
+    /// These states.
+    Saved(Vec<Change>),
+}
+
+impl Goal {
+    pub fn new(purpose: &Purpose, plan: &HostPlan) -> Self {
+        match purpose {
+            Purpose::Converge => Self::Declared,
+            Purpose::Rollback(_) | Purpose::RollbackOf { .. } => {
+                Self::Saved(plan.items.iter().flat_map(|i| i.changes()).map(|c| c.change.clone()).collect())
+            }
+        }
+    }
+
+    /// Plans what is left on a fresh look.
+    pub async fn replan(
+        &self,
+        context: &RunContext,
+        target: &Target,
+        lane: &Lane,
+    ) -> Result<HostPlan, TargetError> {
+        match self {
+            Self::Declared => {
+                let mut fresh = crate::plan::look::plan_again(context, target, &lane.history()).await?.plan;
+                let back: Vec<Item> =
+                    lane.remaining().iter().filter(|i| i.origin == ItemOrigin::Prune).cloned().collect();
+                if !back.is_empty() {
+                    carry_over(&mut fresh, seen_again(target, back).await?, lane.addresses());
+                }
+                Ok(fresh)
+            }
+            Self::Saved(_) => {
+                let items = seen_again(target, lane.remaining().to_vec()).await?;
+                Ok(HostPlan { host: lane.host.clone(), items, ..HostPlan::default() })
+            }
+        }
+    }
+
+    /// Looks again after the apply: what is not as planned, leaving out what is known to have failed.
+    pub async fn differences(
+        &self,
+        context: &RunContext,
+        target: &Target,
+        lane: &Lane,
+        stop: &StopSwitch,
+    ) -> Result<Vec<String>, TargetError> {
+        let mut bad = BTreeSet::new();
+        let mut rolled_back = BTreeSet::new();
+        for (item, result) in lane.finished() {
+            if result.is_bad() {
+                bad.insert(item.address.clone());
+            }
+            if *result == ItemResult::Changed {
+                rolled_back.extend(item.changes().iter().map(|c| c.change.object.clone()));
+            }
+        }
+        match self {
+            Self::Declared => {
+                let known = |address: &str| bad.contains(address) || bad.contains(element_of(address));
+                let over = &bad | &lane.passed();
+                let fresh = settled(context, target, &lane.host, &over, stop).await?;
+                let given_back: Vec<&Change> = lane
+                    .finished()
+                    .iter()
+                    .filter(|(item, result)| {
+                        item.origin == ItemOrigin::Prune && *result == ItemResult::Changed
+                    })
+                    .flat_map(|(item, _)| item.changes())
+                    .map(|c| &c.change)
+                    .collect();
+                let mut found = folded(&fresh, known);
+                if !given_back.is_empty() {
+                    let now = look(target, given_back.iter().map(|c| c.object.clone()).collect()).await?;
+                    found.extend(elsewhere(&now, &given_back, lane.contents()));
+                }
+                Ok(found)
+            }
+            Self::Saved(changes) => {
+                let now = look(target, rolled_back.iter().cloned().collect()).await?;
+                Ok(elsewhere(&now, &changes.iter().collect::<Vec<_>>(), lane.contents()))
+            }
+        }
+    }
+}
+
+/// A look that is taken when what the run has set going has come to its end: a wait of the plan that is open yet is no difference before its own
+/// deadline. Where something else differs, no wait helps.
+async fn settled(
+    context: &RunContext,
+    target: &Target,
+    host: &str,
+    bad: &BTreeSet<String>,
+    stop: &StopSwitch,
+) -> Result<HostPlan, TargetError> {
+    let begun = Instant::now();
+    let known = |address: &str| bad.contains(address) || bad.contains(element_of(address));
+    let mut told = Vec::new();
+    loop {
+        let plan = crate::plan::look::plan_after(context, target, bad).await?;
+        let mut open = settling(&plan, known);
+        open.retain(|wait| begun.elapsed() < wait.limit);
+        let Some(longest) = open.iter().map(|wait| wait.limit).max().filter(|_| !stop.is_stopped()) else {
+            return Ok(plan);
+        };
+        let on: Vec<String> = open.iter().map(|wait| wait.shown.clone()).collect();
+        if on != told {
+            let seconds = longest.saturating_sub(begun.elapsed()).as_secs();
+            context.events.send(Event::Settling { host: host.to_owned(), on: on.clone(), seconds });
+            told = on;
+        }
+        // All of it is looked at anew when one of these holds, or has had its time.
+        let mut ended = false;
+        while !ended && !stop.is_stopped() {
+            tokio::select! {
+                () = sleep(LOOK) => {}
+                () = stop.stopped() => {}
+            }
+            let now = look(target, open.iter().map(|wait| wait.object.clone()).collect()).await?;
+            let is_over = |wait: &Settling| {
+                begun.elapsed() >= wait.limit
+                    || now.states.get(&wait.object).is_some_and(|s| *s != wait.state)
+            };
+            ended = open.iter().any(is_over);
+        }
+    }
+}
+
+/// What is not where the last of these changes should have brought it. Of an object that others change too, their fields do not count.
+fn elsewhere(now: &Seen, changes: &[&Change], held: &BTreeMap<Digest, Content>) -> Vec<String> {
+    let mut wanted: BTreeMap<&ObjectId, (&State, &State)> = BTreeMap::new();
+    for change in changes {
+        wanted.entry(&change.object).or_insert((&change.from, &change.to)).1 = &change.to;
+    }
+    // What went with the release that brought it is where it should be.
+    let object = |id: &ObjectId| converge_objects::object(&id.kind).filter(|o| o.place() == Place::Cluster);
+    let gone = changes.iter().filter(|c| c.to.is_absent());
+    let with: BTreeSet<&str> =
+        gone.filter_map(|c| object(&c.object)).flat_map(|o| o.offers()).copied().collect();
+    let content = |digest: &Digest| now.known.content(digest).or_else(|| held.get(digest)).cloned();
+    now.states
+        .iter()
+        .filter_map(|(id, state)| {
+            let (from, to) = *wanted.get(id)?;
+            if state.is_absent() && with.contains(id.kind.as_str()) {
+                return None;
+            }
+            let there = match object(id) {
+                Some(object) if !from.is_absent() => {
+                    object.shows(state, &Past { before: from, left: to, between: &[] }, &content)
+                }
+                _ => same(id, to, state),
+            };
+            (!there).then(|| format!("{id} is `{state}`, not `{to}`"))
+        })
+        .collect()
+}
+
+/// Items on their way back, planned on what the host shows now.
+async fn seen_again(target: &Target, items: Vec<Item>) -> Result<Vec<Item>, TargetError> {
+    let objects = items.iter().flat_map(Item::changes).map(|c| c.change.object.clone());
+    let now = look(target, objects.collect()).await?;
+    let mut fresh = Vec::new();
+    for mut item in items {
+        if let Outcome::Changed(changes) = &mut item.outcome {
+            for planned in changes.iter_mut() {
+                if let Some(state) = now.states.get(&planned.change.object) {
+                    planned.change.from = state.clone();
+                }
+            }
+            changes.retain(|c| c.change.from != c.change.to);
+            if changes.is_empty() {
+                item.outcome = Outcome::Unchanged;
+            }
+        }
+        fresh.push(item);
+    }
+    Ok(fresh)
+}
+
+/// The present states of some objects, and the contents that they name.
+struct Seen {
+    states: BTreeMap<ObjectId, State>,
+    known: Knowledge,
+}
+
+async fn look(target: &Target, objects: Vec<ObjectId>) -> Result<Seen, TargetError> {
+    let probes: BTreeSet<Probe> = objects.iter().cloned().map(Probe::Object).collect();
+    let mut known = Knowledge::default();
+    target.look(&probes, &mut known).await?;
+    let states =
+        objects.into_iter().filter_map(|o| known.observed(&o).ok().map(|seen| (o, seen.state))).collect();
+    Ok(Seen { states, known })
+}

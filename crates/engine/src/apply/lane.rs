@@ -1,0 +1,581 @@
+//! One host's way through an apply: which items come next, and whether a fresh look still allows them. Pure.
+
+mod behind;
+mod beside;
+
+pub(crate) use beside::Claimed;
+
+use crate::ItemResult;
+use crate::barriers::Permit;
+use converge_objects::k8s as text;
+use converge_planner::{History, HostPlan, Item, Outcome, Problem, place};
+use converge_resource::{Change, Content, Digest, ObjectId, State};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The word for a fact among the objects of a window.
+pub(crate) const FACT: &str = "fact";
+
+/// The items of one host that are not over yet, and what became of the others.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    pub host: String,
+    remaining: Vec<Item>,
+    finished: Vec<(Item, ItemResult)>,
+    /// Items behind a switch that is armed, each with its own end: not confirmed yet.
+    unconfirmed: Vec<(Item, ItemResult)>,
+    /// Items without work, by address: foreign code may still give them some.
+    resting: BTreeMap<String, (Item, ItemResult)>,
+    /// The address of every item by its number in the latest plan: what `needs` names.
+    addresses: BTreeMap<u32, String>,
+    /// What nothing may stand on: items that failed, and those that stood on one and are done all the same; each with the one that failed.
+    bad: BTreeMap<String, String>,
+    /// The places of the items that packages before and behind may not be joined across.
+    between: BTreeSet<(u32, u32)>,
+    history: History,
+    /// What every item claims, by its number in the latest plan.
+    claims: BTreeMap<u32, Vec<ObjectId>>,
+    /// Every claimed object as planned or accepted so far.
+    base: BTreeMap<ObjectId, State>,
+    /// Objects that moved inside a window of foreign code: their new state was accepted.
+    accepted: BTreeSet<ObjectId>,
+    /// The facts that every item reads, by its number in the latest plan.
+    reads: BTreeMap<u32, BTreeSet<String>>,
+    /// Facts that foreign code has moved, with the address of the item that did it last.
+    moved_facts: BTreeMap<String, String>,
+    contents: BTreeMap<Digest, Content>,
+    look_again: bool,
+    in_order: bool,
+    /// Items, by address, of which what must be on this machine first is there, or need not be.
+    brought: BTreeSet<String>,
+}
+
+/// What a lane is to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Send these items, by number.
+    Send(Vec<u32>),
+    /// Restart the host for this item, by number, and go on in another session.
+    Restart(u32),
+    /// Send these items, by number, behind a switch: they are guarded.
+    Guarded(Vec<u32>),
+    /// Ask another host for what this item needs, by number, or bring what must be here before it, and send it alone.
+    Fetch(u32),
+    /// Look at the host again and plan the rest anew.
+    Replan,
+    /// Confirm what stands behind the switch that is armed: nothing more can go behind it now.
+    Confirm,
+    /// Everything waits for other hosts; this is what the first item waits for.
+    Wait {
+        /// Its role.
+        role: String,
+        /// For what, for people.
+        on: String,
+        /// The same for what need not be told twice.
+        key: String,
+    },
+    /// All is over.
+    Done,
+}
+
+impl Lane {
+    pub fn new(plan: HostPlan) -> Self {
+        let mut lane = Self {
+            host: plan.host,
+            base: plan.base.into_iter().collect(),
+            contents: plan.contents,
+            addresses: plan.items.iter().map(|i| (i.id, i.address.clone())).collect(),
+            claims: plan.items.iter().map(|i| (i.id, i.claims.clone())).collect(),
+            reads: facts_by_item(&plan.items),
+            between: beside::between(&plan.items),
+            ..Self::default()
+        };
+        for item in plan.items {
+            lane.admit(item);
+        }
+        lane
+    }
+
+    fn admit(&mut self, item: Item) {
+        match &item.outcome {
+            Outcome::Changed(_) | Outcome::Deferred { .. } | Outcome::Adopt(_) => self.remaining.push(item),
+            Outcome::Failed(problem) => {
+                let message = problem.message.clone();
+                self.end(item, ItemResult::Failed { message, output: String::new() });
+            }
+            Outcome::Refused(why) => {
+                let message = why.clone();
+                self.end(item, ItemResult::Refused { message });
+            }
+            Outcome::Unchanged => self.rest(item, ItemResult::Unchanged),
+            Outcome::Skipped(why) => {
+                let why = why.clone();
+                self.rest(item, ItemResult::NotApplicable { why });
+            }
+        }
+    }
+
+    fn rest(&mut self, item: Item, result: ItemResult) {
+        // A wait whose turn has come is over, whatever comes after it: it must not hold up what follows when that is planned anew.
+        if item.only_waits() {
+            self.history.over.insert(item.address.clone());
+        }
+        self.resting.insert(item.address.clone(), (item, result));
+    }
+
+    pub fn remaining(&self) -> &[Item] {
+        &self.remaining
+    }
+
+    /// The address of every item by its number in the latest plan.
+    pub fn addresses(&self) -> &BTreeMap<u32, String> {
+        &self.addresses
+    }
+
+    /// What is over.
+    pub fn history(&self) -> History {
+        let mut history = self.history.clone();
+        history.over.extend(self.passed());
+        history
+    }
+
+    /// What only checks, and whose moment has passed: it held then, whatever the run has made since.
+    pub fn passed(&self) -> BTreeSet<String> {
+        let next = self.remaining.iter().map(|i| place(i.id)).min();
+        let held = self.resting.values().filter(|(item, _)| item.outcome == Outcome::Unchanged);
+        let resting = held.map(|(item, _)| item);
+        let passed =
+            resting.filter(|item| item.claims.is_empty() && next.is_none_or(|next| place(item.id) < next));
+        passed.map(|item| item.address.clone()).collect()
+    }
+
+    /// Takes contents that the items' states name.
+    pub fn learn(&mut self, contents: Vec<Content>) {
+        self.contents.extend(contents.into_iter().map(|c| (c.digest().clone(), c)));
+    }
+
+    pub fn contents(&self) -> &BTreeMap<Digest, Content> {
+        &self.contents
+    }
+
+    /// The facts that items after this one read.
+    pub fn facts_read_after(&self, id: u32) -> BTreeSet<String> {
+        let later = self.reads.iter().filter(|(other, _)| place(**other) > place(id));
+        later.flat_map(|(_, facts)| facts).cloned().collect()
+    }
+
+    pub fn finished(&self) -> &[(Item, ItemResult)] {
+        &self.finished
+    }
+
+    /// Every item with how it ended, in the order of the plan.
+    pub fn into_finished(self) -> Vec<(Item, ItemResult)> {
+        let mut finished = self.finished;
+        finished.extend(self.resting.into_values());
+        finished.sort_by_key(|(item, _)| place(item.id));
+        finished
+    }
+
+    /// Whether any item of this role is still to come, and whether one has failed.
+    pub fn role_state(&self, role: &str) -> (bool, bool) {
+        let open = self.remaining.iter().chain(self.unconfirmed.iter().map(|(i, _)| i));
+        let open = open.into_iter().any(|i| i.role == role);
+        let failed = self.finished.iter().any(|(i, r)| i.role == role && r.is_bad());
+        (open, failed)
+    }
+
+    /// Decides what comes next. `gate` tells whether an item may begin.
+    pub fn next(&mut self, no_deferred: bool, gate: &dyn Fn(&Item) -> Permit) -> Next {
+        self.skip_what_cannot_be(gate);
+        if no_deferred && let Some(at) = self.remaining.iter().position(is_deferred) {
+            for item in self.remaining.split_off(at) {
+                self.end(item, ItemResult::Skipped { because: "--no-deferred stops here".to_owned() });
+            }
+        }
+        // What moved may be claimed by items that had nothing to do so far.
+        if self.look_again {
+            return Next::Replan;
+        }
+        // Nothing else begins while a switch is armed: its window runs.
+        if !self.unconfirmed.is_empty() {
+            return self.next_behind(gate);
+        }
+        let mut send = Vec::new();
+        let mut held: BTreeSet<u32> = BTreeSet::new();
+        let mut wait = None;
+        for (at, item) in self.remaining.iter().enumerate() {
+            if !item.needs.iter().any(|need| held.contains(need)) {
+                match gate(item) {
+                    Permit::Go if is_deferred(item) && send.is_empty() && held.is_empty() => {
+                        return Next::Replan;
+                    }
+                    // What is deferred ends a stretch.
+                    Permit::Go if is_deferred(item) => break,
+                    // So does what is guarded. Its group is sent whole or not at all.
+                    Permit::Go if item.guard.is_some() => {
+                        if !send.is_empty() {
+                            break;
+                        }
+                        match self.guarded_from(at, gate) {
+                            Ok(ids) => return Next::Guarded(ids),
+                            Err(waits) => {
+                                wait.get_or_insert(waits);
+                            }
+                        }
+                    }
+                    // So does a restart, which comes alone, and not before what still waits for other hosts.
+                    Permit::Go if restarts(item) => {
+                        if !send.is_empty() {
+                            break;
+                        }
+                        if held.is_empty() {
+                            return Next::Restart(item.id);
+                        }
+                    }
+                    // What is asked of another host, or brought here, may take its time: the others come first.
+                    Permit::Go if item.comes_alone() => {
+                        if send.is_empty() {
+                            return Next::Fetch(item.id);
+                        }
+                        break;
+                    }
+                    Permit::Go => {
+                        send.push(item.id);
+                        continue;
+                    }
+                    Permit::Wait(on, key) => {
+                        wait.get_or_insert_with(|| Next::Wait { role: item.role.clone(), on, key });
+                    }
+                    Permit::Never(_) => {}
+                }
+            }
+            // Others go on past an item that waits, unless they stand on it.
+            held.insert(item.id);
+            if self.in_order {
+                break;
+            }
+        }
+        if !send.is_empty() {
+            return Next::Send(send);
+        }
+        match wait {
+            Some(wait) => wait,
+            None if self.remaining.is_empty() => Next::Done,
+            // A gate has closed for good in the meantime.
+            None => self.next(no_deferred, gate),
+        }
+    }
+
+    /// What must be on this machine before an item begins is there, or need not be: this is said of it.
+    pub fn brought(&mut self, id: u32, note: String) {
+        if let Some(item) = self.remaining.iter_mut().find(|i| i.id == id) {
+            item.notes.push(note);
+            self.brought.insert(item.address.clone());
+        }
+    }
+
+    /// Whether an item may begin as far as that goes.
+    pub fn is_backed_up(&self, item: &Item) -> bool {
+        item.backup.is_none() || self.brought.contains(&item.address)
+    }
+
+    /// Nothing overtakes an item that waits, whatever it needs.
+    pub fn keep_order(&mut self) {
+        self.in_order = true;
+    }
+
+    fn skip_what_cannot_be(&mut self, gate: &dyn Fn(&Item) -> Permit) {
+        let mut at = 0;
+        while let Some(item) = self.remaining.get(at) {
+            let mut needs = item.needs.iter().filter_map(|n| self.addresses.get(n));
+            let need = needs.find_map(|a| self.bad.get(a)).map(|a| format!("`{a}`"));
+            let because = need.or_else(|| match gate(item) {
+                Permit::Never(why) => Some(why),
+                Permit::Go | Permit::Wait(..) => None,
+            });
+            match because {
+                Some(because) => {
+                    let item = self.remaining.remove(at);
+                    self.end(item, ItemResult::Skipped { because });
+                }
+                None => at += 1,
+            }
+        }
+    }
+
+    /// Records how an item ended.
+    pub fn finish(&mut self, id: u32, result: ItemResult, after: &[(ObjectId, State)]) -> Option<Item> {
+        let at = self.remaining.iter().position(|i| i.id == id)?;
+        let item = self.remaining.remove(at);
+        for (object, state) in after {
+            self.base.insert(object.clone(), state.clone());
+        }
+        let ended = matches!(
+            result,
+            ItemResult::Unchanged | ItemResult::NotApplicable { .. } | ItemResult::Skipped { .. }
+        );
+        if item.guard.is_some() && !ended {
+            self.resting.remove(&item.address);
+            self.history.changed.insert(item.address.clone());
+            self.unconfirmed.push((item.clone(), result));
+        } else {
+            self.end(item.clone(), result);
+        }
+        Some(item)
+    }
+
+    fn end(&mut self, item: Item, result: ItemResult) {
+        let address = item.address.clone();
+        self.resting.remove(&address);
+        let adopted = matches!(item.outcome, Outcome::Adopt(_)) && !result.is_bad();
+        let result = if adopted { ItemResult::Unchanged } else { result };
+        if result == ItemResult::Changed {
+            self.history.changed.insert(address);
+        } else {
+            if result.is_bad() {
+                self.bad.insert(address.clone(), address.clone());
+            }
+            self.history.over.insert(address);
+        }
+        self.finished.push((item, result));
+    }
+
+    /// Everything that is left ends so.
+    pub fn end_all(&mut self, result: &ItemResult) {
+        let message = "nobody confirmed it: the host puts it back by itself".to_owned();
+        self.settle(|_, _| ItemResult::PutBack { message: message.clone(), output: String::new() });
+        for item in std::mem::take(&mut self.remaining) {
+            self.end(item, result.clone());
+        }
+    }
+
+    /// Foreign code ran: `before` and `after` are what the host showed around it. What moved is accepted when it
+    /// was as planned before.
+    pub fn window(
+        &mut self,
+        by: &Item,
+        before: &BTreeMap<ObjectId, State>,
+        after: &BTreeMap<ObjectId, State>,
+    ) {
+        for (object, now) in after {
+            if object.kind == FACT {
+                if before.get(object) != Some(now) {
+                    self.look_again = true;
+                    self.moved_facts.insert(object.key.clone(), by.address.clone());
+                }
+                continue;
+            }
+            let as_planned = before.get(object).is_some_and(|b| self.base.get(object) == Some(b));
+            if before.get(object) != Some(now) {
+                self.look_again = true;
+                if as_planned {
+                    self.base.insert(object.clone(), now.clone());
+                    self.accepted.insert(object.clone());
+                }
+            }
+        }
+    }
+
+    /// The host has restarted. What that moved is nobody's doing: it is accepted, and the rest is planned anew.
+    pub fn restarted(&mut self, by: &str) {
+        let read = self.reads.values().flatten();
+        self.moved_facts.extend(read.map(|fact| (fact.clone(), by.to_owned())));
+        self.accepted.extend(self.claims.values().flatten().cloned());
+        self.base.clear();
+        self.look_again = true;
+    }
+
+    /// The host asks for a fresh look before it goes on.
+    pub fn ask_to_look_again(&mut self) {
+        self.look_again = true;
+    }
+
+    /// Takes a plan made on a fresh look for what is left. Returns the items that were deferred or planned against
+    /// another base, and are known now.
+    pub fn rebind(&mut self, fresh: HostPlan) -> Vec<Item> {
+        self.look_again = false;
+        for (object, state) in fresh.base {
+            self.base.entry(object).or_insert(state);
+        }
+        self.contents.extend(fresh.contents);
+        self.claims = fresh.items.iter().map(|i| (i.id, i.claims.clone())).collect();
+        self.reads = facts_by_item(&fresh.items);
+        self.between = beside::between(&fresh.items);
+        self.addresses = fresh.items.iter().map(|i| (i.id, i.address.clone())).collect();
+        let mut old: BTreeMap<String, Item> =
+            std::mem::take(&mut self.remaining).into_iter().map(|i| (i.address.clone(), i)).collect();
+        let mut resolved = Vec::new();
+        for new in fresh.items {
+            if self.history.changed.contains(&new.address) || self.history.over.contains(&new.address) {
+                continue;
+            }
+            match old.remove(&new.address) {
+                Some(before) => {
+                    // What lies behind a switch stays behind it.
+                    let guard = new.guard.or(before.guard);
+                    let new = Item { guard, ..new };
+                    match self.allowed(&before, &new) {
+                        Err(message) => self.end(before, ItemResult::Refused { message }),
+                        Ok(()) => self.take(before, new, &mut resolved),
+                    }
+                }
+                // An element of a `for_each` over what was not known.
+                None if new.is_pending() && old.contains_key(element_of(&new.address)) => {
+                    resolved.push(new.clone());
+                    self.remaining.push(new);
+                }
+                // What was deferred needs something to be done first.
+                None if place(new.id).1 != u32::MAX && new.is_pending() => {
+                    resolved.push(new.clone());
+                    self.remaining.push(new);
+                }
+                // It was as declared, and foreign code of this run has moved it, or made it apply.
+                None if new.is_pending() && (self.is_accepted(&new) || self.reads_what_moved(&new)) => {
+                    resolved.push(new.clone());
+                    self.remaining.push(new);
+                }
+                None => {}
+            }
+        }
+        // What is left are lists of `for_each` whose elements stand for them now.
+        for (_, item) in old {
+            self.end(item, ItemResult::Unchanged);
+        }
+        resolved
+    }
+
+    fn take(&mut self, before: Item, new: Item, resolved: &mut Vec<Item>) {
+        match &new.outcome {
+            Outcome::Unchanged => self.end(new, ItemResult::Unchanged),
+            Outcome::Skipped(why) => {
+                let why = why.clone();
+                self.end(new, ItemResult::NotApplicable { why });
+            }
+            Outcome::Failed(Problem { message, .. }) => {
+                let message = message.clone();
+                self.end(new, ItemResult::Failed { message, output: String::new() });
+            }
+            Outcome::Refused(message) => {
+                let message = message.clone();
+                self.end(new, ItemResult::Refused { message });
+            }
+            Outcome::Deferred { wait, .. } if self.remaining.is_empty() => {
+                // Everything before it is over, so nothing can make it known any more.
+                let message = format!("it still cannot be known: {}", wait.reason);
+                self.end(new, ItemResult::Failed { message, output: String::new() });
+            }
+            Outcome::Deferred { .. } | Outcome::Adopt(_) => self.remaining.push(new),
+            Outcome::Changed(_) => {
+                if new.outcome != before.outcome {
+                    resolved.push(new.clone());
+                }
+                self.remaining.push(new);
+            }
+        }
+    }
+
+    fn is_accepted(&self, item: &Item) -> bool {
+        item.changes().iter().any(|c| self.accepted.contains(&c.change.object))
+    }
+
+    /// Whether an item reads facts that foreign code before it has moved: what it comes to is otherwise with nobody's doing.
+    fn reads_what_moved(&self, item: &Item) -> bool {
+        let number = |address: &String| self.addresses.iter().find(|(_, a)| *a == address).map(|(id, _)| *id);
+        let moved = item.facts.iter().filter_map(|fact| self.moved_facts.get(fact));
+        moved.filter_map(number).any(|by| place(by) < place(item.id))
+    }
+
+    /// Whether a fresh plan of an item stays inside what was shown and agreed to.
+    fn allowed(&self, before: &Item, new: &Item) -> Result<(), String> {
+        let moved = |object: &ObjectId| self.accepted.contains(object);
+        match (&before.outcome, &new.outcome) {
+            (Outcome::Changed(old), Outcome::Changed(fresh)) => {
+                for planned in fresh {
+                    let object = &planned.change.object;
+                    match old.iter().find(|c| c.change.object == *object) {
+                        _ if moved(object) => {}
+                        Some(was) if was.change.from == planned.change.from => {}
+                        Some(was) if comes_by_itself(object, &was.change.from, &planned.change.from) => {}
+                        Some(was) if self.same_fields(&was.change, &planned.change) => {}
+                        Some(was) => {
+                            return Err(format!(
+                                "{object} was planned as `{}` and is `{}` now",
+                                was.change.from, planned.change.from
+                            ));
+                        }
+                        None => return Err(format!("{object} would be changed too; it was not in the plan")),
+                    }
+                }
+                Ok(())
+            }
+            (Outcome::Changed(_), Outcome::Unchanged) if self.reads_what_moved(new) => Ok(()),
+            (Outcome::Changed(old), Outcome::Unchanged) => {
+                let settled = |c: &Change| comes_by_itself(&c.object, &c.from, &c.to);
+                match old.iter().find(|c| !moved(&c.change.object) && !settled(&c.change)) {
+                    Some(was) => Err(format!(
+                        "{} was planned as `{}` and someone else has changed it",
+                        was.change.object, was.change.from
+                    )),
+                    None => Ok(()),
+                }
+            }
+            (Outcome::Deferred { objects, .. }, Outcome::Changed(fresh)) if !objects.is_empty() => {
+                match fresh.iter().find(|c| {
+                    c.change.object.kind != "package" && !objects.iter().any(|o| covers(o, &c.change.object))
+                }) {
+                    Some(c) => {
+                        Err(format!("it would touch {}, which the plan did not name", c.change.object))
+                    }
+                    None => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Lane {
+    /// Whether two changes of an object of a cluster set the same fields from the same values: others may write its other fields at any time.
+    fn same_fields(&self, old: &Change, new: &Change) -> bool {
+        let Some(object) = converge_objects::object(&old.object.kind) else { return false };
+        let read = |state: &State| text::from_text(self.contents.get(&object.content(state)?)?);
+        let fields =
+            |change: &Change| Some(text::fields::differences(&read(&change.from)?, &read(&change.to)?));
+        old.object.kind == "k8s" && fields(old).is_some_and(|was| fields(new) == Some(was))
+    }
+}
+
+/// Whether an object comes from the one state to the other with nobody's doing: what is waited for, the pods of a workload, a unit whose file
+/// is there now.
+fn comes_by_itself(object: &ObjectId, from: &State, to: &State) -> bool {
+    converge_objects::object(&object.kind)
+        .is_some_and(|o| o.passes() || o.same(from, to) || (from.is_absent() && o.bare(to)))
+}
+
+/// The facts that each item reads, by its number.
+fn facts_by_item(items: &[Item]) -> BTreeMap<u32, BTreeSet<String>> {
+    items.iter().map(|i| (i.id, i.facts.clone())).collect()
+}
+
+/// `role/name[key]` → `role/name`
+pub(crate) fn element_of(address: &str) -> &str {
+    address.split_once('[').map_or(address, |(list, _)| list)
+}
+
+fn is_deferred(item: &Item) -> bool {
+    matches!(item.outcome, Outcome::Deferred { .. })
+}
+
+/// Whether what may be touched includes this object: a path with a slash at its end stands for all that lies below.
+fn covers(may: &ObjectId, object: &ObjectId) -> bool {
+    may == object || (may.kind == object.kind && may.key.ends_with('/') && object.key.starts_with(&may.key))
+}
+
+/// Whether it restarts its host.
+pub(crate) fn restarts(item: &Item) -> bool {
+    let kind = |kind: &str| converge_objects::object(kind).is_some_and(|o| o.restarts_host());
+    item.changes().iter().any(|c| kind(&c.change.object.kind))
+}
+
+#[cfg(test)]
+#[path = "lane_tests.rs"]
+pub(crate) mod tests;

@@ -1,0 +1,306 @@
+//! One item on its way to a host and back: what is sent, and what the host says about it.
+
+use crate::ItemResult;
+use crate::apply::lane::{Claimed, FACT, Lane, restarts};
+use bytes::Bytes;
+use converge_host::records::{
+    ItemSpec, NewFile, Piece, Reading as HostReading, Row, Switch, WindowRow, adopt_script, disown_script,
+    joins,
+};
+use converge_planner::{Guarded, Item, ItemOrigin, Outcome};
+use converge_resource::{Change, Digest, ObjectId, State};
+use converge_ssh::Status;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Lines of a failed item's output that are kept.
+const TAIL: usize = 40;
+
+/// An item that is being worked on.
+#[derive(Clone)]
+pub(crate) struct Work {
+    pub item: Item,
+    spec: Arc<ItemSpec>,
+    pieces: Arc<Vec<(Piece, Option<Bytes>)>>,
+}
+
+/// What the host said.
+pub(crate) struct Reading {
+    /// How it ended; `None` when it was not begun and the host must be looked at again.
+    pub result: Option<ItemResult>,
+    /// The objects' states after it.
+    pub after: Vec<(ObjectId, State)>,
+    /// Watched objects before and after foreign code.
+    pub window: Option<(BTreeMap<ObjectId, State>, BTreeMap<ObjectId, State>)>,
+}
+
+impl Work {
+    /// Prepares an item. `sequence` numbers the journal's rows.
+    pub fn new(item: &Item, lane: &Lane, run: &str, sequence: &mut u32) -> Result<Self, String> {
+        Self::given(item, lane, run, sequence, None)
+    }
+
+    /// The same for an item whose first step reads what another host has said.
+    pub fn given(
+        item: &Item,
+        lane: &Lane,
+        run: &str,
+        sequence: &mut u32,
+        said: Option<Bytes>,
+    ) -> Result<Self, String> {
+        if let Some(backup) = item.backup.as_ref().filter(|_| !lane.is_backed_up(item)) {
+            return Err(format!("not begun: there is no {} on this machine", backup.what));
+        }
+        let mut number = || {
+            *sequence = sequence.saturating_add(1);
+            *sequence
+        };
+        let mut spec = ItemSpec {
+            run: run.to_owned(),
+            token: uuid::Uuid::now_v7().simple().to_string(),
+            address: item.address.clone(),
+            sensitive: item.sensitive,
+            settings: item.settings.clone(),
+            way_back: item.way_back.clone(),
+            ..ItemSpec::default()
+        };
+        if let Outcome::Adopt(changes) = &item.outcome {
+            let one = |c: &Change| match item.origin {
+                ItemOrigin::Prune => disown_script(&c.object),
+                ItemOrigin::Declared | ItemOrigin::Rollback => adopt_script(&c.object, &c.to),
+            };
+            let script: Vec<String> = changes.iter().map(one).collect();
+            let script = format!("CV_RUN={}; {}", converge_resource::quote(run), script.join(" && "));
+            let piece = Piece { script, stdin: None, timeout: 60 };
+            return Ok(Self {
+                item: item.clone(),
+                spec: Arc::new(spec),
+                pieces: Arc::new(vec![(piece, None)]),
+            });
+        }
+        let changes: Vec<&Change> = item.changes().iter().map(|c| &c.change).collect();
+        spec.rows = changes.iter().map(|c| Row { seq: number(), change: (*c).clone() }).collect();
+        spec.steps = steps(&changes)?;
+        spec.fetched = said.is_some();
+        spec.switch = item.guard.map(|Guarded { guard, seconds }| Switch {
+            guard: guard.word().to_owned(),
+            window: seconds,
+            units: guard.units(),
+        });
+        // What gives something back makes nothing its own.
+        spec.restarts = restarts(item);
+        if item.origin == ItemOrigin::Declared && !spec.restarts {
+            let own = spec.rows.iter().filter(|r| item.claims.contains(&r.change.object));
+            spec.owns = own.map(|r| (r.seq, item.role.clone())).collect();
+        }
+        if item.changes().iter().any(|c| c.opaque) {
+            let watched = lane.claimed_after(item.id);
+            let own = |object: &ObjectId| changes.iter().any(|c| c.object == *object);
+            spec.window = watched
+                .into_iter()
+                .filter(|claimed| !own(&claimed.object))
+                .map(|Claimed { object, state, role }| WindowRow {
+                    seq: number(),
+                    object,
+                    expected: state,
+                    role,
+                })
+                .collect();
+            // What later items read of what the host says of itself. Only whether it moves counts.
+            spec.window.extend(lane.facts_read_after(item.id).into_iter().map(|fact| WindowRow {
+                seq: number(),
+                object: ObjectId::new(FACT, fact),
+                expected: State::from_line("-"),
+                role: item.role.clone(),
+            }));
+        }
+        let content =
+            |digest: &Digest| lane.contents().get(digest).map(|c| Bytes::copy_from_slice(c.bytes()));
+        let pieces = spec.pieces();
+        let mut pieces: Vec<(Piece, Option<Bytes>)> =
+            pieces.into_iter().map(|p| (p.clone(), p.stdin.as_ref().and_then(content))).collect();
+        if let (Some(said), Some((_, input))) = (said, pieces.last_mut()) {
+            *input = Some(said);
+        }
+        Ok(Self { item: item.clone(), spec: Arc::new(spec), pieces: Arc::new(pieces) })
+    }
+
+    /// The shell's items; each needs the one before it.
+    pub fn items(&self, needs: Vec<u32>, next: &mut u32) -> Vec<converge_ssh::Item> {
+        let mut needs = needs;
+        let mut items = Vec::new();
+        for (piece, content) in self.pieces.iter() {
+            let item = converge_ssh::Item {
+                needs: std::mem::take(&mut needs),
+                payload: content.clone(),
+                timeout: Some(Duration::from_secs(piece.timeout)),
+                ..converge_ssh::Item::new(*next, piece.script.clone())
+            };
+            needs = vec![*next];
+            *next = next.saturating_add(1);
+            items.push(item);
+        }
+        items
+    }
+
+    /// The new file that is all of it, if it can be made together with others.
+    pub fn new_file(&self) -> Option<NewFile> {
+        let [(_, content)] = &**self.pieces else { return None };
+        if self.is_plain() { self.spec.new_file(content.as_deref()) } else { None }
+    }
+
+    /// Whether it may go into one transaction of packages with these, which stand just before it.
+    pub fn joins(&self, before: &[&Self]) -> bool {
+        let before: Vec<&ItemSpec> = before.iter().map(|work| work.spec()).collect();
+        self.is_plain() && joins(&before, &self.spec)
+    }
+
+    fn is_plain(&self) -> bool {
+        self.item.guard.is_none() && self.item.origin == ItemOrigin::Declared
+    }
+
+    /// The same work as one of a group, which is known by this token.
+    pub fn of_group(mut self, token: &str) -> Self {
+        Arc::make_mut(&mut self.spec).token = token.to_owned();
+        self
+    }
+
+    pub fn spec(&self) -> &ItemSpec {
+        &self.spec
+    }
+
+    /// Whether the host looks for facts that it moves.
+    pub fn watches_facts(&self) -> bool {
+        self.spec.window.iter().any(|row| row.object.kind == FACT)
+    }
+
+    /// What ends an item that has restarted the host, in the session after it.
+    pub fn after_restart(&self, seconds: u64) -> converge_ssh::Item {
+        let piece = self.spec.after_restart(seconds);
+        let timeout = Some(Duration::from_secs(piece.timeout));
+        converge_ssh::Item { timeout, ..converge_ssh::Item::new(1, piece.script) }
+    }
+
+    /// Reads the end of the item.
+    pub fn read(&self, status: Status, output: &[u8]) -> Reading {
+        let Status::Exited(code) = status else {
+            let message = "it took too long and was ended on the host".to_owned();
+            return self.failed(message, &String::from_utf8_lossy(output));
+        };
+        let run = self.spec.read(code, output);
+        let what = |rows: &[(ObjectId, State)]| {
+            let said: Vec<String> = rows.iter().map(|(object, state)| self.moved(object, state)).collect();
+            said.join("; ")
+        };
+        let result = match &run.reading {
+            HostReading::Done => Some(ItemResult::Changed),
+            HostReading::LookAgain => None,
+            HostReading::Refused(rows) if rows.is_empty() => {
+                Some(ItemResult::Refused { message: tail(&run.output, 3).replace('\n', "; ") })
+            }
+            HostReading::Refused(rows) => Some(ItemResult::Refused { message: what(rows) }),
+            HostReading::NotSaved(why) => Some(ItemResult::Failed {
+                message: format!("the state before could not be saved, so nothing was changed: {why}"),
+                output: String::new(),
+            }),
+            HostReading::NotRecorded => Some(ItemResult::Failed {
+                message: "it was done, and the records in /var/lib/converge cannot say so (is the disk full, or mounted read-only?): the next plan looks again".to_owned(),
+                output: String::new(),
+            }),
+            HostReading::Failed => {
+                let last = run.output.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("no output");
+                Some(ItemResult::Failed { message: last.trim().to_owned(), output: tail(&run.output, TAIL) })
+            }
+            HostReading::Off(rows) => Some(ItemResult::Failed {
+                message: format!("every step succeeded, but it is not as planned: {}", self.off(rows)),
+                output: tail(&run.output, TAIL),
+            }),
+            HostReading::Broken(code) => Some(ItemResult::Failed {
+                message: format!("it ended with status {code}"),
+                output: tail(&run.output, TAIL),
+            }),
+        };
+        let window = (!run.window.is_empty()).then(|| {
+            let mut before = BTreeMap::new();
+            let mut after = BTreeMap::new();
+            for (object, (was, is)) in run.window {
+                before.insert(object.clone(), was);
+                after.insert(object, is);
+            }
+            (before, after)
+        });
+        Reading { result, after: run.after, window }
+    }
+
+    fn failed(&self, message: String, output: &str) -> Reading {
+        let output = tail(output, TAIL);
+        Reading { result: Some(ItemResult::Failed { message, output }), after: Vec::new(), window: None }
+    }
+
+    fn moved(&self, object: &ObjectId, found: &State) -> String {
+        let row = self.spec.rows.iter().find(|r| r.change.object == *object);
+        let planned = row.map_or("?", |r| r.change.from.line());
+        format!("{object} was planned as `{planned}` and is `{found}`")
+    }
+
+    fn off(&self, rows: &[(ObjectId, State)]) -> String {
+        let wanted = |object: &ObjectId| {
+            self.spec.rows.iter().find(|r| r.change.object == *object).map_or("?", |r| r.change.to.line())
+        };
+        let said: Vec<String> = rows
+            .iter()
+            .map(|(object, found)| format!("{object} should be `{}` and is `{found}`", wanted(object)))
+            .collect();
+        said.join("; ")
+    }
+
+    /// What people see of complete lines of output: all but what the host says to us.
+    pub fn shown(&self, lines: &[u8]) -> String {
+        let mark = format!("cv:{}\t", self.spec.token);
+        let text = String::from_utf8_lossy(lines);
+        let own = text.lines().map(|l| l.split_once(&mark).map_or(l, |(before, _)| before));
+        let own: Vec<&str> = own.filter(|l| !l.is_empty()).collect();
+        own.join("\n")
+    }
+
+    /// The same result without what a sensitive item said.
+    pub fn hide(&self, result: ItemResult) -> ItemResult {
+        if !self.item.sensitive {
+            return result;
+        }
+        match result {
+            ItemResult::Failed { .. } => ItemResult::Failed {
+                message: "it failed (its output is sensitive and not shown)".to_owned(),
+                output: String::new(),
+            },
+            ItemResult::Refused { .. } => ItemResult::Refused {
+                message: "the host does not show what it was planned against (sensitive)".to_owned(),
+            },
+            other => other,
+        }
+    }
+}
+
+/// All steps of an item: its changes by kind of object, in the order in which the kinds first come.
+fn steps(changes: &[&Change]) -> Result<Vec<converge_resource::Step>, String> {
+    let mut kinds: Vec<&str> = Vec::new();
+    for change in changes {
+        if !kinds.contains(&change.object.kind.as_str()) {
+            kinds.push(&change.object.kind);
+        }
+    }
+    let mut steps = Vec::new();
+    for kind in kinds {
+        let object = converge_objects::object(kind).ok_or_else(|| format!("no object is called `{kind}`"))?;
+        let own: Vec<&Change> = changes.iter().filter(|c| c.object.kind == kind).copied().collect();
+        steps.extend(object.steps(&own).map_err(|e| e.to_string())?);
+    }
+    Ok(steps)
+}
+
+fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    let from = all.len().saturating_sub(lines);
+    all.get(from..).unwrap_or_default().join("\n")
+}

@@ -1,0 +1,416 @@
+//! What crosses hosts in an apply: a role waits for a role that runs elsewhere, and a play goes over its hosts in batches.
+
+use crate::{StepAnswer, TimedItem};
+use converge_planner::{Item, Outcome, Turn, Turns};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// How far a role is on a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RoleState {
+    /// Something is still to be done.
+    pub open: bool,
+    /// Something failed.
+    pub failed: bool,
+}
+
+/// A role that comes first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Required {
+    pub role: String,
+    /// It must be through on every eligible host, also where the one that waits has it itself.
+    pub everywhere: bool,
+}
+
+/// Whether an item may begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Permit {
+    Go,
+    /// Not yet: what it waits for, for people. The second word is the same for what need not be told twice.
+    Wait(String, String),
+    /// Not in this run: why.
+    Never(String),
+}
+
+/// The key of waits for an answer.
+pub(crate) const STEP: &str = "step";
+
+/// A batch that has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Begun {
+    pub play: String,
+    pub number: usize,
+    pub of: usize,
+    pub hosts: Vec<String>,
+}
+
+/// What every host has done so far, shared by all lanes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gates(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Role → the roles that it requires.
+    requires: BTreeMap<String, Vec<Required>>,
+    /// Host → its roles → the play that gives it the role. Roles without work are here too.
+    declared: BTreeMap<String, BTreeMap<String, usize>>,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Host → role → how far it is. Hosts that are out of the run are not here.
+    hosts: BTreeMap<String, BTreeMap<String, RoleState>>,
+    turns: Vec<Turns>,
+    /// Lanes at work.
+    lanes: BTreeSet<String>,
+    /// Lanes that wait, with the news that they knew when they began to.
+    waiting: BTreeMap<String, u64>,
+    news: u64,
+    /// Hosts whose next item waits for their turn in a play, not for a role.
+    for_turn: BTreeSet<String>,
+    /// Items and roles that a person decides on: which hosts have them, and what was said.
+    steps: Option<StepState>,
+    timeline: Vec<TimedItem>,
+}
+
+#[derive(Debug)]
+struct StepState {
+    by_role: bool,
+    hosts: BTreeMap<String, Vec<String>>,
+    answers: BTreeMap<String, bool>,
+    /// A question that somebody has to ask, and one that is asked.
+    wanted: Option<String>,
+    asked: bool,
+}
+
+impl StepState {
+    /// What a person decides on for this item.
+    fn key(&self, item: &Item) -> String {
+        if self.by_role { item.role.clone() } else { item.address.clone() }
+    }
+}
+
+impl Gates {
+    pub fn new(
+        requires: BTreeMap<String, Vec<Required>>,
+        declared: BTreeMap<String, BTreeMap<String, usize>>,
+        turns: Vec<Turns>,
+    ) -> Self {
+        let state = Mutex::new(State { turns, ..State::default() });
+        Self(Arc::new(Inner { requires, declared, state, changed: Notify::new() }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, state: &mut State) {
+        state.news += 1;
+        self.0.changed.notify_waiters();
+    }
+
+    /// A person is asked before each of these: item or role, and the hosts that have it to do.
+    pub fn ask_before(&self, by_role: bool, items: impl Iterator<Item = (String, Item)>) {
+        let mut steps = StepState {
+            by_role,
+            hosts: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            wanted: None,
+            asked: false,
+        };
+        for (host, item) in items {
+            let hosts = steps.hosts.entry(steps.key(&item)).or_default();
+            if !hosts.contains(&host) {
+                hosts.push(host);
+            }
+        }
+        self.state().steps = Some(steps);
+    }
+
+    /// The next question to ask, and its hosts. Whoever takes it brings the answer.
+    pub fn take_question(&self) -> Option<(String, Vec<String>)> {
+        let mut state = self.state();
+        let steps = state.steps.as_mut().filter(|steps| !steps.asked)?;
+        let what = steps.wanted.clone()?;
+        steps.asked = true;
+        let hosts = steps.hosts.get(&what).cloned().unwrap_or_default();
+        Some((what, hosts))
+    }
+
+    /// What was said to the question that was taken.
+    pub fn answer(&self, what: &str, answer: StepAnswer) {
+        let mut state = self.state();
+        if answer == StepAnswer::Continue {
+            state.steps = None;
+        } else if let Some(steps) = &mut state.steps {
+            steps.answers.insert(what.to_owned(), answer == StepAnswer::Yes);
+            steps.wanted = None;
+            steps.asked = false;
+        }
+        self.tell(&mut state);
+    }
+
+    /// An item was worked on.
+    pub fn record(&self, item: TimedItem) {
+        self.state().timeline.push(item);
+    }
+
+    /// All items that were worked on.
+    pub fn take_timeline(&self) -> Vec<TimedItem> {
+        std::mem::take(&mut self.state().timeline)
+    }
+
+    /// The roles of a host, with their plays.
+    pub fn declared(&self, host: &str) -> BTreeMap<String, usize> {
+        self.0.declared.get(host).cloned().unwrap_or_default()
+    }
+
+    /// A lane begins.
+    pub fn enter(&self, host: &str) {
+        self.state().lanes.insert(host.to_owned());
+    }
+
+    /// A lane is over.
+    pub fn leave(&self, host: &str) {
+        let mut state = self.state();
+        state.lanes.remove(host);
+        state.waiting.remove(host);
+        self.tell(&mut state);
+    }
+
+    /// Says how far a host is, and wakes those who wait.
+    pub fn report(&self, host: &str, roles: BTreeMap<String, RoleState>) {
+        let mut state = self.state();
+        state.waiting.remove(host);
+        if state.hosts.get(host) != Some(&roles) {
+            state.hosts.insert(host.to_owned(), roles);
+            self.tell(&mut state);
+        }
+    }
+
+    /// The host is out of the run: nobody waits for it.
+    pub fn lose(&self, host: &str) {
+        let mut state = self.state();
+        state.hosts.remove(host);
+        state.turns.iter_mut().for_each(|turns| turns.lose(host));
+        self.tell(&mut state);
+    }
+
+    /// Something of a play failed on a host.
+    pub fn fail(&self, host: &str, play: usize, what: &str) {
+        let mut state = self.state();
+        if state.turns.get_mut(play).is_some_and(|turns| turns.fail(host, what)) {
+            self.tell(&mut state);
+        }
+    }
+
+    /// A host is through with a play.
+    pub fn finish(&self, host: &str, play: usize) {
+        let mut state = self.state();
+        if let Some(turns) = state.turns.get_mut(play) {
+            turns.finish(host);
+        }
+        self.tell(&mut state);
+    }
+
+    /// Whether other hosts wait for this one to be through with a play.
+    pub fn is_awaited(&self, host: &str, play: usize) -> bool {
+        self.state().turns.get(play).is_some_and(|turns| turns.is_awaited(host))
+    }
+
+    /// Batches that have begun since the last call.
+    pub fn take_begun(&self) -> Vec<Begun> {
+        let mut state = self.state();
+        let begun = state.turns.iter_mut().flat_map(|turns| {
+            let play = turns.play().to_owned();
+            let all = turns.take_begun().into_iter();
+            all.map(move |(number, of, hosts)| Begun { play: play.clone(), number, of, hosts })
+        });
+        begun.collect()
+    }
+
+    /// Whether this run is still at work on a host.
+    pub fn is_at_work(&self, host: &str) -> bool {
+        self.state().lanes.contains(host)
+    }
+
+    /// Returns after the next report of any host, or at once when one came since this was enabled.
+    pub fn next_report(&self) -> tokio::sync::futures::Notified<'_> {
+        self.0.changed.notified()
+    }
+
+    /// The news so far, as a number: what a lane knows that now decides whether it waits.
+    pub fn news(&self) -> u64 {
+        self.state().news
+    }
+
+    /// A lane waits, which knew these news when it decided to. Where all lanes wait, and for each other, the first that waits for its turn goes.
+    pub fn wait(&self, host: &str, knew: u64) {
+        let mut state = self.state();
+        let news = state.news;
+        state.waiting.insert(host.to_owned(), knew);
+        // One that decided before the last news came decides again.
+        let stuck = state.lanes.iter().all(|lane| state.waiting.get(lane) == Some(&news));
+        if !stuck {
+            return;
+        }
+        let waiting: BTreeSet<String> =
+            state.waiting.keys().filter(|lane| state.for_turn.contains(*lane)).cloned().collect();
+        if state.turns.iter_mut().any(|turns| turns.release(&waiting)) {
+            self.tell(&mut state);
+        }
+    }
+
+    /// Whether an item may begin on this host: by the roles before it, by the batches of its play, and by the person who
+    /// is asked.
+    pub fn permit(&self, host: &str, item: &Item) -> Permit {
+        match self.turn(host, item) {
+            Permit::Go if !matches!(item.outcome, Outcome::Adopt(_)) => {}
+            other => return other,
+        }
+        let mut state = self.state();
+        let Some(steps) = &mut state.steps else { return Permit::Go };
+        let key = steps.key(item);
+        match steps.answers.get(&key) {
+            Some(true) => Permit::Go,
+            Some(false) => Permit::Never("the answer `no`".to_owned()),
+            None => {
+                steps.wanted.get_or_insert(key);
+                Permit::Wait("an answer".to_owned(), STEP.to_owned())
+            }
+        }
+    }
+
+    /// A required role that this host has too is a matter of this host alone,
+    /// unless the edge reaches over the fleet; else it has to be over on every host that it runs on.
+    fn turn(&self, host: &str, item: &Item) -> Permit {
+        let mut state = self.state();
+        state.for_turn.remove(host);
+        let own = self.0.declared.get(host);
+        let mut open: Vec<String> = Vec::new();
+        for required in self.0.requires.get(&item.role).into_iter().flatten() {
+            if !required.everywhere && own.is_some_and(|own| own.contains_key(&required.role)) {
+                continue;
+            }
+            let mut on: Vec<&str> = Vec::new();
+            for (other, roles) in &state.hosts {
+                match roles.get(&required.role) {
+                    Some(RoleState { failed: true, .. }) => {
+                        return Permit::Never(format!("role `{}` failed on {other}", required.role));
+                    }
+                    Some(RoleState { open: true, .. }) => on.push(other),
+                    _ => {}
+                }
+            }
+            if !on.is_empty() {
+                open.push(format!("role {} on {}", required.role, on.join(", ")));
+            }
+        }
+        if !open.is_empty() {
+            let on = open.join("; ");
+            return Permit::Wait(on.clone(), on);
+        }
+        let Some(play) = own.and_then(|own| own.get(&item.role)) else { return Permit::Go };
+        let Some(turns) = state.turns.get_mut(*play) else { return Permit::Go };
+        match turns.may(host, item.disruption.is_some()) {
+            Turn::Go => Permit::Go,
+            Turn::Never(why) => Permit::Never(why),
+            Turn::Wait(hosts) => {
+                let on = format!("its turn in the play `{}`: {} first", turns.play(), hosts.join(", "));
+                state.for_turn.insert(host.to_owned());
+                Permit::Wait(on, format!("turn {play}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use converge_planner::{Available, Member, Rules, Share};
+    use converge_resource::Disruption;
+
+    fn state(open: bool, failed: bool) -> RoleState {
+        RoleState { open, failed }
+    }
+
+    fn item(role: &str, disruption: Disruption) -> Item {
+        Item {
+            role: role.to_owned(),
+            disruption,
+            ..crate::apply::lane::tests::item(1, role, &[], Outcome::Unchanged)
+        }
+    }
+
+    fn roles(list: &[(&str, RoleState)]) -> BTreeMap<String, RoleState> {
+        list.iter().map(|(n, s)| ((*n).to_owned(), *s)).collect()
+    }
+
+    fn gates(everywhere: bool, turns: Vec<Turns>) -> Gates {
+        let required = Required { role: "db".to_owned(), everywhere };
+        let all = |roles: &[&str]| roles.iter().map(|r| ((*r).to_owned(), 0)).collect::<BTreeMap<_, _>>();
+        let declared = BTreeMap::from([
+            ("h1".to_owned(), all(&["db"])),
+            ("h2".to_owned(), all(&["app"])),
+            ("h3".to_owned(), all(&["app", "db"])),
+        ]);
+        let gates = Gates::new(BTreeMap::from([("app".to_owned(), vec![required])]), declared, turns);
+        gates.report("h1", roles(&[("db", state(true, false))]));
+        gates.report("h2", roles(&[("app", state(true, false))]));
+        gates.report("h3", roles(&[("app", state(true, false)), ("db", state(true, false))]));
+        gates
+    }
+
+    #[test]
+    fn a_role_waits_for_hosts_on_which_its_required_role_runs() {
+        let app = item("app", Disruption::None);
+        let gates = gates(false, Vec::new());
+        let on = "role db on h1, h3".to_owned();
+        assert_eq!(gates.permit("h2", &app), Permit::Wait(on.clone(), on));
+        assert_eq!(gates.permit("h3", &app), Permit::Go, "it has the role itself");
+        // Nothing of it is to be done there, and it has the role all the same.
+        gates.report("h3", roles(&[("app", state(true, false))]));
+        assert_eq!(gates.permit("h3", &app), Permit::Go);
+        gates.report("h1", roles(&[("db", state(false, true))]));
+        assert_eq!(gates.permit("h2", &app), Permit::Never("role `db` failed on h1".to_owned()));
+        gates.lose("h1");
+        assert_eq!(gates.permit("h2", &app), Permit::Go, "a host that is gone holds up nobody");
+    }
+
+    #[test]
+    fn an_edge_over_the_fleet_waits_for_all_hosts() {
+        let gates = gates(true, Vec::new());
+        let on = "role db on h1, h3".to_owned();
+        assert_eq!(gates.permit("h3", &item("app", Disruption::None)), Permit::Wait(on.clone(), on));
+    }
+
+    #[test]
+    fn lanes_that_wait_for_each_other_go_on_one_by_one() {
+        let rules = Rules {
+            play: "p".to_owned(),
+            serial: Vec::new(),
+            max_fail_percentage: None,
+            any_errors_fatal: false,
+            min_available: Available::Share(Share::Percent(95.0)),
+        };
+        let member =
+            |host: &str| Member { host: host.to_owned(), work: true, disruptive: true, ..Member::default() };
+        // h2 goes first and waits for the role of h1, which waits for its turn after h2.
+        let turns = Turns::new(rules, vec![member("h2"), member("h1")]);
+        let gates = gates(false, vec![turns]);
+        let (app, db) = (item("app", Disruption::Restarts), item("db", Disruption::Restarts));
+        gates.enter("h1");
+        gates.enter("h2");
+        assert!(matches!(gates.permit("h2", &app), Permit::Wait(..)));
+        gates.wait("h2", gates.news());
+        assert!(matches!(gates.permit("h1", &db), Permit::Wait(..)));
+        gates.wait("h1", gates.news() - 1);
+        assert!(matches!(gates.permit("h1", &db), Permit::Wait(..)), "it may not have seen the last news");
+        gates.wait("h1", gates.news());
+        assert_eq!(gates.permit("h1", &db), Permit::Go);
+        assert!(matches!(gates.permit("h2", &app), Permit::Wait(..)));
+    }
+}

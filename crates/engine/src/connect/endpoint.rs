@@ -1,0 +1,149 @@
+//! From the inventory's connection variables and ssh's configuration to targets of the SSH executor. The inventory wins.
+
+use crate::Options;
+use camino::{Utf8Path, Utf8PathBuf};
+use converge_model::inventory::{BecomeMethod, Connection, Hop, HostKeyChecking, Transport};
+use converge_ssh::{Become, ClientConfig, Method, Target};
+use std::pin::Pin;
+use std::time::Duration;
+
+/// Jump hosts that are reached through jump hosts, and so on.
+const DEPTH: usize = 8;
+
+/// Gives the connection variables of a host of the inventory; nothing for other names.
+pub(crate) type Inventory<'a> = dyn Fn(&str) -> Option<Result<Connection, String>> + Sync + 'a;
+
+/// Where and as whom.
+pub(crate) async fn way(
+    host: &str,
+    connection: &Connection,
+    inventory: &Inventory<'_>,
+    options: &Options,
+    ssh: &converge_ssh::Options,
+) -> Result<(Target, Become), String> {
+    if let Some(mode @ (HostKeyChecking::Off | HostKeyChecking::AcceptNew)) = connection.host_key_checking {
+        let said = if mode == HostKeyChecking::Off { "off" } else { "accept-new" };
+        return Err(format!(
+            "host key checking is set to {said}; converge always checks host keys. Remove the setting; for a first contact run once \
+             with --accept-new-host-keys, or add the host's key to known_hosts (`ssh-keyscan`, compared with the host's console)"
+        ));
+    }
+    let target = match connection.transport {
+        Transport::Local => Target::local(host),
+        Transport::Ssh => target(host, connection, inventory, ssh, 0).await?,
+    };
+    let become_ = match (&options.become_user, &connection.become_user) {
+        (Some(user), _) if target.user.as_ref() == Some(user) => Become::None,
+        (Some(user), None) => Become::User {
+            method: Method::Sudo,
+            user: user.clone(),
+            password: options.become_password.clone(),
+        },
+        (None, None) => Become::None,
+        (asked, Some(b)) => Become::User {
+            method: match b.method {
+                BecomeMethod::Sudo => Method::Sudo,
+                BecomeMethod::Su => Method::Su,
+                BecomeMethod::Doas => Method::Doas,
+            },
+            user: asked.as_ref().unwrap_or(&b.user).clone(),
+            password: b.password.clone().or_else(|| options.become_password.clone()),
+        },
+    };
+    Ok((target, become_))
+}
+
+/// A host with the hosts on the way to it.
+fn target<'a>(
+    name: &'a str,
+    connection: &'a Connection,
+    inventory: &'a Inventory<'_>,
+    ssh: &'a converge_ssh::Options,
+    depth: usize,
+) -> Pin<Box<dyn Future<Output = Result<Target, String>> + Send + 'a>> {
+    Box::pin(async move {
+        let user = connection.user.as_deref();
+        let config = ClientConfig::of(&connection.address, user, connection.port, ssh).await;
+        let mut target = plain(name, connection, &config, ssh.home.as_deref());
+        let hops = match (&connection.jumps, &config.proxy_jump) {
+            (Some(hops), _) => hops.clone(),
+            (None, Some(text)) => Hop::parse_list(text).ok_or_else(|| {
+                format!(
+                    "`ProxyJump {text}` in ssh's configuration is no list of hosts; write [user@]host[:port]"
+                )
+            })?,
+            (None, None) => {
+                target.proxy_command = config.proxy_command;
+                return Ok(target);
+            }
+        };
+        // A jump host that the variables of a group or a `Host *` send through itself is reached directly, as by ssh.
+        let itself =
+            |hop: &Hop| hop.host == name || hop.host == connection.address || hop.host == target.address;
+        if hops.iter().any(itself) {
+            return Ok(target);
+        }
+        if depth >= DEPTH {
+            return Err(format!(
+                "more than {DEPTH} jump hosts lead to each other; look for a circle of ProxyJump"
+            ));
+        }
+        let mut jumps: Vec<Target> = Vec::new();
+        for hop in &hops {
+            let own = match inventory(&hop.host) {
+                Some(own) => own.map_err(|why| format!("the jump host {}: {why}", hop.host))?,
+                None => Connection::plain(&hop.host),
+            };
+            let own = Connection {
+                user: hop.user.clone().or(own.user.clone()),
+                port: hop.port.or(own.port),
+                // Only the first one is dialled from here, and may need a way of its own.
+                jumps: if jumps.is_empty() { own.jumps.clone() } else { Some(Vec::new()) },
+                ..own
+            };
+            let mut via = self::target(&hop.host, &own, inventory, ssh, depth + 1).await?;
+            jumps.append(&mut via.jumps);
+            if via.known_hosts.is_empty() && via.host_keys.is_empty() {
+                via.known_hosts.clone_from(&target.known_hosts);
+            }
+            if via.key_files.is_empty() {
+                via.key_files.clone_from(&target.key_files);
+                via.certificate_files.clone_from(&target.certificate_files);
+            }
+            jumps.push(via);
+        }
+        target.jumps = jumps;
+        Ok(target)
+    })
+}
+
+/// A host without the way to it.
+fn plain(name: &str, way: &Connection, config: &ClientConfig, home: Option<&Utf8Path>) -> Target {
+    let path = |text: &String| match (text.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => Utf8PathBuf::from(text),
+    };
+    let paths = |own: &[String], other: &[Utf8PathBuf]| -> Vec<Utf8PathBuf> {
+        if own.is_empty() { other.to_vec() } else { own.iter().map(path).collect() }
+    };
+    let known_hosts = match &way.known_hosts {
+        // No file at all: nothing is known, and the usual files do not count.
+        Some(files) if files.is_empty() => vec![Utf8PathBuf::from("/dev/null")],
+        Some(files) => files.iter().map(path).collect(),
+        None => config.known_hosts.clone(),
+    };
+    Target {
+        address: config.host_name.clone().unwrap_or_else(|| way.address.clone()),
+        port: way.port.or(config.port).unwrap_or(22),
+        user: way.user.clone().or_else(|| config.user.clone()),
+        key_files: paths(&way.key_files, &config.key_files),
+        certificate_files: paths(&way.certificate_files, &config.certificate_files),
+        identities_only: way.identities_only || (way.key_files.is_empty() && config.identities_only),
+        password: way.password.clone(),
+        host_key_alias: way.host_key_alias.clone().or_else(|| config.host_key_alias.clone()),
+        known_hosts,
+        host_keys: way.host_keys.clone(),
+        connect_timeout: Duration::from_secs(way.timeout.unwrap_or(10)),
+        ..Target::ssh(name)
+    }
+}

@@ -1,0 +1,115 @@
+//! The ways to the hosts: worked out once for each, and the keys on them that need a passphrase.
+
+use crate::context::RunContext;
+use crate::session::pool::Endpoint;
+use crate::tasks::side_by_side;
+use crate::{Event, TargetError};
+use camino::Utf8PathBuf;
+use converge_executor::without_name;
+use converge_model::inventory::Connection;
+use converge_ssh::{ConnectError, Mark, Session, Target, Trust};
+use converge_syntax::Diagnostics;
+
+/// Where a host is reached and as whom; a sentence where that cannot be said.
+pub(crate) async fn endpoint(context: &RunContext, host: &str) -> Endpoint {
+    if let Some(way) = context.pool.endpoints.lock().await.get(host) {
+        return way.clone();
+    }
+    let inventory = |name: &str| {
+        let known = context.project.inventory().host(name).is_some();
+        known.then(|| connection(context, name).map_err(|found| one_line(&found)))
+    };
+    let way = match connection(context, host) {
+        Ok(own) => {
+            crate::connect::endpoint::way(host, &own, &inventory, &context.options, &context.pool.ssh).await
+        }
+        Err(found) => Err(one_line(&found)),
+    };
+    context.pool.endpoints.lock().await.insert(host.to_owned(), way.clone());
+    way
+}
+
+/// The variables of a host's connection.
+fn connection(context: &RunContext, host: &str) -> Result<Connection, Diagnostics> {
+    let complaints = std::cell::RefCell::new(Diagnostics::new());
+    let lookup = |name: &str| match context.project.host_var(host, name) {
+        Ok(node) => node,
+        Err(found) => {
+            complaints.borrow_mut().extend(found.0);
+            None
+        }
+    };
+    let (connection, _warnings) = Connection::resolve(host, lookup, |node| Ok(node.clone()))?;
+    complaints.into_inner().or_value(connection)
+}
+
+/// Connects to a host. The steps that were taken come beside, those before a failure too.
+pub(crate) async fn enter(
+    context: &RunContext,
+    host: &str,
+    target: &Target,
+) -> (Vec<Mark>, Result<Session, ConnectError>) {
+    let (trail, session) = Session::explore(target, &context.pool.ssh).await;
+    for mark in &trail {
+        match mark {
+            Mark::HostKey { algorithm, fingerprint, trust: Trust::New(file) } => {
+                context.events.send(Event::HostKeyRecorded {
+                    host: host.to_owned(),
+                    key: format!("{algorithm} {fingerprint}"),
+                    file: file.clone(),
+                });
+            }
+            Mark::RsaKeyFile { path } => {
+                context.events.send(Event::RsaKeyFile { host: host.to_owned(), file: path.clone() });
+            }
+            _ => {}
+        }
+    }
+    (trail, session)
+}
+
+/// Key files on the ways to the hosts of this run that need a passphrase, and are not in the ssh-agent. Contacts no host.
+pub(crate) async fn locked_keys(context: &RunContext) -> Vec<Utf8PathBuf> {
+    let hosts = context.machines();
+    let ways = side_by_side(hosts.iter().map(|host| endpoint(context, host)).collect()).await;
+    let targets: Vec<Target> = ways.into_iter().flatten().map(|(target, _)| target).collect();
+    let all = targets.iter().flat_map(|target| target.jumps.iter().chain([target]));
+    let mut files = Vec::new();
+    for target in all {
+        if target.key_files.is_empty() {
+            // As ssh: the usual keys, where no agent has something better.
+            if let (Some(home), None) = (&context.pool.ssh.home, &context.pool.ssh.agent) {
+                files.extend(["id_ed25519", "id_ecdsa", "id_rsa"].map(|name| home.join(".ssh").join(name)));
+            }
+        } else {
+            files.extend(target.key_files.iter().cloned());
+        }
+    }
+    files.sort();
+    files.dedup();
+    converge_ssh::locked_keys(files, context.pool.ssh.agent.as_deref()).await
+}
+
+/// Why a host that cannot be connected to is out of the run.
+pub(crate) fn no_session(host: &str, error: &ConnectError) -> TargetError {
+    let message = without_name(host, &error.to_string());
+    if error.is_refused_login() {
+        TargetError::LoginRefused(message)
+    } else if error.is_unreachable() {
+        TargetError::Unreachable(message)
+    } else {
+        TargetError::Refused(message)
+    }
+}
+
+/// All complaints in one line, for a place that has room for one.
+pub(crate) fn one_line(found: &Diagnostics) -> String {
+    let lines: Vec<String> = found
+        .iter()
+        .map(|d| match d.span() {
+            Some(span) => format!("{span}: {}", d.message),
+            None => d.message.clone(),
+        })
+        .collect();
+    lines.join("; ")
+}

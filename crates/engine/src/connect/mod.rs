@@ -1,0 +1,7 @@
+//! From the names of an inventory to open sessions, and the questions and runs in them.
+
+mod endpoint;
+pub(crate) mod endpoints;
+pub(crate) mod runs;
+pub(crate) mod sessions;
+pub(crate) mod target;

@@ -1,0 +1,87 @@
+//! Beginning and ending a run on targets: locks and records.
+
+use crate::connect::target::{Target, arrive};
+use crate::context::RunContext;
+use crate::tasks::in_parallel;
+use crate::{Purpose, TargetError};
+use converge_executor::{Executor, RunMeta};
+use converge_ledger::RunPurpose;
+use converge_planner::{HostPlan, Item as PlannedItem, ItemOrigin, Outcome};
+use std::sync::Arc;
+
+/// Whether a run sets out to do this item; a rollback also what is refused now, and which the next one may be allowed to do.
+fn is_set_out(item: &PlannedItem) -> bool {
+    item.is_pending() || (item.origin == ItemOrigin::Rollback && matches!(item.outcome, Outcome::Refused(_)))
+}
+
+/// What the record of a run on a host begins with.
+pub(crate) fn run_meta(context: &RunContext, plan: &HostPlan, run: &str, purpose: &Purpose) -> RunMeta {
+    let of_host = |runs: &[(String, String)]| -> Vec<String> {
+        runs.iter().filter(|(host, _)| *host == plan.host).map(|(_, id)| id.clone()).collect()
+    };
+    let (of, rolls_back) = match purpose {
+        Purpose::Converge => (RunPurpose::Converge, Vec::new()),
+        Purpose::Rollback(runs) => (RunPurpose::Rollback(Vec::new()), of_host(runs)),
+        Purpose::RollbackOf { roles, before } => (RunPurpose::Rollback(roles.clone()), of_host(before)),
+    };
+    RunMeta {
+        id: run.to_owned(),
+        time: crate::context::now(),
+        operator: context.options.operator.clone(),
+        inventory: context.options.inventory.clone(),
+        playbook: context.playbook(),
+        purpose: of,
+        scope: context.scope(&plan.host),
+        rolls_back,
+        planned: plan.items.iter().filter(|i| is_set_out(i)).map(|i| i.address.clone()).collect(),
+    }
+}
+
+/// Takes the lock of every host that has work and begins the run there.
+pub(crate) async fn open_runs(
+    context: &Arc<RunContext>,
+    plans: &[HostPlan],
+    metas: &[RunMeta],
+) -> Vec<(String, Result<Target, TargetError>)> {
+    let opening = plans.iter().zip(metas).map(|(plan, meta)| {
+        let (context, host, meta) = (Arc::clone(context), plan.host.clone(), meta.clone());
+        async move {
+            let opened = open_run(&context, &host, &meta).await;
+            (host, opened)
+        }
+    });
+    in_parallel(opening).await
+}
+
+/// Takes the lock of one target and begins the run there, or goes on with it in another session. A cluster that is not there yet is locked
+/// once it is.
+pub(crate) async fn open_run(
+    context: &RunContext,
+    name: &str,
+    meta: &RunMeta,
+) -> Result<Target, TargetError> {
+    let target = crate::connect::target::connect(context, name).await?;
+    match &target {
+        Target::Host(link) => link.open(meta).await?,
+        Target::Cluster(link) => {
+            if let Ok(cluster) = arrive(context, link).await? {
+                Executor::open(&cluster, meta).await?;
+                link.mark_open(Some(&meta.id)).await;
+            }
+        }
+    }
+    Ok(target)
+}
+
+/// Ends the run on a target and gives its lock back. One that no longer answers keeps an unfinished record.
+pub(crate) async fn close_run(target: &Target, run: &str, result: &str) {
+    match target {
+        Target::Host(link) => link.close(run, result).await,
+        Target::Cluster(link) => {
+            if let (true, Some(cluster)) = (link.is_open(run).await, link.present().await) {
+                cluster.close(run, result).await;
+                link.mark_open(None).await;
+            }
+        }
+    }
+}

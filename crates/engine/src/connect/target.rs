@@ -1,0 +1,386 @@
+//! What a lane works on: a host through its shell, or a cluster through its API.
+
+use crate::context::RunContext;
+use crate::session::cluster::ClusterLink;
+use crate::{Event, TargetError};
+use converge_cluster::{Cluster, ClusterError, ClusterOptions, Way};
+use converge_executor::FactGroups as Groups;
+use converge_executor::{Answers, Executor, Questions};
+use converge_host::Link;
+use converge_ledger::{Records, Undo};
+use converge_planner::Knowledge;
+use converge_resource::{ApiRef, Digest, ObjectId, Probe, State, Wait, quote};
+use converge_ssh::{Batch, Item, Outcome, Status, Stderr};
+use converge_syntax::Node;
+use secrecy::{ExposeSecret, SecretString};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The kubeconfig of a control plane, where its host's variables name no other.
+const ADMIN_CONF: &str = "/etc/kubernetes/admin.conf";
+
+/// The variable that names a kubeconfig on this machine: then no host is entered for the cluster.
+const KUBECONFIG: &str = "converge_kubeconfig";
+
+/// The variable that names the context in it.
+const CONTEXT: &str = "converge_kube_context";
+
+/// The variable that names the kubeconfig on a control plane.
+const KUBECONFIG_ON_HOST: &str = "converge_kubeconfig_on_host";
+
+/// The variable that lists the age recipients to whom saved values of Secrets are encrypted.
+const RECIPIENTS: &str = "converge_age_recipients";
+
+/// The variable that names the file of the age identity, on this machine, with which a rollback reads them.
+const IDENTITY: &str = "converge_age_identity";
+
+/// Exit status of the script that reads a kubeconfig: there is none.
+const NO_FILE: i32 = 44;
+
+/// A host or a cluster.
+#[derive(Clone)]
+pub(crate) enum Target {
+    Host(Arc<Link>),
+    Cluster(Arc<ClusterLink>),
+}
+
+/// A cluster, or why it is not there yet, for people.
+type Found = Result<Cluster, String>;
+
+impl Target {
+    /// The inventory's name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Host(link) => &link.host,
+            Self::Cluster(link) => &link.name,
+        }
+    }
+
+    /// The host; an error where a cluster is meant.
+    pub fn host(&self) -> Result<&Arc<Link>, TargetError> {
+        match self {
+            Self::Host(link) => Ok(link),
+            Self::Cluster(link) => {
+                Err(TargetError::Refused(format!("{} is a cluster, not a host", link.name)))
+            }
+        }
+    }
+
+    /// What does the work there; nothing where the cluster is not there yet.
+    async fn executor(&self) -> Option<Arc<dyn Executor>> {
+        match self {
+            Self::Host(link) => Some(Arc::clone(link) as Arc<dyn Executor>),
+            Self::Cluster(link) => Some(Arc::new(link.present().await?)),
+        }
+    }
+
+    /// Asks all of this at once and puts the answers into `known`.
+    pub async fn observe(
+        &self,
+        questions: Questions<'_>,
+        known: &mut Knowledge,
+    ) -> Result<Answers, TargetError> {
+        let Some(executor) = self.executor().await else { return Ok(Answers::default()) };
+        let mut said = executor.observe(questions).await?;
+        for (probe, answer) in std::mem::take(&mut said.answers) {
+            known.learn(probe, answer);
+        }
+        for content in std::mem::take(&mut said.contents) {
+            known.learn_content(content);
+        }
+        Ok(said)
+    }
+
+    /// The runs that it has recorded, oldest first; none of a cluster that is not there yet.
+    pub async fn history(&self, context: &RunContext) -> Result<Records, TargetError> {
+        if let Self::Cluster(link) = self {
+            // Why it is not there is no matter here.
+            let _found = arrive(context, link).await?;
+        }
+        match self.executor().await {
+            Some(executor) => executor.history().await,
+            None => Ok(Records::default()),
+        }
+    }
+
+    /// Asks for these probes alone.
+    pub async fn look(&self, probes: &BTreeSet<Probe>, known: &mut Knowledge) -> Result<(), TargetError> {
+        self.observe(Questions::of(probes), known).await.map(drop)
+    }
+
+    /// Brings the contents that these changes' states name, where they are kept with the records.
+    pub async fn saved_contents<'a>(
+        &self,
+        undos: impl Iterator<Item = &'a Undo>,
+        known: &mut Knowledge,
+    ) -> Result<(), TargetError> {
+        let Self::Cluster(link) = self else { return Ok(()) };
+        let content = |id: &ObjectId, state: &State| converge_objects::object(&id.kind)?.content(state);
+        let wanted: BTreeSet<Digest> = undos
+            .flat_map(|u| {
+                let between = u.between.iter().flat_map(|(left, found)| [left, found]);
+                let states = [&u.left, &u.before].into_iter().chain(between);
+                states.filter_map(|state| content(&u.object, state)).collect::<Vec<_>>()
+            })
+            .filter(|digest| known.content(digest).is_none())
+            .collect();
+        if let (false, Some(cluster)) = (wanted.is_empty(), link.present().await) {
+            let found = cluster.contents(&wanted).await.map_err(TargetError::Refused)?;
+            found.into_values().for_each(|content| known.learn_content(content));
+        }
+        Ok(())
+    }
+
+    /// Whether a record of a run keeps the values of Secrets. True of what has none.
+    pub async fn keeps_secrets(&self) -> bool {
+        match self {
+            Self::Host(_) => true,
+            Self::Cluster(link) => link.present().await.is_none_or(|cluster| cluster.keeps_secrets()),
+        }
+    }
+
+    /// These nodes come to a cluster in this run, made of these hosts. False of a host: nothing comes to it.
+    pub async fn expect(&self, nodes: &BTreeMap<String, String>) -> bool {
+        match self {
+            Self::Host(_) => false,
+            Self::Cluster(link) => {
+                link.expect(nodes).await;
+                true
+            }
+        }
+    }
+
+    /// Why nobody can ask it yet; nothing of what is there.
+    pub async fn absent(&self, context: &RunContext) -> Result<Option<String>, TargetError> {
+        match self {
+            Self::Host(_) => Ok(None),
+            Self::Cluster(link) => Ok(arrive(context, link).await?.err()),
+        }
+    }
+
+    /// The run has changed it: what it says of itself is asked again.
+    pub fn facts_are_stale(&self) {
+        if let Self::Host(link) = self {
+            link.facts_are_stale();
+        }
+    }
+
+    /// A new run begins.
+    pub fn begin(&self) {
+        if let Self::Host(link) = self {
+            link.begin();
+        }
+    }
+
+    /// The groups of facts that are still to be asked here.
+    pub fn unknown_facts(&self, wanted: &Groups) -> Option<Groups> {
+        match self {
+            Self::Host(link) => link.unknown_facts(wanted),
+            Self::Cluster(_) => None,
+        }
+    }
+
+    /// Keeps facts.
+    pub fn learn_facts(&self, facts: serde_json::Value, groups: &Groups) {
+        if let Self::Host(link) = self {
+            link.learn_facts(facts, groups);
+        }
+    }
+}
+
+impl From<Arc<Link>> for Target {
+    fn from(link: Arc<Link>) -> Self {
+        Self::Host(link)
+    }
+}
+
+/// The cluster, looked for anew where it was not there, or is gone.
+pub(crate) async fn arrive(context: &RunContext, link: &ClusterLink) -> Result<Found, TargetError> {
+    let mut state = link.state.lock().await;
+    if let Some(cluster) = state.cluster.as_ref().filter(|cluster| !cluster.is_gone()) {
+        return Ok(Ok(cluster.clone()));
+    }
+    let found = find_cluster(context, &link.name).await?;
+    state.cluster = found.as_ref().ok().cloned();
+    Ok(found)
+}
+
+/// What is known when a look begins: nothing of a cluster that is not there yet.
+pub(crate) async fn first_knowledge(context: &RunContext, target: &Target) -> Result<Knowledge, TargetError> {
+    let link = match target {
+        Target::Host(link) => {
+            link.look_anew();
+            return Ok(Knowledge::default());
+        }
+        Target::Cluster(link) => link,
+    };
+    let mut known = match arrive(context, link).await? {
+        Ok(_) => Knowledge::default(),
+        Err(why) => Knowledge::until(Wait { item: String::new(), reason: why }),
+    };
+    for (name, host) in &link.state.lock().await.joining {
+        let (api_version, kind) = ("v1".to_owned(), "Node".to_owned());
+        let node = ApiRef { api_version, kind, namespace: None, name: name.clone() };
+        let reason = format!("{host} joins the cluster in this run");
+        known.expect(node.object(), Wait { item: String::new(), reason });
+    }
+    Ok(known)
+}
+
+/// What a lane of this name works on, opened when it is first used.
+pub(crate) async fn connect(context: &RunContext, name: &str) -> Result<Target, TargetError> {
+    if context.project.entry_hosts(name).is_none() {
+        return crate::connect::sessions::link(context, name).await.map(Target::Host);
+    }
+    let mut clusters = context.pool.clusters.lock().await;
+    let link = clusters.entry(name.to_owned()).or_insert_with(|| Arc::new(ClusterLink::new(name)));
+    Ok(Target::Cluster(Arc::clone(link)))
+}
+
+/// Lets go of a session in which what a look may take is used up: what is under way there is not waited for.
+pub(crate) async fn leave(context: &RunContext, target: &Target) {
+    if let Target::Host(link) = target
+        && link.is_used_up()
+    {
+        context.pool.links.lock().await.remove(&link.host);
+    }
+}
+
+/// A variable of a host as text.
+fn text_var(context: &RunContext, host: &str, name: &str) -> Result<Option<String>, TargetError> {
+    let found = context.project.host_var(host, name);
+    let node = found.map_err(|e| TargetError::Refused(crate::connect::endpoints::one_line(&e)))?;
+    Ok(node.and_then(|node| node.scalar_text()).filter(|text| !text.is_empty()))
+}
+
+/// Reaches a cluster: with a kubeconfig of this machine, or through the first of its hosts that has one.
+async fn find_cluster(context: &RunContext, name: &str) -> Result<Found, TargetError> {
+    let ways = context.project.entry_hosts(name).unwrap_or_default().to_vec();
+    context.events.send(Event::Connecting { host: name.to_owned() });
+    let begun = Instant::now();
+    let mut without = Vec::new();
+    let mut last = None;
+    for host in &ways {
+        let kube_context = text_var(context, host, CONTEXT)?;
+        let way = match text_var(context, host, KUBECONFIG)? {
+            Some(path) => local_file(&path).map(|text| Some(Way::Kubeconfig { text, context: kube_context })),
+            None => way_through(context, host, kube_context).await,
+        };
+        let way = match way {
+            Ok(Some(way)) => way,
+            Ok(None) => {
+                without.push(host.clone());
+                continue;
+            }
+            Err(lost) => {
+                last = Some(lost.map_message(|why| format!("through {host}: {why}")));
+                continue;
+            }
+        };
+        match Cluster::connect(name, way, cluster_options(context, host)?).await {
+            Ok(cluster) => {
+                let event = Event::Connected { host: name.to_owned(), took: begun.elapsed() };
+                context.events.send(event);
+                return Ok(Ok(cluster));
+            }
+            Err(error) => last = Some(no_cluster(host, &error)),
+        }
+    }
+    match last {
+        Some(lost) => Err(lost),
+        None => {
+            let why = match without.as_slice() {
+                [] => "all hosts through which it is reached are in maintenance".to_owned(),
+                hosts => format!("there is no cluster yet: no kubeconfig on {}", hosts.join(", ")),
+            };
+            Ok(Err(why))
+        }
+    }
+}
+
+/// A way through a host; nothing where the host has no kubeconfig.
+async fn way_through(
+    context: &RunContext,
+    host: &str,
+    kube_context: Option<String>,
+) -> Result<Option<Way>, TargetError> {
+    let link = crate::connect::sessions::link(context, host).await?;
+    let path = text_var(context, host, KUBECONFIG_ON_HOST)?.unwrap_or_else(|| ADMIN_CONF.to_owned());
+    let path = quote(&path);
+    let script = format!("[ -e {path} ] || exit {NO_FILE}; cat -- {path}");
+    let item = Item { stderr: Stderr::Separate, ..Item::new(1, script) };
+    let (results, error) = link.shell.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
+    if let Some(error) = error {
+        return Err(link.lost(&error));
+    }
+    let Some(result) = results.into_iter().next() else { return Ok(None) };
+    if matches!(result.outcome, Outcome::Finished { status: Status::Exited(NO_FILE), .. }) {
+        return Ok(None);
+    }
+    if !result.success() {
+        let said = String::from_utf8_lossy(&result.stderr).trim().to_owned();
+        return Err(TargetError::Refused(format!("the kubeconfig cannot be read: {said}")));
+    }
+    let text = SecretString::from(String::from_utf8_lossy(&result.output).into_owned());
+    let (target, _) =
+        crate::connect::endpoints::endpoint(context, host).await.map_err(TargetError::Refused)?;
+    // A connection of its own: bulk data must not hold up the shell's.
+    let session = crate::connect::endpoints::enter(context, host, &target)
+        .await
+        .1
+        .map_err(|e| crate::connect::endpoints::no_session(host, &e))?;
+    Ok(Some(Way::Tunnel { session, text, context: kube_context }))
+}
+
+/// The age recipients to whom what is secret of this host's cluster is encrypted.
+pub(crate) fn recipients(context: &RunContext, host: &str) -> Result<Vec<String>, TargetError> {
+    let found = context.project.host_var(host, RECIPIENTS);
+    Ok(match found.map_err(|e| TargetError::Refused(crate::connect::endpoints::one_line(&e)))? {
+        None => Vec::new(),
+        Some(node) => match node.as_list() {
+            Some(list) => list.iter().filter_map(Node::scalar_text).collect(),
+            None => node.scalar_text().into_iter().collect(),
+        },
+    })
+}
+
+/// What holds for a cluster that is reached through this host.
+fn cluster_options(context: &RunContext, host: &str) -> Result<ClusterOptions, TargetError> {
+    let recipients = recipients(context, host)?;
+    let identity = match text_var(context, host, IDENTITY)? {
+        Some(path) => Some(local_file(&path)?),
+        None => None,
+    };
+    // An identity file of age: comments, and one key a line.
+    let keys = identity.iter().flat_map(|text| text.expose_secret().lines());
+    let identities = keys.filter(|line| line.starts_with("AGE-SECRET-KEY-")).map(SecretString::from);
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let cache =
+        std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or(home.map(|home| home.join(".cache")));
+    let defaults = ClusterOptions::default();
+    Ok(ClusterOptions {
+        recipients,
+        identities: identities.collect(),
+        operator: context.options.operator.clone(),
+        keep_all_runs: context.options.keep_all_runs,
+        cache: cache.map_or(defaults.cache, |cache| cache.join("converge/helm")),
+        ..defaults
+    })
+}
+
+/// A file of this machine that holds secrets.
+fn local_file(path: &str) -> Result<SecretString, TargetError> {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let path = path.strip_prefix("~/").map_or_else(|| path.to_owned(), |rest| format!("{home}/{rest}"));
+    std::fs::read_to_string(&path)
+        .map(SecretString::from)
+        .map_err(|e| TargetError::Refused(format!("{path} cannot be read: {e}")))
+}
+
+/// Why a cluster is out of a run.
+fn no_cluster(host: &str, error: &ClusterError) -> TargetError {
+    let message = format!("through {host}: {error}");
+    if error.is_unreachable() { TargetError::Unreachable(message) } else { TargetError::Refused(message) }
+}

@@ -1,0 +1,72 @@
+//! What holds for all targets of a run. Every step of a run takes it; it knows no step.
+
+use crate::session::pool::Pool;
+use crate::{EventSink, Options};
+use converge_ledger::{Project as ProjectScope, Scope};
+use converge_model::Project;
+use converge_planner::RoleGraph;
+use converge_syntax::Span;
+use std::sync::Arc;
+
+/// What holds for all targets of a run. A clone shares the project and the sessions.
+#[derive(Clone)]
+pub(crate) struct RunContext {
+    pub project: Arc<Project>,
+    pub graph: Arc<RoleGraph<Span>>,
+    pub options: Options,
+    pub events: EventSink,
+    pub pool: Arc<Pool>,
+}
+
+impl RunContext {
+    /// Waits until one more host may be worked on.
+    pub async fn permit(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+        self.pool.forks.acquire().await.ok()
+    }
+
+    /// The machines of this run: its hosts, and those through which its clusters are reached.
+    pub fn machines(&self) -> Vec<String> {
+        let mut machines: Vec<String> = Vec::new();
+        for name in self.project.hosts() {
+            let own = [name.clone()];
+            for host in self.project.entry_hosts(name).unwrap_or(&own) {
+                if !machines.contains(host) {
+                    machines.push(host.clone());
+                }
+            }
+        }
+        machines
+    }
+
+    /// What this run works on, hosts and clusters, in inventory order.
+    pub fn targets(&self) -> &[String] {
+        self.project.hosts()
+    }
+
+    /// The path of the playbook.
+    pub fn playbook(&self) -> String {
+        self.project.playbook().path.to_string()
+    }
+
+    /// The name of the project for a host: that of the inventory's `converge_project`, with the places of the files below the project.
+    pub fn scope(&self, host: &str) -> Scope {
+        let named = self.project.host_var(host, "converge_project").ok().flatten();
+        let Scope { playbook, inventory } = &self.options.scope;
+        match named.and_then(|node| node.scalar_text()).filter(|name| !name.is_empty()) {
+            Some(name) => {
+                Scope { playbook: format!("{name}:{playbook}"), inventory: format!("{name}:{inventory}") }
+            }
+            None => self.options.scope.clone(),
+        }
+    }
+
+    /// The same, as it is compared with records.
+    pub fn project_of(&self, host: &str) -> ProjectScope {
+        ProjectScope(self.scope(host))
+    }
+}
+
+/// The present moment, RFC 3339 UTC.
+pub(crate) fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

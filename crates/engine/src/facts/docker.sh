@@ -1,3 +1,0 @@
-cvf_program docker
-cvf_config docker /etc/docker/daemon.json
-echo end=docker

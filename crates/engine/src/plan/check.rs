@@ -1,0 +1,37 @@
+//! What is wrong with a project that shows without any host.
+
+use crate::context::RunContext;
+use crate::plan::source::{HostSource, Part};
+use converge_model::Facts;
+use converge_planner::{History, Knowledge, Outputs, fold};
+use converge_syntax::Diagnostics;
+
+/// Two owners of one thing, wrong parameters: all that shows without a host, on all hosts.
+///
+/// # Errors
+/// All complaints, when every host has some.
+pub(crate) fn check_without_hosts(context: &RunContext) -> Result<(), Diagnostics> {
+    let mut found = Diagnostics::default();
+    let hosts = context.targets();
+    let mut spoiled = 0;
+    for host in hosts {
+        let nothing = Outputs::new();
+        let source =
+            HostSource::new(&context.project, &context.graph, host, &Facts::none(), Part::Whole, &nothing);
+        let folded = fold(host, &source, &Knowledge::default(), &History::default());
+        let mut own = Diagnostics::default();
+        for conflict in &folded.conflicts {
+            source.explain_conflict(conflict, &mut own);
+        }
+        source.take_complaints(&mut own);
+        spoiled += usize::from(own.has_errors());
+        for complaint in own.0 {
+            // Every host of a group has the same complaint about the same place.
+            if !found.iter().any(|f| f.message == complaint.message && f.span() == complaint.span()) {
+                found.push(complaint);
+            }
+        }
+    }
+    // What is wrong on some hosts only is their matter: the others go on.
+    if found.has_errors() && spoiled == hosts.len() { Err(found) } else { Ok(()) }
+}

@@ -1,0 +1,40 @@
+//! Plans all targets of a run.
+
+pub(crate) mod backup_notes;
+pub(crate) mod check;
+pub(crate) mod contents;
+pub(crate) mod facts;
+pub(crate) mod irreversible;
+pub(crate) mod joining_nodes;
+pub(crate) mod look;
+pub(crate) mod managed;
+pub(crate) mod node_removal;
+pub mod saved;
+pub(crate) mod source;
+
+use crate::context::RunContext;
+use crate::plan::look::plan_one;
+use crate::tasks::on_each;
+use crate::{FleetPlan, Purpose};
+use converge_syntax::Diagnostics;
+use std::sync::Arc;
+
+/// Looks at every host and plans. Changes nothing anywhere.
+///
+/// # Errors
+/// What is wrong with the project, found without any host: nothing was contacted then.
+pub(crate) async fn plan_fleet(context: &Arc<RunContext>) -> Result<FleetPlan, Diagnostics> {
+    check::check_without_hosts(context)?;
+    let entries =
+        on_each(
+            context,
+            context.targets(),
+            |context, target| async move { plan_one(&context, &target).await },
+        );
+    let entries = entries.await;
+    let mut plan = crate::batches::new_plan(context, Purpose::Converge, entries);
+    joining_nodes::wait_for_joining(context, &mut plan).await;
+    node_removal::ask_hosts(context, &mut plan).await;
+    plan.order = crate::batches::order(context, &plan);
+    Ok(plan)
+}

@@ -1,0 +1,135 @@
+//! What items on their way back ask other hosts for: a node is let go by its cluster before it is reset.
+
+use crate::context::RunContext;
+use crate::{FleetPlan, HostResult};
+use converge_planner::{HostPlan, Item, ItemOrigin, PlannedChange};
+use converge_resource::{Goodbye, ObjectId, WayBack};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Has what goes back ask the hosts that it needs.
+pub(crate) async fn ask_hosts(context: &RunContext, plan: &mut FleetPlan) {
+    let mut known_as = BTreeMap::new();
+    for host in hosts_that_ask(plan) {
+        let mut names = vec![host.clone()];
+        let said = context.project.host_var(&host, "ansible_host").ok().flatten();
+        if let Some(address) = said.and_then(|node| node.scalar_text()) {
+            if let Ok(found) = tokio::net::lookup_host((address.as_str(), 22)).await {
+                names.extend(found.map(|socket| socket.ip().to_string()));
+            }
+            names.push(address);
+        }
+        known_as.insert(host, names);
+    }
+    ask(plan, &known_as);
+}
+
+/// Has the items of a rollback or a prune ask the hosts that their way back needs. One that goes itself is not asked: where a cluster's
+/// control plane leaves, nobody has to be let go. `known_as` are the names and addresses by which this machine knows each host: what a host
+/// has recorded is its own claim.
+fn ask(fleet: &mut FleetPlan, known_as: &BTreeMap<String, Vec<String>>) {
+    let gone = gone(fleet);
+    for entry in &mut fleet.hosts {
+        let HostResult::Planned(plan) = &mut entry.result else { continue };
+        for item in plan.items.iter_mut().filter(|i| goes_back(i)) {
+            let Some(way) = item.way_back.take() else { continue };
+            let goes = |p: &PlannedChange| gone.contains(&(way.host.clone(), p.change.object.clone()));
+            if item.changes().iter().any(goes) {
+                continue;
+            }
+            let known_as = known_as.get(&entry.host).map(Vec::as_slice).unwrap_or_default();
+            if let Some(Goodbye { fetch, settings, note }) = goodbye(item, &way, known_as) {
+                item.settings.extend(settings);
+                item.notes.push(note);
+                item.fetch = Some(fetch);
+            }
+        }
+    }
+}
+
+/// The hosts of which an item asks another host for its way back.
+fn hosts_that_ask(fleet: &FleetPlan) -> Vec<String> {
+    let asks = |plan: &&HostPlan| plan.items.iter().any(|item| goes_back(item) && item.way_back.is_some());
+    fleet.planned().filter(asks).map(|plan| plan.host.clone()).collect()
+}
+
+fn goodbye(item: &Item, way: &WayBack, known_as: &[String]) -> Option<Goodbye> {
+    let mut changes = item.changes().iter().map(|planned| &planned.change);
+    changes.find_map(|change| converge_objects::object(&change.object.kind)?.goodbye(way, known_as, change))
+}
+
+/// Whether an item gives back what a run has made; all others keep their way back for the record of their run.
+fn goes_back(item: &Item) -> bool {
+    item.origin != ItemOrigin::Declared
+}
+
+/// What no longer is there afterwards, and on which host.
+fn gone(fleet: &FleetPlan) -> BTreeSet<(String, ObjectId)> {
+    let mut gone = BTreeSet::new();
+    for plan in fleet.planned() {
+        let changes = plan.items.iter().flat_map(Item::changes).map(|planned| &planned.change);
+        gone.extend(changes.filter(|c| c.to.is_absent()).map(|c| (plan.host.clone(), c.object.clone())));
+    }
+    gone
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HostEntry;
+    use converge_planner::Outcome;
+    use converge_resource::{Change, Reversibility, State};
+    use std::time::Duration;
+
+    fn leaves(host: &str, name: &str, through: Option<&str>) -> HostEntry {
+        let change = Change {
+            object: ObjectId::new("kubeadm", "node"),
+            from: State::from_line("worker a:1"),
+            to: State::absent(),
+        };
+        let item = Item {
+            origin: ItemOrigin::Rollback,
+            kind: "rollback".to_owned(),
+            outcome: Outcome::Changed(vec![PlannedChange {
+                change,
+                reversibility: Reversibility::Reversible,
+                opaque: true,
+            }]),
+            way_back: through.map(|host| WayBack { host: host.to_owned(), name: name.to_owned() }),
+            ..Item::default()
+        };
+        let plan = HostPlan { host: host.to_owned(), items: vec![item], ..HostPlan::default() };
+        HostEntry { host: host.to_owned(), result: HostResult::Planned(plan), took: Duration::ZERO }
+    }
+
+    /// A rollback of these, when it was seen whom it asks.
+    fn asked(hosts: Vec<HostEntry>) -> FleetPlan {
+        let mut fleet = FleetPlan { hosts, ..FleetPlan::default() };
+        ask(&mut fleet, &BTreeMap::from([("w2".to_owned(), vec!["w2".to_owned(), "10.0.0.2".to_owned()])]));
+        fleet
+    }
+
+    fn items(fleet: &FleetPlan) -> Vec<&Item> {
+        fleet.planned().flat_map(|plan| &plan.items).collect()
+    }
+
+    #[test]
+    fn a_host_that_stays_is_asked_and_one_that_goes_is_not() {
+        let late = asked(vec![leaves("w2", "h2", Some("h1"))]);
+        let [item] = items(&late)[..] else { panic!("one item") };
+        let fetch = item.fetch.as_ref().unwrap();
+        assert_eq!(
+            (fetch.host.as_str(), fetch.script.as_str()),
+            ("h1", "CV_KUBEADM_OF='w2 10.0.0.2'; cv_kubeadm_let_go h2 a:1")
+        );
+        assert_eq!(item.settings, [("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())]);
+        assert!(item.notes[0].starts_with("h1 drains and deletes the node h2"), "{:?}", item.notes);
+        // What stands in a record is no name of a node; the cluster goes as a whole.
+        let odd = vec![leaves("h2", "$(reboot)", Some("h1"))];
+        let all = vec![leaves("h1", "h1", None), leaves("h2", "h2", Some("h1"))];
+        for fleet in [asked(odd), asked(all)] {
+            let quiet =
+                |item: &&Item| item.fetch.is_none() && item.settings.is_empty() && item.way_back.is_none();
+            assert!(items(&fleet).iter().all(quiet));
+        }
+    }
+}

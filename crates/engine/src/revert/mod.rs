@@ -1,0 +1,394 @@
+//! Reverts of one host: judged by what is there now, put in order, and made items of a plan. Pure.
+
+pub(crate) mod directories;
+pub(crate) mod order;
+pub(crate) mod packages;
+pub(crate) mod releases;
+pub(crate) mod undo;
+
+use crate::revert::order::Revert;
+use crate::revert::undo::{
+    Verdict, back, creates_before, destroys, lost, planned, role_of, same, shows, takes_from_others,
+};
+use converge_ledger::{IN_PART, Undo};
+use converge_objects::{CommandState, UnitState};
+use converge_planner::{Item, ItemOrigin, Knowledge, Outcome, PlannedChange, Problem};
+use converge_resource::{Answer, Change, Disruption, ObjectId, Probe, State};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Verdict {
+    fn stays(&self) -> bool {
+        matches!(self, Self::Stays(_) | Self::Kept(_) | Self::Lost(_))
+    }
+}
+
+/// An object with what is to be done with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Judged {
+    pub undo: Undo,
+    pub verdict: Verdict,
+    /// It is reverted, but not to the very state before: something that belongs to it stays.
+    pub in_part: bool,
+}
+
+/// Objects that become one item of the plan.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Group {
+    /// `role/name`, unique among the groups.
+    pub address: String,
+    pub members: Vec<Judged>,
+    /// The groups, by their places, that must have succeeded before: those of other roles.
+    pub after: BTreeSet<usize>,
+}
+
+/// Judges all objects of a host by what is known of them now, and brings them into the order in which they are reverted. They come in the
+/// reverse of the order in which the runs first touched them.
+pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[String]) -> Vec<Group> {
+    go_with_commands(&mut undos);
+    let mut verdicts: Vec<Verdict> = undos.iter().map(|undo| judge(undo, known, allowed)).collect();
+    go_with_their_node(&undos, &mut verdicts);
+    leave_what_others_need(&mut verdicts, known);
+    directories::leave_what_is_not_empty(&undos, &mut verdicts, known);
+    let ends = ends(&undos, &verdicts, known);
+    let reverts: Vec<Revert<'_>> =
+        undos.iter().zip(&ends).map(|(undo, (from, to))| revert(undo, from, to)).collect();
+    let order = order::arrange(&reverts);
+    keep_whole_roles(&undos, &mut verdicts, &order.concat());
+    let stay: BTreeSet<usize> = (0..).zip(&verdicts).filter(|(_, v)| v.stays()).map(|(at, _)| at).collect();
+    for (at, first) in order::held_back(&reverts, &stay) {
+        let (Some(verdict), Some(first)) = (verdicts.get_mut(at), undos.get(first)) else { continue };
+        if matches!(verdict, Verdict::Back(_)) {
+            *verdict = Verdict::Stays(format!("{} stays, which needs it or is needed for it", first.object));
+        }
+    }
+    let in_part = start_with_nothing_certain(&reverts, &mut verdicts);
+    let after = groups_before(&reverts, &order);
+    let addresses = addresses(&undos, &order);
+    let mut judged: Vec<Option<Judged>> = (0..)
+        .zip(undos.into_iter().zip(verdicts))
+        .map(|(at, (undo, verdict))| Some(Judged { undo, verdict, in_part: in_part.contains(&at) }))
+        .collect();
+    let members = order
+        .into_iter()
+        .map(|places| places.into_iter().filter_map(|at| judged.get_mut(at)?.take()).collect::<Vec<_>>());
+    let groups = members.zip(addresses).zip(after);
+    groups.map(|((members, address), after)| Group { address, members, after }).collect()
+}
+
+fn revert<'a>(undo: &'a Undo, from: &'a State, to: &'a State) -> Revert<'a> {
+    Revert {
+        object: &undo.object,
+        from,
+        to,
+        item: &undo.item,
+        run: &undo.run,
+        moved_by: undo.moved_by.as_deref(),
+    }
+}
+
+/// From where to where each object goes, or would.
+fn ends(undos: &[Undo], verdicts: &[Verdict], known: &Knowledge) -> Vec<(State, State)> {
+    let both = undos.iter().zip(verdicts);
+    both.map(|(undo, verdict)| match verdict {
+        Verdict::Same => (undo.before.clone(), undo.before.clone()),
+        Verdict::Back(change) => (change.from.clone(), change.to.clone()),
+        Verdict::Stays(_) | Verdict::Kept(_) | Verdict::Lost(_) => {
+            let now = known.observed(&undo.object).map_or_else(|_| undo.left.clone(), |seen| seen.state);
+            (now, undo.before.clone())
+        }
+    })
+    .collect()
+}
+
+/// What is to be done with an object, by itself.
+pub(crate) fn judge(undo: &Undo, known: &mut Knowledge, allowed: &[String]) -> Verdict {
+    let now = match known.observed(&undo.object) {
+        Ok(seen) if seen.state.is_absent() && undo.comes_back => undo.left.clone(),
+        Ok(seen) => seen.state,
+        Err(_) => {
+            let why = match known.answer(&Probe::Object(undo.object.clone())) {
+                Some(Answer::Failed(why)) => format!(": {why}"),
+                _ => String::new(),
+            };
+            return Verdict::Stays(format!("it cannot be looked at{why}"));
+        }
+    };
+    if same(&undo.object, &now, &undo.before) {
+        return Verdict::Same;
+    }
+    if let Some(why) = &undo.theirs {
+        return Verdict::Stays(why.clone());
+    }
+    if !shows(undo, &now, known) {
+        return Verdict::Stays("it was changed by someone else since and is left as it is".to_owned());
+    }
+    if let Some(why) = lost(undo) {
+        return Verdict::Lost(why);
+    }
+    let to = back(undo, &now, known);
+    let back = Change { object: undo.object.clone(), from: now, to };
+    // What was on its way to be destroyed by us already is no loss.
+    let on_its_way = undo.open.as_ref().is_some_and(|open| back.from != *open && back.from != undo.left);
+    if let Some(why) = destroys(&back, allowed).filter(|_| !on_its_way) {
+        return Verdict::Kept(why);
+    }
+    match takes_from_others(&back, known, allowed) {
+        Some(why) => Verdict::Stays(why),
+        None => Verdict::Back(back),
+    }
+}
+
+/// What a command has made goes with it, whatever was edited in it since: its path was not there before the command.
+fn go_with_commands(undos: &mut [Undo]) {
+    let made: Vec<(usize, String)> = (0..)
+        .zip(undos.iter())
+        .filter(|(_, undo)| CommandState::try_from(undo.before.clone()) == Ok(CommandState::Pending))
+        .filter(|(_, undo)| lost(undo).is_none())
+        .filter_map(|(at, undo)| Some((at, creates_before(undo)?)))
+        .collect();
+    for (command, path) in made {
+        let inside =
+            |key: &str| key == path || key.strip_prefix(&path).is_some_and(|rest| rest.starts_with('/'));
+        // Touched after it, so before it here.
+        for undo in
+            undos.iter_mut().take(command).filter(|u| u.object.kind == "path" && inside(&u.object.key))
+        {
+            undo.before = State::absent();
+        }
+    }
+}
+
+/// What a host is in its cluster besides goes with the node: a reset takes the version of the control plane along.
+fn go_with_their_node(undos: &[Undo], verdicts: &mut [Verdict]) {
+    let whole =
+        |undo: &Undo| converge_objects::object(&undo.object.kind).is_some_and(|o| o.stays_unless_allowed());
+    let both = undos.iter().zip(verdicts.iter());
+    let leaves = both
+        .filter(|(undo, verdict)| {
+            whole(undo) && undo.before.is_absent() && matches!(verdict, Verdict::Back(_) | Verdict::Same)
+        })
+        .any(|(undo, _)| undo.object.key == "node");
+    for (undo, verdict) in undos.iter().zip(verdicts.iter_mut()) {
+        if leaves && whole(undo) && undo.object.key != "node" {
+            *verdict = Verdict::Same;
+        }
+    }
+}
+
+/// The questions besides those for the objects themselves: who needs the packages that go, and what the directories hold.
+pub(crate) fn probes(undos: &[Undo]) -> Vec<Probe> {
+    let goes = |undo: &Undo| undo.object.kind == "package" && undo.before.is_absent();
+    let packages = undos.iter().any(goes).then(packages::probe);
+    packages.into_iter().chain(directories::probe(undos)).collect()
+}
+
+/// A package that another one needs, which is not reverted, stays.
+fn leave_what_others_need(verdicts: &mut [Verdict], known: &Knowledge) {
+    let Some(Answer::Run(answer)) = known.answer(&packages::probe()) else { return };
+    let goes = |verdict: &Verdict| match verdict {
+        Verdict::Back(change)
+            if change.object.kind == "package" && !change.to.line().starts_with("present ") =>
+        {
+            Some(change.object.key.clone())
+        }
+        _ => None,
+    };
+    let stay = packages::needed(answer, &verdicts.iter().filter_map(goes).collect());
+    for verdict in verdicts {
+        if let Some(by) = goes(verdict).and_then(|name| stay.get(&name)) {
+            *verdict = Verdict::Stays(format!("the package {by} needs it, and is not reverted"));
+        }
+    }
+}
+
+/// What cannot be reverted without destroying something keeps what it stands on: the items of its role that came before it. A host's part in
+/// its cluster comes first ([`converge_resource::Object::STAYS_UNLESS_ALLOWED`]), and so keeps its whole role, for whatever reason it stays.
+fn keep_whole_roles(undos: &[Undo], verdicts: &mut [Verdict], order: &[usize]) {
+    let whole =
+        |undo: &Undo| converge_objects::object(&undo.object.kind).is_some_and(|o| o.stays_unless_allowed());
+    let mut kept: BTreeMap<&str, &Undo> = BTreeMap::new();
+    for &at in order {
+        let (Some(undo), Some(verdict)) = (undos.get(at), verdicts.get_mut(at)) else { continue };
+        match kept.get(role_of(&undo.item)) {
+            Some(first) if first.item != undo.item || whole(first) => {
+                if matches!(verdict, Verdict::Back(_)) {
+                    *verdict =
+                        Verdict::Stays(format!("`{}` stays, and so does what belongs to it", first.item));
+                }
+            }
+            None if matches!(verdict, Verdict::Kept(_)) || (whole(undo) && verdict.stays()) => {
+                kept.insert(role_of(&undo.item), undo);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A unit that is started although something that it may run with stays is not recorded as started with all of it. The places of these units.
+fn start_with_nothing_certain(reverts: &[Revert<'_>], verdicts: &mut [Verdict]) -> BTreeSet<usize> {
+    let stay: BTreeSet<usize> =
+        (0..).zip(verdicts.iter()).filter(|(_, v)| v.stays()).map(|(at, _)| at).collect();
+    let mut in_part = BTreeSet::new();
+    if stay.is_empty() {
+        return in_part;
+    }
+    for edge in order::edges(reverts).iter().filter(|e| stay.contains(&e.first)) {
+        let Some(Verdict::Back(change)) = verdicts.get_mut(edge.then) else { continue };
+        if change.object.kind != "unit" {
+            continue;
+        }
+        if let Ok(UnitState::Unit { enabled, active, started: Some(_) }) =
+            UnitState::try_from(change.to.clone())
+        {
+            change.to = UnitState::Unit { enabled, active, started: None }.into();
+            in_part.insert(edge.then);
+        }
+    }
+    for verdict in verdicts.iter_mut() {
+        if matches!(verdict, Verdict::Back(change) if change.from == change.to) {
+            *verdict = Verdict::Same;
+        }
+    }
+    in_part
+}
+
+/// For each group those of other roles that come before it.
+fn groups_before(reverts: &[Revert<'_>], order: &[Vec<usize>]) -> Vec<BTreeSet<usize>> {
+    let group_of: BTreeMap<usize, usize> =
+        (0..).zip(order).flat_map(|(group, places)| places.iter().map(move |at| (*at, group))).collect();
+    let role = |at: usize| reverts.get(at).map_or("", |r| role_of(r.item));
+    let mut after = vec![BTreeSet::new(); order.len()];
+    for edge in order::edges(reverts) {
+        let (Some(first), Some(then)) = (group_of.get(&edge.first), group_of.get(&edge.then)) else {
+            continue;
+        };
+        let several = |group: usize| {
+            let roles: BTreeSet<&str> = order.get(group).into_iter().flatten().map(|at| role(*at)).collect();
+            roles.len() > 1
+        };
+        if first < then && (role(edge.first) != role(edge.then) || several(*first) || several(*then)) {
+            after.get_mut(*then).map(|list| list.insert(*first));
+        }
+    }
+    after
+}
+
+/// The addresses of the items: that of the item which made the change, where it is one and comes once.
+fn addresses(undos: &[Undo], order: &[Vec<usize>]) -> Vec<String> {
+    let mut used: BTreeSet<String> = undos.iter().map(|u| u.item.clone()).collect();
+    let mut given = BTreeSet::new();
+    let mut unique = |wanted: String, fresh: bool| {
+        let mut address = wanted.clone();
+        for n in 2.. {
+            let taken = if fresh { !used.insert(address.clone()) } else { given.contains(&address) };
+            if !taken {
+                break;
+            }
+            address = format!("{wanted} ({n})");
+        }
+        given.insert(address.clone());
+        used.insert(address.clone());
+        address
+    };
+    order
+        .iter()
+        .map(|places| {
+            let items: BTreeSet<&str> =
+                places.iter().filter_map(|at| undos.get(*at)).map(|u| u.item.as_str()).collect();
+            // The one that is latest here was the first in the runs: the others may stand on it.
+            let first = places.iter().max().and_then(|at| undos.get(*at)).map_or("", |u| u.item.as_str());
+            match items.len() {
+                0 | 1 => unique(first.to_owned(), false),
+                _ => unique(format!("{}/packages", role_of(first)), true),
+            }
+        })
+        .collect()
+}
+
+/// The items that must have succeeded before one of a group: the latest of its role that is reverted at all, so that a failure stops the rest of
+/// the role, as it does on the way there; those whose things stand on it, though they stay; and what comes before it in other roles.
+pub(crate) fn needs(before: &[Item], item: &Item, after: &BTreeSet<usize>) -> Vec<u32> {
+    let stays = |planned: &PlannedChange| {
+        converge_objects::object(&planned.change.object.kind).is_some_and(|o| o.stays_unless_allowed())
+    };
+    let of_role = || before.iter().filter(|i| i.role == item.role);
+    let latest = of_role().rfind(|i| i.is_pending());
+    let kept = of_role().filter(|i| i.changes().iter().any(stays));
+    let others = after.iter().filter_map(|at| before.get(*at)).filter(|i| i.is_pending());
+    let all: BTreeSet<u32> = kept.chain(latest).chain(others).map(|i| i.id).collect();
+    all.into_iter().collect()
+}
+
+/// One item of a rollback.
+pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
+    let claims: Vec<ObjectId> = members.iter().map(|m| m.undo.object.clone()).collect();
+    let sensitive = members.iter().any(|m| m.undo.sensitive);
+    // As the items were whose changes it reverts.
+    let guards = members.iter().filter_map(|m| m.undo.guard.as_ref());
+    let guard = guards.max_by_key(|guard| guard.seconds).cloned();
+    let from_run = members.first().map(|m| m.undo.run.clone()).unwrap_or_default();
+    // Accounts and links of units are restored from what that run has kept of them.
+    let mut settings = vec![("CV_FROM_RUN".to_owned(), from_run)];
+    if members.iter().any(|m| m.in_part) {
+        let flags = [Some(IN_PART), sensitive.then_some("sensitive")];
+        settings.push(("CV_FLAGS".to_owned(), flags.into_iter().flatten().collect::<Vec<_>>().join(",")));
+    }
+    let (mut changes, mut stay, mut lost, mut way_back) = (Vec::new(), Vec::new(), Vec::new(), None);
+    for Judged { undo, verdict, .. } in members {
+        match verdict {
+            Verdict::Same => {}
+            Verdict::Back(change) => {
+                way_back = way_back.or(undo.way_back);
+                changes.push(change);
+            }
+            Verdict::Stays(why) | Verdict::Kept(why) => stay.push(format!("{}: {why}", undo.object)),
+            Verdict::Lost(why) => lost.push(format!("{}: {why}", undo.object)),
+        }
+    }
+    let mut notes = stay.clone();
+    notes.extend(lost.iter().map(|l| format!("cannot be undone: {l}")));
+    let outcome = if !changes.is_empty() {
+        Outcome::Changed(changes.into_iter().map(planned).collect())
+    } else if !stay.is_empty() {
+        Outcome::Refused(stay.join("; "))
+    } else if !lost.is_empty() {
+        Outcome::Failed(Problem::new(format!("cannot be undone: {}", lost.join("; "))))
+    } else {
+        Outcome::Unchanged
+    };
+    let disruption = match &outcome {
+        Outcome::Changed(changes) => converge_planner::disruption(changes),
+        _ => Disruption::None,
+    };
+    // What it destroys, though somebody has allowed it, is brought to this machine before.
+    let backup = match &outcome {
+        Outcome::Changed(changes) => changes.iter().find_map(|planned| {
+            let object = converge_objects::object(&planned.change.object.kind)?;
+            object.backup(&planned.change)
+        }),
+        _ => None,
+    };
+    let item = Item {
+        id,
+        address: address.to_owned(),
+        name: address.split_once('/').map_or(address, |(_, name)| name).to_owned(),
+        role: role_of(address).to_owned(),
+        origin: ItemOrigin::Rollback,
+        kind: "rollback".to_owned(),
+        claims,
+        outcome,
+        notes,
+        sensitive,
+        disruption,
+        backup,
+        way_back,
+        settings,
+        ..Item::default()
+    };
+    let guard = guard.as_ref().map(|guard| (guard.by.as_str(), guard.seconds));
+    Item { guard: converge_planner::guard_as(&item, guard), ..item }
+}
+
+#[cfg(test)]
+#[path = "revert_tests.rs"]
+mod tests;

@@ -1,0 +1,604 @@
+//! In which order the objects of one host are reverted, and what must stay because something that needs it stays. Pure.
+//!
+//! The order is that of the dependencies between the objects themselves, across runs and roles: directories before their contents when
+//! they come back and after them when they go, accounts around the files that they own, packages as one transaction, units stopped before
+//! all that they run with and started after it. Where nothing depends, the reverse of the order of the runs remains.
+
+use converge_objects::{Command, CommandState, Guard, PathState, UnitState, UserState};
+use converge_resource::{ObjectId, State};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// One object that is to be reverted. Those of a host are given in the reverse of the order in which the runs first touched them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Revert<'a> {
+    pub object: &'a ObjectId,
+    /// Its present state.
+    pub from: &'a State,
+    /// The state that it gets.
+    pub to: &'a State,
+    /// The item that changed it, `role/name`, and the run that holds the state before.
+    pub item: &'a str,
+    pub run: &'a str,
+    /// The item whose foreign code changed it first, when it was foreign code.
+    pub moved_by: Option<&'a str>,
+}
+
+impl Revert<'_> {
+    fn role(&self) -> &str {
+        self.item.split_once('/').map_or(self.item, |(role, _)| role)
+    }
+
+    fn goes(&self) -> bool {
+        !self.from.is_absent() && self.to.is_absent()
+    }
+
+    fn comes(&self) -> bool {
+        self.from.is_absent() && !self.to.is_absent()
+    }
+}
+
+/// One object must be reverted before another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Edge {
+    pub first: usize,
+    pub then: usize,
+    /// The second cannot be reverted unless the first is.
+    pub needed: bool,
+}
+
+/// All dependencies among the objects, by their places.
+pub(crate) fn edges(reverts: &[Revert<'_>]) -> Vec<Edge> {
+    let mut found = Edges { reverts, edges: Vec::new() };
+    found.containment();
+    found.accounts();
+    found.units();
+    found.packages();
+    found.commands();
+    found.by_kind_within_roles();
+    found.edges
+}
+
+/// The places in the order in which they are reverted; each inner list is one item of the plan.
+pub(crate) fn arrange(reverts: &[Revert<'_>]) -> Vec<Vec<usize>> {
+    let edges = edges(reverts);
+    Schedule::new(reverts, &edges).run()
+}
+
+/// What must stay since something that needs it to go, or needs it to be there, stays: each place with the one that is to blame.
+pub(crate) fn held_back(reverts: &[Revert<'_>], stay: &BTreeSet<usize>) -> BTreeMap<usize, usize> {
+    let mut needs: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for edge in edges(reverts).into_iter().filter(|e| e.needed) {
+        needs.entry(edge.first).or_default().push(edge.then);
+    }
+    let mut held = BTreeMap::new();
+    let mut open: Vec<usize> = stay.iter().copied().collect();
+    while let Some(first) = open.pop() {
+        for &then in needs.get(&first).into_iter().flatten() {
+            if !stay.contains(&then) && !held.contains_key(&then) {
+                held.insert(then, first);
+                open.push(then);
+            }
+        }
+    }
+    held
+}
+
+/// The directory in which, or the path at which, an object lies.
+fn place(object: &ObjectId) -> Option<&str> {
+    converge_objects::object(&object.kind).filter(|o| o.at_path()).map(|_| object.key.as_str())
+}
+
+/// The directories above a path, the nearest first.
+fn above(path: &str) -> impl Iterator<Item = &str> {
+    let mut rest = path.trim_end_matches('/');
+    std::iter::from_fn(move || {
+        rest = rest.rsplit_once('/')?.0;
+        Some(if rest.is_empty() { "/" } else { rest })
+    })
+}
+
+fn path_state(state: &State) -> Option<PathState> {
+    PathState::try_from(state.clone()).ok()
+}
+
+fn unit_state(state: &State) -> Option<UnitState> {
+    UnitState::try_from(state.clone()).ok()
+}
+
+fn is_dir(state: &State) -> bool {
+    matches!(path_state(state), Some(PathState::Dir { .. }))
+}
+
+fn owner_and_group(state: &State) -> Option<(String, String)> {
+    match path_state(state)? {
+        PathState::File { owner, group, .. } | PathState::Dir { owner, group, .. } => Some((owner, group)),
+        _ => None,
+    }
+}
+
+/// The primary group and the others.
+fn groups_of(state: &State) -> Option<(String, BTreeSet<String>)> {
+    match UserState::try_from(state.clone()).ok()? {
+        UserState::User { group, groups, .. } => Some((group, groups)),
+        UserState::Absent => None,
+    }
+}
+
+/// What a revert does to a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// It is stopped, or goes.
+    Stops,
+    /// It is started, or restarted with other things than it runs with.
+    Starts { runs: bool },
+    /// Neither.
+    Settles,
+}
+
+fn turn_of(revert: &Revert<'_>) -> Turn {
+    let active = |state: &Option<UnitState>| matches!(state, Some(UnitState::Unit { active, .. }) if active == "active");
+    let record = |state: &Option<UnitState>| match state {
+        Some(UnitState::Unit { started, .. }) => started.clone(),
+        _ => None,
+    };
+    let (from, to) = (unit_state(revert.from), unit_state(revert.to));
+    if revert.to.is_absent() || (active(&from) && !active(&to)) {
+        Turn::Stops
+    } else if active(&to) && (!active(&from) || record(&from) != record(&to)) {
+        Turn::Starts { runs: active(&from) }
+    } else {
+        Turn::Settles
+    }
+}
+
+/// Whether systemd reads this path for the unit: its file, its template's, or a drop-in.
+fn is_read_for(path: &str, unit: &str) -> bool {
+    const FOLDERS: [&str; 4] = [
+        "/etc/systemd/system/",
+        "/usr/local/lib/systemd/system/",
+        "/usr/lib/systemd/system/",
+        "/lib/systemd/system/",
+    ];
+    let Some(rest) = FOLDERS.iter().find_map(|folder| path.strip_prefix(folder)) else { return false };
+    let name = rest.split('/').next().unwrap_or(rest);
+    let name = name.strip_suffix(".d").unwrap_or(name);
+    let template = unit.split_once('@').zip(unit.rsplit_once('.'));
+    name == unit || template.is_some_and(|((stem, _), (_, suffix))| name == format!("{stem}@.{suffix}"))
+}
+
+struct Edges<'a> {
+    reverts: &'a [Revert<'a>],
+    edges: Vec<Edge>,
+}
+
+impl<'a> Edges<'a> {
+    fn order(&mut self, first: usize, then: usize) {
+        self.add(first, then, false);
+    }
+
+    fn need(&mut self, first: usize, then: usize) {
+        self.add(first, then, true);
+    }
+
+    fn add(&mut self, first: usize, then: usize, needed: bool) {
+        if first != then {
+            self.edges.push(Edge { first, then, needed });
+        }
+    }
+
+    /// Those that change, of a kind, with their places.
+    fn of(&self, kind: &'a str) -> impl Iterator<Item = (usize, &'a Revert<'a>)> + use<'a> {
+        let changing = self.reverts.iter().enumerate().filter(|(_, r)| r.from != r.to);
+        changing.filter(move |(_, r)| r.object.kind == kind)
+    }
+
+    /// Directories before what is in them when they come, after it when they go. A mount that comes, before what is below it.
+    fn containment(&mut self) {
+        let keyed = |kind: &'a str| {
+            self.of(kind).map(|(at, r)| (r.object.key.as_str(), at)).collect::<HashMap<_, _>>()
+        };
+        let (paths, mounts) = (keyed("path"), keyed("mount"));
+        let reverts = self.reverts;
+        for (at, inner) in reverts.iter().enumerate().filter(|(_, r)| r.from != r.to) {
+            let Some(key) = place(inner.object) else { continue };
+            // A checkout or a mount stands on the directory of its own name too.
+            let own = (inner.object.kind != "path").then_some(key);
+            for folder in own.into_iter().chain(above(key)) {
+                if let Some((&outer, revert)) =
+                    paths.get(folder).and_then(|outer| Some((outer, reverts.get(*outer)?)))
+                {
+                    let (was, is) = (is_dir(revert.from), is_dir(revert.to));
+                    if was && !is {
+                        self.need(at, outer);
+                    } else if is && !was && !inner.to.is_absent() {
+                        self.need(outer, at);
+                    }
+                }
+                match mounts.get(folder).and_then(|m| Some((*m, reverts.get(*m)?))) {
+                    Some((mount, revert)) if revert.comes() && !inner.to.is_absent() => self.need(mount, at),
+                    Some((mount, revert)) if revert.goes() && at < mount => self.order(at, mount),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Users and groups before what they own, and what belonged to them before they go; groups around their users.
+    fn accounts(&mut self) {
+        let named = |kind: &'a str| {
+            self.of(kind).map(|(at, r)| (r.object.key.as_str(), (at, r))).collect::<HashMap<_, _>>()
+        };
+        let (users, groups) = (named("user"), named("group"));
+        for (at, path) in self.of("path") {
+            for (state, comes) in [(path.from, false), (path.to, true)] {
+                let Some((owner, group)) = owner_and_group(state) else { continue };
+                for account in [users.get(owner.as_str()), groups.get(group.as_str())].into_iter().flatten() {
+                    match account {
+                        (account, revert) if comes && revert.comes() => self.need(*account, at),
+                        (account, revert) if !comes && revert.goes() => self.need(at, *account),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        for (at, user) in self.of("user") {
+            for (state, comes) in [(user.from, false), (user.to, true)] {
+                let Some((primary, others)) = groups_of(state) else { continue };
+                for name in others.iter().chain([&primary]) {
+                    match groups.get(name.as_str()) {
+                        Some((group, revert)) if comes && revert.comes() => self.need(*group, at),
+                        Some((group, revert)) if !comes && revert.goes() => {
+                            self.add(at, *group, *name == primary)
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        for (at, command) in self.of("command") {
+            let user = Command::from_key(&command.object.key).and_then(|c| c.user);
+            match user.and_then(|name| users.get(name.as_str()).copied()) {
+                Some((user, revert)) if revert.goes() => self.order(at, user),
+                Some((user, revert)) if revert.comes() => self.order(user, at),
+                _ => {}
+            }
+        }
+    }
+
+    /// A unit stops before the things of its role change, and starts after them: what they are to a unit is not recorded, and any of them
+    /// may be what it runs with.
+    fn units(&mut self) {
+        let mut of_role: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let reverts = self.reverts;
+        let things = reverts.iter().enumerate().filter(|(_, r)| r.from != r.to);
+        for (at, thing) in things.filter(|(_, r)| a_unit_may_run_with(r.object)) {
+            of_role.entry(thing.role()).or_default().push(at);
+        }
+        let read: Vec<(usize, &Revert<'_>)> =
+            self.of("path").filter(|(_, p)| p.object.key.contains("/systemd/")).collect();
+        for (at, unit) in self.of("unit") {
+            let turn = turn_of(unit);
+            for &thing in of_role.get(unit.role()).into_iter().flatten() {
+                match turn {
+                    Turn::Stops => self.order(at, thing),
+                    Turn::Starts { .. } => self.order(thing, at),
+                    Turn::Settles => {}
+                }
+            }
+            for (path, _) in read.iter().filter(|(_, p)| is_read_for(&p.object.key, &unit.object.key)) {
+                if turn == Turn::Stops { self.order(at, *path) } else { self.order(*path, at) }
+            }
+            // It runs while the command is undone, and may have been restarted for it.
+            if turn == (Turn::Starts { runs: true }) {
+                let later =
+                    self.of("command").filter(|(c, command)| *c > at && command.role() == unit.role());
+                later.for_each(|(command, _)| self.order(command, at));
+            }
+        }
+    }
+
+    /// Around the transaction of the packages: what runs of them is stopped before, and files that go would else keep their directories;
+    /// what comes back or stays would be taken along by a purge.
+    fn packages(&mut self) {
+        let packages: Vec<usize> = self.of("package").map(|(at, _)| at).collect();
+        let Some(&one) = packages.first() else { return };
+        let roles: BTreeSet<&str> =
+            packages.iter().filter_map(|at| Some(self.reverts.get(*at)?.role())).collect();
+        let reverts = self.reverts;
+        let changing = reverts.iter().enumerate().filter(|(_, r)| r.from != r.to);
+        for (at, revert) in changing.filter(|(_, r)| roles.contains(r.role())) {
+            let before = match revert.object.kind.as_str() {
+                // The sources and settings of apt are a matter of their own order.
+                "path" if revert.object.key.starts_with("/etc/apt/") => continue,
+                // No package has files in a directory that an item made after it.
+                "path" => {
+                    let is_later = revert.moved_by.is_none() && packages.iter().all(|p| at < *p);
+                    revert.to.is_absent() && (!is_dir(revert.from) || is_later)
+                }
+                "unit" => match turn_of(revert) {
+                    Turn::Stops => true,
+                    Turn::Starts { .. } => false,
+                    Turn::Settles => continue,
+                },
+                "user" | "group" if revert.comes() => true,
+                "user" | "group" if revert.goes() => false,
+                _ => continue,
+            };
+            // All packages are one transaction: one of them stands for all.
+            if before { self.order(at, one) } else { self.order(one, at) }
+        }
+    }
+
+    /// A command's own `undo` comes before the edits of what it made are settled: it finds what its guard tells of. One that runs again comes
+    /// before the edits of what it makes.
+    fn commands(&mut self) {
+        let paths: HashMap<&str, usize> =
+            self.of("path").map(|(at, r)| (r.object.key.as_str(), at)).collect();
+        let mut by_item: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, revert) in self.reverts.iter().enumerate().filter(|(_, r)| r.from != r.to) {
+            if let Some(item) = revert.moved_by.filter(|_| revert.object.kind != "command") {
+                by_item.entry(item).or_default().push(at);
+            }
+        }
+        for (at, command) in self.of("command").filter(|(_, r)| is_undone(r) || r.from.line() == "pending") {
+            let Some(made) = creates(command.object) else { continue };
+            if let Some(made) = paths.get(made.as_str()) {
+                self.order(at, *made);
+            }
+            if !is_undone(command) {
+                let inside = |path: &&str| above(path).any(|folder| folder == made);
+                paths.iter().filter(|(path, _)| inside(path)).for_each(|(_, then)| self.order(at, *then));
+            }
+            for &moved in by_item.get(command.item).into_iter().flatten() {
+                self.order(at, moved);
+            }
+        }
+    }
+
+    /// A host's part in its cluster comes before all else of its role: a node leaves while its kubelet runs. What is seen to last comes
+    /// behind it.
+    fn by_kind_within_roles(&mut self) {
+        let class = |revert: &Revert<'_>| match converge_objects::object(&revert.object.kind) {
+            Some(object) if object.stays_unless_allowed() => 0,
+            Some(object) if object.back_last() => 2,
+            _ => 1,
+        };
+        let mut of_role: BTreeMap<&str, [Vec<usize>; 3]> = BTreeMap::new();
+        for (at, revert) in self.reverts.iter().enumerate() {
+            if let Some(list) = of_role.entry(revert.role()).or_default().get_mut(class(revert)) {
+                list.push(at);
+            }
+        }
+        for [first, usual, last] in of_role.into_values() {
+            for &early in &first {
+                usual.iter().chain(&last).for_each(|&then| self.order(early, then));
+            }
+            for &late in &last {
+                usual.iter().for_each(|&before| self.order(before, late));
+            }
+        }
+    }
+}
+
+/// Whether a unit may have been started with this: no other unit, no command, nothing with a turn of its own.
+fn a_unit_may_run_with(object: &ObjectId) -> bool {
+    !["unit", "command"].contains(&object.kind.as_str())
+        && converge_objects::object(&object.kind)
+            .is_none_or(|o| !o.stays_unless_allowed() && !o.back_last() && !o.restarts_host() && !o.passes())
+}
+
+/// Whether the revert runs a command's `undo`.
+fn is_undone(revert: &Revert<'_>) -> bool {
+    let read = |state: &State| CommandState::try_from(state.clone()).ok();
+    matches!(
+        (read(revert.from), read(revert.to)),
+        (Some(CommandState::Done), Some(CommandState::Pending))
+            | (Some(CommandState::Ran { digest: Some(_) }), Some(CommandState::Ran { digest: None }))
+    )
+}
+
+/// The path whose presence says that a command has run.
+fn creates(object: &ObjectId) -> Option<String> {
+    match Command::from_key(&object.key)?.guard {
+        Guard::Creates(path) => Some(path),
+        _ => None,
+    }
+}
+
+/// Orders the objects: by the dependencies, else as they are given, and what one item changed together where that is possible.
+struct Schedule<'a> {
+    reverts: &'a [Revert<'a>],
+    /// The places of each vertex; all packages are one.
+    vertices: Vec<Vec<usize>>,
+    /// Where a vertex stands while nothing speaks against it.
+    position: Vec<usize>,
+    group: Vec<usize>,
+    then: Vec<BTreeSet<usize>>,
+    /// How many vertices must come first, and how many of them are of other groups.
+    waits: Vec<usize>,
+    outside: Vec<usize>,
+    /// Of each group, what is not in order yet.
+    open: Vec<BTreeSet<(usize, usize)>>,
+    ready: BTreeSet<(usize, usize)>,
+    left: BTreeSet<(usize, usize)>,
+    out: Vec<usize>,
+}
+
+impl<'a> Schedule<'a> {
+    fn new(reverts: &'a [Revert<'a>], edges: &[Edge]) -> Self {
+        let is_package = |r: &Revert<'_>| r.object.kind == "package" && r.from != r.to;
+        let mut vertices: Vec<Vec<usize>> = Vec::new();
+        let mut vertex_of = Vec::new();
+        let mut packages = None;
+        for (at, revert) in reverts.iter().enumerate() {
+            let vertex = match packages {
+                Some(vertex) if is_package(revert) => vertex,
+                _ => vertices.len(),
+            };
+            if is_package(revert) {
+                packages = Some(vertex);
+            }
+            match vertices.get_mut(vertex) {
+                Some(members) => members.push(at),
+                None => vertices.push(vec![at]),
+            }
+            vertex_of.push(vertex);
+        }
+        let of = |at: usize| vertex_of.get(at).copied();
+        let mut groups: BTreeMap<(usize, &str, &str), usize> = BTreeMap::new();
+        let (mut position, mut group) = (Vec::new(), Vec::new());
+        for (vertex, members) in vertices.iter().enumerate() {
+            // What needs a package that goes is undone while it is there; what needs one that comes, after it.
+            let going = members.iter().filter(|at| reverts.get(**at).is_some_and(Revert::goes)).max();
+            position.push(going.or(members.first()).copied().unwrap_or_default());
+            let one = members.first().and_then(|at| reverts.get(*at)).map_or(("", ""), |r| (r.item, r.run));
+            let key = if packages == Some(vertex) { (1, "", "") } else { (0, one.0, one.1) };
+            let next = groups.len();
+            group.push(*groups.entry(key).or_insert(next));
+        }
+        let mut then = vec![BTreeSet::new(); vertices.len()];
+        for (first, second) in edges.iter().filter_map(|e| Some((of(e.first)?, of(e.then)?))) {
+            if let Some(list) = then.get_mut(first).filter(|_| first != second) {
+                list.insert(second);
+            }
+        }
+        let mut schedule = Self {
+            reverts,
+            waits: vec![0; vertices.len()],
+            outside: vec![0; groups.len()],
+            open: vec![BTreeSet::new(); groups.len()],
+            ready: BTreeSet::new(),
+            left: position.iter().copied().zip(0..).collect(),
+            out: Vec::new(),
+            vertices,
+            position,
+            group,
+            then,
+        };
+        schedule.count();
+        schedule
+    }
+
+    fn at(&self, vertex: usize) -> (usize, usize) {
+        (self.position.get(vertex).copied().unwrap_or_default(), vertex)
+    }
+
+    fn group_of(&self, vertex: usize) -> usize {
+        self.group.get(vertex).copied().unwrap_or_default()
+    }
+
+    fn count(&mut self) {
+        for (first, second) in
+            self.then.iter().enumerate().flat_map(|(f, list)| list.iter().map(move |s| (f, *s)))
+        {
+            let own = self.group.get(second).copied();
+            if let Some(waits) = self.waits.get_mut(second) {
+                *waits += 1;
+            }
+            if self.group.get(first).copied() != own
+                && let Some(outside) = own.and_then(|g| self.outside.get_mut(g))
+            {
+                *outside += 1;
+            }
+        }
+        for vertex in 0..self.vertices.len() {
+            let (at, group) = (self.at(vertex), self.group_of(vertex));
+            if let Some(open) = self.open.get_mut(group) {
+                open.insert(at);
+            }
+            if self.waits.get(vertex) == Some(&0) {
+                self.ready.insert(at);
+            }
+        }
+    }
+
+    fn role(&self, vertex: usize) -> &str {
+        let first = self.vertices.get(vertex).and_then(|members| members.first());
+        first.and_then(|at| self.reverts.get(*at)).map_or("", Revert::role)
+    }
+
+    fn run(mut self) -> Vec<Vec<usize>> {
+        while let Some(&first) = self.ready.first().or(self.left.first()) {
+            // An item is not cut in two where another one of its role can come first.
+            let role = self.role(first.1).to_owned();
+            let free = |at: &&(usize, usize)| self.outside.get(self.group_of(at.1)) == Some(&0);
+            let chosen = self.ready.iter().filter(|at| self.role(at.1) == role).find(free).copied();
+            match chosen {
+                Some((_, vertex)) if self.is_together(self.group_of(vertex)) => {
+                    self.emit_group(self.group_of(vertex))
+                }
+                Some((_, vertex)) => self.emit(vertex),
+                // Also where everything waits for each other: the order of the runs is then as good as any.
+                None => self.emit(first.1),
+            }
+        }
+        self.grouped()
+    }
+
+    /// Whether nothing else stands between what is left of a group.
+    fn is_together(&self, group: usize) -> bool {
+        let Some(open) = self.open.get(group) else { return false };
+        match (open.first(), open.last()) {
+            (Some(first), Some(last)) => {
+                self.left.range(first..=last).take(open.len() + 1).count() == open.len()
+            }
+            _ => false,
+        }
+    }
+
+    fn emit_group(&mut self, group: usize) {
+        while let Some(open) = self.open.get(group).filter(|open| !open.is_empty()) {
+            let next = open.iter().find(|at| self.ready.contains(at)).or(open.first()).copied();
+            let Some((_, vertex)) = next else { return };
+            self.emit(vertex);
+        }
+    }
+
+    fn emit(&mut self, vertex: usize) {
+        let (at, group) = (self.at(vertex), self.group_of(vertex));
+        self.ready.remove(&at);
+        self.left.remove(&at);
+        if let Some(open) = self.open.get_mut(group) {
+            open.remove(&at);
+        }
+        self.out.push(vertex);
+        for second in self.then.get_mut(vertex).map(std::mem::take).unwrap_or_default() {
+            let (place, own) = (self.at(second), self.group_of(second));
+            if own != group
+                && let Some(outside) = self.outside.get_mut(own)
+            {
+                *outside = outside.saturating_sub(1);
+            }
+            let Some(waits) = self.waits.get_mut(second) else { continue };
+            *waits = waits.saturating_sub(1);
+            if *waits == 0 && self.left.contains(&place) {
+                self.ready.insert(place);
+            }
+        }
+    }
+
+    /// What comes together of one item is one item again. Its steps go by kind: a kind that comes twice begins another.
+    fn grouped(self) -> Vec<Vec<usize>> {
+        let mut items: Vec<(usize, Vec<&str>, Vec<usize>)> = Vec::new();
+        for vertex in self.out {
+            let group = self.group.get(vertex).copied().unwrap_or_default();
+            let members = self.vertices.get(vertex).map(Vec::as_slice).unwrap_or_default();
+            let kind =
+                members.first().and_then(|at| self.reverts.get(*at)).map_or("", |r| r.object.kind.as_str());
+            match items.last_mut() {
+                Some((last, kinds, all))
+                    if *last == group && (kinds.last() == Some(&kind) || !kinds.contains(&kind)) =>
+                {
+                    kinds.push(kind);
+                    all.extend(members);
+                }
+                _ => items.push((group, vec![kind], members.to_vec())),
+            }
+        }
+        items.into_iter().map(|(_, _, members)| members).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "order_tests.rs"]
+mod tests;

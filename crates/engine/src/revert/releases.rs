@@ -1,0 +1,199 @@
+//! Releases on their way back: fields of their objects that belong to others stay with these, as in an upgrade.
+
+use crate::TargetError;
+use crate::connect::target::Target;
+use converge_objects::k8s::fields::{self, Field, Segment};
+use converge_objects::k8s::from_text;
+use converge_objects::release::{self, ReleaseState};
+use converge_planner::{HostPlan, Item, Knowledge, Outcome, VirtualHost};
+use converge_resource::{ApiCall, Change, Chart, ObjectId, ReleaseSpec, Stop};
+use converge_resources::{Drift, Installed, Their};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Rounds of questions about one release.
+const ROUNDS: usize = 3;
+
+/// What earlier items of the plan put back: the fields and the object as it will be; `None` for one that goes.
+type Undone = BTreeMap<ObjectId, Option<(Vec<Field>, Value)>>;
+
+/// Plans what releases on their way back leave to others.
+pub(crate) async fn releases_back(
+    target: &Target,
+    plan: &mut HostPlan,
+    known: &mut Knowledge,
+) -> Result<(), TargetError> {
+    let mut undone = Undone::new();
+    for item in &mut plan.items {
+        let Outcome::Changed(changes) = &item.outcome else { continue };
+        let changes: Vec<Change> = changes.iter().map(|c| c.change.clone()).collect();
+        for change in &changes {
+            match change.object.kind.as_str() {
+                "k8s" => {
+                    undone.insert(change.object.clone(), as_it_will_be(change, known));
+                }
+                "release" => back(target, item, change, &undone, known).await?,
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn as_it_will_be(change: &Change, known: &Knowledge) -> Option<(Vec<Field>, Value)> {
+    let object = converge_objects::object(&change.object.kind)?;
+    let read = |state| from_text(known.content(&object.content(state)?)?);
+    let (from, to) = (read(&change.from)?, read(&change.to)?);
+    Some((fields::differences(&from, &to), to))
+}
+
+/// Plans one release back.
+async fn back(
+    target: &Target,
+    item: &mut Item,
+    change: &Change,
+    undone: &Undone,
+    known: &mut Knowledge,
+) -> Result<(), TargetError> {
+    let state = |state: &converge_resource::State| ReleaseState::try_from(state.clone()).ok();
+    let (Some((namespace, name)), Some(ReleaseState::Installed { digest: now, .. })) =
+        (change.object.key.split_once('/'), state(&change.from))
+    else {
+        return Ok(());
+    };
+    let Some(ReleaseState::Installed { status, chart, digest }) = state(&change.to) else { return Ok(()) };
+    let Some(content) = known.content(&digest).cloned() else { return Ok(()) };
+    let Some(mut manifests) = release::manifests_of(&content) else { return Ok(()) };
+    let installed = known.content(&now).and_then(release::manifests_of).unwrap_or_default();
+    let mut drift =
+        match drift(target, Installed { name, namespace, force: false }, &manifests, known).await? {
+            Ok(drift) => drift,
+            Err(why) => {
+                item.notes
+                    .push(format!("what of it belongs to others cannot be seen ({why}): helm sets it back"));
+                return Ok(());
+            }
+        };
+    drift.theirs.retain_mut(|their| stays_theirs(their, undone, &installed, namespace));
+    let keep = match drift.keep(namespace, &mut manifests) {
+        Ok(keep) if keep.is_empty() => return Ok(()),
+        Ok(keep) => keep,
+        Err(why) => {
+            item.notes.push(format!("what of it belongs to others cannot be left to them ({why})"));
+            return Ok(());
+        }
+    };
+    let Some(content) = release::with_manifests(&content, &manifests) else { return Ok(()) };
+    item.notes.extend(drift.notes());
+    item.calls.push(ApiCall::Release(ReleaseSpec {
+        name: name.to_owned(),
+        namespace: namespace.to_owned(),
+        chart: Chart::Former(digest.as_str().to_owned()),
+        version: None,
+        values: Value::Null,
+        create_namespace: false,
+        wait_seconds: None,
+        seconds: None,
+        keep,
+    }));
+    leads_to(item, change, ReleaseState::Installed { status, chart, digest: content.digest().clone() });
+    known.learn_content(content);
+    Ok(())
+}
+
+/// Where the manifests differ from what is live; the inner error is why that cannot be known.
+async fn drift(
+    target: &Target,
+    release: Installed<'_>,
+    manifests: &[Value],
+    known: &mut Knowledge,
+) -> Result<Result<Drift, String>, TargetError> {
+    for _ in 0..ROUNDS {
+        let found = release.drift(&VirtualHost::new(known), manifests);
+        match found {
+            Ok(drift) => return Ok(Ok(drift)),
+            Err(Stop::Ask(probes)) => target.look(&probes.into_iter().collect(), known).await?,
+            Err(Stop::Failed(why) | Stop::Invalid { message: why, .. }) => return Ok(Err(why)),
+            Err(Stop::Deferred(wait)) => return Ok(Err(wait.reason)),
+            Err(Stop::First(_)) => return Ok(Err("something must be done first".to_owned())),
+        }
+    }
+    Ok(Err("the server is asked for more and more".to_owned()))
+}
+
+/// Whether a field is still another's when the release's turn comes. What an earlier item puts back to what the release itself has made of
+/// it is the release's own again.
+fn stays_theirs(their: &mut Their, undone: &Undone, installed: &[Value], namespace: &str) -> bool {
+    let Some(undone) = undone.get(&their.object.object()) else { return true };
+    let Some((fields, then)) = undone else { return false };
+    if !fields.iter().any(|field| touch(&field.path, &their.field.path)) {
+        return true;
+    }
+    let then = fields::read(then, &their.field.path);
+    let made = installed.iter().find(|m| release::is(m, &their.object, namespace));
+    if then.is_none() || then == made.and_then(|m| fields::read(m, &their.field.path)) {
+        return false;
+    }
+    their.field.before = then.cloned();
+    true
+}
+
+/// Whether one is the other or lies inside it.
+fn touch(a: &[Segment], b: &[Segment]) -> bool {
+    a.iter().zip(b).all(|(a, b)| a == b)
+}
+
+/// Gives the item's change another goal; it goes where that is reached.
+fn leads_to(item: &mut Item, change: &Change, to: ReleaseState) {
+    let Outcome::Changed(changes) = &mut item.outcome else { return };
+    if let Some(planned) = changes.iter_mut().find(|c| c.change == *change) {
+        planned.change.to = to.into();
+    }
+    changes.retain(|c| c.change.from != c.change.to);
+    if changes.is_empty() {
+        item.outcome = Outcome::Unchanged;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use converge_resource::ApiRef;
+    use serde_json::json;
+
+    fn key(name: &str) -> Segment {
+        Segment::Key(name.to_owned())
+    }
+
+    #[test]
+    fn a_field_that_is_put_back_first_is_seen_as_it_will_be() {
+        let object = ApiRef::from_key("v1/ConfigMap/ns/a").unwrap();
+        let their = |live: &str| Their {
+            object: object.clone(),
+            field: Field {
+                path: vec![key("data"), key("x")],
+                before: Some(json!(live)),
+                after: Some(json!("chart")),
+            },
+            owner: "converge".to_owned(),
+        };
+        let manifest = |x: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": x}});
+        let installed = [manifest("release")];
+        let undone = |to: Value| {
+            let fields = fields::differences(&manifest("patched"), &to);
+            Undone::from([(object.object(), Some((fields, to)))])
+        };
+        let stays = |undone: &Undone| {
+            let mut their = their("patched");
+            stays_theirs(&mut their, undone, &installed, "ns").then_some(their.field.before)
+        };
+        assert_eq!(stays(&Undone::new()), Some(Some(json!("patched"))));
+        assert_eq!(stays(&undone(manifest("release"))), None, "it was the release's own");
+        assert_eq!(stays(&undone(manifest("other"))), Some(Some(json!("other"))));
+        assert_eq!(stays(&undone(json!({"data": {}}))), None);
+        assert_eq!(stays(&Undone::from([(object.object(), None)])), None, "the object goes");
+        let elsewhere = vec![Field { path: vec![key("data"), key("y")], before: None, after: None }];
+        let elsewhere = Undone::from([(object.object(), Some((elsewhere, manifest("z"))))]);
+        assert_eq!(stays(&elsewhere), Some(Some(json!("patched"))));
+    }
+}

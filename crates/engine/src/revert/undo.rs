@@ -1,0 +1,199 @@
+//! What runs have done, composed of their records, and what can be said of each object on its way back. Pure.
+
+use converge_ledger::{SavedChange, SavedOutcome, Undo};
+use converge_planner::{HostPlan, Item, Knowledge, PlannedChange};
+use converge_resource::{
+    Answer, ApiProbe, ApiRef, Change, Content, Digest, ObjectId, Past, Place, Probe, Reversibility, State,
+};
+use std::collections::BTreeSet;
+
+/// What is to be done with one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is as it was before.
+    Same,
+    /// It is reverted.
+    Back(Change),
+    /// It stays as it is: why.
+    Stays(String),
+    /// It would be destroyed for good, and nobody has allowed that: why.
+    Kept(String),
+    /// Its state before cannot be restored: why.
+    Lost(String),
+}
+
+/// Whether a rollback takes a change back at all.
+pub(crate) fn goes_back(change: &SavedChange) -> bool {
+    let Some(object) = converge_objects::object(&change.object.kind) else { return true };
+    // What the host has restarted for stays so. What helm has moved in a cluster goes back with its release.
+    let moved = change.outcome == SavedOutcome::Moved && object.place() == Place::Cluster;
+    !object.restarts_host() && !object.passes() && !moved
+}
+
+/// The same with what goes or comes with another object; [`crate::revert::arrange`] brings them into the order in which they are reverted.
+pub(crate) fn brought_along(mut undos: Vec<Undo>) -> Vec<Undo> {
+    go_with_what_brought_them(&mut undos);
+    undos
+}
+
+/// What was there only through another object that goes, goes with it, and comes back with it: a unit with its file.
+pub(crate) fn go_with_what_brought_them(undos: &mut [Undo]) {
+    let object = |id: &ObjectId| converge_objects::object(&id.kind);
+    let bare = |id: &ObjectId, state: &State| object(id).is_some_and(|o| o.bare(state));
+    let brought = |undos: &[Undo], absent: &dyn Fn(&Undo) -> bool| -> BTreeSet<ObjectId> {
+        let those = undos.iter().filter(|u| absent(u));
+        let brings = |u: &Undo| Some(object(&u.object)?.brings(&u.object.key, &State::absent(), None));
+        those.filter_map(brings).flatten().map(|(id, _)| id).collect()
+    };
+    let goes = brought(undos, &|u| u.before.is_absent());
+    let comes = brought(undos, &|u| u.left.is_absent() && !u.before.is_absent());
+    for undo in undos {
+        let with = |brought: &BTreeSet<ObjectId>| {
+            let template = || object(&undo.object)?.template(&undo.object.key);
+            brought.contains(&undo.object) || template().is_some_and(|t| brought.contains(&t))
+        };
+        let comes_back = with(&comes) && bare(&undo.object, &undo.left);
+        if with(&goes) && bare(&undo.object, &undo.before) {
+            undo.before = State::absent();
+        }
+        undo.comes_back = comes_back;
+    }
+}
+
+/// Takes the contents that the changes name, as far as they are known: an executor of clusters compares them field by field.
+pub(crate) fn take_contents(plan: &mut HostPlan, known: &Knowledge) {
+    let changes = plan.items.iter().flat_map(Item::changes).map(|c| &c.change);
+    let named = changes.filter_map(|change| {
+        let object = converge_objects::object(&change.object.kind)?;
+        Some([object.content(&change.from), object.content(&change.to)])
+    });
+    let found: Vec<Content> =
+        named.flatten().flatten().filter_map(|digest| known.content(&digest).cloned()).collect();
+    plan.contents.extend(found.into_iter().map(|c| (c.digest().clone(), c)));
+}
+
+/// What the items claim, as it was seen.
+pub(crate) fn base_of(plan: &HostPlan, known: &Knowledge) -> Vec<(ObjectId, State)> {
+    let claims = plan.items.iter().flat_map(|i| &i.claims);
+    claims.filter_map(|o| known.observed(o).ok().map(|seen| (o.clone(), seen.state))).collect()
+}
+
+/// Whether the object still shows what the runs made of it. Of a change that was cut off, both ends count, and what lies between them.
+pub(crate) fn shows(undo: &Undo, now: &State, known: &Knowledge) -> bool {
+    let content = |digest: &Digest| known.content(digest).cloned();
+    let as_left = |left: &State| match converge_objects::object(&undo.object.kind) {
+        Some(object) => object.shows(now, &Past { left, ..undo.past() }, &content),
+        None => *now == undo.left,
+    };
+    // What another object has brought since, and nobody has touched, is as good as absent.
+    let bare = || converge_objects::object(&undo.object.kind).is_some_and(|o| o.bare(now));
+    (undo.left.is_absent() && bare())
+        || as_left(&undo.left)
+        || undo.open.as_ref().is_some_and(|open| as_left(open) || is_amid(undo, open, now))
+}
+
+/// Whether a state is one through which a step may pass from one state to the other: each word of it is of one of them, or the host's
+/// tools leave it on the way.
+fn is_amid(undo: &Undo, open: &State, now: &State) -> bool {
+    let words = |state: &State| -> Vec<String> { state.line().split(' ').map(str::to_owned).collect() };
+    let (before, after, found) = (words(open), words(&undo.left), words(now));
+    let each = before.len() == found.len()
+        && after.len() == found.len()
+        && before.iter().zip(&after).zip(&found).all(|((b, a), f)| f == b || f == a);
+    let bare = || converge_objects::object(&undo.object.kind).is_some_and(|o| o.bare(now));
+    let change = || Change { object: undo.object.clone(), from: open.clone(), to: undo.left.clone() };
+    let passing =
+        || converge_objects::object(&undo.object.kind).is_some_and(|object| object.amid(&change(), now));
+    each || passing() || bare()
+}
+
+/// What becomes of the object, which is in the state `now` and still shows what the runs made of it. A new content becomes known.
+pub(crate) fn back(undo: &Undo, now: &State, known: &mut Knowledge) -> State {
+    let content = |digest: &Digest| known.content(digest).cloned();
+    let Some(object) = converge_objects::object(&undo.object.kind) else { return undo.before.clone() };
+    let (state, new) = object.back(now, &undo.past(), &content);
+    if let Some(content) = new {
+        known.learn_content(content);
+    }
+    state
+}
+
+/// Why the state before cannot be restored.
+pub(crate) fn lost(undo: &Undo) -> Option<String> {
+    let forward = Change { object: undo.object.clone(), from: undo.before.clone(), to: undo.left.clone() };
+    undo.lost.clone().or(irreversible(forward))
+}
+
+/// Why this change cannot be reverted, as far as the objects know it.
+pub(crate) fn irreversible(change: Change) -> Option<String> {
+    match planned(change).reversibility {
+        Reversibility::Irreversible(why) => Some(why),
+        Reversibility::Reversible => None,
+    }
+}
+
+/// Why a change must not be made: it destroys what no snapshot holds, and nobody has allowed that by name.
+pub(crate) fn destroys(change: &Change, allowed: &[String]) -> Option<String> {
+    let id = change.object.to_string();
+    match planned(change.clone()).reversibility {
+        // A command's undo destroys nothing that could be kept.
+        Reversibility::Irreversible(why) if change.object.kind != "command" && !allowed.contains(&id) => {
+            Some(format!("it would be lost for good ({why}): `--allow-destroy {id}` allows it"))
+        }
+        _ => None,
+    }
+}
+
+/// Asks who else owns what is to be taken away from a cluster.
+pub(crate) fn owners_probe(object: &ObjectId, before: &State) -> Option<Probe> {
+    let goes = object.kind == "k8s" && before.is_absent();
+    goes.then(|| ApiRef::from_key(&object.key).map(|wanted| Probe::Api(ApiProbe::Get(wanted)))).flatten()
+}
+
+/// Why an object must not be taken away: it is others' too, and nobody has allowed it by name.
+pub(crate) fn takes_from_others(change: &Change, known: &Knowledge, allowed: &[String]) -> Option<String> {
+    let id = change.object.to_string();
+    let probe = owners_probe(&change.object, &change.to).filter(|_| !allowed.contains(&id))?;
+    let Some(Answer::Api(live)) = known.answer(&probe) else { return None };
+    Some(format!("{}: `--allow-destroy {id}` allows it", converge_cluster::whose_else(live)?))
+}
+
+pub(crate) fn role_of(address: &str) -> &str {
+    address.split_once('/').map_or(address, |(role, _)| role)
+}
+
+/// A workload that a rollback takes away needs no restart.
+pub(crate) fn without_gone_workloads(undos: &mut Vec<Undo>) {
+    let gone: BTreeSet<String> = undos
+        .iter()
+        .filter(|u| u.object.kind == "k8s" && u.before.is_absent())
+        .map(|u| u.object.key.clone())
+        .collect();
+    undos.retain(|u| u.object.kind != "workload" || !gone.contains(&u.object.key));
+}
+
+/// The path whose presence says that a command has run, where this is one.
+pub(crate) fn creates_before(undo: &Undo) -> Option<String> {
+    match converge_objects::Command::from_key(&undo.object.key)
+        .filter(|_| undo.object.kind == "command")?
+        .guard
+    {
+        converge_objects::Guard::Creates(path) => Some(path),
+        _ => None,
+    }
+}
+
+/// Whether there is nothing to put back between these states of an object.
+pub(crate) fn same(object: &ObjectId, a: &State, b: &State) -> bool {
+    converge_objects::object(&object.kind).map_or(a == b, |o| o.same(a, b))
+}
+
+pub(crate) fn planned(change: Change) -> PlannedChange {
+    let object = converge_objects::object(&change.object.kind);
+    PlannedChange {
+        // What a rollback replaces is saved like every change.
+        reversibility: object.map_or(Reversibility::Reversible, |o| o.reversibility(&change)),
+        opaque: object.is_none_or(|o| o.opaque(&change)),
+        change,
+    }
+}

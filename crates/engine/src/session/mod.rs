@@ -1,0 +1,4 @@
+//! Open sessions with targets: the types, without what opens them.
+
+pub(crate) mod cluster;
+pub(crate) mod pool;

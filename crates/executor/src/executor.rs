@@ -1,0 +1,63 @@
+//! The one interface of hosts and clusters.
+
+use crate::{RunMeta, TargetError};
+use converge_ledger::{OwnedRecords, Records};
+use converge_resource::{Answer, Content, Probe};
+use std::collections::BTreeSet;
+use std::pin::Pin;
+
+/// Names of groups of facts.
+pub type FactGroups = BTreeSet<&'static str>;
+
+/// Work on a target that is under way.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What is asked in one round trip.
+#[derive(Clone, Copy, Debug)]
+pub struct Questions<'a> {
+    /// Questions of items.
+    pub probes: &'a BTreeSet<Probe>,
+    /// Facts, with these groups. A cluster has none.
+    pub facts: Option<&'a FactGroups>,
+    /// What is managed there.
+    pub managed: bool,
+}
+
+impl<'a> Questions<'a> {
+    /// These alone.
+    #[must_use]
+    pub fn of(probes: &'a BTreeSet<Probe>) -> Self {
+        Self { probes, facts: None, managed: false }
+    }
+}
+
+/// What a target answered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answers {
+    /// An answer to every question that the target understands.
+    pub answers: Vec<(Probe, Answer)>,
+    /// The contents that the states name.
+    pub contents: Vec<Content>,
+    /// The facts, when they were asked for.
+    pub facts: Option<serde_json::Value>,
+    /// What is managed, when that was asked for; what is wrong with the records, when they are not understood.
+    pub managed: Option<Result<OwnedRecords, String>>,
+}
+
+/// A host or a cluster that is connected.
+pub trait Executor: Send + Sync {
+    /// The inventory's name of it.
+    fn name(&self) -> &str;
+
+    /// Asks all of this at once. Changes nothing.
+    fn observe<'a>(&'a self, questions: Questions<'a>) -> Pending<'a, Result<Answers, TargetError>>;
+
+    /// Takes the target's lock and begins a run there, or goes on with it in another session.
+    fn open<'a>(&'a self, meta: &'a RunMeta) -> Pending<'a, Result<(), TargetError>>;
+
+    /// Ends a run and gives the lock back: `finished` makes it a good one. A target that no longer answers keeps an unfinished record.
+    fn close<'a>(&'a self, run: &'a str, result: &'a str) -> Pending<'a, ()>;
+
+    /// The runs that the target has recorded, oldest first.
+    fn history(&self) -> Pending<'_, Result<Records, TargetError>>;
+}

@@ -1,0 +1,26 @@
+//! What a run is, as a target records it.
+
+use converge_ledger::{RunPurpose, Scope};
+
+/// Who begins a run, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunMeta {
+    /// The run's ID: a UUID of version 7, so that IDs sort by time.
+    pub id: String,
+    /// When it began: `2026-11-21T04:05:06Z`.
+    pub time: String,
+    /// Who runs it: `alice@admin1`.
+    pub operator: String,
+    /// Inventory and playbook as the operator named them.
+    pub inventory: String,
+    /// As for the inventory.
+    pub playbook: String,
+    /// What it is for.
+    pub purpose: RunPurpose,
+    /// Whose are the things that it makes.
+    pub scope: Scope,
+    /// The runs that this one rolls back.
+    pub rolls_back: Vec<String>,
+    /// The addresses of the items that it is about to work on: what is not in the journal in the end was not begun.
+    pub planned: Vec<String>,
+}

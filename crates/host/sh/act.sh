@@ -1,0 +1,219 @@
+# --- the switch acts: undo.sh --switch, run by its unit ---
+
+# cv_act_main: waits until the armed switch is confirmed, or restores what it guards.
+cv_act_main() {
+  umask 077
+  PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+  export PATH
+  cv_boot_now || return 1
+  until cv_switch_read acting; do
+    cv_switch_read armed || {
+      # Confirmed, or cut off before the first change. Another one may be armed by now.
+      (cv_switch_lock && [ ! -e "$CV_ROOT/switch/armed" ] && cv_switch_clear)
+      return 0
+    }
+    cv_act_due || {
+      sleep 1
+      continue
+    }
+    (
+      cv_switch_lock || exit 1
+      # It may have been confirmed, or joined by another item, just now.
+      cv_switch_read armed && cv_act_due || exit 0
+      cv_write_record "$CV_ROOT/switch/why" "$CV_DUE" && mv -f "$CV_ROOT/switch/armed" "$CV_ROOT/switch/acting"
+    ) || sleep 1
+  done
+  CV_RUN=$sw_run CV_FROM_RUN=$sw_run CV_TOKEN=switch
+  CV_DUE='the host restarted in the middle'
+  if [ -r "$CV_ROOT/switch/why" ]; then read -r CV_DUE <"$CV_ROOT/switch/why"; fi
+  cv_run_dir
+  cv_act_alone
+  cv_enc_to "$CV_DUE"
+  cv_journal "switch${CV_TAB}acts$CV_TAB$CV_ENC$CV_NL" sync
+  printf 'putting back the guarded change of run %s: %s\n' "$CV_RUN" "$CV_DUE"
+  cv_act_restore
+  cv_act_restart
+  cv_act_record
+  cv_switch_clear
+}
+
+# Whether it is time, and why in CV_DUE.
+cv_act_due() {
+  cv_switch_clock
+  if [ "$sw_boot" != "$CV_BOOT" ]; then
+    CV_DUE='the host restarted before it was confirmed'
+  elif [ -e "$CV_ROOT/switch/asked" ]; then
+    CV_DUE='it is not good'
+  elif [ "$CV_UPTIME" -ge "$sw_deadline" ]; then
+    CV_DUE="nobody confirmed it within $sw_window s"
+  else
+    return 1
+  fi
+}
+
+# Nobody else works here meanwhile. Whoever has asked holds the lock and waits; whoever let the window pass counts as gone: what is left of
+# his run is ended, first politely. That the lock is free says little: a step does not hold it. A process may start others while it is ended,
+# so they are looked for again and again. Within 8 s it is put back in any case.
+cv_act_alone() {
+  [ ! -e "$CV_ROOT/switch/asked" ] || return 0
+  : >"$CV_DIR/stop"
+  exec 9>>"$CV_ROOT/lock"
+  cv_switch_clock
+  cv_a_begun=$CV_UPTIME cv_a_groups=
+  while :; do
+    cv_act_groups
+    if [ -z "$cv_a_groups" ] && flock -n 9; then return 0; fi
+    cv_a_signal=TERM
+    [ "$((CV_UPTIME - cv_a_begun))" -lt 3 ] || cv_a_signal=KILL
+    [ "$((CV_UPTIME - cv_a_begun))" -lt 8 ] || {
+      echo 'a process of the run cannot be ended; it is put back all the same'
+      return 0
+    }
+    for cv_a_group in $cv_a_groups; do kill "-$cv_a_signal" "-$cv_a_group" 2>/dev/null; done
+    cv_nap
+    cv_switch_clock
+  done
+}
+
+# cv_act_groups: the process groups of all that hold the lock and of all that these have started, in cv_a_groups, and those that were there
+# before and in which something still runs. A step that runs as another user, or within a limit, has a group of its own. A package manager in
+# its work is not ended in the middle; none is behind a switch.
+cv_act_groups() {
+  cv_a_held=' '
+  for cv_a_fd in /proc/[0-9]*/fd/9; do
+    cv_a_pid=${cv_a_fd#/proc/}
+    cv_a_pid=${cv_a_pid%%/*}
+    [ "$cv_a_pid" = $$ ] || [ ! "$cv_a_fd" -ef "$CV_ROOT/lock" ] || cv_a_held="$cv_a_held$cv_a_pid "
+  done
+  cv_a_groups=$(printf '%s\n' /proc/[0-9]*/stat | awk -v own=$$ -v held="$cv_a_held" -v known=" $cv_a_groups " '
+    {
+      file = $0; text = ""
+      # The name of a process may hold anything, a newline too.
+      while ((getline line <file) > 0) text = text line " "
+      close(file)
+      pid = file; gsub(/[^0-9]/, "", pid)
+      name = text; sub(/^[0-9]+ \(/, "", name)
+      if (!sub(/^.*\) /, "", text)) next
+      split(text, field, " ")
+      parent[pid] = field[2]; group[pid] = field[3]
+      if (field[1] ~ /^[ZXx]/) dead[pid]
+      if (name ~ /^(dpkg|apt|dnf|rpm\)|yum\))/) manager[pid]
+    }
+    END {
+      for (pid in group) {
+        if (pid in dead) continue
+        found = index(known, " " group[pid] " ")
+        above = pid
+        for (n = 0; !found && (above in parent) && n < 1000; n++) { found = index(held, " " above " "); above = parent[above] }
+        if (found) ends[group[pid]]
+        if (found && (pid in manager)) spared[group[pid]]
+      }
+      for (g in ends) if (g + 0 > 1 && g != group[own] && !(g in spared)) printf "%s ", g
+    }' 9>&-)
+}
+
+# The rows of what stands behind the switch, newest first; those of units after all others, so that they start with what was there.
+cv_act_rows() {
+  cv_undo_rows "$CV_RUN" | while IFS= read -r cv_a_row; do
+    cv_row "$cv_a_row"
+    if grep -qxF -- "$row_item" "$CV_ROOT/switch/items"; then printf '%s\n' "$cv_a_row"; fi
+  done >"$CV_ROOT/switch/rows"
+  awk -F '\t' '$2 != "unit"' "$CV_ROOT/switch/rows"
+  awk -F '\t' '$2 == "unit"' "$CV_ROOT/switch/rows"
+}
+
+# cv_act_restore: restores the rows of the switch that is acting. Sets force, later, failed and reload.
+# shellcheck disable=SC2086
+cv_act_restore() {
+  force= later= failed= reload= cv_a_netplan= cv_u_stays= CV_FORCE_ROWS=yes
+  cv_a_starts=$(cv_act_starts)
+  cv_a_rows=$(cv_act_rows)
+  cv_split_by "$CV_NL"
+  set -- $cv_a_rows
+  cv_split_end
+  for cv_a_row; do
+    cv_undo_judge "$cv_a_row"
+    # What a unit does changes by itself; nobody else's work is lost with it.
+    if [ "$row_kind" = unit ] && [ "$judged" != same ]; then judged=restore; fi
+    cv_undo_name "$row_kind" "$row_key" "$row_item"
+    case $judged in
+    same) printf 'as before      %s\n' "$CV_SHOWN" ;;
+    restore)
+      : >"$CV_ROOT/switch/did"
+      case $row_kind:$CV_SHOWN in
+      path:*/systemd/*) reload=yes ;;
+      path:*/netplan/*) cv_a_netplan=yes ;;
+      unit:*)
+        [ -z "$reload" ] || systemctl daemon-reload
+        reload=
+        ;;
+      esac
+      cv_dec_to "$row_key"
+      cv_a_how=cv_restore_$row_kind
+      [ "$row_kind" != package ] || cv_a_how=cv_apply_packages
+      # What it prints goes to the journal of the host, which others read.
+      if (
+        [ "$row_flags" != sensitive ] || exec >/dev/null 2>&1
+        "$cv_a_how" "$CV_DEC" "$row_before"
+      ) </dev/null; then
+        printf 'restored       %s\n' "$CV_SHOWN"
+      else
+        printf 'FAILED         %s\n' "$CV_SHOWN"
+        failed=yes
+        cv_undo_stays "$row_kind" "$CV_NOW"
+      fi
+      ;;
+    *)
+      printf 'LEFT ALONE     %s: %s\n' "$CV_SHOWN" "$judged"
+      failed=yes
+      ;;
+    esac
+  done
+  [ -z "$reload" ] || systemctl daemon-reload
+}
+
+# Units that were active when it was armed, with the invocation that runs now.
+cv_act_starts() {
+  while read -r cv_a_unit; do
+    printf '%s %s\n' "$cv_a_unit" "$(cv_unit_word "$cv_a_unit" InvocationID)"
+  done <"$CV_ROOT/switch/units"
+}
+
+# What ran then runs again, with what is there again.
+cv_act_restart() {
+  [ -e "$CV_ROOT/switch/did" ] || [ ! -e "$CV_ROOT/switch/asked" ] || return 0
+  if [ -n "$cv_a_netplan" ] && command -v netplan >/dev/null 2>&1; then netplan apply || failed=yes; fi
+  while read -r cv_a_unit cv_a_id; do
+    [ -n "$cv_a_unit" ] || continue
+    # Its own row has restarted it already.
+    [ "$(cv_unit_word "$cv_a_unit" InvocationID)" = "$cv_a_id" ] || continue
+    systemctl -q reset-failed -- "$cv_a_unit" 2>/dev/null
+    if systemctl restart -- "$cv_a_unit"; then
+      printf 'restarted      %s\n' "$cv_a_unit"
+    else
+      printf 'NOT STARTED    %s\n' "$cv_a_unit"
+      failed=yes
+    fi
+  done <<END
+$cv_a_starts
+END
+}
+
+# The journal says what each object is now: for whoever comes later, the run has not changed what is as before.
+cv_act_record() {
+  cv_a_status=0
+  # The first step behind the switch had failed before it changed anything.
+  [ -e "$CV_ROOT/switch/did" ] || [ ! -e "$CV_ROOT/switch/asked" ] || cv_a_status=4
+  [ -z "$failed" ] || cv_a_status=1
+  cv_table now "$(cv_rows_now "$cv_a_rows")"
+  cv_a_text=$(
+    set -f
+    IFS=$CV_NL
+    for cv_a_row in $cv_a_rows; do
+      cv_row "$cv_a_row"
+      cv_now_of "$row_seq" now
+      printf 'putback\t%s\t%s\n' "$row_seq" "$CV_NOW"
+    done
+  )
+  cv_journal "${cv_a_text:+$cv_a_text$CV_NL}switch${CV_TAB}done$CV_TAB$cv_a_status$CV_NL" sync
+}

@@ -1,0 +1,91 @@
+# --- which objects are managed ---
+#
+# $CV_ROOT/owned is the base: what a controller has folded of the runs that it names (`folded RUN`). The other runs' journals stand beside it.
+# The controller reads both and folds; the host keeps what it is given. crates/ledger has the fold and the form of the base.
+
+# cv_unfolded ORDER: those of these runs that have a journal and are not in the base, one a line.
+cv_unfolded() (
+  folded=
+  if cv_plain "$CV_ROOT/owned"; then folded=$(sed -n "s/^folded$CV_TAB//p" "$CV_ROOT/owned"); fi
+  for run in $1; do
+    cv_plain "$CV_ROOT/runs/$run/journal" || continue
+    case "$CV_NL$folded$CV_NL" in *"$CV_NL$run$CV_NL"*) ;; *) printf '%s\n' "$run" ;; esac
+  done
+)
+
+# cv_base_of: the digest of the base, `-` for none.
+# shellcheck disable=SC2046
+cv_base_of() (
+  cv_plain "$CV_ROOT/owned" || {
+    echo -
+    return 0
+  }
+  set -- $(sha256sum <"$CV_ROOT/owned")
+  printf '%s\n' "$1"
+)
+
+# cv_base_swap: puts owned.new in the place of the base, when it is on the disk.
+cv_base_swap() { { sync "$CV_ROOT/owned.new" 2>/dev/null || sync; } && mv -f "$CV_ROOT/owned.new" "$CV_ROOT/owned"; }
+
+# cv_base_put DIGEST RUN... <BASE: keeps a base, if it was made of the present one (DIGEST) and of the oldest runs that are not in that. Else, or
+# when it cannot be written, the present one stays, and the next run brings another. The session holds the lock for CV_RUN, which still grows.
+cv_base_put() (
+  umask 077
+  cat >"$CV_ROOT/owned.new" || {
+    rm -f "$CV_ROOT/owned.new"
+    return 0
+  }
+  of=$1
+  shift
+  found=
+  for run in $(cv_unfolded "$(cv_order)"); do [ "$run" = "$CV_RUN" ] || found="$found $run"; done
+  case "$found " in " $* "*) [ "$of" = "$(cv_base_of)" ] && cv_base_swap && return 0 ;; esac
+  rm -f "$CV_ROOT/owned.new"
+)
+
+# cv_base_without RUN: it goes on: the base is to hold it no more.
+cv_base_without() (
+  umask 077
+  cv_plain "$CV_ROOT/owned" && grep -qxF "folded$CV_TAB$1" "$CV_ROOT/owned" || return 0
+  grep -vxF "folded$CV_TAB$1" "$CV_ROOT/owned" >"$CV_ROOT/owned.new" && cv_base_swap
+)
+
+# cv_disown KIND KEY: writes into the journal of CV_RUN that the object is managed no more. The session holds the lock.
+cv_disown() (
+  umask 077
+  cv_run_dir
+  cv_enc_to "$2"
+  cv_journal "disown$CV_TAB$1$CV_TAB$CV_ENC$CV_NL" sync
+)
+
+# cv_busy: whether some process holds the lock (a session and its steps have it at descriptor 9). It takes none itself.
+cv_busy() {
+  [ ! -e "$CV_ROOT/switch/armed" ] && [ ! -e "$CV_ROOT/switch/acting" ] || return 0
+  for cv_b_fd in /proc/[0-9]*/fd/9; do
+    [ ! "$cv_b_fd" -ef "$CV_ROOT/lock" ] || return 0
+  done
+  return 1
+}
+
+# cv_owned: for a plan: the base, and the runs that are not in it. It changes nothing.
+cv_owned() (
+  printf 'converge-managed\t1\n'
+  [ -e "$CV_ROOT/version" ] && [ -r "$CV_ROOT" ] && [ -x "$CV_ROOT" ] || return 0
+  cv_version
+  [ -z "$CV_VERSION" ] || cv_format_known "$CV_VERSION" || return 0
+  cv_broken
+  cv_o_order=$(cv_order) cv_o_last=
+  for cv_o_run in $cv_o_order; do
+    printf 'recorded\t%s\n' "$cv_o_run"
+    ! cv_plain "$CV_ROOT/runs/$cv_o_run/journal" || cv_o_last=$cv_o_run
+  done
+  if [ -n "$cv_o_last" ] && ! grep -q "^close$CV_TAB" "$CV_ROOT/runs/$cv_o_last/journal" && cv_busy; then printf 'busy\tyes\n'; fi
+  # The digest first: of a base that is replaced meanwhile, it is that of the one before, and nothing is made of it.
+  printf 'base\t%s\n' "$(cv_base_of)"
+  cv_o_runs=$(cv_unfolded "$cv_o_order")
+  if cv_plain "$CV_ROOT/owned"; then awk -F '\t' '$1 == "run" { $0 = "damaged:" $0 } { print }' "$CV_ROOT/owned"; fi
+  for cv_o_run in $cv_o_runs; do
+    printf 'run\t%s\n' "$cv_o_run"
+    cv_lines_of "$cv_o_run"
+  done
+)

@@ -1,0 +1,111 @@
+//! Facts: what a host can tell about itself. They travel in the batch of the first questions, and are data: nothing in them is
+//! ever a template, a path on the controller or code.
+
+mod gpu;
+mod page;
+mod parse;
+mod shape;
+
+pub use page::facts_page;
+pub use shape::HostFacts;
+
+use parse::Said;
+use serde_json::Value;
+
+/// What every host tells in a few milliseconds.
+const BASE: &str = include_str!("../sh/facts/base.sh");
+
+/// Shell functions that read certificates.
+pub const CERTIFICATES: &str = include_str!("../sh/facts/certificates.sh");
+
+/// What takes longer or needs a program of its own, by the name of its fact: asked where something reads it.
+pub const FACT_GROUPS: [&str; 6] = ["nvidia", "amd", "containerd", "docker", "kubelet", "kubernetes"];
+
+/// Names out of [`FACT_GROUPS`].
+pub(crate) type Groups = converge_executor::FactGroups;
+
+/// The script that prints them: POSIX shell, no changes.
+pub fn script(groups: &Groups) -> String {
+    let mut script = BASE.to_owned();
+    if ["containerd", "docker", "kubelet"].iter().any(|g| groups.contains(g)) {
+        script.push_str(include_str!("../sh/facts/programs.sh"));
+    }
+    for group in groups {
+        script.push_str(match *group {
+            "nvidia" => include_str!("../sh/facts/nvidia.sh"),
+            "amd" => include_str!("../sh/facts/amd.sh"),
+            "containerd" => include_str!("../sh/facts/containerd.sh"),
+            "docker" => include_str!("../sh/facts/docker.sh"),
+            "kubelet" => include_str!("../sh/facts/kubelet.sh"),
+            "kubernetes" => {
+                concat!(
+                    include_str!("../sh/facts/certificates.sh"),
+                    include_str!("../sh/facts/kubernetes.sh")
+                )
+            }
+            _ => "",
+        });
+    }
+    script
+}
+
+/// How the host looks for facts that foreign code has moved: `cv_see_fact NAME…` prints a digest of what each says, without what
+/// moves by itself.
+pub fn watch_script() -> String {
+    const NAMED: [(&str, &str); 6] = [
+        ("nvidia", include_str!("../sh/facts/nvidia.sh")),
+        ("amd", include_str!("../sh/facts/amd.sh")),
+        ("containerd", include_str!("../sh/facts/containerd.sh")),
+        ("docker", include_str!("../sh/facts/docker.sh")),
+        ("kubelet", include_str!("../sh/facts/kubelet.sh")),
+        (
+            "kubernetes",
+            concat!(include_str!("../sh/facts/certificates.sh"), include_str!("../sh/facts/kubernetes.sh")),
+        ),
+    ];
+    let mut script = format!("cv_fact_watch_base() (\n{BASE}\n)\n");
+    for (name, text) in NAMED {
+        let head = BASE.split_once("\n{\n").map_or("", |(head, _)| head);
+        let programs = include_str!("../sh/facts/programs.sh");
+        script.push_str(&format!("cv_fact_watch_{name}() (\n{head}\n{programs}\n{text}\n)\n"));
+    }
+    script.push_str(include_str!("../sh/facts/watch.sh"));
+    script
+}
+
+/// Makes facts of the answer. What is missing or odd is `null`.
+pub fn parse(answer: &str, groups: &Groups) -> Value {
+    let said = Said::new(answer);
+    let mut facts = parse::base(&said);
+    for group in groups {
+        match *group {
+            "nvidia" => facts.nvidia = Some(gpu::nvidia(&said, &facts.accelerators)),
+            "amd" => facts.amd = Some(gpu::amd(&said, &facts.accelerators)),
+            "containerd" => {
+                let usual = "/etc/containerd/config.toml";
+                facts.containerd = Some(parse::program(&said, "containerd", &["--config", "-c"], usual));
+            }
+            "docker" => {
+                let usual = "/etc/docker/daemon.json";
+                facts.docker = Some(parse::program(&said, "docker", &["--config-file"], usual));
+            }
+            "kubelet" => {
+                let usual = "/var/lib/kubelet/config.yaml";
+                facts.kubelet = Some(parse::program(&said, "kubelet", &["--config"], usual));
+            }
+            "kubernetes" => facts.kubernetes = Some(parse::kubernetes(&said)),
+            _ => {}
+        }
+    }
+    // Structs of texts, numbers and lists always have a JSON form.
+    serde_json::to_value(&facts).unwrap_or_default()
+}
+
+/// The JSON Schema of the facts.
+pub fn facts_schema() -> Value {
+    schemars::schema_for!(HostFacts).to_value()
+}
+
+#[cfg(test)]
+#[path = "facts/tests.rs"]
+mod tests;

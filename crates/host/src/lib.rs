@@ -1,0 +1,11 @@
+//! One host over SSH: a session with it, what it says of itself, questions to it, and runs on it with their records.
+
+mod budget;
+pub mod facts;
+mod heartbeat;
+mod link;
+mod observe;
+pub mod records;
+mod run;
+
+pub use link::{Aside, Link};

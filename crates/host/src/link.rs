@@ -1,0 +1,250 @@
+//! One session with a host, and what the host has said of itself in it.
+
+use crate::budget;
+use crate::facts::Groups;
+use crate::heartbeat::Heart;
+use crate::records::{SILENCE, library};
+use converge_executor::TargetError;
+use converge_ledger::NewBase;
+use converge_ssh::{Batch, Become, Item, ItemResult, Room, Session, Shell, ShellError, Stderr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// An open session with a host, at the privilege at which its items run.
+pub struct Link {
+    /// The inventory's name of it.
+    pub host: String,
+    /// Where its items run.
+    pub shell: Shell,
+    session: Session,
+    become_: Become,
+    /// Beats while a run is open in this session.
+    heart: Mutex<Option<Heart>>,
+    /// What the host said about itself, once it was asked.
+    facts: Mutex<Option<KnownFacts>>,
+    /// Whether its shell knows how to look for facts that foreign code has moved.
+    watches_facts: AtomicBool,
+    /// What the present look may still take of it.
+    room: Mutex<Room>,
+    /// What its next run gives it as its base of what is managed.
+    pub(crate) base: Mutex<Option<NewBase>>,
+}
+
+impl Link {
+    /// A session with a host, at the privilege at which its items run.
+    ///
+    /// # Errors
+    /// The shell does not begin.
+    pub async fn open(host: &str, session: Session, become_: Become) -> Result<Self, TargetError> {
+        let lost = |error: ShellError| lost(&session, &error);
+        let shell = session.shell(&become_).await.map_err(lost)?;
+        // Nothing waits for this answer: the first questions follow in the same packet.
+        let prelude = Batch { prelude: Some(library()), ..Batch::default() };
+        let _answers = shell.run(&prelude).map_err(lost)?;
+        Ok(Self {
+            host: host.to_owned(),
+            shell,
+            session,
+            become_,
+            facts: Mutex::new(None),
+            heart: Mutex::new(None),
+            watches_facts: AtomicBool::new(false),
+            room: Mutex::new(budget::whole()),
+            base: Mutex::new(None),
+        })
+    }
+
+    /// The host dropped out.
+    pub fn lost(&self, error: &ShellError) -> TargetError {
+        tracing::debug!(host = self.host, %error, "lost");
+        let is_open = || self.heart.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        match error {
+            ShellError::Exhausted { time, .. } => budget::used_up(&self.host, *time),
+            ShellError::Closed { said, .. } if said.contains("signal TERM") && is_open() => {
+                TargetError::Unreachable(format!(
+                    "the host has ended this run by itself: it heard nothing of this controller for {} s (was the controller suspended, or the network cut?); what it has done stands in its records, and the next run goes on from there",
+                    SILENCE
+                ))
+            }
+            error => lost(&self.session, error),
+        }
+    }
+
+    /// Makes the loop on the host skip what has not begun.
+    pub async fn raise_stop(&self, stop_file: &str) {
+        let script = format!(": > {}", converge_resource::quote(stop_file));
+        match self.session.shell(&self.become_).await {
+            Ok(shell) => {
+                let batch = Batch::of(vec![Item::new(1, script)]);
+                if let Err(error) = shell.run_to_end(&batch).await {
+                    tracing::warn!(host = self.host, %error, "the stop was not heard");
+                }
+            }
+            Err(error) => tracing::warn!(host = self.host, %error, "the stop was not heard"),
+        }
+    }
+
+    /// Lets the host know that this run's controller is alive, until [`Link::end_beating`].
+    pub(crate) fn beat(&self, run: &str) {
+        let heart = Heart::of(self.session.clone(), self.become_.clone(), run);
+        *self.heart.lock().unwrap_or_else(PoisonError::into_inner) = Some(heart);
+    }
+
+    /// The run is over here.
+    pub(crate) fn end_beating(&self) {
+        *self.heart.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// A shell beside what the host is doing: what is asked there is for the caller alone.
+    ///
+    /// # Errors
+    /// The session is over.
+    pub async fn aside(&self) -> Result<Aside, ShellError> {
+        let shell = self.session.shell(&self.become_).await?;
+        // As for the session's own shell: nothing waits for this answer.
+        let _answers = shell.run(&Batch { prelude: Some(library()), ..Batch::default() })?;
+        Ok(Aside(shell))
+    }
+
+    /// Runs one script there.
+    ///
+    /// # Errors
+    /// The session is over.
+    pub async fn ask_beside(&self, script: &str, seconds: u64) -> Result<ItemResult, ShellError> {
+        self.aside().await?.ask(script, seconds).await
+    }
+
+    /// What the present look may still take of it.
+    pub(crate) fn room(&self) -> std::sync::MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the present look has used up what it may take.
+    pub fn is_used_up(&self) -> bool {
+        self.room().is_used_up()
+    }
+
+    /// A new look begins.
+    pub fn look_anew(&self) {
+        *self.room() = budget::whole();
+    }
+
+    fn facts(&self) -> std::sync::MutexGuard<'_, Option<KnownFacts>> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it said last.
+    pub fn known_facts(&self) -> Option<serde_json::Value> {
+        self.facts().as_ref().map(|known| known.now.clone())
+    }
+
+    /// What it said last, and what it said before this run changed anything.
+    pub fn told(&self) -> Option<(serde_json::Value, serde_json::Value)> {
+        self.facts().as_ref().map(|known| (known.now.clone(), known.before.clone()))
+    }
+
+    /// The groups that are still to be asked; `None` when all that is wanted is known.
+    pub fn unknown_facts(&self, wanted: &Groups) -> Option<Groups> {
+        match &*self.facts() {
+            None => Some(wanted.clone()),
+            Some(known) if known.stale => Some(wanted.clone()),
+            Some(known) if wanted.is_subset(&known.groups) => None,
+            Some(known) => Some(wanted.difference(&known.groups).copied().collect()),
+        }
+    }
+
+    /// Keeps facts with these groups.
+    pub fn learn_facts(&self, facts: serde_json::Value, groups: &Groups) {
+        let mut known = self.facts();
+        let known = known.get_or_insert_with(KnownFacts::default);
+        known.stale = false;
+        known.groups.extend(groups);
+        let serde_json::Value::Object(new) = facts else { return };
+        for (name, value) in new {
+            // What is asked for the first time in the middle of a run is the nearest to what was before it.
+            known
+                .before
+                .as_object_mut()
+                .and_then(|b| (!b.contains_key(&name)).then(|| b.insert(name.clone(), value.clone())));
+            known.now.as_object_mut().and_then(|now| now.insert(name, value));
+        }
+    }
+
+    /// The run has changed the host: its facts are asked again before anything is planned with them.
+    pub fn facts_are_stale(&self) {
+        if let Some(known) = &mut *self.facts() {
+            known.stale = true;
+        }
+    }
+
+    /// A new run begins: what a former one of this process has found is over.
+    pub fn begin(&self) {
+        self.look_anew();
+        let mut known = self.facts();
+        if known.as_ref().is_some_and(|known| known.stale || known.now != known.before) {
+            *known = None;
+        }
+    }
+
+    /// Whether the shell is yet to be told how to look for facts. It is told once.
+    pub fn must_learn_to_watch(&self) -> bool {
+        !self.watches_facts.swap(true, Ordering::Relaxed)
+    }
+}
+
+/// What a host said about itself.
+struct KnownFacts {
+    now: serde_json::Value,
+    /// The same before this run changed anything.
+    before: serde_json::Value,
+    /// Which groups of facts that holds.
+    groups: Groups,
+    /// The run has changed the host since.
+    stale: bool,
+}
+
+impl Default for KnownFacts {
+    fn default() -> Self {
+        let none = || serde_json::Value::Object(serde_json::Map::new());
+        Self { now: none(), before: none(), groups: Groups::new(), stale: false }
+    }
+}
+
+/// A shell of its own on a host.
+pub struct Aside(Shell);
+
+impl Aside {
+    /// Runs a script.
+    ///
+    /// # Errors
+    /// The session is over.
+    pub async fn ask(&self, script: &str, seconds: u64) -> Result<ItemResult, ShellError> {
+        let item = Item {
+            stderr: Stderr::Separate,
+            timeout: Some(Duration::from_secs(seconds)),
+            ..Item::new(1, script)
+        };
+        let (results, error) = self.0.run_to_end(&Batch::of(vec![item])).await?;
+        match (error, results.into_iter().next()) {
+            (Some(error), _) => Err(error),
+            (None, Some(result)) => Ok(result),
+            (None, None) => Err(ShellError::Closed { said: "no answer".to_owned(), open: Vec::new() }),
+        }
+    }
+}
+
+/// Why a host with which there was a session is out of the run.
+fn lost(session: &Session, error: &ShellError) -> TargetError {
+    let refused = matches!(
+        error,
+        ShellError::PasswordNeeded { .. }
+            | ShellError::WrongPassword { .. }
+            | ShellError::BecomeFailed { .. }
+            | ShellError::NoChannel { .. }
+    );
+    match refused && !session.is_closed() {
+        true => TargetError::Refused(error.to_string()),
+        false => TargetError::Unreachable(error.to_string()),
+    }
+}

@@ -1,0 +1,213 @@
+//! Questions to a host: many probes, one batch, one round trip.
+
+use crate::facts::Groups;
+use crate::link::Link;
+use crate::records;
+use converge_executor::{Answers, Questions};
+use converge_ledger::{OwnedRecords, parse_owned};
+use converge_resource::{Answer, AnswerError, Content, Probe, RunAnswer, quote, unlisted};
+use converge_ssh::{Batch, Item, ItemResult, Outcome, ShellError, Status, Stderr};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Exit status of the content probe for "no regular file" and "too large".
+const NO_CONTENT: i32 = 44;
+
+/// The item number of the facts.
+const FACTS: u32 = 0;
+
+/// The item number of the records of what is ours: beyond all questions.
+const OWNED: u32 = u32::MAX;
+
+/// Bytes of a script's output that are kept.
+const TEXT_LIMIT: usize = 1 << 20;
+
+enum Asked {
+    Facts(Groups),
+    Objects { kind: String, keys: Vec<String> },
+    One(Probe),
+}
+
+/// Asks a host all of this at once.
+pub(crate) async fn observe(link: &Link, questions: Questions<'_>) -> Result<Answers, ShellError> {
+    let (mut items, asked) = items_of(questions.probes, questions.facts);
+    if questions.managed {
+        items.push(probe_item(OWNED, records::owned_script(), 60));
+    }
+    let batch = Batch::of(items);
+    let mut room = crate::budget::with(*link.room(), questions.probes);
+    let answered = link.shell.run_within(&batch, &mut room).await;
+    *link.room() = room;
+    let (results, error) = answered?;
+    if let Some(error) = error {
+        return Err(error);
+    }
+    let mut said = Answers::default();
+    for result in results {
+        if result.id == OWNED {
+            said.managed = Some(owned(&result));
+            continue;
+        }
+        match asked.get(&result.id) {
+            Some(Asked::Facts(groups)) => {
+                said.facts = Some(crate::facts::parse(&text(&result.output), groups));
+            }
+            Some(Asked::Objects { kind, keys }) => said.answers.extend(answers(kind, keys, &result)),
+            Some(Asked::One(probe)) => said.answers.push((probe.clone(), answer(probe, &result))),
+            None => {}
+        }
+    }
+    Ok(said)
+}
+
+/// What the records say. A host whose records may not be read says nothing.
+fn owned(result: &ItemResult) -> Result<OwnedRecords, String> {
+    match result.outcome {
+        Outcome::Finished { status: Status::Exited(0), .. } if !result.cut => {
+            Ok(parse_owned(&String::from_utf8_lossy(&result.output)))
+        }
+        _ => Err(format!("the record of what is managed cannot be read: {}", failure(result))),
+    }
+}
+
+/// Merges probes of one sort into one item each.
+fn items_of(probes: &BTreeSet<Probe>, facts: Option<&Groups>) -> (Vec<Item>, BTreeMap<u32, Asked>) {
+    let mut items = Vec::new();
+    let mut asked = BTreeMap::new();
+    if let Some(groups) = facts {
+        items.push(probe_item(FACTS, crate::facts::script(groups), 150));
+        asked.insert(FACTS, Asked::Facts(groups.clone()));
+    }
+    let mut objects: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut next = FACTS + 1;
+    for probe in probes {
+        match probe {
+            Probe::Object(id) => objects.entry(&id.kind).or_default().push(id.key.clone()),
+            Probe::Content(path) => {
+                items.push(probe_item(next, content_script(path), 60));
+                asked.insert(next, Asked::One(probe.clone()));
+                next += 1;
+            }
+            Probe::Run { script, user, timeout } => {
+                let script = match user {
+                    Some(user) => unlisted(&format!("runuser -u {} --", quote(user)), script),
+                    None => script.clone(),
+                };
+                items.push(probe_item(next, script, *timeout));
+                asked.insert(next, Asked::One(probe.clone()));
+                next += 1;
+            }
+            // A host has no such API: the question stays without an answer, and its item says so.
+            Probe::Api(_) => {}
+        }
+    }
+    for (kind, keys) in objects {
+        items.push(probe_item(next, see_script(kind, &keys), 60));
+        asked.insert(next, Asked::Objects { kind: kind.to_owned(), keys });
+        next += 1;
+    }
+    (items, asked)
+}
+
+/// The command that shows the state of all these objects of one kind.
+fn see_script(kind: &str, keys: &[String]) -> String {
+    let mut script = format!("cv_see_{kind}");
+    for key in keys {
+        script.push(' ');
+        script.push_str(&quote(key));
+    }
+    script
+}
+
+fn probe_item(id: u32, script: String, seconds: u64) -> Item {
+    Item { stderr: Stderr::Separate, timeout: Some(Duration::from_secs(seconds)), ..Item::new(id, script) }
+}
+
+fn content_script(path: &str) -> String {
+    format!("cv_content {} {}", quote(path), Probe::CONTENT_LIMIT)
+}
+
+fn failure(result: &ItemResult) -> String {
+    let said = text(&result.stderr);
+    let said = said.trim();
+    match result.outcome {
+        Outcome::Finished { status: Status::Exited(n), .. } if said.is_empty() => {
+            format!("ended with status {n}")
+        }
+        Outcome::Finished { status: Status::Exited(_), .. } => said.to_owned(),
+        Outcome::Finished { status: Status::TimedOut, .. } => "took too long and was ended".to_owned(),
+        Outcome::Skipped(_) | Outcome::Lost | Outcome::Unknown => "was not answered".to_owned(),
+    }
+}
+
+/// Parses the answer of `cv_see_KIND`.
+fn parse_objects(
+    kind: &str,
+    keys: &[String],
+    output: &[u8],
+) -> BTreeMap<String, Result<converge_resource::Observed, AnswerError>> {
+    let refs: Vec<&str> = keys.iter().map(String::as_str).collect();
+    match converge_objects::object(kind) {
+        Some(object) => object.parse(&refs, &String::from_utf8_lossy(output)),
+        None => BTreeMap::new(),
+    }
+}
+
+/// The answers for objects of one kind.
+fn answers(kind: &str, keys: &[String], result: &ItemResult) -> Vec<(Probe, Answer)> {
+    let mut parsed = match result.outcome {
+        Outcome::Finished { status: Status::Exited(_), .. } if !result.cut => {
+            parse_objects(kind, keys, &result.output)
+        }
+        _ => BTreeMap::new(),
+    };
+    let one = |key: &String| {
+        let answer = match parsed.remove(key) {
+            Some(Ok(observed)) => Answer::Object(observed),
+            Some(Err(error)) => Answer::Failed(error.to_string()),
+            None => Answer::Failed(failure(result)),
+        };
+        (Probe::Object(converge_resource::ObjectId::new(kind, key.clone())), answer)
+    };
+    keys.iter().map(one).collect()
+}
+
+fn answer(probe: &Probe, result: &ItemResult) -> Answer {
+    let Outcome::Finished { status: Status::Exited(status), .. } = result.outcome else {
+        return Answer::Failed(failure(result));
+    };
+    match probe {
+        Probe::Content(_) if status == 0 && !result.cut => {
+            Answer::Content(Some(Content::new(result.output.clone())))
+        }
+        Probe::Content(_) if status == NO_CONTENT || result.cut => Answer::Content(None),
+        Probe::Content(_) | Probe::Object(_) | Probe::Api(_) => Answer::Failed(failure(result)),
+        Probe::Run { .. } => {
+            Answer::Run(RunAnswer { status, stdout: text(&result.output), stderr: text(&result.stderr) })
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.get(..TEXT_LIMIT).unwrap_or(bytes)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use converge_resource::ObjectId;
+
+    #[test]
+    fn questions_of_one_sort_are_one_item() {
+        let mut probes: BTreeSet<Probe> =
+            ["/a", "/b c"].iter().map(|p| Probe::Object(ObjectId::new("path", *p))).collect();
+        probes.insert(Probe::Object(ObjectId::new("unit", "ssh.service")));
+        probes.insert(Probe::Content("/a".to_owned()));
+        probes.insert(Probe::run("true"));
+        let (items, asked) = items_of(&probes, Some(&Groups::new()));
+        assert_eq!(items.len(), 5);
+        assert_eq!(asked.len(), 5);
+        assert!(items.iter().any(|i| i.script == "cv_see_path /a '/b c'"));
+        assert!(items.iter().all(|i| i.stderr == Stderr::Separate));
+    }
+}

@@ -1,0 +1,245 @@
+use super::*;
+
+/// The folder of these tests lies where others may write. Here only `open` does.
+const SAFE: &str = "cv_others_write() { case $3 in */open) return 0 ;; esac; return 1; }";
+
+/// New files in the folder of a host, each an item of its own.
+fn members(host: &Host, files: &[(&str, &str)]) -> Vec<(ItemSpec, NewFile)> {
+    let one = |(seq, (name, text)): (u32, &(&str, &str))| {
+        let change = host.change(&host.file(name), host.file_line(text.as_bytes(), 0o640));
+        let mut spec = spec(vec![change]);
+        spec.run = "r1".to_owned();
+        spec.address = format!("role/{name}");
+        spec.rows[0].seq = seq;
+        spec.owns = vec![(seq, "role".to_owned())];
+        let file = spec.new_file(Some(text.as_bytes())).unwrap();
+        (spec, file)
+    };
+    (1..).zip(files).map(one).collect()
+}
+
+/// What the group says, between these scripts in its run.
+fn made(host: &Host, members: &[(ItemSpec, NewFile)], before: &str) -> (String, Vec<Option<ItemRun>>) {
+    let refs: Vec<_> = members.iter().map(|(spec, file)| (spec, file)).collect();
+    let piece = group_piece("t0k", &refs);
+    let output = host.run(
+        "r1",
+        &[],
+        &format!("{SAFE}\n{before}\n(\n{}) </dev/null\necho \"status $?\"", piece.script),
+    );
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let status = text.lines().filter_map(|l| l.strip_prefix("status ")).next_back();
+    let status =
+        status.unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr))).to_owned();
+    let mut said = group_said("t0k", &output.stdout);
+    let mut read = |spec: &ItemSpec| match said.remove(&spec.rows[0].seq) {
+        Some(Member::Ended(status, text)) => Some(spec.read(status, text.as_bytes())),
+        Some(Member::Alone) => None,
+        None => panic!("nothing was said of {}: {text}", spec.address),
+    };
+    (status, members.iter().map(|(spec, _)| read(spec)).collect())
+}
+
+#[test]
+fn files_that_are_made_together_are_made_and_recorded_as_each_by_itself() {
+    for host in hosts() {
+        let files = [("a b", "one\n"), ("it's", "two $HOME `id` \\n"), ("empty", ""), ("ü", "no newline")];
+        let members = members(&host, &files);
+        let (status, runs) = made(&host, &members, "");
+        assert_eq!(status, "0", "{:?} {runs:?}", host.argv);
+        for ((name, text), ((spec, _), run)) in files.iter().zip(members.iter().zip(&runs)) {
+            let run = run.as_ref().unwrap();
+            let change = &spec.rows[0].change;
+            assert_eq!(run.reading, Reading::Done);
+            assert_eq!(run.after, [(change.object.clone(), change.to.clone())]);
+            assert_eq!(std::fs::read_to_string(host.file(name)).unwrap(), *text);
+        }
+        assert_eq!(
+            std::fs::read_dir(host.file("")).unwrap().count(),
+            files.len(),
+            "nothing else is left there"
+        );
+        let records = host.records();
+        assert!(records[0].finished);
+        let saved: Vec<_> =
+            records[0].changes.iter().map(|c| (c.item.as_str(), &c.before, &c.after, &c.outcome)).collect();
+        let wanted: Vec<_> = members
+            .iter()
+            .map(|(spec, _)| {
+                (
+                    spec.address.as_str(),
+                    &spec.rows[0].change.from,
+                    &spec.rows[0].change.to,
+                    &SavedOutcome::Done,
+                )
+            })
+            .collect();
+        assert_eq!(saved, wanted);
+        assert_eq!(host.owned().things.len(), files.len());
+        let (code, said) = host.undo(&[]);
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(std::fs::read_dir(host.file("")).unwrap().count(), 0, "{said}");
+    }
+}
+
+#[test]
+fn what_is_not_as_plain_as_planned_is_left_to_an_item_of_its_own_with_all_after_it() {
+    for host in hosts() {
+        std::fs::create_dir(host.file("open")).unwrap();
+        for odd in ["there", "open/far", "nodir/x"] {
+            let members = members(&host, &[("good", "1"), (odd, "2"), ("after", "3")]);
+            std::fs::write(host.file("there"), "somebody's").unwrap();
+            let (status, runs) = made(&host, &members, "");
+            assert_eq!(status, "73", "{odd}");
+            let done: Vec<bool> = runs.iter().map(Option::is_some).collect();
+            assert_eq!(done, [true, false, false], "{odd}");
+            let items: Vec<String> = host.records()[0].changes.iter().map(|c| c.item.clone()).collect();
+            assert_eq!(items, ["role/good"], "{odd}");
+            assert!(!host.file("after").exists() && !host.file("open/far").exists());
+            assert_eq!(std::fs::read_to_string(host.file("there")).unwrap(), "somebody's");
+            std::fs::remove_file(host.file("good")).unwrap();
+            std::fs::remove_file(host.file("there")).unwrap();
+            std::fs::remove_dir_all(host.root().join("runs/r1")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn after_a_member_that_fails_none_is_made_and_no_temporary_file_is_left() {
+    for host in hosts() {
+        let theirs = format!("sync() {{ echo theirs >{}; }}", quote(host.file("b").to_str().unwrap()));
+        // Somebody makes it just before it would be put in its place; it comes through damaged; its owner cannot be set.
+        for (meddle, says, nth) in [
+            (theirs.as_str(), "somebody else has made it", 1),
+            (
+                "eval \"$(echo 'sync() { :; }')\"\nsha256sum() { command sha256sum \"$@\" | sed 's/^d4735e3a/00000000/'; }",
+                "damaged",
+                1,
+            ),
+            (
+                "chmod() { case $1 in 0000*) echo not so; return 1 ;; *) command chmod \"$@\" ;; esac; }",
+                "not so",
+                0,
+            ),
+        ] {
+            let members = members(&host, &[("a", "1"), ("b", "2"), ("c", "3")]);
+            let (status, runs) = made(&host, &members, meddle);
+            assert_eq!(status, "73", "{runs:?}");
+            for (n, run) in runs.iter().enumerate() {
+                let reading = run.as_ref().map(|run| run.reading.clone());
+                let wanted = if n < nth {
+                    Some(Reading::Done)
+                } else if n == nth {
+                    Some(Reading::Failed)
+                } else {
+                    None
+                };
+                assert_eq!(reading, wanted, "{says}: {runs:?}");
+            }
+            assert!(runs[nth].as_ref().unwrap().output.contains(says), "{runs:?}");
+            let hidden = std::fs::read_dir(host.file(""))
+                .unwrap()
+                .filter(|e| e.as_ref().unwrap().file_name().to_string_lossy().starts_with('.'));
+            assert_eq!(hidden.count(), 0, "{says}");
+            assert!(!host.file("c").exists());
+            // What somebody else has made is not taken for ours.
+            let theirs = std::fs::read(host.file("b")).ok();
+            let (_, said) = host.undo(&[]);
+            assert_eq!(std::fs::read(host.file("b")).ok(), theirs, "{said}");
+            assert!(!host.file("a").exists(), "{said}");
+            for name in ["a", "b"] {
+                let _ = std::fs::remove_file(host.file(name));
+            }
+            std::fs::remove_dir_all(host.root().join("runs/r1")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_group_that_is_killed_leaves_before_or_after_of_each_file_and_the_next_run_sweeps_what_is_left() {
+    for host in hosts() {
+        let members = members(&host, &[("a", "1"), ("b", "2"), ("c", "3")]);
+        let refs: Vec<_> = members.iter().map(|(spec, file)| (spec, file)).collect();
+        // Killed with the first in its place, and the others beside theirs.
+        let kill = "mv() { command mv \"$@\"; kill -9 $$; sleep 5; }";
+        let meta = RunMeta { id: "r1".to_owned(), ..RunMeta::default() };
+        let piece = group_piece("t0k", &refs);
+        host.sh(&format!(
+            "{SAFE}\n{} || exit $?\n{kill}\ntrap '' EXIT\ncv_many_clean() {{ :; }}\n{}",
+            open_script(&meta),
+            piece.script
+        ));
+        let run = &host.records()[0];
+        assert!(!run.finished);
+        assert_eq!(run.changes.len(), 3, "all that may have happened is in the journal");
+        assert!(host.file("a").exists() && !host.file("b").exists() && !host.file("c").exists());
+        host.run("r2", &[], "");
+        let names =
+            std::fs::read_dir(host.file("")).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
+        assert_eq!(names, ["a"]);
+        let (code, said) = host.undo(&[]);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(!host.file("a").exists(), "{said}");
+    }
+}
+
+#[test]
+fn only_what_is_plain_goes_with_others() {
+    for host in hosts().into_iter().take(1) {
+        let change = host.change(&host.file("a"), host.file_line(b"1", 0o640));
+        let plain = spec(vec![change.clone()]);
+        assert!(plain.new_file(Some(b"1")).is_some());
+        assert_eq!(plain.new_file(None), None);
+        assert_eq!(plain.new_file(Some(b"a\0b")), None);
+        assert_eq!(plain.new_file(Some(&[0xff])), None);
+        assert_eq!(plain.new_file(Some(&[b'x'; 5000])), None);
+        let validated =
+            ItemSpec { settings: vec![("CV_VALIDATE".to_owned(), "true %s".to_owned())], ..plain.clone() };
+        assert_eq!(validated.new_file(Some(b"1")), None);
+        let switched = ItemSpec { switch: Some(Switch::default()), ..plain };
+        assert_eq!(switched.new_file(Some(b"1")), None);
+        std::fs::write(host.file("a"), "old").unwrap();
+        let replaced = spec(vec![host.change(&host.file("a"), change.to)]);
+        assert_eq!(replaced.new_file(Some(b"1")), None);
+    }
+}
+
+/// Four times as many files take four times the work, not sixteen: the programs are counted, and, where the shell can say it, its commands.
+#[test]
+fn the_work_grows_with_the_number_of_files_and_no_faster() {
+    for host in hosts() {
+        let is_bash = host.argv[0].ends_with("bash");
+        let work = |number: usize, folder: &str| {
+            std::fs::create_dir(host.file(folder)).unwrap();
+            let names: Vec<String> = (0..number).map(|n| format!("{folder}/{n:04}")).collect();
+            let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "text\n")).collect();
+            let log = |name: &str| host.dir.path().join(format!("{folder}-{name}"));
+            let lines = |name: &str| std::fs::read_to_string(log(name)).unwrap_or_default().lines().count();
+            // Each program says that it was started, and bash each of its commands.
+            let programs =
+                ["stat", "sha256sum", "xargs", "sync", "chmod", "chown", "awk", "sed", "find", "mv"];
+            let said = |name: &str| {
+                let log = log(if name == "mv" { "moved" } else { "started" });
+                format!("{name}() {{ echo {name} >>'{}'; command {name} \"$@\"; }}\n", log.display())
+            };
+            let mut before: String = programs.iter().map(|name| said(name)).collect();
+            if is_bash {
+                let log = log("commands");
+                before.push_str(&format!("exec 19>>'{}'; set -T; trap 'echo x >&19' DEBUG\n", log.display()));
+            }
+            let (status, _) = made(&host, &members(&host, &files), &before);
+            assert_eq!(status, "0", "{:?}", host.argv);
+            // The end of the run renames a directory of its own.
+            assert_eq!(lines("moved"), number + 1, "{:?}: each is put in its place by itself", host.argv);
+            (lines("started"), lines("commands"))
+        };
+        let (few, many) = (work(20, "few"), work(80, "many"));
+        assert!(
+            few.0 > 3 && few.0 == many.0,
+            "{:?}: programs for few and for many: {few:?} {many:?}",
+            host.argv
+        );
+        assert!(!is_bash || few.1 > 1000, "nothing was counted: {few:?}");
+        assert!(many.1 <= 4 * few.1, "{:?}: commands for few and for many: {few:?} {many:?}", host.argv);
+    }
+}

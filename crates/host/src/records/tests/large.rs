@@ -1,0 +1,59 @@
+//! Records that are larger than any run makes them: their size tells it, and nothing of them is read.
+
+use super::*;
+use std::time::{Duration, Instant};
+
+/// A file of so many bytes, all of them holes.
+fn hole(path: &Path, bytes: u64) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::File::create(path).unwrap().set_len(bytes).unwrap();
+}
+
+#[test]
+fn a_record_that_is_too_large_is_named_and_all_others_are_read() {
+    std::thread::scope(|scope| {
+        for host in hosts() {
+            scope.spawn(move || {
+                let (a, b) = (host.file("a"), host.file("b"));
+                for (run, path) in [("r1", &a), ("r2", &b)] {
+                    let change = host.change(path, host.file_line(run.as_bytes(), 0o600));
+                    host.one(run, &mut spec(vec![change]), &[run.as_bytes()]);
+                }
+                let runs = host.root().join("runs");
+                hole(&runs.join("huge/meta"), 3 << 30);
+                hole(&runs.join("r1/journal"), 3 << 30);
+                hole(&runs.join("zeros/meta"), 4 << 20);
+                std::fs::write(runs.join("zeros/journal"), "").unwrap();
+                let begun = Instant::now();
+                let records = host.all_records();
+                assert!(begun.elapsed() < Duration::from_secs(60), "{:?}: {:?}", host.argv, begun.elapsed());
+                let said = records.broken.join("\n");
+                for what in
+                    ["huge/meta is larger than", "r1/journal is larger than", "zeros/meta holds no text"]
+                {
+                    assert!(said.contains(what), "{:?}: {said}", host.argv);
+                }
+                assert!(records.runs.iter().any(|run| run.id == "r2" && run.changes.len() == 1));
+                let (status, said) = host.undo(&[]);
+                assert_eq!(status, Some(0), "{said}");
+                assert!(said.contains("undoing run r2") && said.contains("huge/meta is larger"), "{said}");
+                assert!(a.exists() && !b.exists(), "{said}");
+                let (status, said) = host.undo(&["r1"]);
+                assert_eq!(status, Some(64), "{said}");
+            });
+        }
+    });
+}
+
+#[test]
+fn zeros_in_a_record_are_no_end_of_a_line() {
+    for host in hosts() {
+        let path = host.file("a");
+        let change = host.change(&path, host.file_line(b"1", 0o600));
+        host.one("r1", &mut spec(vec![change]), &[b"1"]);
+        let journal = host.root().join("runs/r1/journal");
+        let text = std::fs::read_to_string(&journal).unwrap();
+        std::fs::write(&journal, format!("{text}begin\t9\tpath\t/x\tabsent\t{}", "\0".repeat(4096))).unwrap();
+        assert_eq!(host.records()[0].changes.len(), 1, "what was cut short is no change: {:?}", host.argv);
+    }
+}

@@ -1,0 +1,144 @@
+//! What is in force is worked out twice: by the ledger, and by awk in `undo.sh`, which needs no converge. Sequences of records are drawn, and both say the same.
+
+use super::*;
+use converge_ledger::{Ledger, Project, Scope};
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+
+const SEQUENCES: usize = 2000;
+
+/// One change of a run: its lines, `N` in them being its number.
+fn change() -> impl Strategy<Value = String> {
+    let state = || prop::sample::select(vec!["absent", "v 1", "v 2"]);
+    let end = prop_oneof![
+        8 => state().prop_map(|s| format!("done\tN\t{s}\n")),
+        1 => state().prop_map(|s| format!("off\tN\t{s}\n")),
+        1 => state().prop_map(|s| format!("failed\tN\t1\t{s}\n")),
+        1 => state().prop_map(|s| format!("putback\tN\t{s}\n")),
+        2 => prop::sample::select(vec!["", "done\tN\t! cannot look\n", "failed\tN\t1\t! cannot look\n", "done\tN\n", "unsaved\tN\twhy\n"]).prop_map(str::to_owned),
+    ];
+    let flags = prop::sample::select(vec!["-", "-", "-", "sensitive", "sensitive,in-part", "in-part"]);
+    let what = prop_oneof![9 => Just("begin"), 1 => Just("moved")];
+    (what, 0..3_u8, state(), state(), flags, prop::option::weighted(0.9, end)).prop_map(
+        |(what, key, from, to, flags, end)| {
+            format!("{what}\tN\tpath\tk{key}\t{from}\t{to}\tr/i{key}\t{flags}\n{}", end.unwrap_or_default())
+        },
+    )
+}
+
+/// Its purpose and plan, the runs that it names (counted from the first one) in `undoes` and in `attempts`, its changes, and how it was closed.
+type Run = (Vec<String>, Vec<usize>, Option<usize>, Vec<String>, &'static str);
+
+fn run() -> impl Strategy<Value = Run> {
+    let purpose = prop_oneof![
+        5 => Just(vec!["purpose\tconverge".to_owned()]),
+        4 => Just(vec!["purpose\trollback".to_owned()]),
+        1 => Just(vec!["purpose\trollback\tr".to_owned()]),
+        2 => Just(vec!["purpose\tundo".to_owned()]),
+        1 => Just(vec![]),
+    ];
+    let planned = prop::collection::vec(0..3_u8, 0..2);
+    let close = prop::sample::select(vec![
+        "close\tfinished\t1\n",
+        "close\tfinished\t1\n",
+        "close\tfailed\t1\n",
+        "close\tcut-off\t1\n",
+        "",
+    ]);
+    let changes = prop::collection::vec(change(), 0..4);
+    (
+        purpose,
+        planned,
+        prop::collection::vec(0..8_usize, 0..4),
+        prop::option::weighted(0.5, 0..8_usize),
+        changes,
+        close,
+    )
+        .prop_map(|(mut meta, planned, undoes, attempts, changes, close)| {
+            let of = |what: &str| meta.first().is_some_and(|p| p.ends_with(what));
+            // Only what a rollback writes has targets.
+            let undoes = if of("converge") { Vec::new() } else { undoes };
+            let attempts = attempts.filter(|_| of("undo"));
+            meta.extend(planned.iter().map(|k| format!("planned\tr/i{k}")));
+            (meta, undoes, attempts, changes, close)
+        })
+}
+
+/// What the ledger says, in the lines of `cv_live`.
+fn in_force(text: &str) -> String {
+    let records = parse_records(&format!("converge\t4\n{text}")).unwrap();
+    let ledger = Ledger::of(&records.runs);
+    let project = Project(Scope::default());
+    let mut said = String::new();
+    for (at, run) in records.runs.iter().enumerate() {
+        for change in &run.changes {
+            if ledger.candidates(&project, &|c| std::ptr::eq(c, change)).contains(&at) {
+                let last = if change.outcome == SavedOutcome::Unknown { "?" } else { change.after.line() };
+                said.push_str(&format!(
+                    "{}\t{}\tpath\t{}\t{}\t{last}\n",
+                    run.id,
+                    change.seq,
+                    change.object.key,
+                    change.before.line()
+                ));
+            }
+        }
+    }
+    said
+}
+
+#[test]
+fn undo_sh_and_the_ledger_agree_on_what_is_in_force() {
+    let mut runner = TestRunner::deterministic();
+    let drawn = prop::collection::vec(run(), 1..8);
+    let dir = tempfile::tempdir().unwrap();
+    let mut cases = Vec::new();
+    for case in 0..SEQUENCES {
+        let runs = drawn.new_tree(&mut runner).unwrap().current();
+        let (mut text, mut order) = (String::new(), String::new());
+        for (n, (meta, undoes, attempts, changes, close)) in runs.into_iter().enumerate() {
+            let mut lines = format!("seq\t{}\n", n + 1);
+            lines.extend(meta.iter().map(|l| format!("{l}\n")));
+            lines.extend(attempts.map(|t| format!("attempts\tR{t}\n")));
+            lines.extend(changes.iter().enumerate().map(|(n, c)| c.replace("\tN", &format!("\t{}", n + 1))));
+            lines.push_str(close);
+            // `undo.sh` writes these last.
+            lines.extend(undoes.iter().map(|t| format!("undoes\tR{t}\n")));
+            text.push_str(&format!("run\tR{n}\n{lines}"));
+            std::fs::write(dir.path().join(format!("{case}.R{n}")), &lines).unwrap();
+            order.push_str(&format!(" R{n}"));
+        }
+        cases.push((text, order));
+    }
+    let orders: String = cases.iter().enumerate().map(|(n, (_, order))| format!("{n}{order}\n")).collect();
+    std::fs::write(dir.path().join("orders"), orders).unwrap();
+    let functions = include_str!("../../../sh/undo.sh").strip_suffix("cv_undo_main \"$@\"\n").unwrap();
+    let script = format!(
+        "{}\n{functions}
+        cv_order() {{ printf '%s\\n' $runs; }}
+        cv_lines_of() {{ while IFS= read -r line; do printf '%s\\n' \"$line\"; done <\"$dir/$case.$1\"; }}
+        dir=$1
+        while read -r case runs; do cv_live; echo \"end $case\"; done <\"$dir/orders\"",
+        library()
+    );
+    let file = dir.path().join("script");
+    std::fs::write(&file, script).unwrap();
+    let output = Command::new("sh").arg(&file).arg(dir.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).unwrap();
+    let mut rest = said.as_str();
+    let (mut wrong, mut alive) = (Vec::new(), 0);
+    for (n, (text, _)) in cases.iter().enumerate() {
+        let (awk, behind) = rest.split_once(&format!("end {n}\n")).unwrap();
+        rest = behind;
+        let ledger = in_force(text);
+        alive += usize::from(!ledger.is_empty());
+        if awk != ledger {
+            wrong.push((text.lines().count(), format!("{text}--- undo.sh\n{awk}--- ledger\n{ledger}")));
+        }
+    }
+    wrong.sort();
+    let shortest: Vec<&str> = wrong.iter().take(3).map(|(_, said)| said.as_str()).collect();
+    assert!(wrong.is_empty(), "{} of {SEQUENCES}; the shortest:\n{}", wrong.len(), shortest.join("\n"));
+    assert!(alive > SEQUENCES / 3, "{alive}");
+}

@@ -1,0 +1,78 @@
+//! What is secret: `undo.sh` and the automatic revert print nothing of it.
+
+use super::*;
+
+const SECRET: &str = "zqSECRETzq";
+
+impl Host {
+    /// A command that has run, whose guard holds a secret and whose undo prints it, and fails.
+    fn secret_command(&self, sensitive: bool) -> ItemSpec {
+        let made = self.file("made");
+        let made = quote(made.to_str().unwrap());
+        let command = Cmd {
+            guard: Guard::Unless(format!("grep -qs '{SECRET}' {made}")),
+            run: format!("echo '{SECRET}' >{made}"),
+            undo: Some(format!("echo 'it says {SECRET}'; exit 3")),
+            user: None,
+            timeout: None,
+        };
+        let change = Change {
+            object: ObjectId::new("command", command.key()),
+            from: CommandState::Pending.into(),
+            to: CommandState::Done.into(),
+        };
+        ItemSpec { sensitive, ..spec(vec![change]) }
+    }
+}
+
+#[test]
+fn a_command_is_told_by_its_item_and_what_a_sensitive_one_prints_is_not() {
+    for host in hosts() {
+        assert_eq!(host.one("r1", &mut host.secret_command(true), &[]).reading, Reading::Done);
+        let (status, said) = host.undo(&[]);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains("FAILED         command:role/an item\n"), "{said}");
+        assert!(said.contains("(its output is sensitive and not shown)"), "{said}");
+        assert!(!said.contains(SECRET), "{said}");
+        let records = host.records();
+        assert!(records[1].changes[0].sensitive, "its own record says it too");
+        assert_eq!(records[1].purpose, RunPurpose::Undo);
+        assert!(!host.undo(&["--list"]).1.contains(SECRET));
+        // An older undo.sh did not.
+        let run = host.root().join("runs").join(&records[1].id);
+        for (file, said, once) in [("meta", "undo\tflags", "undo"), ("journal", "\tsensitive", "\t-")] {
+            let text = std::fs::read_to_string(run.join(file)).unwrap();
+            assert!(text.contains(said), "{text}");
+            std::fs::write(run.join(file), text.replace(said, once)).unwrap();
+        }
+        std::fs::write(host.file("made"), "").unwrap();
+        let (_, said) = host.undo(&["--force", &records[1].id]);
+        assert!(said.contains("command:role/an item") && !said.contains(SECRET), "{said}");
+    }
+}
+
+#[test]
+fn a_command_that_is_not_sensitive_says_why_it_failed() {
+    for host in hosts() {
+        assert_eq!(host.one("r1", &mut host.secret_command(false), &[]).reading, Reading::Done);
+        let (status, said) = host.undo(&[]);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains("FAILED         command:role/an item\n") && said.contains("it says"), "{said}");
+        assert!(!said.contains("grep"), "{said}");
+    }
+}
+
+#[test]
+fn an_automatic_revert_writes_nothing_secret_into_the_journal_of_the_host() {
+    for host in hosts() {
+        let mut item = host.secret_command(true);
+        item.run = "r1".to_owned();
+        item.switch = Some(Switch { guard: "network".to_owned(), window: 60, units: Vec::new() });
+        let said = host.in_session(&host.item(&item, &[]));
+        assert!(said.contains("status 0"), "{said}");
+        std::fs::write(host.root().join("switch/asked"), "").unwrap();
+        let said = host.act();
+        assert!(said.contains("FAILED         command:role/an item\n"), "{said}");
+        assert!(!said.contains(SECRET), "{said}");
+    }
+}

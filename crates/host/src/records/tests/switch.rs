@@ -1,0 +1,227 @@
+//! The switch behind guarded items, with a systemd of straw: `tests/tests/guard.rs` has real ones.
+
+use super::*;
+
+/// Takes every order and runs nothing.
+const SYSTEMD: &str = "systemctl() { [ \"$1\" != is-active ]; }\n";
+
+impl Host {
+    fn guarded(&self) -> ItemSpec {
+        let mut item = spec(vec![self.change(&self.file("conf"), self.file_line(b"new", 0o600))]);
+        item.run = "r1".to_owned();
+        let units = vec!["ssh.service".to_owned()];
+        item.switch = Some(Switch { guard: "ssh".to_owned(), window: 60, units });
+        item
+    }
+
+    fn with_systemd(&self) -> Command {
+        let mut command = self.command();
+        std::fs::create_dir_all(self.dir.path().join("units")).unwrap();
+        std::fs::write(self.dir.path().join("boot"), "this-boot\n").unwrap();
+        command
+            .env("CV_SYSTEMD", self.dir.path())
+            .env("CV_SWITCH_UNITS", self.dir.path().join("units"))
+            .env("CV_BOOT_ID", self.dir.path().join("boot"));
+        command
+    }
+
+    /// As the session's shell does it; the run is not closed.
+    pub(super) fn in_session(&self, script: &str) -> String {
+        let meta = RunMeta { id: "r1".to_owned(), ..RunMeta::default() };
+        let library = self.dir.path().join("library");
+        let open = open_script(&meta);
+        let text = format!(". '{}'\n{SYSTEMD}{open} || exit $?\n{script}", library.display());
+        let output = self.with_systemd().arg("-c").arg(text).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    }
+
+    pub(super) fn act(&self) -> String {
+        let script = self.dir.path().join("undo.sh");
+        std::fs::write(&script, undo_text()).unwrap();
+        let output = self.with_systemd().arg(script).arg("--switch").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn switch_is_there(&self) -> bool {
+        let unit = self.dir.path().join("units/converge-switch.service");
+        assert_eq!(unit.exists(), self.root().join("switch").exists());
+        unit.exists()
+    }
+}
+
+#[test]
+fn what_is_confirmed_stays_and_nothing_is_left() {
+    for host in hosts() {
+        std::fs::write(host.file("conf"), "old").unwrap();
+        let said = host.in_session(&host.item(&host.guarded(), &[b"new"]));
+        assert!(said.contains("status 0"), "{said}");
+        assert!(host.switch_is_there());
+        let said = host.in_session(&format!("({}); echo \"confirmed $?\"", confirm_script("r1")));
+        assert!(said.contains("confirmed 0"), "{said}");
+        assert!(!host.switch_is_there());
+        assert_eq!(host.act(), "");
+        assert_eq!(std::fs::read(host.file("conf")).unwrap(), b"new");
+        // Once is enough.
+        let said = host.in_session(&format!("({}); echo \"confirmed $?\"", confirm_script("r1")));
+        assert!(said.contains("confirmed 1") && said.contains("not confirmed in time"), "{said}");
+    }
+}
+
+#[test]
+fn what_is_not_confirmed_is_put_back_and_the_records_say_so() {
+    for host in hosts() {
+        std::fs::write(host.file("conf"), "old").unwrap();
+        let before = host.line(&host.file("conf"));
+        host.in_session(&host.item(&host.guarded(), &[b"new"]));
+        // Another run waits its turn, even when nobody holds the lock.
+        let other = host.sh(&open_script(&RunMeta { id: "r2".to_owned(), ..RunMeta::default() }));
+        assert_eq!(other.status.code(), Some(LOCKED));
+        assert!(String::from_utf8_lossy(&other.stderr).contains("the guarded change of run r1"));
+        std::fs::write(host.root().join("switch/asked"), "").unwrap();
+        let said = host.act();
+        assert!(said.contains("restored       path:"), "{said}");
+        assert!(!host.switch_is_there());
+        assert_eq!(host.line(&host.file("conf")), before);
+        let records = host.records();
+        assert_eq!(records[0].put_back.as_deref(), Some("it is not good"));
+        let change = &records[0].changes[0];
+        assert_eq!((change.outcome, &change.after), (SavedOutcome::PutBack, &before));
+        assert!(!change.may_have_happened());
+        let said = host.in_session(&format!("({}); echo \"waited $?\"", put_back_script("r1", 1, 0)));
+        assert!(said.contains("waited 0"), "{said}");
+        assert!(
+            host.sh(&open_script(&RunMeta { id: "r2".to_owned(), ..RunMeta::default() })).status.success()
+        );
+    }
+}
+
+#[test]
+fn another_boot_is_no_confirmation_and_what_others_changed_is_left_alone() {
+    for host in hosts() {
+        std::fs::write(host.file("conf"), "old").unwrap();
+        host.in_session(&host.item(&host.guarded(), &[b"new"]));
+        let armed = host.root().join("switch/armed");
+        let text = std::fs::read_to_string(&armed).unwrap().replace("this-boot", "former-boot");
+        std::fs::write(&armed, text).unwrap();
+        std::fs::write(host.file("conf"), "theirs").unwrap();
+        let said = host.act();
+        assert!(said.contains("restarted before it was confirmed") && said.contains("LEFT ALONE"), "{said}");
+        assert_eq!(std::fs::read(host.file("conf")).unwrap(), b"theirs");
+        let said = host.in_session(&format!("({}); echo \"waited $?\"", put_back_script("r1", 1, 0)));
+        assert!(said.contains("waited 1"), "not all was put back: {said}");
+    }
+}
+
+#[test]
+fn without_systemd_nothing_is_changed() {
+    for host in hosts() {
+        std::fs::write(host.file("conf"), "old").unwrap();
+        let item = host.guarded();
+        let none = format!("CV_SYSTEMD=/nonexistent\n{}", host.item(&item, &[b"new"]));
+        let said = host.in_session(&none);
+        assert!(said.contains("status 72") && said.contains("does not run systemd"), "{said}");
+        assert!(!host.switch_is_there());
+        assert_eq!(std::fs::read(host.file("conf")).unwrap(), b"old");
+        let said = host.in_session(&format!("({}); echo \"asked $?\"", put_back_now_script("r1", 1, 0)));
+        assert!(said.contains("asked 3"), "none was armed: {said}");
+    }
+}
+
+#[test]
+fn a_step_that_fails_before_it_changes_anything_is_nothing_to_put_back() {
+    for host in hosts() {
+        std::fs::write(host.file("conf"), "old").unwrap();
+        let mut item = host.guarded();
+        item.steps = vec![Step::new("validate", "echo 'it does not parse' >&2; exit 1")];
+        let said = host.in_session(&host.item(&item, &[]));
+        assert!(said.contains("status 72"), "{said}");
+        assert!(host.switch_is_there());
+        std::fs::write(host.root().join("switch/asked"), "").unwrap();
+        let said = host.act();
+        assert!(said.contains("as before      path:") && !said.contains("restarted"), "{said}");
+        assert!(!host.switch_is_there());
+        let said = host.in_session(&format!("({}); echo \"waited $?\"", put_back_script("r1", 1, 0)));
+        assert!(said.contains("waited 4"), "{said}");
+        let said = host.in_session(&format!("({}); echo \"waited $?\"", put_back_script("r1", 1, 1)));
+        assert!(said.contains("waited 3"), "that one is known: {said}");
+    }
+}
+
+#[test]
+fn what_is_left_of_a_run_does_not_hold_the_switch_up() {
+    use std::os::unix::process::CommandExt;
+    std::thread::scope(|scope| {
+        for host in hosts() {
+            scope.spawn(move || {
+                std::fs::write(host.file("conf"), "old").unwrap();
+                let before = host.line(&host.file("conf"));
+                host.in_session(&host.item(&host.guarded(), &[b"new"]));
+                // The window is over, and processes of the run hold the lock: they take no hint, and start others when they get one.
+                let armed = host.root().join("switch/armed");
+                let text = std::fs::read_to_string(&armed).unwrap();
+                let fields: Vec<&str> = text.split('\t').collect();
+                std::fs::write(&armed, [&fields[..3], &["0"], &fields[4..]].concat().join("\t")).unwrap();
+                let held = host.dir.path().join("held");
+                let text = format!(
+                    "exec 9>>'{}'; flock -n 9 || exit 1; : >'{}'; trap '(trap \"\" TERM; sleep 600) & ' TERM; while :; do sleep 600; done",
+                    host.root().join("lock").display(),
+                    held.display()
+                );
+                let mut holder = host.command().arg("-c").arg(text).process_group(0).spawn().unwrap();
+                while !held.exists() {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                let begun = std::time::Instant::now();
+                let said = host.act();
+                let took = begun.elapsed();
+                assert!(holder.wait().is_ok());
+                assert!(said.contains("restored       path:"), "{said}");
+                assert!(!said.contains("cannot be ended"), "{:?}: {said}", host.argv);
+                assert!(took.as_secs() < 10, "{:?}: it began after {took:?}", host.argv);
+                assert_eq!(host.line(&host.file("conf")), before);
+            });
+        }
+    });
+}
+
+/// A step does not hold the lock. It may hear no SIGTERM, and run in a group of its own, as another user's or one within a limit does.
+#[test]
+fn a_step_that_hears_nothing_is_ended_before_the_switch_restores() {
+    use std::os::unix::process::CommandExt;
+    std::thread::scope(|scope| {
+        for host in hosts() {
+            scope.spawn(move || {
+                std::fs::write(host.file("conf"), "old").unwrap();
+                host.in_session(&host.item(&host.guarded(), &[b"new"]));
+                let armed = host.root().join("switch/armed");
+                let text = std::fs::read_to_string(&armed).unwrap();
+                let fields: Vec<&str> = text.split('\t').collect();
+                std::fs::write(&armed, [&fields[..3], &["0"], &fields[4..]].concat().join("\t")).unwrap();
+                let names = ["same", "own", "limited"];
+                let marks = names.map(|name| host.file(name));
+                let deaf = |mark: &Path| format!("trap '' TERM; while :; do echo >>{}; sleep 0.1; done", mark.display());
+                let text = format!(
+                    ". '{}'\nexec 9>>'{}'; flock -n 9 || exit 1\n(sh -c {} 9>&-) & (setsid sh -c {} 9>&-) & (cv_as '' {} 600) & wait",
+                    host.dir.path().join("library").display(),
+                    host.root().join("lock").display(),
+                    quote(&deaf(&marks[0])),
+                    quote(&deaf(&marks[1])),
+                    quote(&deaf(&marks[2])),
+                );
+                let mut holder = host.command().arg("-c").arg(text).process_group(0).spawn().unwrap();
+                while !marks.iter().all(|mark| mark.exists()) {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                let said = host.act();
+                let sizes = || marks.each_ref().map(|mark| std::fs::metadata(mark).unwrap().len());
+                let left = sizes();
+                assert!(holder.wait().is_ok());
+                assert!(said.contains("restored       path:"), "{said}");
+                assert!(!said.contains("cannot be ended"), "{:?}: {said}", host.argv);
+                std::thread::sleep(std::time::Duration::from_secs(1));
+                assert_eq!(sizes(), left, "{:?}: {names:?}, one goes on", host.argv);
+            });
+        }
+    });
+}

@@ -1,0 +1,91 @@
+//! A host as an executor: one look, a run's beginning and end, and the records of runs.
+
+use crate::link::Link;
+use crate::observe::observe;
+use crate::records::{self, LOCKED, Piece};
+use bytes::Bytes;
+use converge_executor::{Answers, Executor, Pending, Questions, RunMeta, TargetError, without_name};
+use converge_ledger::{Records, parse_records};
+use converge_resource::Content;
+use converge_ssh::{Batch, Item, ItemResult, ShellError, Stderr};
+use std::sync::PoisonError;
+use std::time::Duration;
+
+impl Executor for Link {
+    fn name(&self) -> &str {
+        &self.host
+    }
+
+    fn observe<'a>(&'a self, questions: Questions<'a>) -> Pending<'a, Result<Answers, TargetError>> {
+        Box::pin(async move {
+            let mut answers = observe(self, questions).await.map_err(|e| self.lost(&e))?;
+            if let Some(Ok(managed)) = &mut answers.managed {
+                *self.base.lock().unwrap_or_else(PoisonError::into_inner) = managed.base.take();
+            }
+            Ok(answers)
+        })
+    }
+
+    fn open<'a>(&'a self, meta: &'a RunMeta) -> Pending<'a, Result<(), TargetError>> {
+        Box::pin(open(self, meta))
+    }
+
+    fn close<'a>(&'a self, run: &'a str, result: &'a str) -> Pending<'a, ()> {
+        Box::pin(async move {
+            self.end_beating();
+            let batch = Batch { prelude: Some(records::close_script(run, result)), ..Batch::default() };
+            if let Ok((_, Some(error))) | Err(error) = self.shell.run_to_end(&batch).await {
+                tracing::warn!(host = self.host, %error, "the run's record could not be ended");
+            }
+        })
+    }
+
+    fn history(&self) -> Pending<'_, Result<Records, TargetError>> {
+        Box::pin(history(self))
+    }
+}
+
+async fn open(link: &Link, meta: &RunMeta) -> Result<(), TargetError> {
+    let base = link.base.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let pieces = [Some(records::undo_piece()), base.map(|base| records::base_piece(&meta.id, &base))];
+    let item = |(id, (piece, content)): (u32, (Piece, Content))| Item {
+        payload: Some(Bytes::copy_from_slice(content.bytes())),
+        timeout: Some(Duration::from_secs(piece.timeout)),
+        ..Item::new(id, piece.script)
+    };
+    let items = (1..).zip(pieces.into_iter().flatten()).map(item).collect();
+    let batch = Batch { prelude: Some(records::open_script(meta)), stop_file: None, items };
+    let (results, error) = link.shell.run_to_end(&batch).await.map_err(|e| link.lost(&e))?;
+    let bare = |said: &str| without_name(&link.host, said.trim());
+    match error {
+        // The lock is someone else's, or the host cannot take records: its own words say which.
+        Some(ShellError::Prelude { status: LOCKED, said }) => Err(TargetError::Locked(bare(&said))),
+        Some(ShellError::Prelude { said, .. }) => Err(TargetError::Refused(bare(&said))),
+        Some(error) => Err(link.lost(&error)),
+        // A base that is not taken is brought by the next run.
+        None if results.first().is_some_and(ItemResult::success) => {
+            link.beat(&meta.id);
+            Ok(())
+        }
+        None => {
+            let said: Vec<String> =
+                results.iter().map(|r| String::from_utf8_lossy(&r.output).trim().to_owned()).collect();
+            let message = format!("/var/lib/converge/undo.sh cannot be written: {}", said.join("; "));
+            Err(TargetError::Refused(message))
+        }
+    }
+}
+
+async fn history(link: &Link) -> Result<Records, TargetError> {
+    let item = Item { stderr: Stderr::Separate, ..Item::new(1, records::list_script()) };
+    let (results, error) = link.shell.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
+    if let Some(error) = error {
+        return Err(link.lost(&error));
+    }
+    let refused = TargetError::Refused;
+    let result = results.into_iter().next().ok_or_else(|| refused("gave no answer".to_owned()))?;
+    if !result.success() {
+        return Err(refused(String::from_utf8_lossy(&result.stderr).trim().to_owned()));
+    }
+    parse_records(&String::from_utf8_lossy(&result.output)).map_err(|e| refused(e.to_string()))
+}

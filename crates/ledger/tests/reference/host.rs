@@ -1,0 +1,269 @@
+//! The ledger at work, on simulated hosts that keep their records as text.
+
+use super::{End, KEYS, Values, role, story};
+use converge_ledger::{Ledger, Project, Records, Scope, Undo, newest, parse_owned, parse_records};
+use std::collections::BTreeSet;
+
+/// What a rollback is to do on a host.
+#[derive(Default)]
+struct Plan {
+    planned: Vec<usize>,
+    changes: Vec<(usize, u8)>,
+    named: BTreeSet<usize>,
+}
+
+#[derive(Clone, Default)]
+pub struct Host {
+    pub now: Values,
+    pub runs: Vec<String>,
+    /// What the runs did, for the model of what is managed.
+    pub events: Vec<story::Event<u8>>,
+    /// The file `owned`, and how many runs were folded into it.
+    base: (String, usize),
+    /// What the next run gives out of management.
+    pub disown: Option<usize>,
+    /// How far its clock is off, in seconds.
+    skew: i64,
+}
+
+fn state(value: u8) -> String {
+    if value == 0 { "absent".to_owned() } else { format!("value {value}") }
+}
+
+fn value(state: &converge_resource::State) -> u8 {
+    state.line().strip_prefix("value ").map_or(0, |v| v.parse().unwrap())
+}
+
+fn project(n: usize) -> Project {
+    Project(Scope { playbook: format!("play{n}.yaml"), inventory: "hosts.yaml".to_owned() })
+}
+
+impl Host {
+    /// A new one, whose clock is off by so many seconds.
+    pub fn new(skew: i64) -> Self {
+        Self { skew, ..Self::default() }
+    }
+
+    /// Records a run that makes these changes, and makes them.
+    pub fn run(
+        &mut self,
+        project: usize,
+        (id, time): (&str, i64),
+        purpose: &str,
+        planned: &[usize],
+        changes: &[(usize, u8)],
+        end: &End,
+    ) {
+        // What a plan before it had the host keep.
+        let drawn = id.bytes().map(usize::from).sum::<usize>();
+        if drawn.is_multiple_of(2) {
+            let (said, closed) = (self.says(true), self.runs.len());
+            if let Some(base) = parse_owned(&said).base {
+                assert_eq!(base.runs.len(), closed - self.base.1);
+                self.base = (base.text, closed);
+            }
+        }
+        let takes = purpose.lines().filter_map(|l| l.strip_prefix("undoes\t"));
+        let takes =
+            takes.map(|id| self.runs.iter().position(|r| r.starts_with(&format!("run\t{id}\n"))).unwrap());
+        let mut event = story::Event { takes: takes.collect(), changes: Vec::new(), disowned: None };
+        let seq = self.runs.len() + 1;
+        let mut text = format!(
+            "run\t{id}\nversion\t3\nseq\t{seq}\ntime\tt\nopened\t{}\npurpose\t{purpose}\nscope\tplay{project}.yaml\thosts.yaml\n",
+            time + self.skew
+        );
+        for key in planned {
+            text.push_str(&format!("planned\tr{}/{key}\n", role(*key)));
+        }
+        let mut closed = true;
+        for (n, (key, to)) in changes.iter().enumerate() {
+            let (from, item) = (self.now[*key], format!("r{}/{key}", role(*key)));
+            text.push_str(&format!("begin\t{n}\tpath\t{key}\t{}\t{}\t{item}\t-\n", state(from), state(*to)));
+            // What goes is declared so by a role, or pruned.
+            let of_role = purpose == "converge" && (*to != 0 || drawn.is_multiple_of(3));
+            if of_role {
+                text.push_str(&format!("owns\t{n}\tr{}\n", role(*key)));
+            }
+            let mut tell = |left, done| {
+                event.changes.push(story::Change { key: *key, found: from, left, done, of_role })
+            };
+            match end {
+                End::Failed(at) if *at == n => {
+                    text.push_str(&format!("failed\t{n}\t1\t{}\n", state(from)));
+                    break;
+                }
+                End::Broke(at, left) if *at == n => {
+                    text.push_str(&format!("failed\t{n}\t1\t{}\n", state(*left)));
+                    self.now[*key] = *left;
+                    tell(*left, false);
+                    break;
+                }
+                End::Cut(at, made) if *at == n => {
+                    tell(*to, false);
+                    if *made {
+                        self.now[*key] = *to;
+                    }
+                    closed = false;
+                    break;
+                }
+                _ => {}
+            }
+            tell(*to, true);
+            text.push_str(&format!("done\t{n}\t{}\n", state(*to)));
+            self.now[*key] = *to;
+        }
+        if let Some(key) = self.disown.take().filter(|_| closed) {
+            text.push_str(&format!("disown\tpath\t{key}\n"));
+            event.disowned = Some(key);
+        }
+        self.events.push(event);
+        if closed {
+            text.push_str("close\tfinished\t1\n");
+        } else if seq.is_multiple_of(2) {
+            text.push_str("close\tcut-off\t1\n");
+        }
+        self.runs.push(text);
+    }
+
+    /// What the host says to a plan; `settled`, once a run has begun that ends what was cut off.
+    fn says(&self, settled: bool) -> String {
+        let mut text = "converge-managed\t1\n".to_owned();
+        for run in &self.runs {
+            text.push_str(&format!(
+                "recorded\t{}\n",
+                run.lines().next().unwrap().split_once('\t').unwrap().1
+            ));
+        }
+        text.push_str(&format!("base\tdigest\n{}", self.base.0));
+        for (at, run) in self.runs.iter().enumerate().skip(self.base.1) {
+            text.push_str(run);
+            if !run.contains("\nclose\t") && (settled || at + 1 < self.runs.len()) {
+                text.push_str("close\tcut-off\t1\n");
+            }
+        }
+        text
+    }
+
+    /// What is managed: of each object what was there before and what runs left.
+    pub fn managed(&self) -> Vec<Option<(u8, u8)>> {
+        let records = parse_owned(&self.says(false));
+        assert_eq!(records.broken, Vec::<String>::new());
+        let mut found = vec![None; KEYS];
+        for thing in &records.things {
+            let at = thing.object.key.parse::<usize>().unwrap();
+            assert_eq!(found[at].replace((value(&thing.before), value(&thing.left))), None);
+        }
+        found
+    }
+
+    /// What its records say, in the order of a folder that knows no order.
+    fn records(&self, time: i64) -> Records {
+        let mut texts = self.runs.clone();
+        texts.sort();
+        let records = parse_records(&format!("converge\t4\nnow\t{}\n{}", time + self.skew, texts.concat()));
+        let records = records.unwrap();
+        assert_eq!(records.broken, Vec::<String>::new());
+        records
+    }
+
+    /// Plans a rollback of these hosts with the ledger and carries it out, as the engine does. What it leaves alone on each. `ends`: how each ends.
+    pub fn rollback(
+        hosts: &mut [&mut Self],
+        of: usize,
+        to: Option<&str>,
+        narrowed: Option<usize>,
+        ends: &[End],
+        (id, time): (&str, i64),
+    ) -> Vec<BTreeSet<usize>> {
+        let project = project(of);
+        let all: Vec<Records> = hosts.iter().map(|host| host.records(time)).collect();
+        let ledgers: Vec<Ledger<'_>> = all.iter().map(|records| Ledger::of(&records.runs)).collect();
+        let mut passed: BTreeSet<String> = BTreeSet::new();
+        let mut left = vec![BTreeSet::new(); hosts.len()];
+        loop {
+            let candidates = |at: usize| {
+                let runs = ledgers[at].candidates(&project, &|_| true).into_iter();
+                let runs = runs.map(|run| &all[at].runs[run]).filter(|run| !passed.contains(&run.id));
+                runs.map(|run| (run.id.as_str(), all[at].age(run))).collect::<Vec<_>>()
+            };
+            let candidates: Vec<Vec<(&str, i64)>> = (0..hosts.len()).map(candidates).collect();
+            let chosen = match to {
+                Some(to) => to.to_owned(),
+                None => match newest(&candidates) {
+                    Some(id) => id.to_owned(),
+                    None => return left,
+                },
+            };
+            let (mut plans, mut named) = (Vec::new(), Vec::new());
+            for (at, ledger) in ledgers.iter().enumerate() {
+                let place = match to {
+                    Some(_) => ledger.place(&chosen),
+                    None => {
+                        ledger.place(&chosen).filter(|_| candidates[at].iter().any(|(id, _)| *id == chosen))
+                    }
+                };
+                let plan = place.map(|place| match to {
+                    Some(_) => ledger.revert_to(place, &project, &|_| true),
+                    None => ledger.revert_from(ledger.start_of(place, &project), &project, &|_| true),
+                });
+                let (undos, targets) = plan.unwrap_or_default();
+                let plan = hosts[at].plan(undos, narrowed);
+                named.push(plan.named.clone());
+                plans.push((plan, targets));
+            }
+            if plans.iter().all(|(plan, _)| plan.changes.is_empty()) {
+                if to.is_some() {
+                    return named;
+                }
+                for (at, (_, targets)) in plans.iter().enumerate() {
+                    passed.extend(targets.iter().map(|run| all[at].runs[*run].id.clone()));
+                }
+                passed.insert(chosen);
+                if named.iter().any(|named| !named.is_empty()) {
+                    left = named;
+                }
+                continue;
+            }
+            for (at, (plan, targets)) in
+                plans.iter().enumerate().filter(|(_, (plan, _))| !plan.changes.is_empty())
+            {
+                let roles = narrowed.map_or(String::new(), |r| format!("\tr{r}"));
+                let undoes: String =
+                    targets.iter().map(|run| format!("\nundoes\t{}", all[at].runs[*run].id)).collect();
+                let purpose = format!("rollback{roles}{undoes}");
+                hosts[at].run(of, (id, time), &purpose, &plan.planned, &plan.changes, &ends[at]);
+            }
+            return named;
+        }
+    }
+
+    /// What becomes of these objects.
+    fn plan(&self, undos: Vec<Undo>, narrowed: Option<usize>) -> Plan {
+        let mut plan = Plan::default();
+        for mut undo in undos {
+            let key: usize = undo.object.key.parse().unwrap();
+            if narrowed.is_some_and(|r| undo.item.split('/').next() != Some(&format!("r{r}"))) {
+                continue;
+            }
+            let Some(restored) = self.decide(&mut undo) else { continue };
+            plan.planned.push(key);
+            if restored {
+                plan.changes.push((key, value(&undo.before)));
+            } else {
+                plan.named.insert(key);
+            }
+        }
+        plan
+    }
+
+    /// Whether an object is restored (`true`), left alone, or as before already (`None`): as the engine does.
+    fn decide(&self, undo: &mut Undo) -> Option<bool> {
+        let key: usize = undo.object.key.parse().unwrap();
+        let now = converge_resource::State::from_line(&state(self.now[key]));
+        undo.settle(&now);
+        if now == undo.before {
+            return None;
+        }
+        Some(undo.theirs.is_none() && now == undo.left)
+    }
+}

@@ -1,0 +1,166 @@
+//! Results of earlier runs on a host: orphaned objects, and an unfinished run.
+
+use crate::plan::count;
+use crate::text::{Line, Text, Tone};
+use converge_planner::{CutOff, Fate, HostPlan, ItemOrigin, Undeclared};
+use serde_json::{Value, json};
+
+/// Names that are listed before the rest is only counted.
+const LISTED: usize = 8;
+
+/// The results of earlier runs, shown below the items of a host. With `--prune` the items themselves show the orphaned
+/// objects.
+pub(crate) fn earlier_runs(plan: &HostPlan) -> Text {
+    let mut text = Text::new();
+    for remark in &plan.ours.remarks {
+        text.push(Line::at(2).say(Tone::Warn, "records: ").plain(remark.as_str()).fold(4));
+    }
+    if let Some(run) = &plan.ours.cut_off {
+        push_cut_off(&mut text, run);
+    }
+    let undeclared = &plan.ours.undeclared;
+    if undeclared.is_empty() || plan.items.iter().any(|i| i.origin == ItemOrigin::Prune) {
+        return text;
+    }
+    let line = Line::at(2).say(Tone::Warn, "no longer declared").plain(format!(
+        ": {} of {}",
+        undeclared.len(),
+        count(plan.ours.owned, "thing")
+    ));
+    text.push(line.faint(" that are ours here; --prune removes them, or gives them back").fold(4));
+    for thing in undeclared {
+        let (sign, tone, what) = match &thing.fate {
+            Fate::Removed => ("-", Tone::Remove, String::new()),
+            Fate::GivenBack => {
+                ("~", Tone::Change, " · was there before: gets its former state back".to_owned())
+            }
+            Fate::Forgotten(why) => ("·", Tone::Faint, format!(" · stays as it is: {why}")),
+            Fate::LeftAlone(why) => ("✗", Tone::Bad, format!(" · is left alone: {why}")),
+        };
+        let line = Line::at(4).say(tone, format!("{sign} ")).say(Tone::Strong, name(thing));
+        text.push(line.faint(format!(" · role {}, since {}{what}", thing.role, thing.since)).fold(8));
+    }
+    text
+}
+
+/// A command is known by its item.
+fn name(thing: &Undeclared) -> String {
+    if thing.object.kind == "command" {
+        format!("command of {}", thing.item)
+    } else {
+        thing.object.to_string()
+    }
+}
+
+fn push_cut_off(text: &mut Text, run: &CutOff) {
+    let line = Line::at(2).say(Tone::Warn, format!("run {} did not end", run.run));
+    let still = if run.busy { "; it may still be at work" } else { "" };
+    text.push(line.faint(format!(" · {} · {}{still}", run.operator, run.time)).fold(4));
+    if !run.done.is_empty() {
+        text.push(Line::at(4).plain("done: ").faint(names(&run.done)).fold(6));
+    }
+    if let Some((why, items)) = &run.put_back {
+        let line = Line::at(4).say(Tone::Bad, "put back by the host: ").plain(names(items));
+        text.push(line.faint(format!(" · {why}")).fold(6));
+    }
+    for (item, what) in &run.unknown {
+        text.push(
+            Line::at(4)
+                .say(Tone::Warn, "unknown: ")
+                .plain(item.as_str())
+                .faint(format!(" · now {what}"))
+                .fold(6),
+        );
+    }
+    if !run.not_begun.is_empty() {
+        text.push(Line::at(4).plain("not begun: ").faint(names(&run.not_begun)).fold(6));
+    }
+}
+
+fn names(all: &[String]) -> String {
+    let some = all.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(LISTED) {
+        0 => some,
+        more => format!("{some} and {more} more"),
+    }
+}
+
+/// The same in the plan's document.
+pub(crate) fn earlier_runs_json(plan: &HostPlan) -> Value {
+    let undeclared: Vec<Value> = plan
+        .ours
+        .undeclared
+        .iter()
+        .map(|thing| {
+            let (fate, why) = match &thing.fate {
+                Fate::Removed => ("removed", None),
+                Fate::GivenBack => ("given_back", None),
+                Fate::Forgotten(why) => ("forgotten", Some(why)),
+                Fate::LeftAlone(why) => ("left_alone", Some(why)),
+            };
+            let key = if thing.object.kind == "command" { None } else { Some(&thing.object.key) };
+            json!({
+                "object": {"kind": thing.object.kind, "key": key},
+                "role": thing.role,
+                "item": thing.item,
+                "since": thing.since,
+                "prune": fate,
+                "because": why,
+            })
+        })
+        .collect();
+    let cut_off = plan.ours.cut_off.as_ref().map(|run| {
+        let unknown: Vec<Value> = run.unknown.iter().map(|(i, w)| json!({"item": i, "now": w})).collect();
+        json!({
+            "run": run.run,
+            "time": run.time,
+            "operator": run.operator,
+            "busy": run.busy,
+            "put_back": run.put_back.as_ref().map(|(why, items)| json!({"because": why, "items": items})),
+            "done": run.done,
+            "unknown": unknown,
+            "not_begun": run.not_begun,
+        })
+    });
+    json!({"owned": plan.ours.owned, "no_longer_declared": undeclared, "unfinished_run": cut_off, "damaged": plan.ours.remarks})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::idle;
+    use crate::text::Look;
+    use converge_resource::ObjectId;
+
+    #[test]
+    fn what_is_no_longer_declared_and_what_was_cut_off() {
+        let thing = |kind: &str, key: &str, fate: Fate| Undeclared {
+            object: ObjectId::new(kind, key),
+            role: "shop".into(),
+            item: "shop/an item".into(),
+            since: "2026-11-20T08:00:00Z".into(),
+            fate,
+        };
+        let mut plan = idle("web1");
+        plan.ours.owned = 31;
+        plan.ours.undeclared = vec![
+            thing("path", "/etc/shop", Fate::Removed),
+            thing("path", "/etc/issue", Fate::GivenBack),
+            thing("command", "x", Fate::Forgotten("cannot be given back: the command has no `undo`".into())),
+            thing("unit", "shop.service", Fate::LeftAlone("someone else has changed it since".into())),
+        ];
+        plan.ours.cut_off = Some(Box::new(CutOff {
+            run: "01a1".into(),
+            time: "2026-11-21T06:14:47Z".into(),
+            operator: "ada@desk".into(),
+            busy: false,
+            put_back: None,
+            done: vec!["shop/a".into()],
+            unknown: vec![("shop/b".into(), "path:/b is as it was before".into())],
+            not_begun: (1..12).map(|n| format!("shop/{n}")).collect(),
+        }));
+        insta::assert_snapshot!(earlier_runs(&plan).draw(&Look::PLAIN));
+        assert_eq!(earlier_runs_json(&plan)["no_longer_declared"][3]["prune"], "left_alone");
+        assert_eq!(earlier_runs_json(&plan)["no_longer_declared"][2]["object"]["key"], Value::Null);
+    }
+}

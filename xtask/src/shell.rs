@@ -1,0 +1,201 @@
+//! All files of shell: their form (shfmt, by `.editorconfig`), what is wrong in them (shellcheck, by `.shellcheckrc`), and their names.
+
+use crate::process::{Result, output, workspace};
+use crate::tools;
+use fs_err as fs;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where shell lies.
+const FOLDERS: &[&str] = &["crates", "bench", "tests", "xtask"];
+/// A program of bash; all other shell is POSIX.
+const BASH: &str = ".ci/run";
+/// Shell that hosts run: a function of it is named so, whichever file it is in.
+const SENT: &[&str] = &["crates/objects/", "crates/host/", "crates/engine/"];
+const PREFIX: &str = "cv_";
+/// Of it the files that are one program, of which each uses what others set.
+const ONE: &[&str] = &["crates/objects/", "crates/host/"];
+/// The prefix of variables that a caller may set.
+const GLOBAL: &str = "CV_";
+
+/// Checks them all; how many there are.
+///
+/// Errors with all that is wrong.
+pub fn check() -> Result<usize> {
+    let mut files = Vec::new();
+    for folder in FOLDERS {
+        find(&workspace().join(folder), "sh", &mut files)?;
+    }
+    files.sort();
+    let relative = |path: &PathBuf| path.strip_prefix(workspace()).unwrap_or(path).to_owned();
+    let files: Vec<PathBuf> = files.iter().map(relative).collect();
+    let (shfmt, shellcheck) = (tools::shfmt()?, tools::shellcheck()?);
+    let mut wrong = Vec::new();
+    let mut command = |program: &Path, words: &[&str], files: &[PathBuf]| {
+        let mut command = Command::new(program);
+        if let Err(error) = output(command.current_dir(workspace()).args(words).args(files)) {
+            wrong.push(without_files(&error.to_string()));
+        }
+    };
+    let bash = [PathBuf::from(BASH)];
+    command(&shfmt, &["--diff"], &[files.as_slice(), &bash].concat());
+    command(&shellcheck, &["--shell=sh"], &files);
+    command(&shellcheck, &["--shell=bash"], &bash);
+    let sent = |folders: &[&str]| -> Result<Vec<(&PathBuf, String)>> {
+        let files = files.iter().filter(|file| folders.iter().any(|folder| file.starts_with(folder)));
+        files.map(|file| Ok((file, fs::read_to_string(workspace().join(file))?))).collect()
+    };
+    for (file, text) in sent(SENT)? {
+        wrong.extend(badly_named(&text).into_iter().map(|(line, name)| {
+            format!("{}:{line}: `{name}`: functions that hosts run begin with `{PREFIX}`", file.display())
+        }));
+        let kind = file.file_stem().unwrap_or_default().to_string_lossy();
+        wrong.extend(undescribed(&text, &kind).into_iter().map(|(line, name)| {
+            format!("{}:{line}: `{name}`: no comment says what it reads, sets and prints", file.display())
+        }));
+    }
+    let one: String = sent(ONE)?.into_iter().map(|(_, text)| text).collect();
+    let all = tempfile::Builder::new().prefix("all-shell-of-hosts-").suffix(".sh").tempfile()?;
+    fs::write(all.path(), &one)?;
+    // The rules of `.shellcheckrc` are for single files.
+    let words = ["--shell=sh", "--norc", "--include=SC2154"];
+    if let Err(error) = output(Command::new(&shellcheck).args(words).arg(all.path())) {
+        wrong.push(format!("a variable that nothing sets: {error}"));
+    }
+    // Settings of items come from `crates/resources`.
+    let rust = rust_text(&["crates"])?;
+    wrong.extend(undeclared(&one, &rust).into_iter().map(|name| {
+        format!("{name}: neither the shell of {} nor any Rust sets it, and it has no default", ONE.join(", "))
+    }));
+    if wrong.is_empty() { Ok(files.len() + bash.len()) } else { Err(wrong.join("\n").into()) }
+}
+
+/// What a program said, without its command line, which names all files.
+fn without_files(error: &str) -> String {
+    let (line, said) = error.split_once('\n').unwrap_or((error, ""));
+    format!("{}:\n{said}", line.split(' ').next().unwrap_or_default())
+}
+
+/// The files below a folder whose names end so.
+fn find(folder: &Path, end: &str, into: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() && !path.is_symlink() {
+            find(&path, end, into)?;
+        } else if path.extension().is_some_and(|own| own == end) {
+            into.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// All Rust below these folders.
+fn rust_text(folders: &[&str]) -> Result<String> {
+    let mut files = Vec::new();
+    for folder in folders {
+        find(&workspace().join(folder), "rs", &mut files)?;
+    }
+    let texts: std::io::Result<Vec<String>> = files.iter().map(fs::read_to_string).collect();
+    Ok(texts?.concat())
+}
+
+/// The global variables that shell reads without a default, and that neither it nor this Rust sets.
+fn undeclared<'a>(shell: &'a str, rust: &str) -> BTreeSet<&'a str> {
+    let lines = || shell.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    // Each place where one stands, with what is before and behind it.
+    let places = |line: &'a str| -> Vec<(&'a str, &'a str, &'a str)> {
+        let places = line.match_indices(GLOBAL).map(|(at, _)| {
+            let (before, rest) = line.split_at(at);
+            let (name, behind) = rest.split_at(rest.find(|c: char| !is_name(c)).unwrap_or(rest.len()));
+            (before, name, behind)
+        });
+        places.collect()
+    };
+    let all: Vec<_> = lines().flat_map(places).collect();
+    let is_set = |(before, _, behind): &(&str, &str, &str)| {
+        let read = before.rsplit([';', '|', '{', '&']).next().is_some_and(|words| words.contains("read -r "));
+        let looped = before.ends_with("for ");
+        !before.ends_with('$') && (behind.starts_with('=') || behind.starts_with(":=") || read || looped)
+    };
+    let set: BTreeSet<&str> = all.iter().filter(|place| is_set(place)).map(|(_, name, _)| *name).collect();
+    let used = all.iter().filter(|(before, _, behind)| {
+        before.ends_with('$') || (before.ends_with("${") && !behind.starts_with([':', '-']))
+    });
+    used.map(|(_, name, _)| *name).filter(|name| !set.contains(name) && !rust.contains(name)).collect()
+}
+
+/// Functions without the prefix, with their lines.
+fn badly_named(text: &str) -> Vec<(usize, &str)> {
+    let name = |line: &'_ str| -> Option<usize> {
+        let (name, rest) = line.split_once("()")?;
+        let word = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let body = rest.trim_start().starts_with(['{', '(']);
+        (word && body && !name.starts_with(PREFIX)).then_some(name.len())
+    };
+    let lines = text.lines().map(str::trim_start).zip(1..);
+    lines.filter_map(|(line, number)| Some((number, line.get(..name(line)?)?))).collect()
+}
+
+/// The functions that every object defines; `converge_resource::Object::SHELL` and `docs/adding-a-kind.md` describe them.
+const OF_OBJECTS: &[&str] = &["see", "line", "save", "apply", "adopt", "restore", "same", "keeps"];
+
+/// Functions without a comment above them, with their lines.
+fn undescribed<'a>(text: &'a str, kind: &str) -> Vec<(usize, &'a str)> {
+    let own = |name: &str| OF_OBJECTS.iter().any(|verb| name == format!("{PREFIX}{verb}_{kind}"));
+    let mut described = false;
+    let mut found = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        match line.split_once("()") {
+            Some((name, _))
+                if name.starts_with(PREFIX) && !name.contains(' ') && !described && !own(name) =>
+            {
+                found.push((number, name));
+            }
+            _ => {}
+        }
+        // A directive of shellcheck describes nothing, and may stand between.
+        described = line.starts_with('#') && (described || !line.starts_with("# shellcheck"));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_without_the_prefix_is_found() {
+        let text = "cv_a() {\n  has() { true; }\n}\nb_2() (\n)\ncase x() in\nawk 'end_of_run()'\n";
+        assert_eq!(badly_named(text), [(2, "has"), (4, "b_2")]);
+    }
+
+    #[test]
+    fn a_function_without_a_comment_is_found() {
+        let text = "# What.\n# shellcheck disable=SC2086\ncv_a() {\n}\ncv_b() {\n}\n# shellcheck disable=SC2086\ncv_c() (\n)\ncv_see_x() {\n}\ncv_see_y() {\n}";
+        assert_eq!(undescribed(text, "x"), [(5, "cv_b"), (8, "cv_c"), (12, "cv_see_y")]);
+    }
+
+    #[test]
+    fn a_global_that_nothing_sets_is_found() {
+        let shell = "# $CV_A\necho \"$CV_B ${CV_C#x} ${CV_D:-1} ${CV_E-}\"\nCV_B=1\nread -r CV_F x\nfor CV_I; do :; done\necho $CV_F ${CV_G} $CV_H $CV_I";
+        assert_eq!(undeclared(shell, "CV_H="), BTreeSet::from(["CV_C", "CV_G"]));
+    }
+
+    #[test]
+    fn a_complaint_does_not_name_all_files() {
+        assert_eq!(
+            without_files("shellcheck --shell=sh a.sh b.sh: exit status: 1\nin a.sh:\nx"),
+            "shellcheck:\nin a.sh:\nx"
+        );
+    }
+
+    #[test]
+    fn shell_is_found_where_it_lies() {
+        let mut files = Vec::new();
+        find(&workspace().join("crates/objects"), "sh", &mut files).unwrap();
+        assert!(files.iter().any(|file| file.ends_with("src/common.sh")), "{files:?}");
+        assert!(files.iter().all(|file| file.extension().unwrap() == "sh"));
+    }
+}
