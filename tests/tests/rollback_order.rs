@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::Host;
-use converge_tests::{Ran, World, exec, until_exec};
+use converge_tests::{Ran, World, exec, until, until_exec};
+use std::io::Read as _;
 use std::process::Stdio;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +14,11 @@ static WORLD: LazyLock<Mutex<World>> =
 
 fn world() -> MutexGuard<'static, World> {
     let world = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
-    exec(&world.hosts()[0], "rm -rf /var/lib/converge /srv/*");
+    // A test that failed may have left its unit.
+    exec(
+        &world.hosts()[0],
+        "rm -rf /var/lib/converge /srv/*; systemctl stop cut 2>/dev/null; rm -f /etc/systemd/system/cut.service; systemctl daemon-reload",
+    );
     world.write("hosts.yaml", &world.inventory("ansible_timeout: 3")).unwrap();
     world
 }
@@ -319,14 +324,12 @@ const CUT: &str = r#"resources:
     file: {path: /srv/above, content: "2\n"}
 "#;
 
-/// The command that removes everything that is no longer declared, however much that is: it asks for the number.
+/// The command that removes all orphaned objects: a wrong number is refused, and the refusal names the right one.
 fn prune_all(world: &World) -> Vec<String> {
-    let plan = world.converge(&["plan", "--prune", "hosts.yaml"]).unwrap().all();
-    let count = plan
-        .lines()
-        .find_map(|line| line.strip_prefix("1 host: ")?.split_once(" to change"))
-        .map_or("0", |(n, _)| n);
-    ["apply", "--yes", &format!("--prune={count}"), "hosts.yaml"].map(str::to_owned).to_vec()
+    let refused = world.converge(&["apply", "--yes", "--prune=99", "hosts.yaml"]).unwrap().all();
+    let number = refused.split("write --prune=").nth(1).and_then(|rest| rest.split(' ').next());
+    let prune = number.map_or("--prune".to_owned(), |number| format!("--prune={number}"));
+    ["apply", "--yes", &prune, "hosts.yaml"].map(str::to_owned).to_vec()
 }
 
 #[test]
@@ -355,8 +358,17 @@ fn a_rollback_or_prune_that_was_cut_off_at_any_step_is_completed_by_the_next() {
         let run =
             |way: Vec<String>| world.converge(&way.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
         let mut command = world.command(&way().iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        until_exec(host, 60, moment);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        until("the moment to cut it off", 60, || {
+            let come = host.exec(moment).unwrap().success();
+            if !come && child.try_wait().unwrap().is_some() {
+                let mut said = String::new();
+                child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+                child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+                panic!("{moment}, prunes {prunes}: it ended before: {said}");
+            }
+            come
+        });
         host.kill().unwrap();
         drop(child.kill());
         child.wait().unwrap();

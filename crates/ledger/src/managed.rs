@@ -38,7 +38,7 @@ impl Managed {
 ///
 /// * What a role's item makes or changes is managed. So is what changes besides with such an item (a package's dependency), unless that was
 ///   managed before: a by-product.
-/// * A change that was cut off counts: it may have happened.
+/// * A change that was cut off counts: it may have happened. It gives nothing back: it may not have happened.
 /// * The state before is the one that the first of these changes found. An object that was given back and is changed by a role again begins anew.
 /// * An object that is back in the state before, by whatever run, is given back. So is one that a rollback of the run which first changed it
 ///   has put back, also to where that run found it before its own foreign code moved it, or has had removed by a command's `undo` or a package.
@@ -153,7 +153,8 @@ impl Table {
         thing.way_back = change.way_back.clone().or(thing.way_back.take());
         thing.guard = change.guard.clone().or(thing.guard.take());
         let put_back = change.outcome == SavedOutcome::Done && reverts.contains(thing.run.as_str());
-        if change.after == thing.before || put_back {
+        let is_known = change.outcome != SavedOutcome::Unknown;
+        if (is_known && change.after == thing.before) || put_back {
             entry.gone_by = Some(run.id.clone());
         }
     }

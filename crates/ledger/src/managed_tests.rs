@@ -205,6 +205,12 @@ fn what_was_cut_off_counts_and_what_came_to_nothing_does_not() {
         ..change("a", before, after, Some("r"))
     };
     assert_eq!(keys(&after(&[run("r1", vec![cut("absent", "v 1")])])), ["a"]);
+    // A prune that was cut off may not have come to it: the next one does.
+    let made = run("r1", vec![change("a", "absent", "v 1", Some("r"))]);
+    let pruned = run("r2", vec![SavedChange { owner: None, ..cut("v 1", "absent") }]);
+    let managed = after(&[made, pruned]);
+    assert_eq!(keys(&managed), ["a"]);
+    assert_eq!(managed.entries[0].thing.open.as_ref().map(State::line), Some("v 1"));
     let failed = SavedChange { outcome: SavedOutcome::Failed, ..cut("absent", "absent") };
     assert_eq!(keys(&after(&[run("r1", vec![failed])])), Vec::<&str>::new());
 }

@@ -84,8 +84,9 @@ impl Host {
             if of_role {
                 text.push_str(&format!("owns\t{n}\tr{}\n", role(*key)));
             }
+            let cut = matches!(end, End::Cut(at, _) if *at == n);
             let mut tell = |left, done| {
-                event.changes.push(story::Change { key: *key, found: from, left, done, of_role })
+                event.changes.push(story::Change { key: *key, found: from, left, done, cut, of_role })
             };
             match end {
                 End::Failed(at) if *at == n => {

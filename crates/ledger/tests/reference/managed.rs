@@ -18,6 +18,8 @@ pub struct Change<V> {
     pub left: V,
     /// It is known to have ended as planned.
     pub done: bool,
+    /// It was cut off: nobody knows whether it happened.
+    pub cut: bool,
     /// An item of a role made it.
     pub of_role: bool,
 }
@@ -38,7 +40,7 @@ pub fn managed<V: Clone + Eq>(events: &[Event<V>], key: usize) -> Option<(V, V)>
                 Some(by) if *before != change.found && !run.takes.contains(&by) => continue,
                 _ => left.clone_from(&change.left),
             }
-            let back = *left == *before || (change.done && run.takes.contains(first));
+            let back = (!change.cut && *left == *before) || (change.done && run.takes.contains(first));
             given_back_by = back.then_some(at);
         }
         if run.disowned == Some(key) {
