@@ -97,10 +97,10 @@ fn broken_roles_are_caught_each_by_its_gate() {
              - name: settled\n    file: {path: /etc/settled, content: \"y\\n\", mode: \"0644\"}\n",
         ),
         ("liar/tests/settled.yaml", "before: {files: {/etc/settled: \"y\\n\"}}\n"),
-        // Its command writes more than its undo takes away.
+        // Its command writes more than its undo takes away; a package beside it is not what left it.
         (
             "messy/role.yaml",
-            "resources:\n  - name: litter\n    command: {run: \"touch /var/lib/messy /etc/litter\", creates: /var/lib/messy, undo: rm -f /var/lib/messy}\n",
+            "resources:\n  - name: beside\n    package: {name: tree}\n  - name: litter\n    command: {run: \"touch /var/lib/messy /etc/litter\", creates: /var/lib/messy, undo: rm -f /var/lib/messy}\n",
         ),
         // The same, and the scenario says that it is meant.
         (

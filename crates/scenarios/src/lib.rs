@@ -14,6 +14,7 @@ mod expect;
 mod given;
 mod hosts;
 mod judge;
+mod leftovers;
 mod project;
 mod pure;
 mod real;

@@ -14,7 +14,7 @@ use crate::pure::{self, LoadError};
 use crate::report::{CaseReport, Gate, GateOutcome, GateReport, Mismatch, Progress};
 use crate::run::{RunOptions, Where};
 use crate::snapshot::{self, NOISE, is_among};
-use crate::{drift, recording, whole};
+use crate::{drift, leftovers, recording, whole};
 use converge_engine::{
     Engine, Event, EventSink, FleetPlan, HostResult, ItemResult, Options, Scope, StopSwitch, TargetError,
 };
@@ -22,7 +22,7 @@ use converge_lab::kube::Kubectl;
 use converge_planner::{Item, Outcome as Planned};
 use converge_resource::{ObjectId, State};
 use converge_syntax::{Diagnostic, Diagnostics};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -546,6 +546,11 @@ impl CaseRun<'_> {
             };
             findings.wrong.push(Mismatch::new(format!("`{}` cannot be put back", item.address)).lines([why]));
         }
+        let mut packages = BTreeMap::new();
+        for host in site.names {
+            let before = start.get(host).cloned().unwrap_or_default();
+            packages.insert(host, leftovers::installed(engine, host, &before).await?);
+        }
         let report = engine.apply(plan.clone(), StopSwitch::new()).await;
         findings.wrong.extend(applied(&report, &plan));
         if let Some(api) = site.api {
@@ -572,6 +577,8 @@ impl CaseRun<'_> {
                     .await?
                     .into_iter()
                     .partition(|d| is_among(&d.path, leaves.iter().copied()));
+            let own = packages.remove(host).unwrap_or_default();
+            let (theirs, left) = leftovers::of_packages(engine, host, &own, left, &site.noise()).await?;
             if !left.is_empty() {
                 findings.wrong.push(
                     Mismatch::new(format!("the file system of {host} is not as it was"))
@@ -579,6 +586,10 @@ impl CaseRun<'_> {
                         .lines(left.iter().map(snapshot::Difference::shown)),
                 );
             }
+            let left_again = |d: &snapshot::Difference| {
+                format!("left by the scripts of packages, whoever removes them: {}", d.shown())
+            };
+            findings.notes.extend(theirs.iter().map(left_again));
             findings.notes.extend(meant.iter().map(|d| format!("left, as the scenario says: {}", d.shown())));
         }
         Ok(findings)
