@@ -297,3 +297,40 @@ fn a_transaction_that_was_cut_off_is_completed_by_the_next_run() {
         exec(host, "rm -rf /var/lib/converge /srv/*");
     }
 }
+
+/// dpkg writes its own configuration file beside an edited one, at the upgrade and again at the downgrade of the rollback. Both go with the
+/// rollback; one that somebody has edited, or that was there before, stays.
+#[test]
+fn what_dpkg_lays_beside_an_edited_file_goes_with_the_rollback() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let beside = || exec(host, "cat /etc/t-conf.dpkg-dist 2>/dev/null; true");
+    let upgrade = "  - name: conf\n    package: {name: t-conf, version: \"2\"}\n";
+    let cases = [
+        ("true", "true", ""),
+        ("true", "rm /etc/t-conf.dpkg-dist", ""),
+        ("true", "echo mine >/etc/t-conf.dpkg-dist", "of version 1"),
+        ("echo older >/etc/t-conf.dpkg-dist", "true", "of version 1"),
+    ];
+    for (way, (before, during, left)) in
+        ["rollback", "undo.sh"].into_iter().flat_map(|way| cases.map(|case| (way, case)))
+    {
+        exec(
+            host,
+            &format!(
+                "apt-get -qq -y purge t-conf >/dev/null 2>&1; rm -rf /etc/t-conf.* /var/lib/converge; \
+                 apt-get -qq -y install t-conf=1 >/dev/null 2>&1; echo edited >/etc/t-conf; {before}"
+            ),
+        );
+        roles(&world, &[("r", upgrade)]);
+        apply(&world).expect(0);
+        assert_eq!(beside(), "of version 2", "{before}, {during}");
+        exec(host, during);
+        match way {
+            "rollback" => drop(converge(&world, &["rollback", "--yes", "hosts.yaml"]).expect(0)),
+            _ => drop(exec(host, "sh /var/lib/converge/undo.sh")),
+        }
+        assert_eq!(exec(host, "cat /etc/t-conf; dpkg-query -W -f '${Version}' t-conf"), "edited\n1");
+        assert_eq!(beside(), left, "{way}: {before}, {during}");
+    }
+}

@@ -357,7 +357,7 @@ cv_apt_transaction() (
   cv_dists_ready
   out=$("${CV_APT_TOOL:-cv_apt_get}" "$@" </dev/null 2>&1)
   status=$?
-  cv_dists_done "$out"
+  cv_dists_done
   if [ $status -ne 0 ]; then
     # What apt says of it comes last: that is what is shown first.
     dpkg --audit >&2
@@ -369,41 +369,49 @@ cv_apt_transaction() (
     return $status
   fi
   printf '%s\n' "$out"
-  cv_dists_kept "$out" | while read -r file; do cv_note "kept the edited $file; the package's is beside it as $file.dpkg-dist"; done
+  cv_dists_written | while IFS= read -r file; do cv_note "kept the edited ${file%.dpkg-dist}; the package's is beside it as $file"; done
   return 0
 )
 
-# cv_dists_kept OUTPUT: the edited configuration files for which dpkg has written the package's own beside them, as FILE.dpkg-dist.
-cv_dists_kept() {
-  printf '%s\n' "$1" | awk -v q="'" '
-    /^Configuration file / { file = $3; gsub(q, "", file) }
-    /^ ==> Keeping old config file/ { print file }'
+# cv_dists: the FILE.dpkg-dist that dpkg has written beside edited configuration files, each behind the time of its last change.
+cv_dists() { find /etc -xdev -name '*.dpkg-dist' -type f -printf '%C@ %p\n' 2>/dev/null; }
+
+# cv_dists_written: those that were written since cv_dists_ready.
+cv_dists_written() {
+  cv_dists | while IFS= read -r cv_d_line; do
+    case $cv_d_before in *"$CV_NL$cv_d_line$CV_NL"*) ;; *) printf '%s\n' "${cv_d_line#* }" ;; esac
+  done
 }
 
-# Before a transaction: the FILE.dpkg-dist that are there, and those that the run which is being reverted has left and nobody has touched.
+# Before a transaction: those that are there, and those that the run which is being reverted has left and nobody has edited.
 cv_dists_ready() {
-  cv_d_there=$CV_NL$(find /etc -xdev -name '*.dpkg-dist' 2>/dev/null)$CV_NL cv_d_left=
+  cv_d_before=$CV_NL$(cv_dists)$CV_NL cv_d_left=
   cv_d_saved=$CV_ROOT/runs/${CV_FROM_RUN:-none}/saved/dists
   [ -f "$cv_d_saved" ] || return 0
   cv_d_left=$(
     while IFS=' ' read -r sum path; do
       cv_dec_to "$path"
-      cv_is_safe "${CV_DEC%/*}" && [ -f "$CV_DEC" ] && got=$(sha256sum <"$CV_DEC") && [ "${got%% *}" = "$sum" ] && printf '%s\n' "$CV_DEC"
+      cv_is_safe "${CV_DEC%/*}" || continue
+      if [ -f "$CV_DEC" ] && [ ! -L "$CV_DEC" ]; then
+        got=$(sha256sum <"$CV_DEC") && [ "${got%% *}" = "$sum" ] || continue
+      elif [ -e "$CV_DEC" ] || [ -L "$CV_DEC" ]; then
+        continue
+      fi
+      printf '%s\n' "$CV_DEC"
     done <"$cv_d_saved"
   )
 }
 
-# cv_dists_done OUTPUT: behind it those go, also where the transaction has written them anew; what it has left is noted with the run.
+# Behind it those go, also where the transaction has written them anew; what it has left is noted with the run.
 cv_dists_done() (
   umask 077
   IFS=$CV_NL
   set -f
   for cv_d_path in $cv_d_left; do rm -f "$cv_d_path"; done
   [ -n "${CV_RUN:-}" ] || return 0
-  for cv_d_path in $(cv_dists_kept "$1"); do
-    cv_d_path=$cv_d_path.dpkg-dist
-    case $cv_d_there in *"$CV_NL$cv_d_path$CV_NL"*) continue ;; esac
-    [ -f "$cv_d_path" ] && cv_d_sum=$(sha256sum <"$cv_d_path") || continue
+  for cv_d_path in $(cv_dists_written); do
+    case $cv_d_before in *" $cv_d_path$CV_NL"*) continue ;; esac
+    cv_d_sum=$(sha256sum <"$cv_d_path") || continue
     cv_enc_to "$cv_d_path"
     mkdir -p "$CV_ROOT/runs/$CV_RUN/saved" && printf '%s %s\n' "${cv_d_sum%% *}" "$CV_ENC" >>"$CV_ROOT/runs/$CV_RUN/saved/dists"
   done
