@@ -334,3 +334,28 @@ fn what_dpkg_lays_beside_an_edited_file_goes_with_the_rollback() {
         assert_eq!(beside(), left, "{way}: {before}, {during}");
     }
 }
+
+/// A package's script changes files that earlier items of the run made: that is of the run, and goes back with it.
+#[test]
+fn what_a_script_does_to_an_earlier_item_goes_back_with_the_run() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "made t-adds 1 '' 'echo added >>/etc/b36.conf; echo added >>/etc/b37.conf'; index");
+    let items = "  - name: new\n    file: {path: /etc/b36.conf, content: \"ours\\n\"}\n  - name: line\n    line: {path: /etc/b37.conf, line: ours}\n  \
+                 - name: adds\n    package: {name: t-adds}\n";
+    for way in ["rollback", "undo.sh"] {
+        exec(host, "echo older >/etc/b37.conf; rm -rf /etc/b36.conf /var/lib/converge");
+        roles(&world, &[("r", items)]);
+        apply(&world).says("3 changed");
+        assert_eq!(exec(host, "cat /etc/b36.conf /etc/b37.conf"), "ours\nadded\nolder\nours\nadded");
+        match way {
+            "rollback" => drop(converge(&world, &["rollback", "--yes", "hosts.yaml"]).expect(0)),
+            _ => drop(exec(host, "sh /var/lib/converge/undo.sh")),
+        }
+        assert_eq!(
+            exec(host, "cat /etc/b37.conf; ls /etc/b36.conf 2>&1 | grep -c 'No such'"),
+            "older\n1",
+            "{way}"
+        );
+    }
+}

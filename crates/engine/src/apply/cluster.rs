@@ -109,7 +109,7 @@ impl HostRun {
         let watch = match foreign {
             true => self
                 .lane
-                .claimed_after(item.id)
+                .watched_around(item.id)
                 .into_iter()
                 .filter(|c| !own(&c.object))
                 .map(|c| (c.object, c.state))

@@ -1,6 +1,7 @@
 //! Which items of packages stand beside one another: they may go into one transaction. And what their foreign code may move.
 
 use super::Lane;
+use crate::ItemResult;
 use converge_planner::{Item, Outcome, place};
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Facts that no package moves, but for those behind which the plan defers what reads them.
 const STEADY: [&str; 9] =
     ["os", "arch", "dpkg_arch", "cpus", "cpu", "memory_mib", "machine", "init", "package_manager"];
+
+/// Kinds of objects that stay as they are until somebody changes them, and that are read without running foreign code.
+const STILL: [&str; 5] = ["path", "sysctl", "user", "group", "hostname"];
 
 /// An object that an item claims.
 pub(crate) struct Claimed {
@@ -46,8 +50,8 @@ impl Lane {
             && self.between.range(place(first.id)..place(second.id)).next().is_none()
     }
 
-    /// The objects that items after this one claim.
-    pub fn claimed_after(&self, id: u32) -> Vec<Claimed> {
+    /// The objects to watch around the foreign code of an item: those that items after it claim, and those that items before it have made.
+    pub fn watched_around(&self, id: u32) -> Vec<Claimed> {
         // What must be done before an item is planned in its place, and claims nothing itself.
         let mut later: Vec<u32> =
             self.claims.keys().copied().filter(|other| place(*other) > place(id)).collect();
@@ -62,11 +66,38 @@ impl Lane {
             let address = self.addresses.get(&id).map_or("", String::as_str);
             address.split_once('/').map_or(address, |(role, _)| role).to_owned()
         };
+        let made = self.made_before(id);
         let claimed = |(object, id): (&ObjectId, u32)| {
-            let state = self.base.get(object)?.clone();
-            Some(Claimed { object: object.clone(), state, role: role(id) })
+            let (state, _) =
+                made.get(object).map_or_else(|| Some((self.base.get(object)?, "")), |m| Some(*m))?;
+            Some(Claimed { object: object.clone(), state: state.clone(), role: role(id) })
         };
-        first.into_iter().filter_map(claimed).collect()
+        let mut watched: Vec<Claimed> =
+            first.iter().filter_map(|(object, id)| claimed((object, *id))).collect();
+        let earlier = made.into_iter().filter(|(object, _)| !first.contains_key(object));
+        watched.extend(earlier.map(|(object, (state, role))| Claimed {
+            object: object.clone(),
+            state: state.clone(),
+            role: role.to_owned(),
+        }));
+        watched
+    }
+
+    /// What this run has made before this item, or will have made by then, with its state and the role: foreign code may change that too.
+    fn made_before(&self, id: u32) -> BTreeMap<&ObjectId, (&State, &str)> {
+        let done = |result: &ItemResult| matches!(result, ItemResult::Changed);
+        let finished = self.finished.iter().filter(|(_, result)| done(result)).map(|(item, _)| (item, true));
+        let coming =
+            self.remaining.iter().filter(|item| place(item.id) < place(id)).map(|item| (item, false));
+        let mut made = BTreeMap::new();
+        for (item, over) in finished.chain(coming) {
+            let changes = item.changes().iter().map(|planned| &planned.change);
+            for change in changes.filter(|change| STILL.contains(&change.object.kind.as_str())) {
+                let state = if over { self.base.get(&change.object) } else { None };
+                made.insert(&change.object, (state.unwrap_or(&change.to), item.role.as_str()));
+            }
+        }
+        made
     }
 
     /// An item that stood on one that failed is done all the same: both were one transaction. What stands on it waits in vain.
