@@ -57,6 +57,11 @@ fn role() -> Value {
                 "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
                 "additionalProperties": {"$ref": "#/$defs/input"},
             },
+            "vars": {
+                "description": "Named expressions: evaluated where a template uses them; nothing outside the role sets them",
+                "type": "object",
+                "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+            },
             "check": list("reader", "Preconditions: they only read, and are evaluated when the plan is made"),
             "resources": list("resource", "What the host should have; each comes after the one before it"),
             "verify": list("reader", "Postconditions: run after an apply and by `converge verify`"),

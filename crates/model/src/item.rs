@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 use converge_template::{AnsibleSort, ansible_instead};
 
 use crate::catalog::{KindCatalog, KindSpec};
+use crate::expressions::Expression;
 use crate::fields::{conditions, flag, is_identifier, is_template, nearest, string, tags, wrong_type};
 use crate::input::Input;
 use crate::schema;
@@ -100,7 +101,7 @@ pub(crate) fn read_items(
     role: &Node,
     scope: Place,
     catalog: &KindCatalog,
-    inputs: &IndexMap<String, Input>,
+    (inputs, vars): (&IndexMap<String, Input>, &IndexMap<String, Expression>),
     diags: &mut Diagnostics,
 ) -> Vec<Item> {
     let mut items = Vec::new();
@@ -118,7 +119,7 @@ pub(crate) fn read_items(
         }
     }
     unique_names(&items, diags);
-    registers(&items, inputs, diags);
+    registers(&items, inputs, vars, diags);
     for index in 0..items.len() {
         names_are_earlier(&items, index, diags);
     }
@@ -456,15 +457,23 @@ fn unique_names(items: &[Item], diags: &mut Diagnostics) {
     }
 }
 
-fn registers(items: &[Item], inputs: &IndexMap<String, Input>, diags: &mut Diagnostics) {
+fn registers(
+    items: &[Item],
+    inputs: &IndexMap<String, Input>,
+    vars: &IndexMap<String, Expression>,
+    diags: &mut Diagnostics,
+) {
     let mut seen: HashMap<&str, &Span> = HashMap::new();
     for register in items.iter().filter_map(|item| item.register.as_ref()) {
         let name = register.value.as_str();
-        let taken = match (MAGIC.contains(&name) || name == "item", inputs.get(name), seen.get(name)) {
-            (true, ..) => Some(("set by converge", None)),
-            (_, Some(input), _) => Some(("an input of the role", Some(&input.span))),
-            (.., Some(first)) => Some(("registered already", Some(*first))),
-            _ => None,
+        let taken = if MAGIC.contains(&name) {
+            Some(("set by converge", None))
+        } else if let Some(input) = inputs.get(name) {
+            Some(("an input of the role", Some(&input.span)))
+        } else if let Some(expression) = vars.get(name) {
+            Some(("an expression of the role", Some(&expression.span)))
+        } else {
+            seen.get(name).map(|first| ("registered already", Some(*first)))
         };
         if let Some((why, other)) = taken {
             let mut diagnostic = Diagnostic::error("duplicate-name", format!("`{name}` is {why}"))

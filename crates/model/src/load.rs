@@ -10,6 +10,7 @@ use indexmap::IndexMap;
 use crate::catalog::KindCatalog;
 use crate::clusters::{CLUSTER, Clusters};
 use crate::declare::{Registered, tag_filter};
+use crate::expressions;
 use crate::fields::{is_template, nearest, wrong_type};
 use crate::files::{Files, locate};
 use crate::inventory::{Inventory, InventorySource};
@@ -54,6 +55,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
         role_files(role, &options.catalog, &mut diags);
     }
     role_params(&playbook, &roles, &broken, &mut diags);
+    expressions::not_set_elsewhere(&playbook, &inventory, &set, &roles, &mut diags);
     asked_roles(options, &playbook, &mut diags);
     let start_at = options.start_at.as_deref().and_then(|at| start_at(at, &roles, &mut diags));
     // A variable of any host is known, so hosts outside the plays count too.
@@ -336,7 +338,8 @@ fn role_params(
         let Some(role) = roles.get(&used.role.value).filter(|role| !broken.contains(&role.name)) else {
             continue;
         };
-        for var in used.vars.iter().filter(|var| !role.inputs.contains_key(&var.name)) {
+        let taken = |name: &String| role.inputs.contains_key(name) || role.vars.contains_key(name);
+        for var in used.vars.iter().filter(|var| !taken(&var.name)) {
             let help = if role.inputs.is_empty() {
                 format!("the role `{}` has no inputs", role.name)
             } else {
@@ -405,6 +408,8 @@ fn set_is_known(
         return;
     }
     let mut known: BTreeSet<String> = roles.values().flat_map(|role| role.inputs.keys().cloned()).collect();
+    // `expressions::not_set_elsewhere` reports these.
+    known.extend(roles.values().flat_map(|role| role.vars.keys().cloned()));
     known.extend(playbook.plays.iter().flat_map(|play| &play.vars).map(|var| var.name.clone()));
     known.extend(inventory.hosts().flat_map(|host| inventory.host_vars(host.name())).map(|found| found.name));
     for name in set.names().filter(|name| !known.contains(*name)) {

@@ -56,7 +56,9 @@ pub(crate) fn connection(project: &Inner, host: &str) -> Result<(Connection, Dia
     Connection::resolve(host, |name| reader.written(name), |node| reader.render(node))
 }
 
-pub(crate) fn vars(project: &Inner, host: &str, name: Option<&str>) -> Vec<VarReport> {
+/// The variables of a host, or of a cluster through its first entry host. Of a host that is one, the roles of the cluster count too.
+pub(crate) fn vars(project: &Inner, target: &str, name: Option<&str>) -> Vec<VarReport> {
+    let host = project.clusters.speaker(target);
     let facts = Facts::none();
     let shared = &project.shared;
     let hosts = hostvars(shared, &facts);
@@ -64,7 +66,12 @@ pub(crate) fn vars(project: &Inner, host: &str, name: Option<&str>) -> Vec<VarRe
     let scope = host_scope(shared, &facts, &hosts, host);
     let layers = host_layers(&shared.inventory, &shared.set, host);
     add(project, &mut reports, None, layers, &scope, name);
-    for used in project.hosts.get(host).into_iter().flatten() {
+    let clusters = project
+        .clusters
+        .names()
+        .filter(|cluster| *cluster != target && project.clusters.speaker(cluster) == target);
+    for used in [target].into_iter().chain(clusters).filter_map(|target| project.hosts.get(target)).flatten()
+    {
         let Some((play, role_ref)) = project.play_use(used) else {
             continue;
         };

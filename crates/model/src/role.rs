@@ -8,14 +8,24 @@ use converge_syntax::{
 use indexmap::IndexMap;
 
 use crate::catalog::KindCatalog;
-use crate::fields::{check_map, is_identifier, nearest, string, strings, wrong_type};
+use crate::expressions::{self, Expression, check_name};
+use crate::fields::{check_map, nearest, string, strings, wrong_type};
 use crate::input::Input;
 use crate::item::{Item, Section, read_items};
-use crate::scope::MAGIC;
 
 /// The keys of a role.
-pub const KEYS: [&str; 9] =
-    ["summary", "scope", "renamed_from", "requires", "after", "inputs", "check", "resources", "verify"];
+pub const KEYS: [&str; 10] = [
+    "summary",
+    "scope",
+    "renamed_from",
+    "requires",
+    "after",
+    "inputs",
+    "vars",
+    "check",
+    "resources",
+    "verify",
+];
 
 /// A role as its file declares it.
 #[derive(Clone, Debug)]
@@ -38,6 +48,8 @@ pub struct Role {
     pub after: Vec<Spanned<String>>,
     /// Its typed inputs, in the order of the file.
     pub inputs: IndexMap<String, Input>,
+    /// Its named expressions, in the order of the file.
+    pub vars: IndexMap<String, Expression>,
     /// Preconditions: read-only.
     pub check: Vec<Item>,
     /// The declared resources, in order.
@@ -89,7 +101,8 @@ impl Role {
             }
         }
         let inputs = inputs(&node, diags);
-        let mut sections = read_items(&node, scope, catalog, &inputs, diags);
+        let vars = expressions::read(&node, &inputs, diags);
+        let mut sections = read_items(&node, scope, catalog, (&inputs, &vars), diags);
         let mut take = |section: Section| {
             let (taken, rest) = std::mem::take(&mut sections).into_iter().partition(|i| i.section == section);
             sections = rest;
@@ -105,6 +118,7 @@ impl Role {
             requires,
             after,
             inputs,
+            vars,
             check: take(Section::Check),
             resources: take(Section::Resources),
             verify: take(Section::Verify),
@@ -148,32 +162,9 @@ fn inputs(node: &Node, diags: &mut Diagnostics) -> IndexMap<String, Input> {
         return inputs;
     };
     for (key, value) in entries {
-        let Some(name) = key.as_str() else {
-            let quoted = format!("write it in quotes, \"{}\", or choose another name", key.span.text());
-            diags.push(wrong_type(key, "the name of an input", "a string").help(quoted));
-            continue;
-        };
-        if !is_identifier(name) {
-            let fixed: String =
-                name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-            let help = if is_identifier(&fixed) {
-                format!("write `{fixed}`")
-            } else {
-                "letters, digits and underscores; no digit first".to_owned()
-            };
-            diags.push(
-                Diagnostic::error("bad-name", format!("`{name}` cannot be the name of an input"))
-                    .label(&key.span, "not usable in templates")
-                    .help(help),
-            );
-        } else if MAGIC.contains(&name) {
-            diags.push(
-                Diagnostic::error("bad-name", format!("`{name}` is set by converge and cannot be an input"))
-                    .label(&key.span, "taken"),
-            );
-        }
+        let Some(name) = check_name(key, "an input", diags) else { continue };
         if let Some(input) = Input::read(key, value, diags) {
-            inputs.insert(name.to_owned(), input);
+            inputs.insert(name, input);
         }
     }
     inputs

@@ -26,10 +26,12 @@ pub enum Layer {
     Role,
     /// `--set`.
     Set,
+    /// An expression of a role: `vars` in its file. No other layer may give a value then.
+    Expression,
 }
 
 impl Layer {
-    /// The layer's place among the six: 0 is the lowest.
+    /// The layer's place among the six: 0 is the lowest. An expression of a role stands above them.
     pub fn rank(&self) -> u8 {
         match self {
             Self::Default => 0,
@@ -38,6 +40,7 @@ impl Layer {
             Self::Play => 3,
             Self::Role => 4,
             Self::Set => 5,
+            Self::Expression => 6,
         }
     }
 }
@@ -51,6 +54,7 @@ impl fmt::Display for Layer {
             Self::Play => f.write_str("play"),
             Self::Role => f.write_str("role vars"),
             Self::Set => f.write_str("--set"),
+            Self::Expression => f.write_str("expression"),
         }
     }
 }
@@ -161,6 +165,16 @@ pub(crate) fn role_layers(
     add_assignments(&mut layers, &play.vars, &Layer::Play, &format!("play {}", play.title()));
     add_assignments(&mut layers, &used.vars, &Layer::Role, &format!("role {}", role.name));
     add_set(&mut layers, set, |name| role.inputs.get(name));
+    for expression in role.vars.values() {
+        let candidate = Candidate {
+            layer: Layer::Expression,
+            within: Some(format!("role {}", role.name)),
+            node: expression.node.clone(),
+            key: expression.span.clone(),
+            sensitive: inventory::is_encrypted(&expression.node),
+        };
+        layers.entry(expression.name.clone()).or_default().push(candidate);
+    }
     for (name, candidates) in &mut layers {
         let secret = role.is_sensitive(name);
         candidates.iter_mut().for_each(|candidate| candidate.sensitive |= secret);

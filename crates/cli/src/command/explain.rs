@@ -84,6 +84,7 @@ fn role_text(role: &Role) -> Text {
         text.push(Line::at(0).faint("comes after ").plain(names.join(", ")).fold(2));
     }
     push_inputs(&mut text, role);
+    push_expressions(&mut text, role);
     for (title, items) in [
         ("checks beforehand", &role.check),
         ("resources", &role.resources),
@@ -129,6 +130,19 @@ fn push_inputs(text: &mut Text, role: &Role) {
         if let Some(help) = &input.help {
             text.prose(width + 4, Tone::Plain, "", help);
         }
+    }
+}
+
+fn push_expressions(text: &mut Text, role: &Role) {
+    if role.vars.is_empty() {
+        return;
+    }
+    text.gap();
+    text.push(Line::at(0).say(Tone::Strong, "expressions"));
+    let width = role.vars.keys().map(|n| n.chars().count()).max().unwrap_or(0);
+    for expression in role.vars.values() {
+        let line = Line::at(2).plain(format!("{:<width$}  ", expression.name));
+        text.push(line.faint(short(&shown(&expression.node))).fold(width + 6));
     }
 }
 

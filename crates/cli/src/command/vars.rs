@@ -9,7 +9,7 @@ use converge_render as render;
 
 pub fn run(args: Vars, console: &Console) -> Result<u8, Failure> {
     let project = project::load(None, &args.select, console)?;
-    if project.inventory().host(&args.host).is_none() {
+    if project.inventory().host(&args.host).is_none() && project.entry_hosts(&args.host).is_none() {
         return Err(unknown("host", &args.host, project.inventory().hosts().map(|h| h.name())));
     }
     let reports = project.vars(&args.host, args.name.as_deref());

@@ -1,6 +1,7 @@
 //! Whole projects in temporary folders: their errors, and their declarations.
 
 mod common;
+mod expressions;
 mod kinds;
 mod project;
 mod roles;

@@ -216,7 +216,7 @@ fn each_complaint_of_an_item() {
         ),
         (
             "- a",
-            "error[wrong-type]: a role must be a map, found a list\n  --> 1:3: expected a map\n  help: keys of a role: summary, scope, renamed_from, requires, after, inputs, check, resources, verify",
+            "error[wrong-type]: a role must be a map, found a list\n  --> 1:3: expected a map\n  help: keys of a role: summary, scope, renamed_from, requires, after, inputs, vars, check, resources, verify",
         ),
         ("", "error[empty]: a role is empty\n  --> roles/r/role.yaml"),
         (

@@ -1,0 +1,192 @@
+//! `vars` of a role: named expressions. A template evaluates them where it uses them, and nothing outside the role sets them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use converge_syntax::{Diagnostic, Diagnostics, Node, Span};
+use converge_template::Engine;
+use indexmap::IndexMap;
+
+use crate::fields::{is_identifier, wrong_type};
+use crate::input::Input;
+use crate::inventory::Inventory;
+use crate::play::Playbook;
+use crate::role::Role;
+use crate::scope::MAGIC;
+use crate::vars::{SET, SetVars};
+
+/// A named expression of a role.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    /// Its name.
+    pub name: String,
+    /// The place of the name.
+    pub span: Span,
+    /// The value as written.
+    pub node: Node,
+}
+
+/// Complains about a name that a template cannot use or that converge sets; `what` is "an input".
+pub(crate) fn check_name(key: &Node, what: &str, diags: &mut Diagnostics) -> Option<String> {
+    let Some(name) = key.as_str() else {
+        let quoted = format!("write it in quotes, \"{}\", or choose another name", key.span.text());
+        diags.push(wrong_type(key, &format!("the name of {what}"), "a string").help(quoted));
+        return None;
+    };
+    if !is_identifier(name) {
+        let fixed: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        let help = if is_identifier(&fixed) {
+            format!("write `{fixed}`")
+        } else {
+            "letters, digits and underscores; no digit first".to_owned()
+        };
+        diags.push(
+            Diagnostic::error("bad-name", format!("`{name}` cannot be the name of {what}"))
+                .label(&key.span, "not usable in templates")
+                .help(help),
+        );
+    } else if MAGIC.contains(&name) {
+        diags.push(
+            Diagnostic::error("bad-name", format!("`{name}` is set by converge and cannot be {what}"))
+                .label(&key.span, "taken"),
+        );
+    }
+    Some(name.to_owned())
+}
+
+/// Reads `vars` of a role, with every complaint about them.
+pub(crate) fn read(
+    role: &Node,
+    inputs: &IndexMap<String, Input>,
+    diags: &mut Diagnostics,
+) -> IndexMap<String, Expression> {
+    let mut found = IndexMap::new();
+    let Some(declared) = role.get("vars").filter(|vars| !vars.is_null()) else {
+        return found;
+    };
+    let Some(entries) = declared.as_map() else {
+        diags
+            .push(wrong_type(declared, "`vars`", "a map").help("write `vars: {name: \"{{ expression }}\"}`"));
+        return found;
+    };
+    for (key, value) in entries {
+        let Some(name) = check_name(key, "an expression", diags) else { continue };
+        if let Some(input) = inputs.get(&name) {
+            diags.push(
+                Diagnostic::error("duplicate-name", format!("`{name}` is an input of the role"))
+                    .label(&key.span, "taken")
+                    .label(&input.span, "here")
+                    .help("an input has a `default`; an expression has another name"),
+            );
+        }
+        let expression = Expression { name: name.clone(), span: key.span.clone(), node: value.clone() };
+        found.insert(name, expression);
+    }
+    circles(&found, diags);
+    found
+}
+
+/// Complains about each circle of expressions once, also where no item uses it.
+fn circles(expressions: &IndexMap<String, Expression>, diags: &mut Diagnostics) {
+    if expressions.is_empty() {
+        return;
+    }
+    let engine = Engine::new();
+    let uses: BTreeMap<&str, BTreeSet<String>> =
+        expressions.values().map(|e| (e.name.as_str(), engine.references(&e.node))).collect();
+    let mut done = BTreeSet::new();
+    for name in expressions.keys() {
+        follow(name, &uses, &mut Vec::new(), &mut done, expressions, diags);
+    }
+}
+
+fn follow<'e>(
+    name: &'e str,
+    uses: &BTreeMap<&'e str, BTreeSet<String>>,
+    path: &mut Vec<&'e str>,
+    done: &mut BTreeSet<&'e str>,
+    expressions: &'e IndexMap<String, Expression>,
+    diags: &mut Diagnostics,
+) {
+    if let Some(at) = path.iter().position(|earlier| *earlier == name) {
+        let circle = path.get(at..).unwrap_or_default();
+        let names: Vec<&str> = circle.iter().copied().chain([name]).collect();
+        let message = format!("expressions refer to each other in a circle: {}", names.join(" → "));
+        let mut diagnostic = Diagnostic::error("variable-cycle", message);
+        for (index, own) in circle.iter().enumerate() {
+            if let (Some(own), Some(next)) = (expressions.get(*own), names.get(index + 1)) {
+                diagnostic = diagnostic.label(&own.node.span, format!("refers to `{next}`"));
+            }
+        }
+        diags.push(diagnostic.help("break the circle: one of them must not refer to the others"));
+        return;
+    }
+    if done.contains(name) {
+        return;
+    }
+    path.push(name);
+    for next in uses.get(name).into_iter().flatten() {
+        if let Some((next, _)) = expressions.get_key_value(next) {
+            follow(next, uses, path, done, expressions, diags);
+        }
+    }
+    path.pop();
+    done.insert(name);
+}
+
+/// Complains about every layer that gives a value to an expression of a role: an inventory, a play, the use of the role, `--set`.
+pub(crate) fn not_set_elsewhere(
+    playbook: &Playbook,
+    inventory: &Inventory,
+    set: &SetVars,
+    roles: &IndexMap<String, Arc<Role>>,
+    diags: &mut Diagnostics,
+) {
+    let complaint = |role: &Role, expression: &Expression| {
+        let message = format!(
+            "`{}` is an expression of the role `{}`: no other place sets it",
+            expression.name, role.name
+        );
+        let help = if role.inputs.is_empty() {
+            format!("take it out, or make it an input of the role `{}`", role.name)
+        } else {
+            let inputs: Vec<&str> = role.inputs.keys().map(String::as_str).collect();
+            format!("take it out, or set one of the role's inputs: {}", inputs.join(", "))
+        };
+        Diagnostic::error("not-settable", message).help(help)
+    };
+    for play in &playbook.plays {
+        for used in &play.roles {
+            let Some(role) = roles.get(&used.role.value).filter(|role| !role.vars.is_empty()) else {
+                continue;
+            };
+            for var in play.vars.iter().chain(&used.vars) {
+                if let Some(expression) = role.vars.get(&var.name) {
+                    diags.push(
+                        complaint(role, expression)
+                            .label(&var.key, "set here")
+                            .label(&expression.span, "declared here"),
+                    );
+                }
+            }
+            // A wrong pattern is reported where the play is read.
+            let hosts = inventory.select(&play.hosts).map(|selection| selection.hosts).unwrap_or_default();
+            for found in hosts.iter().flat_map(|host| inventory.host_vars(host)) {
+                if let Some(expression) = role.vars.get(&found.name) {
+                    diags.push(
+                        complaint(role, expression)
+                            .label(&found.key, "set here")
+                            .label(&expression.span, "declared here"),
+                    );
+                }
+            }
+        }
+    }
+    for role in roles.values() {
+        for expression in set.names().filter_map(|name| role.vars.get(name)) {
+            diags.push(
+                complaint(role, expression).at(&Span::nowhere(SET)).label(&expression.span, "declared here"),
+            );
+        }
+    }
+}
