@@ -1,6 +1,6 @@
 //! JSON Schemas of what a user writes, for editors: roles with all kinds, playbooks, inventories.
 
-use converge_model::{GUARD_SECONDS, GUARDS};
+use converge_model::{GROUP_KEYS, GUARD_SECONDS, GUARDS};
 use converge_resource::Disruption;
 use converge_resources::KINDS;
 use serde_json::{Map, Value, json};
@@ -38,7 +38,10 @@ fn role() -> Value {
     defs.insert("resource".into(), item(|_| true));
     defs.insert("reader".into(), item(|kind| kind.read_only));
     defs.insert("input".into(), input());
-    let list = |of: &str, what: &str| json!({"description": what, "type": "array", "items": {"$ref": format!("#/$defs/{of}")}});
+    for (key, of) in [("check", "reader"), ("resources", "resource"), ("verify", "reader")] {
+        defs.insert(format!("group.{key}"), group(key, of));
+    }
+    let list = |key: &str, of: &str, what: &str| json!({"description": what, "type": "array", "items": entry(key, of)});
     json!({
         "$schema": DRAFT,
         "title": "A role of converge",
@@ -62,19 +65,55 @@ fn role() -> Value {
                 "type": "object",
                 "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
             },
-            "check": list("reader", "Preconditions: they only read, and are evaluated when the plan is made"),
-            "resources": list("resource", "What the host should have; each comes after the one before it"),
-            "verify": list("reader", "Postconditions: run after an apply and by `converge verify`"),
+            "check": list("check", "reader", "Preconditions: they only read, and are evaluated when the plan is made"),
+            "resources": list("resources", "resource", "What the host should have; each comes after the one before it"),
+            "verify": list("verify", "reader", "Postconditions: run after an apply and by `converge verify`"),
         },
         "$defs": defs,
     })
 }
 
+/// An entry of a list of a role: a group where it has the key of the list, else an item.
+fn entry(key: &str, of: &str) -> Value {
+    let to = |name: &str| json!({"$ref": format!("#/$defs/{name}")});
+    json!({"if": {"type": "object", "required": [key]}, "then": to(&format!("group.{key}")), "else": to(of)})
+}
+
+/// A group of items.
+fn group(key: &str, of: &str) -> Value {
+    let mut properties = Map::new();
+    for name in GROUP_KEYS {
+        properties.insert(name.to_owned(), common().get(name).cloned().unwrap_or_default());
+    }
+    let items =
+        json!({"description": "Its items; groups among them too", "type": "array", "items": entry(key, of)});
+    properties.insert(key.to_owned(), items);
+    json!({"description": "Items with the same conditions and tags", "type": "object", "additionalProperties": false, "properties": properties, "required": [key]})
+}
+
 /// An item: common keys and exactly one kind.
 fn item(takes: impl Fn(&converge_resource::KindInfo) -> bool) -> Value {
+    let mut properties = common();
+    let mut one = Vec::new();
+    if let Some(properties) = properties.as_object_mut() {
+        for kind in KINDS.iter().filter(|k| takes(k)) {
+            let description = (kind.schema)().get("description").cloned().unwrap_or_default();
+            let own = json!({"$ref": format!("#/$defs/kind.{}", kind.kind)});
+            // All parameters of a kind may come out of one template: a manifest out of a file.
+            let schema = json!({"description": description, "anyOf": [own, {"$ref": "#/$defs/template"}]});
+            properties.insert(kind.kind.into(), schema);
+            one.push(json!({"required": [kind.kind]}));
+        }
+    }
+    json!({"type": "object", "additionalProperties": false, "properties": properties, "oneOf": one})
+}
+
+/// The keys that items of all kinds have.
+fn common() -> Value {
     let condition = json!({"type": ["string", "boolean"]});
-    let mut properties = json!({
+    json!({
         "name": {"description": "What it is, in plain words; unique in the role", "type": "string"},
+        "id": {"description": "A short name for references, unique in the role", "type": "string", "pattern": "^[a-z0-9_-]+$"},
         "when": {
             "description": "A condition, or several that must all hold: an expression without braces",
             "anyOf": [condition.clone(), {"type": "array", "items": condition}],
@@ -90,19 +129,7 @@ fn item(takes: impl Fn(&converge_resource::KindInfo) -> bool) -> Value {
         "disruption": {"description": "What its change disturbs, where that is more or less than converge knows", "enum": Disruption::WORDS},
         "guard": {"description": "What its change can break: a switch on the host puts it back unless that is confirmed in time", "enum": GUARDS},
         "guard_seconds": {"description": "Within how many seconds it must be confirmed", "type": "integer", "minimum": GUARD_SECONDS.0, "maximum": GUARD_SECONDS.1},
-    });
-    let mut one = Vec::new();
-    if let Some(properties) = properties.as_object_mut() {
-        for kind in KINDS.iter().filter(|k| takes(k)) {
-            let description = (kind.schema)().get("description").cloned().unwrap_or_default();
-            let own = json!({"$ref": format!("#/$defs/kind.{}", kind.kind)});
-            // All parameters of a kind may come out of one template: a manifest out of a file.
-            let schema = json!({"description": description, "anyOf": [own, {"$ref": "#/$defs/template"}]});
-            properties.insert(kind.kind.into(), schema);
-            one.push(json!({"required": [kind.kind]}));
-        }
-    }
-    json!({"type": "object", "additionalProperties": false, "properties": properties, "oneOf": one})
+    })
 }
 
 /// A typed input.
@@ -330,9 +357,16 @@ mod tests {
             "resources: [{file: {pth: /a, content: x}}]",
             "check: [{package: {name: curl}}]",
             "inputs: {a: {type: number}}",
+            "resources: [{resources: [{file: {pth: /a}}]}]",
+            "resources: [{resources: [{resources: [{fiel: {path: /a}}]}]}]",
+            "resources: [{become_user: x, resources: []}]",
+            "check: [{check: [{package: {name: curl}}]}]",
+            "resources: [{id: Not so, file: {path: /a, content: x}}]",
         ] {
             assert!(!wrong("role", yaml).is_empty(), "{yaml}");
         }
+        let groups = "resources: [{name: x, when: [a, b], tags: [c], resources: [{resources: [{id: d-1, file: {path: /a, content: x}}]}]}]";
+        assert_eq!(wrong("role", groups), Vec::<String>::new());
         assert!(!wrong("playbook", "- {hosts: all, tasks: []}").is_empty());
         assert!(!wrong("inventory", "all: {host: {a: }}").is_empty());
         assert_eq!(

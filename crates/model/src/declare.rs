@@ -156,6 +156,16 @@ impl fmt::Debug for DeclaredItem {
 }
 
 impl DeclaredItem {
+    /// Whether an address is that of this item: `role/name` or `role/id`, with `[key]` for an element.
+    pub fn is_at(&self, address: &str) -> bool {
+        if self.address == address {
+            return true;
+        }
+        let named = self.address.strip_prefix(&self.role).and_then(|rest| rest.strip_prefix('/'));
+        let key = named.and_then(|rest| rest.strip_prefix(&self.name)).unwrap_or_default();
+        self.item.id.as_ref().is_some_and(|id| format!("{}/{}{key}", self.role, id.value) == address)
+    }
+
     /// The parameters as written.
     pub fn params(&self) -> &Node {
         &self.item.params

@@ -1,6 +1,7 @@
 //! List items of a role: one kind each, and the keys that every kind has.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Spanned, Value, did_you_mean};
 use indexmap::IndexMap;
@@ -10,14 +11,17 @@ use converge_template::{AnsibleSort, ansible_instead};
 use crate::catalog::{KindCatalog, KindSpec};
 use crate::expressions::Expression;
 use crate::fields::{conditions, flag, is_identifier, is_template, nearest, string, tags, wrong_type};
+use crate::group::{Group, flatten, shared_tags};
 use crate::input::Input;
+use crate::item_id;
 use crate::schema;
 use crate::scope::MAGIC;
 use converge_resource::Place;
 
 /// The keys that an item of any kind may have.
-pub const COMMON_KEYS: [&str; 10] = [
+pub const COMMON_KEYS: [&str; 11] = [
     "name",
+    "id",
     "when",
     "for_each",
     "tags",
@@ -35,7 +39,7 @@ pub const GUARDS: [&str; 4] = ["none", "ssh", "network", "runtime"];
 /// The shortest and the longest window of a guarded item, in seconds.
 pub const GUARD_SECONDS: (i64, i64) = (5, 3600);
 /// Parameters of any kind that name earlier items of the same role.
-const NAMING: [&str; 2] = ["restart_on", "on_change"];
+pub(crate) const NAMING: [&str; 2] = ["restart_on", "on_change"];
 
 /// The list of a role that an item belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +53,7 @@ pub enum Section {
 }
 
 impl Section {
-    const ALL: [Self; 3] = [Self::Check, Self::Resources, Self::Verify];
+    pub(crate) const ALL: [Self; 3] = [Self::Check, Self::Resources, Self::Verify];
 
     /// The key in the role's file.
     pub fn key(self) -> &'static str {
@@ -68,15 +72,19 @@ pub struct Item {
     pub section: Section,
     /// Its name, unique in the role; by default the kind and its main parameter.
     pub name: Spanned<String>,
+    /// A short name for references, unique in the role.
+    pub id: Option<Spanned<String>>,
     /// The kind, at the place of its key.
     pub kind: Spanned<String>,
     /// The kind's parameters, not evaluated.
     pub params: Node,
-    /// Conditions that must all hold.
+    /// The groups that it stands in, outermost first.
+    pub groups: Vec<Arc<Group>>,
+    /// Conditions that must all hold: those of its groups, then its own.
     pub when: Vec<Node>,
     /// The list or map to repeat over, not evaluated.
     pub for_each: Option<Node>,
-    /// Its own tags.
+    /// The tags of its groups and its own.
     pub tags: Vec<String>,
     /// The name that its result gets.
     pub register: Option<Spanned<String>>,
@@ -94,6 +102,18 @@ pub struct Item {
     pub names: Vec<Spanned<String>>,
     /// The whole item.
     pub span: Span,
+}
+
+impl Item {
+    /// Whether a reference names this item: by its name or its id.
+    pub fn is_called(&self, reference: &str) -> bool {
+        self.references().any(|own| own == reference)
+    }
+
+    /// The words that a reference may use: its name, and its id if it has one.
+    pub fn references(&self) -> impl Iterator<Item = &str> {
+        [self.name.value.as_str()].into_iter().chain(self.id.as_ref().map(|id| id.value.as_str()))
+    }
 }
 
 /// Reads the three lists of a role, with every complaint about them.
@@ -114,11 +134,13 @@ pub(crate) fn read_items(
             diags.push(wrong_type(list, &format!("`{key}`"), "a list").help("put `- ` before each item"));
             continue;
         };
-        for entry in entries {
-            items.extend(read_item(entry, section, scope, catalog, diags));
+        for (entry, groups) in flatten(entries, section, diags) {
+            items.extend(read_item(entry, (section, groups), scope, catalog, diags));
         }
     }
     unique_names(&items, diags);
+    item_id::unique(&items, diags);
+    item_id::to_names(&mut items);
     registers(&items, inputs, vars, diags);
     for index in 0..items.len() {
         names_are_earlier(&items, index, diags);
@@ -128,7 +150,7 @@ pub(crate) fn read_items(
 
 fn read_item(
     node: &Node,
-    section: Section,
+    (section, groups): (Section, Vec<Arc<Group>>),
     scope: Place,
     catalog: &KindCatalog,
     diags: &mut Diagnostics,
@@ -203,11 +225,13 @@ fn read_item(
     Some(Item {
         section,
         name,
+        id: item_id::read(node, diags),
         kind: Spanned::new(kind, kind_key.span.clone()),
         params: params.clone(),
-        when: conditions(node, diags),
+        when: groups.iter().flat_map(|group| group.when.clone()).chain(conditions(node, diags)).collect(),
         for_each,
-        tags: tags(node, diags),
+        tags: shared_tags(&groups, tags(node, diags)),
+        groups,
         register,
         become_user,
         disruption: word(node, "disruption", &DISRUPTIONS, section, diags),
@@ -510,7 +534,7 @@ fn names_are_earlier(items: &[Item], index: usize, diags: &mut Diagnostics) {
                 .label(&name.span, "not found")
                 .help(nearest(
                     &name.value,
-                    others().take_while(|o| !std::ptr::eq(*o, item)).map(|o| o.name.value.as_str()),
+                    others().take_while(|o| !std::ptr::eq(*o, item)).flat_map(Item::references),
                 )),
         };
         diags.push(diagnostic);

@@ -384,15 +384,18 @@ fn start_at(
         );
         return None;
     };
-    if let Some(item) = item.filter(|item| !role.resources.iter().any(|i| i.name.value == *item)) {
+    let Some(item) = item else {
+        return Some((name.to_owned(), None));
+    };
+    let Some(found) = role.resources.iter().find(|i| i.is_called(item)) else {
         diags.push(
             Diagnostic::error("unknown-name", format!("the role `{name}` has no item `{item}`"))
                 .at(&Span::nowhere("--start-at"))
-                .help(nearest(item, role.resources.iter().map(|i| i.name.value.as_str()))),
+                .help(nearest(item, role.resources.iter().flat_map(|i| i.references()))),
         );
         return None;
-    }
-    Some((name.to_owned(), item.map(str::to_owned)))
+    };
+    Some((name.to_owned(), Some(found.name.value.clone())))
 }
 
 /// A misspelt `--set` would otherwise change nothing, in silence.

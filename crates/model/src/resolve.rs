@@ -164,7 +164,7 @@ impl RoleUse {
             Each::Waits(names) => return self.waits(names.clone(), item, registered),
             Each::Empty { .. } => {
                 let scope = self.item_scope(item, registered);
-                let why = match gate(&self.project, &item.item.when, &scope, lookups) {
+                let why = match self.conditions(item, &scope, lookups) {
                     Gate::No(why) => why,
                     // Its conditions may read the element that there is none of.
                     _ => EMPTY_LIST.to_owned(),
@@ -174,7 +174,7 @@ impl RoleUse {
             Each::One | Each::Element { .. } => {}
         }
         let scope = self.item_scope(item, registered);
-        match gate(&self.project, &item.item.when, &scope, lookups) {
+        match self.conditions(item, &scope, lookups) {
             Gate::No(why) => return Resolution::Skipped { why },
             Gate::Wrong(why) => return Resolution::Invalid(why),
             Gate::Unknown(names) => return self.waits(names, item, registered),
@@ -185,6 +185,19 @@ impl RoleUse {
             Ok(Err(unknown)) => self.waits(unknown, item, registered),
             Err(found) => Resolution::Invalid(found),
         }
+    }
+
+    /// Evaluates the conditions of an item: group by group from the outermost, then its own.
+    fn conditions(&self, item: &DeclaredItem, scope: &Scope, lookups: &mut BTreeSet<String>) -> Gate {
+        for group in &item.item.groups {
+            match gate(&self.project, &group.when, scope, lookups) {
+                Gate::Yes => {}
+                Gate::No(why) => return Gate::No(group.explain(why)),
+                other => return other,
+            }
+        }
+        let shared = item.item.groups.iter().map(|group| group.when.len()).sum();
+        gate(&self.project, item.item.when.get(shared..).unwrap_or_default(), scope, lookups)
     }
 
     /// An item that waits for an input with an error is itself in error.

@@ -19,6 +19,8 @@ pub struct Declared {
     pub address: String,
     /// The user's name for it (without `[key]`); `restart_on` names it so.
     pub name: String,
+    /// A short name for references, if the user has given one.
+    pub item_id: Option<String>,
     /// The role.
     pub role: String,
     /// The kind.
@@ -266,6 +268,7 @@ impl Pass<'_> {
             id: u32::try_from(index).unwrap_or(u32::MAX),
             address: declared.address.clone(),
             name: declared.name.clone(),
+            item_id: declared.item_id.clone(),
             role: declared.role.clone(),
             kind: declared.kind.clone(),
             location: declared.location.clone(),

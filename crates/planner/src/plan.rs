@@ -48,6 +48,9 @@ pub struct Item {
     pub address: String,
     /// The user's name for it.
     pub name: String,
+    /// A short name for references, if the user has given one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<String>,
     /// The role that declares it.
     pub role: String,
     /// The kind: `file`, `package` …

@@ -159,6 +159,7 @@ impl Items {
             .map(|(n, (role, kind))| Declared {
                 address: format!("{role}/{n}"),
                 name: n.to_string(),
+                item_id: None,
                 role: (*role).to_owned(),
                 kind: "test".to_owned(),
                 location: format!("role.yaml:{n}"),

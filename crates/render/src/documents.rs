@@ -217,6 +217,8 @@ pub struct PlanItem {
     pub address: String,
     /// Its name
     pub name: String,
+    /// The `id` that its role gives it; absent without one
+    pub item_id: Option<String>,
     /// Its role
     pub role: String,
     /// Its kind

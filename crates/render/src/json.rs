@@ -139,6 +139,9 @@ fn head(item: &Item) -> Map<String, Value> {
     ] {
         out.insert(key.to_owned(), value);
     }
+    if let Some(id) = &item.item_id {
+        out.insert("item_id".to_owned(), id.as_str().into());
+    }
     out
 }
 

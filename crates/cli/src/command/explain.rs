@@ -6,7 +6,8 @@ use crate::failure::Failure;
 use crate::project;
 use camino::Utf8PathBuf;
 use converge_model::{
-    DeclaredItem, Facts, InputType, Item, Project, Ready, Registered, Resolution, Role, RolePath, RoleUse,
+    DeclaredItem, Facts, Group, InputType, Item, Project, Ready, Registered, Resolution, Role, RolePath,
+    RoleUse,
 };
 use converge_render::{Line, Text, Tone};
 use converge_resource::ClaimMode;
@@ -14,6 +15,7 @@ use converge_resources::{KINDS, reference_page};
 use converge_syntax::{Diagnostics, Node, did_you_mean};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub fn run(args: Explain, console: &Console) -> Result<u8, Failure> {
     let roles = RolePath { dirs: folders(&args) };
@@ -95,7 +97,7 @@ fn role_text(role: &Role) -> Text {
         }
         text.gap();
         text.push(Line::at(0).say(Tone::Strong, title));
-        items.iter().for_each(|item| push_item(&mut text, item));
+        push_items(&mut text, items);
     }
     text
 }
@@ -146,12 +148,35 @@ fn push_expressions(text: &mut Text, role: &Role) {
     }
 }
 
-fn push_item(text: &mut Text, item: &Item) {
-    let mut line =
-        Line::at(2).plain(item.name.value.as_str()).faint(format!("  {}", item.kind.value)).fold(6);
-    for condition in &item.when {
-        line = line.faint(format!("  when {}", shown(condition)));
+/// Items in order, those of a group below a line of the group.
+fn push_items(text: &mut Text, items: &[Item]) {
+    let mut open: &[Arc<Group>] = &[];
+    for item in items {
+        let same = open.iter().zip(&item.groups).take_while(|(a, b)| Arc::ptr_eq(a, b)).count();
+        for (depth, group) in item.groups.iter().enumerate().skip(same) {
+            let name = group.name.as_deref().unwrap_or("group");
+            let line = Line::at(2 + 2 * depth).plain(name).plain(":");
+            text.push(with_conditions(line, &group.when).fold(6 + 2 * depth));
+        }
+        open = &item.groups;
+        push_item(text, item);
     }
+}
+
+fn with_conditions(line: Line, conditions: &[Node]) -> Line {
+    conditions.iter().fold(line, |line, condition| line.faint(format!("  when {}", shown(condition))))
+}
+
+fn push_item(text: &mut Text, item: &Item) {
+    let at = 2 + 2 * item.groups.len();
+    let line =
+        Line::at(at).plain(item.name.value.as_str()).faint(format!("  {}", item.kind.value)).fold(at + 4);
+    let line = match &item.id {
+        Some(id) => line.faint(format!("  id {}", id.value)),
+        None => line,
+    };
+    let shared = item.groups.iter().map(|group| group.when.len()).sum();
+    let mut line = with_conditions(line, item.when.get(shared..).unwrap_or_default());
     if let Some(each) = &item.for_each {
         line = line.faint(format!("  for each of {}", shown(each)));
     }
@@ -185,7 +210,7 @@ fn resource(args: &Explain, address: &str, console: &Console) -> Result<Text, Fa
     };
     let plan = project.host_plan(&host, &Facts::none(), &Registered::new());
     let used = plan.role(role_name);
-    let Some((used, item)) = used.and_then(|u| Some((u, u.all().find(|i| i.address == address)?))) else {
+    let Some((used, item)) = used.and_then(|u| Some((u, u.all().find(|i| i.is_at(address))?))) else {
         let names: Vec<&str> = used.iter().flat_map(|u| u.all()).map(|i| i.address.as_str()).collect();
         let help = match did_you_mean(address, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
@@ -201,8 +226,15 @@ fn resource_text(project: &Project, host: &str, used: &RoleUse, item: &DeclaredI
     text.push(
         Line::at(0).say(Tone::Strong, item.address.as_str()).faint(format!(" · {}", item.kind)).fold(2),
     );
+    if let Some(id) = &item.item.id {
+        text.push(Line::at(0).faint("id ").plain(id.value.as_str()));
+    }
     let place = item.span.to_string();
     text.push(Line::at(0).faint(format!("{place}, on {host} through the play {}", used.play)).fold(2));
+    let groups: Vec<&str> = item.item.groups.iter().filter_map(|group| group.name.as_deref()).collect();
+    if !groups.is_empty() {
+        text.push(Line::at(0).faint("in the group ").plain(groups.join(" / ")).fold(2));
+    }
     for condition in &item.item.when {
         text.push(Line::at(0).faint("when ").plain(shown(condition)).fold(2));
     }

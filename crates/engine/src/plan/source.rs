@@ -153,6 +153,7 @@ impl<'a> HostSource<'a> {
                     items.push(Item {
                         address: item.address.clone(),
                         name: item.name.clone(),
+                        item_id: item.item.id.as_ref().map(|id| id.value.clone()),
                         role: item.role.clone(),
                         kind: item.kind.clone(),
                         location: location(&item.span),

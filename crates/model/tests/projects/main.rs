@@ -2,6 +2,8 @@
 
 mod common;
 mod expressions;
+mod groups;
+mod ids;
 mod kinds;
 mod project;
 mod roles;
