@@ -151,7 +151,7 @@ pub const ANSIBLE: &[AnsibleName] = &[
     module("assert", &["assert"], "write `assert`"),
     module("fail", &["assert"], "write `assert` with the opposite condition"),
     module("debug", &[], "`converge vars HOST NAME` shows values, `converge plan -v` what is made of them"),
-    module("set_fact", &[], "write an input with a templated `default`"),
+    module("set_fact", &[], "write an expression in `vars` of the role"),
     module(
         "include_vars",
         &[],
@@ -222,7 +222,7 @@ pub const ANSIBLE: &[AnsibleName] = &[
     other(Keyword, "local_action", "give a role to `localhost`, and name it in `requires`"),
     other(Keyword, "run_once", "put the item into a role of one host"),
     other(Keyword, "throttle", "write `serial` at the play, or `--forks`"),
-    other(Keyword, "vars", "write the values at the use of the role, or as `inputs`"),
+    other(Keyword, "vars", "write expressions in `vars` of the role; what users set is an input"),
     other(Keyword, "vars_files", "write the variables in group_vars/ or host_vars/"),
     other(Keyword, "vars_prompt", "write an input without a default, and give it with --set NAME=@FILE"),
     other(Keyword, "environment", "write the variables in the `command`: env NAME=VALUE …"),
@@ -230,7 +230,7 @@ pub const ANSIBLE: &[AnsibleName] = &[
     other(Keyword, "diff", "a plan always shows the difference"),
     other(Keyword, "async", "long steps stream; hosts work side by side"),
     other(Keyword, "poll", "long steps stream; hosts work side by side"),
-    other(Keyword, "block", "write the items in one list; give each the `when`"),
+    other(Keyword, "block", "write a group: `when`, `tags` and its items below `resources`"),
     other(
         Keyword,
         "rescue",
@@ -260,7 +260,7 @@ pub const ANSIBLE: &[AnsibleName] = &[
     other(Filter, "truncate", "write NAME[:20]"),
     other(Filter, "striptags", "write `regex_replace('<[^>]*>', '')`"),
     other(Filter, "filesizeformat", "write `human_readable`"),
-    other(Filter, "lists_mergeby", "write `combine` over `items2dict`, or `rekey_on_member`"),
+    other(Filter, "lists_mergeby", "write `combine` with `by`, of maps that hold the lists"),
     other(Filter, "dict_kv", "write {NAME: VALUE}"),
     other(Filter, "counter", "write `groupby` and `length`"),
     other(Filter, "random_mac", "write the address in the inventory"),
@@ -409,7 +409,7 @@ pub fn ansible_page() -> String {
 
 const LIMITS: &str = "Where they differ: `password_hash` makes sha512 and sha256 and asks for a salt; `to_datetime` gives a date with `strftime`, `timestamp`, \
     `isoformat` and its parts, and two dates are subtracted by their `timestamp()`; `random`, `shuffle` and `now()` answer the same in a plan and its apply, and with \
-    a `seed` as Python does. Look-around and back-references in patterns work, as far as the search stays short (a million steps).\n\n";
+    a `seed` as Python does; `combine` has `by` in addition, which merges lists of maps by one of their entries. Look-around and back-references in patterns work, as far as the search stays short (a million steps).\n\n";
 
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")

@@ -11,7 +11,7 @@ use converge_resource::Place;
 use converge_resources::KINDS;
 use serde_json::json;
 
-fn real() -> KindCatalog {
+pub fn real() -> KindCatalog {
     let mut catalog = KindCatalog::new();
     for kind in KINDS {
         catalog.insert(kind.kind, KindSpec::of(kind));

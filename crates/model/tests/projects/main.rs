@@ -6,6 +6,7 @@ mod groups;
 mod ids;
 mod kinds;
 mod project;
+mod role_values;
 mod roles;
 mod templates;
 mod vault;

@@ -57,7 +57,17 @@ fn filtered(a: &Value, b: &Value, keep: bool) -> Result<Vec<Value>, Error> {
     Ok(distinct(a.into_iter().filter(|value| b.contains(value) == keep)))
 }
 
-/// Later maps win; `recursive` goes into maps, `list_merge` says what becomes of lists.
+/// How `combine` treats the values of a key that two maps have.
+struct Merge {
+    /// Whether maps in maps are merged.
+    recursive: bool,
+    /// The treatment of lists.
+    lists: String,
+    /// The entry by which the maps of two lists are merged.
+    by: Option<String>,
+}
+
+/// Later maps win; `recursive` goes into maps, `list_merge` says what becomes of lists, and `by` merges lists of maps by one of their entries.
 fn combine(base: Value, more: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     let (more, kwargs) = arguments(more)?;
     let mut maps = vec![base];
@@ -70,15 +80,17 @@ fn combine(base: Value, more: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     }
     let recursive = kwargs.get::<Option<bool>>("recursive")?.unwrap_or(false);
     let lists = kwargs.get::<Option<String>>("list_merge")?.unwrap_or_else(|| "replace".to_owned());
+    let by = kwargs.get::<Option<String>>("by")?;
     kwargs.assert_all_used()?;
     if !["replace", "keep", "append", "prepend", "append_rp", "prepend_rp"].contains(&lists.as_str()) {
         return Err(invalid(format!("combine: list_merge cannot be `{lists}`")));
     }
+    let merge = Merge { recursive, lists, by };
     let mut maps = maps.into_iter();
     let first = maps.next().unwrap_or_default();
     let mut all = entries(&first, "combine")?;
     for map in maps {
-        all = merged(all, entries(&map, "combine")?, recursive, &lists)?;
+        all = merged(all, entries(&map, "combine")?, &merge)?;
     }
     Ok(Value::from_pairs(all))
 }
@@ -86,8 +98,7 @@ fn combine(base: Value, more: Rest<ValueOrKwargs>) -> Result<Value, Error> {
 fn merged(
     low: Vec<(Value, Value)>,
     high: Vec<(Value, Value)>,
-    recursive: bool,
-    lists: &str,
+    merge: &Merge,
 ) -> Result<Vec<(Value, Value)>, Error> {
     let mut all = low;
     for (key, value) in high {
@@ -95,18 +106,60 @@ fn merged(
             None => all.push((key, value)),
             Some((_, known)) => {
                 *known = match (known.kind(), value.kind()) {
-                    (ValueKind::Map, ValueKind::Map) if recursive => Value::from_pairs(merged(
-                        entries(known, "combine")?,
-                        entries(&value, "combine")?,
-                        recursive,
-                        lists,
-                    )?),
+                    (ValueKind::Map, ValueKind::Map) if merge.recursive => both(known, &value, merge)?,
                     (ValueKind::Seq, ValueKind::Seq) => {
-                        merged_lists(items(known)?, items(&value)?, lists).into()
+                        let (low, high) = (items(known)?, items(&value)?);
+                        match &merge.by {
+                            Some(by) if !low.is_empty() && keys(&low, by).iter().all(Option::is_some) => {
+                                by_entry(low, high, by, &key, merge)?.into()
+                            }
+                            _ => merged_lists(low, high, &merge.lists).into(),
+                        }
                     }
                     _ => value,
                 };
             }
+        }
+    }
+    Ok(all)
+}
+
+fn both(low: &Value, high: &Value, merge: &Merge) -> Result<Value, Error> {
+    Ok(Value::from_pairs(merged(entries(low, "combine")?, entries(high, "combine")?, merge)?))
+}
+
+/// The entry `by` of each map of a list.
+fn keys(list: &[Value], by: &str) -> Vec<Option<Value>> {
+    let key = |value: &Value| {
+        let key = (value.kind() == ValueKind::Map).then(|| value.get_attr(by).ok())??;
+        (!key.is_undefined() && !key.is_none()).then_some(key)
+    };
+    list.iter().map(key).collect()
+}
+
+/// Lays one list of maps over another: a map with a known entry `by` over the one that has it, any other behind them.
+fn by_entry(
+    low: Vec<Value>,
+    high: Vec<Value>,
+    by: &str,
+    of: &Value,
+    merge: &Merge,
+) -> Result<Vec<Value>, Error> {
+    let mut all = low;
+    for (value, key) in high.iter().zip(keys(&high, by)) {
+        let Some(key) = key else {
+            // Replacing the whole list instead would drop what it is laid over.
+            return Err(invalid(format!(
+                "combine: each item of the list `{of}` needs an entry `{by}`, by which it is merged"
+            )));
+        };
+        match keys(&all, by).iter().position(|known| known.as_ref() == Some(&key)) {
+            Some(at) => {
+                if let Some(slot) = all.get_mut(at) {
+                    *slot = both(slot, value, merge)?;
+                }
+            }
+            None => all.push(value.clone()),
         }
     }
     Ok(all)
@@ -203,6 +256,26 @@ mod tests {
             ("{'a': [1, 2]} | combine({'a': [2, 3]}, list_merge='keep')", "{a: [1, 2]}"),
             ("{'a': [1]} | combine({}, list_merge='mix')", "!list_merge cannot be `mix`"),
             ("{'a': 1} | combine([{'b': 2}, {'c': 3}])", "{a: 1, b: 2, c: 3}"),
+            // A list of maps, by an entry.
+            (
+                "{'e': [{'name': 'x', 'v': 1}, {'name': 'y', 'v': 2}]} | combine({'e': [{'name': 'z'}, {'name': 'x', 'w': 3}]}, by='name')",
+                "{e: [{name: x, v: 1, w: 3}, {name: y, v: 2}, {name: z}]}",
+            ),
+            (
+                "{'t': {'e': [{'name': 'x', 'v': 1}]}} | combine({'t': {'e': [{'name': 'x', 'v': 2}]}}, recursive=true, by='name')",
+                "{t: {e: [{name: x, v: 2}]}}",
+            ),
+            ("{'e': [{'name': 'x'}]} | combine({'e': []}, by='name')", "{e: [{name: x}]}"),
+            ("{'e': [1, 2]} | combine({'e': [3]}, by='name')", "{e: [3]}"),
+            ("{'e': []} | combine({'e': [3]}, by='name')", "{e: [3]}"),
+            (
+                "{'e': [{'name': 'x'}]} | combine({'e': [{'nam': 'y'}]}, by='name')",
+                "!each item of the list `e` needs an entry `name`",
+            ),
+            (
+                "{'e': [{'name': 'x'}]} | combine({'e': ['y']}, by='name')",
+                "!each item of the list `e` needs an entry `name`",
+            ),
             ("'a' | combine({})", "!a map is wanted"),
             ("{'a': 1} | dict2items", "[{key: a, value: 1}]"),
             ("{'a': 1} | dict2items(key_name='k', value_name='v')", "[{k: a, v: 1}]"),
