@@ -19,8 +19,10 @@ const PACKAGES: &[&str] = &[
     "coreutils",
     "chromium",
 ];
-/// The oracle for inventories.
-const ANSIBLE: &str = "2.19.14";
+/// The oracle for inventories, templates and vaults, with the libraries that decide its answers. PyYAML 6.0.4 is no oracle: of two maps of
+/// a merge key that share a key it takes the value of the later one where the key is longer than one character, and of the earlier one
+/// where it is not.
+const ANSIBLE: &[&str] = &["ansible-core==2.19.14", "PyYAML==6.0.3", "Jinja2==3.1.6", "MarkupSafe==3.0.4"];
 const CARGO_DENY: &str = "0.20.2";
 /// The formatter of shell, 3.14.1.
 const SHFMT: Wheel = Wheel {
@@ -44,9 +46,9 @@ pub fn debian() -> Result<()> {
     Ok(ensure_packages(PACKAGES, &|line| println!("{line}"))?)
 }
 
-/// A Python virtual environment with Ansible, made once a version.
+/// A Python virtual environment with Ansible, made once for each set of versions.
 pub fn ansible() -> Result<PathBuf> {
-    let venv = cache()?.join(format!("venv-ansible-{ANSIBLE}"));
+    let venv = cache()?.join(format!("venv-{}", ANSIBLE.join("-").replace("==", "-")));
     let marker = venv.join(".complete");
     if marker.exists() {
         return Ok(venv);
@@ -56,8 +58,7 @@ pub fn ansible() -> Result<PathBuf> {
         fs::remove_dir_all(&venv)?;
     }
     run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-    let wanted = format!("ansible-core=={ANSIBLE}");
-    run(Command::new(venv.join("bin/python")).args(["-m", "pip", "install", "--quiet", &wanted]))?;
+    run(Command::new(venv.join("bin/python")).args(["-m", "pip", "install", "--quiet"]).args(ANSIBLE))?;
     fs::write(marker, "")?;
     Ok(venv)
 }

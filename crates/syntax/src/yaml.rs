@@ -334,7 +334,7 @@ impl<'t> Composer<'t> {
         Ok(Node { value: Value::Map(self.entries(merged, own)), span: extent, tag: split_tag(tag).1 })
     }
 
-    /// Adds the entries of a merge key (`<<`). Of several maps the earlier one wins, as in PyYAML.
+    /// Adds the entries of a merge key (`<<`). Of several maps the earlier one wins, as in YAML's own definition and in PyYAML up to 6.0.3.
     fn merge(&mut self, key: &Node, value: Node, merged: &mut Vec<(Node, Node)>) {
         match value.value {
             Value::Map(entries) => merged.extend(entries),
