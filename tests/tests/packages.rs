@@ -359,3 +359,21 @@ fn what_a_script_does_to_an_earlier_item_goes_back_with_the_run() {
         );
     }
 }
+
+/// A directory that a package of the same run brings is removed behind it, in the first run.
+#[test]
+fn a_directory_that_a_package_brings_is_removed_in_the_same_run() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(
+        host,
+        "made t-brings 1 '' 'mkdir -p /opt/samples/deep; touch /opt/samples/one /opt/samples/deep/two'; index",
+    );
+    let items = "  - name: brings\n    package: {name: t-brings}\n  - name: none\n    absent: {path: /opt/samples, recursive: true}\n";
+    roles(&world, &[("r", items)]);
+    apply(&world).expect(0).says("2 changed");
+    assert_eq!(exec(host, "ls /opt"), "");
+    converge(&world, &["plan", "hosts.yaml"]).expect(0);
+    converge(&world, &["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!(exec(host, "find /opt; dpkg-query -W t-brings 2>&1 | grep -c 'no packages'"), "/opt\n1");
+}

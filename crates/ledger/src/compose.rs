@@ -2,6 +2,7 @@
 
 use crate::{SavedChange, SavedGuard, SavedOutcome};
 use converge_resource::{ObjectId, Past, State, WayBack};
+use std::collections::BTreeMap;
 
 /// What is to be done with one object in a rollback.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,5 +106,22 @@ pub(crate) fn compose<'a>(
         undos.insert(place.unwrap_or(undos.len()), undo);
     }
     undos.reverse();
+    below_nothing(&mut undos);
     undos
+}
+
+/// Below a path that was absent before the runs there was nothing: what foreign code put there, and an item then changed or removed, does not
+/// come back without it.
+fn below_nothing(undos: &mut [Undo]) {
+    let paths = undos.iter().filter(|u| u.object.kind == "path" && u.before.is_absent());
+    let absent: BTreeMap<String, State> = paths.map(|u| (u.object.key.clone(), u.before.clone())).collect();
+    for undo in undos.iter_mut().filter(|u| u.object.kind == "path") {
+        let mut above = undo.object.key.as_str();
+        while let Some((parent, _)) = above.rsplit_once('/').filter(|(parent, _)| !parent.is_empty()) {
+            if let Some(before) = absent.get(parent) {
+                undo.before = before.clone();
+            }
+            above = parent;
+        }
+    }
 }

@@ -38,6 +38,11 @@ pub fn path_id(path: &str) -> ObjectId {
     ObjectId::new("path", normal(path))
 }
 
+/// Everything below a path: a slash at its end.
+pub fn path_id_below(path: &str) -> ObjectId {
+    ObjectId::new("path", format!("{}/", normal(path).trim_end_matches('/')))
+}
+
 pub fn unit_id(name: &str) -> ObjectId {
     ObjectId::new("unit", name)
 }

@@ -1,6 +1,6 @@
 //! `absent`
 
-use crate::look::{check_path, normal, path, path_id};
+use crate::look::{check_path, normal, path, path_id, path_id_below};
 use crate::tree::emptied;
 use converge_objects::PathState;
 use converge_resource::{Claim, ObjectId, ParamError, Resource, State, Stop, View, Wanted};
@@ -62,10 +62,14 @@ impl Resource for Absent {
         errors
     }
 
-    /// The contents of a directory are not claimed, since only the host knows them. They are in the plan's targets all the
-    /// same.
+    /// Only the host knows the contents of a directory: with `recursive` everything below it (a slash at its end) may be touched, also what
+    /// an earlier item of the run brings.
     fn claims(&self) -> Vec<Claim> {
-        vec![Claim::shared(path_id(&self.path), "presence", "absent")]
+        let mut claims = vec![Claim::shared(path_id(&self.path), "presence", "absent")];
+        if self.recursive {
+            claims.push(Claim::shared(path_id_below(&self.path), "presence", "absent"));
+        }
+        claims
     }
 
     fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {

@@ -1,7 +1,9 @@
 //! `archive`
 
 use crate::attrs::check_account;
-use crate::look::{Account, Asks, account_name, check_path, may_be_made, need_parent, normal, path, path_id};
+use crate::look::{
+    Account, Asks, account_name, check_path, may_be_made, need_parent, normal, path, path_id, path_id_below,
+};
 use crate::unpack::{Choice, Listing, Member, parse, read, script};
 use converge_objects::PathState;
 use converge_resource::{
@@ -206,8 +208,7 @@ impl Resource for Archive {
     fn claims(&self) -> Vec<Claim> {
         let mut claims = vec![Claim::shared(path_id(&self.path), "presence", "directory")];
         if self.on_host.is_some() {
-            let below = format!("{}/", normal(&self.path).trim_end_matches('/'));
-            claims.push(Claim::shared(ObjectId::new("path", below), "presence", "directory"));
+            claims.push(Claim::shared(path_id_below(&self.path), "presence", "directory"));
         }
         let members = self.own().and_then(Result::ok).map(|l| l.members).unwrap_or_default();
         for (name, member) in &members {
