@@ -20,6 +20,9 @@ pub struct World {
     dir: TempDir,
 }
 
+/// The most lines of an output that a failed test shows.
+const SHOWN_LINES: usize = 80;
+
 /// How a run of the binary ended.
 #[derive(Debug)]
 pub struct Ran {
@@ -43,13 +46,7 @@ impl Ran {
     /// When it is another; everything that was printed is shown.
     #[track_caller]
     pub fn expect(self, code: i32) -> Self {
-        assert_eq!(
-            self.code,
-            Some(code),
-            "exit code\n--- stdout\n{}\n--- stderr\n{}",
-            self.stdout,
-            self.stderr
-        );
+        assert_eq!(self.code, Some(code), "exit code\n{}", self.shown());
         self
     }
 
@@ -59,13 +56,17 @@ impl Ran {
     /// When it was not.
     #[track_caller]
     pub fn says(self, text: &str) -> Self {
-        assert!(
-            self.all().contains(text),
-            "nobody says {text:?}\n--- stdout\n{}\n--- stderr\n{}",
-            self.stdout,
-            self.stderr
-        );
+        assert!(self.all().contains(text), "nobody says {text:?}\n{}", self.shown());
         self
+    }
+
+    /// Both outputs for a failed test: the errors first, and of a long output its end, which names what failed.
+    fn shown(&self) -> String {
+        let lines: Vec<&str> = self.stdout.lines().collect();
+        let left_out = lines.len().saturating_sub(SHOWN_LINES);
+        let end = lines.get(left_out..).unwrap_or_default().join("\n");
+        let note = if left_out > 0 { format!(", without its first {left_out} lines") } else { String::new() };
+        format!("--- stderr\n{}\n--- stdout{note}\n{end}", self.stderr)
     }
 
     /// Standard output as JSON.

@@ -192,8 +192,12 @@ fn a_rollback_over_several_runs_while_the_operator_works() {
                 assert_eq!(lab.value(&["configmap", "shares"], "/data/shares"), Some(json!("2")));
                 // The operator follows its policy some time later.
                 converge_tests::until("the pods of before", 60, || pods() == ["shares-2", "shares-2"]);
-                // The pods run with the inputs that are declared again: they are not restarted once more.
-                set(&["plan"], 2).expect(0).says("nothing to change");
+                // The pods run with the inputs that are declared again: once they are ready, nothing is restarted once more.
+                let mut plan = None;
+                converge_tests::until("a plan without a change", 60, || {
+                    plan.insert(set(&["plan"], 2)).code == Some(0)
+                });
+                plan.unwrap().says("nothing to change");
                 back(&[]).expect(0);
             } else {
                 back(&["--to", &first]).expect(0);
