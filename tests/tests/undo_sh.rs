@@ -93,6 +93,51 @@ fn a_run_is_undone_on_the_host_itself() {
     the_paths_of_a_user_lead_nowhere(&world);
 }
 
+/// `undo.sh`: whether all went well, and its output.
+fn undo(host: &Host) -> (bool, String) {
+    let ran = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+    (ran.success(), ran.stdout + &ran.stderr)
+}
+
+/// What somebody else has put beside or into the things of a run stays, with all that would take it along; everything else goes back.
+#[test]
+fn what_others_have_added_stays_with_all_that_holds_it() {
+    let world = World::new(&format!("undo-s{}", std::process::id()), 1).unwrap();
+    let host = &world.hosts()[0];
+    let older = "resources:\n  - file: {path: /srv/older, content: x}\n";
+    let with = "  - directory: {path: /srv/a}\n  - directory: {path: /srv/a/b}\n";
+    for role in [older.to_owned(), format!("{older}{with}")] {
+        world.only_role("layers", &role).unwrap();
+        world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    }
+    // Two levels of directories that hold somebody's file: nothing of the newer run can go, so the older one is undone.
+    exec(host, "echo x >/srv/a/b/theirs");
+    let (_, said) = undo(host);
+    assert!(said.contains("restored       path:/srv/older"), "{said}");
+    assert_eq!(exec(host, "cd /srv; find . | sort"), ".\n./a\n./a/b\n./a/b/theirs");
+    exec(host, "rm /srv/a/b/theirs");
+    let (good, said) = undo(host);
+    assert!(good, "{said}");
+    assert_eq!(exec(host, "ls /srv"), "", "{said}");
+    // A file of a package that somebody has edited since: a purge would take it along.
+    let cron =
+        "resources:\n  - package: {name: cron}\n  - line: {path: /etc/default/cron, line: \"# by a role\"}\n";
+    world.only_role("layers", cron).unwrap();
+    world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    exec(host, "echo '# mine' >>/etc/default/cron");
+    let (good, said) = undo(host);
+    assert!(!good && said.contains("LEFT ALONE     package:cron"), "{said}");
+    assert_eq!(
+        exec(host, "tail -n 2 /etc/default/cron; command -v cron"),
+        "# by a role\n# mine\n/usr/sbin/cron",
+        "{said}"
+    );
+    exec(host, "sed -i '$d' /etc/default/cron");
+    let (good, said) = undo(host);
+    assert!(good, "{said}");
+    assert_eq!(exec(host, "ls /etc/default/cron /usr/sbin/cron 2>/dev/null; true"), "", "{said}");
+}
+
 /// One item of each kind that works at a path, below this directory.
 fn items(dir: &str) -> Vec<(&'static str, String)> {
     let key =

@@ -239,7 +239,7 @@ cv_undo_judge() {
     judged=restore
   elif command -v "cv_shows_$row_kind" >/dev/null 2>&1 && "cv_shows_$row_kind" "$CV_NOW" "$row_before" "$row_last"; then
     judged=restore
-  elif [ -n "$force" ]; then
+  elif [ -n "$force" ] || cv_undo_moved_by_undo; then
     judged=restore
   else
     judged='someone else has changed it since: left alone'
@@ -257,6 +257,61 @@ cv_undo_judge() {
   esac
 }
 
+# cv_undo_ready ROWS: the numbers of those rows of paths that can be restored now, in cv_u_ready, where foreign code of the other rows may change them
+# on the way: a package that comes back brings its files, a command makes its own again.
+cv_undo_ready() {
+  cv_u_ready=
+  case $CV_NL$1 in *"${CV_TAB}command$CV_TAB"* | *"${CV_TAB}package$CV_TAB"*) ;; *) return 0 ;; esac
+  cv_u_ready=" $(
+    cv_c_asks=yes cv_u_ran=
+    printf '%s\n' "$1" | while IFS= read -r cv_r_row; do
+      cv_row "$cv_r_row"
+      [ "$row_kind" = path ] || continue
+      cv_undo_judge "$cv_r_row" </dev/null
+      [ "$judged" != restore ] || printf '%s ' "$row_seq"
+    done
+  )"
+}
+
+# cv_undo_moved_by_undo: whether foreign code of this very undo has changed the object of the row, and nobody else had changed it before.
+cv_undo_moved_by_undo() {
+  [ -n "${cv_u_ran:-}" ] || return 1
+  case $cv_u_ready in *" $row_seq "*) return 0 ;; esac
+  return 1
+}
+
+# cv_undo_going ROWS: the packages that would be purged, each between blanks, in cv_u_going.
+cv_undo_going() {
+  cv_u_going=" $(
+    printf '%s\n' "$1" | while IFS= read -r cv_g_row; do
+      cv_row "$cv_g_row"
+      [ "$row_kind $row_before" = "package absent" ] || continue
+      cv_dec_to "$row_key"
+      printf '%s ' "$CV_DEC"
+    done
+  )"
+}
+
+# cv_undo_file_stays: whether a path that was left alone belongs to a package that would go with a purge, which takes its files along; that path in
+# cv_u_file. Reads cv_u_left, cv_u_going.
+cv_undo_file_stays() {
+  cv_split_by "$CV_NL"
+  # shellcheck disable=SC2086
+  set -- $cv_u_left
+  cv_split_end
+  for cv_u_file; do
+    if command -v dpkg-query >/dev/null 2>&1; then
+      cv_f_owners=$(dpkg-query -S "$cv_u_file" 2>/dev/null | sed 's/: .*//; s/, /\n/g; s/:[a-z0-9]*$//')
+    else
+      cv_f_owners=$(rpm -qf --qf '%{NAME}\n' "$cv_u_file" 2>/dev/null) || cv_f_owners=
+    fi
+    for cv_f_owner in $cv_f_owners; do
+      case $cv_u_going in *" $cv_f_owner "*) return 0 ;; esac
+    done
+  done
+  return 1
+}
+
 # cv_undo_stays KIND LINE: something stays, in this state: so do the accounts that it belongs to, in cv_u_stays.
 # shellcheck disable=SC2086
 cv_undo_stays() {
@@ -270,17 +325,23 @@ cv_undo_stays() {
 }
 
 # cv_undo_holds: whether the directory of the row holds something. While it is only asked what can be done (cv_c_asks is set), objects that are in
-# force do not count. Reads row_key, CV_LIVE.
+# force do not count, but what others have put into a directory among them does. Reads row_key, CV_LIVE.
 cv_undo_holds() {
   cv_dec_to "$row_key"
-  for cv_h_entry in "$CV_DEC"/* "$CV_DEC"/.[!.]* "$CV_DEC"/..?*; do
-    [ -e "$cv_h_entry" ] || [ -L "$cv_h_entry" ] || continue
-    [ -n "${cv_c_asks:-}" ] || return 0
-    cv_enc_to "$cv_h_entry"
-    case $CV_LIVE in *"${CV_TAB}path$CV_TAB$CV_ENC$CV_TAB"*) ;; *) return 0 ;; esac
-  done
-  return 1
+  cv_undo_dir_holds "$CV_DEC"
 }
+
+# cv_undo_dir_holds DIRECTORY: cv_undo_holds for this directory.
+cv_undo_dir_holds() (
+  for cv_h_entry in "$1"/* "$1"/.[!.]* "$1"/..?*; do
+    [ -e "$cv_h_entry" ] || [ -L "$cv_h_entry" ] || continue
+    [ -n "${cv_c_asks:-}" ] || exit 0
+    cv_enc_to "$cv_h_entry"
+    case $CV_LIVE in *"${CV_TAB}path$CV_TAB$CV_ENC$CV_TAB"*) ;; *) exit 0 ;; esac
+    if [ -d "$cv_h_entry" ] && [ ! -L "$cv_h_entry" ] && cv_undo_dir_holds "$cv_h_entry"; then exit 0; fi
+  done
+  exit 1
+)
 
 # cv_undo_is_undone: whether another rollback has taken the row back; somebody changed the object since. A rollback has no rows in force.
 cv_undo_is_undone() {
@@ -396,6 +457,7 @@ cv_undo_group() {
     cv_undo_name "$row_kind" "$row_key" "$CV_ITEM"
     if [ $cv_u_status -eq 0 ]; then
       cv_u_did=yes
+      case $row_kind in command | package) cv_u_ran=yes ;; esac
       printf 'restored       %s\n' "$CV_SHOWN"
     else
       printf 'FAILED         %s\n' "$CV_SHOWN"
@@ -471,9 +533,11 @@ cv_undo_main() {
   cv_enc_to "$(id -un)@$(uname -n)"
   # The run that undoes says so only when all went well: else it can be tried again.
   cv_run_open "$(cv_undo_id)" "time$CV_TAB$(date -u +%Y-%m-%dT%H:%M:%SZ)${CV_NL}operator$CV_TAB$CV_ENC${CV_NL}purpose${CV_TAB}undo${CV_TAB}flags${CV_NL}attempts$CV_TAB$target" || return $?
-  CV_FROM_RUN=$target CV_TOKEN=undo CV_FLAGS=- CV_WINDOW= CV_ROWS= CV_ITEM=undo.sh cv_u_last= cv_u_seq=0 cv_u_stays= cv_u_did=
+  CV_FROM_RUN=$target CV_TOKEN=undo CV_FLAGS=- CV_WINDOW= CV_ROWS= CV_ITEM=undo.sh cv_u_last= cv_u_seq=0 cv_u_stays= cv_u_did= cv_u_left= cv_u_ran=
   printf 'undoing run %s as run %s\n' "$target" "$CV_RUN"
   cv_u_rows=$(cv_undo_rows "$target" whole)
+  cv_undo_ready "$cv_u_rows"
+  cv_undo_going "$cv_u_rows"
   cv_split_by "$CV_NL"
   set -- $cv_u_rows
   cv_split_end
@@ -490,6 +554,9 @@ cv_undo_main() {
       continue
     fi
     cv_undo_judge "$cv_u_row"
+    if [ "$judged $row_kind $row_before" = "restore package absent" ] && cv_undo_file_stays; then
+      judged="$cv_u_file, which is left alone, would go with its package: left alone"
+    fi
     cv_u_last=$row_kind CV_ITEM=$row_item
     # Started although something stays as it is, it has no record of running with all of it.
     case "$failed $row_kind $row_before" in 'yes unit unit '*' active '*) row_before="${row_before% *} -" ;; esac
@@ -509,6 +576,7 @@ cv_undo_main() {
       else
         printf 'LEFT ALONE     %s: %s\n' "$CV_SHOWN" "$judged"
         failed=yes
+        [ "$row_kind" != path ] || cv_u_left=$cv_u_left${CV_SHOWN#path:}$CV_NL
       fi
       ;;
     esac
