@@ -88,6 +88,8 @@ impl OwnedDoc {
                 since: t.since,
                 run: t.run,
                 before: t.before,
+                // No foreign code of an item is watched in a cluster.
+                moved: None,
                 left: t.left,
                 open: t.open,
                 between: t.between,

@@ -11,7 +11,7 @@ pub use compose::Undo;
 pub use fold::Ledger;
 pub use managed::{Entry, Managed, fold};
 pub use newest::newest;
-pub use owned::{NewBase, Owned, OwnedRecords, Project, Scope, parse_owned};
+pub use owned::{Moved, NewBase, Owned, OwnedRecords, Project, Scope, parse_owned};
 pub use record::{
     FORMAT, IN_PART, RecordError, Records, RunPurpose, RunRecord, SavedChange, SavedGuard, SavedOutcome,
     id_seconds, in_order, parse_records, reads_format,

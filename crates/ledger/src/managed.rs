@@ -1,6 +1,6 @@
 //! Which objects are managed: made or changed by runs, and not given back. One fold, for hosts and clusters.
 
-use crate::{Owned, RunPurpose, RunRecord, SavedChange, SavedOutcome};
+use crate::{Moved, Owned, RunPurpose, RunRecord, SavedChange, SavedOutcome};
 use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -91,7 +91,7 @@ impl Table {
             while let Some((_, object)) = disowned.next_if(|(before, _)| *before <= at) {
                 self.remove(object);
             }
-            self.take(run, change, &reverts, &owners);
+            self.take(run, at, change, &reverts, &owners);
         }
         for (_, object) in disowned {
             self.remove(object);
@@ -101,6 +101,7 @@ impl Table {
     fn take(
         &mut self,
         run: &RunRecord,
+        at: usize,
         change: &SavedChange,
         reverts: &BTreeSet<&str>,
         owners: &BTreeMap<&str, &str>,
@@ -126,7 +127,7 @@ impl Table {
         };
         if let Some(role) = own.or_else(beside) {
             if !is_managed {
-                self.put(Entry { thing: first(run, change), gone_by: None });
+                self.put(Entry { thing: first(run, at, change), gone_by: None });
             }
             let Some(Entry { thing, .. }) = self.get(&change.object) else { return };
             thing.by_product = own.is_none();
@@ -160,8 +161,11 @@ impl Table {
     }
 }
 
-/// What the first change of an object says of it.
-fn first(run: &RunRecord, change: &SavedChange) -> Owned {
+/// The description of an object by the change, at this place of its run, with which it comes to be managed.
+fn first(run: &RunRecord, at: usize, change: &SavedChange) -> Owned {
+    let is_moved = |c: &&SavedChange| c.outcome == SavedOutcome::Moved && c.object == change.object;
+    let moved = run.changes.iter().take(at).find(is_moved);
+    let moved = moved.map(|c| Moved { by: c.item.clone(), before: c.before.clone() });
     Owned {
         object: change.object.clone(),
         uid: None,
@@ -171,6 +175,7 @@ fn first(run: &RunRecord, change: &SavedChange) -> Owned {
         since: run.time.clone(),
         run: run.id.clone(),
         before: change.before.clone(),
+        moved: moved.filter(|m| m.before != change.before),
         left: change.before.clone(),
         open: None,
         between: Vec::new(),

@@ -146,6 +146,33 @@ fn what_the_undo_of_a_command_removed_is_given_back_and_begins_anew() {
 }
 
 #[test]
+fn the_state_that_foreign_code_of_the_first_run_found_is_remembered() {
+    let moved = |change| SavedChange { outcome: SavedOutcome::Moved, ..change };
+    let package = SavedChange {
+        item: "r/cron, with: a comma".to_owned(),
+        ..change("package", "absent", "1", Some("r"))
+    };
+    let brought = SavedChange { item: package.item.clone(), ..moved(change("conf", "absent", "a", None)) };
+    let managed = after(&[run("r1", vec![package, brought, change("conf", "a", "b", Some("r"))])]);
+    let thing = |managed: &Managed| {
+        let conf = managed.present().find(|t| t.object.key == "conf").unwrap();
+        (conf.before.line().to_owned(), conf.moved.clone())
+    };
+    let wanted = Moved { by: "r/cron, with: a comma".to_owned(), before: State::absent() };
+    assert_eq!(thing(&managed), ("a".to_owned(), Some(wanted)));
+    // The base on the host keeps it.
+    let runs = "run\tr1\ntime\tt\nscope\tp\ti\nbegin\t1\tpackage\tcron\tabsent\tv 1\tr/a\t-\nowns\t1\tr\ndone\t1\tv 1\n\
+        moved\t2\tpath\t/c\tabsent\tv a\tr/a\t-\nbegin\t3\tpath\t/c\tv a\tv b\tr/edit\t-\nowns\t3\tr\ndone\t3\tv b\nclose\tfinished\t1\n";
+    let first = crate::parse_owned(&format!("converge-managed\t1\nrecorded\tr1\nbase\t-\n{runs}"));
+    assert_eq!(first.broken, Vec::<String>::new());
+    let moved = first.things[1].moved.as_ref().map(|m| m.before.line());
+    assert_eq!(moved, Some("absent"), "{:?}", first.things);
+    let base = first.base.expect("r1 is closed").text;
+    let again = crate::parse_owned(&format!("converge-managed\t1\nrecorded\tr1\nbase\tabc\n{base}"));
+    assert_eq!(again.things, first.things);
+}
+
+#[test]
 fn what_undo_sh_attempts_is_a_rollback() {
     let undo = RunRecord {
         purpose: RunPurpose::Undo,

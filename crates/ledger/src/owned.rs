@@ -44,6 +44,15 @@ impl Project {
     }
 }
 
+/// A change of an object by the foreign code of an item, before an item of the same run changed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The address of the item whose foreign code changed it.
+    pub by: String,
+    /// The state that this code found.
+    pub before: State,
+}
+
 /// An object that a run made or changed, and that was not given back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
@@ -63,6 +72,8 @@ pub struct Owned {
     pub run: String,
     /// The state that was there before us.
     pub before: State,
+    /// The change by foreign code that made the state before, in the run that first changed the object: a package brought it, a command made it.
+    pub moved: Option<Moved>,
     /// The state that we left.
     pub left: State,
     /// The other end of the last change, when that was cut off: nobody knows whether it happened.
@@ -184,6 +195,10 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
         since: (*since).to_owned(),
         run: (*run).to_owned(),
         before: State::from_line(before),
+        moved: flags.split(',').find_map(|flag| {
+            let (by, before) = flag.strip_prefix("moved=")?.split_once(':')?;
+            Some(Moved { by: text(by)?, before: State::from_line(&text(before)?) })
+        }),
         left: State::from_line(left),
         open: rest.get(2).map(|line| State::from_line(line)),
         between: Vec::new(),
@@ -205,7 +220,8 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
 /// The text of a host's base: `converge-owned 1`, a line `folded RUN` for each recorded run that it holds, then one line an object:
 /// `own|gone KIND KEY PLAYBOOK INVENTORY ROLES ITEM SINCE RUN BEFORE LEFT FLAGS UNSAVED BY HOST NAME [OPEN]`. BEFORE is the state that was there
 /// before it was managed, LEFT the one that runs left, RUN the run that first changed it (it keeps accounts), BY the run that gave it back, HOST
-/// and NAME what the way back needs besides BEFORE, OPEN the other end of a last change that was cut off. ROLES are joined by commas, the last first.
+/// and NAME what the way back needs besides BEFORE, OPEN the other end of a last change that was cut off. ROLES are joined by commas, the last first, and so
+/// are FLAGS: `sensitive`, `by` (a by-product), `guard=WORD:SECONDS`, `moved=ITEM:STATE` ([`Moved`]; both with every byte in octal).
 fn base_text(managed: &Managed) -> String {
     let mut text = "converge-owned\t1\n".to_owned();
     for id in &managed.folded {
@@ -219,6 +235,9 @@ fn base_text(managed: &Managed) -> String {
         }
         if let Some(SavedGuard { by, seconds }) = &thing.guard {
             flags.push_str(&format!(",guard={by}:{seconds}"));
+        }
+        if let Some(Moved { by, before }) = &thing.moved {
+            flags.push_str(&format!(",moved={}:{}", octal(by), octal(before.line())));
         }
         let way = thing.way_back.as_ref();
         let line = [
@@ -246,4 +265,9 @@ fn base_text(managed: &Managed) -> String {
         text.push('\n');
     }
     text
+}
+
+/// A text that holds neither a comma nor a colon; [`decode_field`] reads it.
+fn octal(text: &str) -> String {
+    text.bytes().map(|b| format!("\\0{b:03o}")).collect()
 }

@@ -104,7 +104,13 @@ fn orphans(answer: &RunAnswer) -> BTreeSet<String> {
     answer.stdout.lines().filter_map(name).collect()
 }
 
-fn undo_of(thing: &Owned, known: &Knowledge) -> Undo {
+/// The revert of one of the things that go. The state before that foreign code of its run made counts only while what brought it stays.
+fn undo_of(thing: &Owned, going: &[&Owned], known: &Knowledge) -> Undo {
+    let brings = |by: &str| {
+        let of_item = |t: &&&Owned| t.item == by && t.scope == thing.scope && t.object != thing.object;
+        going.iter().filter(of_item).any(|t| t.before.is_absent() || t.object.kind == "command")
+    };
+    let moved = thing.moved.as_ref().filter(|m| brings(&m.by));
     let mut left = thing.left.clone();
     // A package that was not there before us is ours in any version: updates come by themselves.
     if thing.object.kind == "package"
@@ -118,10 +124,10 @@ fn undo_of(thing: &Owned, known: &Knowledge) -> Undo {
     Undo {
         object: thing.object.clone(),
         left,
-        before: thing.before.clone(),
+        before: moved.map_or(&thing.before, |m| &m.before).clone(),
         between: thing.between.clone(),
         open: thing.open.clone(),
-        moved_by: None,
+        moved_by: moved.map(|m| m.by.clone()),
         states: Vec::new(),
         theirs: None,
         item: thing.item.clone(),
@@ -174,8 +180,8 @@ pub(crate) async fn own(
     };
     let leaving: BTreeSet<&ObjectId> = going.iter().chain(&with).map(|t| &t.object).collect();
     // In the order of the records, the last first.
-    let leaving = records.things.iter().rev().filter(|t| leaving.contains(&t.object));
-    let mut undos: Vec<Undo> = leaving.map(|t| undo_of(t, known)).collect();
+    let leaving: Vec<&Owned> = records.things.iter().rev().filter(|t| leaving.contains(&t.object)).collect();
+    let mut undos: Vec<Undo> = leaving.iter().map(|t| undo_of(t, &leaving, known)).collect();
     go_with_what_brought_them(&mut undos);
     let asked: BTreeSet<_> = revert::probes(&undos).into_iter().filter(|probe| !known.knows(probe)).collect();
     if prune && !asked.is_empty() {
@@ -398,6 +404,7 @@ mod tests {
             since: String::new(),
             run: "1".to_owned(),
             before: State::absent(),
+            moved: None,
             left: State::from_line("dir 755 root root"),
             between: Vec::new(),
             sensitive: false,

@@ -140,19 +140,17 @@ pub(crate) fn judge(undo: &Undo, known: &mut Knowledge, allowed: &[String]) -> V
 
 /// What a command has made goes with it, whatever was edited in it since: its path was not there before the command.
 fn go_with_commands(undos: &mut [Undo]) {
-    let made: Vec<(usize, String)> = (0..)
-        .zip(undos.iter())
-        .filter(|(_, undo)| CommandState::try_from(undo.before.clone()) == Ok(CommandState::Pending))
-        .filter(|(_, undo)| lost(undo).is_none())
-        .filter_map(|(at, undo)| Some((at, creates_before(undo)?)))
+    let made: Vec<String> = undos
+        .iter()
+        .filter(|undo| CommandState::try_from(undo.before.clone()) == Ok(CommandState::Pending))
+        .filter(|undo| lost(undo).is_none())
+        .filter_map(creates_before)
         .collect();
-    for (command, path) in made {
+    for path in made {
         let inside =
             |key: &str| key == path || key.strip_prefix(&path).is_some_and(|rest| rest.starts_with('/'));
-        // Touched after it, so before it here.
-        for undo in
-            undos.iter_mut().take(command).filter(|u| u.object.kind == "path" && inside(&u.object.key))
-        {
+        // Also where the records have them in another order, as after a rollback of a prune: while the path was there, the command did not run.
+        for undo in undos.iter_mut().filter(|u| u.object.kind == "path" && inside(&u.object.key)) {
             undo.before = State::absent();
         }
     }

@@ -341,13 +341,14 @@ impl<'a> Edges<'a> {
             }
         }
         for (at, command) in self.of("command").filter(|(_, r)| is_undone(r) || r.from.line() == "pending") {
-            let Some(made) = creates(command.object) else { continue };
-            if let Some(made) = paths.get(made.as_str()) {
-                self.order(at, *made);
-            }
-            if !is_undone(command) {
-                let inside = |path: &&str| above(path).any(|folder| folder == made);
-                paths.iter().filter(|(path, _)| inside(path)).for_each(|(_, then)| self.order(at, *then));
+            if let Some(made) = creates(command.object) {
+                if let Some(made) = paths.get(made.as_str()) {
+                    self.order(at, *made);
+                }
+                if !is_undone(command) {
+                    let inside = |path: &&str| above(path).any(|folder| folder == made);
+                    paths.iter().filter(|(path, _)| inside(path)).for_each(|(_, then)| self.order(at, *then));
+                }
             }
             for &moved in by_item.get(command.item).into_iter().flatten() {
                 self.order(at, moved);
