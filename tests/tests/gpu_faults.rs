@@ -343,7 +343,7 @@ fn a_handler_that_is_missing(cluster: &Cluster) {
     assert!(exec(node, "containerd config dump").contains("imports"));
     cluster.finds("handler", "gpu_runtime", &format!("{DROP_IN} is there"));
     let verify = cluster.run(&["verify"]).expect(2);
-    verify.says(&format!("is {DROP_IN} among the imports of config.toml?"));
+    verify.says(&format!("does /etc/containerd/config.toml import {DROP_IN}?"));
     cluster.run(&["apply", "--yes", "--role", "gpu_runtime"]).expect(0);
     // The kubelet tells of it some seconds later: the role runtime_class waits for that.
     cluster.run(&["apply", "--yes"]).expect(0);
