@@ -1,4 +1,4 @@
-//! A world for tests of the whole: throw-away real hosts, a project in a temporary folder, and the real binary.
+//! A world for tests of the whole: disposable real hosts, a project in a temporary folder, and the real binary.
 
 pub mod kubeadm;
 

@@ -107,7 +107,10 @@ fn broken_cluster_roles_are_caught_each_by_its_gate() {
                 assert!(told.is_empty(), "{name}: {}", run.all());
                 let drift = case["gates"].as_array().unwrap().iter().find(|gate| gate["gate"] == "drift");
                 let notes = drift.unwrap()["notes"].to_string();
-                assert!(notes.contains("3 things spoiled, found and mended"), "{name}: {notes}");
+                assert!(
+                    notes.contains("drift injected, detected, corrected in 3 objects"),
+                    "{name}: {notes}"
+                );
             }
             Some((gate, words)) => assert!(
                 told.iter().any(|(name, text)| name == gate && text.contains(words)),

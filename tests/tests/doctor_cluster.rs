@@ -141,14 +141,14 @@ fn faults_of_a_cluster_are_found_until_they_are_corrected() {
     let lab = Lab::new();
     lab.finds(&[]);
     let well = lab.doctor(&["-v"]).expect(0);
-    well.says("cluster · well").says("2 nodes, 2 with GPUs").says("1 host, 1 cluster: 2 well, 0 not");
+    well.says("cluster · healthy").says("2 nodes, 2 with GPUs").says("1 host, 1 cluster: 2 healthy");
 
     // The handler is missing on one node, and the class is there.
     lab.handlers("gpu-2", &["", "runc"]);
     let found = lab.finds(&["handler"]);
     assert_eq!(found[0]["role"], "gpu_runtime");
     let told = lab.doctor(&[]).expect(1);
-    told.says("cluster · is not well")
+    told.says("cluster · unhealthy")
         .says("✗ handler")
         .says("without the handler nvidia of RuntimeClass nvidia: gpu-2")
         .says("cause: the RuntimeClass is there")

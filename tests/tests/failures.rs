@@ -364,7 +364,7 @@ fn a_failure_stops_only_what_depends_on_it() {
         .says("first/fails")
         .says("so sad")
         .says("status 7")
-        .says("skipped because of `first/fails`: second/later");
+        .says("skipped: depends on `first/fails` · second/later");
     assert_eq!(having(&world, "/etc/bad/greeting"), ["h1", "h2", "h3"]);
     assert_eq!(having(&world, "/etc/bad/later"), Vec::<String>::new());
 }
@@ -595,7 +595,7 @@ fn a_link_that_is_lost_without_a_word_leaves_nothing_in_doubt_and_no_lock() {
     let ran = ran.says("h2").says("unknown").expect(1);
     let line = |item: &str| ran.all().lines().any(|l| l.contains("unknown") && l.contains(item));
     assert!(line("slow/slow"), "{}", ran.all());
-    assert!(!ran.all().contains("skipped because of the loss of the host: slow/after"), "{}", ran.all());
+    assert!(!ran.all().contains("skipped: the host was lost · slow/after"), "{}", ran.all());
     assert_eq!(having(&world, "/etc/bad/after"), ["h1", "h3"]);
     // A new run begins at once, and finds the interrupted changes.
     apply(&world).expect(0);

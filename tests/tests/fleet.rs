@@ -109,7 +109,7 @@ fn twenty_hosts_two_dead_one_failing_in_the_first_batch() {
     println!("{}", plan.stdout);
     let order: String = plan.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(order.contains("restarts workloads"), "{order}");
-    assert!(order.contains("The play the fleet disturbs running work in 18 batches"), "{order}");
+    assert!(order.contains("Play the fleet: rolling update of disruptive changes, 18 batches"), "{order}");
 
     // One host goes first and is sound; the next fails its check. Nobody else is disturbed, all get their files.
     exec(&alive[1], "touch /etc/broken");

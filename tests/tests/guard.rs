@@ -94,7 +94,7 @@ fn a_good_change_of_sshd_is_confirmed_and_leaves_nothing_behind() {
     let host = &world.hosts()[0];
     sshd(&world, "MaxAuthTries 4", 40);
     let plan = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2);
-    plan.says("guarded: put back unless confirmed by a new connection within 40 s");
+    plan.says("guarded: reverted automatically unless confirmed by a new connection within 40 s");
     let pid = exec(host, "systemctl show -p MainPID --value ssh");
     apply(&world).expect(0);
     assert_eq!(switch_of_the_newest_run(host), "switch armed ssh 40,switch confirmed,");
@@ -105,7 +105,7 @@ fn a_good_change_of_sshd_is_confirmed_and_leaves_nothing_behind() {
     world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
     // The rollback is guarded alike.
     let back = world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(0);
-    back.says("guarded: put back unless confirmed by a new connection within 40 s");
+    back.says("guarded: reverted automatically unless confirmed by a new connection within 40 s");
     assert_eq!(switch_of_the_newest_run(host), "switch armed ssh 40,switch confirmed,");
     assert!(!exec(host, "sshd -T").contains("maxauthtries 4"));
     nothing_behind(host);
@@ -116,11 +116,11 @@ fn a_change_of_sshd_that_shuts_us_out_is_put_back() {
     let world = world();
     let host = &world.hosts()[0];
     sshd(&world, "AllowUsers nobody", 12);
-    let run = apply(&world).expect(5).says("put back").says("no new session within 12 s");
-    let run = run.says("refused the login").says("skipped because of `sshd/");
+    let run = apply(&world).expect(5).says("reverted").says("no new session within 12 s");
+    let run = run.says("refused the login").says("skipped: depends on `sshd/");
     assert!(!has(host, "/etc/ssh/sshd_config.d/50-test.conf"), "{}", run.all());
     assert!(!exec(host, "sshd -T").contains("allowusers"));
-    assert!(!has(host, "/etc/guarded/after"), "it stands on what was put back");
+    assert!(!has(host, "/etc/guarded/after"), "it stands on what was reverted");
     assert!(has(host, "/etc/apart"), "the rest of the run goes on: {}", run.all());
     nothing_behind(host);
     // We come in again, and the plan is what it was.
@@ -148,7 +148,7 @@ fn what_a_role_guards_by_name_is_guarded_in_a_rollback_and_a_prune_too() {
     apply(&world).expect(0);
     let went = |args: &[&str]| {
         let run = world.converge(args).unwrap().expect(5);
-        run.says("by a new connection within 12 s").says("put back");
+        run.says("by a new connection within 12 s").says("reverted");
         assert!(has(host, "/etc/guarded/rules"), "it came back with the network");
         nothing_behind(host);
     };
@@ -180,7 +180,7 @@ fn put_back_late(world: &World) -> f64 {
         "read -r up idle </proc/uptime; awk -v now=\"$(date +%s.%N)\" -v up=\"$up\" '{ printf \"%.1f\", now + $4 - up }' /var/lib/converge/switch/armed",
     );
     assert!(has(host, "/etc/ssh/sshd_config.d/50-test.conf"), "the window is not over");
-    until("it is put back", 60, || !has(host, "/etc/ssh/sshd_config.d/50-test.conf"));
+    until("it is reverted", 60, || !has(host, "/etc/ssh/sshd_config.d/50-test.conf"));
     nothing_behind(host);
     let begun = exec(
         host,
@@ -206,7 +206,7 @@ fn a_host_puts_back_by_itself_what_a_dead_controller_has_left() {
         assert!((-1.0..=10.0).contains(&late[round]), "{late:?}");
     }
     let plan = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2).says("did not end");
-    let plan = plan.says("put back by the host: sshd/setting, sshd/sshd");
+    let plan = plan.says("reverted by the host: sshd/setting, sshd/sshd");
     plan.says("nobody confirmed it within 15 s").says("not begun: sshd/after");
     // The next run goes on from there, with another setting.
     sshd(&world, "MaxAuthTries 5", 40);
@@ -224,14 +224,14 @@ fn a_power_cut_in_the_window_puts_it_back_after_the_boot() {
     die_in_the_window(&world);
     host.kill().unwrap();
     host.start().unwrap();
-    until("it is put back", 60, || {
+    until("it is reverted", 60, || {
         host.exec("! test -e /etc/ssh/sshd_config.d/50-test.conf").is_ok_and(|o| o.success())
     });
     host.wait_until_ready().unwrap();
     nothing_behind(host);
     assert!(!exec(host, "sshd -T").contains("allowusers"));
     let plan = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2);
-    plan.says("put back by the host: sshd/setting").says("the host restarted before it was confirmed");
+    plan.says("reverted by the host: sshd/setting").says("the host restarted before it was confirmed");
 }
 
 #[test]
@@ -253,8 +253,10 @@ fn while_a_switch_is_armed_no_other_run_begins() {
     kill(controller);
     exec(host, "mv /root/.bashrc.old /root/.bashrc");
     let other = apply(&world).expect(4);
-    other.says("locked by the guarded change of run").says("it is put back unless it is confirmed within");
-    until("it is put back", 40, || !has(host, "/etc/ssh/sshd_config.d/50-test.conf"));
+    other
+        .says("locked by the guarded change of run")
+        .says("it is reverted automatically unless confirmed within");
+    until("it is reverted", 40, || !has(host, "/etc/ssh/sshd_config.d/50-test.conf"));
     nothing_behind(host);
     apply(&world).expect(0);
 }
@@ -293,7 +295,7 @@ fn packages_beside_a_guarded_change_are_whole_whatever_becomes_of_it() {
         .write("roles/other/role.yaml", "resources:\n  - name: apart\n    package: {name: ethtool}\n")
         .unwrap();
     world.write("playbooks/site.yaml", "- hosts: lab\n  roles: [mixed, other]\n").unwrap();
-    let run = apply(&world).expect(5).says("put back").says("skipped because of `mixed/");
+    let run = apply(&world).expect(5).says("reverted").says("skipped: depends on `mixed/");
     assert!(installed("sl") && !installed("cowsay") && installed("ethtool"), "{}", run.all());
     while_armed();
     assert_eq!(exec(host, "dpkg --audit"), "");
@@ -340,7 +342,7 @@ fn real_rules_of_nftables_that_shut_us_out_are_put_back() {
     apply(&world).expect(1).says("the new content was refused by: nft -c -f");
     // Rules that it understands shut out every connection, the present one included.
     declare(&bad);
-    let run = apply(&world).expect(5).says("put back");
+    let run = apply(&world).expect(5).says("reverted");
     assert_eq!(exec(host, "nft list ruleset"), loaded, "{}", run.all());
     assert_eq!(exec(host, "cat /etc/nftables.conf"), good.trim_end());
     nothing_behind(host);
@@ -382,14 +384,14 @@ fn a_runtime_that_no_longer_serves_cri_gets_its_configuration_back() {
     nothing_behind(host);
     // It parses and starts, and no pod would run any more.
     containerd(&world, r#"disabled_plugins = [\"io.containerd.grpc.v1.cri\"]"#);
-    let run = apply(&world).expect(5).says("put back");
+    let run = apply(&world).expect(5).says("reverted");
     run.says("its plugin io.containerd.grpc.v1.cri is not ok");
     assert_eq!(exec(host, "cat /etc/containerd/config.toml"), good);
     assert!(serves(), "{}", exec(host, "ctr plugins ls"));
     nothing_behind(host);
     // It does not even start: the confirmation timeout is not waited for.
     containerd(&world, "this is no toml");
-    apply(&world).expect(5).says("put back").says("`runtime/containerd` failed");
+    apply(&world).expect(5).says("reverted").says("`runtime/containerd` failed");
     assert_eq!(exec(host, "cat /etc/containerd/config.toml"), good);
     assert!(serves(), "{}", exec(host, "ctr plugins ls"));
     nothing_behind(host);

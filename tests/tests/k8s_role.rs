@@ -276,7 +276,7 @@ fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers()
     assert!(!images.contains(older), "{images}");
     until("both are Ready", 120, || cluster.is_ready("h1") && cluster.is_ready("h2"));
     let settled = run(&["plan", "hosts.yaml"]).expect(0);
-    assert!(!settled.all().contains("no longer declared"), "{}", settled.all());
+    assert!(!settled.all().contains("orphaned"), "{}", settled.all());
 
     // Nothing goes back.
     cluster.write_inventory(&cluster.older());

@@ -50,7 +50,7 @@ resources:
   - name: firewall
     firewall:
       rules:
-        - {action: limit, port: 22/tcp, comment: the way in}
+        - {action: limit, port: 22/tcp, comment: ssh}
         - {port: 9100/tcp, from: 10.0.0.0/8}
         - {port: "8000:8010/tcp"}
       incoming: deny
@@ -177,7 +177,7 @@ fn as_declared(host: &Host) {
     assert_eq!(exec(host, "systemctl show -p Nice -p NeedDaemonReload cron"), "Nice=5\nNeedDaemonReload=no");
     let rules = exec(host, "ufw show added");
     for rule in [
-        "limit 22/tcp comment 'the way in'",
+        "limit 22/tcp comment 'ssh'",
         "allow 8000:8010/tcp",
         "allow from 10.0.0.0/8 to any port 9100 proto tcp",
     ] {

@@ -55,7 +55,7 @@ fn facts_of_real_hosts() {
     assert!(h1.exec(&smi).unwrap().success());
     let asked = || h1.exec("test -e /run/nvidia-smi-was-asked").unwrap().success();
 
-    // Equal answers stand together; what one fact needs is all that is asked.
+    // Identical output is grouped; what one fact needs is all that is asked.
     let os = world.converge(&["facts", "hosts.yaml", "os.id"]).unwrap().expect(0);
     assert_eq!(os.stdout, "h1, h2 · 2 hosts  debian\n");
     assert!(!asked(), "nobody wanted to know about GPUs");
@@ -130,7 +130,7 @@ fn the_page_opens_in_a_browser_and_documents_fit_their_schemas() {
     let junit = world.converge(&["drift", "hosts.yaml", "--output", "junit"]).unwrap().expect(2);
     assert!(junit.stdout.contains("<testsuite name=\"h1\" tests=\"4\" failures=\"2\""), "{}", junit.stdout);
 
-    for (page, words) in [("plan.html", "What would change"), ("done.html", "What was changed")] {
+    for (page, words) in [("plan.html", "Planned changes"), ("done.html", "Changes")] {
         let path = world.dir().join(page);
         let written = std::fs::read_to_string(&path).unwrap();
         assert!(!written.contains("hunter2"), "a secret is in {page}");
@@ -152,7 +152,7 @@ fn the_page_opens_in_a_browser_and_documents_fit_their_schemas() {
         }
     }
     let done = std::fs::read_to_string(world.dir().join("done.html")).unwrap();
-    assert!(done.contains("no such luck") && done.contains("skipped because of"), "{done}");
+    assert!(done.contains("no such luck") && done.contains("skipped: depends on"), "{done}");
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn what_is_no_longer_declared_is_shown_given_back_and_can_be_rolled_back() {
     limited(&["plan"]).expect(0);
 
     role(&world, "mine", &files(&["keep"]));
-    let said = limited(&["plan"]).expect(0).says("no longer declared: 10 of 12 things").stdout;
+    let said = limited(&["plan"]).expect(0).says("orphaned: 10 of 12 resources").stdout;
     // An action without `undo` is not an object that could be removed.
     assert!(!said.contains("run/once"), "{said}");
     assert!(said.contains("- path:/etc/mine/drop · role mine, since "), "{said}");
@@ -126,14 +126,14 @@ fn what_is_no_longer_declared_is_shown_given_back_and_can_be_rolled_back() {
     // Nothing goes without being asked for.
     limited(&["apply", "--yes"]).expect(0);
     assert!(has(host, "/etc/mine/drop"));
-    limited(&["drift"]).expect(0).says("no longer declared");
+    limited(&["drift"]).expect(0).says("orphaned");
     // 10 of 12 is more than 10 %: the number must be said.
-    let refused = limited(&["apply", "--yes", "--prune"]).expect(4).says("things would be removed");
+    let refused = limited(&["apply", "--yes", "--prune"]).expect(4).says("objects would be removed");
     let number = refused.stderr.split("--prune=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
     limited(&["apply", "--yes", "--prune=99"]).expect(4).says("--prune=99 was said");
     assert!(has(host, "/etc/mine/drop"), "nothing was changed");
     let run = limited(&["apply", "--yes", &format!("--prune={number}")]).expect(0);
-    assert!(!run.all().contains("not as planned"), "{}", run.all());
+    assert!(!run.all().contains("verification failed"), "{}", run.all());
     assert_eq!(exec(host, "ls /etc/mine"), "keep");
     assert_eq!(exec(host, "cat /etc/issue"), issue, "what was there before is given back");
     let gone = "command -v tree; id keeper 2>&1; systemctl is-active mine; ls /etc/systemd/system/mine.service 2>&1; true";
@@ -210,7 +210,7 @@ fn a_condition_that_turned_false_declares_no_more_and_an_unknown_one_keeps() {
     role(&world, "base", &unknown);
     let plan =
         converge(&world, &["plan", "--prune", "--limit", "h1", "hosts.yaml"]).expect(2).says("deferred");
-    assert!(!plan.all().contains("no longer declared"), "{}", plan.all());
+    assert!(!plan.all().contains("orphaned"), "{}", plan.all());
     apply(&world).expect(0);
     assert!(has(&world.hosts()[0], "/etc/mine/b"));
 }
@@ -234,7 +234,7 @@ fn another_playbook_another_inventory_and_broken_variables_prune_nothing() {
     assert_eq!(undeclared(&world, &["--playbook", "playbooks/other.yaml"]), ["/etc/mine/x removed"]);
     world.write("again.yaml", &world.inventory("")).unwrap();
     let again = converge(&world, &["plan", "--prune", "again.yaml"]).expect(0);
-    assert!(!again.all().contains("no longer declared"), "{}", again.all());
+    assert!(!again.all().contains("orphaned"), "{}", again.all());
     // A file of variables that cannot be read ends the run before anything is contacted.
     world.write("group_vars/lab.yaml", "colour: [green\n").unwrap();
     converge(&world, &["apply", "--yes", "--prune", "hosts.yaml"]).expect(64).says("group_vars/lab.yaml");

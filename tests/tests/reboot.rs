@@ -69,7 +69,7 @@ fn two_hosts_restart_one_after_the_other_for_one_token() {
     world.only_role("boots", role).unwrap();
     let plan = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2);
     let flat: String = plan.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(flat.contains("in 2 batches"), "{flat}");
+    assert!(flat.contains(", 2 batches"), "{flat}");
     let run = world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
     run.says("batch 1 of 2").says("batch 2 of 2");
     let after = boots(&world);

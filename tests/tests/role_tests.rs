@@ -165,7 +165,7 @@ fn broken_roles_are_caught_each_by_its_gate() {
     }
     // Content, mode and presence of the file, and the command's mark.
     assert!(
-        said(&document, "good", "red", "drift").contains("4 things spoiled, found and mended"),
+        said(&document, "good", "red", "drift").contains("drift injected, detected, corrected in 4 objects"),
         "{}",
         run.all()
     );
@@ -184,7 +184,7 @@ fn recorded_answers_stand_for_hosts() {
              expect: {plan: {settings: {changes: [\"path:/etc/good.conf\"]}, mark: change}}\n",
         ),
     ]);
-    let record = &["test", "roles/good", "--record", "--no-spoil"];
+    let record = &["test", "roles/good", "--record", "--no-drift"];
     converge(dir.path(), record).unwrap().expect(0).says("the answers are recorded in");
     let path = dir.path().join("roles/good/tests/recorded/red.json");
     let recorded = std::fs::read_to_string(&path).unwrap();

@@ -91,7 +91,7 @@ fn a_rollback_never_moves_forward_and_none_is_stuck() {
     let second = runs(&world).iter().rev().nth(1).unwrap().clone();
     rollback(&world, &["--to", &second]).expect(0);
     assert_eq!(shown(host), "./a:one ./b:one");
-    // Somebody has put back by hand what the newest run changed: that run is passed over.
+    // Somebody has reverted by hand what the newest run changed: that run is passed over.
     apply(&world, "three");
     exec(host, "echo one > /srv/back/a; echo one > /srv/back/b");
     rollback(&world, &[]).expect(0);
@@ -171,14 +171,14 @@ fn a_project_is_the_same_in_every_checkout() {
         let mut command = command(&world, args);
         ran(command.current_dir(copy.path().join("there"))).unwrap()
     };
-    there(&["plan"]).expect(0).says("no longer declared").says("path:/srv/back/b");
+    there(&["plan"]).expect(0).says("orphaned").says("path:/srv/back/b");
     // As another version has recorded it, on another controller.
     exec(
         host,
         "cd /var/lib/converge && sed -i 's,playbooks/site.yaml,/home/x/infra/&,; s,\\thosts.yaml,\\t/home/x/infra/hosts.yaml,' owned runs/*/meta && \
          sed -i '/^seq\\t/d; s/^version\\t4/version\\t2/' runs/*/meta && echo 2 > version && ! grep -q '\\tplaybooks' owned runs/*/meta",
     );
-    there(&["plan"]).expect(0).says("no longer declared").says("path:/srv/back/b");
+    there(&["plan"]).expect(0).says("orphaned").says("path:/srv/back/b");
     there(&["rollback", "--yes"]).expect(0);
     let back = there(&["rollback", "--yes"]).expect(0);
     assert_eq!(shown(host), "", "{}", back.all());

@@ -285,7 +285,7 @@ fn nothing_that_a_run_leaves_holds_a_secret() {
         runs.push(("plan", run(&["plan", "hosts.yaml", "-v", "--out", "kept.plan"]).expect(2)));
         runs.push(("plan in JSON", run(&["plan", "hosts.yaml", "--output", "json"]).expect(2)));
         runs.push((
-            "apply of the kept plan",
+            "apply of the saved plan",
             world.converge(&["apply", "kept.plan", "--yes", "-v"]).unwrap().expect(0),
         ));
         exec(

@@ -79,7 +79,7 @@ fn a_run_is_undone_on_the_host_itself() {
     // Nothing of it is managed any more.
     world.only_role("undone", "resources: []\n").unwrap();
     let plan = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
-    assert!(!plan.all().contains("no longer declared"), "{}", plan.all());
+    assert!(!plan.all().contains("orphaned"), "{}", plan.all());
     // And what undo.sh did can be undone.
     let again =
         host.exec("ls /var/lib/converge/runs | tail -n1 | xargs sh /var/lib/converge/undo.sh").unwrap();

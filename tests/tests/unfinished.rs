@@ -65,7 +65,7 @@ fn a_killed_controller_is_reported_settled_and_the_run_continues() {
     assert!(!after.all().contains("did not end"), "{}", after.all());
     // Objects that the interrupted run made are managed like all others.
     world.only_role("cut", "resources: []\n").unwrap();
-    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0).says("no longer declared: 3 of 3 things");
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0).says("orphaned: 3 of 3 resources");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn a_read_only_file_system_is_reported_and_nothing_is_written() {
     assert_eq!(exec(host, "cat /srv/sick/first; ls -A /srv/sick"), "old\nfirst");
     ran.says("sick/first")
         .says("Read-only file system")
-        .says("skipped because of `sick/first`: sick/second")
+        .says("skipped: depends on `sick/first` · sick/second")
         .expect(1);
     exec(host, "umount /srv/sick");
     apply(&world).expect(0);
@@ -122,7 +122,7 @@ fn apt_without_a_network_fails_by_name_and_later_goes_on() {
     assert!(!installed && !holds(host, "[ -e /srv/after ]"), "{}", ran.all());
     ran.says("sick/package")
         .says("127.0.0.1")
-        .says("skipped because of `sick/package`: sick/after")
+        .says("skipped: depends on `sick/package` · sick/after")
         .expect(1);
     assert!(!holds(host, "[ -e /usr/sbin/policy-rc.d ]"));
     apply(&world).expect(0);

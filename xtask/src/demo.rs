@@ -1,4 +1,4 @@
-//! The main job before your eyes, on three throw-away real hosts.
+//! The main job before your eyes, on three disposable real hosts.
 
 use crate::process::{Result, cargo, output, run as run_command, shown, target_dir, workspace};
 use converge_lab::{Lab, LabOptions};
@@ -57,10 +57,10 @@ impl Demo {
         self.converge("Again: a second run changes nothing", &["apply", INVENTORY, "--yes"], 0)?;
         self.spoil()?;
         self.converge("The drift is found", &["plan", INVENTORY], 2)?;
-        self.converge("And mended", &["apply", INVENTORY, "--yes"], 0)?;
+        self.converge("And corrected", &["apply", INVENTORY, "--yes"], 0)?;
         let oldest = self.snapshots()?;
         let back = ["rollback", INVENTORY, "--to", &oldest, "--yes"];
-        self.converge("Put everything back: to the state before the first run", &back, 0)?;
+        self.converge("Revert everything: to the state before the first run", &back, 0)?;
         self.converge("The plan is the one of the beginning", &["plan", INVENTORY], 2)
     }
 
@@ -113,7 +113,7 @@ impl Demo {
 
     fn spoil(&mut self) -> Result<()> {
         let host = self.lab.host("h2").ok_or("the lab has no host h2")?;
-        println!("\n== Somebody spoils a file on h2\n$ ssh h2 'echo oops > {SPOILED}'");
+        println!("\n== Drift: somebody overwrites a file on h2\n$ ssh h2 'echo oops > {SPOILED}'");
         let output = host.exec(&format!("test -f {SPOILED} && echo oops > {SPOILED}"))?;
         if !output.success() {
             return Err(format!("{SPOILED} is not there on h2: {}", output.stderr).into());

@@ -1,4 +1,4 @@
-//! A GPU cluster before your eyes: from two bare Debian hosts to time-slicing, on throw-away hosts.
+//! A GPU cluster before your eyes: from two bare Debian hosts to time-slicing, on disposable hosts.
 
 use crate::process::{Result, cargo, run as run_command, shown, target_dir, workspace};
 use converge_lab::kube::{DEVICE_PLUGIN_IMAGE, FAKE_GPUS, Repositories, device_plugin_image};
@@ -85,14 +85,14 @@ impl Demo {
         self.converge("Again: a second run changes nothing", &["apply", "--yes"], 0)?;
         self.spoil()?;
         self.converge("The drift is found, on a host and in the cluster", &["plan"], 2)?;
-        self.converge("And mended", &["apply", "--yes"], 0)?;
+        self.converge("And corrected", &["apply", "--yes"], 0)?;
         self.converge(
             "Four shares a GPU become two: the plugin is restarted, since it does not notice by itself",
             &["apply", "--yes", "--set", "gpu_time_slicing_replicas=2"],
             0,
         )?;
         self.look("what GPUs each node offers", ALLOCATABLE)?;
-        self.converge("Put that back: four shares, and a plugin that knows it", &["rollback", "--yes"], 0)?;
+        self.converge("Revert that: four shares, and a plugin that knows it", &["rollback", "--yes"], 0)?;
         // A node tells of it up to ten seconds later.
         self.until_shared(16)?;
         self.look("what GPUs each node offers", ALLOCATABLE)?;
@@ -152,7 +152,7 @@ impl Demo {
         let file = "rm /etc/containerd/conf.d/00-k8s-runc.toml";
         let object = "KUBECONFIG=/etc/kubernetes/admin.conf kubectl -n nvidia-device-plugin delete configmap time-slicing-config";
         println!(
-            "\n== Somebody spoils a file on h2 and an object of the cluster\n$ ssh h2 {file}\n$ ssh h1 {object}"
+            "\n== Drift: somebody changes a file on h2 and an object of the cluster\n$ ssh h2 {file}\n$ ssh h1 {object}"
         );
         self.on(GPU_NODE, file)?;
         self.on("h1", object)?;

@@ -28,7 +28,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Converge three throw-away hosts before your eyes: plan, apply, drift, rollback.
+    /// Converge three disposable hosts before your eyes: plan, apply, drift, rollback.
     Demo {
         /// The demo to show instead: from two bare hosts to a Kubernetes cluster with shared GPUs.
         #[arg(value_enum)]

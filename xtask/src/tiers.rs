@@ -28,7 +28,7 @@ const ON_NOTHING: &[&str] = &["walls"];
 pub enum Tier {
     /// Nothing: they run as any user, in less than a minute. With `openssh-server` those of ssh ask a real sshd, on a port of their own.
     Unit,
-    /// Root, for throw-away hosts.
+    /// Root, for disposable hosts.
     Host,
     /// Root, and the programs of Kubernetes.
     Cluster,

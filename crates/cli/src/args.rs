@@ -13,13 +13,13 @@ Exit codes:
   2   changes are pending (plan, drift, verify)
   3   a host was unreachable
   4   refused: not confirmed, a stale plan, a lock, a changed host key
-  5   failed, and a guarded change was put back
+  5   failed, and a guarded change was reverted
   64  wrong usage or bad input
   74  all else went well, but the output or the report could not be written";
 
 /// Converge hosts to what a playbook declares.
 ///
-/// It looks at every host over SSH, shows exactly what would change, asks, changes it, and can put everything back. Nothing is
+/// It looks at every host over SSH, shows exactly what would change, asks, changes it, and can revert everything. Nothing is
 /// installed on the hosts.
 ///
 /// `converge INVENTORY` is short for `converge apply INVENTORY`.
@@ -38,17 +38,17 @@ pub struct Cli {
 /// Flags of all commands.
 #[derive(Clone, Debug, Args)]
 pub struct Global {
-    /// Show more: unchanged items, whole files, the output of steps; twice for a log
-    #[arg(help_heading = "Everywhere", short, long, global = true, action = clap::ArgAction::Count)]
+    /// Show more: unchanged resources, whole files, the output of steps; twice for a log
+    #[arg(help_heading = "Global options", short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// How to write results
-    #[arg(help_heading = "Everywhere", long, global = true, value_enum, default_value_t = Output::Human, value_name = "FORM")]
+    #[arg(help_heading = "Global options", long, global = true, value_enum, default_value_t = Output::Human, value_name = "FORM")]
     pub output: Output,
     /// Show diffs and new files whole, however long they are
-    #[arg(help_heading = "Everywhere", long, global = true)]
+    #[arg(help_heading = "Global options", long, global = true)]
     pub full_diff: bool,
     /// No colour (also: the variable NO_COLOR, or a pipe)
-    #[arg(help_heading = "Everywhere", long, global = true)]
+    #[arg(help_heading = "Global options", long, global = true)]
     pub no_color: bool,
 }
 
@@ -77,9 +77,9 @@ pub enum Command {
     Plan(Plan),
     /// Find out whether anything differs from what is declared; for cron and CI
     ///
-    /// Like `plan`, without the option to keep the plan. Ends with 2 when something differs.
+    /// Like `plan`, without the option to save the plan. Ends with 2 when something differs.
     Drift(Drift),
-    /// Put back what a run changed
+    /// Revert the changes of a run
     ///
     /// Goes back to the state before the newest run that changed a host and has not been rolled back, or to the one before the run
     /// of --to. It plans first, like any change; what someone else has changed since is reported and not overwritten.
@@ -92,22 +92,22 @@ pub enum Command {
     Verify(Reading),
     /// Find out why a host cannot be reached or worked on, and what is wrong with a GPU cluster
     ///
-    /// Takes the way in step by step: name, TCP, jump hosts, host key, login, shell, becoming another user; then what a run needs there:
-    /// records, room, clock, packages; then container runtime, driver and certificates of a node; then the cluster itself. Each failure
-    /// comes with its cause, what to do, and the role that mends it. Changes nothing. Ends with 1 when something is wrong, with 3 when a
-    /// host cannot be reached or lets nobody in.
+    /// Tests the connection step by step: name, TCP, jump hosts, host key, login, shell, becoming another user; then what a run needs there:
+    /// records, disk space, clock, packages; then container runtime, driver and certificates of a node; then the cluster itself. Each failure
+    /// comes with its cause, its correction, and the role that makes it. Changes nothing. Ends with 1 when something is wrong, with 3 when a
+    /// host cannot be reached or refuses the login.
     Doctor(Doctor),
     /// Show what hosts say about themselves: system, disks, network, GPUs, container runtimes
     ///
-    /// Equal answers stand together. Without a name all facts are asked; with one only what it needs. `docs/facts.md` lists them.
+    /// Identical output is grouped. Without a name all facts are asked; with one only what it needs. `docs/facts.md` lists them.
     Facts(Facts),
-    /// Test roles on throw-away hosts: their scenarios, and the gates that hold for every role
+    /// Test roles on disposable hosts: their scenarios, and the gates that hold for every role
     ///
-    /// A scenario is a file `tests/*.yaml` of a role: what is given, and what is expected. Unasked, every scenario goes through the
+    /// A scenario is a file `tests/*.yaml` of a role: preconditions, and the expected result. Unasked, every scenario goes through the
     /// gates: planning changes nothing, it converges as planned, the next plan is empty, converging again changes nothing, the live
-    /// checks hold, what is spoiled is found and mended, and the rollback restores the start.
+    /// checks hold, injected drift is detected and corrected, and the rollback restores the start.
     Test(Test),
-    /// Run a command on the hosts of a pattern, side by side; equal answers stand together
+    /// Run a command on the hosts of a pattern, side by side; identical output is grouped
     ///
     /// `converge run 'web:&prod' -i inventories/prod.yaml -- systemctl is-active nginx`. One word after `--` is shell text, several are a
     /// command and its arguments. It runs as the inventory says (`ansible_become`). With one host its output comes as it is
@@ -156,32 +156,32 @@ impl Command {
 #[serde(deny_unknown_fields)]
 pub struct Select {
     /// More inventories: a file, a folder, or host names with commas (`h1,h2,`). May be given several times
-    #[arg(help_heading = "What to work on", short, long = "inventory", value_name = "INVENTORY")]
+    #[arg(help_heading = "Targeting", short, long = "inventory", value_name = "INVENTORY")]
     pub inventories: Vec<String>,
     /// The playbook [default: the inventory's variable converge_playbook, else playbooks/site.yaml]
-    #[arg(help_heading = "What to work on", long, value_name = "FILE")]
+    #[arg(help_heading = "Targeting", long, value_name = "FILE")]
     pub playbook: Option<Utf8PathBuf>,
     /// Only these hosts, in Ansible's pattern language: `web:&prod:!web3`
-    #[arg(help_heading = "What to work on", long, value_name = "PATTERN")]
+    #[arg(help_heading = "Targeting", long, value_name = "PATTERN")]
     pub limit: Option<String>,
     /// Only this role. May be given several times
-    #[arg(help_heading = "What to work on", long = "role", value_name = "NAME")]
+    #[arg(help_heading = "Targeting", long = "role", value_name = "NAME")]
     pub roles: Vec<String>,
     /// Start here in the order of the roles: leave out what comes before
-    #[arg(help_heading = "What to work on", long, value_name = "ROLE[/ITEM]")]
+    #[arg(help_heading = "Targeting", long, value_name = "ROLE[/RESOURCE]")]
     #[serde(default)]
     pub start_at: Option<String>,
-    /// Only items with one of these tags
-    #[arg(help_heading = "What to work on", long, value_delimiter = ',', value_name = "TAG,…")]
+    /// Only resources with one of these tags
+    #[arg(help_heading = "Targeting", long, value_delimiter = ',', value_name = "TAG,…")]
     pub tags: Vec<String>,
-    /// Not the items with one of these tags
-    #[arg(help_heading = "What to work on", long, value_delimiter = ',', value_name = "TAG,…")]
+    /// Not the resources with one of these tags
+    #[arg(help_heading = "Targeting", long, value_delimiter = ',', value_name = "TAG,…")]
     pub skip_tags: Vec<String>,
     /// Set a variable, above all other places. May be given several times
     ///
     /// NAME=@FILE takes the text of a file, NAME=@- standard input: what is typed here stands in the list of processes, and so the
     /// value of a sensitive input is taken only in these ways.
-    #[arg(help_heading = "What to work on", long = "set", value_name = "NAME=VALUE")]
+    #[arg(help_heading = "Targeting", long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     #[command(flatten)]
     #[serde(default)]
@@ -216,8 +216,8 @@ pub struct ConnectionArgs {
 /// The options that allow removal.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Removal {
-    /// Remove what runs of this playbook and inventory made and no role declares any more; give back what was there before.
-    /// With more than 10 things or 10 % of a host's, N confirms their number where nobody can be asked
+    /// Remove what runs of this playbook and inventory made and no role declares any more, or restore their original state.
+    /// With more than 10 objects or 10 % of a host's, N confirms their number where there is no terminal to ask on
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true)]
     pub prune: Option<Option<usize>>,
     /// Destroy this though no snapshot holds it: an ID as the plan shows it, such as `path:/srv/big`. May be given several times
@@ -240,11 +240,11 @@ pub struct Apply {
     pub yes: bool,
     #[command(flatten)]
     pub removal: Removal,
-    /// Stop before the first deferred item
+    /// Stop before the first deferred resource
     #[arg(long)]
     pub no_deferred: bool,
-    /// Ask before each item, or before each role
-    #[arg(long, value_name = "EACH", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "item")]
+    /// Ask before each resource, or before each role
+    #[arg(long, value_name = "EACH", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "resource")]
     pub step: Option<Step>,
     /// Write a page for a browser: plan, diffs, what was done, times. One file that needs no network
     #[arg(long, value_name = "FILE.html")]
@@ -254,7 +254,8 @@ pub struct Apply {
 /// The unit of a question of `--step`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Step {
-    /// Each item
+    /// Each resource
+    #[value(name = "resource", alias = "item")]
     Item,
     /// Each role
     Role,
@@ -272,7 +273,7 @@ pub struct Plan {
     pub connection: ConnectionArgs,
     #[command(flatten)]
     pub removal: Removal,
-    /// Keep the plan in this file, for `converge apply FILE`
+    /// Save the plan in this file, for `converge apply FILE`
     #[arg(long, value_name = "FILE")]
     pub out: Option<Utf8PathBuf>,
     /// Write a page for a browser: plan, diffs, what was done, times. One file that needs no network
@@ -316,7 +317,7 @@ pub struct Rollback {
     /// Only what this role changed. May be given several times
     #[arg(long = "role", value_name = "NAME")]
     pub roles: Vec<String>,
-    /// Set a variable, as for the run that is put back
+    /// Set a variable, as for the run that is reverted
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     #[command(flatten)]
@@ -415,16 +416,16 @@ pub struct Test {
     /// When a gate fails, leave the hosts as they are and say how to get in
     #[arg(long)]
     pub keep: bool,
-    /// Take away hosts that --keep has left
+    /// Remove hosts that --keep has left
     #[arg(long, conflicts_with_all = ["roles", "all"])]
     pub remove_kept: bool,
-    /// Do not spoil what the roles manage
-    #[arg(long)]
+    /// Do not inject drift into the objects that the roles manage
+    #[arg(long = "no-drift", alias = "no-spoil")]
     pub no_spoil: bool,
     /// Scenarios at once [default: as processors and memory allow]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=20))]
     pub jobs: Option<u8>,
-    /// Test on these hosts instead of throw-away ones. May be given several times
+    /// Test on these hosts instead of disposable ones. May be given several times
     #[arg(
         help_heading = "Hosts that you have",
         short,

@@ -85,10 +85,9 @@ fn group(key: &str, of: &str) -> Value {
     for name in GROUP_KEYS {
         properties.insert(name.to_owned(), common().get(name).cloned().unwrap_or_default());
     }
-    let items =
-        json!({"description": "Its items; groups among them too", "type": "array", "items": entry(key, of)});
+    let items = json!({"description": "Its resources; groups among them too", "type": "array", "items": entry(key, of)});
     properties.insert(key.to_owned(), items);
-    json!({"description": "Items with the same conditions and tags", "type": "object", "additionalProperties": false, "properties": properties, "required": [key]})
+    json!({"description": "Resources with the same conditions and tags", "type": "object", "additionalProperties": false, "properties": properties, "required": [key]})
 }
 
 /// An item: common keys and exactly one kind.
@@ -126,8 +125,8 @@ fn common() -> Value {
         "register": {"description": "The name that its result gets", "type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
         "become_user": {"description": "The user that its command runs as", "type": "string"},
         "sensitive": {"description": "Never show its values", "type": "boolean"},
-        "disruption": {"description": "What its change disturbs, where that is more or less than converge knows", "enum": Disruption::WORDS},
-        "guard": {"description": "What its change can break: a switch on the host puts it back unless that is confirmed in time", "enum": GUARDS},
+        "disruption": {"description": "The disruption of its change, where that is more or less than converge knows", "enum": Disruption::WORDS},
+        "guard": {"description": "The access that its change can break: the host reverts it automatically unless it is confirmed in time", "enum": GUARDS},
         "guard_seconds": {"description": "Within how many seconds it must be confirmed", "type": "integer", "minimum": GUARD_SECONDS.0, "maximum": GUARD_SECONDS.1},
     })
 }

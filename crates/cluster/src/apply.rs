@@ -167,7 +167,8 @@ impl Cluster {
 fn not_sealed(options: &ClusterOptions) -> Option<String> {
     let none = options.recipients.is_empty();
     none.then(|| {
-        "the inventory names no age recipients, so what a sensitive item has changed is not kept".to_owned()
+        "the inventory names no age recipients, so what a sensitive resource has changed is not kept"
+            .to_owned()
     })
 }
 

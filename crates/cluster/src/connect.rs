@@ -208,8 +208,7 @@ fn check(
             Some(at) => format!("line {} is not valid YAML", at.line()),
             None => "it is not valid YAML".to_owned(),
         },
-        Ok(_) => "it has not the form of a kubeconfig (`kind: Config` with clusters, users and contexts)"
-            .to_owned(),
+        Ok(_) => "it is not a kubeconfig (`kind: Config` with clusters, users and contexts)".to_owned(),
     })?;
     let names: Vec<&str> = parsed.contexts.iter().map(|c| c.name.as_str()).collect();
     let chosen = context.or(parsed.current_context.as_deref().filter(|c| !c.is_empty()));

@@ -276,7 +276,7 @@ impl Gates {
         let key = steps.key(item);
         match steps.answers.get(&key) {
             Some(true) => Permit::Go,
-            Some(false) => Permit::Never("the answer `no`".to_owned()),
+            Some(false) => Permit::Never("answered `no`".to_owned()),
             None => {
                 steps.wanted.get_or_insert(key);
                 Permit::Wait("an answer".to_owned(), STEP.to_owned())

@@ -24,7 +24,7 @@ const SCRIPT: &str = include_str!("doctor.sh");
 const ROOM: u64 = 10;
 /// KiB of a disk that are enough, whatever share of it they are.
 const ENOUGH: u64 = 10 << 20;
-/// A clock that is further off spoils certificates and package lists, in seconds.
+/// A clock that is further off breaks certificates and the package index, in seconds.
 const SKEW: u64 = 30;
 
 /// How a step went.
@@ -432,7 +432,7 @@ fn tell_state(chart: &mut HostDoctor, answer: &Answer) {
                 "clock",
                 Health::Odd,
                 format!("{off} s {direction} of this machine"),
-                Some("`timedatectl` on both: certificates and package lists need the right time"),
+                Some("`timedatectl` on both: certificates and apt need the right time"),
             );
         } else {
             chart.say("clock", Health::Well, "as here", None);
@@ -444,7 +444,7 @@ fn tell_state(chart: &mut HostDoctor, answer: &Answer) {
             "init",
             Health::Odd,
             format!("{other}, not systemd"),
-            Some("items `unit` and `service` need systemd"),
+            Some("resources of the kinds `unit` and `service` need systemd"),
         ),
     }
     tell_packages(chart, answer);
@@ -470,7 +470,7 @@ fn tell_packages(chart: &mut HostDoctor, answer: &Answer) {
             "apt",
             Health::Odd,
             format!("{lock} is held by {name} (process {pid})"),
-            Some("a package item waits for it up to its deadline"),
+            Some("a package resource waits for it up to its deadline"),
         );
     }
     if answer.get("lists").is_some_and(|lists| lists == "0") {
@@ -478,7 +478,7 @@ fn tell_packages(chart: &mut HostDoctor, answer: &Answer) {
         chart.say(
             "apt",
             Health::Odd,
-            "there are no package lists",
+            "there is no package index",
             Some("`apt-get update`, or leave it to the first run that installs a package"),
         );
     }

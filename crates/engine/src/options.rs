@@ -19,7 +19,7 @@ pub struct Options {
     pub become_user: Option<String>,
     /// Record and trust the key of a host that known_hosts does not know. A changed one is refused all the same.
     pub accept_new_host_keys: bool,
-    /// Stop before the first deferred item.
+    /// Stop before the first deferred resource.
     pub no_deferred: bool,
     /// Who runs it, `user@machine`: recorded with snapshots.
     pub operator: String,

@@ -222,7 +222,7 @@ pub struct HostApply {
 }
 
 impl ApplyReport {
-    /// 0 done; 1 failed; 3 a host was unreachable; 4 refused; 5 a guarded change was put back.
+    /// 0 done; 1 failed; 3 a host was unreachable; 4 refused; 5 a guarded change was reverted.
     pub fn exit_code(&self) -> u8 {
         let items = || self.hosts.iter().flat_map(|h| h.items.iter().map(|(_, r)| r));
         if items().any(|r| matches!(r, ItemResult::PutBack { .. })) {

@@ -128,16 +128,16 @@ pub(crate) fn folded(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<Strin
     let shown = |(address, why): &(String, String)| {
         let more = match after.get(address) {
             None => String::new(),
-            Some(1) => " (1 item behind it was not checked)".to_owned(),
-            Some(count) => format!(" ({count} items behind it were not checked)"),
+            Some(1) => " (1 resource behind it was not checked)".to_owned(),
+            Some(count) => format!(" ({count} resources behind it were not checked)"),
         };
         format!("{address}: {why}{more}")
     };
     let own = found.iter().filter(|(address, _)| behind(address).is_none()).map(shown);
     // Why the first does not hold was told when it failed.
     let failed = after.iter().filter(|(first, _)| known(first)).map(|(first, count)| match count {
-        1 => format!("1 item behind `{first}`, which failed, was not checked"),
-        count => format!("{count} items behind `{first}`, which failed, were not checked"),
+        1 => format!("1 resource behind `{first}`, which failed, was not checked"),
+        count => format!("{count} resources behind `{first}`, which failed, were not checked"),
     });
     own.chain(failed).collect()
 }
@@ -162,7 +162,7 @@ pub(crate) fn differences(plan: &HostPlan) -> Vec<(String, String)> {
                 }
                 Outcome::Changed(changes) => {
                     let objects: Vec<String> = changes.iter().map(|c| c.change.object.to_string()).collect();
-                    format!("{} is not as planned", objects.join(", "))
+                    format!("{} differs from the plan", objects.join(", "))
                 }
                 Outcome::Deferred { wait, .. } => not_checked(plan, wait),
                 Outcome::Failed(problem) => problem.message.clone(),
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(
             folded(&plan, |_| false),
             [
-                "r/1: node a offers 4 (2 items behind it were not checked)",
+                "r/1: node a offers 4 (2 resources behind it were not checked)",
                 "r/4: no",
                 "r/5: not checked: there is no cluster yet"
             ]
@@ -228,7 +228,7 @@ mod tests {
             [
                 "r/4: no",
                 "r/5: not checked: there is no cluster yet",
-                "2 items behind `r/1`, which failed, were not checked"
+                "2 resources behind `r/1`, which failed, were not checked"
             ]
         );
     }

@@ -53,7 +53,7 @@ cv_act_due() {
 
 # Nobody else works here meanwhile. Whoever has asked holds the lock and waits; whoever let the window pass counts as gone: what is left of
 # his run is ended, first politely. That the lock is free says little: a step does not hold it. A process may start others while it is ended,
-# so they are looked for again and again. Within 8 s it is put back in any case.
+# so they are looked for again and again. Within 8 s it is reverted in any case.
 cv_act_alone() {
   [ ! -e "$CV_ROOT/switch/asked" ] || return 0
   : >"$CV_DIR/stop"
@@ -66,7 +66,7 @@ cv_act_alone() {
     cv_a_signal=TERM
     [ "$((CV_UPTIME - cv_a_begun))" -lt 3 ] || cv_a_signal=KILL
     [ "$((CV_UPTIME - cv_a_begun))" -lt 8 ] || {
-      echo 'a process of the run cannot be ended; it is put back all the same'
+      echo 'a process of the run cannot be ended; it is reverted all the same'
       return 0
     }
     for cv_a_group in $cv_a_groups; do kill "-$cv_a_signal" "-$cv_a_group" 2>/dev/null; done

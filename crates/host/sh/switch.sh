@@ -3,7 +3,7 @@
 # $CV_ROOT/switch (0700) is there while a switch is armed or acts; $CV_ROOT/version is the lock around its changes.
 #   armed    RUN GUARD WINDOW DEADLINE BOOT, separated by tabs; the deadline is in seconds since the boot
 #   asked    somebody wants it to act now
-#   acting   the same line as `armed` was, and why: it puts back
+#   acting   the same line as `armed` was, and why: it reverts
 #   items    the items behind it (encoded addresses), one a line
 #   units    what ran when it was armed and may need a restart; was/NAME: what answered then
 
@@ -42,12 +42,12 @@ cv_flock_within() {
 # cv_switch_free: whether a run may begin here: no switch of another run is armed. Status 1: one is, and it says so.
 cv_switch_free() (
   if cv_switch_read acting; then
-    cv_say "locked by the guarded change of run $sw_run: it was not confirmed and is being put back"
+    cv_say "locked by the guarded change of run $sw_run: it was not confirmed and is being reverted"
     return 1
   fi
   cv_switch_read armed && [ "$sw_run" != "$CV_RUN" ] || return 0
   cv_switch_clock
-  cv_say "locked by the guarded change of run $sw_run: it is put back unless it is confirmed within $((sw_deadline - CV_UPTIME)) s"
+  cv_say "locked by the guarded change of run $sw_run: it is reverted automatically unless confirmed within $((sw_deadline - CV_UPTIME)) s"
   return 1
 )
 
@@ -66,7 +66,7 @@ cv_switch_arm() (
   guard=$1 window=$2 dir=$CV_ROOT/switch
   shift 2
   if [ -e "$dir/acting" ]; then
-    cv_say 'the change was not confirmed in time and is being put back'
+    cv_say 'the change was not confirmed in time and is being reverted'
     return 1
   fi
   if cv_switch_read armed && [ "$sw_run" = "$CV_RUN" ]; then
@@ -98,7 +98,7 @@ cv_switch_set() {
 cv_switch_enable() {
   cat >"$CV_SWITCH_UNITS/$CV_SWITCH_NAME" <<END
 [Unit]
-Description=Puts back a guarded change of converge unless it is confirmed
+Description=Reverts a guarded change of converge unless it is confirmed
 RequiresMountsFor=$CV_ROOT
 
 [Service]
@@ -139,10 +139,10 @@ cv_switch_confirm() (
   systemctl stop --no-block -- "$CV_SWITCH_NAME"
 )
 
-# cv_switch_ask: puts back now, without waiting for the end of the window.
+# cv_switch_ask: reverts now, without waiting for the end of the window.
 cv_switch_ask() { [ ! -d "$CV_ROOT/switch" ] || : >"$CV_ROOT/switch/asked"; }
 
-# cv_switch_wait SECONDS ENDS: until the switch of this run has acted. ENDS switches of it were over before. Status 0: all is put back;
+# cv_switch_wait SECONDS ENDS: until the switch of this run has acted. ENDS switches of it were over before. Status 0: all is reverted;
 # 1: not all; 2: it does not come to an end; 3: none was armed; 4: nothing had been changed.
 cv_switch_wait() (
   cv_run_dir

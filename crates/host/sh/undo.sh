@@ -4,10 +4,10 @@
 cv_undo_usage() {
   cat <<'END'
 usage: sh undo.sh [--list] [--force] [RUN]
-Restores what a run of converge changed on this machine: the newest one of which something can be put back, or RUN.
+Restores what a run of converge changed on this machine: the newest one of which something can be reverted, or RUN.
 It compares before it swaps: what someone else has changed since is left alone, unless --force is given.
   --list   the runs that can be undone
-  --switch for the unit of an armed switch: waits, and puts a guarded change back that nobody confirms
+  --switch for the unit of an automatic revert: waits, and reverts a guarded change that is not confirmed
 Status: 0 all is as before; 1 something was left alone or failed; 64 wrong usage; 75 locked; 76 not possible here.
 END
 }
@@ -351,7 +351,7 @@ cv_undo_is_undone() {
 }
 
 # cv_undo_later: whether a later run that is in force changed the object of the row, or made something that stands on it; that run in
-# cv_u_later, what it did in cv_u_why. A change that somebody has put back already counts no more.
+# cv_u_later, what it did in cv_u_why. A change that somebody has reverted already counts no more.
 cv_undo_later() {
   [ -n "$later" ] || return 1
   # ENVIRON holds them as they are; -v would read escapes in them.
@@ -375,7 +375,7 @@ cv_undo_later() {
   cv_u_later=${cv_u_later%%"$CV_TAB"*}
 }
 
-# cv_undo_can RUN: whether something of it can be put back now.
+# cv_undo_can RUN: whether something of it can be reverted now.
 cv_undo_can() (
   CV_FROM_RUN=$1 cv_u_stays=
   cv_undo_after "$1"
@@ -407,7 +407,7 @@ cv_undo_after() {
   done
 }
 
-# cv_undo_pick: the newest run of which something can be put back, or of which it cannot be said (a path leads elsewhere now): an older one
+# cv_undo_pick: the newest run of which something can be reverted, or of which it cannot be said (a path leads elsewhere now): an older one
 # must not be taken for it. Else the newest one that something else is in the way of. In target.
 cv_undo_pick() {
   cv_p_left= cv_p_runs=

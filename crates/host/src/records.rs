@@ -113,7 +113,7 @@ pub fn put_back_now_script(run: &str, seconds: u64, ends: u32) -> String {
     format!("cv_switch_ask; {}", put_back_script(run, seconds, ends))
 }
 
-/// Waits this many seconds until the switch of this run has acted; `ends` switches of it were over before. Statuses: 0 all is put back, 1
+/// Waits this many seconds until the switch of this run has acted; `ends` switches of it were over before. Statuses: 0 all is reverted, 1
 /// not all, 2 it is not over, 3 none was armed or it was confirmed, 4 nothing had been changed.
 pub fn put_back_script(run: &str, seconds: u64, ends: u32) -> String {
     format!("CV_RUN={}; cv_switch_wait {seconds} {ends}", quote(run))

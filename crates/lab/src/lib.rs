@@ -1,4 +1,4 @@
-//! Throw-away real hosts for tests and demos.
+//! Disposable real hosts for tests and demos.
 //!
 //! A host is a `systemd-nspawn` container over an overlay of one cached Debian root file system: systemd as PID 1, a
 //! real sshd, real apt, its own network namespace on a bridge of the lab and its own cgroup2 subtree. The machine itself

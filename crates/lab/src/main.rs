@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-/// Throw-away real Debian hosts on this machine.
+/// Disposable real Debian hosts on this machine.
 #[derive(Parser)]
 #[command(name = "converge-lab")]
 struct Arguments {

@@ -41,7 +41,7 @@ impl Managed {
 /// * A change that was cut off counts: it may have happened. It gives nothing back: it may not have happened.
 /// * The state before is the one that the first of these changes found. An object that was given back and is changed by a role again begins anew.
 /// * An object that is back in the state before, by whatever run, is given back. So is one that a rollback of the run which first changed it
-///   has put back, also to where that run found it before its own foreign code moved it, or has had removed by a command's `undo` or a package.
+///   has reverted, also to where that run found it before its own foreign code moved it, or has had removed by a command's `undo` or a package.
 /// * It is managed again when the run that gave it back is rolled back, or when a run without a role changes it from the state before.
 /// * What foreign code of a run moves is as the run left it; nothing comes to be managed by that.
 pub fn fold(base: Managed, runs: &[RunRecord]) -> Managed {

@@ -43,7 +43,7 @@ pub struct RunRecord {
     pub finished: bool,
     /// Whether its record has an end: also that of a run that was cut off, once a later run has begun.
     pub closed: bool,
-    /// Why its guarded change was put back on the host, when it was.
+    /// Why its guarded change was reverted on the host, when it was.
     pub put_back: Option<String>,
     /// What of its record is not understood, and so not considered.
     pub broken: Option<String>,

@@ -66,7 +66,7 @@ fn walk<'n>(
             diags.push(
                 Diagnostic::error(
                     "wrong-section",
-                    format!("a group of `{here}` has its items below `{here}`"),
+                    format!("a group of `{here}` has its resources below `{here}`"),
                 )
                 .label(&key.span, format!("`{there}`"))
                 .help(format!("write `{here}:` here, or move the group to `{there}`")),
@@ -76,7 +76,7 @@ fn walk<'n>(
         let Some(items) = list.as_list() else {
             diags.push(
                 wrong_type(list, &format!("`{}` of a group", other.key()), "a list")
-                    .help("put `- ` before each item"),
+                    .help("put `- ` before each of them"),
             );
             continue;
         };
@@ -99,15 +99,15 @@ fn keys(group: &Node, section: Section, diags: &mut Diagnostics) {
             continue;
         }
         let help = if COMMON_KEYS.contains(&name.as_str()) {
-            format!("write `{name}` at each item of the group that it is for")
+            format!("write `{name}` at each resource of the group that it is for")
         } else {
             match did_you_mean(&name, GROUP_KEYS) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "a kind stands in an item of its own: put `- ` before it".to_owned(),
+                None => "a kind stands in a resource of its own: put `- ` before it".to_owned(),
             }
         };
         diags.push(
-            Diagnostic::error("unknown-key", format!("a group of items has no key `{name}`"))
+            Diagnostic::error("unknown-key", format!("a group of resources has no key `{name}`"))
                 .label(&key.span, "not known here")
                 .help(help),
         );

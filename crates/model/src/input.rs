@@ -307,7 +307,7 @@ impl Input {
             let shown = pattern.as_str();
             let shown = shown.strip_prefix("^(?:").and_then(|s| s.strip_suffix(")$")).unwrap_or(shown);
             diags.push(
-                Diagnostic::error("bad-value", format!("the input `{name}` has not the form that it needs"))
+                Diagnostic::error("bad-value", format!("the input `{name}` has an invalid format"))
                     .label(node.head_span(), format!("must match {shown}")),
             );
         }

@@ -131,7 +131,7 @@ pub(crate) fn read_items(
             continue;
         };
         let Some(entries) = list.as_list() else {
-            diags.push(wrong_type(list, &format!("`{key}`"), "a list").help("put `- ` before each item"));
+            diags.push(wrong_type(list, &format!("`{key}`"), "a list").help("put `- ` before each of them"));
             continue;
         };
         for (entry, groups) in flatten(entries, section, diags) {
@@ -157,7 +157,7 @@ fn read_item(
 ) -> Option<Item> {
     let Some(entries) = node.as_map() else {
         diags.push(
-            wrong_type(node, &format!("an item of `{}`", section.key()), "a map")
+            wrong_type(node, &format!("an entry of `{}`", section.key()), "a map")
                 .help("write `kind: {parameter: value}`"),
         );
         return None;
@@ -212,9 +212,12 @@ fn read_item(
         }
         if let Some(register) = &register {
             diags.push(
-                Diagnostic::error("bad-register", "a result cannot be registered by an item with `for_each`")
-                    .label(&register.span, "each element would replace the one before")
-                    .help("ask for everything in one query"),
+                Diagnostic::error(
+                    "bad-register",
+                    "a result cannot be registered by a resource with `for_each`",
+                )
+                .label(&register.span, "each element would replace the one before")
+                .help("ask for everything in one query"),
             );
         }
     }
@@ -364,7 +367,7 @@ fn kind_of<'n, 'c>(
             ("unknown-kind", format!("there is no kind `{name}`"), all)
         } else {
             let all = format!("besides the kind: {}", COMMON_KEYS.join(", "));
-            ("unknown-key", format!("an item has no key `{name}`"), all)
+            ("unknown-key", format!("a resource has no key `{name}`"), all)
         };
         let inside =
             found.first().filter(|(_, _, spec)| spec_has(spec, &name)).and_then(|(kind, ..)| kind.as_str());
@@ -377,20 +380,20 @@ fn kind_of<'n, 'c>(
     if let [(first, ..), rest @ ..] = found.as_slice()
         && !rest.is_empty()
     {
-        let mut diagnostic = Diagnostic::error("two-kinds", "an item has exactly one kind");
+        let mut diagnostic = Diagnostic::error("two-kinds", "a resource has exactly one kind");
         for (key, ..) in rest {
             diagnostic = diagnostic.label(&key.span, "a second kind");
         }
         diags.push(
             diagnostic
                 .label(&first.span, "the first kind")
-                .help("make two items of it: put `- ` before the second"),
+                .help("make two resources of it: put `- ` before the second"),
         );
         return None;
     }
     if found.is_empty() && unknown.is_empty() {
         diags.push(
-            Diagnostic::error("no-kind", "an item has exactly one kind, and this has none")
+            Diagnostic::error("no-kind", "a resource has exactly one kind, and this has none")
                 .label(node.head_span(), "only common keys")
                 .help(format!("kinds there are: {}", catalog.names(scope).collect::<Vec<_>>().join(", "))),
         );
@@ -423,7 +426,7 @@ fn name_of(
             };
             if let Some(problem) = problem {
                 diags.push(
-                    Diagnostic::error("bad-name", format!("the name of an item {problem}"))
+                    Diagnostic::error("bad-name", format!("the name of a resource {problem}"))
                         .label(&name.span, "a name is the same on every host")
                         .help("write plain words; elements of `for_each` get their key beside the name"),
                 );
@@ -451,10 +454,10 @@ fn named_items(params: &Node, diags: &mut Diagnostics) -> Vec<Spanned<String>> {
                 diags.push(
                     Diagnostic::error(
                         "bad-name",
-                        format!("`{key}` names items of this role, and a template is no name"),
+                        format!("`{key}` names resources of this role, and a template is no name"),
                     )
                     .label(&name.span, "a template")
-                    .help("write the item's name as it stands"),
+                    .help("write the resource's name as it stands"),
                 );
             } else {
                 names.push(name);
@@ -469,10 +472,13 @@ fn unique_names(items: &[Item], diags: &mut Diagnostics) {
     for item in items {
         match seen.get(item.name.value.as_str()) {
             Some(first) => diags.push(
-                Diagnostic::error("duplicate-name", format!("two items are called `{}`", item.name.value))
-                    .label(&item.name.span, "again here")
-                    .label(first, "first here")
-                    .help("give one of them another `name`"),
+                Diagnostic::error(
+                    "duplicate-name",
+                    format!("two resources are called `{}`", item.name.value),
+                )
+                .label(&item.name.span, "again here")
+                .label(first, "first here")
+                .help("give one of them another `name`"),
             ),
             None => {
                 seen.insert(&item.name.value, &item.name.span);
@@ -523,14 +529,14 @@ fn names_are_earlier(items: &[Item], index: usize, diags: &mut Diagnostics) {
         let diagnostic = match (position, own) {
             (Some(at), Some(own)) if at < own => continue,
             (Some(at), Some(own)) if at == own => {
-                Diagnostic::error("unknown-name", "an item cannot name itself").label(&name.span, "itself")
+                Diagnostic::error("unknown-name", "a resource cannot name itself").label(&name.span, "itself")
             }
             (Some(_), Some(_)) => {
-                Diagnostic::error("unknown-name", format!("the item `{}` comes later", name.value))
-                    .label(&name.span, "only earlier items can be named")
-                    .help("move this item below it")
+                Diagnostic::error("unknown-name", format!("the resource `{}` comes later", name.value))
+                    .label(&name.span, "only earlier resources can be named")
+                    .help("move this resource below it")
             }
-            _ => Diagnostic::error("unknown-name", format!("this role has no item `{}`", name.value))
+            _ => Diagnostic::error("unknown-name", format!("this role has no resource `{}`", name.value))
                 .label(&name.span, "not found")
                 .help(nearest(
                     &name.value,

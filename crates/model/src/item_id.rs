@@ -23,7 +23,7 @@ pub(crate) fn read(item: &Node, diags: &mut Diagnostics) -> Option<Spanned<Strin
         format!("write `{fixed}`; plain words stand in `name`")
     };
     diags.push(
-        Diagnostic::error("bad-name", format!("`{}` cannot be the id of an item", id.value))
+        Diagnostic::error("bad-name", format!("`{}` cannot be the id of a resource", id.value))
             .label(&id.span, "small letters, digits, `_` and `-`")
             .help(help),
     );
@@ -39,9 +39,9 @@ pub(crate) fn unique(items: &[Item], diags: &mut Diagnostics) {
         let first = seen.get(id.value.as_str()).copied();
         if let Some(other) = first.or(named.map(|(_, other)| &other.name.span)) {
             let what = if first.is_some() {
-                "two items have the id"
+                "two resources have the id"
             } else {
-                "an item has the name of another as its id:"
+                "a resource has the name of another as its id:"
             };
             diags.push(
                 Diagnostic::error("duplicate-name", format!("{what} `{}`", id.value))
@@ -54,7 +54,7 @@ pub(crate) fn unique(items: &[Item], diags: &mut Diagnostics) {
     }
 }
 
-/// Puts the name of an item wherever a parameter refers to it by its id.
+/// Puts the name of a resource wherever a parameter refers to it by its id.
 pub(crate) fn to_names(items: &mut [Item]) {
     let names: HashMap<String, String> = items
         .iter()

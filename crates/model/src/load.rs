@@ -327,7 +327,7 @@ fn role_files(role: &Role, catalog: &KindCatalog, diags: &mut Diagnostics) {
     }
 }
 
-/// Values at the use of a role must be inputs of it.
+/// Values of a role entry must be inputs of the role.
 fn role_params(
     playbook: &Playbook,
     roles: &IndexMap<String, Arc<Role>>,
@@ -389,7 +389,7 @@ fn start_at(
     };
     let Some(found) = role.resources.iter().find(|i| i.is_called(item)) else {
         diags.push(
-            Diagnostic::error("unknown-name", format!("the role `{name}` has no item `{item}`"))
+            Diagnostic::error("unknown-name", format!("the role `{name}` has no resource `{item}`"))
                 .at(&Span::nowhere("--start-at"))
                 .help(nearest(item, role.resources.iter().flat_map(|i| i.references()))),
         );

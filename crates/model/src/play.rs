@@ -23,7 +23,7 @@ pub const PLAY_KEYS: [&str; 9] = [
     "any_errors_fatal",
     "min_available",
 ];
-/// The keys of the use of a role.
+/// The keys of a role entry.
 pub const USE_KEYS: [&str; 4] = ["role", "vars", "when", "tags"];
 
 /// A playbook.
@@ -297,11 +297,11 @@ fn read_use(node: &Node, diags: &mut Diagnostics) -> Option<RoleRef> {
         );
         return None;
     }
-    check_map(node, "the use of a role", &USE_KEYS, diags);
+    check_map(node, "a role entry", &USE_KEYS, diags);
     let role = string(node, "role", diags);
     if role.is_none() && node.get("role").is_none() {
         diags.push(
-            Diagnostic::error("missing-key", "the use of a role needs `role`")
+            Diagnostic::error("missing-key", "a role entry needs `role`")
                 .label(node.head_span(), "`role` is missing")
                 .help("write `{role: NAME, vars: {…}}`"),
         );

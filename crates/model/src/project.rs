@@ -92,7 +92,7 @@ pub type HostErrors = BTreeMap<String, Diagnostics>;
 #[derive(Clone)]
 pub struct Project(pub(crate) Arc<Inner>);
 
-/// The use of a role on a host: indices into the playbook.
+/// A role entry of a host: indices into the playbook.
 #[derive(Clone, Debug)]
 pub(crate) struct Used {
     pub play: usize,

@@ -282,7 +282,7 @@ fn pattern(node: &Node, text: &str, schema: &Json, what: &str, found: &mut Vec<D
         && !regex.is_match(text)
     {
         found.push(
-            Diagnostic::error("bad-value", format!("{what} has not the form that it needs"))
+            Diagnostic::error("bad-value", format!("{what} has an invalid format"))
                 .label(node.head_span(), format!("must match {source}")),
         );
     }
@@ -389,7 +389,7 @@ mod tests {
             (
                 "{path: /a, mode: 'rwx', either: [1]}",
                 all(&[
-                    "error[bad-value]: `mode` has not the form that it needs\n  --> r.yaml:1:18: must match ^[0-7]{3,4}$",
+                    "error[bad-value]: `mode` has an invalid format\n  --> r.yaml:1:18: must match ^[0-7]{3,4}$",
                     "error[wrong-type]: an item of `either` must be a string, found the integer `1`\n  --> r.yaml:1:34: expected a string\n  help: write it in quotes: \"1\"",
                 ]),
             ),

@@ -1,4 +1,4 @@
-//! The package lists that apt has of one repository. The key NAME stands for `/etc/apt/sources.list.d/NAME.sources`.
+//! The package index that apt has of one repository. The key NAME stands for `/etc/apt/sources.list.d/NAME.sources`.
 
 use converge_resource::{Digest, Facets, MayBring, Object, state_of_words};
 
@@ -43,14 +43,14 @@ impl Object for AptLists {
 
     fn title(key: &str, _: &AptListsState, to: &AptListsState) -> String {
         match to {
-            AptListsState::Absent => format!("drop the lists of packages of {key}"),
+            AptListsState::Absent => format!("drop the package index of {key}"),
             AptListsState::Lists(_) => format!("apt-get update for {key}"),
         }
     }
 
     /// Other versions of packages.
     fn may_bring(_: &AptListsState, _: &AptListsState) -> Option<MayBring> {
-        Some(MayBring { verb: "the lists of packages of", kinds: Self::OFFERS })
+        Some(MayBring { verb: "the package index of", kinds: Self::OFFERS })
     }
 
     fn facets(state: &AptListsState) -> Facets {

@@ -50,7 +50,7 @@ cv_apply_apt_lists() (
       out=$(apt-get update -q -o Dir::Etc::sourcelist="$file" -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0 \
         -o APT::Update::Error-Mode=any -o Acquire::Retries=2 </dev/null 2>&1) && [ -n "$(cv_apt_targets "$1")" ] || {
         printf '%s\n' "$out" | tail -n 20 >&2
-        cv_say "the lists of packages of $1 cannot be fetched"
+        cv_say "the package index of $1 cannot be fetched"
         return 1
       }
     fi

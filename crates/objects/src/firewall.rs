@@ -163,17 +163,13 @@ esac
             let first = state(false, "deny", &["allow 80/tcp"]);
             assert_eq!(see(), first, "{}", shell.name);
             for next in [
+                state(true, "reject", &["allow 80/tcp", "limit 22/tcp comment 'ssh'", "allow 'Nginx Full'"]),
                 state(
                     true,
                     "reject",
-                    &["allow 80/tcp", "limit 22/tcp comment 'the way in'", "allow 'Nginx Full'"],
+                    &["limit 22/tcp comment 'ssh'", "allow 443/tcp", "allow from fd00::/8"],
                 ),
-                state(
-                    true,
-                    "reject",
-                    &["limit 22/tcp comment 'the way in'", "allow 443/tcp", "allow from fd00::/8"],
-                ),
-                state(true, "deny", &["deny from 10.0.0.9", "limit 22/tcp comment 'the way in'"]),
+                state(true, "deny", &["deny from 10.0.0.9", "limit 22/tcp comment 'ssh'"]),
                 first,
             ] {
                 let steps = Firewall::steps(&[("ufw", see(), next.clone())]);

@@ -62,7 +62,7 @@ impl Object for Group {
         match state {
             GroupState::Absent => Vec::new(),
             GroupState::Group { gid } => {
-                vec![("gid", gid.map_or_else(|| "(the host chooses)".to_owned(), |n| n.to_string()))]
+                vec![("gid", gid.map_or_else(|| "(assigned by the host)".to_owned(), |n| n.to_string()))]
             }
         }
     }

@@ -118,7 +118,7 @@ cv_apply_kubeadm() (
   is=$(cv_line_kubeadm "$1") || return 1
   [ "$is" != "$want" ] || return 0
   command -v kubeadm >/dev/null 2>&1 || {
-    cv_say 'kubeadm is not installed here: a package item comes before'
+    cv_say 'kubeadm is not installed here: a package resource comes before'
     return 1
   }
   case $want in
@@ -301,7 +301,7 @@ cv_kubeadm_snapshot() (
   [ ! -e "$data/member/snap/db" ] || size=$(wc -c <"$data/member/snap/db")
   free=$(df -Pk "$data" | awk 'NR == 2 { print $4 }')
   [ "${free:-0}" -gt $((size / 1024 * 5 / 4 + 65536)) ] || {
-    cv_say "the disk of $data has no room for a snapshot: ${free:-0} KiB are free, and etcd has $((size / 1024)) KiB"
+    cv_say "the disk of $data has no disk space for a snapshot: ${free:-0} KiB are free, and etcd has $((size / 1024)) KiB"
     exit 1
   }
   there=$(cv_bounded 30 ctr -n k8s.io containers list -q 'labels."io.kubernetes.container.name"==etcd' 2>"$dir/why" </dev/null | tr '\n' ' ')

@@ -245,7 +245,7 @@ fn a_snapshot_of_etcd_is_checked_and_what_is_wrong_is_said() {
         // A disk that etcd needs itself is not filled.
         let full = fake_tool(host.root.path(), "df", "#!/bin/sh\necho head\necho 'x 1 1 100 1% /'\n");
         let (status, said) = take();
-        assert!(status == 1 && said.contains("no room for a snapshot: 100 KiB are free"), "{said}");
+        assert!(status == 1 && said.contains("no disk space for a snapshot: 100 KiB are free"), "{said}");
         std::fs::remove_file(Path::new(&full).join("df")).unwrap();
     });
 }

@@ -363,7 +363,7 @@ cv_apt_transaction() (
     dpkg --audit >&2
     printf '%s\n' "$out" | tail -n 60 >&2
     case $out in *' 404 '*)
-      cv_say "the repository has no such package file any more (404): the package index of this host is stale. \`max_age: 3600\` at the package item refreshes it"
+      cv_say "the repository has no such package file any more (404): the package index of this host is stale. \`max_age: 3600\` at the package resource refreshes it"
       ;;
     esac
     return $status

@@ -248,7 +248,7 @@ cv_plan_near() {
 cv_plan_derive() {
   if [ -z "$CV_DPKG_DIR" ]; then
     CV_DPKG_DIR=$(mktemp -d /run/converge-plan.XXXXXX 2>/dev/null || mktemp -d /dev/shm/converge-plan.XXXXXX) || {
-      cv_say 'there is no room in /run and /dev/shm to plan several package items'
+      cv_say 'there is no space in /run and /dev/shm to plan several packages'
       exit 1
     }
     cp "${CV_DPKG_STATUS:-/var/lib/dpkg/status}" "$CV_DPKG_DIR/status" || exit 1

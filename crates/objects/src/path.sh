@@ -396,7 +396,7 @@ cv_blob_save() (
     return 0
   fi
   rm -f "$new"
-  cv_say "$file: cannot save its content (no room, or it is changing)"
+  cv_say "$file: cannot save its content (no disk space, or it is changing)"
   return 1
 )
 

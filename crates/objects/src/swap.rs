@@ -103,7 +103,10 @@ impl Object for Swap {
             SwapState::On { size, priority } => vec![
                 ("in use", "yes".to_owned()),
                 bytes(size),
-                ("priority", priority.map_or_else(|| "(the kernel chooses)".to_owned(), |p| p.to_string())),
+                (
+                    "priority",
+                    priority.map_or_else(|| "(assigned by the kernel)".to_owned(), |p| p.to_string()),
+                ),
             ],
         }
     }

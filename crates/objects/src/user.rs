@@ -115,7 +115,7 @@ impl Object for User {
         match state {
             UserState::Absent => Vec::new(),
             UserState::User { uid, group, gecos, home, shell, locked, groups } => vec![
-                ("uid", uid.map_or_else(|| "(the host chooses)".to_owned(), |n| n.to_string())),
+                ("uid", uid.map_or_else(|| "(assigned by the host)".to_owned(), |n| n.to_string())),
                 ("group", group.clone()),
                 ("comment", gecos.clone()),
                 ("home", home.clone()),

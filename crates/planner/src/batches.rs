@@ -206,7 +206,7 @@ impl Turns {
         };
         for member in members.iter().filter(|m| m.failed && !m.lost) {
             if turns.counts_planned() {
-                turns.fail(&member.host, "what its plan says is wrong");
+                turns.fail(&member.host, "its plan has errors");
             }
         }
         turns

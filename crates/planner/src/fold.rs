@@ -78,7 +78,7 @@ fn silent(stop: Stop) -> Stop {
     let pointer = if let Stop::Invalid { pointer, .. } = stop { pointer } else { String::new() };
     Stop::Invalid {
         pointer,
-        message: "it is wrong on this host (why is sensitive)".to_owned(),
+        message: "error on this host (the reason is sensitive)".to_owned(),
         help: Some("look on the host, or try it with a value that is no secret".to_owned()),
     }
 }
@@ -318,7 +318,7 @@ impl Pass<'_> {
                     _ if self.contested.contains_key(&index) => {
                         self.contested.get(&index).cloned().map_or(Outcome::Unchanged, Outcome::Failed)
                     }
-                    Some(why) if !read_only => Outcome::Failed(Problem::new(why)),
+                    Some(why) if !read_only => Outcome::Failed(Problem::blocked(why)),
                     _ => self.planned_behind(&mut item, resource.as_ref(), &claims, declared),
                 }
             }
@@ -443,7 +443,7 @@ impl Pass<'_> {
                 return Ok(Outcome::Deferred { wait, objects: objects_of(claims) });
             }
             Err(Stop::Invalid { pointer, message, help }) => {
-                return Ok(Outcome::Failed(Problem { message, help, pointer, at: None }));
+                return Ok(Outcome::Failed(Problem { message, help, pointer, at: None, blocked: false }));
             }
             Err(Stop::Failed(why)) => return Ok(Outcome::Failed(Problem::new(why))),
             Err(Stop::First(firsts)) => return Err(firsts),
@@ -555,9 +555,9 @@ impl Pass<'_> {
         if let Outcome::Failed(problem) = &outcome {
             // Items that only read are still planned behind it; when their turn comes, they are not begun.
             matters = true;
-            self.failed_roles.entry(declared.role.clone()).or_insert_with(|| {
-                format!("`{}` comes first and cannot be done: {}", item.address, problem.message)
-            });
+            self.failed_roles
+                .entry(declared.role.clone())
+                .or_insert_with(|| format!("`{}` has an error: {}", item.address, problem.message));
         }
         if changed || deferred {
             for planned in match &outcome {

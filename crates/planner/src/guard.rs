@@ -183,7 +183,7 @@ pub(crate) fn refuses(item: &Item, said: SaidGuard) -> Option<Problem> {
         _ => false,
     };
     touches.then(|| Problem {
-        help: Some("guard the item that configures or restarts the service instead".to_owned()),
+        help: Some("guard the resource that configures or restarts the service instead".to_owned()),
         ..Problem::new(format!(
             "`guard: {}` is not possible for a package: its transaction cannot be ended in the middle, so it could not be reverted in time",
             guard.word()

@@ -141,7 +141,7 @@ pub(crate) fn contested(conflicts: &[Conflict], items: &[Declared]) -> BTreeMap<
                 "keep one of them, or let one role require the other and edit what it made".to_owned(),
             ),
             ..Problem::new(format!(
-                "two-owners: {one} and {other} are one {}, and two items answer for its {}: `{}` and `{}`",
+                "two-owners: {one} and {other} are one {}, and two resources manage its {}: `{}` and `{}`",
                 conflict.object.kind, conflict.facet, a.address, b.address
             ))
         };

@@ -166,12 +166,20 @@ pub struct Problem {
     pub pointer: String,
     /// `file:line:column`, when a part of a file is at fault.
     pub at: Option<String>,
+    /// True if the item has no error of its own: it is blocked by an earlier item with an error.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub blocked: bool,
 }
 
 impl Problem {
     /// An error of the whole item.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), help: None, pointer: String::new(), at: None }
+        Self { message: message.into(), help: None, pointer: String::new(), at: None, blocked: false }
+    }
+
+    /// An item that an earlier item with an error blocks.
+    pub(crate) fn blocked(message: impl Into<String>) -> Self {
+        Self { blocked: true, ..Self::new(message) }
     }
 }
 
@@ -186,8 +194,10 @@ pub struct Summary {
     pub deferred: usize,
     /// Skipped: the condition is false.
     pub skipped: usize,
-    /// Failed.
+    /// Failed, blocked ones included.
     pub failed: usize,
+    /// Blocked by an earlier item that failed.
+    pub blocked: usize,
     /// Different from the saved plan.
     pub refused: usize,
 }
@@ -236,7 +246,10 @@ impl HostPlan {
                 Outcome::Changed(_) => s.changed += 1,
                 Outcome::Deferred { .. } => s.deferred += 1,
                 Outcome::Skipped(_) => s.skipped += 1,
-                Outcome::Failed(_) => s.failed += 1,
+                Outcome::Failed(ref problem) => {
+                    s.failed += 1;
+                    s.blocked += usize::from(problem.blocked);
+                }
                 Outcome::Refused(_) => s.refused += 1,
             }
         }

@@ -259,7 +259,7 @@ impl<'a> VirtualHost<'a> {
             }
             let object = converge_objects::object(&change.object.kind);
             if object.is_none_or(|o| o.opaque(change)) {
-                self.foreign = Some(wait(format!("`{address}` runs foreign code first")));
+                self.foreign = Some(wait(format!("`{address}` runs package scripts or commands first")));
             }
             let Some(bringer) = object.and_then(|o| o.may_bring(change)) else { continue };
             for kind in bringer.kinds {

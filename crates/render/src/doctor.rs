@@ -26,19 +26,19 @@ pub fn doctor(all: &[HostDoctor], verbose: bool) -> Text {
         text.gap();
         let names: Vec<&str> = hosts.iter().map(|host| host.host.as_str()).collect();
         let (tone, word) = match first.health() {
-            Health::Well => (Tone::Good, "well"),
-            Health::Odd if first.cluster => (Tone::Warn, "works, with something odd"),
-            Health::Odd => (Tone::Warn, "can be worked on"),
+            Health::Well => (Tone::Good, "healthy"),
+            Health::Odd if first.cluster => (Tone::Warn, "healthy, with warnings"),
+            Health::Odd => (Tone::Warn, "usable, with warnings"),
             Health::Ill if first.findings.iter().any(|f| f.health == Health::Ill && f.step == "login") => {
                 (Tone::Bad, "refuses the login")
             }
             Health::Ill if first.unreachable => (Tone::Bad, "cannot be reached"),
-            Health::Ill if first.cluster => (Tone::Bad, "is not well"),
+            Health::Ill if first.cluster => (Tone::Bad, "unhealthy"),
             // Nothing that converge itself needs is missing.
             Health::Ill if first.findings.iter().all(|f| f.health != Health::Ill || f.cause.is_some()) => {
-                (Tone::Bad, "is not well")
+                (Tone::Bad, "unhealthy")
             }
-            Health::Ill => (Tone::Bad, "cannot be worked on"),
+            Health::Ill => (Tone::Bad, "unusable"),
         };
         text.push(Line::at(0).say(Tone::Strong, fold_names(&names)).faint(" · ").say(tone, word).fold(2));
         // One host is shown in full; of several, only the findings that they share.
@@ -53,11 +53,13 @@ pub fn doctor(all: &[HostDoctor], verbose: bool) -> Text {
         text.gap();
         let ill = all.iter().filter(|host| host.health() == Health::Ill).count();
         let clusters = all.iter().filter(|host| host.cluster).count();
-        text.push(
-            Line::at(0)
-                .say(Tone::Strong, format!("{}: ", machines(all.len(), clusters)))
-                .plain(format!("{} well, {ill} not", all.len() - ill)),
-        );
+        text.push(Line::at(0).say(Tone::Strong, format!("{}: ", machines(all.len(), clusters))).plain(
+            if ill == 0 {
+                format!("{} healthy", all.len())
+            } else {
+                format!("{} healthy, {ill} unhealthy", all.len() - ill)
+            },
+        ));
     }
     text
 }
@@ -181,7 +183,10 @@ mod tests {
         let drawn = doctor(&all, false).draw(&Look::PLAIN);
         assert_eq!(drawn.matches("cannot reach HOST:22 (refused)").count(), 1, "{drawn}");
         assert_eq!(drawn.matches("cannot be reached").count(), 1, "{drawn}");
-        assert!(drawn.contains("help: is sshd up?") && drawn.contains("4 hosts: 2 well, 2 not"), "{drawn}");
+        assert!(
+            drawn.contains("help: is sshd up?") && drawn.contains("4 hosts: 2 healthy, 2 unhealthy"),
+            "{drawn}"
+        );
         let one = doctor(&[dead("g2", "10.0.0.2")], false).draw(&Look::PLAIN);
         assert!(one.contains("cannot reach 10.0.0.2:22"), "{one}");
     }

@@ -136,12 +136,12 @@ pub struct OrderEntry {
     pub batches: Vec<Vec<String>>,
 }
 
-/// One item of the critical path.
+/// One resource of the critical path.
 #[derive(JsonSchema)]
 pub struct PathEntry {
     /// The host.
     pub host: String,
-    /// The item's address.
+    /// The resource's address.
     pub address: String,
     /// The duration.
     pub seconds: f64,
@@ -154,9 +154,9 @@ pub struct HostPlanEntry {
     pub host: String,
     /// `lost`: there is no plan
     pub result: HostOutcome,
-    /// The number of items by result; only with a plan
+    /// The number of resources by result; only with a plan
     pub summary: Option<PlanSummary>,
-    /// The items in order; only with a plan
+    /// The resources in order; only with a plan
     pub items: Option<Vec<PlanItem>>,
     /// The worst effect of its changes on running work: `none`, `restarts` or `drain`.
     pub disruption: Option<String>,
@@ -191,7 +191,7 @@ pub struct Lost {
     pub maintenance: bool,
 }
 
-/// The number of items of a plan by result.
+/// The number of resources of a plan by result.
 #[derive(JsonSchema)]
 pub struct PlanSummary {
     /// In the declared state
@@ -208,7 +208,7 @@ pub struct PlanSummary {
     pub refused: usize,
 }
 
-/// One item of a plan.
+/// One resource of a plan.
 #[derive(JsonSchema)]
 pub struct PlanItem {
     /// Its number in this plan
@@ -229,7 +229,7 @@ pub struct PlanItem {
     pub sensitive: bool,
     /// The effect on running work: `none`, `restarts` or `drain`.
     pub disruption: String,
-    /// The access that its change can break, and the seconds within which that must be confirmed; null if the item is not
+    /// The access that its change can break, and the seconds within which that must be confirmed; null if the resource is not
     /// guarded
     pub guard: Option<GuardEntry>,
     /// The result
@@ -248,7 +248,7 @@ pub struct PlanItem {
     pub notes: Vec<String>,
 }
 
-/// The result of an item of a plan.
+/// The result of a resource of a plan.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 pub enum PlanResult {
@@ -285,7 +285,7 @@ pub struct ChangeEntry {
     pub reversible: bool,
     /// The reason why the change is irreversible
     pub irreversible_because: Option<String>,
-    /// Whether the change runs foreign code
+    /// Whether the change runs package scripts or commands
     pub opaque: bool,
 }
 
@@ -345,16 +345,16 @@ pub struct Blob {
     pub sha256: String,
 }
 
-/// The reason why an item is deferred.
+/// The reason why a resource is deferred.
 #[derive(JsonSchema)]
 pub struct WaitsFor {
-    /// The address of the item that it waits for; empty if that is no item
+    /// The address of the resource that it waits for; empty if that is no resource
     pub item: String,
     /// The reason
     pub reason: String,
 }
 
-/// An error of an item on a host.
+/// An error of a resource on a host.
 #[derive(JsonSchema)]
 pub struct ProblemEntry {
     /// The error
@@ -387,7 +387,7 @@ pub struct UndeclaredEntry {
     pub object: ObjectName,
     /// The role that made or changed it
     pub role: String,
-    /// The item that made or changed it
+    /// The resource that made or changed it
     pub item: String,
     /// The time since when it is managed
     pub since: String,
@@ -416,11 +416,11 @@ pub enum PruneFate {
 pub struct PutBackEntry {
     /// The reason
     pub because: String,
-    /// The items
+    /// The resources
     pub items: Vec<String>,
 }
 
-/// The guard of an item.
+/// The guard of a resource.
 #[derive(JsonSchema)]
 pub struct GuardEntry {
     /// The access that the change can break: `ssh`, `network` or `runtime`
@@ -442,15 +442,15 @@ pub struct UnfinishedRun {
     pub busy: bool,
     /// Changes that the host has reverted automatically because they were not confirmed
     pub put_back: Option<PutBackEntry>,
-    /// Items that it has finished
+    /// Resources that it has finished
     pub done: Vec<String>,
-    /// Items whose result is not known, each with the present state of the host
+    /// Resources whose result is not known, each with the present state of the host
     pub unknown: Vec<UnknownItem>,
-    /// Items that it has not begun
+    /// Resources that it has not begun
     pub not_begun: Vec<String>,
 }
 
-/// An item whose result is not known.
+/// A resource whose result is not known.
 #[derive(JsonSchema)]
 pub struct UnknownItem {
     /// Its address
@@ -472,7 +472,7 @@ pub struct ApplyDocument {
     pub exit_code: u8,
     /// Seconds from the first change to the last check
     pub seconds: f64,
-    /// The chain of items that determined the duration, first to last.
+    /// The chain of resources that determined the duration, first to last.
     pub critical_path: Vec<PathEntry>,
     /// One entry a host
     pub hosts: Vec<HostApplyEntry>,
@@ -486,9 +486,9 @@ pub struct ApplyDocument {
 pub struct HostApplyEntry {
     /// The inventory's name
     pub host: String,
-    /// The number of items by result
+    /// The number of resources by result
     pub summary: ApplySummary,
-    /// The items in order
+    /// The resources in order
     pub items: Vec<ApplyItem>,
     /// The reason why the host was excluded
     pub lost: Option<Lost>,
@@ -498,7 +498,7 @@ pub struct HostApplyEntry {
     pub seconds: f64,
 }
 
-/// The number of items by result.
+/// The number of resources by result.
 #[derive(JsonSchema)]
 pub struct ApplySummary {
     /// Changed
@@ -511,7 +511,7 @@ pub struct ApplySummary {
     pub failed: usize,
     /// The host no longer had the state of the plan
     pub refused: usize,
-    /// An item that it needs has failed
+    /// A resource that it needs has failed
     pub skipped: usize,
     /// The run was stopped
     pub not_begun: usize,
@@ -521,7 +521,7 @@ pub struct ApplySummary {
     pub unknown: usize,
 }
 
-/// One item and its result.
+/// One resource and its result.
 #[derive(JsonSchema)]
 pub struct ApplyItem {
     /// Its number
@@ -540,24 +540,24 @@ pub struct ApplyItem {
     pub sensitive: bool,
     /// The effect on running work: `none`, `restarts` or `drain`.
     pub disruption: String,
-    /// The access that its change can break, and the seconds within which that must be confirmed; null if the item is not
+    /// The access that its change can break, and the seconds within which that must be confirmed; null if the resource is not
     /// guarded
     pub guard: Option<GuardEntry>,
     /// The result
     pub result: ApplyResult,
-    /// The duration on the host; null if the item was not begun
+    /// The duration on the host; null if the resource was not begun
     pub seconds: Option<f64>,
     /// With `failed`, `refused`, `put_back`, `unknown`: the message
     pub message: Option<String>,
     /// With `failed`, `put_back`: the end of the output
     pub output: Option<String>,
-    /// With `skipped`: the address of the item that failed
+    /// With `skipped`: the address of the resource that failed
     pub because: Option<String>,
     /// With `not_applicable`: the condition
     pub reason: Option<String>,
 }
 
-/// The result of an item.
+/// The result of a resource.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 pub enum ApplyResult {
@@ -571,7 +571,7 @@ pub enum ApplyResult {
     Failed,
     /// The host no longer had the state of the plan
     Refused,
-    /// An item that it needs has failed
+    /// A resource that it needs has failed
     Skipped,
     /// The run was stopped
     NotBegun,

@@ -22,17 +22,20 @@ pub(crate) fn earlier_runs(plan: &HostPlan) -> Text {
     if undeclared.is_empty() || plan.items.iter().any(|i| i.origin == ItemOrigin::Prune) {
         return text;
     }
-    let line = Line::at(2).say(Tone::Warn, "no longer declared").plain(format!(
+    let line = Line::at(2).say(Tone::Warn, "orphaned").plain(format!(
         ": {} of {}",
         undeclared.len(),
-        count(plan.ours.owned, "thing")
+        count(plan.ours.owned, "resource")
     ));
-    text.push(line.faint(" that are ours here; --prune removes them, or gives them back").fold(4));
+    text.push(
+        line.faint(" managed by converge; with --prune they are removed or restored to their original state")
+            .fold(4),
+    );
     for thing in undeclared {
         let (sign, tone, what) = match &thing.fate {
             Fate::Removed => ("-", Tone::Remove, String::new()),
             Fate::GivenBack => {
-                ("~", Tone::Change, " · was there before: gets its former state back".to_owned())
+                ("~", Tone::Change, " · was there before: restored to its original state".to_owned())
             }
             Fate::Forgotten(why) => ("·", Tone::Faint, format!(" · stays as it is: {why}")),
             Fate::LeftAlone(why) => ("✗", Tone::Bad, format!(" · is left alone: {why}")),
@@ -60,7 +63,7 @@ fn push_cut_off(text: &mut Text, run: &CutOff) {
         text.push(Line::at(4).plain("done: ").faint(names(&run.done)).fold(6));
     }
     if let Some((why, items)) = &run.put_back {
-        let line = Line::at(4).say(Tone::Bad, "put back by the host: ").plain(names(items));
+        let line = Line::at(4).say(Tone::Bad, "reverted by the host: ").plain(names(items));
         text.push(line.faint(format!(" · {why}")).fold(6));
     }
     for (item, what) in &run.unknown {
@@ -146,7 +149,7 @@ mod tests {
         plan.ours.undeclared = vec![
             thing("path", "/etc/shop", Fate::Removed),
             thing("path", "/etc/issue", Fate::GivenBack),
-            thing("command", "x", Fate::Forgotten("cannot be given back: the command has no `undo`".into())),
+            thing("command", "x", Fate::Forgotten("cannot be restored: the command has no `undo`".into())),
             thing("unit", "shop.service", Fate::LeftAlone("someone else has changed it since".into())),
         ];
         plan.ours.cut_off = Some(Box::new(CutOff {

@@ -3,6 +3,7 @@
 use crate::change::bytes;
 use crate::names::fold_names;
 use crate::plan::{count, resolved};
+use crate::report::skip_reason;
 use crate::text::{Line, Look, Text, Tone, columns};
 use converge_engine::{Event, ItemResult, KeptBackup};
 use std::time::Duration;
@@ -39,7 +40,7 @@ pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
             text.push(start(host).faint(format!("round {round}: {} answered", count(*probes, "question"))));
         }
         Event::ApplyStarted { host, items } if look.verbose => {
-            text.push(start(host).faint(format!("begins: {}", count(*items, "item"))));
+            text.push(start(host).faint(format!("begins: {}", count(*items, "resource"))));
         }
         Event::ItemStarted { host, address, .. } if look.verbose => {
             text.push(start(host).faint(format!("begins: {address}")));
@@ -62,7 +63,7 @@ pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
             text.prose(column + 4, Tone::Plain, "", RSA_HELP);
         }
         Event::Lost { host, message } => {
-            text.push(start(host).say(Tone::Bad, "✗ out of the run"));
+            text.push(start(host).say(Tone::Bad, "✗ excluded"));
             text.prose(column + 4, Tone::Plain, "", message);
         }
         Event::Waiting { host, role, on } => {
@@ -97,7 +98,7 @@ pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
             for difference in differences {
                 text.push(
                     start(host)
-                        .say(Tone::Bad, "✗ not as planned: ")
+                        .say(Tone::Bad, "✗ verification failed: ")
                         .plain(difference.as_str())
                         .fold(column + 4),
                 );
@@ -122,13 +123,13 @@ pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
 pub(crate) fn verdict(result: &ItemResult) -> (&'static str, &'static str, Tone) {
     match result {
         ItemResult::Changed => ("✓", "changed", Tone::Good),
-        ItemResult::Unchanged => ("=", "as declared", Tone::Good),
-        ItemResult::NotApplicable { .. } => ("-", "not applicable", Tone::Plain),
+        ItemResult::Unchanged => ("=", "unchanged", Tone::Good),
+        ItemResult::NotApplicable { .. } => ("-", "skipped", Tone::Plain),
         ItemResult::Failed { .. } => ("✗", "failed", Tone::Bad),
         ItemResult::Refused { .. } => ("✗", "refused", Tone::Bad),
         ItemResult::Skipped { .. } => ("-", "skipped", Tone::Warn),
         ItemResult::Stopped => ("-", "not begun", Tone::Warn),
-        ItemResult::PutBack { .. } => ("✗", "put back", Tone::Bad),
+        ItemResult::PutBack { .. } => ("✗", "reverted", Tone::Bad),
         ItemResult::Unknown { .. } => ("?", "unknown", Tone::Bad),
     }
 }
@@ -145,7 +146,7 @@ fn push_finished(
     let (sign, word, tone) = verdict(result);
     let mut line = start.say(tone, format!("{sign} {word}")).plain(format!("  {address}")).fold(column + 4);
     if let ItemResult::Skipped { because } = result {
-        line = line.faint(format!("  because of {because}"));
+        line = line.faint(format!("  {}", skip_reason(because)));
     } else if !took.is_zero() && *result != ItemResult::Stopped {
         line = line.faint(format!("  {}", span(took)));
     }
@@ -206,8 +207,8 @@ mod tests {
             ItemResult::Changed,
             ItemResult::Unchanged,
             ItemResult::Failed { message: "ended with status 1".into(), output },
-            ItemResult::Refused { message: "path:/etc/x has moved".into() },
-            ItemResult::Skipped { because: "nginx/web server".into() },
+            ItemResult::Refused { message: "path:/etc/x changed".into() },
+            ItemResult::Skipped { because: "`nginx/web server`".into() },
             ItemResult::Stopped,
             ItemResult::Unknown { message: "the link was lost".into() },
         ];

@@ -105,7 +105,7 @@ pub fn facts(all: &[HostAnswer]) -> Text {
     text
 }
 
-/// One fact of all hosts; equal answers together.
+/// One fact of all hosts; identical output is grouped.
 pub fn fact(all: &[(String, Value)], lost: &[HostAnswer]) -> Text {
     let mut text = Text::new();
     let mut groups: Vec<(&Value, Vec<&str>)> = Vec::new();

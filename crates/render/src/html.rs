@@ -45,10 +45,10 @@ pub fn html_report(plan: &FleetPlan, apply: Option<&ApplyReport>, about: &About)
     let entries = entries(plan, apply, &look);
     let mut out = String::new();
     let title = match (&plan.purpose, apply.is_some()) {
-        (Purpose::Converge, true) => "What was changed",
-        (Purpose::Converge, false) => "What would change",
-        (Purpose::Rollback(_) | Purpose::RollbackOf { .. }, true) => "What was put back",
-        (Purpose::Rollback(_) | Purpose::RollbackOf { .. }, false) => "What a rollback would change",
+        (Purpose::Converge, true) => "Changes",
+        (Purpose::Converge, false) => "Planned changes",
+        (Purpose::Rollback(_) | Purpose::RollbackOf { .. }, true) => "Rollback",
+        (Purpose::Rollback(_) | Purpose::RollbackOf { .. }, false) => "Planned rollback",
     };
     head(&mut out, title, plan, apply, about);
     tiles(&mut out, plan, apply, &entries);
@@ -88,11 +88,12 @@ fn names(hosts: &[&str]) -> String {
 
 fn planned(item: &Item) -> &'static str {
     match &item.outcome {
-        Outcome::Unchanged | Outcome::Adopt(_) => "as declared",
+        Outcome::Unchanged | Outcome::Adopt(_) => "unchanged",
         Outcome::Changed(_) => "to change",
         Outcome::Deferred { .. } => "deferred",
-        Outcome::Skipped(_) => "not for this host",
-        Outcome::Failed(_) => "wrong",
+        Outcome::Skipped(_) => "skipped",
+        Outcome::Failed(problem) if problem.blocked => "blocked",
+        Outcome::Failed(_) => "error",
         Outcome::Refused(_) => "refused",
     }
 }
@@ -100,13 +101,13 @@ fn planned(item: &Item) -> &'static str {
 fn done(result: &ItemResult) -> &'static str {
     match result {
         ItemResult::Changed => "changed",
-        ItemResult::Unchanged => "as declared",
-        ItemResult::NotApplicable { .. } => "not for this host",
+        ItemResult::Unchanged => "unchanged",
+        ItemResult::NotApplicable { .. } => "skipped",
         ItemResult::Failed { .. } => "failed",
         ItemResult::Refused { .. } => "refused",
         ItemResult::Skipped { .. } => "skipped",
         ItemResult::Stopped => "not begun",
-        ItemResult::PutBack { .. } => "put back",
+        ItemResult::PutBack { .. } => "reverted",
         ItemResult::Unknown { .. } => "unknown",
     }
 }
@@ -200,7 +201,7 @@ fn tiles(out: &mut String, plan: &FleetPlan, apply: Option<&ApplyReport>, entrie
             tile(tone, n, outcome);
         }
     }
-    for (n, word) in [(dropped, "out of the run"), (off, "not as planned afterwards")] {
+    for (n, word) in [(dropped, "excluded"), (off, "verification failed")] {
         if n > 0 {
             tile("bad", n, word);
         }
@@ -213,22 +214,22 @@ const OUTCOMES: [(&str, &str); 11] = [
     ("deferred", "warn"),
     ("changed", "good"),
     ("failed", "bad"),
-    ("wrong", "bad"),
+    ("error", "bad"),
+    ("blocked", "bad"),
     ("refused", "bad"),
     ("unknown", "bad"),
-    ("skipped", "warn"),
     ("not begun", "warn"),
-    ("as declared", ""),
-    ("not for this host", ""),
+    ("unchanged", ""),
+    ("skipped", ""),
 ];
 
 fn role_table(out: &mut String, apply: Option<&ApplyReport>, about: &About, entries: &[Entry<'_>]) {
     out.push_str(
         "<h2>Roles</h2><div class=\"scroll\"><table><tr><th>role</th><th>after</th><th class=\"n\">hosts</th>\
-        <th class=\"n\">items</th><th class=\"n\">changes</th><th class=\"n\">wrong</th>",
+        <th class=\"n\">resources</th><th class=\"n\">changes</th><th class=\"n\">errors</th>",
     );
     if apply.is_some() {
-        out.push_str("<th class=\"n\">longest host</th>");
+        out.push_str("<th class=\"n\">slowest host</th>");
     }
     out.push_str("</tr>");
     for role in role_names(about, entries) {
@@ -250,7 +251,7 @@ fn role_table(out: &mut String, apply: Option<&ApplyReport>, about: &About, entr
             esc(&after),
             hosts.len(),
             sum(&["changed", "to change", "deferred"]),
-            sum(&["failed", "wrong", "refused", "unknown"]),
+            sum(&["failed", "error", "blocked", "refused", "unknown"]),
         );
         if let Some(apply) = apply {
             let on = |host: &HostApply| -> Duration {
@@ -311,7 +312,7 @@ fn host_table(out: &mut String, plan: &FleetPlan, apply: Option<&ApplyReport>) {
             ));
         }
         for difference in applied.map(|a| a.differences.as_slice()).unwrap_or_default() {
-            cell.push(format!("<span class=\"o-failed\">not as planned: {}</span>", esc(difference)));
+            cell.push(format!("<span class=\"o-failed\">verification failed: {}</span>", esc(difference)));
         }
         let took = applied.map_or(entry.took, |a| a.took);
         let took = if took.is_zero() { String::new() } else { span(took) };
@@ -337,18 +338,16 @@ fn role_names(about: &About, entries: &[Entry<'_>]) -> Vec<String> {
 }
 
 fn items(out: &mut String, about: &About, entries: &[Entry<'_>]) {
-    out.push_str("<h2>Items</h2><div id=\"filter\"><input type=\"search\" id=\"host\" placeholder=\"host\" aria-label=\"host\">");
+    out.push_str("<h2>Resources</h2><div id=\"filter\"><input type=\"search\" id=\"host\" placeholder=\"host\" aria-label=\"host\">");
     for (outcome, _) in OUTCOMES.iter().filter(|(o, _)| entries.iter().any(|e| e.outcome == *o)) {
-        let quiet = matches!(*outcome, "as declared" | "not for this host");
+        let quiet = matches!(*outcome, "unchanged" | "skipped");
         let _infallible = write!(
             out,
             "<label><input type=\"checkbox\" value=\"{outcome}\"{}> {outcome}</label>",
             if quiet { "" } else { " checked" }
         );
     }
-    out.push_str(
-        "<button type=\"button\" id=\"open\">open or close all</button><span id=\"shown\"></span></div>",
-    );
+    out.push_str("<button type=\"button\" id=\"open\">expand all</button><span id=\"shown\"></span></div>");
     for role in role_names(about, entries) {
         let _infallible = write!(out, "<section class=\"role\"><h3>{}</h3>", esc(&role));
         for entry in entries.iter().filter(|e| e.item.role == role) {
@@ -384,7 +383,7 @@ fn push_entry(out: &mut String, entry: &Entry<'_>) {
         let _infallible = write!(out, "<div class=\"item\" {data}>{line}</div>");
     } else {
         let open =
-            if matches!(entry.outcome, "failed" | "refused" | "unknown" | "wrong") { " open" } else { "" };
+            if matches!(entry.outcome, "failed" | "refused" | "unknown" | "error") { " open" } else { "" };
         let _infallible = write!(
             out,
             "<details class=\"item\" {data}{open}><summary>{line}</summary><div class=\"pre\">{}</div></details>",

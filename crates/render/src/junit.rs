@@ -3,6 +3,7 @@
 use crate::change::title;
 use crate::events::verdict;
 use crate::plan::label;
+use crate::report::skip_reason;
 use crate::text::steers;
 use converge_engine::{ApplyReport, FleetPlan, HostResult, HostVerify, ItemResult, TargetError};
 use converge_planner::{Item, Outcome};
@@ -222,14 +223,14 @@ pub fn apply_junit(report: &ApplyReport, checks: &[HostVerify]) -> Suites {
                         End::Failed { message: format!("{word}: {message}"), text: String::new() }
                     }
                     ItemResult::NotApplicable { why } => End::Skipped { why: why.clone() },
-                    ItemResult::Skipped { because } => End::Skipped { why: format!("because of {because}") },
+                    ItemResult::Skipped { because } => End::Skipped { why: skip_reason(because) },
                     ItemResult::Stopped => End::Skipped { why: "the run was stopped".into() },
                 };
                 suite.cases.push(case(item, host.times.get(&item.address).copied().unwrap_or_default(), end));
             }
             for difference in &host.differences {
                 let end = End::Failed { message: difference.clone(), text: String::new() };
-                let name = "is as planned afterwards".to_owned();
+                let name = "verification".to_owned();
                 suite.cases.push(Case { class: "verify".into(), name, took: Duration::ZERO, end });
             }
             suite

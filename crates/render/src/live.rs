@@ -162,7 +162,7 @@ impl Live {
             return None;
         }
         let names: Vec<&str> = self.looking.hosts.iter().map(String::as_str).collect();
-        let line = Line::at(0).say(Tone::Place, spinner).plain(" looking").faint("  ");
+        let line = Line::at(0).say(Tone::Place, spinner).plain(" reading state").faint("  ");
         let line = line.plain(format!("{} of {}", self.looking.over, count(self.looking.total, "host")));
         let took = span(now.saturating_duration_since(began));
         Some(line.faint(format!("  {took}  waiting for {}", fold_names(&names))))
@@ -261,7 +261,7 @@ impl Live {
         let line = Line::at(2)
             .say(Tone::Good, "━".repeat(full))
             .faint("─".repeat(BAR - full))
-            .plain(format!("  {over}/{all} items  {ready}/{} hosts", self.hosts.len()));
+            .plain(format!("  {over}/{all} resources  {ready}/{} hosts", self.hosts.len()));
         let line =
             if self.failed > 0 { line.say(Tone::Bad, format!("  {} failed", self.failed)) } else { line };
         let line = line.faint(format!("  {}", span(now.saturating_duration_since(began))));
@@ -420,7 +420,10 @@ mod tests {
             show.at(1, Event::Planned { host: format!("gpu{n:03}"), summary: Summary::default() });
         }
         let rows = show.rows(3, 80);
-        assert!(rows.starts_with("⠹ looking  172 of 200 hosts  3.0s  waiting for gpu007, gpu014"), "{rows}");
+        assert!(
+            rows.starts_with("⠹ reading state  172 of 200 hosts  3.0s  waiting for gpu007, gpu014"),
+            "{rows}"
+        );
         assert_eq!(rows.lines().count(), 1);
         assert!(rows.lines().all(|l| columns(l) < 80));
     }

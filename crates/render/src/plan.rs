@@ -57,9 +57,9 @@ pub(crate) fn resolved(host: &str, item: &Item, contents: &BTreeMap<Digest, Cont
     let mut text = Text::new();
     let mut drawn = item_text(item, contents, look);
     if drawn.is_empty() {
-        drawn.push(Line::at(ITEM).faint(format!("= {} · as declared", item.address)));
+        drawn.push(Line::at(ITEM).faint(format!("= {} · unchanged", item.address)));
     }
-    text.push(Line::at(0).say(Tone::Strong, host).faint(" · known now"));
+    text.push(Line::at(0).say(Tone::Strong, host).faint(" · resolved"));
     text.append(drawn);
     text
 }
@@ -70,15 +70,15 @@ fn push_order(text: &mut Text, fleet: &FleetPlan) {
         text.gap();
     }
     for order in &fleet.order {
-        let what = if order.serial { "goes" } else { "disturbs running work" };
+        let what = if order.serial { "rolling update" } else { "rolling update of disruptive changes" };
         let names: Vec<String> = order
             .batches
             .iter()
             .map(|batch| fold_names(&batch.iter().map(String::as_str).collect::<Vec<_>>()))
             .collect();
-        let line = Line::at(0).plain("The play ").say(Tone::Strong, order.play.as_str());
+        let line = Line::at(0).plain("Play ").say(Tone::Strong, order.play.as_str());
         let line = line.plain(
-            format!(" {what} in {}: ", count(order.batches.len(), "batch")).replace("batchs", "batches"),
+            format!(": {what}, {}: ", count(order.batches.len(), "batch")).replace("batchs", "batches"),
         );
         let shown: Vec<&str> = names.iter().take(SHOWN_BATCHES).map(String::as_str).collect();
         let more = names.len().saturating_sub(shown.len());
@@ -137,8 +137,12 @@ pub(crate) fn push_counts(mut line: Line, s: Summary, lost: &[String]) -> Line {
     if s.deferred > 0 {
         parts.push((Tone::Change, format!("{} deferred", s.deferred)));
     }
-    if s.failed > 0 {
-        parts.push((Tone::Bad, format!("{} wrong", s.failed)));
+    let errors = s.failed.saturating_sub(s.blocked);
+    if errors > 0 {
+        parts.push((Tone::Bad, count(errors, "error")));
+    }
+    if s.blocked > 0 {
+        parts.push((Tone::Bad, format!("{} blocked", s.blocked)));
     }
     if s.refused > 0 {
         parts.push((Tone::Bad, format!("{} refused", s.refused)));
@@ -147,10 +151,10 @@ pub(crate) fn push_counts(mut line: Line, s: Summary, lost: &[String]) -> Line {
         parts.push((Tone::Good, "nothing to change".to_owned()));
     }
     if s.unchanged > 0 {
-        parts.push((Tone::Plain, format!("{} as declared", s.unchanged)));
+        parts.push((Tone::Plain, format!("{} unchanged", s.unchanged)));
     }
     if s.skipped > 0 {
-        parts.push((Tone::Faint, format!("{} not for this host", s.skipped)));
+        parts.push((Tone::Faint, format!("{} skipped", s.skipped)));
     }
     parts.extend(lost.iter().map(|l| (Tone::Bad, l.clone())));
     if parts.is_empty() {
@@ -170,6 +174,7 @@ fn total(fleet: &FleetPlan) -> Line {
         sum.deferred += s.deferred;
         sum.skipped += s.skipped;
         sum.failed += s.failed;
+        sum.blocked += s.blocked;
         sum.refused += s.refused;
     }
     let lost = |word: &str| {
@@ -276,17 +281,17 @@ pub(crate) fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look:
         |sign: &str, tone: Tone| Line::at(ITEM).say(tone, format!("{sign} ")).say(Tone::Strong, label(item));
     match &item.outcome {
         Outcome::Unchanged if look.verbose => {
-            text.push(head("=", Tone::Good).faint(format!(" · {} as declared", item.kind)));
+            text.push(head("=", Tone::Good).faint(format!(" · {} unchanged", item.kind)));
         }
         Outcome::Skipped(why) if look.verbose => {
-            text.push(head("·", Tone::Faint).faint(format!(" · not for this host: {why}")).fold(6));
+            text.push(head("·", Tone::Faint).faint(format!(" · skipped: {why}")).fold(6));
         }
         Outcome::Unchanged | Outcome::Skipped(_) => return text,
         Outcome::Adopt(_) if item.origin == ItemOrigin::Prune => {
             text.push(head("·", Tone::Faint).faint(" · only taken out of the records").fold(6));
         }
         Outcome::Adopt(_) => {
-            text.push(head("=", Tone::Good).faint(" · adopt: as declared, only a record is written").fold(6));
+            text.push(head("=", Tone::Good).faint(" · adopt: unchanged, only a record is written").fold(6));
         }
         Outcome::Changed(changes) => push_changed(&mut text, item, changes, contents, look),
         Outcome::Deferred { wait, objects } => {
@@ -308,19 +313,24 @@ pub(crate) fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look:
             }
             if item.disruption.is_some() {
                 text.push(
-                    Line::at(BODY).say(Tone::Warn, format!("perhaps {}", item.disruption)).fold(BODY + 2),
+                    Line::at(BODY)
+                        .say(Tone::Warn, format!("may {}", item.disruption.possible()))
+                        .fold(BODY + 2),
                 );
             }
             push_guard(&mut text, item);
         }
         Outcome::Refused(why) => {
-            text.push(head("✗", Tone::Bad).faint(format!(" · {} ", item.kind)).say(Tone::Bad, "is refused"));
+            text.push(head("✗", Tone::Bad).faint(format!(" · {}: ", item.kind)).say(Tone::Bad, "refused"));
             text.prose(BODY, Tone::Plain, "", why);
         }
         Outcome::Failed(problem) => {
-            let verdict =
-                if item.origin != ItemOrigin::Declared { "cannot be done" } else { "is wrong here" };
-            text.push(head("✗", Tone::Bad).faint(format!(" · {} ", item.kind)).say(Tone::Bad, verdict));
+            let verdict = match item.origin {
+                _ if problem.blocked => "blocked",
+                ItemOrigin::Declared => "error on this host",
+                ItemOrigin::Rollback | ItemOrigin::Prune => "cannot be done",
+            };
+            text.push(head("✗", Tone::Bad).faint(format!(" · {}: ", item.kind)).say(Tone::Bad, verdict));
             text.prose(BODY, Tone::Plain, "", &problem.message);
             let at = problem.at.as_deref().unwrap_or(&item.location);
             let pointer = problem.pointer.trim_start_matches('/').replace('/', ".");
@@ -349,7 +359,7 @@ fn push_guard(text: &mut Text, item: &Item) {
         Guard::Ssh | Guard::Network => "by a new connection",
         Guard::Runtime => "by a new connection, CRI and the node",
     };
-    let line = format!("guarded: put back unless confirmed {by} within {seconds} s");
+    let line = format!("guarded: reverted automatically unless confirmed {by} within {seconds} s");
     text.push(Line::at(BODY).faint(line).fold(BODY + 2));
 }
 
@@ -388,7 +398,7 @@ fn push_changed(
     if changes.iter().any(|c| c.opaque) {
         text.push(
             Line::at(BODY)
-                .faint("runs foreign code: later items are checked against what it leaves")
+                .faint("runs package scripts or commands: later resources are re-checked")
                 .fold(BODY + 2),
         );
     }
@@ -438,7 +448,7 @@ mod tests {
         let look = Look { verbose: true, ..Look::PLAIN };
         let drawn = plan(&fleet(vec![small("a")]), &look).draw(&look);
         assert!(
-            drawn.contains("    = time zone · link as declared\n        at roles/motd/role.yaml:13\n"),
+            drawn.contains("    = time zone · link unchanged\n        at roles/motd/role.yaml:13\n"),
             "{drawn}"
         );
         assert!(!plain(&fleet(vec![small("a")])).contains("time zone"));

@@ -47,13 +47,16 @@ impl Counts {
     fn say(self, mut line: Line, nothing: &str) -> Line {
         let parts = [
             (self.changed, "changed", Tone::Good),
-            (self.unchanged, "as declared", Tone::Plain),
-            (self.not_applicable, "not applicable", Tone::Plain),
+            (self.unchanged, "unchanged", Tone::Plain),
             (self.failed, "failed", Tone::Bad),
-            (self.put_back, "put back", Tone::Bad),
+            (self.put_back, "reverted", Tone::Bad),
             (self.refused, "refused", Tone::Bad),
             (self.unknown, "unknown", Tone::Bad),
-            (self.skipped, "skipped", Tone::Warn),
+            (
+                self.skipped + self.not_applicable,
+                "skipped",
+                if self.skipped > 0 { Tone::Warn } else { Tone::Plain },
+            ),
             (self.stopped, "not begun", Tone::Warn),
         ];
         let parts: Vec<(Tone, String)> = parts
@@ -103,7 +106,7 @@ pub fn applied(report: &ApplyReport, rollback: &str) -> Text {
     let mut line = all.say(line, "nothing was done").fold(2);
     let lost = report.hosts.iter().filter(|h| h.lost.is_some()).count();
     if lost > 0 {
-        line = line.plain(", ").say(Tone::Bad, format!("{lost} out of the run"));
+        line = line.plain(", ").say(Tone::Bad, format!("{lost} excluded"));
     }
     text.push(line.faint(format!(" · run {} · {}", report.run, span(report.took))));
     push_path(&mut text, &report.critical_path);
@@ -111,7 +114,7 @@ pub fn applied(report: &ApplyReport, rollback: &str) -> Text {
         text.push(Line::at(0).faint("The next run takes up what is left.").fold(0));
     }
     if report.hosts.iter().flat_map(|host| &host.items).any(can_be_put_back) {
-        text.push(Line::at(0).faint("To put it back: ").plain(rollback).fold(2));
+        text.push(Line::at(0).faint("To revert: ").plain(rollback).fold(2));
     }
     text
 }
@@ -168,13 +171,15 @@ fn host_body(host: &HostApply) -> Text {
         }
     }
     for (because, items) in skipped {
-        let line = Line::at(4)
-            .say(Tone::Warn, "- ")
-            .plain(format!("{} skipped because of {because}: ", items.len()));
+        let line = Line::at(4).say(Tone::Warn, "- ").plain(format!(
+            "{} skipped: {} · ",
+            items.len(),
+            skip_reason(because)
+        ));
         text.push(line.faint(items.join(", ")).fold(6));
     }
     for difference in &host.differences {
-        text.prose(4, Tone::Bad, "✗ not as planned: ", difference);
+        text.prose(4, Tone::Bad, "✗ verification failed: ", difference);
     }
     if let Some(lost) = &host.lost {
         text.push(Line::at(4).say(Tone::Bad, format!("✗ {}", lost.word())));
@@ -201,14 +206,19 @@ pub(crate) fn outcome_text(item: &Item, result: &ItemResult) -> Text {
             text.prose(0, Tone::Bad, "", message);
         }
         ItemResult::Skipped { because } => {
-            text.push(Line::at(0).say(Tone::Warn, format!("skipped because of {because}")));
+            text.push(Line::at(0).say(Tone::Warn, format!("skipped: {}", skip_reason(because))));
         }
         ItemResult::NotApplicable { why } => {
-            text.push(Line::at(0).faint(format!("not for this host: {why}")));
+            text.push(Line::at(0).faint(format!("skipped: {why}")));
         }
         ItemResult::Changed | ItemResult::Unchanged | ItemResult::Stopped => {}
     }
     text
+}
+
+/// The reason of a skipped item: the item that it needs, or a sentence.
+pub(crate) fn skip_reason(because: &str) -> String {
+    if because.starts_with('`') { format!("depends on {because}") } else { because.to_owned() }
 }
 
 /// The place of the error (in a role or a template), and its correction.
@@ -277,13 +287,13 @@ mod tests {
                     message: "mkdir ended with status 1".into(),
                     output: "no space\n".into(),
                 },
-                ItemResult::Refused { message: "path:/etc/localtime has moved since the plan".into() },
-                ItemResult::Skipped { because: "motd/state directory".into() },
-                ItemResult::Skipped { because: "motd/state directory".into() },
+                ItemResult::Refused { message: "path:/etc/localtime changed since the plan".into() },
+                ItemResult::Skipped { because: "`motd/state directory`".into() },
+                ItemResult::Skipped { because: "`motd/state directory`".into() },
                 ItemResult::Stopped,
             ],
         );
-        bad.differences.push("nginx/limits: path:/etc/x is not as planned".into());
+        bad.differences.push("nginx/limits: path:/etc/x differs from the plan".into());
         let mut gone = host("db2", vec![ItemResult::Unknown { message: "the link was lost".into() }]);
         gone.lost = Some(TargetError::Unreachable("the link was lost".into()));
         ApplyReport {

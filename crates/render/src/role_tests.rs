@@ -13,7 +13,7 @@ const SHOWN: usize = 30;
 
 /// Notes that are only counted without `-v`: how they begin, and what they are called then.
 const DETAILS: &[(&str, &str)] =
-    &[("not spoiled: ", "could not be spoiled"), ("taken for absent: ", "not recorded, taken for absent")];
+    &[("no drift: ", "without drift"), ("taken for absent: ", "not recorded, taken for absent")];
 
 fn is_detail(note: &str) -> bool {
     DETAILS.iter().any(|(lead, _)| note.starts_with(lead))
@@ -248,7 +248,10 @@ mod tests {
             notes: match outcome {
                 GateOutcome::NotRun => vec!["an earlier gate failed".into()],
                 _ if gate == Gate::Drift => {
-                    vec!["12 things spoiled, found and mended".into(), "not spoiled: group:x".into()]
+                    vec![
+                        "drift injected, detected, corrected in 12 objects".into(),
+                        "no drift: group:x".into(),
+                    ]
                 }
                 _ => Vec::new(),
             },

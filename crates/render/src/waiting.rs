@@ -71,7 +71,7 @@ impl Waiting {
             match same.first() {
                 Some((_, Came::Planned(summary))) => text.push(push_counts(line, *summary, &[]).fold(4)),
                 Some((_, Came::Lost(message))) => {
-                    text.push(line.say(Tone::Bad, "✗ out of the run"));
+                    text.push(line.say(Tone::Bad, "✗ excluded"));
                     text.prose(4, Tone::Plain, "", message);
                 }
                 None => {}
@@ -111,7 +111,7 @@ mod tests {
         waiting.event(&Event::Lost { host: "jump".to_owned(), message: "no".to_owned() });
         assert_eq!(
             at(&mut waiting, 21),
-            "h4  ✗ out of the run\n    no route\nwaiting since 21s for h5, then the whole plan follows\n"
+            "h4  ✗ excluded\n    no route\nwaiting since 21s for h5, then the whole plan follows\n"
         );
         assert_eq!(at(&mut waiting, 39), "");
         assert_eq!(at(&mut waiting, 40), "waiting since 40s for h5, then the whole plan follows\n");

@@ -39,6 +39,15 @@ impl Disruption {
         }
     }
 
+    /// The effect of a change that may come, after the word `may`.
+    pub fn possible(self) -> &'static str {
+        match self {
+            Self::None => "disturb nothing",
+            Self::Restarts => "restart workloads",
+            Self::Drain => "need drain",
+        }
+    }
+
     /// Anything but [`Disruption::None`].
     pub fn is_some(self) -> bool {
         self != Self::None

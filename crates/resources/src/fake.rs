@@ -25,7 +25,7 @@ pub struct FakeView {
 }
 
 fn wait() -> Wait {
-    Wait { item: "role/earlier".into(), reason: "an earlier item may bring it".into() }
+    Wait { item: "role/earlier".into(), reason: "an earlier resource may bring it".into() }
 }
 
 impl FakeView {

@@ -198,7 +198,7 @@ pub fn need_parent(view: &dyn View, pointer: &str, target: &str) -> Result<(), S
                 return Err(Stop::invalid_help(
                     pointer,
                     format!("the directory {dir} does not exist"),
-                    format!("add an item before this one: `directory: {{path: {dir}, parents: true}}`"),
+                    format!("add a resource before this one: `directory: {{path: {dir}, parents: true}}`"),
                 ));
             }
             PathState::File { .. } | PathState::Other { .. } => {
@@ -321,10 +321,10 @@ impl Account {
         Err(Stop::invalid_help(
             if self == Self::User { "/uid" } else { "/gid" },
             format!(
-                "an item before this one gives {} to the {word} {name}, and would leave it with the number {was}",
+                "a resource before this one gives {} to the {word} {name}, and would leave it with the number {was}",
                 path.key
             ),
-            format!("put the {word} before the items that give something to it"),
+            format!("put the {word} before the resources that give something to it"),
         ))
     }
 
@@ -338,7 +338,7 @@ impl Account {
                 pointer,
                 format!("the {kind} {number} belongs to the {word} {by}"),
                 format!(
-                    "choose another number (`getent {} {number}` shows who has it), or give {by} another one in an item before this one",
+                    "choose another number (`getent {} {number}` shows who has it), or give {by} another one in a resource before this one",
                     self.database()
                 ),
             )
@@ -414,7 +414,7 @@ pub fn account_name(view: &dyn View, account: Account, pointer: &str, name: &str
     Err(Stop::invalid_help(
         pointer,
         format!("the {word} {name} does not exist on this host"),
-        format!("correct the name, or add an item before this one: `{word}: {{name: {name}}}`"),
+        format!("correct the name, or add a resource before this one: `{word}: {{name: {name}}}`"),
     ))
 }
 

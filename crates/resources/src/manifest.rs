@@ -65,7 +65,7 @@ pub fn check_manifest(manifest: &Value, errors: &mut Vec<ParamError>) {
         wrong("/status", "the status is the server's to say", help);
     }
     if text("/kind").ends_with("List") || manifest.get("items").is_some() {
-        wrong("/kind", "a list is no object", "write an item for each object");
+        wrong("/kind", "a list is no object", "write a resource for each object");
     }
     if text("/apiVersion") == "v1" && text("/kind") == "Secret" {
         let help = "use the kind `secret`: it keeps the values out of plans, diffs and records";
@@ -110,8 +110,8 @@ pub fn missing(view: &dyn View, pointer: &str, object: &ApiRef) -> Stop {
         Some(wait) => Stop::Deferred(wait),
         None => Stop::invalid_help(
             pointer,
-            format!("{} is not there, and nothing before this item brings it", object.shown()),
-            "correct the name, or bring it with an earlier item or a role in `requires`",
+            format!("{} is not there, and nothing before this resource brings it", object.shown()),
+            "correct the name, or bring it with an earlier resource or a role in `requires`",
         ),
     }
 }
@@ -231,7 +231,7 @@ impl Apply<'_> {
                 None => Stop::invalid_help(
                     "/metadata/namespace",
                     format!("there is no namespace {name}"),
-                    format!("make it with an earlier item: `namespace: {{name: {name}}}`"),
+                    format!("make it with an earlier resource: `namespace: {{name: {name}}}`"),
                 ),
             };
         }

@@ -74,7 +74,9 @@ pub fn missing_kind_help(api_version: &str, kind: &str) -> String {
     }
     let chart = BROUGHT_BY.iter().find(|(name, _)| *name == group).map(|(_, chart)| *chart);
     let chart = chart.unwrap_or("the chart or the CustomResourceDefinition that defines it");
-    format!("{chart} brings it: install it with an earlier item, or name the role that does so in `requires`")
+    format!(
+        "{chart} brings it: install it with an earlier resource, or name the role that does so in `requires`"
+    )
 }
 
 /// One object, as it is written.

@@ -54,7 +54,7 @@ pub fn emptied(view: &dyn View, top: &str, recursive: bool) -> Result<Vec<(Objec
         return Err(Stop::invalid_help(
             "/path",
             format!("{top} holds more than {LIMIT} files and directories"),
-            "name a smaller part, or use a `command` item, which cannot be rolled back",
+            "name a smaller part, or use a `command` resource, which cannot be rolled back",
         ));
     }
     asks.finish()?;

@@ -115,16 +115,19 @@ pub(crate) async fn all(
                 claims.iter().any(|c| d.strip_prefix(&c.address).is_some_and(|r| r.starts_with(": ")))
             };
             let differences = applied.differences.iter().filter(resource);
-            lines.extend(differences.map(|d| format!("not as declared: {d}")));
+            lines.extend(differences.map(|d| format!("verification failed: {d}")));
             lines.extend(applied.lost.iter().map(ToString::to_string));
         }
         if !lines.is_empty() {
-            let what =
-                format!("{} on {host} was spoiled ({}) and is not mended", shown(&drift.object), drift.what);
+            let what = format!(
+                "{} on {host} was changed ({}) and is not corrected",
+                shown(&drift.object),
+                drift.what
+            );
             out.wrong.push(Mismatch::new(what).lines(lines).plan(&plan, &[]));
             let rest = total.saturating_sub(number + 1);
             if rest > 0 {
-                out.left.push(format!("{rest} more: not tried on a host that is not mended"));
+                out.left.push(format!("{rest} more: not tried on a host that is not corrected"));
             }
             return Ok(out);
         }
@@ -194,7 +197,7 @@ fn drifts(
             continue;
         }
         if own.is_empty() {
-            left.push(format!("{}, {facet}: nobody knows how to spoil it", shown(object)));
+            left.push(format!("{}, {facet}: no way to inject drift is known", shown(object)));
         }
         drifts.extend(own.into_iter().map(|s| Drift {
             object: object.clone(),
@@ -217,7 +220,7 @@ fn found_by(
     moved: &BTreeSet<&ObjectId>,
 ) -> Vec<Mismatch> {
     let what =
-        |rest: &str| format!("{} on {host} was spoiled ({}): {rest}", shown(&drift.object), drift.what);
+        |rest: &str| format!("{} on {host} was changed ({}): {rest}", shown(&drift.object), drift.what);
     let claims_of = |item: &Item| claims.iter().find(|c| c.address == item.address);
     let pending: Vec<&Item> = plan
         .planned()
@@ -271,7 +274,7 @@ fn found_by(
         if !own && !follows && !waits {
             wrong.push(
                 Mismatch::new(what("the plan names something else too"))
-                    .but("nothing but what was spoiled", format!("`{}` is to change as well", item.address))
+                    .but("only the injected drift", format!("`{}` is to change as well", item.address))
                     .plan(plan, &[&item.address]),
             );
         }

@@ -37,7 +37,11 @@ pub(crate) fn drifts(
                 continue;
             }
             let Some(target) = ApiRef::from_key(&object.key).filter(|_| object.kind == "k8s") else {
-                left.push(format!("{}, {}: what runs is not spoiled", shown(object), claim.facet));
+                left.push(format!(
+                    "{}, {}: no drift is injected into running workloads",
+                    shown(object),
+                    claim.facet
+                ));
                 continue;
             };
             let words = match claim.facet {
@@ -48,7 +52,7 @@ pub(crate) fn drifts(
                     let mut words = of(&["patch"], &target);
                     words.extend(["--type=merge", "--field-manager=somebody", "--patch"].map(str::to_owned));
                     words.push(patch);
-                    ("changed by somebody", words)
+                    ("changed by a user", words)
                 }),
                 _ => None,
             };

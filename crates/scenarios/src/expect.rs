@@ -62,11 +62,11 @@ pub(crate) fn against_plan(
                     let addresses: Vec<&str> = host_plan.items.iter().map(|i| i.address.as_str()).collect();
                     let near = did_you_mean(&expected.item.value, addresses.iter().copied());
                     let found = near.map_or_else(
-                        || format!("the items {}", addresses.join(", ")),
+                        || format!("the resources {}", addresses.join(", ")),
                         |near| format!("one called `{near}`"),
                     );
-                    let mut mismatch = Mismatch::new(format!("the plan of {name} has no such item"))
-                        .but(format!("an item `{}`", expected.item.value), found);
+                    let mut mismatch = Mismatch::new(format!("the plan of {name} has no such resource"))
+                        .but(format!("a resource `{}`", expected.item.value), found);
                     mismatch.at = place(&expected.item);
                     wrong.push(mismatch);
                 }
@@ -94,15 +94,15 @@ pub(crate) fn against_plan(
             host_plan.items.iter().filter(|i| found(i) == ExpectedOutcome::Wrong && !expected_wrong(i))
         {
             // An error that only follows from another item is reported for that one.
-            if said(item).contains("` comes first and cannot be done: ") {
+            if matches!(&item.outcome, Outcome::Failed(problem) if problem.blocked) {
                 continue;
             }
             if expect.errors.iter().any(|e| said(item).contains(&e.message.value)) {
                 continue;
             }
             wrong.push(
-                Mismatch::new(format!("`{}` is wrong on {name}", item.address))
-                    .but("nothing in the plan is wrong", said(item))
+                Mismatch::new(format!("`{}` has an error on {name}", item.address))
+                    .but("no error in the plan", said(item))
                     .plan(plan, &[&item.address]),
             );
         }
@@ -167,7 +167,7 @@ fn one_item(
         let texts: Vec<&str> = contents.filter_map(Content::text).collect();
         if !texts.iter().any(|t| t.contains(text.as_str())) {
             let found = if item.sensitive {
-                "the item is sensitive: its content is not looked at".to_owned()
+                "the resource is sensitive: its content is not looked at".to_owned()
             } else if texts.is_empty() {
                 "no text is written".to_owned()
             } else {
@@ -179,7 +179,7 @@ fn one_item(
     if let (Some(wanted), Outcome::Deferred { wait, .. }) = (&expected.waits_for, &item.outcome) {
         let same = wait.item == *wanted || wait.item == format!("{}/{wanted}", item.role);
         if !same {
-            let found = if wait.item.is_empty() { "no item" } else { wait.item.as_str() };
+            let found = if wait.item.is_empty() { "no resource" } else { wait.item.as_str() };
             but(format!("it waits for `{wanted}`"), format!("it waits for {found}: {}", wait.reason));
         }
     }

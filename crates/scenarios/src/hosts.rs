@@ -18,7 +18,7 @@ pub use converge_lab::Missing;
 /// The start of the names of labs of this program; the process ID and a number follow.
 const PREFIX: &str = "test-";
 
-/// Everything that this machine lacks for the throw-away hosts of these scenarios; nothing is changed.
+/// Everything that this machine lacks for the disposable hosts of these scenarios; nothing is changed.
 pub fn missing(cases: &[Case]) -> Vec<Missing> {
     let mut out = converge_lab::missing();
     let whole = || cases.iter().filter_map(|case| case.scenario.cluster.as_ref()?.whole.as_ref());
@@ -36,7 +36,7 @@ pub(crate) struct Hosts {
     pub names: Vec<String>,
     /// Narrows an inventory to these hosts.
     pub limit: Option<String>,
-    /// Who asks the cluster of throw-away hosts.
+    /// Who asks the cluster of disposable hosts.
     pub kubectl: Option<Kubectl>,
     /// The API server in the first of them. It goes before the hosts do.
     server: Option<ApiServer>,
@@ -50,7 +50,7 @@ const CONTROL_PLANE: &str = "k8s_control_plane";
 const WORKERS: &str = "k8s_workers";
 
 impl Hosts {
-    /// Makes throw-away hosts.
+    /// Makes disposable hosts.
     pub fn make(
         case: &Case,
         number: usize,

@@ -14,10 +14,10 @@ pub(crate) fn ended(result: &ItemResult) -> String {
         ItemResult::Failed { message, output } if output.is_empty() => format!("failed: {message}"),
         ItemResult::Failed { message, output } => format!("failed: {message}\n{output}"),
         ItemResult::Refused { message } => format!("refused: {message}"),
-        ItemResult::Skipped { because } => format!("skipped because of {because}"),
-        ItemResult::NotApplicable { why } => format!("not for this host: {why}"),
+        ItemResult::Skipped { because } => format!("skipped: {because}"),
+        ItemResult::NotApplicable { why } => format!("skipped: {why}"),
         ItemResult::Stopped => "stopped".to_owned(),
-        ItemResult::PutBack { message, .. } => format!("put back: {message}"),
+        ItemResult::PutBack { message, .. } => format!("reverted: {message}"),
         ItemResult::Unknown { message } => format!("unknown: {message}"),
     }
 }
@@ -105,7 +105,7 @@ pub(crate) fn applied(report: &ApplyReport, plan: &FleetPlan) -> Vec<Mismatch> {
         let own = |d: &&String| is_rollback || resources.iter().any(|r| d.starts_with(r.as_str()));
         for difference in host.differences.iter().filter(own) {
             wrong.push(
-                Mismatch::new(format!("{} was looked at again, and is not as declared", host.host))
+                Mismatch::new(format!("{} was read again and differs from its declaration", host.host))
                     .lines([difference.clone()]),
             );
         }
@@ -136,7 +136,7 @@ pub(crate) fn as_planned(plan: &FleetPlan, report: &ApplyReport) -> Vec<Mismatch
             let (expected, found) = match (&item.outcome, did) {
                 (Planned::Changed(_), None) => ("it changes".to_owned(), "it was left alone".to_owned()),
                 (Planned::Changed(_), Some((_, ItemResult::Unchanged))) => {
-                    ("it changes".to_owned(), "it turned out to be as declared".to_owned())
+                    ("it changes".to_owned(), "it was unchanged".to_owned())
                 }
                 (Planned::Changed(_), Some((applied, ItemResult::Changed))) => {
                     let (said, did) = (changes(item), changes(applied));
@@ -151,7 +151,7 @@ pub(crate) fn as_planned(plan: &FleetPlan, report: &ApplyReport) -> Vec<Mismatch
                     (list(&said, &did), list(&did, &said))
                 }
                 (Planned::Unchanged | Planned::Adopt(_), Some((_, ItemResult::Changed))) => {
-                    ("it is as declared".to_owned(), "it was changed".to_owned())
+                    ("it is unchanged".to_owned(), "it was changed".to_owned())
                 }
                 (Planned::Deferred { objects, .. }, Some((applied, ItemResult::Changed))) => {
                     let more: Vec<String> = applied

@@ -46,7 +46,7 @@ pub(crate) fn run(
             close(Gate::Input, wrong, Vec::new());
         }
         Ok(_) if project::needs_cluster(case, &options.catalog) => {
-            let note = "what a cluster answers is not recorded: its plan is tested on throw-away hosts";
+            let note = "what a cluster answers is not recorded: its plan is tested on disposable hosts";
             close(Gate::Input, Vec::new(), vec![note.to_owned()]);
         }
         Ok((plan, notes)) => {

@@ -50,7 +50,7 @@ struct Site<'a> {
     names: &'a [String],
     /// The clusters that its roles act on.
     clusters: &'a [String],
-    /// Who asks the cluster of throw-away hosts.
+    /// Who asks the cluster of disposable hosts.
     api: Option<&'a Kubectl>,
     /// Whether the hosts are the nodes of that cluster.
     whole: bool,
@@ -219,7 +219,7 @@ impl CaseRun<'_> {
         let made = match &self.options.hosts {
             Where::ThrowAway => Hosts::make(self.case, self.number, spec, say),
             Where::Inventory(_) if spec.is_some() => {
-                Err("a scenario with a cluster runs on throw-away hosts only: leave --inventory out"
+                Err("a scenario with a cluster runs on disposable hosts only: leave --inventory out"
                     .to_owned())
             }
             Where::Inventory(given) => {
@@ -257,7 +257,7 @@ impl CaseRun<'_> {
         );
         let project = project.map_err(|found| expect::complaints(&found))?;
         // Preconditions belong to another playbook: the tested role must not find them among its managed objects.
-        let playbook = if role_set == RoleSet::Given { "what the test is given" } else { "" };
+        let playbook = if role_set == RoleSet::Given { "preconditions" } else { "" };
         let engine_options = Options {
             operator: self.options.operator.clone(),
             inventory: "a test of the role".to_owned(),
@@ -411,14 +411,14 @@ impl CaseRun<'_> {
             self.rollback(engine, site, &run, &start).await
         } else {
             let mut nothing = Findings::default();
-            nothing.note("the first run changed nothing, so there is nothing to put back");
+            nothing.note("the first run changed nothing, so there is nothing to revert");
             Ok(nothing)
         };
         self.close(Gate::Rollback, begun, found);
         let why = if self.options.inject_drift {
             "an earlier gate failed"
         } else {
-            "it was not asked for (--no-spoil)"
+            "it was not asked for (--no-drift)"
         };
         self.not_run(why);
         self.gates.sort_by_key(|g| g.gate);
@@ -519,10 +519,10 @@ impl CaseRun<'_> {
             let results = drift::all(engine, host, api, &self.case.role, &before, first, doing).await?;
             corrected += results.corrected;
             findings.wrong.extend(results.wrong);
-            findings.notes.extend(results.left.into_iter().map(|l| format!("not spoiled: {l}")));
+            findings.notes.extend(results.left.into_iter().map(|l| format!("no drift: {l}")));
         }
-        let things = if corrected == 1 { "thing" } else { "things" };
-        findings.notes.insert(0, format!("{corrected} {things} spoiled, found and mended"));
+        let things = if corrected == 1 { "object" } else { "objects" };
+        findings.notes.insert(0, format!("drift injected, detected, corrected in {corrected} {things}"));
         Ok(findings)
     }
 
@@ -544,7 +544,7 @@ impl CaseRun<'_> {
                 Planned::Refused(why) => why.clone(),
                 _ => continue,
             };
-            findings.wrong.push(Mismatch::new(format!("`{}` cannot be put back", item.address)).lines([why]));
+            findings.wrong.push(Mismatch::new(format!("`{}` cannot be reverted", item.address)).lines([why]));
         }
         let mut packages = BTreeMap::new();
         for host in site.names {
@@ -633,7 +633,7 @@ async fn next_plan(engine: &Engine) -> GateResult {
         return Ok(Findings::default());
     }
     let found = format!("{} to do: {}", open.len(), open.join(", "));
-    let mismatch = Mismatch::new("the role is not as declared just after it was applied");
+    let mismatch = Mismatch::new("the role has changes just after it was applied");
     Ok(vec![mismatch.but("nothing to change", found).plan(&plan, &open)].into())
 }
 

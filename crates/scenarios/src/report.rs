@@ -67,7 +67,7 @@ impl Gate {
     pub fn title(self) -> &'static str {
         match self {
             Self::Input => "the input is taken or refused as expected",
-            Self::Given => "the hosts are as the scenario gives them",
+            Self::Given => "the preconditions of the scenario hold",
             Self::Plan => "the plan is as expected",
             Self::PlanChangesNothing => "planning changes nothing",
             Self::Converge => "it converges",
@@ -75,7 +75,7 @@ impl Gate {
             Self::PlanIsEmpty => "the next plan is empty",
             Self::ConvergeAgain => "converging again changes nothing",
             Self::Verify => "the live checks hold",
-            Self::Drift => "what is spoiled is found and mended",
+            Self::Drift => "injected drift is detected and corrected",
             Self::Rollback => "the rollback restores the start",
         }
     }

@@ -463,12 +463,12 @@ fn expect(raw: RawExpect, hosts: &[HostSpec], diags: &mut Diagnostics) -> Expect
     if let Some(plan) = raw.plan.filter(|p| !p.is_null()) {
         match plan.as_map() {
             None => diags.push(
-                wrong(&plan, "`plan`", "a map of items").help("write `plan: {\"NAME OF ITEM\": change}`"),
+                wrong(&plan, "`plan`", "a map of resources").help("write `plan: {\"NAME OF ITEM\": change}`"),
             ),
             Some(entries) => {
                 for (key, value) in entries {
                     let Some(name) = key.scalar_text() else {
-                        diags.push(wrong(key, "the name of an item", "a string"));
+                        diags.push(wrong(key, "the name of a resource", "a string"));
                         continue;
                     };
                     let item = Spanned::new(name, key.span.clone());

@@ -34,7 +34,7 @@ pub const NOISE: &[&str] = &[
     "/etc/gshadow-",
     "/etc/subuid-",
     "/etc/subgid-",
-    // The API server of a throw-away host, and what kubectl remembers.
+    // The API server of a disposable host, and what kubectl remembers.
     "/var/lib/converge-lab-etcd/",
     "/root/.kube/",
     "/root/.kube",

@@ -491,7 +491,7 @@ fn explain(kind: &str, line: &str, before: &str) -> (String, Option<&'static str
     } else {
         None
     };
-    (format!("this is no valid YAML: {kind}"), help)
+    (format!("invalid YAML: {kind}"), help)
 }
 
 /// A tag as core name (`str`, `int` …) or as a tag of its own (`!vault`).

@@ -128,7 +128,7 @@ fn describe(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
             unknown("function", name, near)
         }
         ErrorKind::SyntaxError => {
-            Diagnostic::error("template-syntax", format!("this is no valid template: {detail}")).at(&span)
+            Diagnostic::error("template-syntax", format!("invalid template: {detail}")).at(&span)
         }
         ErrorKind::OutOfFuel => Diagnostic::error("template-endless", "the template takes too many steps")
             .at(&span)

@@ -172,7 +172,7 @@ fn conditions() {
         ("'x {{ a }}'", "not text with"),
         ("{a: 1}", "a condition is an expression or a boolean, not a map"),
         ("3", "not an integer"),
-        ("a ==", "no valid template"),
+        ("a ==", "invalid template"),
     ] {
         let error = check(text).expect_err(text);
         assert!(error.contains(words) && error.contains("role.yaml:1:"), "{text}: {error}");

@@ -81,7 +81,7 @@ fn what_is_no_longer_declared_goes_with_prune_and_comes_back() {
 
     // Nothing goes without being asked for.
     let plan = lab.plan().expect(0);
-    says_all(&plan, &["no longer declared", "v1/ConfigMap/goods/goes", "v1/Namespace/goods"]);
+    says_all(&plan, &["orphaned", "v1/ConfigMap/goods/goes", "v1/Namespace/goods"]);
     lab.apply().expect(0);
     assert!(there(&goes));
 
@@ -111,7 +111,7 @@ fn what_is_no_longer_declared_goes_with_prune_and_comes_back() {
     let all = lab.converge(&[&["apply", "--yes", "--prune=3", "hosts.yaml"], &allow[..]].concat());
     assert_eq!(all.code, Some(0), "{}", all.all());
     assert!(!there(&["namespace", "goods"]) && there(&["configmap", "-n", "default", "stays"]));
-    assert!(!lab.plan().expect(0).all().contains("no longer declared"));
+    assert!(!lab.plan().expect(0).all().contains("orphaned"));
 }
 
 const TOKEN: &str = r#"
@@ -272,7 +272,11 @@ fn a_release_comes_back_and_leaves_to_others_what_is_theirs() {
     assert_eq!(data(), json!({"size": "9", "twice": "6"}));
     let back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
     says_all(&back, &[theirs, "-    twice: '6'", "+    twice: '4'"]);
-    assert!(!back.all().contains("not as planned") && !back.all().contains("size: '9'\n+"), "{}", back.all());
+    assert!(
+        !back.all().contains("verification failed") && !back.all().contains("size: '9'\n+"),
+        "{}",
+        back.all()
+    );
     assert_eq!(data(), json!({"size": "9", "twice": "4"}));
     says_all(&lab.converge(&["plan", "hosts.yaml", "--set", "size=2"]).expect(0), &["nothing to change"]);
 

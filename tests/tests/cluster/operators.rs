@@ -94,7 +94,7 @@ fn an_operator_that_settles_is_no_difference() {
         ended.store(true, Ordering::Relaxed);
         told
     });
-    assert!(!told.expect(0).all().contains("not as planned"));
+    assert!(!told.expect(0).all().contains("verification failed"));
     ended.store(false, Ordering::Relaxed);
     let told = std::thread::scope(|scope| {
         scope.spawn(|| operator("two", false));
@@ -105,7 +105,7 @@ fn an_operator_that_settles_is_no_difference() {
     let told = told.expect(1);
     let lines = told.all().lines().filter(|line| line.contains("not checked")).count();
     assert!(lines <= 2, "one cause, one message (and one in the summary): {}", told.all());
-    says_all(&told, &["not as planned", "settles/the operator is ready"]);
+    says_all(&told, &["verification failed", "settles/the operator is ready"]);
     lab.kubectl(&["delete", "configmap", "wish", "operator"]);
 }
 

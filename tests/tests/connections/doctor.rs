@@ -18,7 +18,7 @@ fn doctor_finds_the_step_that_does_not_work() {
         .says("✓ host key")
         .says("✓ login     deploy, with ssh-ed25519")
         .says("✓ become    root, through sudo");
-    well.says("✓ apt").says("✓ clock").says("✓ lock").says("· well");
+    well.says("✓ apt").says("✓ clock").says("✓ lock").says("· healthy");
     assert!(!host.exec("test -e /var/lib/converge").unwrap().success(), "doctor changed the host");
 
     let says = |vars: &str, code: i32, texts: &[&str]| {
@@ -68,7 +68,7 @@ fn doctor_folds_hosts_with_the_same_trouble() {
     let ran = world.converge(&["doctor", "hosts.yaml"]).unwrap().expect(3);
     ran.says("h[1:3] · refuses the login")
         .says("HOST refused the login of nobody-here")
-        .says("3 hosts: 0 well, 3 not");
+        .says("3 hosts: 0 healthy, 3 unhealthy");
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub struct Run {
     pub before: &'static str,
     /// The items of the role.
     pub role: &'static str,
-    /// Each item with what the plan says of it and what the apply makes of it.
+    /// Each resource with what the plan says of it and what the apply makes of it.
     pub items: &'static [(&'static str, &'static str, &'static str)],
     /// Words that the plan shows of an item.
     pub shows: &'static [(&'static str, &'static [&'static str])],

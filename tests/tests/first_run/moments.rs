@@ -313,7 +313,7 @@ pub const MOMENTS: &[Case] = &[
                 items: &[("file", "unchanged", "unchanged"), ("group", "failed", "failed")],
                 shows: &[(
                     "group",
-                    &["an item before this one gives /srv/t-g to the group x-g", "put the group before"],
+                    &["a resource before this one gives /srv/t-g to the group x-g", "put the group before"],
                 )],
                 then: &["[ \"$(stat -c %G /srv/t-g)\" = x-g ]"],
                 ..RUN
@@ -345,7 +345,7 @@ pub const MOMENTS: &[Case] = &[
                 items: &[("file", "unchanged", "unchanged"), ("user", "failed", "failed")],
                 shows: &[(
                     "user",
-                    &["an item before this one gives /srv/t-u to the user x-u", "put the user before"],
+                    &["a resource before this one gives /srv/t-u to the user x-u", "put the user before"],
                 )],
                 then: &["[ \"$(stat -c %U /srv/t-u)\" = x-u ]"],
                 ..RUN
@@ -492,7 +492,7 @@ pub const MOMENTS: &[Case] = &[
   - name: mount
     mount: {path: /srv/t-mnt, fstype: tmpfs}",
                 items: &[("file", "change", "changed"), ("mount", "failed", "failed")],
-                shows: &[("mount", &["answers for /srv/t-mnt/x, which this mount hides"])],
+                shows: &[("mount", &["manages /srv/t-mnt/x, which this mount hides"])],
                 ..RUN
             },
             Run {

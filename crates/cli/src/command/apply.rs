@@ -249,8 +249,9 @@ fn confirm_prune(plan: &FleetPlan, number: Option<usize>, console: &Console) -> 
     match number {
         Some(said) if said == things => return Ok(()),
         Some(said) => {
-            let message =
-                format!("--prune={said} was said, and the plan gives back {things}; nothing was changed");
+            let message = format!(
+                "--prune={said} was given, and the plan removes or restores {things}; nothing was changed"
+            );
             return Err(Failure::refused(
                 message,
                 format!("look at the plan; write --prune={things} if it is right"),
@@ -260,7 +261,7 @@ fn confirm_prune(plan: &FleetPlan, number: Option<usize>, console: &Console) -> 
         None => {}
     }
     let much =
-        format!("{things} things would be removed or given back: more than 10, or than 10 % of a host's");
+        format!("{things} objects would be removed or restored: more than 10, or more than 10 % of a host's");
     if !console.human() || !prompt::somebody_is_there() {
         return Err(Failure::refused(
             format!("{much}; nothing was changed"),

@@ -239,9 +239,7 @@ fn resource_text(project: &Project, host: &str, used: &RoleUse, item: &DeclaredI
         text.push(Line::at(0).faint("when ").plain(shown(condition)).fold(2));
     }
     match used.resolve(item, &Registered::new()) {
-        Resolution::Skipped { why } => {
-            text.push(Line::at(0).say(Tone::Warn, format!("not for this host: {why}")))
-        }
+        Resolution::Skipped { why } => text.push(Line::at(0).say(Tone::Warn, format!("skipped: {why}"))),
         Resolution::Unknown { names, .. } => {
             let names: Vec<String> = names.into_iter().collect();
             text.push(
@@ -283,7 +281,7 @@ fn push_ready(
             objects.entry(object).or_default().push(format!("{}{how}", claim.facet));
         }
         text.gap();
-        text.push(Line::at(0).say(Tone::Strong, "answers for"));
+        text.push(Line::at(0).say(Tone::Strong, "manages"));
         for (object, facets) in objects {
             text.push(Line::at(2).plain(object).faint(format!("  {}", facets.join(", "))).fold(4));
         }

@@ -55,7 +55,7 @@ pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
         };
         let arguments = serde_json::to_value(arguments).map_err(|e| Failure::failed(e.to_string()))?;
         saved::save(&plan, arguments, path)
-            .map_err(|e| Failure::failed(format!("the plan could not be kept: {e}")))?;
+            .map_err(|e| Failure::failed(format!("the plan could not be saved: {e}")))?;
         console.remark(
             render::Tone::Faint,
             "",
@@ -70,7 +70,7 @@ fn refuse_standard_input(select: &Select) -> Result<(), Failure> {
     match select.set.iter().find(|pair| pair.ends_with("=@-")) {
         None => Ok(()),
         Some(pair) => Err(Failure::usage(
-            format!("`--set {pair}` reads standard input, which a kept plan cannot do again"),
+            format!("`--set {pair}` reads standard input, which a saved plan cannot do again"),
             "write the value into a file that only you can read: --set NAME=@FILE",
         )),
     }

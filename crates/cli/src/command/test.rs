@@ -12,7 +12,7 @@ use converge_syntax::Diagnostics;
 use std::io::Write;
 use std::time::Instant;
 
-/// A throw-away host and its share of the work take about this much memory, in KiB.
+/// A disposable host and its share of the work take about this much memory, in KiB.
 const HOST_KIB: u64 = 512 << 10;
 
 pub fn run(args: Test, console: &Console) -> Result<u8, Failure> {
@@ -112,7 +112,7 @@ fn hosts(args: &Test, cases: &[Case], console: &Console) -> Result<Where, Failur
         }
         let lines: Vec<String> = missing.iter().map(|m| format!("- {}: {}", m.what, m.help)).collect();
         return Err(Failure::refused(
-            format!("throw-away hosts cannot be made on this machine; it lacks:\n{}", lines.join("\n")),
+            format!("disposable hosts cannot be made on this machine; it lacks:\n{}", lines.join("\n")),
             "or test on hosts that you have (--inventory FILE), or on recorded answers (--pure)",
         ));
     }
@@ -140,7 +140,7 @@ fn ask(args: &Test, names: &[String], cases: &[Case], console: &Console) -> Resu
     let spoil = if args.no_spoil {
         ""
     } else {
-        " Everything that these roles manage is spoiled there, one thing after another, and mended."
+        " Drift is injected into all objects of these roles, one after another, and corrected."
     };
     let said = format!(
         "This changes {}: {} with all that they require are applied, then rolled back.{spoil}",

@@ -422,7 +422,7 @@ impl Cluster {
             (Some(_), None) => format!("{shown} was written, and is gone"),
             (Some(_), Some(live)) => match planned.off(live) {
                 off if off.is_empty() => String::new(),
-                off => format!("{shown} is not as planned: {}", told(&off, "planned", planned.secret)),
+                off => format!("{shown} differs from the plan: {}", told(&off, "planned", planned.secret)),
             },
         };
         let (seen, contents) = observed(live.as_ref());

@@ -114,7 +114,7 @@ impl Cluster {
             (Err((what, said)), _) => Some(self.helm_failed(job, what, said, namespace).await),
             (Ok(_), Err(why)) => Some(failed(format!("{} cannot be looked at since: {why}", shown(id)))),
             (Ok(_), Ok((observed, _))) => not_as(&to, &read(&observed.state)?)
-                .map(|found| failed(format!("{} is not as planned: it is {found}", shown(id)))),
+                .map(|found| failed(format!("{} differs from the plan: it is {found}", shown(id)))),
         };
         let ended = if off.is_none() { Ended::Done } else { Ended::Failed };
         let recorded = self.end(job, seq, ended, state, None).await;
@@ -171,7 +171,7 @@ impl Cluster {
         };
         let former = self.former(found, &digest, chart).await?;
         let mut arguments = upgrade(former.lay(helm.folder())?, &spec);
-        arguments.extend(words(&["--description", "Put back by converge"]));
+        arguments.extend(words(&["--description", "Reverted by converge"]));
         Ok(Action {
             what: format!("helm upgrade --install {name} ({})", chart_name(&spec)),
             arguments,
@@ -236,7 +236,7 @@ impl Cluster {
         let (more, error) = said.rsplit_once("Error: ").unwrap_or(("", said));
         let line = error.split_whitespace().collect::<Vec<_>>().join(" ");
         if job.work.sensitive {
-            return failed(format!("{what} failed; what it said is hidden, since the item is sensitive"));
+            return failed(format!("{what} failed; what it said is hidden, since the resource is sensitive"));
         }
         let mut output = more.to_owned();
         let events = self.warnings(namespace, "").await;

@@ -24,7 +24,7 @@ enum Acted {
     Partly,
     /// None was armed.
     NotArmed,
-    /// It had nothing to put back.
+    /// It had nothing to revert.
     Nothing,
     /// It cannot be asked, or it is still at it: why.
     Open(String),
@@ -109,7 +109,8 @@ impl HostRun {
     /// Reaches the host by a new connection, and has it ask what the change can break.
     async fn confirm(&self, item: &Item, seconds: u64) -> Result<(), String> {
         let host = self.lane.host.clone();
-        let text = format!("changed; put back unless a new session confirms it within {seconds} s");
+        let text =
+            format!("changed; reverted automatically unless a new session confirms it within {seconds} s");
         self.context.events.send(Event::ItemOutput { host, id: item.id, text });
         let deadline = self.deadline(seconds).checked_sub(MARGIN).unwrap_or_else(Instant::now);
         loop {
@@ -165,13 +166,14 @@ impl HostRun {
             Err(_) => self.put_back_by_itself(seconds).await,
         };
         let became = match &acted {
-            Acted::Whole => "all is put back as it was".to_owned(),
+            Acted::Whole => "all changes are reverted".to_owned(),
             Acted::Partly => {
-                "not all could be put back: `journalctl -u converge-switch` on the host says what".to_owned()
+                "not all changes could be reverted: see `journalctl -u converge-switch` on the host"
+                    .to_owned()
             }
             Acted::NotArmed | Acted::Nothing => String::new(),
             Acted::Open(why) => {
-                format!("the host puts it back by itself; whether it has is not known: {why}")
+                format!("the host reverts it by itself; whether it has is not known: {why}")
             }
         };
         if !matches!(acted, Acted::NotArmed) {
@@ -189,7 +191,7 @@ impl HostRun {
             _ => ItemResult::PutBack { message: format!("{why}; {became}"), output: String::new() },
         });
         self.tell(ended);
-        // Foreign code behind the switch may have moved more than was put back.
+        // Foreign code behind the switch may have moved more than was reverted.
         self.lane.ask_to_look_again();
         match link {
             None => match acted {

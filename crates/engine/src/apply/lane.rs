@@ -341,7 +341,7 @@ impl Lane {
 
     /// Everything that is left ends so.
     pub fn end_all(&mut self, result: &ItemResult) {
-        let message = "nobody confirmed it: the host puts it back by itself".to_owned();
+        let message = "it was not confirmed: the host reverts it by itself".to_owned();
         self.settle(|_, _| ItemResult::PutBack { message: message.clone(), output: String::new() });
         for item in std::mem::take(&mut self.remaining) {
             self.end(item, result.clone());

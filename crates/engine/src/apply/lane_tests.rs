@@ -132,7 +132,7 @@ fn guarded_items_go_together_and_stay_open_until_they_are_confirmed() {
     assert_eq!(l.next(false, &third_waits), Next::Confirm);
     l.finish(3, ItemResult::Changed, &[]);
     assert_eq!(l.next(false, &open), Next::Confirm);
-    // What is put back is bad, and so is what stands on it.
+    // What is reverted is bad, and so is what stands on it.
     let mut l = lane(items());
     l.finish(2, ItemResult::Changed, &[]);
     l.finish(3, ItemResult::Failed { message: "no".to_owned(), output: String::new() }, &[]);

@@ -128,7 +128,7 @@ impl HostRun {
             Ok((_, Some(error))) | Err(error) => return Err(link.lost(&error)),
             Ok(_) => {}
         }
-        let because = "a restart that was asked for and did not come".to_owned();
+        let because = "the requested restart did not happen".to_owned();
         self.lane.end_all(&ItemResult::Skipped { because });
         Ok(())
     }

@@ -213,7 +213,7 @@ impl Work {
                 Some(ItemResult::Failed { message: last.trim().to_owned(), output: tail(&run.output, TAIL) })
             }
             HostReading::Off(rows) => Some(ItemResult::Failed {
-                message: format!("every step succeeded, but it is not as planned: {}", self.off(rows)),
+                message: format!("every step succeeded, but the result differs from the plan: {}", self.off(rows)),
                 output: tail(&run.output, TAIL),
             }),
             HostReading::Broken(code) => Some(ItemResult::Failed {

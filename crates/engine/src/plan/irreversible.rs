@@ -32,7 +32,7 @@ fn not_kept(change: &Change, sensitive: bool, known: &Knowledge) -> Option<&'sta
             let secret = ApiRef::from_key(&change.object.key).is_some_and(|object| object.kind == "Secret");
             match (secret, sensitive) {
                 (true, _) => Some("the values of Secrets"),
-                (false, true) => Some("objects of sensitive items"),
+                (false, true) => Some("objects of sensitive resources"),
                 (false, false) => None,
             }
         }

@@ -233,7 +233,7 @@ async fn add_prune_items(
             item.origin = ItemOrigin::Prune;
             "prune".clone_into(&mut item.kind);
             item.role.clone_from(&role);
-            let what = if forgets { "no longer ours" } else { "no longer declared" };
+            let what = if forgets { "no longer managed" } else { "orphaned" };
             item.address = format!("{role}/{what}: {name}");
             item.name = format!("{what}: {name}");
             item.id = u32::try_from(own.items.len()).unwrap_or(u32::MAX);
@@ -292,7 +292,7 @@ pub(crate) fn carry_over(fresh: &mut HostPlan, items: Vec<Item>, address_of: &BT
 
 /// What becomes of a thing.
 fn fate(judged: &Judged) -> Fate {
-    let cannot = |why: &str| Fate::Forgotten(format!("cannot be given back: {why}"));
+    let cannot = |why: &str| Fate::Forgotten(format!("cannot be restored: {why}"));
     match (&judged.verdict, revert::undo::lost(&judged.undo)) {
         (Verdict::Same, _) => Fate::Forgotten("it is as it was before us already".to_owned()),
         (Verdict::Lost(why), _) => cannot(why),

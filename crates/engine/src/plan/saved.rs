@@ -83,8 +83,10 @@ pub fn load(path: &Utf8Path) -> Result<SavedPlan, SaveError> {
     if version == 3 {
         upgrade::from_3(&mut body);
     }
-    serde_json::from_value(body)
-        .map_err(|e| SaveError::Content { path: path.to_string(), why: format!("not a plan of ours: {e}") })
+    serde_json::from_value(body).map_err(|e| SaveError::Content {
+        path: path.to_string(),
+        why: format!("not a plan of converge: {e}"),
+    })
 }
 
 impl SavedPlan {
@@ -183,13 +185,13 @@ fn objection(saved: Option<&Item>, fresh: &Item) -> Option<String> {
         (Outcome::Changed(_), Outcome::Refused(_)) => None,
         // It could be done when the plan was made: somebody has changed the host since.
         (Outcome::Changed(was), Outcome::Failed(problem)) => {
-            Some(format!("{} has moved since the plan was made: {}", names(was), problem.message))
+            Some(format!("{} changed since the plan: {}", names(was), problem.message))
         }
         (Outcome::Changed(_), Outcome::Deferred { wait, .. }) => {
             Some(format!("it was known when the plan was made and is not now: {}; plan again", wait.reason))
         }
         (Outcome::Changed(was), _) => {
-            Some(format!("{} has moved since the plan was made: nothing is left to change", names(was)))
+            Some(format!("{} changed since the plan: nothing is left to change", names(was)))
         }
         (Outcome::Deferred { objects: was, .. }, Outcome::Deferred { objects: now, .. }) => {
             if was != now {
@@ -203,7 +205,7 @@ fn objection(saved: Option<&Item>, fresh: &Item) -> Option<String> {
         (Outcome::Deferred { .. }, Outcome::Changed(_)) => {
             Some("it was deferred when the plan was made and is not any more; plan again".to_owned())
         }
-        (_, Outcome::Changed(now)) => Some(format!("{} has moved since the plan was made", names(now))),
+        (_, Outcome::Changed(now)) => Some(format!("{} changed since the plan", names(now))),
         (_, Outcome::Deferred { .. }) => {
             Some("it had nothing to do when the plan was made; plan again".to_owned())
         }
@@ -228,7 +230,7 @@ fn difference(was: &[PlannedChange], now: &[PlannedChange]) -> String {
             None => return format!("{object} would be changed too; it is not in the saved plan"),
             Some(saved) if saved.change.from != planned.change.from => {
                 return format!(
-                    "{object} has moved since the plan was made: planned against `{}`, found `{}`",
+                    "{object} changed since the plan: planned against `{}`, found `{}`",
                     saved.change.from, planned.change.from
                 );
             }
@@ -247,7 +249,7 @@ fn difference(was: &[PlannedChange], now: &[PlannedChange]) -> String {
     if gone.is_empty() {
         return "how it is done is another than in the saved plan; plan again".to_owned();
     }
-    format!("{} has moved since the plan was made: nothing of it is left to change", gone.join(", "))
+    format!("{} changed since the plan: nothing of it is left to change", gone.join(", "))
 }
 
 fn seal_host(plan: &HostPlan, sealer: &Sealer) -> Result<HostPlan, SaveError> {
@@ -308,7 +310,7 @@ fn seal_item(item: &Item, sealer: &Sealer) -> Result<Item, SaveError> {
             }
         }
         Outcome::Failed(problem) => {
-            "it is wrong on this host".clone_into(&mut problem.message);
+            "error on this host".clone_into(&mut problem.message);
             problem.help = None;
         }
         Outcome::Unchanged | Outcome::Skipped(_) | Outcome::Refused(_) => {}
@@ -380,9 +382,9 @@ mod tests {
             (
                 vec![same()],
                 vec![item("r/a", false, Outcome::Failed(Problem::new("it is masked")))],
-                "path:/a has moved since the plan was made: it is masked",
+                "path:/a changed since the plan: it is masked",
             ),
-            (vec![item("r/a", false, Outcome::Unchanged)], vec![same()], "has moved since"),
+            (vec![item("r/a", false, Outcome::Unchanged)], vec![same()], "changed since"),
             (vec![], vec![same()], "not in the saved plan"),
             (vec![same()], vec![], "no longer declared"),
         ] {

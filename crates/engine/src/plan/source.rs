@@ -191,6 +191,7 @@ impl<'a> HostSource<'a> {
                 ),
                 pointer: String::new(),
                 at: Some(declared.span.to_string()),
+                blocked: false,
             });
         }
     }
@@ -326,7 +327,13 @@ impl<'a> HostSource<'a> {
         let complaint =
             Diagnostic::error("invalid-parameter", message.clone()).at(&span).help_if(help.clone());
         self.complain(index, [complaint]);
-        Resolved::Invalid(Problem { message, help, pointer: pointer.to_owned(), at: Some(span.to_string()) })
+        Resolved::Invalid(Problem {
+            message,
+            help,
+            pointer: pointer.to_owned(),
+            at: Some(span.to_string()),
+            blocked: false,
+        })
     }
 
     fn complain(&self, index: usize, more: impl IntoIterator<Item = Diagnostic>) {
@@ -354,7 +361,7 @@ impl<'a> HostSource<'a> {
             return;
         };
         let message = format!(
-            "two items answer for the {} of {} {}: `{}` and `{}`",
+            "two resources manage the {} of {} {}: `{}` and `{}`",
             conflict.facet, conflict.object.kind, conflict.object.key, first.address, second.address
         );
         found.push(
@@ -445,6 +452,7 @@ impl HostSource<'_> {
             ),
             pointer: String::new(),
             at: Some(item.span.to_string()),
+            blocked: false,
         })
     }
 }
@@ -460,7 +468,7 @@ impl Source for HostSource<'_> {
 
     fn resolve(&self, index: usize, outputs: &Outputs, altered: &Altered) -> Resolved {
         let Some((role, item)) = self.at(index) else {
-            return Resolved::Invalid(Problem::new("the item is gone"));
+            return Resolved::Invalid(Problem::new("the resource is gone"));
         };
         let used = self.use_with(index, altered);
         let role = used.as_deref().unwrap_or(role);
@@ -484,10 +492,11 @@ impl Source for HostSource<'_> {
             Resolution::Invalid(found) => {
                 let first = found.iter().next();
                 let problem = Problem {
-                    message: first.map_or_else(|| "it is wrong".to_owned(), |d| d.message.clone()),
+                    message: first.map_or_else(|| "it is invalid".to_owned(), |d| d.message.clone()),
                     help: first.and_then(|d| d.help.clone()),
                     pointer: String::new(),
                     at: first.and_then(Diagnostic::span).map(ToString::to_string),
+                    blocked: false,
                 };
                 self.complain(index, found.0);
                 Resolved::Invalid(problem)

@@ -121,7 +121,7 @@ async fn drift(
     Ok(Err("the server is asked for more and more".to_owned()))
 }
 
-/// Whether a field is still another's when the release's turn comes. What an earlier item puts back to what the release itself has made of
+/// Whether a field is still another's when the release's turn comes. What an earlier item reverts to what the release itself has made of
 /// it is the release's own again.
 fn stays_theirs(their: &mut Their, undone: &Undone, installed: &[Value], namespace: &str) -> bool {
     let Some(undone) = undone.get(&their.object.object()) else { return true };

@@ -183,7 +183,7 @@ pub(crate) fn creates_before(undo: &Undo) -> Option<String> {
     }
 }
 
-/// Whether there is nothing to put back between these states of an object.
+/// Whether there is nothing to revert between these states of an object.
 pub(crate) fn same(object: &ObjectId, a: &State, b: &State) -> bool {
     converge_objects::object(&object.kind).map_or(a == b, |o| o.same(a, b))
 }

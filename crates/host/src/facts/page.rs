@@ -26,7 +26,7 @@ resources:
     sysctl: {name: vm.nr_hugepages, value: \"{{ facts.memory_mib // 64 }}\"}
 ```
 
-`converge facts INVENTORY` shows them, with equal answers of hosts together; `converge facts INVENTORY nvidia.gpus[0].name` shows one. \
+`converge facts INVENTORY` shows them, with identical output of hosts grouped; `converge facts INVENTORY nvidia.gpus[0].name` shows one. \
 Facts are data: a host that says `{{ … }}` is quoted, never rendered.
 
 ## The moment of a fact

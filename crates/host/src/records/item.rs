@@ -33,7 +33,7 @@ pub struct Switch {
     pub guard: String,
     /// Seconds from the item's first step to its end.
     pub window: u64,
-    /// Units that may have to be restarted when it is put back, if they run now.
+    /// Units that may have to be restarted when it is reverted, if they run now.
     pub units: Vec<String>,
 }
 

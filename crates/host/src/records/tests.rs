@@ -622,7 +622,7 @@ fn undo_passes_over_what_is_as_before_and_never_tries_one_for_ever() {
         let to = |bytes: &[u8]| host.change(&a, host.file_line(bytes, 0o600));
         host.one("one", &mut spec(vec![to(b"1")]), &[b"1"]);
         host.one("two", &mut spec(vec![to(b"2")]), &[b"2"]);
-        // Somebody puts back what was before `two`.
+        // Somebody reverts what was before `two`.
         std::fs::write(&a, "1").unwrap();
         let (status, said) = host.undo(&["one"]);
         assert_eq!(status, Some(0), "{said}");
@@ -705,7 +705,7 @@ fn undo_goes_on_with_what_a_rollback_has_left() {
         let (a, b) = (host.file("a"), host.file("b"));
         let to = |p: &PathBuf| host.change(p, host.file_line(b"1", 0o600));
         host.one("001", &mut spec(vec![to(&a), to(&b)]), &[b"1"]);
-        // `converge rollback` puts back the one, and says that it has set out for the other too.
+        // `converge rollback` reverts the one, and says that it has set out for the other too.
         let mut back = ItemSpec {
             run: "002".to_owned(),
             ..spec(vec![Change {

@@ -1,4 +1,4 @@
-# The certificates and kubeconfigs of a throw-away API server, named as kubeadm names them. What is there is kept.
+# The certificates and kubeconfigs of a disposable API server, named as kubeadm names them. What is there is kept.
 # Arguments: directory api-port days-of-the-administrator (-1: expired a day ago)
 set -eu
 umask 077

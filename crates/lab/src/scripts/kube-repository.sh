@@ -170,7 +170,7 @@ sign() { # USER: the Release file on standard input, with dates and sums, signed
 }
 for user in kubernetes@lab containerd@lab; do
   gpg -q --batch --list-keys "$user" >/dev/null 2>&1 ||
-    gpg -q --batch --passphrase '' --quick-gen-key "throw-away key <$user>" ed25519 sign never
+    gpg -q --batch --passphrase '' --quick-gen-key "disposable key <$user>" ed25519 sign never
 done
 for kubernetes in "$out"/core:/stable:/*/deb; do
   cd "$kubernetes"

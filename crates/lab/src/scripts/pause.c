@@ -18,7 +18,7 @@ static void reap(int signal) {
 
 int main(int count, char **words) {
   if (count > 1 && strcmp(words[1], "-v") == 0) {
-    puts("pause of a throw-away lab");
+    puts("pause of a disposable lab");
     return 0;
   }
   signal(SIGINT, end);

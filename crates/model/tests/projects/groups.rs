@@ -147,15 +147,15 @@ check:
     error[not-read-only]: `check` only reads, and `file` makes changes
       --> roles/r/role.yaml:24:9: changes the host
       help: move it to `resources`, or use one of: query, assert
-    error[unknown-key]: a group of items has no key `become_user`
+    error[unknown-key]: a group of resources has no key `become_user`
       --> roles/r/role.yaml:5:5: not known here
-      help: write `become_user` at each item of the group that it is for
-    error[unknown-key]: a group of items has no key `tag`
+      help: write `become_user` at each resource of the group that it is for
+    error[unknown-key]: a group of resources has no key `tag`
       --> roles/r/role.yaml:6:5: not known here
       help: did you mean `tags`?
-    error[unknown-key]: a group of items has no key `file`
+    error[unknown-key]: a group of resources has no key `file`
       --> roles/r/role.yaml:7:5: not known here
-      help: a kind stands in an item of its own: put `- ` before it
+      help: a kind stands in a resource of its own: put `- ` before it
     error[bad-name]: the name of a group holds a template
       --> roles/r/role.yaml:3:11: a name is the same on every host
       help: write plain words
@@ -164,19 +164,19 @@ check:
       help: write an expression such as `when: gpu_count > 0`, or remove the key
     error[wrong-type]: `resources` of a group must be a list, found a map
       --> roles/r/role.yaml:10:17: expected a list
-      help: put `- ` before each item
-    error[wrong-section]: a group of `resources` has its items below `resources`
+      help: put `- ` before each of them
+    error[wrong-section]: a group of `resources` has its resources below `resources`
       --> roles/r/role.yaml:11:5: `verify`
       help: write `resources:` here, or move the group to `verify`
     error[unknown-kind]: there is no kind `fil`
       --> roles/r/role.yaml:9:9: not known here
       help: did you mean `file`?
-    error[duplicate-name]: two items are called `twice`
+    error[duplicate-name]: two resources are called `twice`
       --> roles/r/role.yaml:17:19: again here
           roles/r/role.yaml:14:15: first here
       help: give one of them another `name`
     error[unknown-name]: the item `later` comes later
-      --> roles/r/role.yaml:19:45: only earlier items can be named
-      help: move this item below it
+      --> roles/r/role.yaml:19:45: only earlier resources can be named
+      help: move this resource below it
     "#);
 }

@@ -73,30 +73,30 @@ resources:
 "#,
     );
     insta::assert_snapshot!(world.complaints(), @r#"
-    error[bad-name]: `Not so` cannot be the id of an item
+    error[bad-name]: `Not so` cannot be the id of a resource
       --> roles/r/role.yaml:3:10: small letters, digits, `_` and `-`
       help: write `not-so`; plain words stand in `name`
-    error[bad-name]: `` cannot be the id of an item
+    error[bad-name]: `` cannot be the id of a resource
       --> roles/r/role.yaml:4:10: small letters, digits, `_` and `-`
       help: write a word, or remove the key
-    error[bad-name]: `{{ x }}` cannot be the id of an item
+    error[bad-name]: `{{ x }}` cannot be the id of a resource
       --> roles/r/role.yaml:5:10: small letters, digits, `_` and `-`
       help: write `x`; plain words stand in `name`
     error[wrong-type]: `id` must be a string, found the integer `3`
       --> roles/r/role.yaml:11:10: expected a string
-    error[duplicate-name]: two items have the id `one`
+    error[duplicate-name]: two resources have the id `one`
       --> roles/r/role.yaml:7:10: again here
           roles/r/role.yaml:6:10: first here
       help: give one of them another `id`
-    error[duplicate-name]: an item has the name of another as its id: `named`
+    error[duplicate-name]: a resource has the name of another as its id: `named`
       --> roles/r/role.yaml:8:10: again here
           roles/r/role.yaml:9:27: first here
       help: give one of them another `id`
-    error[unknown-name]: this role has no item `ons`
+    error[unknown-name]: this role has no resource `ons`
       --> roles/r/role.yaml:12:47: not found
       help: did you mean `one`?
     error[unknown-name]: the item `file /j` comes later
-      --> roles/r/role.yaml:12:52: only earlier items can be named
-      help: move this item below it
+      --> roles/r/role.yaml:12:52: only earlier resources can be named
+      help: move this resource below it
     "#);
 }

@@ -139,17 +139,17 @@ verify: nothing
       help: write it in quotes: "1"
     error[missing-key]: `file` needs the parameter `path`
       --> 16:5: `path` is missing
-    error[two-kinds]: an item has exactly one kind
+    error[two-kinds]: a resource has exactly one kind
       --> 18:5: a second kind
           17:5: the first kind
-      help: make two items of it: put `- ` before the second
-    error[no-kind]: an item has exactly one kind, and this has none
+      help: make two resources of it: put `- ` before the second
+    error[no-kind]: a resource has exactly one kind, and this has none
       --> 19:5: only common keys
       help: kinds there are: file, package, service, command, query, assert
     error[unknown-kind]: there is no kind `copy`
       --> 20:5: not known here
       help: write `file` with `content` or `source`
-    error[unknown-key]: an item has no key `mode`
+    error[unknown-key]: a resource has no key `mode`
       --> 22:5: not known here
       help: `mode` is a parameter of `file`: indent it below `file:`
     error[bad-value]: `state` cannot be the string `runing`
@@ -158,7 +158,7 @@ verify: nothing
     error[bad-register]: `service` has no result to register
       --> 25:15: no result
       help: register the result of a `query`
-    error[unknown-key]: an item has no key `notify`
+    error[unknown-key]: a resource has no key `notify`
       --> 28:5: not known here
       help: write `restart_on` at the service instead
     error[bad-value]: `timeout` is less than 0
@@ -168,18 +168,18 @@ verify: nothing
       help: a list has a line `- item` for each item
     error[wrong-type]: `verify` must be a list, found the string `nothing`
       --> 29:9: expected a list
-      help: put `- ` before each item
-    error[duplicate-name]: two items are called `file /d`
+      help: put `- ` before each of them
+    error[duplicate-name]: two resources are called `file /d`
       --> 23:5: again here
           21:5: first here
       help: give one of them another `name`
-    error[unknown-name]: this role has no item `file /e`
+    error[unknown-name]: this role has no resource `file /e`
       --> 24:61: not found
       help: did you mean `file /b`?
     error[unknown-name]: the item `later` comes later
-      --> 24:70: only earlier items can be named
-      help: move this item below it
-    error[unknown-name]: an item cannot name itself
+      --> 24:70: only earlier resources can be named
+      help: move this resource below it
+    error[unknown-name]: a resource cannot name itself
       --> 27:47: itself
     error[unknown-role]: there is no role `gone`
       --> 3:15: not found
@@ -204,7 +204,7 @@ fn each_complaint_of_an_item() {
         ),
         (
             "resources: [{name: 'a {{ b }}', file: {path: /a}}]",
-            "error[bad-name]: the name of an item holds a template\n  --> 1:20: a name is the same on every host\n  help: write plain words; elements of `for_each` get their key beside the name",
+            "error[bad-name]: the name of a resource holds a template\n  --> 1:20: a name is the same on every host\n  help: write plain words; elements of `for_each` get their key beside the name",
         ),
         (
             "check: [{query: {run: x}, register: a}, {query: {run: y}, register: a}, {query: {run: z}, register: item}]",
@@ -245,7 +245,7 @@ fn each_complaint_of_a_playbook() {
         ),
         (
             "- roles: [r]\n  tasks: []\n- hosts: all\n- hosts: all\n  roles: [{vars: {}}, rr, {role: r, vars: {siz: 2}}]\n",
-            "error[unknown-key]: a play has no key `tasks`\n  --> 2:3: not known here\n  help: a play holds roles only: write a role\nerror[missing-key]: a play needs `hosts`\n  --> 1:3: `hosts` is missing\n  help: write a host pattern, such as `hosts: all`\nerror[missing-key]: a play needs `roles`\n  --> 3:3: `roles` is missing\n  help: write `roles: [NAME]`\nerror[missing-key]: the use of a role needs `role`\n  --> 5:12: `role` is missing\n  help: write `{role: NAME, vars: {…}}`\nerror[unknown-role]: there is no role `rr`\n  --> 5:23: not found\n  help: roles there are: other, r\nerror[unknown-input]: the role `r` has no input `siz`\n  --> 5:44: not known there\n  help: did you mean `size`?",
+            "error[unknown-key]: a play has no key `tasks`\n  --> 2:3: not known here\n  help: a play holds roles only: write a role\nerror[missing-key]: a play needs `hosts`\n  --> 1:3: `hosts` is missing\n  help: write a host pattern, such as `hosts: all`\nerror[missing-key]: a play needs `roles`\n  --> 3:3: `roles` is missing\n  help: write `roles: [NAME]`\nerror[missing-key]: a role entry needs `role`\n  --> 5:12: `role` is missing\n  help: write `{role: NAME, vars: {…}}`\nerror[unknown-role]: there is no role `rr`\n  --> 5:23: not found\n  help: roles there are: other, r\nerror[unknown-input]: the role `r` has no input `siz`\n  --> 5:44: not known there\n  help: did you mean `size`?",
         ),
         (
             "- hosts: all\n  roles: [r]\n  serial: [1, 25%, 2.5]\n  max_fail_percentage: [1]\n  any_errors_fatal: 3\n  min_available: \"{{ x }}\"\n",

@@ -257,7 +257,7 @@ impl Wait {
                 match status {
                     Some(status) if status == u64::from(*wanted) => Vec::new(),
                     Some(503) => {
-                        vec![format!("nobody answers for the service {namespace}/{service} (status 503)")]
+                        vec![format!("no endpoint serves {namespace}/{service} (status 503)")]
                     }
                     Some(504) => vec![format!("the service {namespace}/{service} does not answer in time")],
                     Some(404) => vec![format!(

@@ -63,7 +63,7 @@ impl Resource for Absent {
     }
 
     /// Only the host knows the contents of a directory: with `recursive` everything below it (a slash at its end) may be touched, also what
-    /// an earlier item of the run brings.
+    /// an earlier resource of the run brings.
     fn claims(&self) -> Vec<Claim> {
         let mut claims = vec![Claim::shared(path_id(&self.path), "presence", "absent")];
         if self.recursive {

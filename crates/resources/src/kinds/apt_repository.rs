@@ -21,8 +21,8 @@ use serde::Deserialize;
 /// before anything is changed. It becomes `/etc/apt/keyrings/NAME.gpg`. With `key_url` the host fetches it over https while the plan
 /// is made, with curl or wget, unless a key file with these fingerprints is there already.
 ///
-/// The lists of packages of this repository, and of no other, are fetched with it, so that later items find its packages. A package
-/// item that comes after it in the same run is deferred where a version is still to be chosen.
+/// The package index of this repository, and of no other, is fetched with it, so that later resources find its packages. A package
+/// resource that comes after it in the same run is deferred where a version is still to be chosen.
 ///
 /// An entry for the same repository in another file (`.list`) is not looked for: remove it with `absent`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -157,7 +157,7 @@ impl AptRepository {
                 Stop::invalid_help(
                     "/key_url",
                     "this host has no curl and no wget to fetch the key with",
-                    "add an item before this one: `package: {name: curl}`, or give the key itself with `key_source`",
+                    "add a resource before this one: `package: {name: curl}`, or give the key itself with `key_source`",
                 )
             }));
         }

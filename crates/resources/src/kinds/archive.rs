@@ -19,8 +19,8 @@ use serde::Deserialize;
 /// names or `..`, below a link, and devices are refused; setuid and setgid bits do not come out.
 ///
 /// `source` is an archive under the role's `files/`: tar, tar.gz or zip; the plan of it needs nothing from the host. `on_host` is one
-/// on the host, as a `download` item puts it there: tar in any packing that the host's GNU tar reads, or `NAME.zip` with `unzip`. Where an
-/// item of the same run brings it, the unpacking is deferred until then, since only the archive says what is in it.
+/// on the host, as a `download` resource puts it there: tar in any packing that the host's GNU tar reads, or `NAME.zip` with `unzip`. Where a
+/// resource of the same run brings it, the unpacking is deferred until then, since only the archive says what is in it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Archive {
@@ -72,7 +72,7 @@ impl Archive {
                 Stop::invalid_help(
                     "/on_host",
                     format!("there is no file {archive}"),
-                    "correct the path, or add a `download` item before this one",
+                    "correct the path, or add a `download` resource before this one",
                 )
             }));
         };
@@ -84,7 +84,7 @@ impl Archive {
                 Stop::invalid_help(
                     "/on_host",
                     format!("this host has no {tool} that can list it"),
-                    format!("add an item before this one: `package: {{name: {tool}}}`"),
+                    format!("add a resource before this one: `package: {{name: {tool}}}`"),
                 )
             }));
         }

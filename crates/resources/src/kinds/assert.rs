@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Conditions that must hold, or the host's items after it are not done.
+/// Conditions that must hold, or the host's resources after it are not done.
 ///
 /// Write each as a whole expression, which becomes true or false before it is checked: `"{{ ram_mib >= 4096 }}"`.
 #[derive(Debug, serde::Deserialize, JsonSchema)]

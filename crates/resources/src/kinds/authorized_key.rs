@@ -19,11 +19,11 @@ use serde::Deserialize;
 /// comments stay, unless `exclusive`. The directory `.ssh` is made with mode 0700 and the file with mode 0600, both the user's,
 /// where they are missing.
 ///
-/// The file is `~/.ssh/authorized_keys` of `/root` or `/home/USER`. Where the user's home is elsewhere, give `path`: which file an
-/// item answers for must be known without asking the host.
+/// The file is `~/.ssh/authorized_keys` of `/root` or `/home/USER`. Where the user's home is elsewhere, give `path`: which file a
+/// resource manages must be known without asking the host.
 ///
 /// With `StrictModes`, as usual, sshd passes over keys in a file that others than the user and root own or may write to, and so for each directory up to
-/// the home. The plan names what it would refuse; a `file` or `directory` item sets it right.
+/// the home. The plan names what it would refuse; a `file` or `directory` resource sets it right.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AuthorizedKey {
@@ -179,7 +179,7 @@ impl AuthorizedKey {
                     "/user",
                     format!("the user {} does not exist on this host", self.user),
                     format!(
-                        "correct the name, or add an item before this one: `user: {{name: {}}}`",
+                        "correct the name, or add a resource before this one: `user: {{name: {}}}`",
                         self.user
                     ),
                 )),

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 /// Several lines of a text file between two marker lines, as Ansible's `blockinfile`.
 ///
-/// The item manages the lines between the markers and leaves all others alone. An existing block keeps its place. Give
+/// The resource manages the lines between the markers and leaves all others alone. An existing block keeps its place. Give
 /// each block of one file a `marker` of its own. A begin marker without its end marker is refused.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -88,7 +88,7 @@ impl Block {
                         "{} has no pair of one `{begin}` and one `{end}` after it: see line {number}",
                         self.path
                     ),
-                    "mend the markers in the file, or give this block a `marker` of its own",
+                    "correct the markers in the file, or give this block a `marker` of its own",
                 ));
             }
         };

@@ -23,7 +23,7 @@ use serde::Deserialize;
 pub struct Command {
     /// The script.
     run: String,
-    /// Guard: run until this path exists. Later items know that it may then be there.
+    /// Guard: run until this path exists. Later resources know that it may then be there.
     creates: Option<String>,
     /// Guard: run until this read-only script ends with status 0.
     unless: Option<String>,

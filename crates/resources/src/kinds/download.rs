@@ -125,7 +125,7 @@ impl Resource for Download {
             return Err(Stop::invalid_help(
                 "/url",
                 "this host has no curl and no wget to fetch it with",
-                "add an item before this one: `package: {name: curl}`",
+                "add a resource before this one: `package: {name: curl}`",
             ));
         }
         let Some((mode, owner, group)) = attrs else {
@@ -191,7 +191,7 @@ mod tests {
         let bare = FakeView::new().answer(&fetch_tool(), 2, "");
         let kind = read::<Download>(params());
         assert!(matches!(kind.plan(&bare), Err(Stop::Invalid { pointer, .. }) if pointer == "/url"));
-        assert!(kind.plan(&bare.pending()).is_ok(), "an earlier item may bring it");
+        assert!(kind.plan(&bare.pending()).is_ok(), "an earlier resource may bring it");
     }
 
     #[test]

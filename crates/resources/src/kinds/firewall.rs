@@ -149,7 +149,7 @@ impl Firewall {
 impl Resource for Firewall {
     const KIND: &'static str = "firewall";
     const EXAMPLE: &'static str = "\
-- name: the way in, and the metrics for the monitoring
+- name: ssh, and the metrics for the monitoring
   firewall:
     rules:
       - {action: limit, port: 22/tcp}

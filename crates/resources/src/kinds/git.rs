@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// A checkout of a git repository at one exact commit.
 ///
 /// The plan names the commit: a branch or a tag is looked up with `git ls-remote`, by the host, while it is planned. The commit is checked out by
-/// itself, on no branch. Local changes are never overwritten in silence: they stop the item, unless `force` is given. git runs as the owner of the
+/// itself, on no branch. Local changes are never overwritten in silence: they stop the resource, unless `force` is given. git runs as the owner of the
 /// checkout, asks nothing and runs no hooks. The host needs the package `git`, and for a remote by ssh its key in `known_hosts`. Submodules are left
 /// alone.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 /// A local group.
 ///
-/// Who belongs to it is said by the `user` items. Without `gid` a group that is there keeps its number, and the host
-/// chooses one for a new group: the plan shows it as open.
+/// Who belongs to it is said by the `user` resources. Without `gid` a group that is there keeps its number, and the host
+/// assigns one for a new group: the plan shows it as open.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Group {

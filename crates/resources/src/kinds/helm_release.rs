@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 ///
 /// The plan shows what the chart renders beside what is installed. Where chart, version and values are those of the deployed revision, the objects
 /// of the release are compared with the cluster: what is missing or was changed behind helm's back is set right. A field that the chart declares and
-/// that somebody has changed with a tool of people (kubectl, an editor, another deployer) is drift: the item fails in the plan and names the
+/// that somebody has changed with a tool of people (kubectl, an editor, another deployer) is drift: the resource fails in the plan and names the
 /// field and its manager, and `force_conflicts: true` takes it back. Declared fields that a controller or a `k8s_patch` owns are shown as theirs and left to
 /// them, by an upgrade and by a rollback too: helm is given the manifests with what is live there. Fields that the chart does not declare are no
 /// difference, whoever writes them. What a chart draws at random (a password) stays as it is deployed.
@@ -232,7 +232,7 @@ impl HelmRelease {
                 None => Stop::invalid_help(
                     "",
                     format!("the chart cannot be rendered: {why}"),
-                    "bring what it needs with an earlier item or a role in `requires`",
+                    "bring what it needs with an earlier resource or a role in `requires`",
                 ),
             });
         }

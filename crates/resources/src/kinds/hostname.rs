@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// The host's name, now and at boot (`/etc/hostname`).
 ///
-/// Programs that have read the old name keep it until they start again. A line for the name in `/etc/hosts` is a `line` item.
+/// Programs that have read the old name keep it until they start again. A line for the name in `/etc/hosts` is a `line` resource.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hostname {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// A read-only question to a cluster: one object, or a list of them.
 ///
-/// With `register` its answer is a value for later items: the object as the server gives it, or the list. One object that is not there is a failure, unless
+/// With `register` its answer is a value for later resources: the object as the server gives it, or the list. One object that is not there is a failure, unless
 /// `may_be_absent` says otherwise.
 /// Behind an earlier change of the same run the answer could become another, so the question then waits for its turn, and with it
 /// all that reads the answer; `before_changes` asks now.

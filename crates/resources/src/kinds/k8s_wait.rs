@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// Waits until something holds on a cluster: a condition, a field, a number of objects, what nodes offer, what a Service answers.
 ///
-/// It changes nothing, and belongs in `resources` and `verify`. Where an earlier item of the run changes the cluster, it is looked at when its turn
+/// It changes nothing, and belongs in `resources` and `verify`. Where an earlier resource of the run changes the cluster, it is looked at when its turn
 /// comes; what holds then is no change. What does not hold within the deadline fails, with the names and numbers that were seen last. Nodes that are
 /// not ready do not count, and are named.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -264,12 +264,12 @@ impl Resource for K8sWait {
         if self.http.is_some() {
             let others = [self.allocatable.is_some(), self.count.is_some(), self.jsonpath.is_some()];
             if others.contains(&true) || self.condition.is_some() || objects {
-                wrong("/http", "two things are waited for", "write an item for each");
+                wrong("/http", "two things are waited for", "write a resource for each");
             }
         } else if self.allocatable.is_some() {
             let others = [self.count.is_some(), self.jsonpath.is_some(), self.condition.is_some(), objects];
             if others.contains(&true) {
-                wrong("/allocatable", "two things are waited for", "write an item for each");
+                wrong("/allocatable", "two things are waited for", "write a resource for each");
             }
         } else if !objects {
             wrong("", "nothing is waited for", "give `target`, `kind`, `allocatable` or `http`");
@@ -280,7 +280,7 @@ impl Resource for K8sWait {
             wrong("/kind", "`target` and `kind` both name the objects", "keep one of them");
         }
         if self.jsonpath.is_some() && (self.condition.is_some() || self.count.is_some()) {
-            wrong("/jsonpath", "two things are waited for", "write an item for each");
+            wrong("/jsonpath", "two things are waited for", "write a resource for each");
         }
         if self.none_is_fine && (self.kind.is_none() || self.jsonpath.is_none()) {
             let help = "give `kind` and `jsonpath`; in `allocatable` it has a place of its own";
@@ -426,7 +426,7 @@ mod tests {
             Verdict::Open(why) => why,
             Verdict::Met => panic!("{status}"),
         };
-        assert_eq!(open(503), "nobody answers for the service n/s (status 503)");
+        assert_eq!(open(503), "no endpoint serves n/s (status 503)");
         assert_eq!(open(500), "the service n/s answers with status 500");
         for (part, value) in
             [("path", json!("x")), ("path", json!("/../x")), ("port", json!(0)), ("status", json!(99))]

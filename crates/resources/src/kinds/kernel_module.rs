@@ -11,7 +11,7 @@ use serde::Deserialize;
 /// A kernel module: loaded now and at every boot, with options, or kept out.
 ///
 /// At boot it is loaded by `/etc/modules-load.d/converge-NAME.conf`; `options` and `blacklist` are in
-/// `/etc/modprobe.d/converge-NAME.conf`. A module that this kernel does not have is refused, unless an earlier item may bring
+/// `/etc/modprobe.d/converge-NAME.conf`. A module that this kernel does not have is refused, unless an earlier resource may bring
 /// it. Options of a module that is loaded already count from its next load, and the plan says so. Kernel parameters that come with
 /// the module (`sysctl`) may be declared after it.
 ///

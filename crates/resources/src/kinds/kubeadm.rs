@@ -368,7 +368,11 @@ impl Resource for Kubeadm {
         }
         if let Some(upgrade) = &self.upgrade {
             if self.init.is_some() || self.join.is_some() || self.leave.is_some() {
-                wrong("/upgrade", "an upgrade is an item of its own", "write it as an item before this one");
+                wrong(
+                    "/upgrade",
+                    "an upgrade is a resource of its own",
+                    "write it as a resource before this one",
+                );
             }
             if !is_version(&upgrade.version) {
                 wrong("/upgrade/version", "it is no version", "write it as `1.36.2`");

@@ -12,14 +12,14 @@ use serde_json::{Map, Value, json};
 ///
 /// kubeadm writes them when it makes the cluster. From its own it makes the control planes that join and those that are upgraded. A node that joins
 /// starts from the kubelets', and an upgrade lays it on every node; a node that is in the cluster has a file of its own,
-/// `/var/lib/kubelet/config.yaml`, which is a `structured` item's. The pods of kube-proxy read theirs when they start: they are restarted, one node
+/// `/var/lib/kubelet/config.yaml`, which is a `structured` resource's. The pods of kube-proxy read theirs when they start: they are restarted, one node
 /// after the other, when it changes.
 ///
 /// Only the given fields are set; all others stay. A value in another spelling, `1m0s` for `1m`, is the same.
 ///
 /// It runs on a control plane, with `/etc/kubernetes/admin.conf`. On another host, before `kubeadm init` has ended, and
 /// where the cluster has no kube-proxy it does nothing. While the API does not answer, the change cannot be planned: the
-/// item is deferred.
+/// resource is deferred.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KubeadmConfig {

@@ -156,12 +156,12 @@ impl Mount {
         Ok(device.trim() == shown)
     }
 
-    /// Checks that the source exists, or may exist when the item's turn comes.
+    /// Checks that the source exists, or may exist when the resource's turn comes.
     fn need_source(&self, view: &dyn View) -> Result<(), Stop> {
         let source = self.source();
         let gone = |what: String| match view.pending() {
             Some(wait) => Err(Stop::Deferred(wait)),
-            None => Err(Stop::invalid_help("/source", what, "correct it, or make it in an item before")),
+            None => Err(Stop::invalid_help("/source", what, "correct it, or make it in a resource before")),
         };
         if is_tag(source) {
             return match view.run(&self.probe())?.status {
@@ -215,8 +215,8 @@ impl Mount {
         if let Some((id, _)) = hidden {
             return Err(Stop::invalid_help(
                 "/path",
-                format!("an item before this one answers for {}, which this mount hides", id.key),
-                "put the mount before the items that make what lies in it",
+                format!("an earlier resource manages {}, which this mount hides", id.key),
+                "put the mount before the resources that make what lies in it",
             ));
         }
         self.need_source(view)?;

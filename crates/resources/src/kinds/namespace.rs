@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 /// A namespace of a cluster.
 ///
-/// Several roles may name the same one: each answers for the labels and annotations that it gives, and for no others.
+/// Several roles may name the same one: each manages the labels and annotations that it gives, and for no others.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Namespace {

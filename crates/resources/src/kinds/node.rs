@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 
 /// Labels, annotations and taints of a node, or of all nodes that a selector picks.
 ///
-/// Only what is named is changed. Let the toleration of a taint come before it: items of a role are done in their order, and a rollback takes
+/// Only what is named is changed. Let the toleration of a taint come before it: resources of a role are done in their order, and a rollback takes
 /// them back in the reverse order, so the taint goes first.
 ///
-/// With `until`, the nodes are waited for before the next item begins, in every run: in a loop over lists of names, nodes go in batches, and
+/// With `until`, the nodes are waited for before the next resource begins, in every run: in a loop over lists of names, nodes go in batches, and
 /// what a label sets going on one batch has come to its end there before the next batch gets the label. A node that never gets there stops the
 /// loop in the next run too.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -221,7 +221,7 @@ impl Resource for Node {
                 errors.push(ParamError::new("/until/offers", "no resource is named", help));
             }
             if self.selector.is_some() {
-                let help = "give the nodes by `name`, or wait in an item of its own: `k8s_wait`";
+                let help = "give the nodes by `name`, or wait in a resource of its own: `k8s_wait`";
                 errors.push(ParamError::new("/until", "it is not clear which nodes are waited for", help));
             }
         }

@@ -16,21 +16,21 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Packages of Debian and Ubuntu, installed or removed in one transaction.
 ///
 /// The plan lists the whole transaction, as `apt-get -s` shows it: every dependency that comes along is in it with its exact
-/// version, and recommended packages are not. Nothing is removed and no held package changes unless an item says so. A
+/// version, and recommended packages are not. Nothing is removed and no held package changes unless a resource says so. A
 /// package that is there is left at its version, unless `version` or `state: latest` says otherwise.
 ///
-/// The services of a new package are not started by its installation: add a `service` item with `state: started`.
+/// The services of a new package are not started by its installation: add a `service` resource with `state: started`.
 ///
-/// All package items of a host are simulated together, each over what those before it leave, in one question that changes nothing.
+/// All package resources of a host are simulated together, each over what those before it leave, in one question that changes nothing.
 /// Where something is to be installed and the host has no package index (a fresh cloud or container image), a package source has none
-/// yet, or the index is older than `max_age`, the plan has `apt-get update` as an item of its own before it. Behind that, behind an
-/// `apt_repository` item and behind a change of what apt reads (`/etc/apt`), the version of a package that is still to be installed is
-/// not known yet: the item is deferred until then, within the same run. What an interrupted dpkg has left unconfigured is configured
-/// by an item of its own before it too (`dpkg --configure -a`). A name that apt does not know is an error of the plan, unless the
+/// yet, or the index is older than `max_age`, the plan has `apt-get update` as a resource of its own before it. Behind that, behind an
+/// `apt_repository` resource and behind a change of what apt reads (`/etc/apt`), the version of a package that is still to be installed is
+/// not known yet: the resource is deferred until then, within the same run. What an interrupted dpkg has left unconfigured is configured
+/// by a resource of its own before it too (`dpkg --configure -a`). A name that apt does not know is an error of the plan, unless the
 /// index is refreshed, or foreign code runs (a command, the scripts of a package), before it.
 ///
-/// Items of packages that are neighbours in a host's order, of one role or of several, are applied as one transaction, each with its own
-/// result and its own records; nothing but packages may stand between them, whether it has something to do or not. An item goes by itself
+/// Resources of packages that are neighbours in a host's order, of one role or of several, are applied as one transaction, each with its own
+/// result and its own records; nothing but packages may stand between them, whether it has something to do or not. A resource goes by itself
 /// that changes a package which one before it in the transaction changes too, is sensitive, replaces a version which cannot be had again, reads
 /// facts that packages may alter, or removes without `purge` next to one that purges; so does each where apt would not do at that moment what the plan says.
 ///
@@ -69,11 +69,11 @@ pub enum Installed {
     Present,
     /// It is not installed.
     Absent,
-    /// It is installed at the newest version that the lists of packages offer.
+    /// It is installed at the newest version that the package index offers.
     Latest,
 }
 
-/// The host's answer for one item: see `cv_plan_packages`.
+/// The host's answer for one resource: see `cv_plan_packages`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Transaction {
     installed: Vec<(String, String)>,
@@ -147,7 +147,7 @@ impl Transaction {
         found
     }
 
-    /// The state of a package when the item's turn comes: as earlier items leave it, else as the answer showed it.
+    /// The state of a package when the resource's turn comes: as earlier resources leave it, else as the answer showed it.
     fn now(&self, view: &dyn View, name: &str) -> Result<PackageState, Stop> {
         let id = package_id(name);
         match (view.raw(&id), self.was.iter().find(|(known, _)| *known == id)) {
@@ -177,13 +177,13 @@ fn irreversible_setting(lost: &[(ObjectId, String)]) -> Vec<(String, String)> {
     if lost.is_empty() { Vec::new() } else { vec![("CV_IRREVERSIBLE".to_owned(), "yes".to_owned())] }
 }
 
-/// The read-only question what apt would do for all these items.
+/// The read-only question what apt would do for all these resources.
 fn simulation(stages: &[String]) -> Probe {
     let words: Vec<String> = stages.iter().map(|stage| quote(stage)).collect();
     Probe::Run { script: format!("{PLAN} {}", words.join(" ")), user: None, timeout: 180 }
 }
 
-/// Whether this question is asked by several items together: it is another one when there are more of them.
+/// Whether this question is asked by several resources together: it is another one when there are more of them.
 pub fn asked_together(probe: &Probe) -> bool {
     matches!(probe, Probe::Run { script, .. } if script.starts_with(PLAN))
 }
@@ -222,7 +222,7 @@ impl Package {
         self.max_age.map_or_else(|| "index".to_owned(), |seconds| format!("index:{seconds}"))
     }
 
-    /// The host's answer for this item. It is asked before anything else is known: the host omits what is installed already.
+    /// The host's answer for this resource. It is asked before anything else is known: the host omits what is installed already.
     fn simulate(&self, view: &dyn View) -> Result<Transaction, Stop> {
         let own = Resource::stage(self).unwrap_or_default();
         let (question, at) = match view.stages() {
@@ -350,7 +350,7 @@ impl Package {
         Ok(Wanted { targets, settings, irreversible, incidental: done.was, ..Wanted::default() })
     }
 
-    /// The transaction that apt would make for this item, which has something to change.
+    /// The transaction that apt would make for this resource, which has something to change.
     fn simulated(&self, view: &dyn View) -> Result<Transaction, Stop> {
         let done = self.simulate(view)?;
         self.first(view, &done)?;
@@ -386,7 +386,7 @@ impl Package {
         let help = if self.state == Installed::Absent {
             format!("add what depends on it to `name`: {lost}")
         } else {
-            format!("remove it in an item before this one: `package: {{name: [{lost}], state: absent}}`")
+            format!("remove it in a resource before this one: `package: {{name: [{lost}], state: absent}}`")
         };
         Err(Stop::invalid_help("/name", format!("apt would also remove {lost}"), help))
     }
@@ -449,7 +449,7 @@ impl Package {
         targets.extend(self.along(view, &done, &named)?);
         if !new.is_empty() {
             notes.push(format!(
-                "services of {} are not started by the installation: only `service` items start them",
+                "services of {} are not started by the installation: only `service` resources start them",
                 new.join(", ")
             ));
         }

@@ -10,7 +10,7 @@ fn held(version: &str) -> PackageState {
     PackageState::Present { version: version.into(), auto: false, hold: true }
 }
 
-/// The question of one item alone.
+/// The question of one resource alone.
 fn asked(kind: &Package) -> Probe {
     simulation(&[Resource::stage(kind).unwrap()])
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// A read-only question to the host, a shell script. It runs with every plan, so it must not change anything.
 ///
-/// With `register` its answer is a value for later items: `stdout` (text), `lines` (list), `status` (number) and, with
+/// With `register` its answer is a value for later resources: `stdout` (text), `lines` (list), `status` (number) and, with
 /// `json`, `json` (what the output says). Behind an earlier change of the same run the answer could become another, so
 /// the question then waits for its turn, and with it all that reads the answer; `before_changes` asks now.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -14,8 +14,8 @@ const WHY: &str = "cv_boot_why";
 ///
 /// Exactly one reason is needed: `when_required`, `on_change` or `once`. The run loses the session, connects again in the
 /// same way until the deadline, checks that the host runs another boot (`/proc/sys/kernel/random/boot_id`), waits for
-/// the end of the boot and for `units`, reads the host again, and continues with the items after it. State that a restart changes
-/// (units that are started, values that are not kept) is put right by the later items of the same run. A restart needs
+/// the end of the boot and for `units`, reads the host again, and continues with the resources after it. State that a restart changes
+/// (units that are started, values that are not kept) is put right by the later resources of the same run. A restart needs
 /// drain: hosts restart in batches, the first one alone. A controller that is lost meanwhile does no harm: the next run
 /// sees whether the host has restarted and does not repeat it. A rollback passes over a restart. The machine on which
 /// converge runs is never restarted by it.
@@ -122,11 +122,11 @@ impl Resource for Reboot {
             [_, second, ..] => wrong(
                 second,
                 "there is more than one reason",
-                "keep one of `when_required`, `on_change` and `once`; write one item for each reason",
+                "keep one of `when_required`, `on_change` and `once`; write one resource for each reason",
             ),
         }
         if self.when_required == Some(false) {
-            wrong("/when_required", "it can only be true", "take the item out, or give it a `when`");
+            wrong("/when_required", "it can only be true", "take the resource out, or give it a `when`");
         }
         if self.on_change.as_ref().is_some_and(Vec::is_empty) {
             wrong("/on_change", "no resource is named", "name an earlier resource of this role");

@@ -12,7 +12,7 @@ use std::fmt;
 
 /// A Secret of a cluster.
 ///
-/// Its values are never shown: the item is sensitive as a whole, and diffs and records have digests where the values are.
+/// Its values are never shown: the resource is sensitive as a whole, and diffs and records have digests where the values are.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Secret {

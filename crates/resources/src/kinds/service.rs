@@ -7,7 +7,7 @@ use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wante
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A systemd unit that is there, or that an earlier item brings: whether it runs, and whether it starts at boot.
+/// A systemd unit that is there, or that an earlier resource brings: whether it runs, and whether it starts at boot.
 ///
 /// `restart_on` restarts it when a named resource changes. That is durable, not a notification: the host records what
 /// the unit was last started with, so an interrupted run never loses a restart. With no record yet, it is restarted if this
@@ -35,7 +35,7 @@ impl Service {
     }
 }
 
-/// Where an earlier item may have written this unit's file; for `a@b.service` also the template `a@.service`.
+/// Where an earlier resource may have written this unit's file; for `a@b.service` also the template `a@.service`.
 fn unit_files(unit: &str) -> Vec<String> {
     let mut names = vec![unit.to_owned()];
     if let (Some((stem, _)), Some((_, suffix))) = (unit.split_once('@'), unit.rsplit_once('.')) {
@@ -117,7 +117,7 @@ impl Resource for Service {
     }
 }
 
-/// A unit that is there, or that an earlier item brings, as it is to be.
+/// A unit that is there, or that an earlier resource brings, as it is to be.
 pub fn plan_unit(view: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>) -> Result<Wanted, Stop> {
     let since = view.observed(&unit_id(name))?.moment;
     match unit(view, name)? {
@@ -148,7 +148,7 @@ fn not_there(view: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>) ->
         return Err(Stop::invalid_help(
             "/name",
             format!("systemd on this host knows no unit {name}"),
-            "correct the name, or bring the unit with a `package` or `unit` item before this one",
+            "correct the name, or bring the unit with a `package` or `unit` resource before this one",
         ));
     }
     // The properties of the unit are known only once its package or file is there; the wishes of the item are known now.

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 /// holds for a key that stands twice, values with a YAML anchor, alias or tag, several YAML documents, and INI values on several
 /// lines. In an INI file all values are text, and the places are `/section/key`, or `/key` before the first section.
 ///
-/// The items are edits, as `line` and `block` are: they may follow a `file` item for the same path and each other. Where `restart_on` or
+/// The resources are edits, as `line` and `block` are: they may follow a `file` resource for the same path and each other. Where `restart_on` or
 /// `on_change` names one, its values count and not the whole file: what others write beside them restarts nothing.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -104,7 +104,7 @@ impl Structured {
         (wishes, errors)
     }
 
-    /// Two wishes of one item that cannot both come true.
+    /// Two wishes of one resource that cannot both come true.
     fn contradictions(&self, wishes: &Wishes, errors: &mut Vec<ParamError>) {
         let below = |a: &[String], b: &[String]| a.starts_with(b);
         for ((text, _), (path, _)) in self.set.iter().zip(&wishes.set) {

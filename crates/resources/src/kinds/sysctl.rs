@@ -17,7 +17,7 @@ use std::fmt;
 ///
 /// The file is `99-converge-NAME.conf`, or the one that `file` names, of which other lines are left alone. A file that is read after
 /// it at boot (`/etc/sysctl.d/zz.conf`, or `/etc/sysctl.conf` through Debian's link) and sets another value is an error: name that file in
-/// `file`, or take its line away before. A parameter that the kernel does not have is refused, unless an earlier item may load its module.
+/// `file`, or take its line away before. A parameter that the kernel does not have is refused, unless an earlier resource may load its module.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sysctl {
@@ -112,7 +112,7 @@ impl Sysctl {
                     later.file, self.name, later.value
                 ),
                 format!(
-                    "write `file: {}`, or take the line away with a `line` item before this one",
+                    "write `file: {}`, or take the line away with a `line` resource before this one",
                     later.file
                 ),
             )),
@@ -175,7 +175,7 @@ impl Resource for Sysctl {
                 None => Stop::invalid_help(
                     "/name",
                     format!("this kernel has no parameter {}", self.name),
-                    "correct the name, or load its module with a `command` item before this one",
+                    "correct the name, or load its module with a `command` resource before this one",
                 ),
             });
         }

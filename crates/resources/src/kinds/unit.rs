@@ -16,7 +16,7 @@ use serde::Deserialize;
 ///
 /// systemd reads the file again where that is needed. While the unit runs, a change of its file restarts it, and so does a
 /// change of what `restart_on` names; both are durable, as with `service`. With none of `state`, `enabled` and `restart_on` it is
-/// the file alone, and a later `service` item says the rest.
+/// the file alone, and a later `service` resource says the rest.
 ///
 /// With `drop_in` it is a part of a unit that comes from elsewhere: `unit: {name: ssh, drop_in: limits, …}` writes
 /// `/etc/systemd/system/ssh.service.d/limits.conf` and leaves the unit's own file alone.
@@ -24,7 +24,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub struct Unit {
     /// The unit: `agent`, which is `agent.service`, or with its suffix `backup.timer`. A template such as
-    /// `agent@.service` is only written; its instances are `service` items.
+    /// `agent@.service` is only written; its instances are `service` resources.
     name: String,
     /// Write this drop-in of the unit instead of its file: `limits` is `limits.conf`.
     drop_in: Option<String>,
@@ -182,7 +182,7 @@ impl Resource for Unit {
             wrong(
                 "/name",
                 "a template is no unit that can run",
-                "say `state` and `enabled` of its instances, with `service` items",
+                "say `state` and `enabled` of its instances, with `service` resources",
             );
         }
         if self.state == Some(Running::Stopped) && !self.restart_on.is_empty() {

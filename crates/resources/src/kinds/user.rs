@@ -16,9 +16,9 @@ use std::collections::BTreeSet;
 /// A local user.
 ///
 /// Attributes that are not given are kept. A new user has a group of the same name, a home directory below `/home` and no password,
-/// so that only keys open it. Without `uid` the host chooses the number of a new user: the plan shows it as open.
+/// so that only keys open it. Without `uid` the host assigns the number of a new user: the plan shows it as open.
 /// Nothing is copied from `/etc/skel`; an absent user's group and home directory stay: remove them with `group` and
-/// `absent` items.
+/// `absent` resources.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct User {
@@ -85,7 +85,7 @@ impl User {
         Ok(vec![(group_id(&self.name), to.into())])
     }
 
-    /// The home directory, if the item creates it.
+    /// The home directory, if the resource creates it.
     fn home(&self, view: &dyn View, home: &str, primary: &str) -> Result<Vec<(ObjectId, State)>, Stop> {
         if !self.makes_home() || home != self.usual_home() {
             return Ok(Vec::new());

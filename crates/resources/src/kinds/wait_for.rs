@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 /// Waits until a port listens, a file is there, a unit runs, a command ends well, or a URL answers.
 ///
-/// It changes nothing, and belongs in `resources` and `verify`. Where an earlier item of the run changes this host, the plan defers it to its turn;
-/// else it is looked at by the plan already. What does not come before the deadline fails, with what was seen last, and stops the items after it.
+/// It changes nothing, and belongs in `resources` and `verify`. Where an earlier resource of the run changes this host, the plan defers it to its turn;
+/// else it is looked at by the plan already. What does not come before the deadline fails, with what was seen last, and stops the resources after it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WaitFor {
@@ -75,18 +75,20 @@ impl WaitFor {
         let verb = |here: &'static str, gone: &'static str| if self.gone { gone } else { here };
         match (self.port, &self.host, &self.file, &self.unit, &self.url) {
             (Some(port), Some(host), ..) => {
-                format!("{host}:{port} {}", verb("takes connections", "takes no connection"))
+                format!("{host}:{port} {}", verb("to accept connections", "to accept no connection"))
             }
-            (Some(port), ..) => format!("port {port} {}", verb("listens", "is closed")),
+            (Some(port), ..) => format!("port {port} {}", verb("to listen", "to be closed")),
             (_, _, Some(file), ..) => match &self.contains {
-                Some(text) => format!("{file} {} {text}", verb("contains", "does not contain")),
-                None => format!("{file} {}", verb("is there", "is gone")),
+                Some(text) => format!("{file} {} {text}", verb("to contain", "to lose")),
+                None => format!("{file} {}", verb("to exist", "to be gone")),
             },
-            (_, _, _, Some(unit), _) => format!("{} {}", full_name(unit), verb("is active", "is not active")),
-            (_, _, _, _, Some(url)) => {
-                format!("{url} {} {}", verb("answers with", "does not answer with"), self.status)
+            (_, _, _, Some(unit), _) => {
+                format!("{} {}", full_name(unit), verb("to be active", "to be inactive"))
             }
-            _ => format!("the command {}", verb("ends well", "fails")),
+            (_, _, _, _, Some(url)) => {
+                format!("{url} {} {}", verb("to answer with", "to stop answering with"), self.status)
+            }
+            _ => format!("the command {}", verb("to succeed", "to fail")),
         }
     }
 
@@ -205,7 +207,7 @@ impl Resource for WaitFor {
                 wrong("", "nothing is waited for", "give one of `port`, `file`, `unit`, `command` and `url`")
             }
             [_] => {}
-            [_, second, ..] => wrong(second, "two things are waited for", "write an item for each"),
+            [_, second, ..] => wrong(second, "two things are waited for", "write a resource for each"),
         }
         if self.port == Some(0) {
             wrong("/port", "this is no port", "write 1 to 65535");
@@ -248,7 +250,12 @@ impl Resource for WaitFor {
             return Ok(Wanted::default());
         }
         let said = if answer.stdout.trim().is_empty() { &answer.stderr } else { &answer.stdout };
-        Err(Stop::Failed(format!("waited {} s in vain until {}: {}", self.timeout, self.what(), said.trim())))
+        Err(Stop::Failed(format!(
+            "timed out after {} s waiting for {}: {}",
+            self.timeout,
+            self.what(),
+            said.trim()
+        )))
     }
 }
 

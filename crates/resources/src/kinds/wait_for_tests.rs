@@ -64,7 +64,7 @@ fn a_plan_defers_it_behind_a_change_and_names_the_reason_of_a_failure() {
     settle(&kind, FakeView::new().answer(&kind.probe(), 0, ""));
     assert!(matches!(kind.plan(&FakeView::new().pending()), Err(Stop::Deferred(_))));
     let failed = kind.plan(&FakeView::new().answer(&kind.probe(), 1, "nothing listens there\n"));
-    let why = "waited 5 s in vain until port 8080 listens: nothing listens there";
+    let why = "timed out after 5 s waiting for port 8080 to listen: nothing listens there";
     assert_eq!(failed, Err(Stop::Failed(why.to_owned())));
     let unit = read::<WaitFor>(json!({"unit": "ssh", "gone": true}));
     assert_eq!(unit.what(), "ssh.service is not active");

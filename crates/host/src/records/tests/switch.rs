@@ -109,7 +109,7 @@ fn another_boot_is_no_confirmation_and_what_others_changed_is_left_alone() {
         assert!(said.contains("restarted before it was confirmed") && said.contains("LEFT ALONE"), "{said}");
         assert_eq!(std::fs::read(host.file("conf")).unwrap(), b"theirs");
         let said = host.in_session(&format!("({}); echo \"waited $?\"", put_back_script("r1", 1, 0)));
-        assert!(said.contains("waited 1"), "not all was put back: {said}");
+        assert!(said.contains("waited 1"), "not all was reverted: {said}");
     }
 }
 
