@@ -1,4 +1,4 @@
-//! What crosses hosts in an apply: a role waits for a role that runs elsewhere, and a play goes over its hosts in batches.
+//! Dependencies between hosts in an apply: a role waits for a role that runs elsewhere, and a play goes over its hosts in batches.
 
 use crate::{StepAnswer, TimedItem};
 use converge_planner::{Item, Outcome, Turn, Turns};
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// How far a role is on a host.
+/// The progress of a role on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RoleState {
     /// Something is still to be done.
@@ -45,7 +45,7 @@ pub(crate) struct Begun {
     pub hosts: Vec<String>,
 }
 
-/// What every host has done so far, shared by all lanes.
+/// The progress of every host, shared by all lanes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gates(Arc<Inner>);
 
@@ -81,13 +81,13 @@ struct StepState {
     by_role: bool,
     hosts: BTreeMap<String, Vec<String>>,
     answers: BTreeMap<String, bool>,
-    /// A question that somebody has to ask, and one that is asked.
+    /// A question that a user has to ask, and one that is asked.
     wanted: Option<String>,
     asked: bool,
 }
 
 impl StepState {
-    /// What a person decides on for this item.
+    /// The unit of a decision with `--step` that this item belongs to.
     fn key(&self, item: &Item) -> String {
         if self.by_role { item.role.clone() } else { item.address.clone() }
     }
@@ -140,7 +140,7 @@ impl Gates {
         Some((what, hosts))
     }
 
-    /// What was said to the question that was taken.
+    /// Records the answer to the question that was taken.
     pub fn answer(&self, what: &str, answer: StepAnswer) {
         let mut state = self.state();
         if answer == StepAnswer::Continue {

@@ -1,4 +1,4 @@
-//! How the plays of a project go over their hosts: from playbook and plan to batches and gates.
+//! The batches of the plays of a project: from playbook and plan to batches and gates.
 
 use crate::barriers::{Gates, Required};
 use crate::context::{RunContext, now};
@@ -110,7 +110,7 @@ fn is_control_plane(context: &RunContext, play: &model::Play) -> bool {
         && hosts.all(|host| inventory.groups_of(host).iter().any(|group| CONTROL_PLANES.contains(group)))
 }
 
-/// What lanes ask before they go on.
+/// The gates that lanes ask before they go on.
 pub(crate) fn gates(context: &RunContext, plan: &FleetPlan) -> Gates {
     let hosts = plan.hosts.iter().map(|entry| entry.host.as_str());
     let declared = hosts

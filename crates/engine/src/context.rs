@@ -1,4 +1,4 @@
-//! What holds for all targets of a run. Every step of a run takes it; it knows no step.
+//! The data that all targets of a run share. Every step of a run takes it; it knows no step.
 
 use crate::session::pool::Pool;
 use crate::{EventSink, Options};
@@ -8,7 +8,7 @@ use converge_planner::RoleGraph;
 use converge_syntax::Span;
 use std::sync::Arc;
 
-/// What holds for all targets of a run. A clone shares the project and the sessions.
+/// The data that all targets of a run share. A clone shares the project and the sessions.
 #[derive(Clone)]
 pub(crate) struct RunContext {
     pub project: Arc<Project>,
@@ -38,7 +38,7 @@ impl RunContext {
         machines
     }
 
-    /// What this run works on, hosts and clusters, in inventory order.
+    /// The targets of this run, hosts and clusters, in inventory order.
     pub fn targets(&self) -> &[String] {
         self.project.hosts()
     }

@@ -25,7 +25,7 @@ pub struct PathStep {
     pub host: String,
     /// The item's address.
     pub address: String,
-    /// How long it took.
+    /// The duration.
     #[serde(skip)]
     pub took: Duration,
 }

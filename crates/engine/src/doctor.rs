@@ -18,16 +18,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// What is asked of a host, behind [`CERTIFICATES`].
+/// The questions to a host, run after [`CERTIFICATES`].
 const SCRIPT: &str = include_str!("doctor.sh");
-/// What `converge` needs of the file system of `/var/lib/converge`, in per cent.
+/// The free share that `converge` needs in the file system of `/var/lib/converge`, in per cent.
 const ROOM: u64 = 10;
 /// KiB of a disk that are enough, whatever share of it they are.
 const ENOUGH: u64 = 10 << 20;
 /// A clock that is further off breaks certificates and the package index, in seconds.
 const SKEW: u64 = 30;
 
-/// How a step went.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
@@ -39,18 +39,18 @@ pub enum Health {
     Ill,
 }
 
-/// What was found at one step.
+/// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The step: `name`, `tcp`, `ssh`, `host key`, `login`, `shell`, `become` …; of a cluster the diagnosis: `handler`, `helm` …
     pub step: &'static str,
-    /// How it went.
+    /// Its result.
     pub health: Health,
-    /// What was found.
+    /// The observation.
     pub found: String,
-    /// Why it is so, where what was found does not say it.
+    /// The cause, where the observation does not show it.
     pub cause: Option<String>,
-    /// What to do about it.
+    /// The correction.
     pub help: Option<String>,
     /// The role that mends it.
     pub role: Option<&'static str>,
@@ -74,7 +74,7 @@ impl Finding {
     }
 }
 
-/// What was found at one host, in the order of the way in, or at a cluster.
+/// The findings of one host, in the order of the connection's steps, or of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HostDoctor {
     /// The inventory's name.
@@ -258,7 +258,7 @@ fn tell_refusal(chart: &mut HostDoctor, target: &Target, trail: &[Mark], error: 
     chart.say(step, Health::Ill, found, help.as_deref());
 }
 
-/// What the host says about itself, as the login user and as the one who works.
+/// Asks the host about itself, as the login user and as the user who does the work.
 async fn inside(chart: &mut HostDoctor, session: &Session, become_: &Become) {
     match ask(session, &Become::None, "login").await {
         Err(error) => {

@@ -1,4 +1,4 @@
-# What `converge doctor` asks a host. POSIX shell; it changes nothing. Lines of KEY<tab>VALUE.
+# The questions of `converge doctor` to a host. POSIX shell; it changes nothing. Lines of KEY<tab>VALUE.
 # $CV_WHAT: `login` (as the login user) or `work` (as the user who does the work).
 cv_doctor_say() { printf '%s\t%s\n' "$1" "$2"; }
 cv_doctor_say uid "$(id -u)"
@@ -40,7 +40,7 @@ EOF
     done
     cv_doctor_say lists "$(find /var/lib/apt/lists -maxdepth 1 -name '*_Packages*' 2>/dev/null | wc -l)"
   fi
-  # What a node with GPUs is made of; each part only where it is there.
+  # The parts of a node with GPUs; each only where it is there.
   cv_doctor_quick() { timeout 10 "$@"; }
   if command -v containerd >/dev/null && [ -e /etc/containerd/config.toml ]; then
     dump=$(cv_doctor_quick containerd config dump 2>&1)

@@ -37,7 +37,7 @@ impl Engine {
         Ok(Self(RunContext { project: Arc::new(project), graph, options, events, pool }))
     }
 
-    /// What holds for one verb: its tasks share it.
+    /// The context of one verb: its tasks share it.
     fn context(&self) -> Arc<RunContext> {
         Arc::new(self.0.clone())
     }
@@ -47,7 +47,7 @@ impl Engine {
         &self.0.graph
     }
 
-    /// What this run works on, hosts and clusters, in inventory order.
+    /// The targets of this run, hosts and clusters, in inventory order.
     pub fn hosts(&self) -> Vec<String> {
         self.0.targets().to_vec()
     }
@@ -91,7 +91,7 @@ impl Engine {
     /// Looks at every host and plans. Changes nothing anywhere.
     ///
     /// # Errors
-    /// What is wrong with the project, found without any host: nothing was contacted then.
+    /// The errors of the project, found without any host: nothing was contacted then.
     pub async fn plan(&self) -> Result<FleetPlan, Diagnostics> {
         crate::plan::plan_fleet(&self.context()).await
     }
@@ -176,7 +176,7 @@ impl Engine {
         crate::role_testing::states(&self.0, host, objects).await
     }
 
-    /// What every item of a host answers for, as a fresh look resolves it. Items that cannot be resolved are left out.
+    /// The claims of every item of a host, as a fresh look resolves it. Items that cannot be resolved are left out.
     ///
     /// # Errors
     /// The host is lost.
@@ -188,7 +188,7 @@ impl Engine {
     /// left out.
     ///
     /// # Errors
-    /// What is wrong with the project.
+    /// The errors of the project.
     pub async fn plan_and_record(&self) -> Result<(FleetPlan, BTreeMap<String, HostRecording>), Diagnostics> {
         crate::role_testing::plan_and_record(&self.0).await
     }
@@ -197,7 +197,7 @@ impl Engine {
     /// they come back by host. Scripts that it does not know make the items that ask them fail.
     ///
     /// # Errors
-    /// What is wrong with the project.
+    /// The errors of the project.
     pub fn plan_recorded(
         &self,
         recordings: &BTreeMap<String, HostRecording>,

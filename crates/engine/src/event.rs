@@ -19,7 +19,7 @@ pub enum Event {
     Connected {
         /// The host.
         host: String,
-        /// How long it took.
+        /// The duration.
         took: Duration,
     },
     /// The host's key was not known; it was recorded and is trusted from now on, as was asked for.
@@ -42,7 +42,7 @@ pub enum Event {
     Lost {
         /// The host.
         host: String,
-        /// Why, and what to do.
+        /// The reason and the correction.
         message: String,
     },
     /// A round of questions was answered.
@@ -51,14 +51,14 @@ pub enum Event {
         host: String,
         /// Which round, from 1.
         round: usize,
-        /// How many questions.
+        /// The number of questions.
         probes: usize,
     },
     /// The plan of a host is complete.
     Planned {
         /// The host.
         host: String,
-        /// How many items end how.
+        /// The number of items by result.
         summary: Summary,
     },
     /// The changes of a run are about to be made on all hosts that have any.
@@ -90,25 +90,25 @@ pub enum Event {
         host: String,
         /// The role that it goes on with.
         role: String,
-        /// What it waits for: `role a on h1, h2`.
+        /// The roles that it waits for: `role a on h1, h2`.
         on: String,
     },
     /// All is done on a host, and what the run has set going there has not come to its end: it is waited for.
     Settling {
         /// The host.
         host: String,
-        /// What does not hold yet: the item's address and why.
+        /// The conditions that do not hold yet: the item's address and the reason.
         on: Vec<String>,
         /// Seconds that are left to it.
         seconds: u64,
     },
-    /// What must be on this machine before an item begins has come, or need not.
+    /// A copy that must be on this machine before an item begins has come, or is not needed.
     Backup {
         /// The host on which the item begins now.
         host: String,
-        /// What it is: `snapshot of etcd`.
+        /// The kind of copy: `snapshot of etcd`.
         what: String,
-        /// What is kept, or why nothing is.
+        /// The copy that is kept, or the reason why none is.
         kept: Result<KeptBackup, String>,
     },
     /// A batch of a play has begun.
@@ -157,16 +157,16 @@ pub enum Event {
         id: u32,
         /// Its address.
         address: String,
-        /// How it ended.
+        /// Its result.
         result: ItemResult,
-        /// How long it took.
+        /// The duration.
         took: Duration,
     },
     /// The host was looked at again after the apply.
     Verified {
         /// The host.
         host: String,
-        /// What is not as planned; empty when all is.
+        /// The differences from the plan; empty when there is none.
         differences: Vec<String>,
     },
     /// A stop was asked for: what is in flight ends, nothing new starts.
@@ -178,24 +178,24 @@ pub enum Event {
 pub struct KeptBackup {
     /// Where it lies.
     pub path: String,
-    /// How many bytes the host's file has.
+    /// The number of bytes that the host's file has.
     pub size: u64,
-    /// What the host said of it: `1234 keys`.
+    /// The host's remark on it: `1234 keys`.
     pub remark: String,
 }
 
-/// What a role has to do in a run.
+/// The work of a role in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoleWork {
     /// The role.
     pub role: String,
     /// The roles that come before it.
     pub requires: Vec<String>,
-    /// How many items it has to see to, by host.
+    /// The number of items that it has to see to, by host.
     pub items: BTreeMap<String, usize>,
 }
 
-/// How an item ended.
+/// The result of an item.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemResult {
@@ -217,7 +217,7 @@ pub enum ItemResult {
     },
     /// The host no longer shows what the change was planned against. Nothing was overwritten.
     Refused {
-        /// What moved, by object: planned and found.
+        /// The changed objects: planned and found states.
         message: String,
     },
     /// It was not tried: the address of what failed before it, or why.
@@ -229,14 +229,14 @@ pub enum ItemResult {
     Stopped,
     /// It was guarded and not confirmed: the host has put it back, or is about to.
     PutBack {
-        /// Why, and what became of it.
+        /// The reason, and the state that it left.
         message: String,
         /// The end of the output, where a step of it failed; empty for a sensitive item.
         output: String,
     },
-    /// The link was lost while it ran: nobody knows.
+    /// The link was lost while it ran: the result is not known.
     Unknown {
-        /// Why.
+        /// The reason.
         message: String,
     },
 }

@@ -1,4 +1,4 @@
-//! How a run is to be made.
+//! The options of a run.
 
 use converge_ledger::Scope;
 use secrecy::SecretString;
@@ -8,10 +8,10 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-/// What holds for all hosts of a run.
+/// The options of a run, for all its hosts.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many hosts are worked on at once.
+    /// The number of hosts that are worked on at once.
     pub forks: usize,
     /// The password for sudo, when the inventory names none.
     pub become_password: Option<SecretString>,
@@ -79,7 +79,7 @@ pub struct Question {
     pub answer: oneshot::Sender<StepAnswer>,
 }
 
-/// What a person says to a [`Question`].
+/// The answer of a user to a [`Question`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepAnswer {
     /// Do it.

@@ -1,11 +1,11 @@
-//! What hosts answered, kept in a file: plans are made of it without any host.
+//! Answers of hosts, kept in a file: plans are made of them without any host.
 
 use converge_planner::Knowledge;
 use converge_resource::{Answer, Content, ObjectId, Observed, Probe, RunAnswer, State};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
-/// What one host said about itself and answered.
+/// The facts and answers of one host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostRecording {
@@ -35,7 +35,7 @@ pub struct RecordedObject {
     /// As [`Observed::real`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub real: Option<String>,
-    /// Why the host could not tell.
+    /// The reason why the host could not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -65,9 +65,9 @@ pub struct RecordedScript {
     pub user: Option<String>,
     /// Its deadline in seconds: a part of the question.
     pub timeout: u64,
-    /// How it ended; `None` when it could not be run.
+    /// Its result; `None` when it could not be run.
     pub answer: Option<RunAnswer>,
-    /// Why it could not be run.
+    /// The reason why it could not be run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

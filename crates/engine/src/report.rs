@@ -1,4 +1,4 @@
-//! What a command found or did, as data.
+//! The results of commands, as data.
 
 use crate::ItemResult;
 use crate::PathStep;
@@ -14,7 +14,7 @@ use std::time::Duration;
 pub struct FleetPlan {
     /// A UUID v7; the run that applies it bears the same.
     pub id: String,
-    /// What it is for.
+    /// The purpose of the plan.
     pub purpose: Purpose,
     /// When it was made, RFC 3339 UTC.
     pub created: String,
@@ -34,7 +34,7 @@ pub struct FleetPlan {
 }
 
 impl FleetPlan {
-    /// What `--allow-destroy` may name: the IDs of all objects that the plan speaks of, `kind:key`. `None` where a host could not be looked at: it may have others.
+    /// The IDs that `--allow-destroy` may name: those of all objects of the plan, `kind:key`. `None` where a host could not be looked at: it may have others.
     pub fn object_ids(&self) -> Option<BTreeSet<String>> {
         let all_seen = self.hosts.iter().all(|host| matches!(host.result, HostResult::Planned(_)));
         let ids = |plan: &HostPlan| -> Vec<String> {
@@ -64,16 +64,16 @@ const MANY_THINGS: usize = 10;
 /// The same, as a share of what is ours on the host.
 const MANY_PERCENT: usize = 10;
 
-/// What `--prune` gives back.
+/// The extent of a prune.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// How many things, on all hosts.
+    /// The number of objects, on all hosts.
     pub things: usize,
     /// True when on some host it is more than 10 things, or more than 10 % of what is ours there.
     pub many: bool,
 }
 
-/// What a plan is for.
+/// The purpose of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
@@ -82,7 +82,7 @@ pub enum Purpose {
     Converge,
     /// Back to the state before these runs: (host, run id).
     Rollback(Vec<(String, String)>),
-    /// What these roles changed, back to the state before these runs: (host, run id). The runs still count.
+    /// The changes of these roles, back to the state before these runs: (host, run id). The runs still count.
     RollbackOf {
         /// The roles.
         roles: Vec<String>,
@@ -117,7 +117,7 @@ pub struct HostEntry {
     pub host: String,
     /// Its plan, or why there is none.
     pub result: HostResult,
-    /// How long connecting and looking took.
+    /// The time that connecting and reading took.
     #[serde(skip)]
     pub took: Duration,
 }
@@ -141,7 +141,7 @@ impl FleetPlan {
         })
     }
 
-    /// What `--prune` gives back in this plan.
+    /// The extent of `--prune` in this plan.
     pub fn pruned(&self) -> Pruned {
         let mut all = Pruned::default();
         for plan in self.planned() {
@@ -182,7 +182,7 @@ impl FleetPlan {
     }
 }
 
-/// What an apply did.
+/// The result of an apply.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ApplyReport {
     /// The run.
@@ -199,24 +199,24 @@ pub struct ApplyReport {
     pub took: Duration,
 }
 
-/// What an apply did on one host.
+/// The result of an apply on one host.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostApply {
     /// The inventory's name.
     pub host: String,
     /// Every item (as it was planned in the end) and how it ended.
     pub items: Vec<(Item, ItemResult)>,
-    /// Why the host dropped out, if it did.
+    /// The reason why the host dropped out, if it did.
     pub lost: Option<TargetError>,
-    /// What was not as planned when the engine looked again.
+    /// The differences from the plan when the engine looked again.
     pub differences: Vec<String>,
-    /// How long each item took on the host, by address; those that were not begun are missing.
+    /// The duration of each item on the host, by address; those that were not begun are missing.
     #[serde(skip)]
     pub times: BTreeMap<String, Duration>,
     /// Contents that the diffs of the items show.
     #[serde(skip)]
     pub contents: BTreeMap<Digest, Content>,
-    /// How long the host took.
+    /// The duration on the host.
     #[serde(skip)]
     pub took: Duration,
 }
@@ -250,7 +250,7 @@ impl ApplyReport {
 pub struct HostAnswer {
     /// The inventory's name.
     pub host: String,
-    /// What it said, in the shape of [`crate::HostFacts`]; or why nothing could be asked.
+    /// The facts, in the shape of [`crate::HostFacts`]; or the reason why nothing could be asked.
     pub result: Result<serde_json::Value, TargetError>,
 }
 
@@ -261,7 +261,7 @@ pub struct HostVerify {
     pub host: String,
     /// Address and what went wrong; `None` when the check holds.
     pub checks: Vec<(String, Option<String>)>,
-    /// Why nothing could be checked.
+    /// The reason why nothing could be checked.
     pub lost: Option<TargetError>,
 }
 
@@ -272,9 +272,9 @@ pub struct HostSnapshots {
     pub host: String,
     /// Newest first.
     pub runs: Vec<Snapshot>,
-    /// Why they could not be read.
+    /// The reason why they could not be read.
     pub lost: Option<TargetError>,
-    /// What of them is damaged, and so not considered.
+    /// The damaged parts of the records, which are ignored.
     pub remarks: Vec<String>,
 }
 
@@ -293,9 +293,9 @@ pub struct Snapshot {
     pub inventory: String,
     /// The roles that it worked on.
     pub roles: Vec<String>,
-    /// What it was: `converge` or `rollback of ID`.
+    /// The purpose of the run: `converge` or `rollback of ID`.
     pub purpose: String,
-    /// How many changes it made.
+    /// The number of changes that it made.
     pub changes: usize,
     /// True when it ended by itself.
     pub finished: bool,
@@ -308,13 +308,13 @@ pub struct Snapshot {
 pub struct HostRan {
     /// The inventory's name.
     pub host: String,
-    /// How it ended, or why the host could not be asked.
+    /// Its result, or the reason why the host could not be asked.
     pub result: Result<RanCommand, TargetError>,
     /// From the connection to the end.
     pub took: Duration,
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RanCommand {
     /// Its exit status; `None` when it took too long and was ended.

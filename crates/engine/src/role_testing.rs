@@ -1,4 +1,4 @@
-//! What the test of a role needs beyond the commands: its own scripts on hosts, states of objects, and who claims what.
+//! The needs of role tests beyond the commands: scripts of their own on hosts, states of objects, and the claims of items.
 
 use crate::connect::target::Target;
 use crate::context::RunContext;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Rounds of questions that a recording is asked for one plan.
 const ROUNDS: usize = 8;
 
-/// What an item answers for.
+/// The claims of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemClaims {
     /// Its address.
@@ -92,7 +92,7 @@ pub(crate) async fn states(
     Ok(objects.iter().filter_map(state).collect())
 }
 
-/// What every item of a host answers for, as a fresh look resolves it. Items that cannot be resolved are left out.
+/// The claims of every item of a host, as a fresh look resolves it. Items that cannot be resolved are left out.
 ///
 /// # Errors
 /// The host is lost.
@@ -124,7 +124,7 @@ pub(crate) async fn claims(context: &RunContext, host: &str) -> Result<Vec<ItemC
 /// left out.
 ///
 /// # Errors
-/// What is wrong with the project.
+/// The errors of the project.
 pub(crate) async fn plan_and_record(
     context: &RunContext,
 ) -> Result<(FleetPlan, BTreeMap<String, HostRecording>), Diagnostics> {
@@ -181,7 +181,7 @@ async fn record_one(context: &RunContext, host: &str) -> Result<(Folded, HostRec
 /// they come back by host. Scripts that it does not know make the items that ask them fail.
 ///
 /// # Errors
-/// What is wrong with the project.
+/// The errors of the project.
 pub(crate) fn plan_recorded(
     context: &RunContext,
     recordings: &BTreeMap<String, HostRecording>,

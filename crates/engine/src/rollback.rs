@@ -27,7 +27,7 @@ fn is_left(item: &Item) -> bool {
     matches!(item.outcome, Outcome::Refused(_) | Outcome::Failed(_))
 }
 
-/// What is left because nobody can say what it is now, with its host: it could not be looked at.
+/// An object that is left because its state is not known, with its host: it could not be looked at.
 fn unseen(plan: &FleetPlan) -> Option<(&str, String)> {
     plan.hosts.iter().find_map(|entry| {
         let HostResult::Planned(plan) = &entry.result else { return None };
@@ -37,10 +37,10 @@ fn unseen(plan: &FleetPlan) -> Option<(&str, String)> {
     })
 }
 
-/// How far the clock of a host may be off before it is said, in seconds.
+/// The difference of the clock of a host that is not reported, in seconds.
 const SKEW: i64 = 120;
 
-/// What was read of a host.
+/// The records that were read of a host.
 type Read = Arc<Result<(Target, Records), TargetError>>;
 
 /// Before which run a host returns to.
@@ -48,7 +48,7 @@ type Read = Arc<Result<(Target, Records), TargetError>>;
 enum Start {
     /// Before this run, whatever came after it: also earlier rollbacks are undone.
     To(usize),
-    /// What is in force of this run and later ones.
+    /// The changes in force of this run and later ones.
     From(usize),
 }
 
@@ -366,7 +366,7 @@ async fn plan_undos(
     Ok(plan)
 }
 
-/// What is said of the records: what of them is damaged, and clocks that are off.
+/// Remarks on the records: damaged parts, and clocks that are off.
 fn remarks(hosts: &[String], read: &[Read]) -> Vec<String> {
     let here = jiff::Timestamp::now().as_second();
     let mut said = Vec::new();
@@ -433,7 +433,7 @@ mod tests {
         };
         assert!(nothing_to_do(&plan(Vec::new())));
         assert_eq!(unseen(&plan(Vec::new())), Some(("h1", "path:/home/mallory/x".to_owned())));
-        // Changed by somebody else: that is known, and the run is passed over.
+        // Changed by another user: that is known, and the run is passed over.
         assert_eq!(unseen(&plan(vec![(object, State::absent())])), None);
     }
 }

@@ -62,7 +62,7 @@ async fn checks_in_place(
     Ok(items.map(|item| (item.address.clone(), why(&item.address))).collect())
 }
 
-/// Why nobody could look at an item: one before it is not as it should be, or what it stands in is not there.
+/// The reason why nobody could look at an item: one before it is not as it should be, or what it stands in is not there.
 fn not_checked(plan: &HostPlan, wait: &Wait) -> String {
     // Where it stands on another one that could not be looked at, what is behind both is what people need.
     match first_open(plan, wait) {
@@ -74,7 +74,7 @@ fn not_checked(plan: &HostPlan, wait: &Wait) -> String {
 /// Something that the run has set going and that has not come to its end.
 pub(crate) struct Settling {
     pub object: ObjectId,
-    /// What it shows now.
+    /// Its present state.
     pub state: State,
     /// So long it may take.
     pub limit: Duration,
@@ -109,7 +109,7 @@ pub(crate) fn settling(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<Set
     found
 }
 
-/// What differs, for people: items that nobody could look at stand with the one that is to blame, not by themselves. Leaves out `known` failures.
+/// The differences, for users: items that could not be looked at stand with the one that is to blame, not by themselves. Leaves out `known` failures.
 pub(crate) fn folded(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<String> {
     let found: Vec<(String, String)> =
         differences(plan).into_iter().filter(|(address, _)| !known(address)).collect();
@@ -134,7 +134,7 @@ pub(crate) fn folded(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<Strin
         format!("{address}: {why}{more}")
     };
     let own = found.iter().filter(|(address, _)| behind(address).is_none()).map(shown);
-    // Why the first does not hold was told when it failed.
+    // The reason why the first does not hold was told when it failed.
     let failed = after.iter().filter(|(first, _)| known(first)).map(|(first, count)| match count {
         1 => format!("1 resource behind `{first}`, which failed, was not checked"),
         count => format!("{count} resources behind `{first}`, which failed, were not checked"),
@@ -151,7 +151,7 @@ fn first_open<'a>(plan: &'a HostPlan, wait: &Wait) -> Option<&'a Item> {
     }
 }
 
-/// What a plan made after the apply still wants.
+/// The differences that a plan after the apply still shows.
 pub(crate) fn differences(plan: &HostPlan) -> Vec<(String, String)> {
     plan.items
         .iter()

@@ -20,7 +20,7 @@ const PIECE_SECONDS: u64 = 300;
 /// More than any etcd has: a host that says so is wrong, and would fill this machine's disk.
 const MOST: u64 = 64 << 30;
 
-/// What came of it.
+/// The result of fetching a copy.
 enum Came {
     Kept(KeptBackup),
     /// There is nothing of the sort: why.
@@ -142,7 +142,7 @@ impl HostRun {
     }
 }
 
-/// What a script says that ends well; else its last words.
+/// The output of a script that succeeds; else the end of its error output.
 async fn ask(aside: &Aside, script: &str, seconds: u64) -> Result<Vec<u8>, String> {
     let result = aside.ask(script, seconds).await.map_err(|e| e.to_string())?;
     match result.outcome {

@@ -130,7 +130,7 @@ impl HostRun {
     }
 }
 
-/// How an item ended, for reports.
+/// The result of an item, for reports.
 fn result_of(end: WorkEnd, sensitive: bool) -> ItemResult {
     match end {
         WorkEnd::Done => ItemResult::Changed,

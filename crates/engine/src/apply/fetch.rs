@@ -14,12 +14,12 @@ pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// Seconds that one answer may take.
 const ANSWER: u64 = 90;
 
-/// What the other host said.
+/// The answer of the other host.
 enum Said {
     Here(Bytes),
     /// Not yet: why.
     NotYet(String),
-    /// Why it cannot be had.
+    /// The reason why it cannot be had.
     Never(String),
 }
 
@@ -94,7 +94,7 @@ impl HostRun {
             Ok(link) => link,
             Err(lost) => return Said::Never(lost.to_string()),
         };
-        // What waits there itself must not wait longer than is left.
+        // A script that waits there must not wait longer than the time that is left.
         let script = format!("CV_FETCH_SECONDS={}\n{}", left.as_secs().max(1), fetch.script);
         let result = match link.ask_beside(&script, ANSWER).await {
             Ok(result) => result,

@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// The goal of one host.
 pub(crate) enum Goal {
-    /// What roles declare.
+    /// The declarations of roles.
     Declared,
     /// These states.
     Saved(Vec<Change>),
@@ -147,13 +147,13 @@ async fn settled(
     }
 }
 
-/// What is not where the last of these changes should have brought it. Of an object that others change too, their fields do not count.
+/// The objects that are not in the state that the last of these changes should have left. Of an object that others change too, their fields do not count.
 fn elsewhere(now: &Seen, changes: &[&Change], held: &BTreeMap<Digest, Content>) -> Vec<String> {
     let mut wanted: BTreeMap<&ObjectId, (&State, &State)> = BTreeMap::new();
     for change in changes {
         wanted.entry(&change.object).or_insert((&change.from, &change.to)).1 = &change.to;
     }
-    // What went with the release that brought it is where it should be.
+    // An object that went with the release that brought it is where it should be.
     let object = |id: &ObjectId| converge_objects::object(&id.kind).filter(|o| o.place() == Place::Cluster);
     let gone = changes.iter().filter(|c| c.to.is_absent());
     let with: BTreeSet<&str> =

@@ -22,7 +22,7 @@ pub(super) struct Stretch {
     open: Vec<(Work, NewFile)>,
     /// Items of packages that are not sent yet: neighbours that are one transaction. One of the two lists is empty.
     packages: Vec<Work>,
-    /// What comes after a group waits for it: if not all of it is made, the lane decides what comes next.
+    /// Later items wait for the group: if not all of it is made, the lane decides what comes next.
     barrier: Option<u32>,
     next: u32,
 }
@@ -150,7 +150,7 @@ impl Stretch {
 }
 
 impl HostRun {
-    /// What the host says of a group.
+    /// Takes an event of the host about a group.
     pub(super) fn take_group(&mut self, event: Said, group: &Group, running: &mut BTreeMap<u32, Running>) {
         let host = self.lane.host.clone();
         let Some(first) = group.members.first().map(|work| work.item.id) else { return };
@@ -204,9 +204,9 @@ impl HostRun {
                     continue;
                 }
                 Some(Member::Ended(code, text)) => (Status::Exited(code), text),
-                // It broke off: nobody knows how far it came. Its own status says nothing of one member.
+                // It broke off: it is not known how far it came. Its own status says nothing of one member.
                 None if matches!(status, Status::Exited(0 | 73)) => (Status::Exited(1), String::new()),
-                // What it said is shown once.
+                // The output of the transaction is shown once.
                 None if group.one_transaction && work.item.id != first => (status, String::new()),
                 None => (status, String::from_utf8_lossy(output).into_owned()),
             };

@@ -18,7 +18,7 @@ const MARGIN: Duration = Duration::from_secs(2);
 /// Seconds that the host gets for putting back.
 const ACTING: u64 = 150;
 
-/// How the switch ended, as the host says.
+/// The result of the automatic revert, as the host reports it.
 enum Acted {
     Whole,
     Partly,
@@ -46,7 +46,7 @@ impl HostRun {
             Ok(Err(lost)) => lost.to_string(),
             Err(_) => format!("no answer within {} s", within.as_secs()),
         };
-        // What had not ended may or may not have happened.
+        // An item without an end may or may not have changed something.
         let open: Vec<Item> = self.lane.remaining().iter().filter(|i| ids.contains(&i.id)).cloned().collect();
         for item in open {
             let message = format!("the session broke: {broken}");

@@ -27,12 +27,12 @@ pub(crate) struct Lane {
     resting: BTreeMap<String, (Item, ItemResult)>,
     /// The address of every item by its number in the latest plan: what `needs` names.
     addresses: BTreeMap<u32, String>,
-    /// What nothing may stand on: items that failed, and those that stood on one and are done all the same; each with the one that failed.
+    /// Items on which nothing may depend: those that failed, and those that depended on one and are done all the same; each with the one that failed.
     bad: BTreeMap<String, String>,
     /// The places of the items that packages before and behind may not be joined across.
     between: BTreeSet<(u32, u32)>,
     history: History,
-    /// What every item claims, by its number in the latest plan.
+    /// The claims of every item, by its number in the latest plan.
     claims: BTreeMap<u32, Vec<ObjectId>>,
     /// Every claimed object as planned or accepted so far.
     base: BTreeMap<ObjectId, State>,
@@ -49,7 +49,7 @@ pub(crate) struct Lane {
     brought: BTreeSet<String>,
 }
 
-/// What a lane is to do next.
+/// The next step of a lane.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Send these items, by number.
@@ -131,14 +131,14 @@ impl Lane {
         &self.addresses
     }
 
-    /// What is over.
+    /// The items that have ended.
     pub fn history(&self) -> History {
         let mut history = self.history.clone();
         history.over.extend(self.passed());
         history
     }
 
-    /// What only checks, and whose moment has passed: it held then, whatever the run has made since.
+    /// Items that only check, and whose moment has passed: the check held then, whatever the run has made since.
     pub fn passed(&self) -> BTreeSet<String> {
         let next = self.remaining.iter().map(|i| place(i.id)).min();
         let held = self.resting.values().filter(|(item, _)| item.outcome == Outcome::Unchanged);
@@ -191,7 +191,7 @@ impl Lane {
                 self.end(item, ItemResult::Skipped { because: "--no-deferred stops here".to_owned() });
             }
         }
-        // What moved may be claimed by items that had nothing to do so far.
+        // Objects that moved may be claimed by items that had nothing to do so far.
         if self.look_again {
             return Next::Replan;
         }
@@ -208,7 +208,7 @@ impl Lane {
                     Permit::Go if is_deferred(item) && send.is_empty() && held.is_empty() => {
                         return Next::Replan;
                     }
-                    // What is deferred ends a stretch.
+                    // A deferred item ends a stretch.
                     Permit::Go if is_deferred(item) => break,
                     // So does what is guarded. Its group is sent whole or not at all.
                     Permit::Go if item.guard.is_some() => {
@@ -231,7 +231,7 @@ impl Lane {
                             return Next::Restart(item.id);
                         }
                     }
-                    // What is asked of another host, or brought here, may take its time: the others come first.
+                    // An item that asks another host, or fetches a copy, may take its time: the others come first.
                     Permit::Go if item.comes_alone() => {
                         if send.is_empty() {
                             return Next::Fetch(item.id);
@@ -265,7 +265,7 @@ impl Lane {
         }
     }
 
-    /// What must be on this machine before an item begins is there, or need not be: this is said of it.
+    /// The copies that an item needs on this machine are there, or are not needed: adds a note that says so.
     pub fn brought(&mut self, id: u32, note: String) {
         if let Some(item) = self.remaining.iter_mut().find(|i| i.id == id) {
             item.notes.push(note);
@@ -410,7 +410,7 @@ impl Lane {
             }
             match old.remove(&new.address) {
                 Some(before) => {
-                    // What lies behind a switch stays behind it.
+                    // An item of a guarded group stays in it.
                     let guard = new.guard.or(before.guard);
                     let new = Item { guard, ..new };
                     match self.allowed(&before, &new) {
@@ -423,7 +423,7 @@ impl Lane {
                     resolved.push(new.clone());
                     self.remaining.push(new);
                 }
-                // What was deferred needs something to be done first.
+                // A deferred item needs something to be done first.
                 None if place(new.id).1 != u32::MAX && new.is_pending() => {
                     resolved.push(new.clone());
                     self.remaining.push(new);
@@ -436,7 +436,7 @@ impl Lane {
                 None => {}
             }
         }
-        // What is left are lists of `for_each` whose elements stand for them now.
+        // The items that are left are lists of `for_each` whose elements stand for them now.
         for (_, item) in old {
             self.end(item, ItemResult::Unchanged);
         }

@@ -132,7 +132,7 @@ fn guarded_items_go_together_and_stay_open_until_they_are_confirmed() {
     assert_eq!(l.next(false, &third_waits), Next::Confirm);
     l.finish(3, ItemResult::Changed, &[]);
     assert_eq!(l.next(false, &open), Next::Confirm);
-    // What is reverted is bad, and so is what stands on it.
+    // A reverted item is bad, and so is each that depends on it.
     let mut l = lane(items());
     l.finish(2, ItemResult::Changed, &[]);
     l.finish(3, ItemResult::Failed { message: "no".to_owned(), output: String::new() }, &[]);
@@ -432,7 +432,7 @@ fn packages_are_beside_each_other_where_only_packages_stand_between() {
     assert!(beside(None, reads("os")));
     assert!(!beside(None, reads("nvidia")), "what it is depends on what comes before it");
     assert!(!beside(None, item(9, "r", &[], changed("/a", "absent", "x"))));
-    // What must be done first for the last one stands between, wherever it is in the list.
+    // The item that must be done first for the last one stands between, wherever it is in the list.
     let mut index = item((1 << 31) | 9, "r", &[], changed("index", "absent", "current"));
     index.kind = "package".to_owned();
     assert!(place(index.id) < place(9));

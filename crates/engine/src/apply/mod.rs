@@ -43,7 +43,7 @@ struct HostRun {
     target: Target,
     lane: Lane,
     gates: Gates,
-    /// What opens the run on the host, and opens it again after a restart.
+    /// The record that opens the run on the host, and opens it again after a restart.
     meta: RunMeta,
     run: String,
     stop: StopSwitch,
@@ -56,7 +56,7 @@ struct HostRun {
     waits: BTreeSet<String>,
     /// Roles with work here that were not said to be over yet.
     untold: BTreeSet<String>,
-    /// How long each item took, by address.
+    /// The duration of each item, by address.
     times: BTreeMap<String, Duration>,
     /// When the apply began, and since when this host has done nothing but wait.
     epoch: Instant,
@@ -151,7 +151,7 @@ async fn telling_of_a_stop<T>(context: &RunContext, stop: &StopSwitch, work: imp
     work.await
 }
 
-/// What each role has to do on which host, in the order of the graph.
+/// The work of each role on each host, in the order of the graph.
 fn work_of(context: &RunContext, runs: &[HostRun]) -> Vec<RoleWork> {
     let graph = &context.graph;
     let requires = |role: &str| graph.requires(role).into_iter().map(str::to_owned).collect();
@@ -193,7 +193,7 @@ fn untouched(plan: HostPlan, gates: &Gates) -> HostApply {
     }
 }
 
-/// How far each of these roles is.
+/// The progress of each of these roles.
 fn role_states(lane: &Lane, roles: &BTreeMap<String, usize>) -> BTreeMap<String, RoleState> {
     let state = |role: &String| {
         let (open, failed) = lane.role_state(role);
@@ -214,7 +214,7 @@ fn out_of_it(host: String, lost: TargetError) -> HostApply {
     }
 }
 
-/// What all hosts of an apply share.
+/// The data that all hosts of an apply share.
 struct Whole<'a> {
     context: &'a Arc<RunContext>,
     run: &'a str,
@@ -274,7 +274,7 @@ impl HostRun {
                     | ItemResult::PutBack { .. }
                     | ItemResult::Unknown { .. }
             );
-            // What was wrong in the plan was counted when the batches were made.
+            // Errors of the plan were counted when the batches were made.
             let planned = matches!(item.outcome, Outcome::Failed(_) | Outcome::Refused(_));
             if bad
                 && !planned
@@ -644,7 +644,7 @@ impl HostRun {
         if !took.is_zero() {
             self.times.insert(item.address.clone(), took);
         }
-        // What stands behind a switch is told when that is over.
+        // The result of a guarded item is reported when the guard has ended.
         let held = self.lane.unconfirmed().iter().any(|(i, _)| i.address == item.address);
         if !held && (!matches!(item.outcome, Outcome::Adopt(_)) || result.is_bad()) {
             self.context.events.send(Event::ItemFinished {
@@ -671,7 +671,7 @@ impl HostRun {
         let begun: Vec<&str> =
             open.iter().filter(|i| running.contains_key(&i.id)).map(|i| i.address.as_str()).collect();
         if !begun.is_empty() {
-            // What goes as one begins together.
+            // The items of one group begin together.
             let named = begun.get(..SHOWN).unwrap_or(&begun);
             let more = match begun.len() - named.len() {
                 0 => String::new(),
@@ -693,7 +693,7 @@ impl HostRun {
 #[derive(Debug, Default)]
 struct Running {
     output: Vec<u8>,
-    /// How much of it was shown.
+    /// The part of it that was shown.
     told: usize,
     took: Duration,
     /// When it began, since the apply did.

@@ -25,9 +25,9 @@ pub(crate) struct Work {
     pieces: Arc<Vec<(Piece, Option<Bytes>)>>,
 }
 
-/// What the host said.
+/// The parsed answer of the host to one item.
 pub(crate) struct Reading {
-    /// How it ended; `None` when it was not begun and the host must be looked at again.
+    /// Its result; `None` when it was not begun and the host must be looked at again.
     pub result: Option<ItemResult>,
     /// The objects' states after it.
     pub after: Vec<(ObjectId, State)>,
@@ -88,7 +88,7 @@ impl Work {
             window: seconds,
             units: guard.units(),
         });
-        // What gives something back makes nothing its own.
+        // An item that restores an original state manages nothing.
         spec.restarts = restarts(item);
         if item.origin == ItemOrigin::Declared && !spec.restarts {
             let own = spec.rows.iter().filter(|r| item.claims.contains(&r.change.object));
@@ -107,7 +107,7 @@ impl Work {
                     role,
                 })
                 .collect();
-            // What later items read of what the host says of itself. Only whether it moves counts.
+            // Facts that later items read: only whether they change counts.
             spec.window.extend(lane.facts_read_after(item.id).into_iter().map(|fact| WindowRow {
                 seq: number(),
                 object: ObjectId::new(FACT, fact),
@@ -175,7 +175,7 @@ impl Work {
         self.spec.window.iter().any(|row| row.object.kind == FACT)
     }
 
-    /// What ends an item that has restarted the host, in the session after it.
+    /// The script that ends an item which has restarted the host, in the session after it.
     pub fn after_restart(&self, seconds: u64) -> converge_ssh::Item {
         let piece = self.spec.after_restart(seconds);
         let timeout = Some(Duration::from_secs(piece.timeout));
@@ -255,7 +255,7 @@ impl Work {
         said.join("; ")
     }
 
-    /// What people see of complete lines of output: all but what the host says to us.
+    /// The part of complete lines of output that users see: all but the lines of the protocol.
     pub fn shown(&self, lines: &[u8]) -> String {
         let mark = format!("cv:{}\t", self.spec.token);
         let text = String::from_utf8_lossy(lines);

@@ -90,7 +90,7 @@ pub(crate) async fn locked_keys(context: &RunContext) -> Vec<Utf8PathBuf> {
     converge_ssh::locked_keys(files, context.pool.ssh.agent.as_deref()).await
 }
 
-/// Why a host that cannot be connected to is out of the run.
+/// The reason why a host that cannot be connected to is excluded from the run.
 pub(crate) fn no_session(host: &str, error: &ConnectError) -> TargetError {
     let message = without_name(host, &error.to_string());
     if error.is_refused_login() {

@@ -14,7 +14,7 @@ fn is_set_out(item: &PlannedItem) -> bool {
     item.is_pending() || (item.origin == ItemOrigin::Rollback && matches!(item.outcome, Outcome::Refused(_)))
 }
 
-/// What the record of a run on a host begins with.
+/// The header of the record of a run on a host.
 pub(crate) fn run_meta(context: &RunContext, plan: &HostPlan, run: &str, purpose: &Purpose) -> RunMeta {
     let of_host = |runs: &[(String, String)]| -> Vec<String> {
         runs.iter().filter(|(host, _)| *host == plan.host).map(|(_, id)| id.clone()).collect()

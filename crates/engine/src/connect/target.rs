@@ -1,4 +1,4 @@
-//! What a lane works on: a host through its shell, or a cluster through its API.
+//! The target of a lane: a host through its shell, or a cluster through its API.
 
 use crate::context::RunContext;
 use crate::session::cluster::ClusterLink;
@@ -68,7 +68,7 @@ impl Target {
         }
     }
 
-    /// What does the work there; nothing where the cluster is not there yet.
+    /// The executor of the target; none where the cluster does not exist yet.
     async fn executor(&self) -> Option<Arc<dyn Executor>> {
         match self {
             Self::Host(link) => Some(Arc::clone(link) as Arc<dyn Executor>),
@@ -96,7 +96,7 @@ impl Target {
     /// The runs that it has recorded, oldest first; none of a cluster that is not there yet.
     pub async fn history(&self, context: &RunContext) -> Result<Records, TargetError> {
         if let Self::Cluster(link) = self {
-            // Why it is not there is no matter here.
+            // The reason why it is not there is no matter here.
             let _found = arrive(context, link).await?;
         }
         match self.executor().await {
@@ -152,7 +152,7 @@ impl Target {
         }
     }
 
-    /// Why nobody can ask it yet; nothing of what is there.
+    /// The reason why nobody can ask it yet; nothing of what is there.
     pub async fn absent(&self, context: &RunContext) -> Result<Option<String>, TargetError> {
         match self {
             Self::Host(_) => Ok(None),
@@ -207,7 +207,7 @@ pub(crate) async fn arrive(context: &RunContext, link: &ClusterLink) -> Result<F
     Ok(found)
 }
 
-/// What is known when a look begins: nothing of a cluster that is not there yet.
+/// The knowledge at the beginning of a look: everything absent for a cluster that does not exist yet.
 pub(crate) async fn first_knowledge(context: &RunContext, target: &Target) -> Result<Knowledge, TargetError> {
     let link = match target {
         Target::Host(link) => {
@@ -229,7 +229,7 @@ pub(crate) async fn first_knowledge(context: &RunContext, target: &Target) -> Re
     Ok(known)
 }
 
-/// What a lane of this name works on, opened when it is first used.
+/// The target of this name, opened when it is first used.
 pub(crate) async fn connect(context: &RunContext, name: &str) -> Result<Target, TargetError> {
     if context.project.entry_hosts(name).is_none() {
         return crate::connect::sessions::link(context, name).await.map(Target::Host);
@@ -346,7 +346,7 @@ pub(crate) fn recipients(context: &RunContext, host: &str) -> Result<Vec<String>
     })
 }
 
-/// What holds for a cluster that is reached through this host.
+/// The options of a cluster that is reached through this host.
 fn cluster_options(context: &RunContext, host: &str) -> Result<ClusterOptions, TargetError> {
     let recipients = recipients(context, host)?;
     let identity = match text_var(context, host, IDENTITY)? {
@@ -379,7 +379,7 @@ fn local_file(path: &str) -> Result<SecretString, TargetError> {
         .map_err(|e| TargetError::Refused(format!("{path} cannot be read: {e}")))
 }
 
-/// Why a cluster is out of a run.
+/// The reason why a cluster is excluded from a run.
 fn no_cluster(host: &str, error: &ClusterError) -> TargetError {
     let message = format!("through {host}: {error}");
     if error.is_unreachable() { TargetError::Unreachable(message) } else { TargetError::Refused(message) }

@@ -1,4 +1,4 @@
-//! What a GPU host or a node itself tells: container runtime, driver, docker, toolkit, certificates. Pure functions over its answers.
+//! Diagnoses of a GPU host or a node itself: container runtime, driver, docker, toolkit, certificates. Pure functions over its answers.
 
 use super::{Answer, Finding, Health};
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ const DRIVER: &[u64] = &[470, 82, 1];
 /// The first toolkit that masks the driver's files by CDI, which nvkind cannot take.
 const CDI_TOOLKIT: &[u64] = &[1, 18];
 
-/// What is wrong with this host as a node with GPUs; nothing of a host that is none.
+/// The problems of this host as a node with GPUs; none for a host that is not one.
 pub(super) fn diagnose(answer: &Answer, now: Timestamp) -> Vec<Finding> {
     let get = |key: &str| answer.get(key).map(String::as_str).unwrap_or_default();
     let one = [

@@ -1,4 +1,4 @@
-//! What the diagnoses look at: the answers of an API server, and short ways through them.
+//! The input of the diagnoses: the answers of an API server, and short ways through them.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -72,7 +72,7 @@ pub(super) fn number(value: Option<&Value>) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
-/// How many of a resource a node has, in `capacity` or `allocatable`.
+/// The amount of a resource that a node has, in `capacity` or `allocatable`.
 pub(super) fn resource(node: &Value, which: &str, resource: &str) -> Option<u64> {
     number(node.get("status")?.get(which)?.get(resource))
 }
@@ -94,7 +94,7 @@ pub(super) fn few(names: impl IntoIterator<Item = impl Into<String>>) -> String 
     }
 }
 
-/// The first sentence of what somebody said, at most 160 characters.
+/// The first sentence of a message, at most 160 characters.
 pub(super) fn short(said: &str) -> String {
     let line = said.lines().next().unwrap_or_default().trim();
     match line.char_indices().nth(160) {
@@ -224,7 +224,7 @@ impl Seen {
     }
 }
 
-/// What an event is about: `namespace/name`.
+/// The object of an event: `namespace/name`.
 pub(super) fn about(event: &Value) -> String {
     format!("{}/{}", text(event, "/involvedObject/namespace"), text(event, "/involvedObject/name"))
 }

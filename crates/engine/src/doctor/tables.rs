@@ -15,14 +15,14 @@ use super::{Finding, Health};
 
 /// A diagnosis: what people notice, what it is, how it is found.
 pub(super) struct Diagnosis {
-    /// What doctor calls it.
+    /// The name that doctor gives it.
     pub step: &'static str,
-    /// What people notice.
+    /// The symptom that users notice.
     #[cfg_attr(not(test), expect(dead_code, reason = "the page of the documentation is held to it"))]
     pub symptom: &'static str,
-    /// Why it is so.
+    /// The cause.
     pub cause: &'static str,
-    /// What to do about it.
+    /// The correction.
     pub help: &'static str,
     /// The role that mends it.
     pub role: Option<&'static str>,
@@ -60,7 +60,7 @@ pub(super) const TABLE: &[Diagnosis] = &[
     pods::FULL,
 ];
 
-/// What is wrong with a cluster.
+/// The problems of a cluster.
 pub(super) fn diagnose(seen: &Seen) -> Vec<Finding> {
     let found = TABLE.iter().filter_map(|entry| {
         let (health, evidence) = (entry.look)(seen)?;

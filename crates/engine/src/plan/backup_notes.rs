@@ -1,4 +1,4 @@
-//! What a plan says of the copies that come to this machine before something is destroyed.
+//! Notes of a plan on the copies that come to this machine before something is destroyed.
 
 use converge_planner::HostPlan;
 use converge_store::Backups;

@@ -1,4 +1,4 @@
-//! What is wrong with a project that shows without any host.
+//! Errors of a project that show without any host.
 
 use crate::context::RunContext;
 use crate::plan::source::{HostSource, Part};
@@ -32,6 +32,6 @@ pub(crate) fn check_without_hosts(context: &RunContext) -> Result<(), Diagnostic
             }
         }
     }
-    // What is wrong on some hosts only is their matter: the others go on.
+    // Errors on some hosts only concern these: the others go on.
     if found.has_errors() && spoiled == hosts.len() { Err(found) } else { Ok(()) }
 }

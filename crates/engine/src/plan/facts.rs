@@ -11,14 +11,14 @@ use converge_planner::Summary;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What all hosts asked so far said about themselves.
+/// The facts of all hosts that were asked so far.
 pub(crate) async fn facts(context: &RunContext) -> Facts {
     let links = context.pool.links.lock().await;
     let told = links.values().filter_map(|link| link.told().map(|told| (link.host.clone(), told)));
     Facts::in_a_run(told.map(|(host, (now, before))| (host, now, before)))
 }
 
-/// What a host is asked for by one that has these needs: with it comes what others in the run read of it.
+/// The groups of facts that a host is asked for by one that has these needs: those that others in the run read of it come with them.
 pub(crate) fn groups_of(context: &RunContext, host: &str, needs: &Needs) -> Groups {
     let all = context.project.fact_names_of(host);
     FACT_GROUPS.into_iter().filter(|group| all.has(group) || needs.fact_names.has(group)).collect()

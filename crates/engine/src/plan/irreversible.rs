@@ -1,4 +1,4 @@
-//! What the record of a run on a cluster would not keep: told in the plan, beforehand.
+//! States that the record of a run on a cluster would not keep: shown in the plan, beforehand.
 
 use crate::connect::target::Target;
 use converge_objects::release;
@@ -22,7 +22,7 @@ pub(crate) async fn mark(target: &Target, plan: &mut HostPlan, known: &Knowledge
     }
 }
 
-/// What of the state before is not kept.
+/// The part of the state before that is not kept.
 fn not_kept(change: &Change, sensitive: bool, known: &Knowledge) -> Option<&'static str> {
     if change.from.is_absent() {
         return None;

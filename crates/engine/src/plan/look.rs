@@ -15,11 +15,11 @@ use std::time::Instant;
 /// what it was told, so they end by themselves, after three as a rule; this many are a fault of the program.
 const ROUNDS: usize = 100;
 
-/// What a look at a host came to.
+/// The result of a look at a host.
 pub(crate) struct Looked {
     pub folded: Folded,
     pub known: Knowledge,
-    /// What the host says of former runs, or why that is not understood.
+    /// The host's records of earlier runs, or the reason why they cannot be read.
     pub records: Option<Result<OwnedRecords, String>>,
     declares: Declares,
 }
@@ -135,7 +135,7 @@ pub(crate) async fn look_and_plan(
             asked_for_diffs = true;
             asks = std::mem::take(&mut folded.diff_asks);
         }
-        // What is asked together by all items is asked once it is known which items there are.
+        // A question that all items share is asked once it is known which items there are.
         if want_facts.is_some() {
             asks.retain(|probe| !converge_resources::asked_together(probe));
         }
@@ -143,7 +143,7 @@ pub(crate) async fn look_and_plan(
         let answered = match target.observe(questions, &mut known).await {
             Ok(answered) => answered,
             Err(lost) => {
-                // Whatever it still sends, nobody reads it.
+                // Its further output is not read.
                 crate::connect::target::leave(context, target).await;
                 return Err(lost);
             }
@@ -180,19 +180,19 @@ pub(crate) async fn plan_again(
     plan_part(context, target, Part::Converge, history, context.options.diffs).await
 }
 
-/// What is there after an apply, planned anew. Leaves out `known` failures.
+/// A new plan after an apply. Leaves out `known` failures.
 pub(crate) async fn plan_after(
     context: &RunContext,
     target: &Target,
     known: &BTreeSet<String>,
 ) -> Result<HostPlan, TargetError> {
-    // What failed is known to be unlike; it must not make others wait for it.
+    // A failed item is known to differ; it must not make others wait for it.
     let history = History { over: known.clone(), ..History::default() };
     target.facts_are_stale();
     Ok(plan_part(context, target, Part::Whole, &history, false).await?.plan)
 }
 
-/// What destroys what nothing keeps is done only where somebody has allowed it by name.
+/// Refuses changes that destroy something that is kept nowhere, unless the user has allowed them by ID.
 fn refuse_what_is_lost(plan: &mut HostPlan, allowed: &[String]) {
     for item in &mut plan.items {
         let changes = item.changes().iter().map(|planned| &planned.change);

@@ -1,4 +1,4 @@
-//! What is ours on a host and no longer declared, and the way back to what was there before us.
+//! Orphaned objects of a host, and the plan that removes them or restores their original states.
 //!
 //! A thing counts as no longer declared when no item of any role claims it and every role that made it was evaluated
 //! completely for that host. Whatever is not known for sure leaves it alone.
@@ -14,10 +14,10 @@ use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outc
 use converge_resource::{Change, Naming, ObjectId, Probe, RunAnswer, quote};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the project declares for a host, whatever the run is narrowed to.
+/// The declarations of the project for a host, whatever the run is narrowed to.
 #[derive(Debug, Default)]
 pub(crate) struct Declares {
-    /// What some item answers for.
+    /// The objects that some item claims.
     pub objects: BTreeSet<ObjectId>,
     /// The host's roles, and whether each was evaluated completely.
     pub roles: BTreeMap<String, bool>,
@@ -62,7 +62,7 @@ fn remains(thing: &Owned) -> bool {
     thing.object.kind != "command" || revert::undo::irreversible(change()).is_none()
 }
 
-/// What is declared and may be one of these by another name.
+/// Probes for declared objects that may be one of these by another name.
 fn other_names<'a>(going: &'a [&Owned], declares: &'a Declares) -> impl Iterator<Item = Probe> + 'a {
     let may_be = |object: &&ObjectId| {
         let named = converge_objects::object(&object.kind).is_some_and(|o| o.naming() != Naming::One);
@@ -290,7 +290,7 @@ pub(crate) fn carry_over(fresh: &mut HostPlan, items: Vec<Item>, address_of: &BT
     }
 }
 
-/// What becomes of a thing.
+/// The effect of `--prune` on an object.
 fn fate(judged: &Judged) -> Fate {
     let cannot = |why: &str| Fate::Forgotten(format!("cannot be restored: {why}"));
     match (&judged.verdict, revert::undo::lost(&judged.undo)) {
@@ -330,13 +330,13 @@ fn forget_item(members: &[Judged], known: &Knowledge) -> Item {
     item
 }
 
-/// What must be looked at to say what became of a run that did not end.
+/// The objects that must be observed to describe an unfinished run.
 fn open_probes(records: &OwnedRecords) -> Vec<Probe> {
     let changes = records.cut_off.iter().flat_map(|r| &r.changes);
     changes.filter(|c| c.outcome == SavedOutcome::Unknown).map(|c| Probe::Object(c.object.clone())).collect()
 }
 
-/// What a run that did not end did, did not do, and what the host shows of the rest.
+/// Describes an unfinished run: what it did, did not begin, and what the host shows of the rest.
 fn cut_off(run: &RunRecord, busy: bool, known: &Knowledge) -> CutOff {
     let mut items: Vec<(&str, Vec<&SavedChange>)> = Vec::new();
     for change in run.changes.iter().filter(|c| c.outcome != SavedOutcome::Moved) {

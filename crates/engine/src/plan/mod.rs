@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Looks at every host and plans. Changes nothing anywhere.
 ///
 /// # Errors
-/// What is wrong with the project, found without any host: nothing was contacted then.
+/// The errors of the project, found without any host: nothing was contacted then.
 pub(crate) async fn plan_fleet(context: &Arc<RunContext>) -> Result<FleetPlan, Diagnostics> {
     check::check_without_hosts(context)?;
     let entries =

@@ -1,4 +1,4 @@
-//! What items on their way back ask other hosts for: a node is let go by its cluster before it is reset.
+//! Requests of reverting items to other hosts: a cluster drains and deletes a node before the host resets itself.
 
 use crate::context::RunContext;
 use crate::{FleetPlan, HostResult};
@@ -62,7 +62,7 @@ fn goes_back(item: &Item) -> bool {
     item.origin != ItemOrigin::Declared
 }
 
-/// What no longer is there afterwards, and on which host.
+/// The objects that are gone afterwards, each with its host.
 fn gone(fleet: &FleetPlan) -> BTreeSet<(String, ObjectId)> {
     let mut gone = BTreeSet::new();
     for plan in fleet.planned() {
@@ -123,7 +123,7 @@ mod tests {
         );
         assert_eq!(item.settings, [("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())]);
         assert!(item.notes[0].starts_with("h1 drains and deletes the node h2"), "{:?}", item.notes);
-        // What stands in a record is no name of a node; the cluster goes as a whole.
+        // An odd value in a record is no name of a node; the cluster goes as a whole.
         let odd = vec![leaves("h2", "$(reboot)", Some("h1"))];
         let all = vec![leaves("h1", "h1", None), leaves("h2", "h2", Some("h1"))];
         for fleet in [asked(odd), asked(all)] {

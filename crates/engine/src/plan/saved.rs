@@ -20,7 +20,7 @@ const VERSION: u32 = 4;
 /// The oldest version that is read.
 const OLDEST: u32 = 3;
 
-/// Why a plan cannot be saved or read.
+/// The reason why a plan cannot be saved or read.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     /// The file.
@@ -29,12 +29,12 @@ pub enum SaveError {
     /// The key.
     #[error(transparent)]
     Seal(#[from] SealError),
-    /// What the file holds is no plan of ours.
+    /// The file holds no plan of converge.
     #[error("{path}: {why}")]
     Content {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
 }
@@ -170,7 +170,7 @@ fn refuse_another_order(saved: &HostPlan, fresh: &mut HostPlan) {
     }
 }
 
-/// Why an item of the fresh plan may not be applied.
+/// The reason why an item of the fresh plan may not be applied.
 fn objection(saved: Option<&Item>, fresh: &Item) -> Option<String> {
     let Some(saved) = saved else {
         return fresh.is_pending().then(|| "it is not in the saved plan; plan again".to_owned());
@@ -183,7 +183,7 @@ fn objection(saved: Option<&Item>, fresh: &Item) -> Option<String> {
         }
         (Outcome::Changed(was), Outcome::Changed(now)) => Some(difference(was, now)),
         (Outcome::Changed(_), Outcome::Refused(_)) => None,
-        // It could be done when the plan was made: somebody has changed the host since.
+        // It could be done when the plan was made: a user has changed the host since.
         (Outcome::Changed(was), Outcome::Failed(problem)) => {
             Some(format!("{} changed since the plan: {}", names(was), problem.message))
         }

@@ -256,7 +256,7 @@ impl<'a> HostSource<'a> {
                 params.entry("user").or_insert(user.into());
             }
         }
-        // What is wrong with a secret is told without its value too.
+        // An error of a secret is reported without its value too.
         ready.sensitive |= kind.sensitive;
         let resource = match (kind.parse)(&ready.params) {
             Ok(resource) => resource,
@@ -274,7 +274,7 @@ impl<'a> HostSource<'a> {
         Resolved::Ready { resource, params: ready.params, sensitive: ready.sensitive }
     }
 
-    /// What the roles of this host answer for, selected or not; whether each role was evaluated completely; and the former
+    /// The claims of the roles of this host, selected or not; whether each role was evaluated completely; and the former
     /// names of roles.
     pub fn declares(
         &self,
@@ -347,7 +347,7 @@ impl<'a> HostSource<'a> {
         }
     }
 
-    /// What is wrong with the declarations, whatever hosts say.
+    /// Moves out the errors of the declarations that no host decides.
     pub fn take_complaints(&self, found: &mut Diagnostics) {
         for (_, complaints) in std::mem::take(&mut *self.complaints.borrow_mut()) {
             found.extend(complaints);
@@ -392,7 +392,7 @@ impl<'a> HostSource<'a> {
     }
 }
 
-/// What an item answers for, by the parameters that are known. A parameter that must be known to be read is left out
+/// The claims of an item, by the parameters that are known. A parameter that must be known to be read is left out
 /// where it may be; nothing is claimed whose name is not known.
 fn outlined_claims(kind: &str, mut params: serde_json::Value) -> Vec<Claim> {
     let Some(kind) = converge_resources::kind(kind) else { return Vec::new() };
@@ -441,7 +441,7 @@ fn facts_among<'n>(reached: impl IntoIterator<Item = &'n String>, host: &str) ->
 }
 
 impl HostSource<'_> {
-    /// A list that is made of facts which an earlier item alters: nobody knows its elements yet.
+    /// A list that is made of facts which an earlier item alters: its elements are not known yet.
     fn altered_list(&self, item: &DeclaredItem, fact: &str, altered: &Altered) -> Resolved {
         let wait =
             altered.wait(fact).map_or_else(|| format!("facts.{fact} changes first"), |w| w.reason.clone());

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 const NAME_THEIR_FILES: &[&str] = &["path", "unit", "sysctl", "group", "user", "hostname", "module"];
 
 /// Asks what the directories hold that runs made: paths, each encoded on a line of its own. Names of files that were cut off before they got
-/// their place are left out. It is asked beside the states of the directories, which are refused where somebody could have led their paths elsewhere.
+/// their place are left out. It is asked beside the states of the directories, which are refused where a user could have led their paths elsewhere.
 pub(crate) fn probe(undos: &[Undo]) -> Option<Probe> {
     let is_dir = |state: &State| matches!(PathState::try_from(state.clone()), Ok(PathState::Dir { .. }));
     let made = undos.iter().filter(|u| u.object.kind == "path" && u.before.is_absent() && is_dir(&u.left));
@@ -47,7 +47,7 @@ pub(crate) fn leave_what_is_not_empty(undos: &[Undo], verdicts: &mut [Verdict], 
         let brought = || undos.iter().any(|u| is_dir(u) && u.moved_by.is_some());
         package.is_some_and(|package| may_be_packaged(path) && (older(package) || brought()))
     };
-    // What stays for another reason keeps its directory by the order of the reverts.
+    // An object that stays for another reason keeps its directory by the order of the reverts.
     let named: BTreeSet<&str> =
         undos.iter().filter(|u| u.object.kind == "path").map(|u| u.object.key.as_str()).collect();
     let held: Vec<String> = answer.stdout.lines().filter_map(decode_field).collect();

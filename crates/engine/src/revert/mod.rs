@@ -100,7 +100,7 @@ fn ends(undos: &[Undo], verdicts: &[Verdict], known: &Knowledge) -> Vec<(State, 
     .collect()
 }
 
-/// What is to be done with an object, by itself.
+/// The verdict on an object, by itself.
 pub(crate) fn judge(undo: &Undo, known: &mut Knowledge, allowed: &[String]) -> Verdict {
     let now = match known.observed(&undo.object) {
         Ok(seen) if seen.state.is_absent() && undo.comes_back => undo.left.clone(),
@@ -127,7 +127,7 @@ pub(crate) fn judge(undo: &Undo, known: &mut Knowledge, allowed: &[String]) -> V
     }
     let to = back(undo, &now, known);
     let back = Change { object: undo.object.clone(), from: now, to };
-    // What was on its way to be destroyed by us already is no loss.
+    // An object that converge was about to destroy already is no loss.
     let on_its_way = undo.open.as_ref().is_some_and(|open| back.from != *open && back.from != undo.left);
     if let Some(why) = destroys(&back, allowed).filter(|_| !on_its_way) {
         return Verdict::Kept(why);
@@ -138,7 +138,7 @@ pub(crate) fn judge(undo: &Undo, known: &mut Knowledge, allowed: &[String]) -> V
     }
 }
 
-/// What a command has made goes with it, whatever was edited in it since: its path was not there before the command.
+/// An object that a command has made goes with it, whatever was edited in it since: its path was not there before the command.
 fn go_with_commands(undos: &mut [Undo]) {
     let made: Vec<String> = undos
         .iter()
@@ -156,7 +156,7 @@ fn go_with_commands(undos: &mut [Undo]) {
     }
 }
 
-/// What a host is in its cluster besides goes with the node: a reset takes the version of the control plane along.
+/// Further objects of a host's part in its cluster go with the node: a reset takes the version of the control plane along.
 fn go_with_their_node(undos: &[Undo], verdicts: &mut [Verdict]) {
     let whole =
         |undo: &Undo| converge_objects::object(&undo.object.kind).is_some_and(|o| o.stays_unless_allowed());
@@ -199,7 +199,7 @@ fn leave_what_others_need(verdicts: &mut [Verdict], known: &Knowledge) {
     }
 }
 
-/// What cannot be reverted without destroying something keeps what it stands on: the items of its role that came before it. A host's part in
+/// An object that cannot be reverted without destroying something keeps what it depends on: the items of its role that came before it. A host's part in
 /// its cluster comes first ([`converge_resource::Object::STAYS_UNLESS_ALLOWED`]), and so keeps its whole role, for whatever reason it stays.
 fn keep_whole_roles(undos: &[Undo], verdicts: &mut [Verdict], order: &[usize]) {
     let whole =
@@ -358,7 +358,7 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
         Outcome::Changed(changes) => converge_planner::disruption(changes),
         _ => Disruption::None,
     };
-    // What it destroys, though somebody has allowed it, is brought to this machine before.
+    // The content that it destroys with the user's permission is copied to this machine before.
     let backup = match &outcome {
         Outcome::Changed(changes) => changes.iter().find_map(|planned| {
             let object = converge_objects::object(&planned.change.object.kind)?;

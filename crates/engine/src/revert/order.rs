@@ -64,7 +64,7 @@ pub(crate) fn arrange(reverts: &[Revert<'_>]) -> Vec<Vec<usize>> {
     Schedule::new(reverts, &edges).run()
 }
 
-/// What must stay since something that needs it to go, or needs it to be there, stays: each place with the one that is to blame.
+/// The reverts that must stay since one that needs them stays: each place with the one that is to blame.
 pub(crate) fn held_back(reverts: &[Revert<'_>], stay: &BTreeSet<usize>) -> BTreeMap<usize, usize> {
     let mut needs: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for edge in edges(reverts).into_iter().filter(|e| e.needed) {
@@ -124,7 +124,7 @@ fn groups_of(state: &State) -> Option<(String, BTreeSet<String>)> {
     }
 }
 
-/// What a revert does to a unit.
+/// The effect of a revert on a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     /// It is stopped, or goes.
@@ -415,7 +415,7 @@ struct Schedule<'a> {
     position: Vec<usize>,
     group: Vec<usize>,
     then: Vec<BTreeSet<usize>>,
-    /// How many vertices must come first, and how many of them are of other groups.
+    /// The number of vertices that must come first, and of those of other groups.
     waits: Vec<usize>,
     outside: Vec<usize>,
     /// Of each group, what is not in order yet.
@@ -449,7 +449,7 @@ impl<'a> Schedule<'a> {
         let mut groups: BTreeMap<(usize, &str, &str), usize> = BTreeMap::new();
         let (mut position, mut group) = (Vec::new(), Vec::new());
         for (vertex, members) in vertices.iter().enumerate() {
-            // What needs a package that goes is undone while it is there; what needs one that comes, after it.
+            // A revert that needs a package which goes is made while it is there; one that needs a package which comes, after it.
             let going = members.iter().filter(|at| reverts.get(**at).is_some_and(Revert::goes)).max();
             position.push(going.or(members.first()).copied().unwrap_or_default());
             let one = members.first().and_then(|at| reverts.get(*at)).map_or(("", ""), |r| (r.item, r.run));
@@ -578,7 +578,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// What comes together of one item is one item again. Its steps go by kind: a kind that comes twice begins another.
+    /// The changes of one item that come together are one item again. Its steps go by kind: a kind that comes twice begins another.
     fn grouped(self) -> Vec<Vec<usize>> {
         let mut items: Vec<(usize, Vec<&str>, Vec<usize>)> = Vec::new();
         for vertex in self.out {

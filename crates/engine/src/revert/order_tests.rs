@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// What a test says of an object: kind, key, from, to, item, and who moved it first.
+/// An object in a test: kind, key, from, to, item, and who moved it first.
 type Said = (&'static str, String, String, String, String, Option<String>);
 
 struct Host {
@@ -202,7 +202,7 @@ fn tree() -> impl Strategy<Value = Vec<Said>> {
 }
 
 proptest! {
-    /// Whatever the order of the runs: every step finds the directory that it needs, and no directory goes before it is empty.
+    /// In any order of the runs: every step finds the directory that it needs, and no directory goes before it is empty.
     #[test]
     fn directories_hold_their_contents_both_ways(tree in tree()) {
         let host = Host::new(tree);

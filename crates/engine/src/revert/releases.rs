@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Rounds of questions about one release.
 const ROUNDS: usize = 3;
 
-/// What earlier items of the plan put back: the fields and the object as it will be; `None` for one that goes.
+/// The reverts of earlier items of the plan: the fields and the object as it will be; `None` for one that goes.
 type Undone = BTreeMap<ObjectId, Option<(Vec<Field>, Value)>>;
 
 /// Plans what releases on their way back leave to others.

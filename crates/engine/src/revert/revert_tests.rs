@@ -80,7 +80,7 @@ fn an_upgrade_goes_with_its_node_and_else_keeps_the_whole_role() {
         ..undo("kubeadm", "version", "version v1.36.2 v1.36.2", "version v1.35.6 v1.35.6")
     };
     let package = undo("package", "kubelet", "present 1.36.2 manual hold", "present 1.35.6 manual hold");
-    // What cannot be reached is known before the first change.
+    // An unreachable state is known before the first change.
     let upgrade = plan(&[version.clone(), package.clone()], &[], &["kubeadm:node", "kubeadm:version"]);
     assert!(upgrade.iter().all(|i| !i.is_pending()), "{upgrade:#?}");
     let node = undo("kubeadm", "node", "control-plane 10.0.0.1:6443", "absent");

@@ -1,4 +1,4 @@
-//! What runs have done, composed of their records, and what can be said of each object on its way back. Pure.
+//! The recorded changes of runs, composed, and the verdict on each object in a rollback. Pure.
 
 use converge_ledger::{SavedChange, SavedOutcome, Undo};
 use converge_planner::{HostPlan, Item, Knowledge, PlannedChange};
@@ -7,7 +7,7 @@ use converge_resource::{
 };
 use std::collections::BTreeSet;
 
-/// What is to be done with one object.
+/// The verdict on one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It is as it was before.
@@ -16,7 +16,7 @@ pub(crate) enum Verdict {
     Back(Change),
     /// It stays as it is: why.
     Stays(String),
-    /// It would be destroyed for good, and nobody has allowed that: why.
+    /// It would be destroyed for good, and no user has allowed that: why.
     Kept(String),
     /// Its state before cannot be restored: why.
     Lost(String),
@@ -25,7 +25,7 @@ pub(crate) enum Verdict {
 /// Whether a rollback takes a change back at all.
 pub(crate) fn goes_back(change: &SavedChange) -> bool {
     let Some(object) = converge_objects::object(&change.object.kind) else { return true };
-    // What the host has restarted for stays so. What helm has moved in a cluster goes back with its release.
+    // A restart that the host was asked for stays. An object that helm has moved in a cluster goes back with its release.
     let moved = change.outcome == SavedOutcome::Moved && object.place() == Place::Cluster;
     !object.restarts_host() && !object.passes() && !moved
 }
@@ -36,7 +36,7 @@ pub(crate) fn brought_along(mut undos: Vec<Undo>) -> Vec<Undo> {
     undos
 }
 
-/// What was there only through another object that goes, goes with it, and comes back with it: a unit with its file.
+/// An object that exists only through another one goes with it and comes back with it: a unit with its file.
 pub(crate) fn go_with_what_brought_them(undos: &mut [Undo]) {
     let object = |id: &ObjectId| converge_objects::object(&id.kind);
     let bare = |id: &ObjectId, state: &State| object(id).is_some_and(|o| o.bare(state));
@@ -72,7 +72,7 @@ pub(crate) fn take_contents(plan: &mut HostPlan, known: &Knowledge) {
     plan.contents.extend(found.into_iter().map(|c| (c.digest().clone(), c)));
 }
 
-/// What the items claim, as it was seen.
+/// The states of the items' claims, as they were observed.
 pub(crate) fn base_of(plan: &HostPlan, known: &Knowledge) -> Vec<(ObjectId, State)> {
     let claims = plan.items.iter().flat_map(|i| &i.claims);
     claims.filter_map(|o| known.observed(o).ok().map(|seen| (o.clone(), seen.state))).collect()
@@ -85,7 +85,7 @@ pub(crate) fn shows(undo: &Undo, now: &State, known: &Knowledge) -> bool {
         Some(object) => object.shows(now, &Past { left, ..undo.past() }, &content),
         None => *now == undo.left,
     };
-    // What another object has brought since, and nobody has touched, is as good as absent.
+    // An object that another one has brought since, and nobody has touched, is as good as absent.
     let bare = || converge_objects::object(&undo.object.kind).is_some_and(|o| o.bare(now));
     (undo.left.is_absent() && bare())
         || as_left(&undo.left)
@@ -107,7 +107,7 @@ fn is_amid(undo: &Undo, open: &State, now: &State) -> bool {
     each || passing() || bare()
 }
 
-/// What becomes of the object, which is in the state `now` and still shows what the runs made of it. A new content becomes known.
+/// The state after the revert of an object, which is in the state `now` and still shows the result of the runs. A new content becomes known.
 pub(crate) fn back(undo: &Undo, now: &State, known: &mut Knowledge) -> State {
     let content = |digest: &Digest| known.content(digest).cloned();
     let Some(object) = converge_objects::object(&undo.object.kind) else { return undo.before.clone() };
@@ -118,13 +118,13 @@ pub(crate) fn back(undo: &Undo, now: &State, known: &mut Knowledge) -> State {
     state
 }
 
-/// Why the state before cannot be restored.
+/// The reason why the state before cannot be restored.
 pub(crate) fn lost(undo: &Undo) -> Option<String> {
     let forward = Change { object: undo.object.clone(), from: undo.before.clone(), to: undo.left.clone() };
     undo.lost.clone().or(irreversible(forward))
 }
 
-/// Why this change cannot be reverted, as far as the objects know it.
+/// The reason why this change cannot be reverted, as far as the objects know it.
 pub(crate) fn irreversible(change: Change) -> Option<String> {
     match planned(change).reversibility {
         Reversibility::Irreversible(why) => Some(why),
@@ -132,7 +132,7 @@ pub(crate) fn irreversible(change: Change) -> Option<String> {
     }
 }
 
-/// Why a change must not be made: it destroys what no snapshot holds, and nobody has allowed that by name.
+/// The reason why a change must not be made: it destroys what no snapshot holds, and no user has allowed that by ID.
 pub(crate) fn destroys(change: &Change, allowed: &[String]) -> Option<String> {
     let id = change.object.to_string();
     match planned(change.clone()).reversibility {
@@ -150,7 +150,7 @@ pub(crate) fn owners_probe(object: &ObjectId, before: &State) -> Option<Probe> {
     goes.then(|| ApiRef::from_key(&object.key).map(|wanted| Probe::Api(ApiProbe::Get(wanted)))).flatten()
 }
 
-/// Why an object must not be taken away: it is others' too, and nobody has allowed it by name.
+/// The reason why an object must not be taken away: it is others' too, and no user has allowed it by ID.
 pub(crate) fn takes_from_others(change: &Change, known: &Knowledge, allowed: &[String]) -> Option<String> {
     let id = change.object.to_string();
     let probe = owners_probe(&change.object, &change.to).filter(|_| !allowed.contains(&id))?;
@@ -191,7 +191,7 @@ pub(crate) fn same(object: &ObjectId, a: &State, b: &State) -> bool {
 pub(crate) fn planned(change: Change) -> PlannedChange {
     let object = converge_objects::object(&change.object.kind);
     PlannedChange {
-        // What a rollback replaces is saved like every change.
+        // A state that a rollback replaces is saved like every other.
         reversibility: object.map_or(Reversibility::Reversible, |o| o.reversibility(&change)),
         opaque: object.is_none_or(|o| o.opaque(&change)),
         change,

@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, Semaphore};
 /// Where a host is reached and as whom, or why that cannot be said.
 pub(crate) type Endpoint = Result<(converge_ssh::Target, converge_ssh::Become), String>;
 
-/// What all tasks of an engine share: sessions that stay open from the plan to the apply.
+/// The sessions that all tasks of an engine share: they stay open from the plan to the apply.
 pub(crate) struct Pool {
     pub links: Mutex<BTreeMap<String, Arc<Link>>>,
     /// Whoever opens a session with a host holds its door.

@@ -34,7 +34,7 @@ impl Lane {
         self.remaining.iter().find(|i| i.role == item.role).is_some_and(|next| next.guard == item.guard)
     }
 
-    /// What goes behind the switch that is armed. What must wait does not: the window runs.
+    /// The next items of a guarded change that is pending. Items that must wait do not join it: its confirmation timeout runs.
     pub(super) fn next_behind(&self, gate: &dyn Fn(&Item) -> Permit) -> Next {
         let last = self.unconfirmed.last().map(|(item, _)| item);
         let Some(last) = last.filter(|last| self.more_behind(last)) else { return Next::Confirm };
@@ -56,12 +56,12 @@ impl Lane {
         }
     }
 
-    /// What is behind the switch stays.
+    /// Confirms the pending items: their changes stay.
     pub fn confirm(&mut self) -> Vec<(Item, ItemResult)> {
         self.settle(|_, result| result.clone())
     }
 
-    /// What is behind the switch ends otherwise than it seemed to.
+    /// Gives the pending items another end than they seemed to have.
     pub fn settle(&mut self, end: impl Fn(&Item, &ItemResult) -> ItemResult) -> Vec<(Item, ItemResult)> {
         let held = std::mem::take(&mut self.unconfirmed);
         let ended: Vec<(Item, ItemResult)> =

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const STEADY: [&str; 9] =
     ["os", "arch", "dpkg_arch", "cpus", "cpu", "memory_mib", "machine", "init", "package_manager"];
 
-/// Kinds of objects that stay as they are until somebody changes them, and that are read without running foreign code.
+/// Kinds of objects that stay as they are until a user changes them, and that are read without running foreign code.
 const STILL: [&str; 5] = ["path", "sysctl", "user", "group", "hostname"];
 
 /// An object that an item claims.
@@ -52,7 +52,7 @@ impl Lane {
 
     /// The objects to watch around the foreign code of an item: those that items after it claim, and those that items before it have made.
     pub fn watched_around(&self, id: u32) -> Vec<Claimed> {
-        // What must be done before an item is planned in its place, and claims nothing itself.
+        // Items that must be done before another is planned in its place, and claim nothing themselves.
         let mut later: Vec<u32> =
             self.claims.keys().copied().filter(|other| place(*other) > place(id)).collect();
         later.sort_by_key(|id| place(*id));
@@ -83,7 +83,7 @@ impl Lane {
         watched
     }
 
-    /// What this run has made before this item, or will have made by then, with its state and the role: foreign code may change that too.
+    /// The objects that this run makes before this item, with their states and roles: foreign code may change these too.
     fn made_before(&self, id: u32) -> BTreeMap<&ObjectId, (&State, &str)> {
         let done = |result: &ItemResult| matches!(result, ItemResult::Changed);
         let finished = self.finished.iter().filter(|(_, result)| done(result)).map(|(item, _)| (item, true));

@@ -24,7 +24,7 @@ pub(in super::super) const NETWORK: Diagnosis = Diagnosis {
     look: network,
 };
 
-/// Whatever else.
+/// Any other reason.
 pub(in super::super) const NOT_READY: Diagnosis = Diagnosis {
     step: "node",
     symptom: "a node is NotReady",

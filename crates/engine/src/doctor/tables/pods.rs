@@ -44,12 +44,12 @@ pub(in super::super) const FULL: Diagnosis = Diagnosis {
     look: full_up,
 };
 
-/// What the kubelet tells of a pod's containers.
+/// The statuses of a pod's containers, as the kubelet reports them.
 fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     list(pod, "/status/initContainerStatuses").iter().chain(list(pod, "/status/containerStatuses"))
 }
 
-/// Why a pod's containers wait: (reason, image, message).
+/// The reason why a pod's containers wait: (reason, image, message).
 fn waits(pod: &Value) -> impl Iterator<Item = (&str, &str, &str)> {
     containers(pod).map(|status| {
         (

@@ -1,4 +1,4 @@
-//! What the container runtime of a node is asked for, and does not have.
+//! Requests to the container runtime of a node that it cannot serve.
 
 use super::super::seen::{Seen, about, few, full, list, name, short, text};
 use super::{Diagnosis, Health};

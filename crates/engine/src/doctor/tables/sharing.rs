@@ -211,7 +211,7 @@ fn stale(seen: &Seen) -> Option<(Health, String)> {
 }
 
 fn shares(seen: &Seen) -> Option<(Health, String)> {
-    // What the plugin runs with then is of no profile.
+    // The configuration that the plugin runs with then is of no profile.
     if is_refused(seen) {
         return None;
     }
