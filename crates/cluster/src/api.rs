@@ -26,10 +26,10 @@ const FRESH: Duration = Duration::from_secs(1);
 
 /// So many requests without an answer in time, and the server counts as hung.
 const LATE: u32 = 3;
-/// How long nothing more is asked of a server that hangs, and how long a request may take then.
+/// The pause after a server hangs, and the time that a request may take then.
 const PAUSE: Duration = Duration::from_secs(2);
 const BRIEF: Duration = Duration::from_secs(5);
-/// How long an answer of what stands behind the server may take.
+/// The time that an answer of a backend of the server may take.
 const BEHIND: Duration = Duration::from_secs(10);
 
 const JSON: &str = "application/json";
@@ -41,7 +41,7 @@ pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 /// Content type of a merge patch.
 pub(crate) const MERGE: &str = "application/merge-patch+json";
 
-/// What a kind is called in addresses.
+/// A kind as the addresses of the API name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resource {
     kind: String,
@@ -58,7 +58,7 @@ pub(crate) struct Said {
     pub(crate) reason: String,
     /// For people.
     pub(crate) message: String,
-    /// What `details` holds.
+    /// The content of `details`.
     pub(crate) details: Value,
 }
 
@@ -100,7 +100,7 @@ impl Said {
     }
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
     /// The way to the server is broken.
@@ -273,7 +273,7 @@ impl Api {
         }
     }
 
-    /// What the server calls this kind; `None` when it has none such.
+    /// The server's names of this kind; `None` when it has no such kind.
     pub(crate) async fn resource(&self, version: &str, kind: &str) -> Result<Option<Resource>, Fault> {
         let mut known = self.kinds.lock().await;
         let found = |known: &Known| known.kinds.iter().find(|r| r.kind == kind).cloned();
@@ -293,7 +293,7 @@ impl Api {
         Ok(hit)
     }
 
-    /// What charts ask about the cluster: its version, and all that its API has, as `apps/v1` and as `apps/v1/Deployment`.
+    /// The data that charts ask for about the cluster: its version, and all that its API has, as `apps/v1` and as `apps/v1/Deployment`.
     pub(crate) async fn capabilities(&self) -> Result<(String, Vec<String>), Fault> {
         let version = self.get("/version").await?;
         let version = version.get("gitVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -305,7 +305,7 @@ impl Api {
         Ok((version, found))
     }
 
-    /// What may have come since is asked for again.
+    /// Kinds that may have come since are asked for again.
     pub(crate) async fn forget_kinds(&self) {
         self.kinds.lock().await.clear();
     }
@@ -392,7 +392,7 @@ impl Api {
         result
     }
 
-    /// How long a request may take. After several that had no answer in time the next ones are brief, or not made at all for a moment:
+    /// The time that a request may take. After several that had no answer in time the next ones are brief, or not made at all for a moment:
     /// what waits behind them ends too.
     fn patience(&self) -> Result<Duration, Fault> {
         let late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
@@ -460,7 +460,7 @@ impl Api {
         Fault::Lost(broken(&self.cluster, &self.server, error))
     }
 
-    /// What a fault at the connect means.
+    /// The meaning of a fault while connecting.
     pub(crate) fn refusal(&self, fault: Fault) -> ClusterError {
         let (cluster, server) = (self.cluster.clone(), self.server.clone());
         match fault {

@@ -26,7 +26,7 @@ pub(crate) struct Job<'a> {
 /// A content to save, and what stands beside it.
 pub(crate) type Save = (Content, Option<Beside>);
 
-/// What a change left.
+/// The result of a change.
 pub(crate) struct Done {
     pub(crate) after: State,
     pub(crate) contents: Vec<Content>,
@@ -114,13 +114,13 @@ impl Cluster {
         open.begin(job.change, before, work, unsaved).await.map_err(not_saved)
     }
 
-    /// What a sensitive item leaves in the record is sealed; of a Secret the values alone, for its text holds none.
+    /// The options to seal the records of a sensitive item; of a Secret the values alone are sealed, for its text holds none.
     fn sealed(&self, job: &Job<'_>) -> Option<&ClusterOptions> {
         let secret = ApiRef::from_key(&job.change.object.key).is_some_and(|object| object.kind == "Secret");
         (job.work.sensitive && !secret).then_some(&self.inner.options)
     }
 
-    /// The same for a change that has to begin again, since somebody else wrote in between.
+    /// The same for a change that has to begin again, since another client wrote in between.
     pub(crate) async fn begin_again(
         &self,
         job: &Job<'_>,
@@ -163,7 +163,7 @@ impl Cluster {
     }
 }
 
-/// Why nothing of a sensitive item is kept.
+/// The reason why nothing of a sensitive item is kept.
 fn not_sealed(options: &ClusterOptions) -> Option<String> {
     let none = options.recipients.is_empty();
     none.then(|| {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tower::ServiceBuilder;
 
-/// How a cluster is reached.
+/// The endpoint of a cluster.
 pub enum Way {
     /// From this machine, with a kubeconfig of this machine.
     Kubeconfig {
@@ -39,7 +39,7 @@ pub enum Way {
     },
 }
 
-/// What a connection needs to know.
+/// The options of a connection.
 #[derive(Clone)]
 pub struct ClusterOptions {
     /// For each request.
@@ -87,7 +87,7 @@ pub(crate) struct Inner {
     pub(crate) charts: std::sync::Mutex<BTreeMap<Digest, Content>>,
 }
 
-/// What another program needs to reach the same server in the same way.
+/// The data with which another program reaches the same server in the same way.
 pub(crate) struct Access {
     pub(crate) road: Road,
     pub(crate) server: http::Uri,

@@ -1,8 +1,8 @@
-//! Why a cluster cannot be worked with.
+//! The reason why a cluster cannot be worked with.
 
 use thiserror::Error;
 
-/// Why there is no connection to a cluster, or no answer on it. Each message says what is wrong, where, and what to do.
+/// The reason why there is no connection to a cluster, or no answer on it. Each message says what is wrong, where, and what to do.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClusterError {
@@ -13,7 +13,7 @@ pub enum ClusterError {
         cluster: String,
         /// The server's address as the kubeconfig names it.
         server: String,
-        /// What happened.
+        /// The problem.
         why: String,
     },
     /// It took too long.
@@ -37,7 +37,7 @@ pub enum ClusterError {
         cluster: String,
         /// The server's address.
         server: String,
-        /// What the library said.
+        /// The message of the library.
         said: String,
     },
     /// The certificate in the kubeconfig has expired.
@@ -50,7 +50,7 @@ pub enum ClusterError {
         /// Its end, RFC 3339.
         when: String,
     },
-    /// The server's certificate is signed by somebody else, or is for another name.
+    /// The server's certificate is signed by another authority, or is for another name.
     #[error(
         "{cluster}: the certificate of the API server {server} is not trusted ({said}); is this kubeconfig of another cluster, or older than its authority? Take the present one from the control plane (/etc/kubernetes/admin.conf); for another name set `tls-server-name` in it"
     )]
@@ -59,7 +59,7 @@ pub enum ClusterError {
         cluster: String,
         /// The server's address.
         server: String,
-        /// What the library said.
+        /// The message of the library.
         said: String,
     },
     /// The server does not know who we are.
@@ -71,7 +71,7 @@ pub enum ClusterError {
         cluster: String,
         /// The server's address.
         server: String,
-        /// What it said.
+        /// The message of the server.
         said: String,
     },
     /// The server knows us and lets us do nothing.
@@ -81,7 +81,7 @@ pub enum ClusterError {
         cluster: String,
         /// The server's address.
         server: String,
-        /// What it said.
+        /// The message of the server.
         said: String,
     },
     /// The kubeconfig cannot be used.
@@ -89,7 +89,7 @@ pub enum ClusterError {
     Kubeconfig {
         /// The cluster as shown.
         cluster: String,
-        /// What is wrong, and what to do.
+        /// The problem and its correction.
         why: String,
     },
     /// An option is wrong.
@@ -97,17 +97,17 @@ pub enum ClusterError {
     Options {
         /// The cluster as shown.
         cluster: String,
-        /// What is wrong, and what to do.
+        /// The problem and its correction.
         why: String,
     },
-    /// What answers is no API server, or a broken one.
+    /// The other side is no API server, or a broken one.
     #[error("{cluster}: {server} does not answer as an API server does: {said}")]
     Odd {
         /// The cluster as shown.
         cluster: String,
         /// The server's address.
         server: String,
-        /// What it said.
+        /// The answer.
         said: String,
     },
 }
@@ -120,7 +120,7 @@ impl ClusterError {
     }
 }
 
-/// Why a run was not begun. Nothing was changed.
+/// The reason why a run was not begun. Nothing was changed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Refused {
     /// Another run holds the cluster: who.

@@ -16,16 +16,16 @@ use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
-/// What may be kept of one release, packed: a Secret of our records must hold it.
+/// The limit of the packed size of one release: a Secret of the records must hold it.
 const LIMIT: usize = 600 << 10;
 
-/// What it may hold unpacked: a guard against a crafted one.
+/// The limit of its unpacked size: a guard against a crafted one.
 const UNPACKED: u64 = 128 << 20;
 
-/// What a chart says of itself that would keep it from being installed: its parts are in the manifests, and it ran on this cluster.
+/// Entries of a chart's metadata that would keep it from being installed: its parts are in the manifests, and it ran on this cluster.
 const LEFT_OUT: [&str; 2] = ["dependencies", "kubeVersion"];
 
-/// What brings a release back.
+/// The parts from which a release is restored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Former {
     /// `Chart.yaml`.
@@ -107,7 +107,7 @@ impl Former {
         };
         place("Chart.yaml", &Value::Object(metadata).to_string())?;
         place("values.yaml", &self.values.to_string())?;
-        // What a file holds is not rendered.
+        // The content of a file is not rendered.
         place("kept/manifest", &self.manifest)?;
         place("templates/manifest.yaml", "{{ .Files.Get \"kept/manifest\" }}")?;
         for (number, hook) in self.hooks.iter().enumerate() {

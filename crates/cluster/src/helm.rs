@@ -17,10 +17,10 @@ use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio::task::JoinHandle;
 
-/// What helm may take beyond the time that it was told to wait.
+/// The time that helm may take beyond the time that it was told to wait.
 const SLACK: Duration = Duration::from_secs(90);
 
-/// What is kept of its output.
+/// The limit of its output that is kept.
 const OUTPUT: u64 = 64 << 20;
 
 /// Variables that it may see: where programs are, and the way out to chart repositories.

@@ -95,7 +95,7 @@ async fn with_live(
             objects.insert(&kept.object, live);
         }
         let live = objects.get(&kept.object).and_then(Option::as_ref);
-        // What is gone since has no owner either.
+        // A field that is gone since has no owner either.
         let Some(value) = live.and_then(|live| value_of(live, &kept.path)) else { continue };
         for document in &mut documents {
             lay(document, kept, &value, namespace)?;
@@ -104,7 +104,7 @@ async fn with_live(
     Ok(documents.concat())
 }
 
-/// What is live at this place of a manifest: the server keeps `stringData` of a Secret as `data`.
+/// The live value at this place of a manifest: the server keeps `stringData` of a Secret as `data`.
 fn value_of(live: &Value, path: &[Segment]) -> Option<Value> {
     match path {
         [Segment::Key(part), Segment::Key(name)] if part == "stringData" => {

@@ -151,7 +151,7 @@ async fn keep(api: Arc<Api>, run: String, lost: Arc<AtomicBool>) {
     }
 }
 
-/// Renews, or gives back. False when it is somebody else's now.
+/// Renews, or gives back. False when it is another run's now.
 async fn renew(api: &Api, run: &str, last: bool) -> Result<bool, Fault> {
     let one = format!("{}/{FIELD_MANAGER}", path());
     loop {

@@ -1,4 +1,4 @@
-//! What is managed in a cluster, as the Secret `owned` keeps it: the base over which the runs are folded that it does not name. Pure.
+//! The managed objects of a cluster, as the Secret `owned` keeps them: the base over which the runs are folded that it does not name. Pure.
 
 use crate::records::{FORMAT, Record};
 use converge_ledger::{Entry, Managed, Owned, Scope};
@@ -94,7 +94,7 @@ impl OwnedDoc {
                 open: t.open,
                 between: t.between,
                 sensitive: t.sensitive,
-                // What an item of a cluster changes, its role answers for. Nothing goes back by way of a host.
+                // An object that an item of a cluster changes belongs to its role. Nothing goes back by way of a host.
                 by_product: false,
                 unsaved: t.unsaved,
                 way_back: None,
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn what_others_have_in_an_object_does_not_keep_it_managed_after_a_rollback() {
         let first = run("a", vec![change("object 1", "object 2", Some("r"), Some(Ended::Done))]);
-        // Somebody else has set another field meanwhile: it does not come to stand exactly as before.
+        // Another client has set another field meanwhile: it does not come to stand exactly as before.
         let back = vec![change("object 3", "object 4", None, Some(Ended::Done))];
         let back = RunDoc { rollback: Some(Vec::new()), rolls_back: vec!["a".to_owned()], ..run("b", back) };
         let managed = fold(Managed::default(), &[first.record(), back.record()]);

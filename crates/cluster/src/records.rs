@@ -21,10 +21,10 @@ use std::io::{Read as _, Write as _};
 /// The namespace of all that converge keeps in a cluster.
 pub const NAMESPACE: &str = "converge-system";
 
-/// What a Secret of a record may hold, packed: the server takes 1 MiB.
+/// The limit of the packed size of a record's Secret: the server takes 1 MiB.
 const LIMIT: usize = 900 << 10;
 
-/// What a record may hold unpacked: a guard against a crafted one.
+/// The limit of the unpacked size of a record: a guard against a crafted one.
 const UNPACKED: u64 = 256 << 20;
 
 /// The format of the records, but for those of runs.
@@ -39,7 +39,7 @@ pub(crate) const RUN_LABEL: &str = "converge/run";
 /// Label with what the Secret is.
 pub(crate) const RECORD_LABEL: &str = "converge/record";
 
-/// What is kept: so many runs, so long, so many bytes; the newest good one in every case.
+/// The number of runs that are kept. Age and size are limited too; the newest good one is kept in every case.
 const RUNS: usize = 10;
 const AGE: SignedDuration = SignedDuration::from_hours(30 * 24);
 const BYTES: usize = 20 << 20;
@@ -69,10 +69,10 @@ pub(crate) struct RunDoc {
     pub(crate) planned: Vec<String>,
     #[serde(default)]
     pub(crate) changes: Vec<ChangeDoc>,
-    /// What it took out of management, each with the number of changes before that.
+    /// The objects that it took out of management, each with the number of changes before that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) disowned: Vec<(usize, ObjectId)>,
-    /// How it ended; `None` while it is at work, or when it was cut off.
+    /// Its result; `None` while it is at work, or when it was cut off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<String>,
 }
@@ -100,7 +100,7 @@ pub(crate) struct ChangeDoc {
     pub(crate) outcome: Option<Ended>,
 }
 
-/// How a change ended.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Ended {
@@ -206,7 +206,7 @@ pub(crate) fn runs(secrets: &[Value], now: Timestamp) -> Result<(Records, BTreeS
     Ok((records, in_owned))
 }
 
-/// Why a record was not read.
+/// The reason why a record was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
     /// It has another format.
@@ -249,12 +249,12 @@ pub(crate) struct ContentsDoc {
 pub(crate) struct Kept {
     /// The text whose digest it is; a Secret's values stand in it as digests.
     pub(crate) text: String,
-    /// What stands beside it.
+    /// Further data of the object.
     #[serde(flatten)]
     pub(crate) beside: Option<Beside>,
 }
 
-/// What is needed beside a text to make the thing again.
+/// Data that is needed besides a text to make the object again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Beside {

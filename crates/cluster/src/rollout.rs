@@ -18,7 +18,7 @@ fn number(object: &Value, pointer: &str) -> u64 {
     object.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Pods are replaced only when somebody deletes them.
+/// Pods are replaced only when a user deletes them.
 pub(crate) fn on_delete(object: &Value) -> bool {
     text(object, "/spec/updateStrategy/type") == "OnDelete"
 }

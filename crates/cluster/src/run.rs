@@ -22,12 +22,12 @@ pub(crate) struct OpenRun {
     pub(crate) meta: RunMeta,
     pub(crate) lease: Held,
     doc: RunDoc,
-    /// What was managed before it.
+    /// The managed objects before it.
     base: Managed,
     /// The contents that the present Secret of contents holds, and its number.
     contents: ContentsDoc,
     number: u32,
-    /// What is saved, and whether with what stands beside it.
+    /// The digests that are saved, and whether each is with its further data.
     saved: BTreeMap<Digest, bool>,
 }
 
@@ -63,7 +63,7 @@ async fn write_owned(api: &Api, managed: &Managed) -> Result<(), String> {
     put(api, "owned", &secret).await.map_err(|fault| fault.to_string())
 }
 
-/// What the recorded runs left managed. A run that was cut off is not in `owned` yet: it is brought there. The lease is held.
+/// The managed objects after the recorded runs. A run that was cut off is not in `owned` yet: it is brought there. The lease is held.
 async fn settle(api: &Api, runs: &[Listed]) -> Result<Managed, String> {
     let mut managed = read_owned(api).await?;
     let mut cut_off = Vec::new();
@@ -153,7 +153,7 @@ impl Cluster {
         read_runs(&self.inner.api).await.map(|(records, _)| records)
     }
 
-    /// What is managed in the cluster, and the newest run when it did not end.
+    /// The managed objects of the cluster, and the newest run if it did not end.
     ///
     /// # Errors
     /// As [`Cluster::records`].
@@ -250,7 +250,7 @@ impl OpenRun {
         put(&self.api, &name, &secret).await.map_err(|fault| fault.to_string())
     }
 
-    /// What it has left managed.
+    /// The managed objects after it.
     fn managed(&self) -> Managed {
         fold(self.base.clone(), &[self.doc.clone().record()])
     }
@@ -413,13 +413,13 @@ impl OpenRun {
     }
 }
 
-/// What is kept of a sensitive item, as it was before it was sealed.
+/// The saved part of a sensitive item, as it was before it was sealed.
 fn opened(kept: Kept, options: &ClusterOptions) -> Result<Kept, String> {
     let Some(Beside::Whole(sealed)) = &kept.beside else { return Ok(kept) };
     serde_json::from_value(unseal(sealed, options)?).map_err(|e| e.to_string())
 }
 
-/// What is kept of a sensitive item: nothing of it stands in the open. `None` where nobody could read it.
+/// Seals the saved part of a sensitive item: nothing of it is in the clear. `None` where there is no recipient.
 fn closed(kept: &Kept, options: &ClusterOptions) -> Result<Option<Kept>, String> {
     let whole = serde_json::to_value(kept).map_err(|e| e.to_string())?;
     let sealed = seal(&whole, options)?;

@@ -1,4 +1,4 @@
-//! What workloads were started with: kept in the Secret `started` beside the records of runs, not at the workloads. An operator that owns a
+//! Digests of the content that workloads were started with: kept in the Secret `started` beside the records of runs, not at the workloads. An operator that owns a
 //! workload writes it anew whenever it likes, and what others have written there goes.
 
 use crate::connect::Cluster;
@@ -15,7 +15,7 @@ const FORMAT: u32 = 1;
 /// The record of one workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Started {
-    /// The server's own identity of it: another workload of the same name was started by somebody else.
+    /// The server's own identity of it: another workload of the same name was started by another client.
     pub(crate) uid: String,
     /// The digest of what it was started with; `None` where a rollback has taken the record back.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,9 +1,9 @@
-//! What goes to a cluster and what comes back, as data.
+//! Questions and changes for a cluster, and its answers, as data.
 
 use converge_resource::{Answer, ApiCall, Change, Content, Digest, ObjectId, Probe, State};
 use std::collections::BTreeMap;
 
-/// What a cluster answered.
+/// The answer of a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
     /// An answer to every question.
@@ -21,7 +21,7 @@ pub struct Work {
     pub owner: String,
     /// Its content is a secret: nothing of it is told.
     pub sensitive: bool,
-    /// What is to change, in order.
+    /// The changes, in order.
     pub changes: Vec<Change>,
     /// How, where the states do not say it.
     pub calls: Vec<ApiCall>,
@@ -36,7 +36,7 @@ pub struct Work {
     pub allow_destroy: Vec<String>,
 }
 
-/// How an item ended.
+/// The result of an item.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Worked {
     /// The end.

@@ -115,7 +115,7 @@ async fn an_object_is_made_changed_and_taken_away_and_all_of_it_is_recorded() {
     let id = object(&one);
     done(&cluster, &run, &plan_apply(&cluster, &one, false).await).await;
     let (made, first) = look(&cluster, &id).await;
-    // Somebody adds a field of his own: it stays.
+    // A user adds a field of his own: it stays.
     api.kubectl(&["-n", "made", "label", "configmap", "x", "theirs=1"]).unwrap();
     let two = configmap("made", "x", json!({"a": "2"}));
     let worked = done(&cluster, &run, &plan_apply(&cluster, &two, false).await).await;
@@ -149,7 +149,7 @@ async fn an_object_is_made_changed_and_taken_away_and_all_of_it_is_recorded() {
     cluster.open(&back).await.unwrap();
     done(&cluster, &back, &plan_to(&cluster, &id, Some(before)).await).await;
     assert_eq!(api.get(&["-n", "made", "configmap", "x"]).unwrap()["data"], json!({"a": "1", "b": "1"}));
-    // It has a field of somebody else: not without leave.
+    // It has a field of another client: not without leave.
     let mut gone = plan_to(&cluster, &id, None).await;
     let refused = work(&cluster, &back, &gone).await.end;
     assert!(

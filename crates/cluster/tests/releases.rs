@@ -110,7 +110,7 @@ async fn render(cluster: &Cluster, spec: &ReleaseSpec, chart: &Content) -> Value
     api(cluster, ApiProbe::Render(question.to_string())).await
 }
 
-/// What the kind plans.
+/// The plan of the kind.
 async fn plan(cluster: &Cluster, spec: &ReleaseSpec, chart: &Content) -> Work {
     let id = ObjectId::new("release", format!("{}/r", spec.namespace));
     let (from, before) = look(cluster, &id).await;
@@ -151,7 +151,7 @@ async fn statuses(cluster: &Cluster, namespace: &str) -> Vec<(u64, String)> {
     list.as_array().unwrap().iter().map(one).collect()
 }
 
-/// What a rollback plans: back to this state, with these fields left to others.
+/// The plan of a rollback: back to this state, with these fields left to others.
 async fn back(cluster: &Cluster, id: &ObjectId, to: &State, keep: Option<ReleaseSpec>) -> Work {
     let (from, before) = look(cluster, id).await;
     Work {
@@ -479,7 +479,7 @@ async fn a_chart_is_told_what_the_cluster_is_and_keeps_what_it_draws() {
         (secret["data"].clone(), map["metadata"]["annotations"]["sum"].clone(), map["data"]["size"].clone())
     };
     let before = live();
-    // What is drawn, and what is computed from it, is told apart from what is declared.
+    // A drawn value, and one computed from it, is distinguished from a declared one.
     let more = spec("draws", &chart, json!({"size": 2}), 60);
     let rendered = render(&cluster, &more, &chart).await;
     let random: Vec<Kept> = serde_json::from_value(rendered[converge_resource::RANDOM].clone()).unwrap();
@@ -521,7 +521,7 @@ async fn hooks_have_the_time_of_the_item() {
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
 }
 
-/// What hangs goes back to what was deployed, though the plan says nothing else: once, and without the chart.
+/// A release that is stuck goes back to the deployed revision, though the plan says nothing else: once, and without the chart.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_hangs_goes_back_without_its_chart() {
     let _alone = alone().await;

@@ -98,7 +98,7 @@ async fn a_restart_reaches_every_node_that_is_ready_and_is_remembered() {
     done(&cluster, &run, &adopt).await;
     assert_eq!(look(&cluster, &id).await.0, running(Some("noted"), true));
     assert_eq!(pods(api), before);
-    // What an older converge kept at the workload counts as long as we have no record of our own.
+    // A record that an older converge kept at the workload counts as long as there is no newer one.
     api.kubectl(&["-n", "restarts", "annotate", "daemonset", "d", "converge/started-with=older"]).unwrap();
     assert_eq!(look(&cluster, &id).await.0, running(Some("noted"), true));
     api.kubectl(&["-n", "converge-system", "delete", "secret", "started"]).unwrap();
@@ -155,7 +155,7 @@ async fn an_operator_that_writes_its_workload_anew_takes_no_record_away() {
     let worked = cluster.work(&run.id, &restart, &tell).await;
     assert_eq!(worked.end, WorkEnd::Done);
     assert!(pods().iter().all(|uid| !before.contains(uid)), "a pod was not restarted");
-    // Whatever it does to the workload later, it was started with the same.
+    // Later changes of the workload do not alter the content that it was started with.
     writes(&own("two"));
     let annotations =
         api.get(&["-n", "operated", "daemonset", "d"]).unwrap()["metadata"]["annotations"].clone();
@@ -190,7 +190,7 @@ async fn a_pod_that_does_not_start_is_named_while_it_is_waited_for() {
     assert!(text.contains("of 3 pods 3 are of the present template and 0 are ready"), "{text}");
     assert!(text.contains("on gpu-1") && text.contains("on gpu-2"), "{text}");
     assert!(!text.contains("on gpu-3"), "its node is not ready itself: {text}");
-    // What was given up in the middle is unknown to the record.
+    // A workload that was given up in the middle is unknown to the record.
     cluster.close(&run.id, "failed").await;
     let record = cluster.records().await.unwrap().runs.pop().unwrap();
     assert_eq!(record.changes[0].outcome, converge_ledger::SavedOutcome::Unknown);

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 /// Pods whose words are told.
 const PODS: usize = 6;
 
-/// What one look at a condition may take at least.
+/// The time that one look at a condition may take at least.
 const LEAST: Duration = Duration::from_secs(2);
 
 fn read(id: &ObjectId) -> Result<Wait, String> {
@@ -56,7 +56,7 @@ impl Cluster {
         Ok(Observed::new(state.into(), None))
     }
 
-    /// What pods say that may be to blame: those of the nodes that are waited for, and of the release that what is waited for came with.
+    /// Messages of pods that may be to blame: those of the nodes in question, and of the release that brought the object in question.
     async fn blamed(&self, wait: &Wait) -> Vec<String> {
         let mut places = BTreeSet::new();
         for question in wait.asks() {

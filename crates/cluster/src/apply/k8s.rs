@@ -53,9 +53,9 @@ struct Planned<'a> {
     secret: bool,
 }
 
-/// Why a write did not come about.
+/// The reason why a write did not come about.
 enum Miss {
-    /// Somebody else wrote in between.
+    /// Another client wrote in between.
     Raced,
     End(WorkEnd),
 }
@@ -154,7 +154,7 @@ impl<'a> Planned<'a> {
         }
         let manifest = self.manifest.map(|(manifest, _)| normalised(manifest));
         let counts = |field: &&Field| match (&self.from, &manifest) {
-            // What the server fills by itself on creation is its own affair.
+            // Fields that the server fills by itself on creation are its own affair.
             (None, Some(manifest)) => fields::read(manifest, &field.path).is_some(),
             (None, None) => {
                 let path = fields::shown(&field.path);
@@ -222,7 +222,7 @@ impl Cluster {
         )))
     }
 
-    /// What a prune or a rollback takes away must be the very object that was made, not another one of the same name.
+    /// Refuses unless the object that a prune or a rollback removes is the very one that was made, not another one of the same name.
     async fn same(&self, job: &Job<'_>, planned: &Planned<'_>, live: &Value) -> Result<(), WorkEnd> {
         let slot = self.inner.run.lock().await;
         let made = slot.as_ref().and_then(|open| open.uid(&job.change.object));
@@ -237,7 +237,7 @@ impl Cluster {
         }
     }
 
-    /// What is kept of the object as it is.
+    /// The part of the present object that is saved.
     fn to_save(&self, live: Option<&Value>) -> Result<(Vec<Save>, Option<String>), WorkEnd> {
         let Some(live) = live else { return Ok((Vec::new(), None)) };
         let (_, content) = K8sState::of(live);

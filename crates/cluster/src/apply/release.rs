@@ -27,12 +27,12 @@ struct Found<'a> {
     name: &'a str,
     /// Whether it is installed, or was meant to be.
     there: bool,
-    /// What helm keeps of it, newest first.
+    /// The records of helm, newest first.
     records: Vec<Value>,
     revisions: Vec<Value>,
 }
 
-/// What helm is to do.
+/// A call of helm.
 struct Action {
     /// For people.
     what: String,
@@ -118,7 +118,7 @@ impl Cluster {
         };
         let ended = if off.is_none() { Ended::Done } else { Ended::Failed };
         let recorded = self.end(job, seq, ended, state, None).await;
-        // What helm said comes first; a server that is gone takes no records either.
+        // The message of helm comes first; a server that is gone takes no records either.
         if off.is_none() {
             noted.and(recorded)?;
         }
@@ -129,7 +129,7 @@ impl Cluster {
         }
     }
 
-    /// What helm is to do to bring a release to this state.
+    /// The call of helm that brings a release to this state.
     async fn action(
         &self,
         helm: &Helm,
@@ -202,7 +202,7 @@ impl Cluster {
         Former::unpack(&packed).map_err(bad)
     }
 
-    /// What is kept of a release as it is. The second is why it cannot come back once it is gone.
+    /// The saved parts of a release as it is. The second is the reason why it cannot come back once it is gone.
     fn release_to_save(
         &self,
         job: &Job<'_>,
@@ -227,7 +227,7 @@ impl Cluster {
             Err(why) => (None, Some(why)),
         };
         let saves = contents.into_iter().map(|content| (content, beside.clone())).collect();
-        // What goes on being installed has its history.
+        // A release that goes on being installed has its history.
         (saves, why.filter(|_| job.change.to.is_absent()))
     }
 
@@ -287,7 +287,7 @@ impl Found<'_> {
         release::recovery(&self.revisions)
     }
 
-    /// What puts a release right that hangs.
+    /// The recovery of a release that is stuck in `pending-*`.
     fn recovery(&self, seconds: u64) -> Option<Action> {
         Some(match self.needed_recovery()? {
             Recovery::Rollback(number) => self.back(number, seconds),
@@ -348,7 +348,7 @@ fn names(spec: &ReleaseSpec, digest: &str) -> bool {
     matches!(&spec.chart, Chart::Archive(hex) if hex == digest)
 }
 
-/// How a release differs from the planned one. Manifests may differ: charts that draw random values render differently each time.
+/// The difference of a release from the planned one. Manifests may differ: charts that draw random values render differently each time.
 fn not_as(planned: &ReleaseState, found: &ReleaseState) -> Option<String> {
     let same = match (planned, found) {
         (ReleaseState::Absent, ReleaseState::Absent) => true,

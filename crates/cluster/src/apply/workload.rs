@@ -18,7 +18,7 @@ use tokio::time::sleep;
 /// All pods must be there within this.
 const ROLLOUT: Duration = Duration::from_secs(600);
 
-/// Restarts of one workload that somebody else takes back.
+/// Restarts of one workload that another client takes back.
 const RESTARTS: usize = 3;
 
 /// Comparisons when others write at the same time.

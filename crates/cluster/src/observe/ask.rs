@@ -1,4 +1,4 @@
-//! What the server would make of a manifest.
+//! The server's dry run of a manifest.
 
 use crate::api::{APPLY, Fault, Said};
 use crate::connect::Cluster;
@@ -32,7 +32,7 @@ impl Cluster {
     }
 }
 
-/// What a refusal of an apply means; `None` when it says nothing about the manifest.
+/// The meaning of a refused apply; `None` when it says nothing about the manifest.
 pub(crate) fn refused(said: &Said, wanted: &ApiRef) -> Option<Value> {
     let conflicts = said.conflicts();
     if !conflicts.is_empty() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// What is left of a Job goes within this.
+/// The time within which the rest of a Job is removed.
 const GOING: Duration = Duration::from_secs(30);
 
 /// Bytes of a log that are read.
@@ -139,7 +139,7 @@ impl Cluster {
         self.inner.api.text(&path).await.unwrap_or_else(|fault| format!("(its log cannot be read: {fault})"))
     }
 
-    /// Why its pods do not get on.
+    /// The reason why its pods do not get on.
     async fn stuck(&self, namespace: &str, job: &str) -> String {
         let pods = self.pods_of(namespace, job).await;
         let told: Vec<String> = pods.iter().map(crate::rollout::told).collect();

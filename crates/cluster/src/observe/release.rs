@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::io::Read as _;
 use std::time::{Duration, Instant};
 
-/// What a record of helm may hold unpacked.
+/// The limit of the unpacked size of a record of helm.
 const UNPACKED: u64 = 128 << 20;
 
 /// Words of helm that tell that something is to come yet.
@@ -47,7 +47,7 @@ fn record(secret: &Value) -> Option<Value> {
     serde_json::from_slice(&bytes).ok()
 }
 
-/// What people and kinds read of a record.
+/// The part of a record that users and kinds read.
 pub(crate) fn revision(release: &Value) -> Value {
     json!({
         "revision": release.get("version"),
@@ -78,7 +78,7 @@ pub(crate) fn number(revision: &Value) -> u64 {
 }
 
 impl Cluster {
-    /// What helm keeps of a release, newest first.
+    /// The records of helm for a release, newest first.
     pub(crate) async fn helm_records(&self, namespace: &str, name: &str) -> Result<Vec<Value>, String> {
         let labels = escaped(&format!("owner=helm,name={name}"));
         let path = format!("/api/v1/namespaces/{}/secrets?labelSelector={labels}", escaped(namespace));
@@ -105,7 +105,7 @@ impl Cluster {
         newest(&self.revisions(namespace, name).await?)
     }
 
-    /// What helm would render; see [`converge_resource::ApiProbe::Render`].
+    /// The result of rendering by helm; see [`converge_resource::ApiProbe::Render`].
     pub(super) async fn render(&self, spec: &str) -> Result<Value, String> {
         let bad = |e: &dyn std::fmt::Display| format!("the release is not understood: {e}");
         let spec: Value = serde_json::from_str(spec).map_err(|e| bad(&e))?;
@@ -193,7 +193,7 @@ impl Cluster {
             let then = manifests(text(deployed, "/manifest")).unwrap_or_default();
             content("", "", &Value::Null, &then) == content("", "", &Value::Null, &one)
         };
-        // What is rendered as it is deployed, or was never deployed, has nothing to keep.
+        // A release that is rendered as it is deployed, or was never deployed, has nothing to keep.
         if deployed.is_none_or(same) {
             return Ok(Vec::new());
         }
@@ -262,7 +262,7 @@ impl How {
     }
 }
 
-/// What a dry run of an upgrade says.
+/// The result of a dry run of an upgrade.
 fn upgraded(release: &str) -> Result<Value, String> {
     let release: Value =
         serde_json::from_str(release).map_err(|e| format!("helm's answer is no JSON: {e}"))?;
@@ -311,7 +311,7 @@ fn missing_kinds(said: &str) -> Vec<String> {
     after.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
 }
 
-/// What a refusal of helm means.
+/// The meaning of a refusal by helm.
 fn refused(said: &str) -> Value {
     let waits = WAITS.iter().any(|word| said.contains(word));
     let line = said.strip_prefix("Error: ").unwrap_or(said);

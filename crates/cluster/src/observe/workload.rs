@@ -13,7 +13,7 @@ pub(crate) struct Running {
     pub(crate) pods: Vec<Value>,
     nodes: Vec<Value>,
     newest: Option<String>,
-    /// What its pods were started with last.
+    /// The content with which its pods were started last.
     with: Option<String>,
 }
 

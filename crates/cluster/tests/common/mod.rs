@@ -107,7 +107,7 @@ pub fn object(manifest: &Value) -> ObjectId {
     ApiRef::of(manifest).unwrap().object()
 }
 
-/// What a kind would plan for a manifest: the live object, and what the server would make of it.
+/// The work that a kind would plan for a manifest: the live object, and the server's dry run.
 pub async fn plan_apply(cluster: &Cluster, manifest: &Value, force: bool) -> Work {
     let id = object(manifest);
     let (from, before) = look(cluster, &id).await;
