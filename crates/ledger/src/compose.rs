@@ -1,21 +1,21 @@
-//! What the changes of several runs come to, for each object.
+//! The composition of the changes of several runs, for each object.
 
 use crate::{SavedChange, SavedGuard, SavedOutcome};
 use converge_resource::{ObjectId, Past, State, WayBack};
 use std::collections::BTreeMap;
 
-/// What is to be done with one object in a rollback.
+/// The revert of one object in a rollback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undo {
-    /// What it is.
+    /// The object.
     pub object: ObjectId,
-    /// What the runs left; anything else is someone else's.
+    /// The state that the runs left; any other is someone else's.
     pub left: State,
     /// Where it was before them.
     pub before: State,
-    /// What each run but the last one left, and what the next one found.
+    /// The state that each run but the last one left, and the state that the next one found.
     pub between: Vec<(State, State)>,
-    /// The other end of the last change, or of a rollback of it, when that was cut off: nobody knows whether it happened, so either state is what
+    /// The other end of the last change, or of a rollback of it, when that was cut off: it is not known whether it happened, so either state is what
     /// the runs left.
     pub open: Option<State>,
     /// Every state in which the runs found it or may have left it, oldest first, each with the number of pairs in `between` that came before.
@@ -28,13 +28,13 @@ pub struct Undo {
     pub run: String,
     /// It went with another object, and comes back with it first: in the state that the run left.
     pub comes_back: bool,
-    /// Why it cannot be undone, when the run itself said so.
+    /// The reason why it cannot be undone, when the run itself said so.
     pub lost: Option<String>,
-    /// Why it is left as it is: a later run of another project changed it.
+    /// The reason why it is left as it is: a later run of another project changed it.
     pub theirs: Option<String>,
-    /// What it needs besides the states.
+    /// The data that it needs besides the states.
     pub way_back: Option<WayBack>,
-    /// How the last guarded item that changed it was guarded.
+    /// The guard of the last guarded item that changed it.
     pub guard: Option<SavedGuard>,
     /// The item whose foreign code changed it first, when it was foreign code.
     pub moved_by: Option<String>,
@@ -59,7 +59,7 @@ impl Undo {
     }
 }
 
-/// What these changes, oldest first, come to: one entry an object, in the reverse of the order in which the runs first touched them. What was
+/// Composes these changes, oldest first: one entry an object, in the reverse of the order in which the runs first touched them. An object that was
 /// corrected later still goes before what it stands on: a user before its group. With each change come its run and the states in which a
 /// rollback of it may have left the object. `goes_back` says which changes a rollback takes back at all.
 pub(crate) fn compose<'a>(

@@ -1,4 +1,4 @@
-//! What is in force of the runs on one host or cluster: the steps that no rollback has taken back.
+//! The steps in force of the runs on one host or cluster: those that no rollback has taken back.
 //!
 //! Each object has a stack of steps. A run that converges pushes one for each change; a rollback takes those of its targets off again, and a
 //! rollback of a rollback puts them back. `docs/rollback.md` says what follows from it.
@@ -29,7 +29,7 @@ fn drop_also(stack: &mut [Step], by: usize) {
     }
 }
 
-/// What a rollback did to the stack of an object: other projects' steps may come and go besides.
+/// The effect of a rollback on the stack of an object: other projects' steps may come and go besides.
 #[derive(Clone, Debug, Default)]
 struct Effect {
     /// Steps as they were, which it took off or changed.
@@ -44,7 +44,7 @@ type Stacks<'a> = BTreeMap<&'a ObjectId, Vec<Step>>;
 pub struct Ledger<'a> {
     runs: &'a [RunRecord],
     stacks: Stacks<'a>,
-    /// What each rollback did to the stacks.
+    /// The effect of each rollback on the stacks.
     effects: BTreeMap<usize, BTreeMap<&'a ObjectId, Effect>>,
     /// The last rollback that took back something of each run, or all of it.
     taken_by: BTreeMap<usize, usize>,
@@ -255,7 +255,7 @@ impl<'a> Ledger<'a> {
         tried.map(|(_, r)| r).find_map(first).map_or(candidate, |first| first.min(candidate))
     }
 
-    /// What is to be done to take back what is in force of this project's runs from this one on, newest first; with it the runs.
+    /// The reverts that take back the steps in force of this project's runs from this one on, newest first; with them the runs.
     pub fn revert_from(
         &self,
         start: usize,
@@ -272,7 +272,7 @@ impl<'a> Ledger<'a> {
         (self.compose(steps, project, goes_back), runs.into_iter().collect())
     }
 
-    /// What is to be done to come to the state before this run: it, and all later ones of this project, rollbacks too, are undone.
+    /// The reverts that lead to the state before this run: it, and all later ones of this project, rollbacks too, are undone.
     pub fn revert_to(
         &self,
         target: usize,
@@ -302,7 +302,7 @@ impl<'a> Ledger<'a> {
         undos
     }
 
-    /// Why an object is left: a later run of another project changed it.
+    /// The reason why an object is left: a later run of another project changed it.
     fn theirs(&self, object: &ObjectId, after: usize, project: &Project) -> Option<String> {
         let steps = self.stacks.get(object).into_iter().flatten();
         let theirs = steps.rev().find(|s| s.run > after && !self.is_of(s.run, project))?;

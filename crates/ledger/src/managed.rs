@@ -23,7 +23,7 @@ pub struct Entry {
 }
 
 impl Managed {
-    /// What is managed now.
+    /// The objects that are managed now.
     pub fn present(&self) -> impl Iterator<Item = &Owned> {
         self.entries.iter().filter(|e| e.gone_by.is_none()).map(|e| &e.thing)
     }

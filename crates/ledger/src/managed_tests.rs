@@ -30,7 +30,7 @@ fn rollback(id: &str, of: &str, changes: Vec<SavedChange>) -> RunRecord {
     RunRecord { purpose, rolls_back: vec![of.to_owned()], ..run(id, changes) }
 }
 
-/// What is managed after these runs. However they are divided into a base and runs that come after it, it is the same.
+/// The managed objects after these runs. However they are divided into a base and runs that come after it, the result is the same.
 fn after(runs: &[RunRecord]) -> Managed {
     let whole = fold(Managed::default(), runs);
     for at in 0..=runs.len() {
@@ -71,7 +71,7 @@ fn what_a_role_makes_is_managed_until_it_is_given_back() {
     back.push(run("r5", vec![change("a", "absent", "v 2", None)]));
     assert_eq!(keys(&after(&back)), ["a", "b"]);
     assert_eq!(after(&back).entries[0].thing.roles, ["second", "first"], "as it was");
-    // What a role makes anew begins anew.
+    // An object that a role makes anew begins anew.
     runs.push(run("r5", vec![change("a", "absent", "v 3", Some("third"))]));
     let managed = after(&runs);
     assert_eq!(keys(&managed), ["b", "a"]);
@@ -140,7 +140,7 @@ fn what_the_undo_of_a_command_removed_is_given_back_and_begins_anew() {
     let again = after(&[runs, vec![made("r3")]].concat());
     assert_eq!(keys(&again), ["command", "made"], "the command comes first, as in the first run");
     assert_eq!(again.entries.last().map(|e| e.thing.run.as_str()), Some("r3"));
-    // What the rollback then failed to bring back is still managed.
+    // An object that the rollback then failed to restore is still managed.
     let failed = SavedChange { outcome: SavedOutcome::Off, ..change("made", "absent", "c", None) };
     assert_eq!(keys(&after(&[made("r1"), undone(vec![failed])])), ["made"]);
 }
@@ -201,7 +201,7 @@ fn what_changes_with_an_item_is_a_by_product_unless_it_was_managed() {
     assert!(!after(&runs).entries[0].thing.by_product);
     // A rollback makes no by-products.
     assert_eq!(after(&[rollback("r1", "r0", with("absent", "v 1"))]).present().count(), 1);
-    // What was given back is none by this: it begins anew only with a role of its own.
+    // An object that was given back is no by-product: it begins anew only with a role of its own.
     let runs = [
         run("r1", with("absent", "v 1")),
         run("r2", vec![change("p", "v 1", "absent", None)]),

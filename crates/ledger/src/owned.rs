@@ -1,4 +1,4 @@
-//! What runs made on a host, and for whom.
+//! The objects that runs made on a host, and the roles that they belong to.
 
 use crate::managed::{Entry, Managed, fold};
 use crate::record::Reader;
@@ -56,7 +56,7 @@ pub struct Moved {
 /// An object that a run made or changed, and that was not given back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
-    /// What it is.
+    /// The object.
     pub object: ObjectId,
     /// In a cluster: the server's own identity of it. Another object of the same name is not managed.
     pub uid: Option<String>,
@@ -76,24 +76,24 @@ pub struct Owned {
     pub moved: Option<Moved>,
     /// The state that we left.
     pub left: State,
-    /// The other end of the last change, when that was cut off: nobody knows whether it happened.
+    /// The other end of the last change, when that was cut off: it is not known whether it happened.
     pub open: Option<State>,
-    /// What a run of ours left and what the next one found, where somebody else was there in between. Of clusters: objects of hosts go back whole.
+    /// The state that a run left and the state that the next one found, where another user changed it in between. Of clusters: objects of hosts go back whole.
     pub between: Vec<(State, State)>,
     /// True when its item was declared sensitive.
     pub sensitive: bool,
     /// True when no role answers for it by itself: it came with something that one answers for, such as a package's
     /// dependency.
     pub by_product: bool,
-    /// Why the state before was not kept, when it was not.
+    /// The reason why the state before was not kept, when it was not.
     pub unsaved: Option<String>,
-    /// What its way back needs besides the states.
+    /// The data that its rollback needs besides the states.
     pub way_back: Option<WayBack>,
-    /// How the last guarded item that changed it was guarded.
+    /// The guard of the last guarded item that changed it.
     pub guard: Option<SavedGuard>,
 }
 
-/// What a host or a cluster says of former runs, for a plan.
+/// The records of earlier runs on a host or a cluster, for a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnedRecords {
     /// In the order in which they came to be managed.
@@ -102,9 +102,9 @@ pub struct OwnedRecords {
     pub cut_off: Option<RunRecord>,
     /// True when some process holds the host's lock: that run may still be at work.
     pub busy: bool,
-    /// What of the records is not understood, and so not considered.
+    /// The parts of the records that are not understood, and so are ignored.
     pub broken: Vec<String>,
-    /// What the host is to keep in the place of its present base, if there is something to fold.
+    /// The base that the host is to keep in the place of its present one, if there is something to fold.
     pub base: Option<NewBase>,
 }
 
@@ -146,7 +146,7 @@ pub fn parse_owned(output: &str) -> OwnedRecords {
     }
     let runs: Vec<RunRecord> = runs.into_iter().map(Reader::end_of_run).collect();
     records.broken.extend(runs.iter().filter_map(|r| r.broken.clone()));
-    // What still grows is folded for this once only, and so is what came after it.
+    // A run that still grows is folded for this once only, and so are the runs after it.
     let (closed, open) = runs.split_at(runs.iter().position(|r| !r.closed).unwrap_or(runs.len()));
     let mut managed = fold(base, closed);
     managed.folded.retain(|id| recorded.contains(id.as_str()));

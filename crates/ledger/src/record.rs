@@ -23,7 +23,7 @@ pub struct RunRecord {
     pub inventory: String,
     /// The playbook, as the operator named it.
     pub playbook: String,
-    /// What it was for.
+    /// Its purpose.
     pub purpose: RunPurpose,
     /// The addresses of the items that it was about to work on; none in records of format 1.
     pub planned: Vec<String>,
@@ -35,7 +35,7 @@ pub struct RunRecord {
     pub rolled_back_by: Option<String>,
     /// A run set out to roll this one back, and did not do all of it.
     pub rolled_back_in_part: bool,
-    /// What it changed, in order.
+    /// Its changes, in order.
     pub changes: Vec<SavedChange>,
     /// The objects that it took out of management without a change, each with the number of changes before that.
     pub disowned: Vec<(usize, ObjectId)>,
@@ -43,9 +43,9 @@ pub struct RunRecord {
     pub finished: bool,
     /// Whether its record has an end: also that of a run that was cut off, once a later run has begun.
     pub closed: bool,
-    /// Why its guarded change was reverted on the host, when it was.
+    /// The reason why its guarded change was reverted on the host, when it was.
     pub put_back: Option<String>,
-    /// What of its record is not understood, and so not considered.
+    /// The part of its record that is not understood, and so is ignored.
     pub broken: Option<String>,
 }
 
@@ -62,19 +62,19 @@ impl RunRecord {
     }
 }
 
-/// What a host or a cluster says of its runs.
+/// The records of the runs on a host or a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Records {
     /// All runs, oldest first.
     pub runs: Vec<RunRecord>,
     /// The time of the host by its own clock, in seconds since 1970.
     pub now: Option<i64>,
-    /// What of the records is not understood, and so not considered.
+    /// The parts of the records that are not understood, and so are ignored.
     pub broken: Vec<String>,
 }
 
 impl Records {
-    /// How long ago a run began, in seconds by the host's clock; by its ID where the record does not say it.
+    /// The age of a run, in seconds by the host's clock; by its ID where the record does not say it.
     pub fn age(&self, run: &RunRecord) -> i64 {
         let Some(now) = self.now else { return 0 };
         run.opened.or_else(|| id_seconds(&run.id)).map_or(0, |opened| now.saturating_sub(opened))
@@ -97,7 +97,7 @@ pub const IN_PART: &str = "in-part";
 pub struct SavedChange {
     /// Its number in the run.
     pub seq: u32,
-    /// What was changed.
+    /// The changed object.
     pub object: ObjectId,
     /// The state before.
     pub before: State,
@@ -111,17 +111,17 @@ pub struct SavedChange {
     pub uid: Option<String>,
     /// True when the item was declared sensitive.
     pub sensitive: bool,
-    /// Why the state before was not kept, when it was not.
+    /// The reason why the state before was not kept, when it was not.
     pub unsaved: Option<String>,
-    /// What a rollback needs besides the states.
+    /// The data that a rollback needs besides the states.
     pub way_back: Option<WayBack>,
     /// How its item was guarded; a rollback of it is guarded alike.
     pub guard: Option<SavedGuard>,
-    /// How it ended.
+    /// Its result.
     pub outcome: SavedOutcome,
 }
 
-/// How an item was guarded.
+/// The guard of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedGuard {
     /// By what must answer: `ssh`, `network` or `runtime`.
@@ -130,7 +130,7 @@ pub struct SavedGuard {
     pub seconds: u64,
 }
 
-/// How a change ended.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SavedOutcome {
     /// As planned.
@@ -154,7 +154,7 @@ impl SavedChange {
     }
 }
 
-/// What a run is for. A later rollback undoes the newest run of purpose [`RunPurpose::Converge`].
+/// The purpose of a run. A later rollback undoes the newest run of purpose [`RunPurpose::Converge`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RunPurpose {
     /// Towards what is declared.
@@ -323,7 +323,7 @@ impl Reader {
                     outcome: if *what == "moved" { SavedOutcome::Moved } else { SavedOutcome::Unknown },
                 });
             }
-            // What came out as planned is not the state before: the next rollback goes on with it.
+            // A state that came out as planned in part is not the state before: the next rollback goes on with it.
             ["done", seq, line, ..] if self.in_part.contains(&seq.parse().ok()?) => {
                 self.end(seq, SavedOutcome::Off, line)?;
             }

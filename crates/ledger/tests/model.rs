@@ -20,7 +20,7 @@ type Values = [u8; KEYS];
 
 type End = reference::End<u8>;
 
-/// What is done to the hosts `on`, a bit for each. Each host ends it in its own way.
+/// A run on the hosts `on`, a bit for each. Each host ends it in its own way.
 #[derive(Clone, Debug)]
 struct Op {
     on: usize,

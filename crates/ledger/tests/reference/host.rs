@@ -4,7 +4,7 @@ use super::{End, KEYS, Values, role, story};
 use converge_ledger::{Ledger, Project, Records, Scope, Undo, newest, parse_owned, parse_records};
 use std::collections::BTreeSet;
 
-/// What a rollback is to do on a host.
+/// The plan of a rollback on a host.
 #[derive(Default)]
 struct Plan {
     planned: Vec<usize>,
@@ -16,13 +16,13 @@ struct Plan {
 pub struct Host {
     pub now: Values,
     pub runs: Vec<String>,
-    /// What the runs did, for the model of what is managed.
+    /// The events of the runs, for the model of what is managed.
     pub events: Vec<story::Event<u8>>,
     /// The file `owned`, and how many runs were folded into it.
     base: (String, usize),
-    /// What the next run gives out of management.
+    /// The object that the next run gives out of management.
     pub disown: Option<usize>,
-    /// How far its clock is off, in seconds.
+    /// The difference of its clock, in seconds.
     skew: i64,
 }
 
@@ -54,7 +54,7 @@ impl Host {
         changes: &[(usize, u8)],
         end: &End,
     ) {
-        // What a plan before it had the host keep.
+        // Sometimes a plan before it gave the host a new base.
         let drawn = id.bytes().map(usize::from).sum::<usize>();
         if drawn.is_multiple_of(2) {
             let (said, closed) = (self.says(true), self.runs.len());
@@ -79,7 +79,7 @@ impl Host {
         for (n, (key, to)) in changes.iter().enumerate() {
             let (from, item) = (self.now[*key], format!("r{}/{key}", role(*key)));
             text.push_str(&format!("begin\t{n}\tpath\t{key}\t{}\t{}\t{item}\t-\n", state(from), state(*to)));
-            // What goes is declared so by a role, or pruned.
+            // An object that goes is declared so by a role, or pruned.
             let of_role = purpose == "converge" && (*to != 0 || drawn.is_multiple_of(3));
             if of_role {
                 text.push_str(&format!("owns\t{n}\tr{}\n", role(*key)));
@@ -126,7 +126,7 @@ impl Host {
         self.runs.push(text);
     }
 
-    /// What the host says to a plan; `settled`, once a run has begun that ends what was cut off.
+    /// The host's records for a plan; `settled`, once a run has begun that ends an unfinished one.
     fn says(&self, settled: bool) -> String {
         let mut text = "converge-managed\t1\n".to_owned();
         for run in &self.runs {
@@ -145,7 +145,7 @@ impl Host {
         text
     }
 
-    /// What is managed: of each object what was there before and what runs left.
+    /// The managed objects: of each the state before and the state that runs left.
     pub fn managed(&self) -> Vec<Option<(u8, u8)>> {
         let records = parse_owned(&self.says(false));
         assert_eq!(records.broken, Vec::<String>::new());
@@ -157,7 +157,7 @@ impl Host {
         found
     }
 
-    /// What its records say, in the order of a folder that knows no order.
+    /// Its records, in the order of a folder that knows no order.
     fn records(&self, time: i64) -> Records {
         let mut texts = self.runs.clone();
         texts.sort();
@@ -238,7 +238,7 @@ impl Host {
         }
     }
 
-    /// What becomes of these objects.
+    /// The verdicts on these objects.
     fn plan(&self, undos: Vec<Undo>, narrowed: Option<usize>) -> Plan {
         let mut plan = Plan::default();
         for mut undo in undos {

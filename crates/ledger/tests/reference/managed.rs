@@ -1,12 +1,12 @@
 //! A model of what `docs/snapshots.md` says of managed objects, which shares no code with the ledger. Objects are numbers, their states are values.
 
-/// What a run did.
+/// The effect of a run on one object.
 #[derive(Clone, Debug)]
 pub struct Event<V> {
     /// Of a rollback: the runs that it set out to take back.
     pub takes: Vec<usize>,
     pub changes: Vec<Change<V>>,
-    /// What it gave out of management in the end, as it was.
+    /// The object that it gave out of management in the end, as it was.
     pub disowned: Option<usize>,
 }
 
@@ -14,17 +14,17 @@ pub struct Event<V> {
 pub struct Change<V> {
     pub key: usize,
     pub found: V,
-    /// What it left, or meant to leave when it was cut off.
+    /// The state that it left, or meant to leave when it was cut off.
     pub left: V,
     /// It is known to have ended as planned.
     pub done: bool,
-    /// It was cut off: nobody knows whether it happened.
+    /// It was cut off: it is not known whether it happened.
     pub cut: bool,
     /// An item of a role made it.
     pub of_role: bool,
 }
 
-/// What one object was before it came to be managed, and how runs left it; nothing when it is not managed.
+/// The state of one object before it came to be managed, and as runs left it; nothing when it is not managed.
 pub fn managed<V: Clone + Eq>(events: &[Event<V>], key: usize) -> Option<(V, V)> {
     // The run with which it began, what that found, and what was left last.
     let mut story: Option<(usize, V, V)> = None;

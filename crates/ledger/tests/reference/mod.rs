@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How a run ends early: at the change of this number.
+/// The early end of a run: at the change of this number.
 #[derive(Clone, Debug)]
 pub enum End<V> {
     Whole,
@@ -12,7 +12,7 @@ pub enum End<V> {
     Broke(usize, V),
     /// The connection was cut, before the change or behind it.
     Cut(usize, bool),
-    /// What a cut left, as somebody saw it: the objects whose changes had begun, how they are now, and whether their change is known to have ended.
+    /// An observed cut: the objects whose changes had begun, how they are now, and whether their change is known to have ended.
     Seen(BTreeMap<usize, (V, bool)>),
 }
 
@@ -35,7 +35,7 @@ pub struct Past<V> {
     /// Its objects in the order in which it changed them.
     order: Vec<usize>,
     complete: bool,
-    /// What counted before it began.
+    /// The changes that counted before it began.
     counted: Counted<V>,
 }
 
@@ -43,18 +43,18 @@ pub struct Past<V> {
 #[derive(Clone, Debug)]
 struct Counted<V>(BTreeMap<(usize, usize), BTreeSet<V>>);
 
-/// What a rollback is to do on a host.
+/// The plan of a rollback on a host.
 #[derive(Clone, Debug)]
 pub struct Planned<V> {
     /// Objects with the state before, in the order in which they are reverted.
     pub changes: Vec<(usize, V)>,
-    /// What it leaves alone.
+    /// The objects that it leaves alone.
     pub named: BTreeSet<usize>,
     /// The runs that it sets out to take back.
     pub takes: BTreeSet<usize>,
 }
 
-/// What `undo.sh` makes of a change.
+/// The verdict of `undo.sh` on a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Undo {
     Same,
@@ -160,7 +160,7 @@ impl<V: Clone + Ord> Model<V> {
         })
     }
 
-    /// What becomes of an object: restored to the state before, or left alone.
+    /// The verdict on an object: restored to the state before, or left alone.
     fn judge(
         &self,
         key: usize,
@@ -182,7 +182,7 @@ impl<V: Clone + Ord> Model<V> {
         runs.filter(|r| self.past[*r].project == project && !passed.contains(r)).max()
     }
 
-    /// What a rollback would do: to the state before the run `to`, or before `newest` and what an earlier rollback set out for with it.
+    /// The plan of a rollback: to the state before the run `to`, or before `newest` and the runs that an earlier rollback set out to take back with it.
     pub fn plan(
         &self,
         project: usize,
@@ -295,7 +295,7 @@ impl<V: Clone + Ord> Model<V> {
         }
     }
 
-    /// What counts of an object, once it is as it was before the runs that were taken back.
+    /// Updates the changes that count of an object, once it is as it was before the runs that were taken back.
     fn count_as_before(&mut self, key: usize, to: Option<usize>, takes: &BTreeSet<usize>) {
         self.counted.0.retain(|(r, k), _| *k != key || !takes.contains(r));
         let Some(to) = to else { return };
@@ -313,7 +313,7 @@ impl<V: Clone + Ord> Model<V> {
         did.map(|(key, did)| (*key, did.left.clone())).collect()
     }
 
-    /// What `undo.sh` makes of what a run did to an object.
+    /// The verdict of `undo.sh` on the changes of a run to an object.
     fn judge_alone(&self, run: usize, key: usize) -> Undo {
         let (did, now) = (&self.past[run].did[&key], &self.now[key]);
         if *now == did.found || !self.counted.0.contains_key(&(run, key)) {
