@@ -133,7 +133,7 @@ cv_act_restore() {
   cv_split_end
   for cv_a_row; do
     cv_undo_judge "$cv_a_row"
-    # What a unit does changes by itself; nobody else's work is lost with it.
+    # A unit changes by itself; nobody else's work is lost with its revert.
     if [ "$row_kind" = unit ] && [ "$judged" != same ]; then judged=restore; fi
     cv_undo_name "$row_kind" "$row_key" "$row_item"
     case $judged in
@@ -151,7 +151,7 @@ cv_act_restore() {
       cv_dec_to "$row_key"
       cv_a_how=cv_restore_$row_kind
       [ "$row_kind" != package ] || cv_a_how=cv_apply_packages
-      # What it prints goes to the journal of the host, which others read.
+      # The output of the revert goes to the journal of the host, which others read.
       if (
         [ "$row_flags" != sensitive ] || exec >/dev/null 2>&1
         "$cv_a_how" "$CV_DEC" "$row_before"
@@ -179,7 +179,7 @@ cv_act_starts() {
   done <"$CV_ROOT/switch/units"
 }
 
-# What ran then runs again, with what is there again.
+# cv_act_restart: restarts the units that ran then, with the restored files.
 cv_act_restart() {
   [ -e "$CV_ROOT/switch/did" ] || [ ! -e "$CV_ROOT/switch/asked" ] || return 0
   if [ -n "$cv_a_netplan" ] && command -v netplan >/dev/null 2>&1; then netplan apply || failed=yes; fi

@@ -22,7 +22,7 @@ cv_switch_answers() {
   cv_w_was=$CV_ROOT/switch/was
   for cv_w_name in containerd docker crio; do
     [ -e "$cv_w_was/$cv_w_name" ] || continue
-    # What the change has stopped need not answer. What died is `failed`, or on its way up again.
+    # A service that the change has stopped need not answer. One that died is `failed`, or starts again.
     [ "$(systemctl is-active "$cv_w_name.service" 2>/dev/null)" != inactive ] || continue
     until "cv_runtime_$cv_w_name"; do
       cv_switch_late "$cv_r_why" && return 1

@@ -2,7 +2,7 @@
 
 # cv_many: makes new files, for whose items all of this was sent as one. Reads CV_RUN, CV_TOKEN (the group's), CV_RIGHTS (MODE OWNER GROUP,
 # encoded as in a state), CV_ROWS (rows SEQ KIND KEY BEFORE AFTER ITEM FLAGS ROLE, all of paths from `absent` to a file) and cv_content_SEQ.
-# What an item does one after the other is done here for all: look, journal, temporary files, look. Each file is still renamed into its place
+# The phases that one item goes through are done here for all: look, journal, temporary files, look. Each file is still renamed into its place
 # by itself. Only what is as plain as it was planned is begun. The rest is told as `alone`: nothing of it is done or recorded, and it
 # comes again as an item of its own. Status 73: not all is made. Each file's end is told as that of an item: `member SEQ`, what an item tells, `ended SEQ STATUS`.
 # shellcheck disable=SC2086
@@ -132,7 +132,7 @@ cv_many_finish() {
 }
 
 # cv_many_end: journal and answers. Reads the table `now`. What comes after the one that failed was not made: it is
-# recorded as put back. What somebody else has made meanwhile is not recorded: a rollback would take it for ours.
+# recorded as put back. What another user has made meanwhile is not recorded: a rollback would take it for ours.
 # shellcheck disable=SC2086
 cv_many_end() {
   cv_i_text= cv_y_past=
@@ -180,7 +180,7 @@ cv_many_end() {
   return $cv_y_end
 }
 
-# What was not put in its place goes. The shell of the group ends.
+# cv_many_clean: removes temporary files that were not renamed. The shell of the group ends.
 cv_many_clean() {
   set -f
   IFS=$CV_NL

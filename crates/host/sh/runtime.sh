@@ -40,7 +40,7 @@ cv_version() {
 }
 
 # cv_order: the recorded runs, oldest first: by their numbers; those that have none before all others, by their names. A run whose meta is no
-# regular file is none of them: nobody knows its number and its project.
+# regular file is none of them: its number and its project are not known.
 cv_order() (
   LC_ALL=C
   export LC_ALL
@@ -315,7 +315,7 @@ cv_retain() (
     cv_run_ms "$run"
     [ $# -le "${CV_KEEP_RUNS:-10}" ] || drop=yes
     if [ "$CV_MS" -lt "$oldest" ] && cv_run_aged "$run"; then drop=yes; fi
-    # What one without changes says is in the base.
+    # The records of a run without changes are in the base.
     if cv_plain "$run/journal" && ! grep -q "^begin$CV_TAB" "$run/journal"; then drop=yes; fi
     if [ -n "$drop" ] && [ "$run" != "$good" ] && cv_may_drop "$run"; then cv_run_drop "$run"; fi
     shift
@@ -502,7 +502,7 @@ cv_item_begin() {
   for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"
     cv_now_of "$row_seq" before
-    # What an earlier item of the run has left open (` ~ `) is known by now.
+    # A part that an earlier item of the run has left open (` ~ `) is known by now.
     [ "$CV_NOW" = "$row_before" ] || case $row_before in *' ~ '*) cv_same "$row_kind" "$row_key" "$CV_NOW" "$row_before" ;; *) false ;; esac || {
       cv_i_bad=yes
       cv_tell refused "$row_seq" "$CV_NOW"
@@ -612,7 +612,7 @@ cv_item_window() {
     cv_i_was=$CV_NOW
     cv_now_of "$row_seq" now
     cv_tell window "$row_kind" "$row_key" "$cv_i_was" "$CV_NOW"
-    # What a host says of itself is no object: nothing of it is saved, and only that it moves counts.
+    # A fact is no object: nothing of it is saved, and only that it moves counts.
     if [ "$row_kind" = fact ]; then
       [ "$cv_i_was" = "$CV_NOW" ] || : >"$CV_DIR/moved"
       cv_i_text=$cv_i_text$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_NL

@@ -235,7 +235,7 @@ cv_undo_judge() {
   elif [ "$CV_NOW" = "$row_last" ] || { [ "$row_last" = '?' ] && cv_same "$row_kind" "$row_key" "$CV_NOW" "$row_after"; } || [ "$CV_NOW" = "$row_open" ]; then
     judged=restore
   elif [ "$row_last" = absent ] && command -v "cv_bare_$row_kind" >/dev/null 2>&1 && "cv_bare_$row_kind" "$CV_NOW"; then
-    # What brings it has come since, and nobody has touched it.
+    # Another object has brought it since, and nobody has touched it.
     judged=restore
   elif command -v "cv_shows_$row_kind" >/dev/null 2>&1 && "cv_shows_$row_kind" "$CV_NOW" "$row_before" "$row_last"; then
     judged=restore
@@ -351,7 +351,7 @@ cv_undo_is_undone() {
 }
 
 # cv_undo_later: whether a later run that is in force changed the object of the row, or made something that stands on it; that run in
-# cv_u_later, what it did in cv_u_why. A change that somebody has reverted already counts no more.
+# cv_u_later, what it did in cv_u_why. A change that a user has reverted already counts no more.
 cv_undo_later() {
   [ -n "$later" ] || return 1
   # ENVIRON holds them as they are; -v would read escapes in them.

@@ -1,4 +1,4 @@
-//! How much one look at a host may take: however many questions it is asked, their answers together have so much time and so many bytes.
+//! The budget of one look at a host: however many questions it is asked, their answers together have so much time and so many bytes.
 
 use converge_executor::TargetError;
 use converge_resource::Probe;
@@ -15,12 +15,12 @@ const MIB: usize = 128;
 /// Seconds that a question has as a rule. What it is allowed above that does not come out of the others' time.
 const ORDINARY: u64 = 60;
 
-/// What a look begins with.
+/// The budget at the beginning of a look.
 pub(crate) fn whole() -> Room {
     Room { time: Some(Duration::from_secs(SECONDS)), bytes: Some(MIB << 20) }
 }
 
-/// What is left, and what these questions bring.
+/// The budget that is left, with the additional time of these questions.
 pub(crate) fn with(room: Room, probes: &BTreeSet<Probe>) -> Room {
     let more = |probe: &Probe| match probe {
         Probe::Run { timeout, .. } => timeout.saturating_sub(ORDINARY),
@@ -30,7 +30,7 @@ pub(crate) fn with(room: Room, probes: &BTreeSet<Probe>) -> Room {
     Room { time: room.time.map(|time| time + more), ..room }
 }
 
-/// Why a host is out of the run that has used it up.
+/// The reason why a host is excluded from the run that has used it up.
 pub(crate) fn used_up(host: &str, time: bool) -> TargetError {
     let what = match time {
         true => format!(

@@ -12,13 +12,13 @@ pub use shape::HostFacts;
 use parse::Said;
 use serde_json::Value;
 
-/// What every host tells in a few milliseconds.
+/// The script of the facts that every host answers in a few milliseconds.
 const BASE: &str = include_str!("../sh/facts/base.sh");
 
 /// Shell functions that read certificates.
 pub const CERTIFICATES: &str = include_str!("../sh/facts/certificates.sh");
 
-/// What takes longer or needs a program of its own, by the name of its fact: asked where something reads it.
+/// The groups of facts that take longer or need a program of their own, by the name of the fact: asked where something reads it.
 pub const FACT_GROUPS: [&str; 6] = ["nvidia", "amd", "containerd", "docker", "kubelet", "kubernetes"];
 
 /// Names out of [`FACT_GROUPS`].
@@ -49,7 +49,7 @@ pub fn script(groups: &Groups) -> String {
     script
 }
 
-/// How the host looks for facts that foreign code has moved: `cv_see_fact NAME…` prints a digest of what each says, without what
+/// The script with which the host looks for facts that foreign code has changed: `cv_see_fact NAME…` prints a digest of what each says, without what
 /// moves by itself.
 pub fn watch_script() -> String {
     const NAMED: [(&str, &str); 6] = [

@@ -21,13 +21,13 @@ pub struct Link {
     become_: Become,
     /// Beats while a run is open in this session.
     heart: Mutex<Option<Heart>>,
-    /// What the host said about itself, once it was asked.
+    /// The facts of the host, once they were asked for.
     facts: Mutex<Option<KnownFacts>>,
     /// Whether its shell knows how to look for facts that foreign code has moved.
     watches_facts: AtomicBool,
-    /// What the present look may still take of it.
+    /// The budget that is left of the present look.
     room: Mutex<Room>,
-    /// What its next run gives it as its base of what is managed.
+    /// The base of managed objects that its next run gives the host.
     pub(crate) base: Mutex<Option<NewBase>>,
 }
 
@@ -115,7 +115,7 @@ impl Link {
         self.aside().await?.ask(script, seconds).await
     }
 
-    /// What the present look may still take of it.
+    /// The budget that is left of the present look.
     pub(crate) fn room(&self) -> std::sync::MutexGuard<'_, Room> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,12 +134,12 @@ impl Link {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it said last.
+    /// The facts as they were read last.
     pub fn known_facts(&self) -> Option<serde_json::Value> {
         self.facts().as_ref().map(|known| known.now.clone())
     }
 
-    /// What it said last, and what it said before this run changed anything.
+    /// The facts as they were read last, and as they were before this run changed anything.
     pub fn told(&self) -> Option<(serde_json::Value, serde_json::Value)> {
         self.facts().as_ref().map(|known| (known.now.clone(), known.before.clone()))
     }
@@ -162,7 +162,7 @@ impl Link {
         known.groups.extend(groups);
         let serde_json::Value::Object(new) = facts else { return };
         for (name, value) in new {
-            // What is asked for the first time in the middle of a run is the nearest to what was before it.
+            // A fact that is first read in the middle of a run is the nearest to the one before it.
             known
                 .before
                 .as_object_mut()
@@ -193,7 +193,7 @@ impl Link {
     }
 }
 
-/// What a host said about itself.
+/// The known facts of a host.
 struct KnownFacts {
     now: serde_json::Value,
     /// The same before this run changed anything.
@@ -234,7 +234,7 @@ impl Aside {
     }
 }
 
-/// Why a host with which there was a session is out of the run.
+/// The reason why a host with which there was a session is excluded from the run.
 fn lost(session: &Session, error: &ShellError) -> TargetError {
     let refused = matches!(
         error,

@@ -60,7 +60,7 @@ pub(crate) async fn observe(link: &Link, questions: Questions<'_>) -> Result<Ans
     Ok(said)
 }
 
-/// What the records say. A host whose records may not be read says nothing.
+/// The records of the host. None where they may not be read.
 fn owned(result: &ItemResult) -> Result<OwnedRecords, String> {
     match result.outcome {
         Outcome::Finished { status: Status::Exited(0), .. } if !result.cut => {

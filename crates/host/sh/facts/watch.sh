@@ -29,7 +29,7 @@ cv_fact_lasting() {
   sed -e '/^df=/d' -e '/\.MainPID=/d' -e '/^kubernetes\.now=/d' -e '/^ip=/s/ *valid_lft.*//' -e '/^route/s/ expires [0-9]*sec//'
 }
 
-# cv_fact_of NAME: of all that the host says, what belongs to this fact. With a name that nobody knows, all of it.
+# cv_fact_of NAME: of all that the host says, what belongs to this fact. With an unknown name, all of it.
 cv_fact_of() {
   case $1 in
   hostname | kernel | arch) sed -n '/^uname=/p' ;;

@@ -4,7 +4,7 @@ use super::parse::{Said, number, text, version};
 use super::shape::{Accelerator, Amd, AmdGpu, MigDevice, Nvidia, NvidiaGpu};
 use serde_json::Value;
 
-/// What nvidia-smi writes for what a GPU does not have or does not tell.
+/// A value of nvidia-smi; none where it writes that the GPU does not have or does not report it.
 fn told(value: Option<&str>) -> Option<&str> {
     let value = value?.trim();
     let bare = value.trim_start_matches('[').trim_end_matches(']');

@@ -270,7 +270,7 @@ pub(super) fn program(said: &Said<'_>, name: &str, flags: &[&str], usual: &str) 
     }
 }
 
-/// What kubeadm has set up.
+/// The traces of kubeadm on the host.
 pub(super) fn kubernetes(said: &Said<'_>) -> Kubernetes {
     let ends = said.all("kubernetes.certificate").filter_map(|line| {
         let (file, end) = line.split_once('|')?;

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What a host says about itself. Roles read it as `facts`, facts of other hosts as `hostvars[HOST].facts`.
+/// The facts of a host. Roles read them as `facts`, facts of other hosts as `hostvars[HOST].facts`.
 ///
-/// What a host does not tell, or tells in a form that nobody knows, is null. Text is at most 256 characters long and holds no
+/// A fact that the host does not report, or reports in an unknown form, is null. Text is at most 256 characters long and holds no
 /// control characters; lists are bounded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct HostFacts {
@@ -35,7 +35,7 @@ pub struct HostFacts {
     pub package_manager: Option<String>,
     /// Maker and model of the machine
     pub machine: Machine,
-    /// What it runs in
+    /// Its virtualisation
     pub virtualisation: Virtualisation,
     /// Disks, without loop, RAM and mapped devices
     pub disks: Vec<Disk>,
@@ -94,7 +94,7 @@ pub struct Cpu {
 /// Huge pages of the default size.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct HugePages {
-    /// How many are set aside
+    /// The number that is set aside
     pub count: Option<u64>,
     /// The size of one in KiB
     pub size_kib: Option<u64>,
@@ -109,7 +109,7 @@ pub struct Machine {
     pub product: Option<String>,
 }
 
-/// What a host runs in.
+/// The virtualisation of a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Virtualisation {
     /// The hypervisor as `systemd-detect-virt` names it: `kvm`, `vmware`; null on bare metal
@@ -138,7 +138,7 @@ pub struct Disk {
 pub struct Mount {
     /// Where
     pub path: String,
-    /// What: `/dev/nvme0n1p2`
+    /// The device: `/dev/nvme0n1p2`
     pub device: String,
     /// `ext4`, `xfs`
     pub fstype: Option<String>,
@@ -146,7 +146,7 @@ pub struct Mount {
     pub read_only: bool,
     /// Its size in MiB
     pub size_mib: Option<u64>,
-    /// What users may still write, in MiB. It moves all the time: good for conditions, bad in files
+    /// The space that users may still write, in MiB. It changes all the time: good for conditions, bad in files
     pub available_mib: Option<u64>,
 }
 
@@ -223,7 +223,7 @@ pub struct Nvidia {
     pub count: u64,
     /// Is MIG on for any of them?
     pub mig: bool,
-    /// Why nvidia-smi did not answer; null when it did, or when there is none
+    /// The reason why nvidia-smi did not answer; null when it did, or when there is none
     pub problem: Option<String>,
     /// The version of NVIDIA's container toolkit
     pub container_toolkit: Option<String>,

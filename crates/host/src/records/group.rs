@@ -20,7 +20,7 @@ pub struct NewFile {
     pub text: String,
 }
 
-/// What a group says of one of its members.
+/// The answer of a group about one of its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Member {
     /// Nothing of it was done: it is to come as an item of its own.
@@ -88,7 +88,7 @@ pub fn group_piece(token: &str, members: &[(&ItemSpec, &NewFile)]) -> Piece {
     Piece { script, stdin: None, timeout: seconds }
 }
 
-/// What a group says, by the number of each member's row. It says nothing of those that it did not come to.
+/// The answers of a group, by the number of each member's row. There is none for members that it did not come to.
 pub fn group_said(token: &str, output: &[u8]) -> BTreeMap<u32, Member> {
     let text = String::from_utf8_lossy(output);
     let mark = format!("cv:{token}\t");

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 pub struct Row {
     /// Unique in the run on this host.
     pub seq: u32,
-    /// What is to change.
+    /// The change.
     pub change: Change,
 }
 
@@ -29,7 +29,7 @@ pub struct WindowRow {
 /// The dead man's switch behind a guarded item: it puts the item back unless a new session confirms it in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Switch {
-    /// What must answer: `ssh`, `network` or `runtime`.
+    /// The guard, whose services must answer: `ssh`, `network` or `runtime`.
     pub guard: String,
     /// Seconds from the item's first step to its end.
     pub window: u64,
@@ -58,7 +58,7 @@ pub struct ItemSpec {
     pub window: Vec<WindowRow>,
     /// The role that answers for these rows, by number: what they make is recorded as its own.
     pub owns: Vec<(u32, String)>,
-    /// What a rollback of its rows needs besides their states.
+    /// The data that a rollback of its rows needs besides their states.
     pub way_back: Option<WayBack>,
     /// Its one change restarts the host: the end of the item comes in another session, see [`ItemSpec::after_restart`].
     pub restarts: bool,
@@ -76,7 +76,7 @@ pub struct ItemSpec {
 pub struct Piece {
     /// Shell text that uses [`super::library`]. It may end its shell.
     pub script: String,
-    /// What it reads. Content that the host has saved need not be sent: then the input is empty.
+    /// The input of its steps. Content that the host has saved need not be sent: then the input is empty.
     pub stdin: Option<Digest>,
     /// Seconds.
     pub timeout: u64,
@@ -137,7 +137,7 @@ impl ItemSpec {
         Piece { script, stdin: None, timeout: seconds.saturating_add(60) }
     }
 
-    /// What the functions of the host read.
+    /// The variables that the functions of the host read.
     fn head(&self) -> String {
         let run = quote(&self.run);
         let mut script = format!(
@@ -245,7 +245,7 @@ impl ItemSpec {
     }
 }
 
-/// How an item ended on the host.
+/// The result of an item on the host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ItemRun {
     /// The end.
@@ -260,7 +260,7 @@ pub struct ItemRun {
     pub notes: Vec<String>,
     /// The step that failed, from 1.
     pub step: Option<usize>,
-    /// What the steps themselves printed.
+    /// The output of the steps themselves.
     pub output: String,
 }
 

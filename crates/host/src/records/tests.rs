@@ -100,7 +100,7 @@ impl Host {
         self.sh(&format!("{open} || exit $?\n{}\n{body}\n{close}", self.base(id)))
     }
 
-    /// What gives the host a new base in this run, as the controller does after a plan.
+    /// The script that gives the host a new base in this run, as the controller does after a plan.
     fn base(&self, run: &str) -> String {
         let said = self.sh(&owned_script());
         let Some(base) = parse_owned(&String::from_utf8_lossy(&said.stdout)).base else {
@@ -622,7 +622,7 @@ fn undo_passes_over_what_is_as_before_and_never_tries_one_for_ever() {
         let to = |bytes: &[u8]| host.change(&a, host.file_line(bytes, 0o600));
         host.one("one", &mut spec(vec![to(b"1")]), &[b"1"]);
         host.one("two", &mut spec(vec![to(b"2")]), &[b"2"]);
-        // Somebody reverts what was before `two`.
+        // A user reverts what was before `two`.
         std::fs::write(&a, "1").unwrap();
         let (status, said) = host.undo(&["one"]);
         assert_eq!(status, Some(0), "{said}");
@@ -735,7 +735,7 @@ fn undo_goes_on_with_what_a_rollback_has_left() {
         assert!(host.undo(&[]).1.contains("no run to undo"));
         let records = host.records();
         assert!(records[0].rolled_back_by.is_some() && !records[0].rolled_back_in_part, "{records:?}");
-        // What has undone it is undone by name: then it counts as made again.
+        // The run that has undone it is undone by name: then it counts as made again.
         let undoer = records[2].id.clone();
         assert_eq!(host.undo(&[&undoer]).0, Some(0));
         assert!(!a.exists() && b.exists());
@@ -852,7 +852,7 @@ fn what_is_no_file_where_a_record_should_be_is_refused_and_never_waited_for() {
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(said.contains("lock is no regular file"), "{:?}: {said}", host.argv);
         std::fs::remove_file(host.root().join("lock")).unwrap();
-        // Nobody knows the number and the project of such a run: it is none.
+        // The number and the project of such a run are not known: it is none.
         std::fs::create_dir_all(host.root().join("runs/r3")).unwrap();
         std::fs::write(host.root().join("runs/r3/journal"), "begin\t1\tpath\t/x\tabsent\tdir\tr/x\t-\n")
             .unwrap();
@@ -883,7 +883,7 @@ fn a_damaged_content_is_saved_anew_and_never_brought_back() {
             std::fs::create_dir_all(&blobs).unwrap();
             std::fs::write(blobs.join(Digest::of(bytes).as_str()), with).unwrap();
         };
-        // What is there already is no copy of the old content, nor of the new one.
+        // A damaged blob is no copy of the old content, nor of the new one.
         garbage(b"old", "");
         garbage(b"new", "garbage");
         let change = host.change(&path, host.file_line(b"new", 0o600));

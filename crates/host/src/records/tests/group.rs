@@ -18,7 +18,7 @@ fn members(host: &Host, files: &[(&str, &str)]) -> Vec<(ItemSpec, NewFile)> {
     (1..).zip(files).map(one).collect()
 }
 
-/// What the group says, between these scripts in its run.
+/// The output of the group, between these scripts in its run.
 fn made(host: &Host, members: &[(ItemSpec, NewFile)], before: &str) -> (String, Vec<Option<ItemRun>>) {
     let refs: Vec<_> = members.iter().map(|(spec, file)| (spec, file)).collect();
     let piece = group_piece("t0k", &refs);
@@ -108,7 +108,7 @@ fn what_is_not_as_plain_as_planned_is_left_to_an_item_of_its_own_with_all_after_
 fn after_a_member_that_fails_none_is_made_and_no_temporary_file_is_left() {
     for host in hosts() {
         let theirs = format!("sync() {{ echo theirs >{}; }}", quote(host.file("b").to_str().unwrap()));
-        // Somebody makes it just before it would be put in its place; it comes through damaged; its owner cannot be set.
+        // A user makes it just before it would be put in its place; it comes through damaged; its owner cannot be set.
         for (meddle, says, nth) in [
             (theirs.as_str(), "somebody else has made it", 1),
             (
@@ -142,7 +142,7 @@ fn after_a_member_that_fails_none_is_made_and_no_temporary_file_is_left() {
                 .filter(|e| e.as_ref().unwrap().file_name().to_string_lossy().starts_with('.'));
             assert_eq!(hidden.count(), 0, "{says}");
             assert!(!host.file("c").exists());
-            // What somebody else has made is not taken for ours.
+            // A file that another user has made is not taken for the group's.
             let theirs = std::fs::read(host.file("b")).ok();
             let (_, said) = host.undo(&[]);
             assert_eq!(std::fs::read(host.file("b")).ok(), theirs, "{said}");

@@ -1,4 +1,4 @@
-//! What is in force is worked out twice: by the ledger, and by awk in `undo.sh`, which needs no converge. Sequences of records are drawn, and both say the same.
+//! The steps in force are worked out twice: by the ledger, and by awk in `undo.sh`, which needs no converge. Sequences of records are drawn, and both agree.
 
 use super::*;
 use converge_ledger::{Ledger, Project, Scope};
@@ -64,7 +64,7 @@ fn run() -> impl Strategy<Value = Run> {
         })
 }
 
-/// What the ledger says, in the lines of `cv_live`.
+/// The ledger's result, in the lines of `cv_live`.
 fn in_force(text: &str) -> String {
     let records = parse_records(&format!("converge\t4\n{text}")).unwrap();
     let ledger = Ledger::of(&records.runs);

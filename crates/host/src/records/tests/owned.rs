@@ -1,4 +1,4 @@
-//! What a host keeps of what is managed, in four shells. The rules are the ledger's.
+//! The base of managed objects that a host keeps, in four shells. The rules are the ledger's.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is secret: `undo.sh` and the automatic revert print nothing of it.
+//! Secrets: `undo.sh` and the automatic revert print nothing of them.
 
 use super::*;
 

@@ -54,7 +54,7 @@ fn packages(address: &str, seq: u32, changes: &[(&str, &str, &str)]) -> ItemSpec
     spec
 }
 
-/// What the host says of each, and the status; `None`: it is to come alone.
+/// The host's answer for each, and the status; `None`: it must come as an item of its own.
 fn done(host: &Host, members: &[ItemSpec], before: &str) -> (String, Vec<Option<ItemRun>>) {
     let piece = together_piece("t0k", &members.iter().collect::<Vec<_>>());
     let packages = host.file("");
