@@ -38,7 +38,7 @@ cv_boot_why() (
   [ -z "$kernel" ] || printf 'kernel %s is installed and %s runs\n' "$kernel" "${CV_BOOT_RUNNING:-$(uname -r)}"
 )
 
-# What was recorded in a boot that still lasts has not come true: then what was there before counts.
+# cv_see_boot: a restart that was recorded in a boot that still lasts has not happened: then the state before counts.
 cv_see_boot() (
   cv_boot_now 2>/dev/null || {
     cv_fail_all "$CV_BOOT_ID cannot be read" "$@"

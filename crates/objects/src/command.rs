@@ -247,7 +247,7 @@ mod tests {
                         std::thread::sleep(std::time::Duration::from_secs(1));
                         assert_eq!(size(), left, "{}: {mark} goes on", shell.name);
                     }
-                    // What ends by itself leaves what it likes.
+                    // A script that ends by itself may leave processes.
                     let daemon = format!(
                         "({}) >/dev/null 2>&1 & echo $! >{}",
                         deaf("daemon"),

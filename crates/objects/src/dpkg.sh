@@ -25,7 +25,7 @@ cv_see_dpkg() (
 
 cv_line_dpkg() { cv_line_of "$(cv_see_dpkg "$1")"; }
 
-# What was half done is not made half done again.
+# A half-configured state is not restored.
 cv_save_dpkg() { :; }
 cv_restore_dpkg() { :; }
 cv_same_dpkg() { [ "$3" != settled ]; }

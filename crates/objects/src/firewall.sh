@@ -99,7 +99,7 @@ cv_apply_firewall() (
   shift 5
   wanted=$(printf '%s\n' "$@")
   if [ "$was" = active ] && [ "$is" = inactive ]; then ufw disable >/dev/null || return 1; fi
-  # What stays must stand in the order that is wanted, before what is new; else all is made anew.
+  # Kept rules must stand in the wanted order, before new ones; else all are made anew.
   kept=
   for rule in $have; do
     case "$CV_NL$wanted$CV_NL" in *"$CV_NL$rule$CV_NL"*) kept=$kept$rule$CV_NL ;; esac

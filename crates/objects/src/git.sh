@@ -21,7 +21,7 @@ cv_git() {
 }
 
 # cv_git_owner DIR: who owns the checkout, in cv_g_owner; git runs as nobody else there. In a directory that belongs to another user, or where others
-# than root may write and which is root's, nobody knows whose checkout it is. Status 1: CV_WHY says why not; 2: there is none.
+# than root may write and which is root's, it is not known whose checkout it is. Status 1: CV_WHY says why not; 2: there is none.
 cv_git_owner() {
   cv_g_owner=$(stat -c '%u %U' -- "$1" "$1/.git" 2>/dev/null) || return 2
   cv_g_above=${cv_g_owner%%"$CV_NL"*} cv_g_owner=${cv_g_owner##*"$CV_NL"}
@@ -191,7 +191,7 @@ cv_apply_git() (
         { cv_git_has || cv_git "$user" "$dir" fetch -q origin "$commit"; }
     fi && cv_git_has || {
       cv_say "$dir: cannot fetch $commit from $remote"
-      # What was begun and holds nothing goes.
+      # A repository that was begun and holds nothing is removed.
       if [ "$now" = absent ]; then
         cv_git_empty "$user" "$dir" ./.git
         cv_git_unmade "$dir"

@@ -339,7 +339,7 @@ mod tests {
         // One run, and no change of others since: exactly the state before.
         let one = Past { before: bare, left: labelled, between: &[] };
         assert_eq!(K8s::back(labelled, &one, &content), (bare.clone(), None));
-        // The label is another now: somebody has changed what was made.
+        // The label is another now: a user has changed what was made.
         let (other, changed) = K8sState::of(&node(json!({"os": "linux", "gpu": "no"}), true, json!([mine])));
         let content = |digest: &Digest| content(digest).or_else(|| Some(changed.clone()));
         assert!(!K8s::shows(&other, &past, &content));

@@ -169,7 +169,7 @@ cv_apply_kubeadm() (
 # cv_kubeadm_init IS ENDPOINT
 cv_kubeadm_init() {
   ignore=${CV_KUBEADM_IGNORE:-}
-  # What an init that did not end has left is no reason to refuse; kubeadm takes its certificates and data as they are.
+  # The rest of an unfinished init is no reason to refuse; kubeadm takes its certificates and data as they are.
   case $1 in 'begun init'*)
     for file in kube-apiserver kube-controller-manager kube-scheduler etcd; do
       ignore="$ignore,FileAvailable--etc-kubernetes-manifests-$file.yaml"
@@ -236,7 +236,7 @@ cv_kubeadm_nothing_done() {
 cv_kubeadm_reset() (
   cv_bounded 600 kubeadm reset --force 2>&1 </dev/null || return 1
   rm -f "$CV_ROOT/kubeadm"
-  # What kubeadm leaves: without a cluster the network of the pods has no meaning.
+  # Files that kubeadm leaves: without a cluster the network of the pods has no meaning.
   for file in "${CV_CNI_DIR:-/etc/cni/net.d}"/*; do
     [ -f "$file" ] || continue
     rm -f "$file" && cv_note "removed ${file}: the network of the pods is gone with the cluster"
@@ -245,7 +245,7 @@ cv_kubeadm_reset() (
   [ -n "${CV_CNI_DIR:-}" ] || cv_kubeadm_unplug
 )
 
-# What kube-proxy and the pods' network have made goes by its name. Rules of others stay, and so do links that other networks made until the next
+# cv_kubeadm_unplug: removes the rules and links of kube-proxy and the pods' network by name. Rules of others stay, and so do links that other networks made until the next
 # restart of the host.
 cv_kubeadm_unplug() {
   if [ -d /sys/class/net/cni0 ]; then cv_bounded 20 ip link delete cni0 2>/dev/null && cv_note 'removed the interface cni0'; fi
@@ -292,7 +292,7 @@ cv_kubeadm_snapshot() (
   fi
   data=$(sed -n 's/^[[:blank:]]*- --data-dir=//p' "$manifest" | sed -n 1p)
   data=${data:-/var/lib/etcd}
-  # What a run that was cut off has left.
+  # Snapshots of runs that were cut off are removed.
   find "$data" -maxdepth 1 -name 'converge-snapshot.*' -mmin +180 -exec rm -f {} +
   dir=$CV_KUBE_RUN-snapshot.$$ file=$data/converge-snapshot.$$ made= size=0
   mkdir -m 700 "$dir" || exit 1
@@ -386,7 +386,7 @@ cv_kubeadm_invite() (
   [ -z "$key" ] || printf 'key %s\n' "$key"
 )
 
-# cv_kubeadm_knows NODE: whether the API knows the node. Ends the subshell with 74 where nobody can say.
+# cv_kubeadm_knows NODE: whether the API knows the node. Ends the subshell with 74 where it is not known.
 cv_kubeadm_knows() {
   cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" get node "$1" -o name >"$dir/node" 2>&1 </dev/null && return 0
   grep -qF '(NotFound)' "$dir/node" && return 1
@@ -452,7 +452,7 @@ cv_kubeadm_keep() (
 # cv_kubeadm_drain NODE FLAGS: evicts the node's pods, within the budgets. Ends the subshell where they do not go.
 cv_kubeadm_drain() {
   set -- "$1" --ignore-daemonsets ${2:+"$2"}
-  # What drain refuses by itself is told before the node is cordoned.
+  # A refusal by drain itself is reported before the node is cordoned.
   cv_bounded 30 kubectl --cache-dir=/dev/null --kubeconfig "$conf" drain "$@" --dry-run=client >"$dir/drain" 2>&1 </dev/null || {
     cv_say "$(grep -F 'cannot delete' "$dir/drain" | sed -n '$p' | sed 's/ (use --force to override)//; s/ (use --delete-emptydir-data to override)/ (delete_emptydir_data: true lets them go)/' | grep . || sed -n '$p' "$dir/drain")"
     exit 1

@@ -367,7 +367,7 @@ fn a_node_is_let_go_when_its_pods_and_its_member_may_go() {
         assert_eq!(host.run("CV_FETCH_SECONDS=8; cv_kubeadm_let_go h2 10.0.0.1:6443").0, 74);
         assert!(host.tool("asked").contains("--timeout=8s"), "{}", host.tool("asked"));
         mark("budget", false);
-        // It does not leave in time: what we have cordoned takes pods again, what somebody else has stays so.
+        // It does not leave in time: what we have cordoned takes pods again, what another user has stays so.
         let cordoned = || Path::new(&host.tools).join("cordoned").exists();
         let keep = || host.run("cv_kubeadm_keep h2 10.0.0.1:6443");
         assert!(cordoned(), "{}", host.shell.name);

@@ -88,7 +88,7 @@ cv_save_mount() { :; }
 
 cv_restore_mount() { cv_apply_mount "$1" "$2"; }
 
-# What mount(8) has done well counts: the kernel spells options and devices in its own way, and the next look judges them.
+# A success of mount(8) counts: the kernel spells options and devices in its own way, and the next look judges them.
 # shellcheck disable=SC2086
 cv_same_mount() (
   unset IFS
@@ -173,7 +173,7 @@ cv_apply_mount() (
   cv_dec_to "$5"
   bind=$CV_DEC
   if [ "$was" = "$is" ]; then
-    # What is not said falls back to the default.
+    # Options that are left out fall back to their defaults.
     how=remount
     [ "$bind" = - ] || how=remount,bind
     mount -o "$how,$(cv_mount_defaults "$options")$options" -- "$at"

@@ -237,7 +237,7 @@ cv_packages_ready() {
       if [ "$1" != present ] || [ "$2" != "$version" ]; then
         if cv_deb_to "$name" "$version"; then request="$request $CV_DEB"; else request="$request $name=$version"; fi
         expect="${expect}inst $name $version$CV_NL"
-        # What apt installs by name it marks as manual.
+        # Packages that apt installs by name are marked as manual.
         [ "$mark" = manual ] || auto="$auto $name"
         [ "$mark" = auto ] || manual="$manual $name"
       elif [ "$3" != "$mark" ]; then
@@ -359,7 +359,7 @@ cv_apt_transaction() (
   status=$?
   cv_dists_done
   if [ $status -ne 0 ]; then
-    # What apt says of it comes last: that is what is shown first.
+    # The output of apt comes last: that is what is shown first.
     dpkg --audit >&2
     printf '%s\n' "$out" | tail -n 60 >&2
     case $out in *' 404 '*)

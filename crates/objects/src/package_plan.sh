@@ -62,7 +62,7 @@ cv_plan_names() {
   for cv_p_word; do CV_P_NAMES="$CV_P_NAMES ${cv_p_word%%=*}"; done
 }
 
-# What dpkg has of all names, in CV_P_KNOWN: lines of NAME and the answer of cv_see_package.
+# cv_plan_see: dpkg's answers for all names, in CV_P_KNOWN: lines of NAME and the answer of cv_see_package.
 # shellcheck disable=SC2086
 cv_plan_see() {
   set -- $CV_P_NAMES

@@ -26,7 +26,7 @@ cv_path_look() {
   cv_split_by "$CV_NL"
   set -- $CV_ABOVE "$@"
   cv_split_end
-  # What is printed in one go is not mixed with the reasons.
+  # Output that is printed in one go is not mixed with the reasons.
   cv_p_all="$*"
   if [ $((${#cv_p_all} + 48 * $#)) -lt 1000 ]; then
     stats=$(stat -c "$CV_STAT" -- "$@" 2>&1)

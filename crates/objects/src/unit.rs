@@ -182,7 +182,7 @@ impl Object for Unit {
     }
 
     /// The record is converge's own, whoever wrote it last. A unit that is enabled as the run left it still shows what the run made of it while
-    /// it runs as the run left it or found it, has failed since, or was started by a boot: none of these is somebody's decision. Started with
+    /// it runs as the run left it or found it, has failed since, or was started by a boot: none of these is a user's decision. Started with
     /// something else, by another run or rollback, it shows no more what this one made of it.
     fn shows(now: &UnitState, past: &Past<'_, UnitState>, _: &Contents<'_>) -> bool {
         let (

@@ -209,7 +209,7 @@ cv_unit_record() {
   if [ "$2" = - ]; then rm -f "$CV_ROOT/started/$1"; else cv_write_record "$CV_ROOT/started/$1" "$2"; fi
 }
 
-# cv_unit_unrecord UNIT: while it is started, nobody knows what it runs with: a run that is cut off here must not leave the former record.
+# cv_unit_unrecord UNIT: while it is started, it is not known what it runs with: a run that is cut off here must not leave the former record.
 cv_unit_unrecord() {
   [ -e "$CV_ROOT/started/$1" ] || return 0
   rm -f "$CV_ROOT/started/$1"

@@ -144,7 +144,7 @@ impl Object for User {
                 if *locked { "unlocked" } else { "locked" },
                 format!("usermod {lock} -- {user} || exit 3"),
             ),
-            // Somebody who is logged in cannot be removed.
+            // A user who is logged in cannot be removed.
             DriftScript::new("presence", "removed", format!("userdel -- {user} || exit 3")),
         ];
         if !groups.is_empty() {

@@ -76,7 +76,7 @@ cv_same_user() {
   return 1
 }
 
-# What no line holds: the shadow and gshadow lines. Kept (0600) with the run, in CV_SAVED.
+# cv_save_user: saves the shadow and gshadow lines, which no state holds. Kept (0600) with the run, in CV_SAVED.
 cv_save_user() { cv_save_account user "$1" "$2" shadow; }
 # cv_save_group NAME LINE: as cv_save_user.
 cv_save_group() { cv_save_account group "$1" "$2" gshadow; }

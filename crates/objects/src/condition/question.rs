@@ -384,7 +384,7 @@ fn condition_of<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     list.iter().find(|c| c.get("type").and_then(Value::as_str).is_some_and(|t| t.eq_ignore_ascii_case(name)))
 }
 
-/// Why the condition does not hold.
+/// The reason why the condition does not hold.
 fn condition(object: &Value, name: &str, wanted: &str) -> Option<String> {
     let number = |value: Option<&Value>| value.and_then(Value::as_i64);
     let Some(found) = condition_of(object, name) else { return Some(format!("no condition {name} yet")) };
@@ -504,7 +504,7 @@ fn allocatable(
     eligible.into_iter().filter_map(|node| offered(node, resources, amount)).collect()
 }
 
-/// Why a node does not offer what it should, of these resources together.
+/// The reason why a node does not offer what it should, of these resources together.
 fn offered(node: &Value, resources: &[&str], amount: &Amount) -> Option<String> {
     let name = name_of(node);
     let (wanted, how) = match &amount.label {
