@@ -1,8 +1,8 @@
-//! Why a target takes no part in a run.
+//! The reason why a target takes no part in a run.
 
 use serde::{Deserialize, Serialize};
 
-/// Why a target takes no part in a run, or no longer does. The message names what is wrong and what to do about it.
+/// The reason why a target takes no part in a run, or no longer does. The message names what is wrong and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum TargetError {
@@ -42,7 +42,7 @@ impl TargetError {
         matches!(self, Self::Unreachable(_) | Self::LoginRefused(_) | Self::Maintenance)
     }
 
-    /// What became of the target, in a word or two.
+    /// The state of the target, in a word or two.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {

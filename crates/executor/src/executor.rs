@@ -12,14 +12,14 @@ pub type FactGroups = BTreeSet<&'static str>;
 /// Work on a target that is under way.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What is asked in one round trip.
+/// The questions of one round trip.
 #[derive(Clone, Copy, Debug)]
 pub struct Questions<'a> {
     /// Questions of items.
     pub probes: &'a BTreeSet<Probe>,
     /// Facts, with these groups. A cluster has none.
     pub facts: Option<&'a FactGroups>,
-    /// What is managed there.
+    /// Whether the managed objects are asked for.
     pub managed: bool,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Questions<'a> {
     }
 }
 
-/// What a target answered.
+/// The answers of a target.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answers {
     /// An answer to every question that the target understands.
@@ -40,7 +40,7 @@ pub struct Answers {
     pub contents: Vec<Content>,
     /// The facts, when they were asked for.
     pub facts: Option<serde_json::Value>,
-    /// What is managed, when that was asked for; what is wrong with the records, when they are not understood.
+    /// The managed objects, when they were asked for; the problem, when the records are not understood.
     pub managed: Option<Result<OwnedRecords, String>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a target, a host or a cluster, can do for a run, and why one is left out of it. Pure: the executors themselves are in crates of
+//! The interface of targets, hosts and clusters, for a run, and the reasons why one is left out of it. Pure: the executors themselves are in crates of
 //! their own.
 
 mod error;

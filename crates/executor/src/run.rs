@@ -1,4 +1,4 @@
-//! What a run is, as a target records it.
+//! A run, as a target records it.
 
 use converge_ledger::{RunPurpose, Scope};
 
@@ -15,7 +15,7 @@ pub struct RunMeta {
     pub inventory: String,
     /// As for the inventory.
     pub playbook: String,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: RunPurpose,
     /// Whose are the things that it makes.
     pub scope: Scope,
