@@ -11,7 +11,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::time::{Duration, SystemTime};
 
-/// How many of one name are kept.
+/// The number of backups of one name that are kept.
 pub const KEPT: usize = 5;
 
 /// After this time a file that did not come whole is nobody's any more.
@@ -26,7 +26,7 @@ pub struct Backups {
     folder: Utf8PathBuf,
 }
 
-/// Why a file is not kept.
+/// The reason why a file is not kept.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// Nobody says where.
@@ -130,7 +130,7 @@ impl Arriving {
         Ok(())
     }
 
-    /// How many bytes have come.
+    /// The number of bytes that have come.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -202,7 +202,7 @@ fn prune(folder: &Utf8Path) -> Result<(), BackupError> {
     Ok(())
 }
 
-/// Whether a name is one that we give: `20261122T081500Z-…`. What else lies there is somebody's.
+/// Whether a name is one that we give: `20261122T081500Z-…`. Other files there are not converge's.
 fn is_ours(name: &str) -> bool {
     let digits = |part: Option<&str>| part.is_some_and(|p| p.bytes().all(|b| b.is_ascii_digit()));
     digits(name.get(..8))

@@ -17,7 +17,7 @@ struct Envelope {
     body: Value,
 }
 
-/// Why a document cannot be written or read.
+/// The reason why a document cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
     /// The file system said no.
@@ -30,7 +30,7 @@ pub enum DocumentError {
         path: String,
         /// The format that was wanted.
         wanted: &'static str,
-        /// What was found.
+        /// The content that was found.
         why: String,
     },
     /// It is ours, but of a version that this program does not read.
@@ -44,7 +44,7 @@ pub enum DocumentError {
         found: u32,
         /// Ours.
         supported: u32,
-        /// What to do.
+        /// The correction.
         help: &'static str,
     },
 }

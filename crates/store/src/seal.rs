@@ -12,13 +12,13 @@ pub struct Sealer {
     key: [u8; 32],
 }
 
-/// Why there is no key.
+/// The reason why there is no key.
 #[derive(Debug, thiserror::Error)]
 #[error("the key that seals secrets in plans, {path}: {why}")]
 pub struct SealError {
     /// The key's file.
     pub path: Utf8PathBuf,
-    /// What is wrong.
+    /// The problem.
     pub why: String,
 }
 
