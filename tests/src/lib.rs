@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Whatever goes wrong in a test's surroundings.
+/// An error of the surroundings of a test.
 pub type Error = Box<dyn std::error::Error>;
 
 /// Hosts and a project.
@@ -23,7 +23,7 @@ pub struct World {
 /// The most lines of an output that a failed test shows.
 const SHOWN_LINES: usize = 80;
 
-/// How a run of the binary ended.
+/// The result of a run of the binary.
 #[derive(Debug)]
 pub struct Ran {
     /// Its exit code; `None` when a signal ended it.

@@ -162,7 +162,7 @@ impl Cluster {
         self.step(what);
     }
 
-    /// The profile that the plugin reads, written by somebody else.
+    /// The profile that the plugin reads, written by another user.
     fn profile(&self, text: &str) {
         let patch = json!({"data": {"any": text}}).to_string();
         self.kubectl(&format!("-n {SPACE} patch configmap time-slicing-config --type=merge -p '{patch}'"));

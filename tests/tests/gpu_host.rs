@@ -103,7 +103,7 @@ fn docker(lab: &Lab) {
     let tells =
         |cause: &str| lab.tells("docker", Some("gpu_host"), "docker has no runtime nvidia, only ", cause);
     tells("does not name the runtime");
-    // Somebody writes it and restarts nothing.
+    // A user writes it and restarts nothing.
     exec(
         host,
         r#"sed -i 's/^{/{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}, /' /etc/docker/daemon.json"#,

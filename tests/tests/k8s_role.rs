@@ -70,7 +70,7 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
         assert_eq!(found.stdout, "", "a token stayed on h2");
     }
 
-    // Somebody else writes in containerd's configuration: nothing is to be done, and nothing restarts.
+    // Another user writes in containerd's configuration: nothing is to be done, and nothing restarts.
     let toolkit = ensure(&[Part::Toolkit]).unwrap().program("nvidia-ctk").unwrap();
     two.exec_with_input(
         "cat > /usr/local/bin/nvidia-ctk && chmod 755 /usr/local/bin/nvidia-ctk",

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// A web server, a repository of packages with a disposable key, and files that are somebody's already. Prints the fingerprint of
+/// A web server, a repository of packages with a disposable key, and files that are a user's already. Prints the fingerprint of
 /// the key and the checksum of the archive.
 const PREPARE: &str = r#"set -e
 # The records on a file system of their own: how full the machine's disk is does not matter here.

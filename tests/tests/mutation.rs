@@ -1,4 +1,4 @@
-//! A change that somebody makes between plan and apply is refused by name and left as it is: for every kind of object of a
+//! A change that a user makes between plan and apply is refused by name and left as it is: for every kind of object of a
 //! host, with a saved plan, and between the question and its answer.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::process::Stdio;
 
-/// One item, and what somebody does behind its back.
+/// One item, and what a user does behind its back.
 struct Case {
     /// Its role; each has its own, so that one refusal does not skip another.
     role: &'static str,
@@ -18,7 +18,7 @@ struct Case {
     /// Words of the refusal that name the thing.
     named: &'static str,
     mutate: &'static str,
-    /// It is still as somebody made it.
+    /// It is still as a user made it.
     stays: &'static str,
     /// Everything as before the plan again.
     reset: &'static str,
@@ -217,7 +217,7 @@ fn mutate(host: &Host) {
     }
 }
 
-/// Every item is refused by name, and everything is as somebody made it.
+/// Every item is refused by name, and everything is as a user made it.
 fn all_refused(host: &Host, ran: &Ran, wrong: &mut Vec<String>) {
     for case in CASES {
         let text = ran.all();
@@ -242,7 +242,7 @@ fn all_refused(host: &Host, ran: &Ran, wrong: &mut Vec<String>) {
     }
 }
 
-/// Answers the question of an apply only after somebody has changed everything.
+/// Answers the question of an apply only after a user has changed everything.
 fn answered_late(world: &World, host: &Host) -> Ran {
     let binary = converge_tests::binary().unwrap();
     let mut command = std::process::Command::new("script");

@@ -299,7 +299,7 @@ fn a_transaction_that_was_cut_off_is_completed_by_the_next_run() {
 }
 
 /// dpkg writes its own configuration file beside an edited one, at the upgrade and again at the downgrade of the rollback. Both go with the
-/// rollback; one that somebody has edited, or that was there before, stays.
+/// rollback; one that a user has edited, or that was there before, stays.
 #[test]
 fn what_dpkg_lays_beside_an_edited_file_goes_with_the_rollback() {
     let world = world();

@@ -218,7 +218,7 @@ fn bad_input_is_named_before_any_host_is_made() {
     std::fs::remove_dir_all(dir.path().join("roles/good/tests")).unwrap();
     let run = converge(dir.path(), &["test", "roles/good", "--scenario", "x"]).unwrap().expect(64);
     run.says("scenarios there are: defaults");
-    // Hosts that somebody has are not touched without a yes.
+    // Hosts that a user has are not touched without a yes.
     std::fs::write(dir.path().join("hosts.yaml"), "all: {hosts: {h1: {ansible_host: 192.0.2.1}}}\n").unwrap();
     let run = converge(dir.path(), &["test", "roles/good", "-i", "hosts.yaml"]).unwrap().expect(4);
     run.says("This changes h1").says("write --yes");

@@ -91,7 +91,7 @@ fn a_rollback_never_moves_forward_and_none_is_stuck() {
     let second = runs(&world).iter().rev().nth(1).unwrap().clone();
     rollback(&world, &["--to", &second]).expect(0);
     assert_eq!(shown(host), "./a:one ./b:one");
-    // Somebody has reverted by hand what the newest run changed: that run is passed over.
+    // A user has reverted by hand what the newest run changed: that run is passed over.
     apply(&world, "three");
     exec(host, "echo one > /srv/back/a; echo one > /srv/back/b");
     rollback(&world, &[]).expect(0);

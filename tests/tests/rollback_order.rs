@@ -95,7 +95,7 @@ fn a_unit_runs_with_what_has_come_back() {
     let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
     assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
     assert_eq!(runs(host), wanted("v1"));
-    // A file that somebody has changed stays; the unit has no record of running with another one.
+    // A file that a user has changed stays; the unit has no record of running with another one.
     apply(&world, &demo("v2"));
     exec(host, "sed -i s/v2/v3/ /usr/local/bin/demo");
     rollback(&world, &[]).expect(4).says("changed by someone else");

@@ -236,7 +236,7 @@ impl Sequence<'_> {
         new.first().map(|id| (*id).to_owned())
     }
 
-    /// How a run went that was cut off: which of its changes began and how these things are now.
+    /// The result of a run that was cut off: which of its changes began and how these things are now.
     fn what_was_cut(&self, id: &str) -> End<String> {
         let journal = exec(self.host, &format!("cat /var/lib/converge/runs/{id}/journal 2>/dev/null; true"));
         let now = seen(self.host);
@@ -413,7 +413,7 @@ impl Sequence<'_> {
         self.own_back(past, &found);
     }
 
-    /// Somebody else changes something.
+    /// Another user changes something.
     fn edit(&mut self, draw: &mut Draw) {
         let key = [FILE_A, FILE_B, FOLDER, ACCOUNT][draw.below(4)];
         let version = draw.below(3);

@@ -167,7 +167,7 @@ fn exec(host: &Host, script: &str) -> String {
     output.stdout
 }
 
-/// Every file below a folder that somebody else than its owner may read, or all of them.
+/// Every file below a folder that another user than its owner may read, or all of them.
 fn files_below(folder: &Path, all: bool, visit: &mut dyn FnMut(&Path, &[u8])) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(meta) = entry.metadata() else { continue };

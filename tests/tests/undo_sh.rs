@@ -99,7 +99,7 @@ fn undo(host: &Host) -> (bool, String) {
     (ran.success(), ran.stdout + &ran.stderr)
 }
 
-/// What somebody else has put beside or into the things of a run stays, with all that would take it along; everything else goes back.
+/// Files that another user has put beside or into the objects of a run stay, with all that would take them along; everything else goes back.
 #[test]
 fn what_others_have_added_stays_with_all_that_holds_it() {
     let world = World::new(&format!("undo-s{}", std::process::id()), 1).unwrap();
@@ -110,7 +110,7 @@ fn what_others_have_added_stays_with_all_that_holds_it() {
         world.only_role("layers", &role).unwrap();
         world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
     }
-    // Two levels of directories that hold somebody's file: nothing of the newer run can go, so the older one is undone.
+    // Two levels of directories that hold a user's file: nothing of the newer run can go, so the older one is undone.
     exec(host, "echo x >/srv/a/b/theirs");
     let (_, said) = undo(host);
     assert!(said.contains("restored       path:/srv/older"), "{said}");
@@ -119,7 +119,7 @@ fn what_others_have_added_stays_with_all_that_holds_it() {
     let (good, said) = undo(host);
     assert!(good, "{said}");
     assert_eq!(exec(host, "ls /srv"), "", "{said}");
-    // A file of a package that somebody has edited since: a purge would take it along.
+    // A file of a package that a user has edited since: a purge would take it along.
     let cron =
         "resources:\n  - package: {name: cron}\n  - line: {path: /etc/default/cron, line: \"# by a role\"}\n";
     world.only_role("layers", cron).unwrap();

@@ -71,7 +71,7 @@ pub fn check() -> Result<usize> {
     if wrong.is_empty() { Ok(files.len() + bash.len()) } else { Err(wrong.join("\n").into()) }
 }
 
-/// What a program said, without its command line, which names all files.
+/// The output of a program, without its command line, which names all files.
 fn without_files(error: &str) -> String {
     let (line, said) = error.split_once('\n').unwrap_or((error, ""));
     format!("{}:\n{said}", line.split(' ').next().unwrap_or_default())

@@ -41,7 +41,7 @@ pub struct Global {
     /// Show more: unchanged resources, whole files, the output of steps; twice for a log
     #[arg(help_heading = "Global options", short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// How to write results
+    /// The format of results
     #[arg(help_heading = "Global options", long, global = true, value_enum, default_value_t = Output::Human, value_name = "FORM")]
     pub output: Output,
     /// Show diffs and new files whole, however long they are
@@ -188,10 +188,10 @@ pub struct Select {
     pub vault: VaultArgs,
 }
 
-/// How to work with the hosts.
+/// The options of connections.
 #[derive(Clone, Debug, Args)]
 pub struct ConnectionArgs {
-    /// How many hosts are worked on at once
+    /// The number of hosts that are worked on at once
     #[arg(help_heading = "How to reach the hosts", long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub forks: u16,
     /// Ask for the password for sudo, su or doas
@@ -475,7 +475,7 @@ pub struct Run {
     /// Seconds that the command may take on a host; then it is ended there
     #[arg(long, default_value_t = 600, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: u64,
-    /// What to run
+    /// The command
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<String>,
 }
@@ -629,12 +629,12 @@ pub struct Graph {
     pub target: Option<String>,
     #[command(flatten)]
     pub select: Select,
-    /// How to draw it
+    /// The format of the graph
     #[arg(long, value_enum, default_value_t = GraphFormat::Text, value_name = "FORM")]
     pub format: GraphFormat,
 }
 
-/// How a graph is drawn.
+/// The format of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum GraphFormat {
     /// The roles in order

@@ -138,7 +138,7 @@ fn every_command_line_in_the_documents_is_one() {
     assert!(wrong("converge nosuchcommand x y", true).is_some());
 }
 
-/// Paths in command lines that somebody else makes, with who does.
+/// Paths in command lines that another user makes, with who does.
 const MADE: &[(&str, &str)] = &[
     ("demo-cluster.yaml", "`cargo xtask demo cluster` writes it"),
     ("inventories/hosts.yaml", "README has the reader write it"),

@@ -1,4 +1,4 @@
-//! Why a command ends without doing its work, and the exit codes.
+//! The reasons why a command ends without doing its work, and the exit codes.
 
 use crate::console::Console;
 use converge_render::Tone;
@@ -22,7 +22,7 @@ pub mod code {
     pub const OUTPUT: u8 = 74;
 }
 
-/// Why a command ends early.
+/// The reasons why a command ends early.
 #[derive(Debug)]
 pub enum Failure {
     /// Complaints about files.

@@ -257,7 +257,7 @@ fn ticks() -> tokio::time::Interval {
     ticks
 }
 
-/// Lines go to standard output, or beside the JSON document to standard error; live lines only where somebody looks.
+/// Lines go to standard output, or beside the JSON document to standard error; live lines only on a terminal.
 fn progress(hosts: &[String], console: &Console) -> Progress {
     let live = console.look.width.is_some() && console.error_look.width.is_some();
     let (look, out): (Look, Box<dyn Write + Send>) = if !console.human() {

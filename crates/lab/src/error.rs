@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Why a lab operation failed.
+/// The reason why a lab operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {

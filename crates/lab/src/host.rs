@@ -19,7 +19,7 @@ const KUBE_HOST: &str = include_str!("scripts/kube-host.sh");
 const RUNC: &str = include_str!("scripts/runc.sh");
 /// Where hosts see what the lab shows them.
 pub(crate) const SHARE: &str = "/run/lab";
-/// How long a host may take to boot, on a loaded machine too.
+/// The time that a host may take to boot, on a loaded machine too.
 const BOOT: Duration = Duration::from_secs(60);
 
 /// A handle on a host; clones are the same host.

@@ -33,7 +33,7 @@ impl Net {
 
     fn try_claim(self, owner: &str) -> Result<bool> {
         let bridge = self.bridge();
-        // Somebody else's network of the same numbers would answer for our hosts.
+        // Another user's network of the same numbers would answer for our hosts.
         if is_link(&bridge) || self.is_routed()? {
             return Ok(false);
         }

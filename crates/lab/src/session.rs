@@ -21,10 +21,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const TEARDOWN: &str = include_str!("scripts/teardown.sh");
-/// How long a lab whose owner died may take to clean up before a new owner gives up waiting.
+/// The time that a lab whose owner died may take to clean up before a new owner gives up waiting.
 const CLEANING: Duration = Duration::from_secs(60);
 
-/// How many watchers of files the machine allows a user where hosts can become nodes.
+/// The number of file watchers that the machine allows a user where hosts can become nodes.
 const WATCHERS: u32 = 2048;
 
 type Say = Arc<dyn Fn(&str) + Send + Sync>;

@@ -33,7 +33,7 @@ pub enum Resolution {
     Invalid(Diagnostics),
 }
 
-/// Why an item is skipped whose list of `for_each` is empty.
+/// The reason why an item is skipped whose list of `for_each` is empty.
 pub const EMPTY_LIST: &str = "for_each: the list is empty";
 
 /// Stands in an [`Outline`] for a value that is not known yet. No host's name of anything holds a control character.

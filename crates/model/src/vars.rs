@@ -245,7 +245,7 @@ pub struct Winner {
     pub candidate: usize,
     /// The value after templates; `None` where it is sensitive, waits for the host, or cannot be rendered.
     pub value: Option<Node>,
-    /// Why there is no value.
+    /// The reason why there is no value.
     pub why: Option<String>,
 }
 

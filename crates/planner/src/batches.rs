@@ -130,7 +130,7 @@ pub struct Turns {
     places: BTreeMap<String, usize>,
     /// The number of the first batch that is not finished.
     first_open: usize,
-    /// How many batches, of which a host has begun, were reported.
+    /// The number of begun batches that were reported.
     reported: usize,
     /// Hosts that have begun the part that runs in batches.
     begun: BTreeSet<String>,

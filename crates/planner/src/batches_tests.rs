@@ -86,7 +86,7 @@ proptest! {
         prop_assert_eq!(careful_batches(&hosts(n), n).concat(), hosts(n));
     }
 
-    /// Whatever fails and whatever is lost: hosts only ever begin in the order of the batches, and it ends.
+    /// With any failures and losses: hosts only ever begin in the order of the batches, and it ends.
     #[test]
     fn nobody_begins_before_the_batches_before_it_are_through(
         n in 1usize..30,

@@ -4,7 +4,7 @@ use crate::fold::{Pass, plan_change};
 use crate::{Item, Outcome};
 use converge_resource::{Change, First};
 
-/// How many of them one item may have.
+/// The number of them that one item may have.
 pub(crate) const MOST: u32 = 4;
 
 /// Set in the number of an item that comes before a declared one. The rest of the number is that of the declared one.

@@ -26,7 +26,7 @@ pub struct HostPlan {
     pub contents: BTreeMap<Digest, Content>,
 }
 
-/// What an item stems from.
+/// The origin of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemOrigin {
@@ -55,7 +55,7 @@ pub struct Item {
     pub role: String,
     /// The kind: `file`, `package` …
     pub kind: String,
-    /// What it stems from.
+    /// Its origin.
     pub origin: ItemOrigin,
     /// Where it is written: `file:line`.
     pub location: String,

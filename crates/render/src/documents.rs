@@ -711,7 +711,7 @@ pub struct WinnerEntry {
     pub candidate: usize,
     /// The value after templates
     pub value: Value,
-    /// Why there is no value
+    /// The reason why there is no value
     pub why_not: Option<String>,
 }
 
@@ -733,7 +733,7 @@ pub struct HostFactsEntry {
     pub host: String,
     /// Its facts
     pub facts: Option<converge_engine::HostFacts>,
-    /// Why nothing could be asked
+    /// The reason why nothing could be asked
     pub lost: Option<Lost>,
 }
 
@@ -757,7 +757,7 @@ pub struct HostFactEntry {
     pub host: String,
     /// Its value
     pub value: Value,
-    /// Why nothing could be asked
+    /// The reason why nothing could be asked
     pub lost: Option<Lost>,
 }
 

@@ -62,7 +62,7 @@ pub enum End {
     },
     /// It was left out.
     Skipped {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }

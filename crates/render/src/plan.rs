@@ -232,7 +232,7 @@ pub(crate) fn lost_host(names: &str, lost: &TargetError) -> Text {
     text
 }
 
-/// Why a host is out of the run.
+/// The reason why a host is excluded from the run.
 pub(crate) fn lost_why(lost: &TargetError, indent: usize) -> Text {
     let mut text = Text::new();
     text.prose(indent, Tone::Plain, "", &lost.to_string());

@@ -188,7 +188,7 @@ fn host_body(host: &HostApply) -> Text {
     text
 }
 
-/// Why an item ended as it did; empty when there is nothing to say.
+/// The reason why an item ended as it did; empty when there is nothing to say.
 pub(crate) fn outcome_text(item: &Item, result: &ItemResult) -> Text {
     let mut text = Text::new();
     match result {

@@ -121,7 +121,7 @@ fn push_mismatch(text: &mut Text, mismatch: &Mismatch, look: &Look) {
     }
 }
 
-/// How many scenarios ended how.
+/// The number of scenarios by result.
 pub fn test_summary(cases: &[CaseReport], took: Duration) -> Text {
     let mut text = Text::new();
     let failed = cases.iter().filter(|c| !c.passed()).count();

@@ -93,7 +93,7 @@ pub struct Observed {
     /// The real key of the object, if it was asked for under another name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub real: Option<String>,
-    /// How many names it has (hard links of a file), where these are several.
+    /// The number of its names (hard links of a file), where these are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<u64>,
 }

@@ -500,7 +500,7 @@ mod tests {
         let renumbered = view.clone().determines(user_id("old"), made(8));
         assert_eq!(account_name(&renumbered, Account::User, "/owner", "7"), Ok("7".to_owned()));
         assert_eq!(account_name(&renumbered, Account::User, "/owner", "8"), Ok("old".to_owned()));
-        // A number that somebody has is refused, unless he gives it up before.
+        // A number that a user has is refused, unless he gives it up before.
         let taken = |view: &FakeView, name: &str, uid| Account::User.check_number(view, "/uid", name, uid);
         assert_eq!(taken(&view, "new", 5133), Ok(()));
         assert_eq!(taken(&view, "old", 7), Ok(()));

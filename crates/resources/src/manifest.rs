@@ -104,7 +104,7 @@ pub fn present(view: &dyn View, object: &ApiRef) -> Result<Option<Value>, Stop> 
     }
 }
 
-/// Why an object that is missing is not there yet, or that nothing brings it.
+/// The reason why an object that is missing is not there yet, or that nothing brings it.
 pub fn missing(view: &dyn View, pointer: &str, object: &ApiRef) -> Stop {
     match view.may_appear(&object.object()) {
         Some(wait) => Stop::Deferred(wait),
@@ -209,7 +209,7 @@ impl Apply<'_> {
         fields::with(&base, &changes).map(|new| k8s::normalised(&new)).map_err(Stop::Failed)
     }
 
-    /// Why the server would not make it.
+    /// The reason why the server would not make it.
     fn refused(&self, view: &dyn View, object: &ApiRef, answer: &Value) -> Stop {
         let shown = object.shown();
         let wait = view.may_appear(&object.object());

@@ -44,7 +44,7 @@ impl Their {
     }
 }
 
-/// Whether a field manager is somebody's tool, or a deployer in his place.
+/// Whether a field manager is a user's tool, or a deployer in his place.
 fn is_hand(manager: &str) -> bool {
     let manager = manager.to_lowercase();
     let word = |tool: &&str| {
@@ -175,7 +175,7 @@ impl Drift {
         Ok(kept)
     }
 
-    /// Declared fields that somebody has changed by hand, where they are not taken back.
+    /// Declared fields that a user has changed by hand, where they are not taken back.
     ///
     /// # Errors
     /// There are some.

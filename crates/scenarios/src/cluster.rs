@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// The longest time for controllers to come to rest.
 const REST: Duration = Duration::from_secs(60);
-/// How long what was given may take to run.
+/// The time that the preconditions may take to run.
 const ROLLOUT: &str = "--timeout=120s";
 const PAUSE: Duration = Duration::from_millis(700);
 
@@ -134,7 +134,7 @@ fn list_of(api: &Kubectl, kinds: &str) -> Result<Listed, String> {
     Ok(listed)
 }
 
-/// Whether an object is somebody's intent: not our records, and not made by a controller.
+/// Whether an object is declared by a user: not records of converge, and not made by a controller.
 fn counts(object: &Value) -> bool {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (kind, namespace, name) = (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));

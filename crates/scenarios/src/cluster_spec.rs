@@ -43,7 +43,7 @@ pub struct NodesSpec {
     /// GPUs of each: its capacity of `nvidia.com/gpu`.
     #[serde(default)]
     pub gpus: u32,
-    /// How many of them are allocatable; all when left out.
+    /// The number of them that are allocatable; all when left out.
     #[serde(default)]
     pub allocatable: Option<u32>,
     /// Labels.

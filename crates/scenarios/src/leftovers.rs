@@ -84,7 +84,7 @@ fn again_script(packages: &BTreeMap<ObjectId, State>, tops: &[&str]) -> String {
         let version = state.line().split(' ').nth(1).unwrap_or_default();
         script.push_str(&format!(" {}", quote(&format!("{}={version}", object.key))));
     }
-    // What came along goes with them.
+    // The packages that came along go with them.
     script.push_str(&format!(
         " >&2 || exit 1\ncv_new=$({{ printf '%s\\n' \"$cv_before\"; {INSTALLED}; }} | LC_ALL=C sort | uniq -u)\n\
          # shellcheck disable=SC2086\ncv_apt_transaction purge $cv_new >&2 || exit 1\n"

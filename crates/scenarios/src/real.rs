@@ -146,7 +146,7 @@ impl CaseRun<'_> {
             notes: findings.notes,
             took,
         });
-        // A host that somebody wants to look at stays as the failure left it.
+        // A host that a user wants to look at stays as the failure left it.
         outcome == GateOutcome::Passed || !self.options.keep
     }
 

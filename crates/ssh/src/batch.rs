@@ -53,7 +53,7 @@ pub struct Batch {
     pub items: Vec<Item>,
 }
 
-/// Why an item was skipped.
+/// The reason why an item was skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Because {
     /// This need failed or was skipped.
@@ -108,7 +108,7 @@ pub enum Event {
     Skipped {
         /// The item.
         id: u32,
-        /// Why.
+        /// The reason.
         because: Because,
     },
 }

@@ -49,7 +49,7 @@ const CIPHERS: &[cipher::Name] = &[
     cipher::AES_128_CTR,
 ];
 
-/// A connection on which somebody is logged in.
+/// A connection on which a user is logged in.
 pub(crate) struct Connection {
     pub handle: Handle<Handler>,
     /// The jump host below it, which lives as long.

@@ -32,7 +32,7 @@ pub struct ShownKey {
     pub line: String,
 }
 
-/// Why there is no session with a host.
+/// The reason why there is no session with a host.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -243,7 +243,7 @@ impl ConnectError {
     }
 }
 
-/// Why a shell, or a batch on it, ended early.
+/// The reason why a shell, or a batch on it, ended early.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum ShellError {

@@ -139,12 +139,12 @@ impl Shell {
     }
 }
 
-/// How much the answers to several batches may be together; by default no more is asked than the limits of each item.
+/// The budget of the answers to several batches together; by default no more is asked than the limits of each item.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Room {
-    /// How long they may take.
+    /// The time that they may take.
     pub time: Option<Duration>,
-    /// How many bytes they may be.
+    /// The number of bytes that they may be.
     pub bytes: Option<usize>,
 }
 

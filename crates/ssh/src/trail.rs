@@ -40,7 +40,7 @@ pub enum Mark {
         algorithm: String,
         /// `SHA256:…`
         fingerprint: String,
-        /// Why it is trusted.
+        /// The reason why it is trusted.
         trust: Trust,
     },
     /// A method of login was tried.
@@ -63,7 +63,7 @@ pub enum Mark {
     },
 }
 
-/// Why a host key is trusted.
+/// The reason why a host key is trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
     /// The place where the key is recorded.

@@ -22,7 +22,7 @@ pub fn from_node<T: DeserializeOwned>(node: &Node) -> Result<T, Diagnostics> {
     T::deserialize(node).map_err(|error| error.or_span(node.head_span()).into_diagnostics())
 }
 
-/// Why a node does not fit a type.
+/// The reason why a node does not fit a type.
 #[derive(Debug)]
 pub struct DeError(Box<Inner>);
 

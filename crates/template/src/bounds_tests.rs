@@ -134,7 +134,7 @@ fn looking_at_operators_changes_neither_values_nor_places() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever is written, there is an answer.
+    /// Every text has an answer.
     #[test]
     fn no_text_brings_it_down(parts in prop::collection::vec(prop::sample::select(vec![
         "{{", "}}", "{%", "%}", "(", ")", "[", "]", "{", "}", " not ", " + ", " ~ ", " * ", " ** ", "'a'", "9", "x", ".", "|", "upper", "join",
@@ -279,7 +279,7 @@ fn no_filter_makes_more_than_a_template_may() {
     filters.extend(crate::filters::FILTERS);
     for filter in filters {
         for given in much() {
-            // What it makes, given to itself a few times.
+            // A result of the filter, given to itself a few times.
             let again = format!(
                 "{{% set n = namespace(s={given}) %}}{{% for i in range(8) %}}{{% set n.s = n.s | {filter} %}}{{% endfor %}}{{{{ n.s | length if n.s is string else 0 }}}}"
             );

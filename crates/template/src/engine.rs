@@ -43,7 +43,7 @@ pub struct Engine {
 /// Texts by the name under which minijinja knows them.
 pub(crate) type Included = Arc<Mutex<BTreeMap<String, Arc<Source>>>>;
 
-/// Why an evaluation has no value.
+/// The reason why an evaluation has no value.
 #[derive(Debug)]
 pub(crate) enum Fail {
     /// It depends on unknown values; their names are in the notes.
@@ -500,7 +500,7 @@ impl Engine {
     }
 }
 
-/// How many lists and maps stand in each other.
+/// The depth of lists and maps in each other.
 fn depth_of(node: &Node) -> usize {
     match &node.value {
         Data::List(items) => 1 + items.iter().map(depth_of).max().unwrap_or(0),

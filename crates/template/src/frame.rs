@@ -81,7 +81,7 @@ pub(crate) fn current_scope() -> Option<Scope> {
     FRAMES.with(|frames| frames.borrow().last().map(|frame| frame.scope.clone()))
 }
 
-/// Why a variable must not be entered now: the chain of variables that leads back to it, or too deep a chain.
+/// The reason why a variable must not be entered now: the chain of variables that leads back to it, or too deep a chain.
 pub(crate) fn refusal(scope: &Scope, name: &str) -> Option<Vec<(String, Span)>> {
     FRAMES.with(|frames| {
         let frames = frames.borrow();

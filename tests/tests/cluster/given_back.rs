@@ -280,7 +280,7 @@ fn a_release_comes_back_and_leaves_to_others_what_is_theirs() {
     assert_eq!(data(), json!({"size": "9", "twice": "4"}));
     says_all(&lab.converge(&["plan", "hosts.yaml", "--set", "size=2"]).expect(0), &["nothing to change"]);
 
-    // Somebody changes a field by hand: that is drift, and is reported as such with the name of the tool. No change is
+    // A user changes a field by hand: that is drift, and is reported as such with the name of the tool. No change is
     // reported that was not made.
     patch("kubectl-patch", "11");
     let declared = ["--set", "size=2"];

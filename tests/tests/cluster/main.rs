@@ -119,11 +119,11 @@ fn an_object_is_planned_created_corrected_and_rolled_back() {
     assert_eq!(lab.value(&data, "/data/replicas").unwrap(), "2");
     lab.plan().expect(0).says("nothing to change");
 
-    // A field that is not declared is somebody's: it stays, and is no difference.
+    // A field that is not declared is a user's: it stays, and is no difference.
     lab.kubectl(&["-n", "shop", "patch", "configmap", "settings", "-p", r#"{"data":{"more":"1"}}"#]);
     lab.plan().expect(0);
 
-    // Somebody takes a declared field: both owners are named, and nothing is taken without being asked for.
+    // A user takes a declared field: both owners are named, and nothing is taken without being asked for.
     lab.kubectl(&["-n", "shop", "patch", "configmap", "settings", "-p", r#"{"data":{"replicas":"9"}}"#]);
     says_all(
         &lab.apply().expect(1),

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Whatever is wrong, doctor names its step and what to do about it.
+/// Doctor names the step of each problem and its correction.
 #[test]
 fn doctor_finds_the_step_that_does_not_work() {
     let world = world();

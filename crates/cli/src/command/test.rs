@@ -132,7 +132,7 @@ fn hosts(args: &Test, cases: &[Case], console: &Console) -> Result<Where, Failur
     Ok(Where::Inventory(Given { inventories, names }))
 }
 
-/// Hosts that somebody has are changed only when somebody says so.
+/// Hosts that a user has are changed only when a user says so.
 fn ask(args: &Test, names: &[String], cases: &[Case], console: &Console) -> Result<(), Failure> {
     let roles: Vec<&str> = cases.iter().map(|c| c.role.as_str()).collect();
     let mut roles: Vec<&str> = roles;

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub(crate) const PKI: &str = include_str!("../scripts/kube-pki.sh");
-/// How long a start may take, on a loaded machine too.
+/// The time that a start may take, on a loaded machine too.
 const START: Duration = Duration::from_secs(90);
 /// etcd's data on a host.
 const DATA: &str = "/var/lib/converge-lab-etcd";

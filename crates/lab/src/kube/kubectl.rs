@@ -5,7 +5,7 @@ use super::control_plane::SHORT_LIVED;
 use crate::error::{LabError, Result};
 use crate::host::{ExecOutput, Host};
 
-/// How many seconds kubectl may take, for a wait of its own.
+/// The number of seconds that kubectl may take, for a wait of its own.
 pub(crate) const LIMIT: u32 = 300;
 /// Objects are applied from the server's side, as the manager `lab` and over everybody else's claims.
 pub(crate) const APPLY: [&str; 5] =

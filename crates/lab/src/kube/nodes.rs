@@ -53,7 +53,7 @@ impl NodeSpec {
         self
     }
 
-    /// How many of the GPUs are allocatable, instead of all: 7 of 8, say.
+    /// The number of GPUs that are allocatable, instead of all: 7 of 8, say.
     #[must_use]
     pub fn allocatable_gpus(mut self, count: u32) -> Self {
         self.allocatable = Some(count);

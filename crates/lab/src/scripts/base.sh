@@ -1,4 +1,4 @@
-# What the base root file system gets after its packages; runs in it.  Standard input: this script.
+# The additions to the base root file system after its packages; runs in it.  Standard input: this script.
 # Arguments: deploy-user operator-user operator-password prefetched-package..
 set -eu
 deploy=$1 operator=$2 password=$3
@@ -7,7 +7,7 @@ export DEBIAN_FRONTEND=noninteractive
 # Lists and package files lie ready, so that an installation on a host needs no network.
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends --download-only "$@" >/dev/null
-# What lies over a host's disk where its apt is to know these packages alone: with all of Debian's it reads lists of 50 MB.
+# The folder that is laid over a host's disk where its apt is to know these packages alone: with all of Debian's it reads lists of 50 MB.
 lists=/var/lib/apt/lists few=/usr/share/lab/few
 mkdir -p "$few$lists" "$few/var/cache/apt" "$few/etc/apt/apt.conf.d" /run/all
 echo 'Acquire::Languages "none";' >"$few/etc/apt/apt.conf.d/90lab-few"

@@ -11,7 +11,7 @@ pub struct Word {
     pub range: Range<usize>,
 }
 
-/// Why a line cannot be split; the range covers the open quote or the last backslash.
+/// The reason why a line cannot be split; the range covers the open quote or the last backslash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unclosed {
     /// `"` or `'` for a quote that is not closed, `\` for an escape with nothing after it.

@@ -22,7 +22,7 @@ pub(super) struct Sealed {
     pub text: Vec<u8>,
 }
 
-/// Why bytes could not be opened.
+/// The reason why bytes could not be opened.
 #[derive(Debug, PartialEq)]
 pub(super) enum Refused {
     /// The HMAC is another: a wrong password, or changed data.

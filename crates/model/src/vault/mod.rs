@@ -59,7 +59,7 @@ impl fmt::Debug for VaultSecret {
     }
 }
 
-/// Why a vault could not be opened.
+/// The reason why a vault could not be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VaultError {
     /// No password was given.

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 ///
 /// The plan shows what the chart renders beside what is installed. Where chart, version and values are those of the deployed revision, the objects
 /// of the release are compared with the cluster: what is missing or was changed behind helm's back is set right. A field that the chart declares and
-/// that somebody has changed with a tool of people (kubectl, an editor, another deployer) is drift: the resource fails in the plan and names the
+/// that a user has changed with a tool of people (kubectl, an editor, another deployer) is drift: the resource fails in the plan and names the
 /// field and its manager, and `force_conflicts: true` takes it back. Declared fields that a controller or a `k8s_patch` owns are shown as theirs and left to
 /// them, by an upgrade and by a rollback too: helm is given the manifests with what is live there. Fields that the chart does not declare are no
 /// difference, whoever writes them. What a chart draws at random (a password) stays as it is deployed.
@@ -58,7 +58,7 @@ pub struct HelmRelease {
     /// Seconds that helm may take, for hooks too where `wait` is false.
     #[serde(default = "ten_minutes")]
     timeout: u64,
-    /// Take fields that the chart declares and another manager or a `k8s_patch` owns. Without it a field that somebody has changed by hand is an
+    /// Take fields that the chart declares and another manager or a `k8s_patch` owns. Without it a field that a user has changed by hand is an
     /// error, and those of others are left as they are.
     #[serde(default)]
     force_conflicts: bool,

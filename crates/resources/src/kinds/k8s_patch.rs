@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Some fields of an object that belongs to somebody else: an operator, a chart.
+/// Some fields of an object that belongs to another owner: an operator, a chart.
 ///
 /// These fields become so, and nothing else of the object is touched. Each is set only as long as the object is the one that the plan
 /// was made against. Items of a list are found by their key, never by their place.

@@ -13,7 +13,7 @@ use serde::Deserialize;
 /// `restart_on` restarts them when a named resource changes. That is durable, not a notification: converge's records in the cluster hold what
 /// its pods were last started with, so an interrupted run never loses a restart, and an operator that writes the workload anew takes nothing away. With no record yet, they are restarted if this run changes a named
 /// resource or a named object is newer than the oldest pod; else what is there is adopted. They are restarted too when this run puts a named
-/// resource back to what the record says: nobody knows what the pods have read in between. Of a workload that an earlier resource changes itself
+/// resource back to what the record says: it is not known what the pods have read in between. Of a workload that an earlier resource changes itself
 /// (another image), the new pods are waited for: it is looked at when its turn comes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -75,7 +75,7 @@ enum Status {
     True,
     /// It does not hold.
     False,
-    /// Nobody can say.
+    /// It is not known.
     Unknown,
 }
 
@@ -91,7 +91,7 @@ enum Plain {
     Bool(bool),
 }
 
-/// How many.
+/// A number of resources.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Count {

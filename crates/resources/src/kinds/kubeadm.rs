@@ -28,14 +28,14 @@ use serde_json::{Map, Value, json};
 /// Before an upgrade, before a control plane leaves and before a rollback resets one, a snapshot of etcd is taken, read whole by `etcdutl`,
 /// brought to the machine that runs converge and compared there; without it nothing is done. It lies in the folder
 /// `~/.local/state/converge/backups/ENDPOINT` (`$XDG_STATE_HOME`), the newest 5 of each cluster, and nothing of it stays on the host. It holds all
-/// Secrets of the cluster, in clear text unless `converge_age_recipients` names somebody to whom it is encrypted. Where no snapshot can be had,
+/// Secrets of the cluster, in clear text unless `converge_age_recipients` names a recipient to whom they are encrypted. Where no snapshot can be had,
 /// `--allow-destroy etcd:data` lets a control plane go without one, but not an upgrade. An etcd that is not kubeadm's own is yours to save.
 ///
 /// With `leave` the host leaves its cluster. A control plane that stays evicts the node's pods (budgets hold, pods of DaemonSets stay),
 /// takes its member out of etcd, where all others are healthy and it is not the last, and deletes the node. When the API no longer knows the
 /// node, the host runs `kubeadm reset` and removes the configuration of the pods' network in `/etc/cni/net.d`. That destroys data and so
 /// needs `--allow-destroy kubeadm:node`. Where a pod does not go in time, nothing is forced: the run says which pod and which budget, and
-/// the node takes pods again, unless somebody else had cordoned it.
+/// the node takes pods again, unless another user had cordoned it.
 ///
 /// A rollback does not take a host out of its cluster unless `--allow-destroy kubeadm:node` says so. One that joined leaves then as with `leave`,
 /// by the control plane that it joined through, if its `config` says its name (`nodeRegistration.name`) and that control plane is not reset in the same

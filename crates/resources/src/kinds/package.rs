@@ -84,7 +84,7 @@ struct Transaction {
     leaves: BTreeSet<String>,
     /// Installed packages whose present version can be had again.
     offered: BTreeSet<String>,
-    /// Why apt would not do it, and its exit status.
+    /// The reason why apt would not do it, and its exit status.
     errors: String,
     status: i32,
     /// The host's own architecture.
@@ -261,7 +261,7 @@ impl Package {
         if first.is_empty() { Ok(()) } else { Err(Stop::First(first)) }
     }
 
-    /// Why apt would not do it.
+    /// The reason why apt would not do it.
     fn refused(&self, view: &dyn View, done: &Transaction) -> Stop {
         let said = done.errors.trim();
         for (name, version, pointer) in self.specs() {

@@ -54,7 +54,7 @@ struct Entry {
     line: usize,
     start: usize,
     end: usize,
-    /// Why it cannot be edited.
+    /// The reason why it cannot be edited.
     odd: Option<&'static str>,
     delimiter: bool,
 }

@@ -76,7 +76,7 @@ pub struct Wishes {
     pub exclude: Vec<(Path, Vec<Value>)>,
 }
 
-/// Why an edit cannot be made.
+/// The reason why an edit cannot be made.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The place, as a JSON pointer; empty for the whole text.

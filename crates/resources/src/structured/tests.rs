@@ -282,7 +282,7 @@ proptest! {
         }
     }
 
-    /// Whatever a host has in the file: an answer, never a panic, and never an edit that does something else.
+    /// Any content of the file has an answer, never a panic, and never an edit that does something else.
     #[test]
     fn any_text_has_an_answer(
         format in prop_oneof![Just(Format::Json), Just(Format::Toml), Just(Format::Yaml), Just(Format::Ini)],

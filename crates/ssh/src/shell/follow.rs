@@ -276,7 +276,7 @@ impl Actor {
         };
         tracing::debug!(%error, "shell ended");
         self.give_up(&error);
-        // Whatever is sent from now on learns the same.
+        // Everything that is sent from now on learns the same.
         while let Some(work) = queue.recv().await {
             work.batch.say(Err(error.clone()));
         }

@@ -363,7 +363,7 @@ async fn a_connection_cut_in_the_middle_of_an_item_names_what_is_open() {
     };
     assert!(matches!(&error, ShellError::Closed { open, .. } if *open == [2, 3]), "{error}");
     assert!(events.next().await.is_none());
-    // Whatever is sent from now on learns the same.
+    // Everything that is sent from now on learns the same.
     let (_, later) = shell.run_to_end(&Batch::of(vec![Item::new(9, "true")])).await.unwrap();
     assert!(matches!(later, Some(ShellError::Closed { .. })), "{later:?}");
     assert!(session.is_closed());

@@ -75,7 +75,7 @@ pub fn sshd(extra: &str) -> Option<Sshd> {
     if is_root() {
         std::fs::create_dir_all("/run/sshd").unwrap();
     }
-    // Somebody else may take the port before sshd does; then the next one is tried.
+    // Another process may take the port before sshd does; then the next one is tried.
     for _ in 0..5 {
         let port = free_port();
         let config = format!(
