@@ -5,7 +5,7 @@
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What would bring I/O into a crate.
+/// The crates that would bring I/O into a crate.
 const RUNTIMES: &[&str] = &["tokio", "russh", "kube", "reqwest", "hyper", "async-std", "smol"];
 
 /// One row of the table of crates in `docs/architecture.md`.
@@ -255,4 +255,55 @@ fn a_new_object_is_known_by_name_nowhere_else() {
     }
     let known: BTreeSet<String> = KNOWN_BY_NAME.iter().map(|k| (*k).to_owned()).collect();
     assert_eq!(named, known, "an object says what it is in its own file: see Object's methods");
+}
+
+/// The lines of a file at which a comment begins with a bare `What`, or a sentence of one does at the start of a line.
+fn bare_what(text: &str) -> Vec<usize> {
+    let start = regex::Regex::new(r"^\s*(?:///|//!|//|#(?:\s|$))\s*(.*)$").unwrap();
+    let mut found = Vec::new();
+    let mut inside = false;
+    for (number, line) in text.lines().enumerate() {
+        let comment = start.captures(line).map(|c| c[1].trim_end().to_owned());
+        if let Some(comment) = &comment
+            && !inside
+            && (comment == "What" || comment.starts_with("What "))
+            && !comment.ends_with('?')
+        {
+            found.push(number + 1);
+        }
+        // A line that ends in the middle of a sentence goes on in the next one.
+        inside =
+            comment.is_some_and(|c| !c.is_empty() && !c.ends_with(['.', ':', '?']) && !c.starts_with("# "));
+    }
+    found
+}
+
+#[test]
+fn no_comment_begins_with_a_bare_what() {
+    assert_eq!(bare_what("/// What it does.\nfn f() {}\n# What\n"), [1, 3]);
+    assert_eq!(bare_what("// It ends.\n// What follows.\n/// # Errors\n/// What is wrong.\n"), [2, 4]);
+    assert_eq!(
+        bare_what("//! It tells\n//! What it sees.\n// What for?\nlet s = \"What \";\n"),
+        [0_usize; 0]
+    );
+
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut folders: Vec<_> =
+        ["crates", "xtask", "tests", "roles", ".ci", "bench"].iter().map(|f| root.join(f)).collect();
+    let (mut files, mut found) = (0, Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let ending = path.extension().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() {
+                folders.push(path);
+            } else if matches!(ending.as_str(), "rs" | "sh" | "yaml" | "") {
+                let Ok(text) = std::fs::read_to_string(&path) else { continue };
+                files += 1;
+                found.extend(bare_what(&text).into_iter().map(|line| format!("{}:{line}", path.display())));
+            }
+        }
+    }
+    assert!(files > 500, "{files} files");
+    assert!(found.is_empty(), "name the thing, or begin with a verb (docs/style.md): {found:#?}");
 }
