@@ -219,7 +219,7 @@ fn refusals(world: &World, host: &Host) {
         .converge(&["plan", "hosts.yaml"])
         .unwrap()
         .expect(1)
-        .says("until port 9999 listens: nothing listens there");
+        .says("waiting for port 9999 to listen: nothing listens there");
     world.only_role("system", ROLE).unwrap();
 }
 

@@ -25,7 +25,7 @@ pub(crate) enum Verdict {
 /// Whether a rollback takes a change back at all.
 pub(crate) fn goes_back(change: &SavedChange) -> bool {
     let Some(object) = converge_objects::object(&change.object.kind) else { return true };
-    // A restart that the host was asked for stays. An object that helm has moved in a cluster goes back with its release.
+    // A restart of the host is not reverted. An object that helm has moved in a cluster goes back with its release.
     let moved = change.outcome == SavedOutcome::Moved && object.place() == Place::Cluster;
     !object.restarts_host() && !object.passes() && !moved
 }

@@ -52,7 +52,7 @@ impl Lane {
 
     /// The objects to watch around the foreign code of an item: those that items after it claim, and those that items before it have made.
     pub fn watched_around(&self, id: u32) -> Vec<Claimed> {
-        // Items that must be done before another is planned in its place, and claim nothing themselves.
+        // An item that must be done first for another has that one's place, and claims nothing itself.
         let mut later: Vec<u32> =
             self.claims.keys().copied().filter(|other| place(*other) > place(id)).collect();
         later.sort_by_key(|id| place(*id));
