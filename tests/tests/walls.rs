@@ -259,11 +259,16 @@ fn a_new_object_is_known_by_name_nowhere_else() {
 
 /// The lines of a file at which a comment begins with a bare `What`, or a sentence of one does at the start of a line.
 fn bare_what(text: &str) -> Vec<usize> {
-    let start = regex::Regex::new(r"^\s*(?:///|//!|//|#(?:\s|$))\s*(.*)$").unwrap();
+    let text_of = |line: &str| {
+        let line = line.trim_start();
+        let marked = ["///", "//!", "//"].iter().find_map(|marker| line.strip_prefix(marker));
+        let shell = || line.strip_prefix('#').filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t']));
+        marked.or_else(shell).map(|text| text.trim().to_owned())
+    };
     let mut found = Vec::new();
     let mut inside = false;
     for (number, line) in text.lines().enumerate() {
-        let comment = start.captures(line).map(|c| c[1].trim_end().to_owned());
+        let comment = text_of(line);
         if let Some(comment) = &comment
             && !inside
             && (comment == "What" || comment.starts_with("What "))
