@@ -156,18 +156,26 @@ fn go_with_commands(undos: &mut [Undo]) {
     }
 }
 
-/// Further objects of a host's part in its cluster go with the node: a reset takes the version of the control plane along.
+/// Further objects of a host's part in its cluster go with the node: a reset takes the version of the control plane along, and the cluster's configuration.
+/// So do the commands of its role that have run since the node joined: their `undo` would find no node, and one without `undo` leaves nothing behind.
 fn go_with_their_node(undos: &[Undo], verdicts: &mut [Verdict]) {
     let whole =
         |undo: &Undo| converge_objects::object(&undo.object.kind).is_some_and(|o| o.stays_unless_allowed());
-    let both = undos.iter().zip(verdicts.iter());
-    let leaves = both
-        .filter(|(undo, verdict)| {
-            whole(undo) && undo.before.is_absent() && matches!(verdict, Verdict::Back(_) | Verdict::Same)
-        })
-        .any(|(undo, _)| undo.object.key == "node");
+    let mut both = undos.iter().zip(verdicts.iter());
+    let node = both.position(|(undo, verdict)| {
+        let leaves = undo.before.is_absent() && matches!(verdict, Verdict::Back(_) | Verdict::Same);
+        leaves && whole(undo) && undo.object.key == "node"
+    });
+    let Some((at, role)) = node.and_then(|at| Some((at, role_of(&undos.get(at)?.item)))) else { return };
+    // They come in the reverse of the order in which the runs first touched them: what is before the node came after it.
+    let since = undos.iter().zip(verdicts.iter_mut()).take(at);
+    for (undo, verdict) in since.filter(|(undo, _)| role_of(&undo.item) == role) {
+        if matches!(undo.object.kind.as_str(), "command" | "kubeadm_config") {
+            *verdict = Verdict::Same;
+        }
+    }
     for (undo, verdict) in undos.iter().zip(verdicts.iter_mut()) {
-        if leaves && whole(undo) && undo.object.key != "node" {
+        if whole(undo) && undo.object.key != "node" {
             *verdict = Verdict::Same;
         }
     }

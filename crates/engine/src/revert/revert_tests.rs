@@ -97,6 +97,37 @@ fn an_upgrade_goes_with_its_node_and_else_keeps_the_whole_role() {
 }
 
 #[test]
+fn what_was_done_to_a_node_since_it_came_goes_with_it() {
+    let command = |item: &str, back: Option<&str>| {
+        let guard = Guard::Unless(format!("test {item}"));
+        let undo_script = back.map(str::to_owned);
+        let key = Command { guard, run: item.to_owned(), undo: undo_script, user: None, timeout: None }.key();
+        Undo { item: item.to_owned(), ..undo("command", &key, "done", "pending") }
+    };
+    let node = undo("kubeadm", "node", "control-plane 10.0.0.1:6443", "absent");
+    let config = |n: u8| format!("text maxPods:{n}");
+    // In the reverse of the order in which the runs first touched them.
+    let all = [
+        command("k8s/the installed kubelet runs", None),
+        command("k8s/arguments", Some("put them back")),
+        undo("kubeadm_config", "cluster", &config(2), &config(1)),
+        command("other/own", Some("put it back")),
+        node,
+        command("k8s/images", Some("remove them")),
+    ];
+    let pending = |items: &[Item]| -> Vec<String> {
+        items.iter().filter(|i| i.is_pending()).map(|i| i.address.clone()).collect()
+    };
+    let go = plan(&all, &[], &["kubeadm:node"]);
+    assert_eq!(pending(&go), ["other/own", "k8s/node", "k8s/images"]);
+    assert!(!go.iter().any(|i| matches!(i.outcome, Outcome::Failed(_) | Outcome::Refused(_))), "{go:#?}");
+    // So it is when the node is gone already, and a node that stays keeps all of it.
+    let again = plan(&all, &[("node", "absent")], &["kubeadm:node"]);
+    assert_eq!(pending(&again), ["other/own", "k8s/images"]);
+    assert_eq!(pending(&plan(&all, &[], &[])), ["other/own"]);
+}
+
+#[test]
 fn a_failure_stops_the_rest_of_the_role_and_what_stays_does_not() {
     let host = |key: &str| undo("hostname", key, "name a", "name b");
     let items = plan(&[host("1"), host("2"), host("3")], &[("2", "name c")], &[]);
