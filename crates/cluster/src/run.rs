@@ -392,7 +392,9 @@ impl OpenRun {
             Vec::new()
         } else {
             let things = managed.entries.iter().map(|e| &e.thing);
-            let needed = things.filter(|t| !t.before.is_absent()).map(|t| t.run.clone()).collect();
+            let needed = things.filter(|t| !t.before.is_absent()).map(|t| t.run.clone());
+            // A rollback can be repeated: what it set out for stays until another run comes.
+            let needed = needed.chain(self.meta.rolls_back.iter().cloned()).collect();
             records::to_drop(&records::listed(&found), &self.meta.id, &needed, self.api.now())
         };
         managed.forget_gone(&|id| !dropped.iter().any(|d| d == id));

@@ -295,7 +295,7 @@ cv_run_aged() {
 }
 
 # Keeps 10 runs, 30 days, 1 GiB; the present run, the newest good one and those that are not in the base yet always. A run is too old when the controllers' clocks and
-# this host's both say so: one clock that is off, or was, deletes nothing.
+# this host's both say so: one clock that is off, or was, deletes nothing. The runs that a rollback set out for stay until another run comes: it can be repeated.
 # shellcheck disable=SC2086
 cv_retain() (
   cd "$CV_ROOT/runs" || return 1
@@ -306,6 +306,7 @@ cv_retain() (
   cv_r_now=$(date +%s)
   runs=$(cv_order)
   unfolded=" $(cv_unfolded "$runs" | tr '\n' ' ')"
+  named=" $(cv_meta_of "$CV_RUN" | awk -F '\t' '$1 == "undoes" || $1 == "attempts" { print $2 }' | tr '\n' ' ')"
   for run in $runs; do
     if cv_plain "$run/journal" && grep -q "^close${CV_TAB}finished" "$run/journal" 2>/dev/null && ! grep -q "^failed$CV_TAB" "$run/journal"; then good=$run; fi
   done
@@ -315,6 +316,7 @@ cv_retain() (
     cv_run_ms "$run"
     [ $# -le "${CV_KEEP_RUNS:-10}" ] || drop=yes
     if [ "$CV_MS" -lt "$oldest" ] && cv_run_aged "$run"; then drop=yes; fi
+    case $named in *" $run "*) drop= ;; esac
     # The records of a run without changes are in the base.
     if cv_plain "$run/journal" && ! grep -q "^begin$CV_TAB" "$run/journal"; then drop=yes; fi
     if [ -n "$drop" ] && [ "$run" != "$good" ] && cv_may_drop "$run"; then cv_run_drop "$run"; fi

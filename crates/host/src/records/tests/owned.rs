@@ -145,6 +145,29 @@ fn no_run_is_dropped_that_the_base_does_not_hold() {
 }
 
 #[test]
+fn what_a_rollback_set_out_for_stays_until_another_run_comes() {
+    for host in hosts() {
+        let file = host.file("a");
+        let runs = ["r1", "r2", "r3"];
+        for id in runs {
+            host.put(id, &file, id.as_bytes(), Some("first"));
+        }
+        let closed_with_two_kept = |id: &str, rolls_back: &[&str], bytes: &[u8]| {
+            let mut item = spec(vec![host.change(&file, host.file_line(bytes, 0o600))]);
+            item.run = id.to_owned();
+            let body = format!("export CV_KEEP_RUNS=2\n{}", host.item(&item, &[bytes]));
+            assert!(host.run(id, rolls_back, &body).status.success());
+            host.records().into_iter().map(|r| r.id).collect::<Vec<_>>()
+        };
+        assert_eq!(closed_with_two_kept("r4", &runs, b"before"), ["r1", "r2", "r3", "r4"]);
+        // Repeated, it names the first rollback too.
+        let all = ["r1", "r2", "r3", "r4"];
+        assert_eq!(closed_with_two_kept("r5", &all, b"again"), ["r1", "r2", "r3", "r4", "r5"]);
+        assert_eq!(closed_with_two_kept("r6", &[], b"new"), ["r5", "r6"]);
+    }
+}
+
+#[test]
 fn accounts_are_kept_while_a_later_run_may_bring_them_back() {
     let host = &hosts()[0];
     host.put("r1", &host.file("a"), b"1", None);
