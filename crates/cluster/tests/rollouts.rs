@@ -7,7 +7,7 @@ mod common;
 use common::*;
 use converge_cluster::{Cluster, Work, WorkEnd};
 use converge_lab::kube::{ApiOptions, LocalApi, NodeSpec};
-use converge_objects::condition::{Amount, ConditionState, CountTest, Pick, Wait, What};
+use converge_objects::condition::{Amount, ConditionState, CountTest, Pick, Test, Wait, What};
 use converge_objects::workload::WorkloadState;
 use converge_resource::{ApiProbe, ApiRef, Change, ObjectId, Probe, State};
 use serde_json::{Value, json};
@@ -238,6 +238,95 @@ async fn conditions_are_waited_for_and_tell_why_they_do_not_hold() {
     });
     assert_eq!(worked.end, WorkEnd::Done);
     assert_eq!(worked.after[0].1, ConditionState::Met.into());
+}
+
+/// The output of a wait for a value that no field of the object has.
+async fn told_of_a_wait_in_vain(cluster: &Cluster, object: ApiRef) -> String {
+    let what = What::Field {
+        of: Pick::Named(vec![object]),
+        path: "{.status.state}".to_owned(),
+        or: Vec::new(),
+        test: Test::Equals(json!("ready")),
+        none_is_fine: false,
+        ready_nodes_only: false,
+    };
+    let change = Change {
+        object: ObjectId::new("condition", Wait { what, seconds: 1 }.key()),
+        from: ConditionState::Open.into(),
+        to: ConditionState::Met.into(),
+    };
+    match work(cluster, &meta(), &item(change)).await.end {
+        WorkEnd::Failed { output, .. } => output,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_in_vain_names_the_pods_to_blame_and_their_last_words() {
+    let (api, cluster) = fresh("blamed").await;
+    let pod = |name: &str, node: &str, how: &str| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "blamed", "annotations": {"converge-lab/pod": how}},
+            "spec": {"nodeName": node, "tolerations": [{"operator": "Exists"}], "containers": [{"name": "c", "image": "x"}]}})
+    };
+    for (name, node, how) in
+        [("crashes", "gpu-1", "never-ready"), ("hangs", "gpu-2", "never-ready"), ("well", "gpu-1", "")]
+    {
+        api.apply(&pod(name, node, how).to_string()).unwrap();
+    }
+    let phase = |name: &str| api.get(&["-n", "blamed", "pod", name]).unwrap()["status"]["phase"].clone();
+    for _ in 0..100 {
+        if ["crashes", "hangs", "well"].iter().all(|name| phase(name) == "Running") {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+    // As its kubelet reports a container that has ended and is started again.
+    let ended = json!({"exitCode": 1, "reason": "Error", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:01Z"});
+    let status = json!({"status": {"containerStatuses": [{"name": "c", "image": "x", "imageID": "", "ready": false, "restartCount": 4,
+        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}}, "lastState": {"terminated": ended}}]}});
+    api.kubectl(&[
+        "-n",
+        "blamed",
+        "patch",
+        "pod",
+        "crashes",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &status.to_string(),
+    ])
+    .unwrap();
+    // Escape sequences of a log are not sent on.
+    api.set_pod_log("it starts\nit looks for a driver\n\u{1b}[31mno driver\u{1b}[0m\nit ends\n").unwrap();
+
+    // What came with a helm release is the work of an operator: its pods are those of the release's namespace.
+    let mut made = configmap("default", "made-by-an-operator", json!({}));
+    made["metadata"]["annotations"] = json!({"meta.helm.sh/release-namespace": "blamed"});
+    api.apply(&made.to_string()).unwrap();
+    let output = told_of_a_wait_in_vain(
+        &cluster,
+        ApiRef::from_key("v1/ConfigMap/default/made-by-an-operator").unwrap(),
+    )
+    .await;
+    let lines: Vec<&str> = output.lines().collect();
+    let expected = [
+        "blamed: pod crashes on gpu-1 (CrashLoopBackOff: back-off 40s)",
+        "  | it looks for a driver",
+        "  | [31mno driver[0m",
+        "  | it ends",
+        "blamed: pod hangs on gpu-2 (Running)",
+    ];
+    assert!(lines.ends_with(&expected), "{lines:#?}");
+    assert!(!output.contains("well"), "a pod that is ready is not to blame: {output}");
+
+    // Of a node these are the pods on it.
+    let output = told_of_a_wait_in_vain(&cluster, ApiRef::from_key("v1/Node/gpu-2").unwrap()).await;
+    assert!(output.contains("blamed: pod hangs on gpu-2") && !output.contains("crashes"), "{output}");
+    // And of an object that came with no release, nobody's.
+    api.apply(&configmap("default", "by-itself", json!({})).to_string()).unwrap();
+    let alone = ApiRef::from_key("v1/ConfigMap/default/by-itself").unwrap();
+    let output = told_of_a_wait_in_vain(&cluster, alone).await;
+    assert!(!output.contains("blamed"), "{output}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
