@@ -2,13 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
-use crate::{World, exec, link_roles};
+use crate::{Ran, World, exec, link_roles, until};
 use converge_lab::kube::{Part, Repositories, ensure};
 use converge_lab::{Host, Lab, LabError, LabOptions};
 use serde_json::{Map, Value, json};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A lab with bare hosts, what a cluster is installed from, and a project: h1 is the control plane, the others are workers.
@@ -126,6 +126,34 @@ impl Cluster {
             assert!(said.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&said.stderr));
         }
         found
+    }
+
+    /// Starts a run and kills its controller as soon as this holds.
+    ///
+    /// # Panics
+    /// It does not within two minutes.
+    pub fn killed_when(&self, what: &str, arguments: &[&str], holds: impl FnMut() -> bool) {
+        let mut run = self.world.command(arguments).unwrap();
+        let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        until(what, 120, holds);
+        run.kill().unwrap();
+        run.wait().unwrap();
+    }
+
+    /// A run after one whose controller is gone: the hosts give their lock back once they have noticed that.
+    ///
+    /// # Panics
+    /// They do not within three minutes.
+    pub fn converge_once_free(&self, arguments: &[&str]) -> Ran {
+        let mut ran = self.world.converge(arguments).unwrap();
+        until("the end of the lock", 180, || {
+            let is_held = ran.code == Some(4);
+            if is_held {
+                ran = self.world.converge(arguments).unwrap();
+            }
+            !is_held
+        });
+        ran
     }
 
     /// The output of kubectl on the first host.

@@ -263,9 +263,15 @@ fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers()
     exec(one, "! ls /var/lib/etcd/converge-snapshot* /var/backups/etcd");
     assert!(!two.exec("test -e /var/lib/kubelet/drained-by-converge").unwrap().success());
 
+    // The controller is killed in the drain: the next run goes on, and ends with a node that takes pods.
+    cluster.write_inventory(&json!({"k8s_drain_seconds": 600}));
+    cluster.killed_when("the cordon", &["apply", "hosts.yaml", "--yes"], || {
+        cluster.says("get node h2 -o 'jsonpath={.spec.unschedulable}'", "true")
+    });
+    assert!(shows(newer, older) && uid() == before, "the drain went on");
     cluster.kubectl("delete poddisruptionbudget held");
     cluster.write_inventory(&json!({"k8s_drain_seconds": 120}));
-    apply().expect(0);
+    cluster.converge_once_free(&["apply", "hosts.yaml", "--yes"]).expect(0);
     until("the kubelets", 120, || shows(newer, newer));
     assert!(takes_pods());
     until("the pod again", 120, ready);
@@ -281,4 +287,39 @@ fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers()
     // Nothing goes back.
     cluster.write_inventory(&cluster.older());
     run(&["plan", "hosts.yaml"]).expect(1).says("and never back");
+
+    the_upgrade_goes_with_the_nodes(&cluster);
+}
+
+/// A rollback of the run that made the cluster takes its upgrade along, or is refused before anything is destroyed.
+fn the_upgrade_goes_with_the_nodes(cluster: &Cluster) {
+    let (one, two) = (cluster.host(1), cluster.host(2));
+    let run = |arguments: &[&str]| cluster.world.converge(arguments).unwrap();
+    cluster.write_inventory(&json!({}));
+    let runs = run(&["snapshots", "hosts.yaml", "--output", "json"]).expect(0).json().unwrap();
+    let first = |host: usize| {
+        let runs = runs.pointer(&format!("/hosts/{host}/runs"))?;
+        runs.as_array()?.last()?.get("run")?.as_str()
+    };
+    assert_eq!(first(0), first(1), "{runs}");
+    let back = ["rollback", "hosts.yaml", "--to", first(0).unwrap(), "--yes"];
+    let whole = [back.as_slice(), &["--allow-destroy", "kubeadm:node"]].concat();
+
+    // Without the permission nothing is touched.
+    let outside = "dpkg -l kubeadm kubelet kubectl; find /etc/kubernetes /etc/containerd /var/lib/kubelet/config.yaml -type f -exec sha256sum {} +; \
+        systemctl show kubelet containerd -p ActiveEnterTimestampMonotonic -p MainPID";
+    let before = [exec(one, outside), exec(two, outside)];
+    let refused = run(&back).says("`--allow-destroy kubeadm:node` allows it");
+    assert_ne!(refused.code, Some(0));
+    assert_eq!([exec(one, outside), exec(two, outside)], before);
+    assert!(cluster.is_ready("h1") && cluster.is_ready("h2"));
+
+    // With it all of it goes, though nothing takes a version back and some commands have no `undo`.
+    let gone = run(&whole).expect(0).says("snapshot of etcd: ");
+    assert!(!gone.all().contains("cannot be undone"), "{}", gone.all());
+    let left = "command -v kubeadm kubelet kubectl containerd; ls -d /etc/kubernetes/*.conf /etc/kubernetes/manifests/* \
+        /var/lib/etcd/member /var/lib/kubelet/config.yaml /etc/cni/net.d/* 2>/dev/null; true";
+    assert_eq!([exec(one, left), exec(two, left)], [String::new(), String::new()]);
+    // The same command again finds its run, and nothing to do.
+    run(&whole).expect(0).says("nothing to change");
 }
