@@ -209,7 +209,7 @@ const NOT_HERE: &[(&str, &str, &str)] = &[
 const ROLE: &str = "summary: A file that greets\ninputs:\n  word: {type: str, default: hi, help: the greeting}\nresources:\n  - name: the greeting\n    \
     file: {path: /etc/greeting, content: \"{{ word }}\\n\"}\nverify:\n  - name: it is there\n    query: {run: test -e /etc/greeting}\n";
 
-/// Commands that are named without anything else, or with a part of their arguments only, are names in a sentence.
+/// The command of a line that names it without anything else: a name in a sentence, of which only the help is printed.
 fn is_name(line: &str) -> Option<&str> {
     let word = line.strip_prefix("converge ")?;
     word.chars().all(|c| c.is_ascii_lowercase() || c == '-').then_some(word)
