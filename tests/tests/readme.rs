@@ -80,7 +80,7 @@ fn typed(world: &World, line: &str) -> Ran {
     ran
 }
 
-/// What the role leaves on a host: its files, its packages, the ports and whether its unit runs.
+/// The traces of the role on a host: its files, its packages, the ports and whether its unit runs.
 fn left(host: &Host) -> String {
     exec(
         host,
@@ -105,7 +105,7 @@ fn the_commands_of_the_first_role_do_what_is_printed() {
     run(vars).expect(0).says("8080").says("hosts.yaml");
     let first = run(plan).expect(2).says("nginx-light");
     assert_eq!(left(host), clean, "planning changed something");
-    run(apply).expect(0).says("[y/N]").says("To put it back: converge rollback inventories/hosts.yaml");
+    run(apply).expect(0).says("[y/N]").says("To revert: converge rollback inventories/hosts.yaml");
     assert_eq!(exec(host, "curl -fsS http://127.0.0.1:8080/"), "Hello from web1");
     run(again).expect(0).says("nothing to change");
     run(snapshots).expect(0).says("playbooks/site.yaml").says("web1");

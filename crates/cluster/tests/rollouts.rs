@@ -299,7 +299,7 @@ async fn a_wait_in_vain_names_the_pods_to_blame_and_their_last_words() {
     // Escape sequences of a log are not sent on.
     api.set_pod_log("it starts\nit looks for a driver\n\u{1b}[31mno driver\u{1b}[0m\nit ends\n").unwrap();
 
-    // What came with a helm release is the work of an operator: its pods are those of the release's namespace.
+    // An object that came with a helm release is the work of an operator, whose pods are in the release's namespace.
     let mut made = configmap("default", "made-by-an-operator", json!({}));
     made["metadata"]["annotations"] = json!({"meta.helm.sh/release-namespace": "blamed"});
     api.apply(&made.to_string()).unwrap();
