@@ -3,7 +3,7 @@
 use converge_lab::Host;
 use converge_lab::kube::{Part, ensure, versions};
 use converge_tests::kubeadm::Cluster;
-use converge_tests::{exec, until};
+use converge_tests::{Error, exec, until};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -288,38 +288,40 @@ fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers()
     cluster.write_inventory(&cluster.older());
     run(&["plan", "hosts.yaml"]).expect(1).says("and never back");
 
-    the_upgrade_goes_with_the_nodes(&cluster);
+    the_upgrade_goes_with_the_nodes(&cluster).unwrap();
 }
 
 /// A rollback of the run that made the cluster takes its upgrade along, or is refused before anything is destroyed.
-fn the_upgrade_goes_with_the_nodes(cluster: &Cluster) {
+fn the_upgrade_goes_with_the_nodes(cluster: &Cluster) -> Result<(), Error> {
     let (one, two) = (cluster.host(1), cluster.host(2));
-    let run = |arguments: &[&str]| cluster.world.converge(arguments).unwrap();
+    let run = |arguments: &[&str]| cluster.world.converge(arguments);
     cluster.write_inventory(&json!({}));
-    let runs = run(&["snapshots", "hosts.yaml", "--output", "json"]).expect(0).json().unwrap();
+    let listed = run(&["snapshots", "hosts.yaml", "--output", "json"])?.expect(0);
+    let runs = listed.json()?;
     let first = |host: usize| {
         let runs = runs.pointer(&format!("/hosts/{host}/runs"))?;
         runs.as_array()?.last()?.get("run")?.as_str()
     };
     assert_eq!(first(0), first(1), "{runs}");
-    let back = ["rollback", "hosts.yaml", "--to", first(0).unwrap(), "--yes"];
+    let back = ["rollback", "hosts.yaml", "--to", first(0).unwrap_or_default(), "--yes"];
     let whole = [back.as_slice(), &["--allow-destroy", "kubeadm:node"]].concat();
 
     // Without the permission nothing is touched.
     let outside = "dpkg -l kubeadm kubelet kubectl; find /etc/kubernetes /etc/containerd /var/lib/kubelet/config.yaml -type f -exec sha256sum {} +; \
         systemctl show kubelet containerd -p ActiveEnterTimestampMonotonic -p MainPID";
     let before = [exec(one, outside), exec(two, outside)];
-    let refused = run(&back).says("`--allow-destroy kubeadm:node` allows it");
+    let refused = run(&back)?.says("`--allow-destroy kubeadm:node` allows it");
     assert_ne!(refused.code, Some(0));
     assert_eq!([exec(one, outside), exec(two, outside)], before);
     assert!(cluster.is_ready("h1") && cluster.is_ready("h2"));
 
     // With it all of it goes, though nothing takes a version back and some commands have no `undo`.
-    let gone = run(&whole).expect(0).says("snapshot of etcd: ");
+    let gone = run(&whole)?.expect(0).says("snapshot of etcd: ");
     assert!(!gone.all().contains("has no `undo`"), "{}", gone.all());
     let left = "command -v kubeadm kubelet kubectl containerd; ls -d /etc/kubernetes/*.conf /etc/kubernetes/manifests/* \
         /var/lib/etcd/member /var/lib/kubelet/config.yaml /etc/cni/net.d/* 2>/dev/null; true";
     assert_eq!([exec(one, left), exec(two, left)], [String::new(), String::new()]);
     // The same command again finds its run, and nothing to do.
-    run(&whole).expect(0).says("nothing to change");
+    run(&whole)?.expect(0).says("nothing to change");
+    Ok(())
 }
