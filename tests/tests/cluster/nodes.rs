@@ -137,8 +137,7 @@ fn the_roles_of_a_gpu_cluster_on_fifty_nodes() {
     let repository = serve(charts.path());
     drop(std::fs::remove_dir_all(lab.world.dir().join("roles")));
     link_roles(lab.world.dir()).unwrap();
-    let roles =
-        "- hosts: lab\n  roles: [pod_network, gpu_operator, time_slicing, discovery, runtime_class]\n";
+    let roles = "- hosts: lab\n  roles: [pod_network, gpu_operator, gpu_ready, time_slicing, discovery, runtime_class]\n";
     lab.world.write("playbooks/site.yaml", roles).unwrap();
     let more = format!(
         "gpu_time_slicing_profiles: {{half: 2}}\ngpu_time_slicing_families: {{late: half}}\ngpu_operator_version: v25.10.0\ngpu_operator_repository: {repository}\ngpu_operator_validation: \"\"\ngpu_operator_wait: 60\ngpu_operator_values: {{dcgmExportr: {{enabled: true}}}}\ngpu_operator_hosts: [slow-1, slow-2, slow-3, dead-1]\ngpu_operator_batch: 1\ndiscovery_ask: false\npod_network_repository: {repository}\npod_network_chart: pod-network\npod_network_version: 1.0.0\npod_network_workloads: [daemonset/agent]\npod_network_nodes: [gpu-1, odd-1]"
@@ -155,7 +154,8 @@ fn the_roles_of_a_gpu_cluster_on_fifty_nodes() {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     // A node that has lost a GPU is named, and nothing is held against the others or against nodes that are not ready.
-    let mut short = lab.command(&["apply", "--yes", "hosts.yaml", "--role", "gpu_operator"]);
+    let mut short =
+        lab.command(&["apply", "--yes", "hosts.yaml", "--role", "gpu_operator", "--role", "gpu_ready"]);
     let short = play(&lab, short.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(), &ready, 1);
     assert_eq!(short.code, Some(1), "{}", short.all());
     says_all(&short, &["node odd-1: allocatable nvidia.com/gpu is 7 of capacity 8", "dcgmExporter"]);
@@ -239,7 +239,7 @@ fn a_worker_joins(lab: &Lab, ready: &mut Vec<String>, more: &str) {
     // It stands for the join.
     let join = "resources:\n  - name: joined\n    file: {path: /etc/joined, content: \"{{ inventory_hostname }}\\n\"}\n";
     lab.world.write("roles/join/role.yaml", join).unwrap();
-    let site = "- hosts: all\n  roles: [join]\n- hosts: lab\n  roles: [gpu_operator, time_slicing, discovery, runtime_class]\n";
+    let site = "- hosts: all\n  roles: [join]\n- hosts: lab\n  roles: [gpu_operator, gpu_ready, time_slicing, discovery, runtime_class]\n";
     lab.world.write("playbooks/site.yaml", site).unwrap();
 
     let nodes = || {
