@@ -67,6 +67,7 @@ impl Lab {
 fn faults_of_a_gpu_host_are_named_until_they_are_corrected() {
     let lab = Lab::new();
     driver(&lab);
+    devices(&lab);
     docker(&lab);
     toolkit(&lab);
     firewall(&lab);
@@ -95,6 +96,23 @@ fn driver(lab: &Lab) {
     refused.says("the driver is 460.91.03, and 470.82.01 is needed");
     host.fake_gpus("count=1\n").unwrap();
     lab.is_silent("driver");
+}
+
+/// `verify` of the role names what keeps pods from the GPUs.
+fn devices(lab: &Lab) {
+    let host = lab.host();
+    let verify = || lab.world.converge(&["verify", "hosts.yaml"]).unwrap();
+    exec(host, "install -m 600 /dev/null /dev/nvidia0");
+    verify().expect(2).says("/dev/nvidia0 cannot be opened by everyone");
+    exec(host, "chmod 666 /dev/nvidia0");
+    verify().expect(0);
+    let said = "printf '#!/bin/sh\\necho Enforcing\\n' >/usr/bin/getenforce";
+    let off = "printf '#!/bin/sh\\necho container_use_devices: off\\n' >/usr/bin/getsebool";
+    exec(host, &format!("{said} && {off} && chmod 755 /usr/bin/getenforce /usr/bin/getsebool"));
+    verify().expect(2).says("SELinux keeps containers from devices");
+    exec(host, "sed -i 's/off/on/' /usr/bin/getsebool");
+    verify().expect(0);
+    exec(host, "rm /dev/nvidia0 /usr/bin/getenforce /usr/bin/getsebool");
 }
 
 fn docker(lab: &Lab) {
