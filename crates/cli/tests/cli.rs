@@ -188,6 +188,51 @@ fn the_example_of_a_gpu_cluster_is_sound() {
     }
 }
 
+/// The inventory of each reference system names its playbook; its roles come in this order.
+#[test]
+fn the_reference_systems_are_sound_and_in_order() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (system, order) in [
+        (
+            "thinkube",
+            &[
+                "k8s",
+                "pod_network",
+                "control_plane_workloads",
+                "gpu_operator",
+                "gpu_runtime",
+                "gpu_ready",
+                "time_slicing",
+                "node_profile",
+                "gpu_validation",
+            ][..],
+        ),
+        (
+            "smart-scaler",
+            &[
+                "gpu_host",
+                "nvidia_container_toolkit",
+                "gpu_runtime",
+                "gpu_ready",
+                "cluster_extras",
+                "nim_service",
+                "gpu_monitoring",
+            ],
+        ),
+        ("trainer-ci", &["nvidia_driver", "gpu_host", "docker_runtime", "gpu_ready", "trainer_runtimes"]),
+        ("pytorch-cloud", &["device_plugin", "arc_controller", "arc_runner_set"]),
+        ("amd-mi300", &["k8s", "pod_network", "amd_device_plugin", "arc_controller", "arc_runner_set"]),
+    ] {
+        let inventory = format!("inventories/{system}.yaml");
+        let (code, text, err) = ran(&root, &["graph", &inventory]);
+        assert_eq!(code, 0, "{system}: {err}");
+        let roles: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+        let places: Vec<Option<usize>> =
+            order.iter().map(|role| roles.iter().position(|found| found == role)).collect();
+        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{system}: {text}");
+    }
+}
+
 #[test]
 fn the_graph_comes_in_three_forms() {
     let dir = project();
