@@ -8,5 +8,6 @@ mod kinds;
 mod project;
 mod role_values;
 mod roles;
+mod systems;
 mod templates;
 mod vault;
