@@ -73,7 +73,7 @@ fn every_item_of_the_reference_systems_is_right() {
                 for item in used.all() {
                     let ready = match used.resolve(item, &registered) {
                         Resolution::Ready(ready) => ready,
-                        // What a question of the same run answers is not known here.
+                        // The answer to a question of the same run is not known here.
                         Resolution::Skipped { .. } | Resolution::Unknown { .. } => continue,
                         Resolution::Invalid(found) => panic!("{system} {target} {}: {found}", item.address),
                     };
