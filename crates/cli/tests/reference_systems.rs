@@ -35,7 +35,7 @@ fn rows() -> Vec<Row> {
         .collect()
 }
 
-/// What stands between backquotes.
+/// The words between backquotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
