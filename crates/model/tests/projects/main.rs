@@ -6,6 +6,7 @@ mod groups;
 mod ids;
 mod kinds;
 mod project;
+mod reference;
 mod role_values;
 mod roles;
 mod systems;

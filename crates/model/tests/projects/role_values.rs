@@ -37,6 +37,7 @@ fn values_of_a_user_keep_the_safeguards_of_the_gpu_operator() {
         json!({
             "driver": {"enabled": false},
             "cdi": {"enabled": true},
+            "mig": {"strategy": "none"},
             "toolkit": {"enabled": true, "env": [
                 {"name": "CONTAINERD_CONFIG", "value": "/etc/containerd/config.toml"},
                 {"name": "CONTAINERD_SOCKET", "value": "/mine"},

@@ -43,7 +43,7 @@ fn facts() -> Value {
     let program = json!({"present": false, "path": null, "version": null, "active": false, "config": null});
     json!({
         "hostname": "h", "kernel": "6.8.0", "arch": "x86_64", "dpkg_arch": "amd64", "cpus": 64,
-        "memory_mib": 128_000, "init": "systemd", "package_manager": "apt",
+        "memory_mib": 128_000, "swap_mib": 0, "init": "systemd", "package_manager": "apt",
         "os": {"id": "ubuntu", "version": "24.04", "codename": "noble", "like": ["debian"]},
         "mounts": [{"path": "/", "size_mib": 2_000_000, "device": "/dev/sda1", "fstype": "ext4"}],
         "network": {"ipv4": {"address": "192.0.2.21"}},
