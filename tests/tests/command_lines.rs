@@ -74,6 +74,7 @@ const RUNS: &[Runs] = &[
     ("converge vars HOST NAME", "converge vars h1 word -i hosts.yaml", 0, "hosts.yaml"),
     ("converge vars HOST [NAME]", "converge vars h1 -i hosts.yaml", 0, "word"),
     ("converge graph INVENTORY", "converge graph hosts.yaml", 0, "greeting"),
+    ("converge graph inventories/NAME.yaml", "converge graph hosts.yaml", 0, "greeting"),
     ("converge graph INVENTORY --format svg", "converge graph hosts.yaml --format svg", 0, "<svg"),
     ("converge explain KIND", "converge explain file", 0, "path"),
     ("converge explain file", "=", 0, "path"),
