@@ -1,6 +1,6 @@
 //! The inventories of the reference systems: every item of every host and of the cluster is right, as far as it is known without a host.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests stop the test")]
+#![expect(clippy::panic, reason = "helpers of tests stop the test")]
 
 use crate::kinds::real;
 use camino::Utf8Path;
