@@ -5,24 +5,44 @@ use converge_ledger::Undo;
 use converge_objects::PathState;
 use converge_planner::{Knowledge, may_be_packaged};
 use converge_resource::{Answer, ObjectId, Probe, State, decode_field, quote};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Objects whose revert removes no file that it does not name. Where others are reverted (a command, a checkout), a directory may be empty by
 /// then, and only its removal tells.
 const NAME_THEIR_FILES: &[&str] = &["path", "unit", "sysctl", "group", "user", "hostname", "module"];
 
-/// Asks what the directories hold that runs made: paths, each encoded on a line of its own. Names of files that were cut off before they got
-/// their place are left out. It is asked beside the states of the directories, which are refused where a user could have led their paths elsewhere.
+/// Asks what the directories hold that runs made, and what the directories of all paths are by their real names, where links lead to them: on each
+/// line encoded paths, of entries one, of directories two. Names of files that were cut off before they got their place are left out. It is asked
+/// beside the states of the directories, which are refused where a user could have led their paths elsewhere.
 pub(crate) fn probe(undos: &[Undo]) -> Option<Probe> {
     let is_dir = |state: &State| matches!(PathState::try_from(state.clone()), Ok(PathState::Dir { .. }));
     let made = undos.iter().filter(|u| u.object.kind == "path" && u.before.is_absent() && is_dir(&u.left));
-    let lists: String = made.map(|u| format!("cv_d_list {}\n", quote(&u.object.key))).collect();
-    (!lists.is_empty()).then(|| {
-        Probe::run(format!(
-            "cv_d_list() {{\n  for cv_d_entry in \"$1\"/* \"$1\"/.[!.]* \"$1\"/..?*; do\n    case ${{cv_d_entry##*/}} in .*.cv-*) continue ;; esac\n    \
-             if [ -e \"$cv_d_entry\" ] || [ -L \"$cv_d_entry\" ]; then cv_enc \"$cv_d_entry\"; fi\n  done\n}}\n{lists}"
-        ))
-    })
+    let made: Vec<&str> = made.map(|u| u.object.key.as_str()).collect();
+    if made.is_empty() {
+        return None;
+    }
+    let lists: String = made.iter().map(|dir| format!("cv_d_list {}\n", quote(dir))).collect();
+    let parents =
+        paths(undos).filter_map(|path| Some(path.rsplit_once('/')?.0)).filter(|dir| !dir.is_empty());
+    let dirs: BTreeSet<&str> = parents.chain(made).collect();
+    let reals: String = dirs.iter().map(|dir| format!("cv_d_real {}\n", quote(dir))).collect();
+    Some(Probe::run(format!(
+        "cv_d_list() {{\n  for cv_d_entry in \"$1\"/* \"$1\"/.[!.]* \"$1\"/..?*; do\n    case ${{cv_d_entry##*/}} in .*.cv-*) continue ;; esac\n    \
+         if [ -e \"$cv_d_entry\" ] || [ -L \"$cv_d_entry\" ]; then cv_enc \"$cv_d_entry\"; fi\n  done\n}}\n\
+         cv_d_real() {{\n  cv_d_dir=$(cd -P -- \"$1\" 2>/dev/null && pwd -P && echo x) || return 0\n  cv_d_dir=${{cv_d_dir%?x}}\n  \
+         if [ \"$cv_d_dir\" != \"$1\" ]; then echo \"$(cv_enc \"$1\") $(cv_enc \"$cv_d_dir\")\"; fi\n}}\n{lists}{reals}"
+    )))
+}
+
+/// The paths that runs changed.
+fn paths(undos: &[Undo]) -> impl Iterator<Item = &str> {
+    undos.iter().filter(|u| u.object.kind == "path").map(|u| u.object.key.as_str())
+}
+
+/// A path with the real name of its directory.
+fn real(path: &str, dirs: &BTreeMap<String, String>) -> String {
+    let known = path.rsplit_once('/').and_then(|(dir, name)| Some(format!("{}/{name}", dirs.get(dir)?)));
+    known.unwrap_or_else(|| path.to_owned())
 }
 
 /// Lets directories stay that hold what is not reverted.
@@ -47,11 +67,25 @@ pub(crate) fn leave_what_is_not_empty(undos: &[Undo], verdicts: &mut [Verdict], 
         let brought = || undos.iter().any(|u| is_dir(u) && u.moved_by.is_some());
         package.is_some_and(|package| may_be_packaged(path) && (older(package) || brought()))
     };
-    // An object that stays for another reason keeps its directory by the order of the reverts.
-    let named: BTreeSet<&str> =
-        undos.iter().filter(|u| u.object.kind == "path").map(|u| u.object.key.as_str()).collect();
-    let held: Vec<String> = answer.stdout.lines().filter_map(decode_field).collect();
+    let lines = || answer.stdout.lines().map(|line| line.split_once(' ').ok_or(line));
+    let dirs: BTreeMap<String, String> = lines()
+        .filter_map(Result::ok)
+        .filter_map(|(dir, real)| Some((decode_field(dir)?, decode_field(real)?)))
+        .collect();
+    let held: Vec<String> = lines().filter_map(Result::err).filter_map(decode_field).collect();
+    // An object that stays for another reason keeps its directory by the order of the reverts, but not where its name leads through a link.
+    let named: BTreeSet<&str> = paths(undos).collect();
+    let goes = |verdict: &Verdict| match verdict {
+        Verdict::Back(change) => change.to.is_absent(),
+        _ => false,
+    };
+    let both = undos.iter().zip(verdicts.iter());
+    let gone: BTreeSet<String> = both
+        .filter(|(undo, verdict)| undo.object.kind == "path" && goes(verdict))
+        .map(|(undo, _)| real(&undo.object.key, &dirs))
+        .collect();
     let others = held.iter().filter(|path| !named.contains(path.as_str()));
+    let others = others.filter(|path| !gone.contains(&real(path, &dirs)));
     let others = others.filter_map(|path| Some((path.rsplit_once('/')?.0, path)));
     for (dir, path) in others.filter(|(dir, path)| !is_of_package(dir, path)) {
         for verdict in verdicts.iter_mut() {

@@ -219,3 +219,32 @@ fn packages_are_one_item_and_every_address_is_one_items() {
     assert_eq!(all, ["a/twice", "a/between", "a/twice (2)", "a/packages"]);
     assert_eq!(items.last().unwrap().changes().len(), 3);
 }
+
+/// A run made the file through a link: its directory goes with it, and stays where the file stays.
+#[test]
+fn a_directory_goes_with_what_a_run_made_in_it_through_a_link() {
+    let file = "file 644 root root 2 87428fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7";
+    let undos = [
+        undo("path", "/opt/wc/app.conf", file, "absent"),
+        undo("path", "/opt/wc", "link w2", "absent"),
+        undo("path", "/opt/w2", "dir 755 root root", "absent"),
+    ];
+    let plan = |held: &str, now: &str| {
+        let mut known = Knowledge::default();
+        for undo in &undos {
+            let state =
+                if undo.object.key.ends_with("conf") { State::from_line(now) } else { undo.left.clone() };
+            known.learn(Probe::Object(undo.object.clone()), Answer::Object(Observed::new(state, None)));
+        }
+        let stdout = format!("{held}\n/opt/wc /opt/w2\n");
+        let answer = converge_resource::RunAnswer { status: 0, stdout, stderr: String::new() };
+        known.learn(directories::probe(&undos).unwrap(), Answer::Run(answer));
+        let groups = arrange(undos.to_vec(), &mut known, &[]);
+        let all = groups.into_iter().flat_map(|group| group.members);
+        all.filter(|one| one.verdict.stays()).map(|one| one.undo.object.key).collect::<Vec<_>>()
+    };
+    assert!(plan("/opt/w2/app.conf", file).is_empty());
+    assert_eq!(plan("/opt/w2/app.conf\n/opt/w2/theirs", file), ["/opt/w2"]);
+    let other = file.replace("87", "88");
+    assert!(plan("/opt/w2/app.conf", &other).contains(&"/opt/w2".to_owned()));
+}
