@@ -53,9 +53,10 @@ impl Object for Group {
         format!("{verb} group {key}")
     }
 
-    /// Files keep the number.
+    /// Files keep the number, and show the name of the group that gets it.
     fn is_followed(from: &GroupState, to: &GroupState) -> bool {
-        matches!(from, GroupState::Group { gid: Some(_) }) && from != to
+        let numbered = |state: &GroupState| matches!(state, GroupState::Group { gid: Some(_) });
+        (numbered(from) || numbered(to)) && from != to
     }
 
     fn facets(state: &GroupState) -> Facets {

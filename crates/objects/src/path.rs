@@ -88,6 +88,22 @@ impl PathState {
 
 state_of_words!(PathState);
 
+/// The number of a group that exists.
+fn gid_of(group: &State) -> Option<u32> {
+    match GroupState::try_from(group.clone()) {
+        Ok(GroupState::Group { gid }) => gid,
+        _ => None,
+    }
+}
+
+/// The number of a user that exists.
+fn uid_of(user: &State) -> Option<u32> {
+    match UserState::try_from(user.clone()) {
+        Ok(UserState::User { uid, .. }) => uid,
+        _ => None,
+    }
+}
+
 /// The object.
 pub struct Path;
 
@@ -215,12 +231,14 @@ impl Object for Path {
         let (PathState::File { owner, group, .. } | PathState::Dir { owner, group, .. }) = &mut state else {
             return None;
         };
+        // A number is shown as the name of the account that gets it.
+        let shows = |shown: &str, number: Option<u32>| number.is_some_and(|n| n.to_string() == shown);
         match other.object.kind.as_str() {
             "group" if *group == other.object.key => {
-                let from = GroupState::try_from(other.from.clone()).ok()?;
-                let GroupState::Group { gid: Some(gid) } = from else { return None };
-                *group = gid.to_string();
+                *group = gid_of(&other.from)?.to_string();
             }
+            "group" if shows(group, gid_of(&other.to)) => group.clone_from(&other.object.key),
+            "user" if shows(owner, uid_of(&other.to)) => owner.clone_from(&other.object.key),
             "user" if *owner == other.object.key => {
                 let (from, to) = (
                     UserState::try_from(other.from.clone()).ok()?,

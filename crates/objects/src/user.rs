@@ -84,13 +84,14 @@ impl Object for User {
         format!("{verb} user {key}")
     }
 
-    /// Files keep the number, except in the home directory.
+    /// Files keep the number, except in the home directory, and show the name of the user who gets it.
     fn is_followed(from: &UserState, to: &UserState) -> bool {
         let kept = |state: &UserState| match state {
             UserState::User { uid, group, .. } => Some((*uid, group.clone())),
             UserState::Absent => None,
         };
-        matches!(from, UserState::User { uid: Some(_), .. }) && kept(from) != kept(to)
+        let numbered = |state: &UserState| matches!(state, UserState::User { uid: Some(_), .. });
+        (numbered(from) || numbered(to)) && kept(from) != kept(to)
     }
 
     /// Made, and not in all its groups yet, or with its password still to be set or locked.

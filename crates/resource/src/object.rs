@@ -212,7 +212,7 @@ pub trait Object: Send + Sync + 'static {
     }
 
     /// The new state of this object, which the run does not touch, after a change of another one: a file whose group gets
-    /// another number shows the old number. `None` when it stays as it is.
+    /// another number shows the old number, and one with the number of a group that comes shows its name. `None` when it stays as it is.
     fn follows(_key: &str, _state: &Self::State, _other: &Change) -> Option<Self::State> {
         None
     }

@@ -8,7 +8,7 @@ use crate::revert::undo::same;
 use crate::verify::{Settling, folded, settling};
 use crate::{Event, ItemResult, Purpose, StopSwitch, TargetError};
 use converge_planner::{HostPlan, Item, ItemOrigin, Knowledge, Outcome};
-use converge_resource::{Change, Content, Digest, ObjectId, Past, Place, Probe, State};
+use converge_resource::{Change, Content, Digest, DynObject, ObjectId, Past, Place, Probe, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -81,25 +81,27 @@ impl Goal {
                 let known = |address: &str| bad.contains(address) || bad.contains(element_of(address));
                 let over = &bad | &lane.passed();
                 let fresh = settled(context, target, &lane.host, &over, stop).await?;
-                let given_back: Vec<&Change> = lane
-                    .finished()
-                    .iter()
-                    .filter(|(item, result)| {
-                        item.origin == ItemOrigin::Prune && *result == ItemResult::Changed
-                    })
+                let done = lane.finished().iter().filter(|(_, result)| *result == ItemResult::Changed);
+                let given_back: BTreeSet<ObjectId> = done
+                    .clone()
+                    .filter(|(item, _)| item.origin == ItemOrigin::Prune)
                     .flat_map(|(item, _)| item.changes())
-                    .map(|c| &c.change)
+                    .map(|c| c.change.object.clone())
                     .collect();
                 let mut found = folded(&fresh, known);
                 if !given_back.is_empty() {
-                    let now = look(target, given_back.iter().map(|c| c.object.clone()).collect()).await?;
-                    found.extend(elsewhere(&now, &given_back, lane.contents()));
+                    let done: Vec<&Change> =
+                        done.flat_map(|(item, _)| item.changes()).map(|c| &c.change).collect();
+                    let now = look(target, given_back.into_iter().collect()).await?;
+                    found.extend(elsewhere(&now, &done, lane.contents()));
                 }
                 Ok(found)
             }
             Self::Saved(changes) => {
                 let now = look(target, rolled_back.iter().cloned().collect()).await?;
-                Ok(elsewhere(&now, &changes.iter().collect::<Vec<_>>(), lane.contents()))
+                let done: Vec<&Change> =
+                    changes.iter().filter(|change| rolled_back.contains(&change.object)).collect();
+                Ok(elsewhere(&now, &done, lane.contents()))
             }
         }
     }
@@ -147,12 +149,27 @@ async fn settled(
     }
 }
 
+/// From where to where these changes, in their order, bring each object. A file shows the name of an account that comes after it.
+fn ends<'a>(changes: &[&'a Change]) -> BTreeMap<&'a ObjectId, (&'a State, State)> {
+    let mut ends: BTreeMap<&ObjectId, (&State, State)> = BTreeMap::new();
+    for change in changes {
+        if converge_objects::object(&change.object.kind).is_some_and(|object| object.is_followed(change)) {
+            for (id, (_, to)) in ends.iter_mut().filter(|(id, _)| **id != &change.object) {
+                let follows = |object: &dyn DynObject| object.follows(&id.key, to, change);
+                if let Some(after) = converge_objects::object(&id.kind).and_then(follows) {
+                    *to = after;
+                }
+            }
+        }
+        let end = || (&change.from, change.to.clone());
+        ends.entry(&change.object).and_modify(|(_, to)| to.clone_from(&change.to)).or_insert_with(end);
+    }
+    ends
+}
+
 /// The objects that are not in the state that the last of these changes should have left. Of an object that others change too, their fields do not count.
 fn elsewhere(now: &Seen, changes: &[&Change], held: &BTreeMap<Digest, Content>) -> Vec<String> {
-    let mut wanted: BTreeMap<&ObjectId, (&State, &State)> = BTreeMap::new();
-    for change in changes {
-        wanted.entry(&change.object).or_insert((&change.from, &change.to)).1 = &change.to;
-    }
+    let wanted = ends(changes);
     // An object that went with the release that brought it is where it should be.
     let object = |id: &ObjectId| converge_objects::object(&id.kind).filter(|o| o.place() == Place::Cluster);
     let gone = changes.iter().filter(|c| c.to.is_absent());
@@ -162,7 +179,7 @@ fn elsewhere(now: &Seen, changes: &[&Change], held: &BTreeMap<Digest, Content>) 
     now.states
         .iter()
         .filter_map(|(id, state)| {
-            let (from, to) = *wanted.get(id)?;
+            let (from, to) = wanted.get(id)?;
             if state.is_absent() && with.contains(id.kind.as_str()) {
                 return None;
             }
@@ -212,4 +229,39 @@ async fn look(target: &Target, objects: Vec<ObjectId>) -> Result<Seen, TargetErr
     let states =
         objects.into_iter().filter_map(|o| known.observed(&o).ok().map(|seen| (o, seen.state))).collect();
     Ok(Seen { states, known })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a rollback does: the file gets back the number that it had while the account was gone, and then the account comes back.
+    #[test]
+    fn a_file_shows_the_name_of_the_account_that_comes_after_it() {
+        let change = |kind: &str, key: &str, from: &str, to: &str| Change {
+            object: ObjectId::new(kind, key),
+            from: State::from_line(from),
+            to: State::from_line(to),
+        };
+        let file = |key: &str| change("path", key, "dir 755 games games", "dir 755 4960 4960");
+        let all = [
+            file("/srv/a"),
+            change("path", "/srv/b", "dir 755 games games", "dir 755 u root"),
+            change("group", "gon", "absent", "group 4960"),
+            change("user", "gon", "absent", "user 4960 gon \\ /home/gon /bin/sh locked"),
+            change("user", "u", "user 7 u \\ /home/u /bin/sh locked", "absent"),
+        ];
+        let now = |states: &[(&str, &str)]| Seen {
+            states: states
+                .iter()
+                .map(|(key, line)| (ObjectId::new("path", *key), State::from_line(*line)))
+                .collect(),
+            known: Knowledge::default(),
+        };
+        let wrong = |states: &[(&str, &str)]| {
+            elsewhere(&now(states), &all.iter().collect::<Vec<_>>(), &BTreeMap::new()).len()
+        };
+        assert_eq!(wrong(&[("/srv/a", "dir 755 gon gon"), ("/srv/b", "dir 755 7 root")]), 0);
+        assert_eq!(wrong(&[("/srv/a", "dir 755 games gon"), ("/srv/b", "dir 755 u root")]), 2);
+    }
 }

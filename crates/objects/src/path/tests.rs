@@ -593,6 +593,22 @@ fn files_keep_the_number_of_an_account_that_gets_another_one() {
     }
     let other = PathState::try_from(state("dir 755 root root")).unwrap();
     assert_eq!(Path::follows("/srv/x", &other, &renumbered), None);
+    // An account that comes, or gets the number, gives its name to the files that have it.
+    for (seen, change, after) in [
+        ("dir 755 7 7", change("user", "absent", &user("7", "u")), Some("dir 755 u 7")),
+        ("dir 755 7 7", change("group", "absent", "group 7"), Some("dir 755 7 u")),
+        ("dir 755 8 u", change("user", &user("7", "u"), &user("8", "u")), Some("dir 755 u u")),
+        ("dir 755 8 8", change("group", "group 7", "group 8"), Some("dir 755 8 u")),
+        ("dir 755 8 8", change("group", "absent", "group 7"), None),
+        ("dir 755 8 8", change("user", "absent", &user("~", "u")), None),
+    ] {
+        let of = PathState::try_from(state(seen)).unwrap();
+        let line = Path::follows("/srv/x", &of, &change).map(|state| State::from(state).line().to_owned());
+        assert_eq!(line.as_deref(), after, "{seen} {change:?}");
+    }
+    let come = |line: &str| UserState::try_from(state(line)).unwrap();
+    assert!(crate::user::User::is_followed(&UserState::Absent, &come(&user("7", "u"))));
+    assert!(!crate::user::User::is_followed(&UserState::Absent, &come(&user("~", "u"))));
     assert!(crate::user::User::is_followed(
         &UserState::try_from(renumbered.from.clone()).unwrap(),
         &UserState::try_from(renumbered.to.clone()).unwrap()
