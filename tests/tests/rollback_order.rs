@@ -592,6 +592,65 @@ fn what_lies_below_a_link_that_is_not_there_yet_waits_for_it() {
 }
 
 #[test]
+fn a_directory_goes_with_the_files_that_a_run_made_in_it_through_a_link() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let role = r#"resources:
+  - name: directory
+    directory: {path: /srv/w2}
+  - name: link
+    link: {path: /srv/wc, target: w2}
+  - name: file
+    file: {path: /srv/wc/app.conf, content: "a\n"}
+"#;
+    apply(&world, role);
+    rollback(&world, &[]).expect(0);
+    assert_eq!(srv(host), "");
+    // A prune, and a rollback without converge.
+    apply(&world, role);
+    world.only_role("r", "resources: []\n").unwrap();
+    world.converge(&["apply", "--yes", "--prune=3", "hosts.yaml"]).unwrap().expect(0);
+    assert_eq!(srv(host), "");
+    apply(&world, role);
+    host.exec("sh /var/lib/converge/undo.sh").unwrap();
+    assert_eq!(srv(host), "");
+    // A file of others keeps it, as does one that somebody has changed.
+    for change in ["touch /srv/w2/theirs", "echo b >/srv/w2/app.conf"] {
+        apply(&world, role);
+        exec(host, change);
+        rollback(&world, &[]).expect(4);
+        assert!(srv(host).contains("./w2 "), "{change}");
+        exec(host, "rm -rf /srv/* /var/lib/converge");
+    }
+}
+
+#[test]
+fn an_account_comes_back_with_its_files() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "useradd -u 4960 gon2; echo 1 >/srv/gon2f; chown gon2:gon2 /srv/gon2f");
+    let role = r"resources:
+  - name: user
+    user: {name: gon2, state: absent}
+  - name: group
+    group: {name: gon2, state: absent}
+  - name: file
+    file: {path: /srv/gon2f, owner: games, group: games}
+";
+    let owner = || exec(host, "stat -c %U:%G /srv/gon2f; id -u gon2 2>/dev/null || echo none");
+    apply(&world, role);
+    assert_eq!(owner(), "games:games\nnone");
+    rollback(&world, &[]).expect(0);
+    assert_eq!(owner(), "gon2:gon2\n4960");
+    // The same without converge.
+    apply(&world, role);
+    let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+    assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
+    assert_eq!(owner(), "gon2:gon2\n4960");
+    exec(host, "userdel gon2; rm /srv/gon2f");
+}
+
+#[test]
 fn a_home_with_files_of_its_user_stays_with_its_user() {
     let world = world();
     let host = &world.hosts()[0];

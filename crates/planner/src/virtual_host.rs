@@ -57,6 +57,8 @@ fn key_of(address: &str) -> String {
 pub struct VirtualHost<'a> {
     known: &'a Knowledge,
     overlay: BTreeMap<ObjectId, State>,
+    /// Objects of the overlay that no item determines: their states follow from changes of others.
+    followed: BTreeSet<ObjectId>,
     /// The states that instances of these templates get with them.
     templates: BTreeMap<ObjectId, State>,
     /// Objects that answers showed besides those that were asked for, in their state before this run.
@@ -94,7 +96,17 @@ pub struct VirtualHost<'a> {
     /// All items of the run that restart a unit, in order.
     restarters: BTreeMap<ObjectId, Vec<String>>,
     /// The inputs that the planned ones among them have the unit run with.
-    runs_with: BTreeMap<ObjectId, Vec<(String, RunsWith)>>,
+    runs_with: BTreeMap<ObjectId, Vec<Input>>,
+}
+
+/// The inputs that a planned item has a unit run with.
+#[derive(Clone, Debug)]
+struct Input {
+    /// Its key in the record.
+    key: String,
+    /// Its role: the names belong to it.
+    role: String,
+    with: RunsWith,
 }
 
 impl<'a> VirtualHost<'a> {
@@ -103,6 +115,7 @@ impl<'a> VirtualHost<'a> {
         Self {
             known,
             overlay: BTreeMap::new(),
+            followed: BTreeSet::new(),
             templates: BTreeMap::new(),
             incidental: BTreeMap::new(),
             stages: Vec::new(),
@@ -148,7 +161,8 @@ impl<'a> VirtualHost<'a> {
 
     /// Records inputs that the present item has the unit run with.
     pub fn runs_with(&mut self, unit: ObjectId, with: RunsWith) {
-        self.runs_with.entry(unit).or_default().push((key_of(&self.item), with));
+        let input = Input { key: key_of(&self.item), role: self.role.clone(), with };
+        self.runs_with.entry(unit).or_default().push(input);
     }
 
     /// Sets the role of the next items: names of `restart_on` belong to it.
@@ -175,6 +189,7 @@ impl<'a> VirtualHost<'a> {
     pub fn set(&mut self, object: ObjectId, state: State) {
         self.unknown.remove(&object);
         self.promised.remove(&object);
+        self.followed.remove(&object);
         let kind = converge_objects::object(&object.kind);
         let content = kind.and_then(|k| k.content(&state)).and_then(|d| self.contents.get(&d));
         let content =
@@ -326,6 +341,7 @@ impl<'a> VirtualHost<'a> {
 
     /// Records a state that an item manages.
     pub fn settle(&mut self, object: &ObjectId, state: &State) {
+        self.followed.remove(object);
         self.settled.insert(object.clone(), state.clone());
     }
 
@@ -351,6 +367,10 @@ impl<'a> VirtualHost<'a> {
                 Some((id.clone(), converge_objects::object(&id.kind)?.follows(&id.key, state, change)?))
             })
             .collect();
+        let determined = |id: &ObjectId| self.overlay.contains_key(id) || self.settled.contains_key(id);
+        let new: Vec<ObjectId> =
+            followed.iter().map(|(id, _)| id.clone()).filter(|id| !determined(id)).collect();
+        self.followed.extend(new);
         self.overlay.extend(followed);
     }
 
@@ -474,24 +494,46 @@ impl View for VirtualHost<'_> {
     }
 
     fn determined(&self, kind: &str) -> Vec<(ObjectId, State)> {
-        let own = self.settled.iter().chain(&self.overlay).filter(|(object, _)| object.kind == kind);
+        let own = self.settled.iter().chain(&self.overlay);
+        let own = own.filter(|(object, _)| object.kind == kind && !self.followed.contains(object));
         let all: BTreeMap<&ObjectId, &State> = own.collect();
         all.into_iter().map(|(object, state)| (object.clone(), state.clone())).collect()
     }
 
-    fn restarters(&self, unit: &ObjectId) -> Restarters {
+    fn restarters(&self, unit: &ObjectId) -> Result<Restarters, Stop> {
         let unit = &self.one(unit);
         let all = self.restarters.get(unit).map(Vec::as_slice).unwrap_or_default();
         let later = all.last().filter(|last| **last != self.item && all.contains(&self.item));
         let later = later.filter(|_| !self.guarded).cloned();
-        let earlier = self.runs_with.get(unit).cloned().unwrap_or_default();
-        Restarters { key: key_of(&self.item), earlier, later }
+        let earlier = self.runs_with.get(unit).into_iter().flatten();
+        let earlier = earlier
+            .map(|input| Ok((input.key.clone(), self.runs_with_now(input)?)))
+            .collect::<Result<_, _>>()?;
+        Ok(Restarters { key: key_of(&self.item), earlier, later })
     }
 
     fn named(&self, name: &str) -> Result<Named, Stop> {
-        let Some(done) = self.done.get(&(self.role.clone(), name.to_owned())) else {
+        self.named_of(&self.role, name)
+    }
+}
+
+impl VirtualHost<'_> {
+    /// The inputs of an earlier item as they are now: others may have changed them since its turn.
+    fn runs_with_now(&self, input: &Input) -> Result<RunsWith, Stop> {
+        let mut inputs = input.with.inputs.clone();
+        if let Some(own) = &mut inputs.own {
+            let seen = self.observed(&own.object)?;
+            own.changed |= seen.state != own.state;
+            own.state = seen.state;
+        }
+        inputs.read(&|name| self.named_of(&input.role, name))
+    }
+
+    /// The resource of this role that has this name.
+    fn named_of(&self, role: &str, name: &str) -> Result<Named, Stop> {
+        let Some(done) = self.done.get(&(role.to_owned(), name.to_owned())) else {
             let known: BTreeSet<&str> =
-                self.done.keys().filter(|(role, _)| *role == self.role).map(|(_, n)| n.as_str()).collect();
+                self.done.keys().filter(|(of, _)| of == role).map(|(_, n)| n.as_str()).collect();
             let known = known.into_iter().collect::<Vec<_>>().join(", ");
             return Err(Stop::invalid_help(
                 "",
@@ -503,15 +545,17 @@ impl View for VirtualHost<'_> {
             return Err(Stop::Deferred(wait.clone()));
         }
         let mut lines = String::new();
-        let mut newest = None;
+        let (mut changed, mut newest) = (done.changed, None);
         for (object, counts) in &done.objects {
             let observed = self.observed(object)?;
             if *counts {
+                // Another item may have changed it.
+                changed |= self.changed(object).is_some();
                 lines.push_str(&format!("{}:{}\t{}\n", object.kind, object.key, observed.state));
             }
             newest = newest.max(observed.moment);
         }
         done.basis.iter().for_each(|basis| lines.push_str(&format!("={basis}\n")));
-        Ok(Named { digest: Digest::of(lines.as_bytes()).to_string(), changed: done.changed, newest })
+        Ok(Named { digest: Digest::of(lines.as_bytes()).to_string(), changed, newest })
     }
 }

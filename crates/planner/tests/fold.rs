@@ -4,11 +4,11 @@
 
 use converge_objects::{CommandState, PackageState, PathState};
 use converge_planner::{
-    Declared, Folded, History, Knowledge, Outcome, Outputs, Problem, Resolved, Source, fold,
+    Declared, Folded, History, Knowledge, Outcome, Outputs, Problem, Resolved, Source, VirtualHost, fold,
 };
 use converge_resource::{
-    Answer, Claim, Content, DynResource, ObjectId, Observed, ParamError, Probe, State, Stop, View, Wait,
-    Wanted,
+    Answer, Change, Claim, Content, DynResource, Inputs, ObjectId, Observed, ParamError, Probe, State, Stop,
+    View, Wait, Wanted,
 };
 
 const FOO: &str = "/etc/foo";
@@ -34,6 +34,8 @@ enum Kind {
     Needs(&'static str),
     /// Starts the unit `a.service`.
     Start,
+    /// Restarts the unit `a.service` for a named resource; it notes the inputs of all items that do, those of others too.
+    Restart(&'static str),
     /// Follows from a path as it is when no earlier item changes it.
     Follows(&'static str),
     /// Its parameters are wrong here.
@@ -69,6 +71,9 @@ impl DynResource for Kind {
     fn basis(&self) -> Option<String> {
         None
     }
+    fn restarts(&self) -> Option<ObjectId> {
+        matches!(self, Self::Restart(_)).then(|| ObjectId::new("unit", "a.service"))
+    }
     fn disruption(&self) -> converge_resource::Disruption {
         converge_resource::Disruption::None
     }
@@ -86,9 +91,13 @@ impl DynResource for Kind {
                 Claim::exclusive(ObjectId::new("command", format!("creates {p} x \\ \\")), "run"),
                 Claim::edit(path(p), "may-create"),
             ],
-            Self::Named(_) | Self::Ask(_) | Self::Needs(_) | Self::Start | Self::Follows(_) | Self::Wrong => {
-                Vec::new()
-            }
+            Self::Restart(_)
+            | Self::Named(_)
+            | Self::Ask(_)
+            | Self::Needs(_)
+            | Self::Start
+            | Self::Follows(_)
+            | Self::Wrong => Vec::new(),
         }
     }
     fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
@@ -132,6 +141,14 @@ impl DynResource for Kind {
                 }
                 let answer = seen.run(&Probe::run(*script))?;
                 Ok(Wanted { output: Some(answer.stdout.into()), ..Wanted::default() })
+            }
+            Self::Restart(name) => {
+                let inputs = Inputs { own: None, names: vec![(*name).to_owned()] };
+                let with = inputs.read(&|name| seen.named(name))?;
+                let earlier = seen.restarters(&ObjectId::new("unit", "a.service"))?.earlier;
+                let notes =
+                    earlier.iter().map(|(_, with)| with).chain([&with]).map(|w| w.digest.clone()).collect();
+                Ok(Wanted { notes, runs_with: Some(with), ..Wanted::default() })
             }
             Self::Follows(p) => match seen.changed(&path(p)) {
                 Some(wait) => Err(Stop::Deferred(wait)),
@@ -393,4 +410,45 @@ fn a_unit_comes_with_its_file() {
     let change = &folded.plan.items[1].changes()[0].change;
     assert_eq!(change.from.line(), "unit disabled inactive -");
     assert_eq!(change.to.line(), "unit disabled active -");
+}
+
+/// The record of a unit names the inputs as its last restart finds them, so the next run has nothing to restart for.
+#[test]
+fn inputs_of_a_unit_that_a_later_item_edits_count_as_the_restart_finds_them() {
+    let items = [
+        ("a", Kind::Append(FOO, "AA")),
+        ("a", Kind::Restart("0")),
+        ("b", Kind::Append(FOO, "BB")),
+        ("b", Kind::Restart("2")),
+    ];
+    let inputs = |known: Knowledge| planned(&items, known).plan.items[3].notes.clone();
+    let first = inputs(host(&[]));
+    assert_eq!(first.len(), 2);
+    assert_eq!(first, inputs(host(&[(FOO, "AA\nBB\n")])));
+    assert_ne!(first, inputs(host(&[(FOO, "AA\nBB\nCC\n")])));
+}
+
+/// A path that another item of the run changes counts as changed for whoever names it.
+#[test]
+fn a_named_resource_changes_with_its_objects() {
+    let items = [("r", Kind::Append(FOO, "x")), ("r", Kind::Append(FOO, "y")), ("r", Kind::Named("1"))];
+    let folded = planned(&items, host(&[(FOO, "y\n")]));
+    assert_eq!(folded.plan.items[2].notes, ["changed: true"]);
+}
+
+/// Nobody gives a file anything because its group gets another number.
+#[test]
+fn what_only_follows_is_determined_by_no_item() {
+    let seen = State::from_line("dir 755 old newg");
+    let mut known = Knowledge::default();
+    known.learn(Probe::Object(path("/srv/old")), Answer::Object(Observed::new(seen.clone(), None)));
+    let mut host = VirtualHost::new(&known);
+    let object = ObjectId::new("group", "newg");
+    let (from, to) = (State::from_line("group 4802"), State::from_line("group 4801"));
+    host.set(object.clone(), to.clone());
+    host.note_change("r/group", &[Change { object, from, to }]);
+    assert_eq!(host.observed(&path("/srv/old")).unwrap().state.line(), "dir 755 old 4802");
+    assert_eq!(host.determined("path"), []);
+    host.settle(&path("/srv/old"), &seen);
+    assert_eq!(host.determined("path").len(), 1);
 }

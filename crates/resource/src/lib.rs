@@ -36,7 +36,8 @@ pub use object::{
 pub use place::Place;
 pub use probe::{Answer, Probe, RunAnswer};
 pub use resource::{
-    DynResource, First, KindInfo, ParamError, Resource, RunsWith, Stop, Wanted, parse_params,
+    DynResource, First, Inputs, KindInfo, OwnInput, ParamError, Resource, RunsWith, Stop, Wanted,
+    parse_params,
 };
 pub use state::{BadState, ObjectId, Observed, State, decode_field, encode_field};
 pub use step::{Step, quote, unlisted};

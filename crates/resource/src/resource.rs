@@ -1,7 +1,8 @@
 //! The contract of a resource: a kind that a user writes.
 
 use crate::{
-    ApiCall, Backup, Claim, Content, Disruption, Fetch, ObjectId, Place, Probe, State, View, Wait, WayBack,
+    ApiCall, Backup, Claim, Content, Digest, Disruption, Fetch, Named, ObjectId, Place, Probe, State, View,
+    Wait, WayBack,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -62,6 +63,57 @@ pub struct RunsWith {
     pub changed: bool,
     /// Its newest moment, in seconds since 1970.
     pub newest: Option<i64>,
+    /// The inputs themselves, to be read again when a later item restarts the unit.
+    pub inputs: Inputs,
+}
+
+/// The inputs of a unit by one item.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inputs {
+    /// The object that the kind itself brings.
+    pub own: Option<OwnInput>,
+    /// The names of earlier resources of the same role.
+    pub names: Vec<String>,
+}
+
+/// The object that a kind brings for its unit: a unit file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnInput {
+    /// The object.
+    pub object: ObjectId,
+    /// Its state after the item.
+    pub state: State,
+    /// Whether this run changes it.
+    pub changed: bool,
+    /// Its moment, in seconds since 1970.
+    pub newest: Option<i64>,
+}
+
+impl Inputs {
+    /// Whether there is nothing to depend on.
+    pub fn is_empty(&self) -> bool {
+        self.own.is_none() && self.names.is_empty()
+    }
+
+    /// Reads the named resources in their present states.
+    ///
+    /// # Errors
+    /// As `named`, which looks up one of them.
+    pub fn read(self, named: &dyn Fn(&str) -> Result<Named, Stop>) -> Result<RunsWith, Stop> {
+        let mut lines = String::new();
+        let (mut changed, mut newest) = (false, None);
+        if let Some(own) = &self.own {
+            lines.push_str(&format!("{}\t{}\n", own.object, own.state));
+            (changed, newest) = (own.changed, own.newest);
+        }
+        for name in &self.names {
+            let named = named(name)?;
+            lines.push_str(&format!("{name}\t{}\n", named.digest));
+            changed |= named.changed;
+            newest = newest.max(named.newest);
+        }
+        Ok(RunsWith { digest: Digest::of(lines.as_bytes()).to_string(), changed, newest, inputs: self })
+    }
 }
 
 impl RunsWith {

@@ -28,7 +28,8 @@ pub struct Named {
 pub struct Restarters {
     /// The key of the present item in the record.
     pub key: String,
-    /// The inputs that earlier items of this run have the unit run with, by their keys.
+    /// The inputs that earlier items of this run have the unit run with, by their keys, in their present states: a restart finds them so, although
+    /// others may have edited them since.
     pub earlier: Vec<(String, crate::RunsWith)>,
     /// The next item that restarts it, if there is one.
     pub later: Option<String>,
@@ -90,7 +91,8 @@ pub trait View {
         self.pending()
     }
 
-    /// The objects of a kind whose states earlier items of this run determine.
+    /// The objects of a kind whose states earlier items of this run determine. One whose state only follows from another object
+    /// ([`Object::follows`]) is none of them.
     fn determined(&self, kind: &str) -> Vec<(ObjectId, State)> {
         let _ = kind;
         Vec::new()
@@ -108,9 +110,12 @@ pub trait View {
     }
 
     /// The other items that restart this unit in this run.
-    fn restarters(&self, unit: &ObjectId) -> Restarters {
+    ///
+    /// # Errors
+    /// `Stop::Deferred` when an input of an earlier one is not known any more; as [`View::observed`].
+    fn restarters(&self, unit: &ObjectId) -> Result<Restarters, Stop> {
         let _ = unit;
-        Restarters::default()
+        Ok(Restarters::default())
     }
 
     /// The resource that `restart_on` names.

@@ -2,7 +2,7 @@
 
 use crate::look::unit_id;
 use converge_objects::UnitState;
-use converge_resource::{Content, ObjectId, Restarters, RunsWith, Stop, View, Wanted};
+use converge_resource::{Inputs, ObjectId, OwnInput, Restarters, RunsWith, Stop, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -20,9 +20,7 @@ pub enum Running {
 /// The inputs of a unit: the resources that `restart_on` names, in the states that they will have at its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Basis {
-    pub digest: String,
-    pub changed: bool,
-    pub newest: Option<i64>,
+    pub with: RunsWith,
     /// The other items of the run that restart the unit.
     pub others: Restarters,
 }
@@ -48,42 +46,22 @@ fn record(parts: &BTreeMap<String, String>) -> String {
 }
 
 impl Basis {
-    /// Reads the named resources. `own` is a line for what the kind itself brings (a unit file): its text, whether
-    /// this run changes it, and its moment. `None` when there is nothing to depend on.
-    pub fn read(
-        view: &dyn View,
-        names: &[String],
-        own: Option<(String, bool, Option<i64>)>,
-    ) -> Result<Option<Self>, Stop> {
-        if names.is_empty() && own.is_none() {
+    /// Reads the named resources, and beside them the object that the kind itself brings (a unit file). `None` when there is nothing to depend on.
+    pub fn read(view: &dyn View, names: &[String], own: Option<OwnInput>) -> Result<Option<Self>, Stop> {
+        let inputs = Inputs { own, names: names.to_vec() };
+        if inputs.is_empty() {
             return Ok(None);
         }
-        let mut lines = String::new();
-        let (mut changed, mut newest) = (false, None);
-        if let Some((line, own_changed, moment)) = own {
-            lines.push_str(&line);
-            lines.push('\n');
-            (changed, newest) = (own_changed, moment);
-        }
-        for name in names {
-            let named = view.named(name)?;
-            lines.push_str(&format!("{name}\t{}\n", named.digest));
-            changed |= named.changed;
-            newest = newest.max(named.newest);
-        }
-        let digest = Content::new(lines.into_bytes()).digest().to_string();
-        Ok(Some(Self { digest, changed, newest, others: Restarters::default() }))
+        let with = inputs.read(&|name| view.named(name))?;
+        Ok(Some(Self { with, others: Restarters::default() }))
     }
 
     /// The same beside the other items of the run that restart this unit.
-    #[must_use]
-    pub fn beside(self, view: &dyn View, unit: &ObjectId) -> Self {
-        Self { others: view.restarters(unit), ..self }
-    }
-
-    /// The inputs that this item has the unit run with.
-    pub fn runs_with(&self) -> RunsWith {
-        RunsWith { digest: self.digest.clone(), changed: self.changed, newest: self.newest }
+    ///
+    /// # Errors
+    /// As [`View::restarters`].
+    pub fn beside(self, view: &dyn View, unit: &ObjectId) -> Result<Self, Stop> {
+        Ok(Self { others: view.restarters(unit)?, ..self })
     }
 
     /// The action that is due for a unit that has run since `start`, by its record.
@@ -93,14 +71,14 @@ impl Basis {
         let alone = self.others.earlier.is_empty() && self.others.later.is_none();
         if alone && known.keys().all(String::is_empty) {
             return match plain {
-                Some(digest) if *digest == self.digest => Due::Nothing(self.digest.clone()),
-                Some(_) => Due::Restart(self.digest.clone()),
+                Some(digest) if *digest == self.with.digest => Due::Nothing(self.with.digest.clone()),
+                Some(_) => Due::Restart(self.with.digest.clone()),
                 // Without a record, the times tell whether it runs with the present inputs.
-                None if self.runs_with().was_there_at(start) => Due::Adopt(self.digest.clone()),
-                None => Due::Restart(self.digest.clone()),
+                None if self.with.was_there_at(start) => Due::Adopt(self.with.digest.clone()),
+                None => Due::Restart(self.with.digest.clone()),
             };
         }
-        let own = (self.others.key.clone(), self.runs_with());
+        let own = (self.others.key.clone(), self.with.clone());
         let all: Vec<&(String, RunsWith)> = self.others.earlier.iter().chain([&own]).collect();
         // A record of one item alone says that it was that item's.
         let first = plain.is_none_or(|plain| all.iter().any(|(_, with)| with.digest == *plain));
@@ -124,10 +102,10 @@ impl Basis {
     fn started(&self) -> String {
         let others = &self.others;
         if others.earlier.is_empty() && others.later.is_none() {
-            return self.digest.clone();
+            return self.with.digest.clone();
         }
         let all = others.earlier.iter().map(|(key, with)| (key.clone(), with.digest.clone()));
-        record(&all.chain([(others.key.clone(), self.digest.clone())]).collect())
+        record(&all.chain([(others.key.clone(), self.with.digest.clone())]).collect())
     }
 }
 
@@ -231,7 +209,7 @@ impl Wish {
             }
             _ => same(unit.started),
         };
-        let runs_with = basis.map(Basis::runs_with);
+        let runs_with = basis.map(|basis| basis.with.clone());
         Ok(Wanted { targets: vec![(id, target.into())], adopt, notes, runs_with, ..Wanted::default() })
     }
 }
@@ -323,7 +301,8 @@ mod tests {
             depends: bool,
         ) {
             let others = Restarters::default();
-            let basis = depends.then(|| Basis { digest: "new".into(), changed, newest, others });
+            let with = RunsWith { digest: "new".into(), changed, newest, inputs: Inputs::default() };
+            let basis = depends.then_some(Basis { with, others });
             let now = Unit { name: "a.service", enabled, active, started: started.as_deref(), since };
             if let Ok(first) = wish.settle(&now, basis.as_ref()) {
                 let (e, a, s) = read(&first);
@@ -341,17 +320,18 @@ mod tests {
     /// Two items that restart one unit, in one run after the other: one restart, for both, and then none.
     #[test]
     fn two_restarters_make_one_restart() {
-        let with = |digest: &str, changed| RunsWith { digest: digest.into(), changed, newest: Some(5) };
-        let first = |digest: &str, changed| Basis {
+        let with = |digest: &str, changed| RunsWith {
             digest: digest.into(),
             changed,
             newest: Some(5),
+            inputs: Inputs::default(),
+        };
+        let first = |digest: &str, changed| Basis {
+            with: with(digest, changed),
             others: Restarters { key: "a".into(), earlier: Vec::new(), later: Some("r2/b".into()) },
         };
         let second = |digest: &str, changed, earlier: RunsWith| Basis {
-            digest: digest.into(),
-            changed,
-            newest: Some(5),
+            with: with(digest, changed),
             others: Restarters { key: "b".into(), earlier: vec![("a".into(), earlier)], later: None },
         };
         let on = Wish { running: Some(Running::Started), enabled: None, masked: None };

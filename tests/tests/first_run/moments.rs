@@ -301,6 +301,50 @@ pub const MOMENTS: &[Case] = &[
         ],
     },
     Case {
+        name: "two items that restart one unit for edits of one file",
+        runs: &[Run {
+            role: "
+  - name: a
+    line: {path: /srv/t-edits, line: AA, create: true}
+  - name: unit
+    unit: {name: edits, content: \"[Service]\\nExecStart=/bin/sleep infinity\\n\", state: started, restart_on: [a]}
+  - name: b
+    line: {path: /srv/t-edits, line: BB}
+  - name: service
+    service: {name: edits, state: started, restart_on: [b]}",
+            items: &[
+                ("a", "change", "changed"),
+                ("unit", "change", "changed"),
+                ("b", "change", "changed"),
+                ("service", "change", "changed"),
+            ],
+            then: &["systemctl is-active -q edits", "[ $(wc -l </srv/t-edits) = 2 ]"],
+            foreign: UNITS,
+            ..RUN
+        }],
+    },
+    Case {
+        name: "a group and its user get other numbers, and a file that both have",
+        runs: &[Run {
+            before: "groupadd -g 5802 x-both-g; useradd -u 5803 -m x-both-u; echo hi >/srv/t-both; chown x-both-u:x-both-g /srv/t-both",
+            role: "
+  - name: group
+    group: {name: x-both-g, gid: 5801}
+  - name: user
+    user: {name: x-both-u, uid: 5805, group: x-both-g}
+  - name: file
+    file: {path: /srv/t-both, owner: x-both-u, group: x-both-g, mode: '0640'}",
+            items: &[
+                ("group", "change", "changed"),
+                ("user", "change", "changed"),
+                ("file", "change", "changed"),
+            ],
+            then: &["[ \"$(stat -c %u:%g:%a /srv/t-both)\" = 5805:5801:640 ]"],
+            foreign: ACCOUNTS,
+            ..RUN
+        }],
+    },
+    Case {
         name: "a group gets another number, and files are of it",
         runs: &[
             Run {

@@ -231,7 +231,7 @@ impl Command {
             Guard::OnChange(_) => {
                 self.state(view)?;
                 let names = self.on_change.as_deref().unwrap_or_default();
-                let digest = Basis::read(view, names, None)?.map(|b| b.digest);
+                let digest = Basis::read(view, names, None)?.map(|b| b.with.digest);
                 Ok(Wanted::one(self.id(), CommandState::Ran { digest }))
             }
         }

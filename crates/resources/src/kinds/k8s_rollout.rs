@@ -45,14 +45,14 @@ fn settle_one(
 ) -> (WorkloadState, Option<WorkloadState>) {
     let running = |with: Option<String>| WorkloadState::Running { started_with: with, complete: true };
     let Some(basis) = basis else { return (running(started_with), None) };
-    let fresh = || running(Some(basis.digest.clone()));
+    let fresh = || running(Some(basis.with.digest.clone()));
     if let Some(record) = &started_with
-        && digest_of(record) == basis.digest
+        && digest_of(record) == basis.with.digest
     {
-        let again = || running(Some(format!("{}+{}", starts(record).saturating_add(1), basis.digest)));
-        return (if basis.changed { again() } else { running(started_with) }, None);
+        let again = || running(Some(format!("{}+{}", starts(record).saturating_add(1), basis.with.digest)));
+        return (if basis.with.changed { again() } else { running(started_with) }, None);
     }
-    let adopts = started_with.is_none() && basis.runs_with().was_there_at(moment);
+    let adopts = started_with.is_none() && basis.with.was_there_at(moment);
     if adopts { (running(None), Some(fresh())) } else { (fresh(), None) }
 }
 

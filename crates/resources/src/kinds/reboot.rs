@@ -68,13 +68,13 @@ impl Reboot {
         let observed = view.observed(&self.id())?;
         let now = BootState::try_from(observed.state).map_err(|e| Stop::Failed(e.to_string()))?;
         let Some(basis) = Basis::read(view, names, None)? else { return Ok(self.wanted(now)) };
-        let then = BootState::Restarted { what: Some(basis.digest) };
-        let booted_with = match (basis.newest, observed.moment) {
+        let then = BootState::Restarted { what: Some(basis.with.digest) };
+        let booted_with = match (basis.with.newest, observed.moment) {
             (None, _) => true,
             (Some(newest), Some(since)) => newest < since,
             (Some(_), None) => false,
         };
-        if now == (BootState::Restarted { what: None }) && !basis.changed && booted_with {
+        if now == (BootState::Restarted { what: None }) && !basis.with.changed && booted_with {
             return Ok(Wanted {
                 targets: vec![(self.id(), now.into())],
                 adopt: vec![(self.id(), then.into())],

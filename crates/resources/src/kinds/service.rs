@@ -112,7 +112,7 @@ impl Resource for Service {
 
     fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let basis = Basis::read(view, &self.restart_on, None)?;
-        let basis = basis.map(|basis| basis.beside(view, &unit_id(&full_name(&self.name))));
+        let basis = basis.map(|basis| basis.beside(view, &unit_id(&full_name(&self.name)))).transpose()?;
         plan_unit(view, &full_name(&self.name), &self.wish(), basis.as_ref())
     }
 }

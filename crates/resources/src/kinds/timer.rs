@@ -8,7 +8,7 @@ use crate::look::{check_path, own_file, own_file_gone, path_id, unit, unit_id};
 use crate::names::Names;
 use crate::restart::{self, Basis, Running, Wish, check_unit_name};
 use converge_objects::UnitState;
-use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, OwnInput, ParamError, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -208,7 +208,8 @@ impl Resource for Timer {
         let own = match wanted.targets.last() {
             Some((id, to)) => {
                 let before = view.observed(id)?;
-                Some((format!("{id}\t{to}"), before.state != *to, before.moment))
+                let changed = before.state != *to;
+                Some(OwnInput { object: id.clone(), state: to.clone(), changed, newest: before.moment })
             }
             None => None,
         };

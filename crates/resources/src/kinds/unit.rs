@@ -7,7 +7,7 @@ use crate::restart::{self, Basis, Running, Wish, check_unit_name, full_name};
 use converge_objects::unit::enabled_by_file;
 use converge_objects::{PathState, UnitState};
 use converge_resource::{
-    Claim, Content, ObjectId, ParamError, Resource, Source, State, Stop, Template, View, Wanted,
+    Claim, Content, ObjectId, OwnInput, ParamError, Resource, Source, State, Stop, Template, View, Wanted,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -44,9 +44,6 @@ pub struct Unit {
     restart_on: Vec<String>,
 }
 
-/// A line for what the kind itself brings, whether this run changes it, and its moment: see [`Basis::read`].
-type Own = (String, bool, Option<i64>);
-
 impl Unit {
     /// Whether it says nothing about the unit but what its file holds.
     fn is_file_only(&self) -> bool {
@@ -77,7 +74,7 @@ impl Unit {
     }
 
     /// The file, and for a drop-in the folder that holds it. With it comes what a restart depends on.
-    fn own(&self, view: &dyn View, content: &Content) -> Result<(Wanted, Own, bool), Stop> {
+    fn own(&self, view: &dyn View, content: &Content) -> Result<(Wanted, OwnInput, bool), Stop> {
         let file = self.file();
         let id = path_id(&file);
         let before = view.observed(&id)?;
@@ -113,7 +110,12 @@ impl Unit {
             }
         };
         let to: State = file_state(content, attrs).into();
-        let own = (format!("{id}\t{to}"), before.state != to, before.moment);
+        let own = OwnInput {
+            object: id.clone(),
+            state: to.clone(),
+            changed: before.state != to,
+            newest: before.moment,
+        };
         targets.push((id, to));
         Ok((Wanted { targets, contents: vec![content.clone()], ..Wanted::default() }, own, ours))
     }
@@ -227,9 +229,9 @@ impl Resource for Unit {
         }
         // Who says nothing about running leaves restarts, and their record, to a `service` item.
         let basis = match Resource::restarts(self) {
-            Some(unit) => {
-                Basis::read(view, &self.restart_on, Some(own))?.map(|basis| basis.beside(view, &unit))
-            }
+            Some(unit) => Basis::read(view, &self.restart_on, Some(own))?
+                .map(|basis| basis.beside(view, &unit))
+                .transpose()?,
             None => None,
         };
         if self.drop_in.is_some() {
