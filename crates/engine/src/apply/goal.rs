@@ -254,7 +254,7 @@ mod tests {
         let now = |states: &[(&str, &str)]| Seen {
             states: states
                 .iter()
-                .map(|(key, line)| (ObjectId::new("path", *key), State::from_line(*line)))
+                .map(|(key, line)| (ObjectId::new("path", *key), State::from_line(line)))
                 .collect(),
             known: Knowledge::default(),
         };
