@@ -412,7 +412,7 @@ fn what_was_done_and_cannot_be_recorded_is_reported_as_done_and_the_next_run_end
     told(apply(&world));
     assert_eq!(exec(host, files), "below\nmade", "nothing is begun that cannot be recorded");
     restore();
-    // What it did is there, and is known to be ours.
+    // Its change is there, and is known to be managed.
     self::role(&world, &role("", "fill;"));
     let rest = plan(&world).expect(2);
     assert!(

@@ -216,7 +216,7 @@ fn copy_workspace(to: &Path) -> Result<()> {
     let files: BTreeSet<&str> = listed.split('\0').filter(|name| !name.is_empty()).collect();
     for name in files {
         let (source, copied) = (from.join(name), to.join(name));
-        // What was removed and is not committed yet is still listed.
+        // Git still lists a file that was removed without a commit.
         if !source.is_file() {
             continue;
         }
