@@ -229,6 +229,17 @@ impl World {
     pub fn converge(&self, args: &[&str]) -> Result<Ran, Error> {
         ran(&mut self.command(args)?)
     }
+
+    /// The command that removes all orphaned objects: a wrong number is refused, and the refusal names the right one.
+    ///
+    /// # Errors
+    /// The binary cannot be started.
+    pub fn prune_all(&self) -> Result<Vec<String>, Error> {
+        let refused = self.converge(&["apply", "--yes", "--prune=99", "hosts.yaml"])?.all();
+        let number = refused.split("write --prune=").nth(1).and_then(|rest| rest.split(' ').next());
+        let prune = number.map_or("--prune".to_owned(), |number| format!("--prune={number}"));
+        Ok(["apply", "--yes", &prune, "hosts.yaml"].map(str::to_owned).to_vec())
+    }
 }
 
 /// The output of a shell command on a host, without the newline at its end.

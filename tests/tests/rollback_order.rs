@@ -324,14 +324,6 @@ const CUT: &str = r#"resources:
     file: {path: /srv/above, content: "2\n"}
 "#;
 
-/// The command that removes all orphaned objects: a wrong number is refused, and the refusal names the right one.
-fn prune_all(world: &World) -> Vec<String> {
-    let refused = world.converge(&["apply", "--yes", "--prune=99", "hosts.yaml"]).unwrap().all();
-    let number = refused.split("write --prune=").nth(1).and_then(|rest| rest.split(' ').next());
-    let prune = number.map_or("--prune".to_owned(), |number| format!("--prune={number}"));
-    ["apply", "--yes", &prune, "hosts.yaml"].map(str::to_owned).to_vec()
-}
-
 #[test]
 fn a_rollback_or_prune_that_was_cut_off_at_any_step_is_completed_by_the_next() {
     let world = world();
@@ -350,7 +342,7 @@ fn a_rollback_or_prune_that_was_cut_off_at_any_step_is_completed_by_the_next() {
         }
         let way = || {
             if prunes {
-                prune_all(&world)
+                world.prune_all().unwrap()
             } else {
                 ["rollback", "--yes", "hosts.yaml"].map(str::to_owned).to_vec()
             }
@@ -685,7 +677,7 @@ fn a_command_and_the_edits_of_what_it_made_come_and_go_in_turn() {
         let prune = || {
             world.only_role("r", keep).unwrap();
             world
-                .converge(&prune_all(&world).iter().map(String::as_str).collect::<Vec<_>>())
+                .converge(&world.prune_all().unwrap().iter().map(String::as_str).collect::<Vec<_>>())
                 .unwrap()
                 .expect(0);
             assert_eq!(exec(host, &format!("ls {file} 2>/dev/null || echo gone")), "gone");

@@ -1,6 +1,6 @@
 //! `converge run` on real hosts.
 
-use converge_tests::World;
+use converge_tests::{World, exec, until_exec};
 
 #[test]
 fn one_command_on_many_hosts() {
@@ -62,4 +62,28 @@ fn one_command_on_many_hosts() {
     assert!(ran.stdout.contains("3 hosts: 2 exit 0, 1 unreachable"), "{}", ran.all());
     run(&["nobody-is-called-so", "-i", "hosts.yaml", "--", "true"]).expect(64);
     run(&["all", "--", "true"]).expect(64);
+}
+
+/// A command may hold a password, and every user of a host can read the list of processes.
+#[test]
+fn the_script_is_on_no_list_of_processes() {
+    let world = World::new(&format!("run-list-{}", std::process::id()), 1).unwrap();
+    let host = &world.hosts()[0];
+    // Whoever looks at /proc again and again; it says when it has seen the list once, and that it sees the programs of a script.
+    exec(
+        host,
+        "cat >/root/watch <<'E'\n#!/bin/bash\nwhile [ ! -e /root/stop ]; do for p in /proc/[0-9]*; do [ $p = /proc/$$ ] || cat $p/cmdline $p/environ 2>/dev/null; done \
+         | tr '\\0' '\\n' >>/root/seen; : >/root/ready; sleep 0.02; done\nE\n\
+         chmod 700 /root/watch; setsid /root/watch >/dev/null 2>&1 </dev/null &",
+    );
+    until_exec(host, 30, "test -e /root/ready");
+    let script = "password=Listed-9d3c; i=0; while [ $i -lt 20 ]; do sleep 0.171; i=$((i + 1)); done; echo \"${#password}\"";
+    for more in [&[][..], &["--become-user", "nobody"]] {
+        let args = [&["run", "h1", "-i", "hosts.yaml"], more, &["--", script]].concat();
+        let ran = world.converge(&args).unwrap().expect(0);
+        assert_eq!(ran.stdout, "11\n");
+    }
+    exec(host, "touch /root/stop");
+    assert_ne!(exec(host, "grep -ac '^0.171$' /root/seen || true"), "0", "the watcher sees nothing");
+    assert_eq!(exec(host, "grep -a 'Listed-9d3c' /root/seen || true"), "");
 }

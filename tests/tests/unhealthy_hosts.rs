@@ -369,3 +369,84 @@ fn a_disk_that_fills_up_anywhere_leaves_old_or_new_and_can_be_rolled_back() {
     assert!(seen.len() > 2, "the disk filled up at too few places: {seen:?}");
     exec(host, "umount -l /srv/sick");
 }
+
+/// A program that fills the disk of the records to the last byte: the journal of the present run to the end of its page, then all other pages.
+const FILL: &str = r#"cat >/usr/local/bin/fill <<'END'
+#!/bin/sh
+for alive in /var/lib/converge/runs/*/alive; do journal=${alive%alive}journal; done
+room=$((8192 - $(stat -c %s "$journal") % 4096))
+printf "note\t%$((room - 6))s\n" . >>"$journal"
+dd if=/dev/zero of=/var/lib/converge/fill bs=4k 2>/dev/null
+true
+END
+chmod 755 /usr/local/bin/fill"#;
+
+/// Between two items the records cannot be written any more: in an apply, in a rollback, in a prune.
+#[test]
+fn what_was_done_and_cannot_be_recorded_is_reported_as_done_and_the_next_run_ends_it() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let fresh = || {
+        exec(
+            host,
+            "umount -l /var/lib/converge 2>/dev/null; mkdir -p /var/lib/converge; mount -t tmpfs -o size=1m,mode=700 tmpfs /var/lib/converge",
+        )
+    };
+    let restore = || exec(host, "rm /var/lib/converge/fill");
+    exec(host, FILL);
+    fresh();
+    let told = |ran: Ran| {
+        assert_eq!(ran.code, Some(1), "{}", ran.all());
+        ran.says("it was done, and the records in /var/lib/converge cannot say so")
+            .says("the next plan looks again")
+    };
+    let role = |run: &str, undo: &str| {
+        format!(
+            "  - name: below\n    file: {{path: /srv/sick/below, content: new}}\n  - name: made\n    \
+             command: {{run: \"{run} touch /srv/sick/made\", creates: /srv/sick/made, undo: \"{undo} rm /srv/sick/made\"}}\n  \
+             - name: above\n    file: {{path: /srv/sick/above, content: new}}\n"
+        )
+    };
+    let files = "ls -A /srv/sick";
+    self::role(&world, &role("fill;", ""));
+    told(apply(&world));
+    assert_eq!(exec(host, files), "below\nmade", "nothing is begun that cannot be recorded");
+    restore();
+    // Its change is there, and is known to be managed.
+    self::role(&world, &role("", "fill;"));
+    let rest = plan(&world).expect(2);
+    assert!(
+        rest.all().contains("sick") && !rest.all().contains("create file /srv/sick/below"),
+        "{}",
+        rest.all()
+    );
+    apply(&world).expect(0);
+    plan(&world).expect(0);
+    assert_eq!(exec(host, files), "above\nbelow\nmade");
+    // A rollback: behind the file above, the command's `undo` is done and not recorded.
+    fresh();
+    exec(host, "rm -rf /srv/sick/*");
+    apply(&world).expect(0);
+    let rollback = ["rollback", "--yes", "hosts.yaml"];
+    told(world.converge(&rollback).unwrap());
+    assert_eq!(exec(host, files), "below");
+    restore();
+    world.converge(&rollback).unwrap().expect(0);
+    assert_eq!(exec(host, files), "");
+    world.converge(&rollback).unwrap().expect(0);
+    // The same in a prune.
+    fresh();
+    apply(&world).expect(0);
+    world.only_role("sick", "resources: []\n").unwrap();
+    let prune = || {
+        let command = world.prune_all().unwrap();
+        world.converge(&command.iter().map(String::as_str).collect::<Vec<_>>()).unwrap()
+    };
+    told(prune());
+    assert_eq!(exec(host, files), "below");
+    restore();
+    prune().expect(0);
+    assert_eq!(exec(host, files), "");
+    prune().expect(0);
+    exec(host, "umount -l /var/lib/converge");
+}

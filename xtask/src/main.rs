@@ -1,4 +1,4 @@
-//! The commands of a contributor: `cargo xtask demo|parts|test|shell|audit|bench|generate`.
+//! The commands of a contributor: `cargo xtask demo|parts|test|shell|audit|bench|mutate|generate`.
 #![expect(clippy::print_stdout, reason = "a command-line program answers on standard output")]
 
 mod audit;
@@ -7,6 +7,7 @@ mod check;
 mod demo;
 mod demo_cluster;
 mod generate;
+mod mutate;
 mod process;
 mod shell;
 mod suite;
@@ -44,6 +45,8 @@ enum Chore {
     Audit,
     /// Measure beside the floor: OpenSSH and one script.
     Bench(bench::Arguments),
+    /// Seed wrong rules into `crates/ledger`, one at a time in a copy, and fail when its tests do not catch one: half an hour.
+    Mutate,
     /// Write the generated documents.
     Generate {
         /// Change nothing; fail when a file is not as it would be written.
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Chore::Shell => shell::check().map(|files| println!("{files} files are well")),
         Chore::Audit => audit::run(),
         Chore::Bench(arguments) => bench::run(&arguments),
+        Chore::Mutate => mutate::run(),
         Chore::Generate { check: true } => generate::check(None),
         Chore::Generate { check: false } => generate::write(),
     };

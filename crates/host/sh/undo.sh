@@ -234,6 +234,9 @@ cv_undo_judge() {
     judged="the later run $cv_u_later $cv_u_why: undo that one first"
   elif [ "$CV_NOW" = "$row_last" ] || { [ "$row_last" = '?' ] && cv_same "$row_kind" "$row_key" "$CV_NOW" "$row_after"; } || [ "$CV_NOW" = "$row_open" ]; then
     judged=restore
+  elif [ "$row_last" = '?' ] && command -v "cv_amid_$row_kind" >/dev/null 2>&1 && "cv_amid_$row_kind" "$CV_NOW" "$row_open" "$row_after"; then
+    # The step that was cut off passes through it.
+    judged=restore
   elif [ "$row_last" = absent ] && command -v "cv_bare_$row_kind" >/dev/null 2>&1 && "cv_bare_$row_kind" "$CV_NOW"; then
     # Another object has brought it since, and nobody has touched it.
     judged=restore

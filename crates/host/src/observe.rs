@@ -60,10 +60,17 @@ pub(crate) async fn observe(link: &Link, questions: Questions<'_>) -> Result<Ans
     Ok(said)
 }
 
+/// The problem with records of runs that are larger than an answer may be. A part of them means something else than the whole.
+pub(crate) const TOO_LARGE: &str = "its records of runs are larger than what is read of them: remove the oldest folders in \
+     /var/lib/converge/runs on the host (what these runs changed stays as it is, is managed no more, and cannot be rolled back)";
+
 /// The records of the host. None where they may not be read.
 fn owned(result: &ItemResult) -> Result<OwnedRecords, String> {
     match result.outcome {
-        Outcome::Finished { status: Status::Exited(0), .. } if !result.cut => {
+        Outcome::Finished { status: Status::Exited(0), .. } if result.cut => {
+            Err(format!("the record of what is managed cannot be read: {TOO_LARGE}"))
+        }
+        Outcome::Finished { status: Status::Exited(0), .. } => {
             Ok(parse_owned(&String::from_utf8_lossy(&result.output)))
         }
         _ => Err(format!("the record of what is managed cannot be read: {}", failure(result))),

@@ -1,7 +1,7 @@
 //! A host as an executor: one look, a run's beginning and end, and the records of runs.
 
 use crate::link::Link;
-use crate::observe::observe;
+use crate::observe::{TOO_LARGE, observe};
 use crate::records::{self, LOCKED, Piece};
 use bytes::Bytes;
 use converge_executor::{Answers, Executor, Pending, Questions, RunMeta, TargetError, without_name};
@@ -84,8 +84,32 @@ async fn history(link: &Link) -> Result<Records, TargetError> {
     }
     let refused = TargetError::Refused;
     let result = results.into_iter().next().ok_or_else(|| refused("gave no answer".to_owned()))?;
+    read_history(&result).map_err(refused)
+}
+
+/// The records in an answer, if they are in it as a whole.
+fn read_history(result: &ItemResult) -> Result<Records, String> {
     if !result.success() {
-        return Err(refused(String::from_utf8_lossy(&result.stderr).trim().to_owned()));
+        return Err(String::from_utf8_lossy(&result.stderr).trim().to_owned());
     }
-    parse_records(&String::from_utf8_lossy(&result.output)).map_err(|e| refused(e.to_string()))
+    if result.cut {
+        return Err(TOO_LARGE.to_owned());
+    }
+    parse_records(&String::from_utf8_lossy(&result.output)).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use converge_ssh::{Outcome, Status};
+
+    #[test]
+    fn records_that_do_not_fit_into_an_answer_are_refused_and_not_read_in_part() {
+        let outcome = Outcome::Finished { status: Status::Exited(0), duration: Duration::ZERO };
+        let output = b"converge\t4\nrun\ta\nclose\tfinished\n".to_vec();
+        let whole = ItemResult { id: 1, outcome, output, stderr: Vec::new(), cut: false };
+        assert_eq!(read_history(&whole).unwrap().runs.len(), 1);
+        let why = read_history(&ItemResult { cut: true, ..whole }).unwrap_err();
+        assert!(why.contains("larger than what is read") && why.contains("/var/lib/converge/runs"), "{why}");
+    }
 }

@@ -125,3 +125,7 @@ fn below_nothing(undos: &mut [Undo]) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "compose_tests.rs"]
+mod tests;

@@ -34,15 +34,27 @@ cv_same_dpkg() { [ "$3" != settled ]; }
 cv_apply_dpkg() (
   PATH=$PATH:/usr/sbin:/sbin
   export PATH
+  # dpkg configures nothing that is to go: a removal that was cut off is taken back.
+  CV_DPKG_INPUT=$(dpkg-query -W -f '${db:Status-Want}\t${db:Status-Status}\t${binary:Package}\n' 2>/dev/null | awk -F '\t' '
+    ($1 == "deinstall" || $1 == "purge") && ($2 == "unpacked" || $2 == "half-configured") { print $3 " install" }')
+  [ -z "$CV_DPKG_INPUT" ] || cv_dpkg_configure --set-selections >&2 || return $?
+  CV_DPKG_INPUT=
   CV_APT_TOOL=cv_dpkg_configure
   cv_apt_transaction --configure -a
 )
 
-# cv_dpkg_configure ARGUMENTS...: dpkg with the answers of cv_apt_get. It has no wait for the lock of its own.
+# cv_dpkg_catch_up: the journal of a dpkg that was cut off comes into the list of packages, as at the next dpkg of any kind. apt does not
+# read that journal.
+cv_dpkg_catch_up() {
+  case $(cv_dpkg_state) in *updates) cv_dpkg_configure --set-selections >&2 ;; esac
+}
+
+# cv_dpkg_configure ARGUMENTS...: dpkg with the answers of cv_apt_get; it reads CV_DPKG_INPUT. It has no wait for the lock of its own.
 cv_dpkg_configure() {
   cv_d_left=${CV_LOCK_TIMEOUT:-120}
   while :; do
-    cv_d_out=$(DEBIAN_FRONTEND=noninteractive DEBIAN_PRIORITY=critical UCF_FORCE_CONFFOLD=1 dpkg --force-confold "$@" </dev/null 2>&1)
+    cv_d_out=$(printf %s "${CV_DPKG_INPUT:+$CV_DPKG_INPUT$CV_NL}" |
+      DEBIAN_FRONTEND=noninteractive DEBIAN_PRIORITY=critical UCF_FORCE_CONFFOLD=1 dpkg --force-confold "$@" 2>&1)
     cv_d_status=$?
     case $cv_d_out in *'locked by another process'*) [ "$cv_d_left" -gt 0 ] ;; *) false ;; esac || break
     sleep 3

@@ -139,13 +139,15 @@ impl Object for Package {
         OF_PROGRAMS.to_vec()
     }
 
-    /// Removed, and not purged yet; or there, and not marked yet.
+    /// Removed, and not purged yet; or there, and not marked yet; or as dpkg leaves it that was cut off.
     fn amid(before: &PackageState, after: &PackageState, now: &PackageState) -> bool {
         let version = |state: &PackageState| match state {
             PackageState::Config { version } | PackageState::Present { version, .. } => Some(version.clone()),
             PackageState::Absent | PackageState::Broken { .. } => None,
         };
-        version(now).is_some() && [version(before), version(after)].contains(&version(now))
+        let is_half_done =
+            matches!(now, PackageState::Broken { .. }) && before != after && Self::opaque(before, after);
+        is_half_done || (version(now).is_some() && [version(before), version(after)].contains(&version(now)))
     }
 
     fn facets(state: &PackageState) -> Facets {
@@ -245,6 +247,57 @@ mod tests {
         assert!(Package::opaque(&present("1", false, false), &PackageState::Absent));
         let shown = Package::attributes(&present("1", true, false), &present("1", false, false));
         assert_eq!(shown.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["mark"]);
+    }
+
+    #[test]
+    fn an_interrupted_dpkg_is_between_both_ends_of_a_step_that_moves_a_package() {
+        let broken = |status: &str| PackageState::Broken { status: status.to_owned() };
+        let amid = Package::amid;
+        let there = present("1", false, false);
+        for status in ["half-configured", "half-installed", "unpacked", "triggers-awaited", "reinstreq"] {
+            assert!(amid(&there, &PackageState::Absent, &broken(status)), "removed: {status}");
+            assert!(amid(&PackageState::Absent, &there, &broken(status)), "installed: {status}");
+            assert!(amid(&there, &present("2", false, false), &broken(status)), "upgraded: {status}");
+            assert!(!amid(&there, &present("1", true, true), &broken(status)), "only marked: {status}");
+        }
+        let left = |version: &str| PackageState::Config { version: version.to_owned() };
+        assert!(amid(&there, &PackageState::Absent, &left("1")), "removed, and not purged yet");
+        assert!(!amid(&there, &PackageState::Absent, &left("2")));
+        assert!(amid(&PackageState::Absent, &there, &present("1", true, false)), "there, and not marked yet");
+        assert!(!amid(&PackageState::Absent, &there, &present("2", false, false)));
+        assert!(!amid(&there, &present("2", false, false), &PackageState::Absent));
+    }
+
+    #[test]
+    fn undo_sh_takes_the_same_states_for_ours() {
+        let lines = [
+            "absent",
+            "config 1",
+            "config 1.2",
+            "present 1 auto -",
+            "present 1 manual hold",
+            "present 1.2 manual -",
+            "broken half-configured",
+        ];
+        let state = |line: &str| PackageState::try_from(State::from_line(line)).unwrap();
+        let (mut table, mut wanted) = (String::new(), Vec::new());
+        for found in lines {
+            for from in lines {
+                for to in lines {
+                    table.push_str(&format!("{found}\t{from}\t{to}\n"));
+                    wanted.push((found, from, to, Package::amid(&state(from), &state(to), &state(found))));
+                }
+            }
+        }
+        let script = "while IFS='\t' read -r n f t; do cv_amid_package \"$n\" \"$f\" \"$t\" && echo true || echo false; done";
+        let dir = tempfile::tempdir().unwrap();
+        for shell in shells(dir.path()) {
+            let said = shell.good(dir.path(), script, &[], table.as_bytes());
+            assert_eq!(said.lines().count(), wanted.len(), "{}", shell.name);
+            for ((found, from, to, ours), said) in wanted.iter().zip(said.lines()) {
+                assert_eq!(ours.to_string(), said, "{}: {found} between {from} and {to}", shell.name);
+            }
+        }
     }
 
     /// A dpkg-query that knows a few packages, as dpkg prints them: sorted, so that `dpkg` itself is not the first.

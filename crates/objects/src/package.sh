@@ -156,6 +156,22 @@ cv_save_package() (
   return 1
 )
 
+# cv_amid_package FOUND FROM TO: whether an interrupted step between these states may leave that one; as in package.rs.
+cv_amid_package() {
+  case $1 in
+  # Marks move no package.
+  'broken '*) [ "${2% * *}" != "${3% * *}" ] && return 0 ;;
+  'config '* | 'present '*)
+    cv_a_version=${1#* }
+    cv_a_version=${cv_a_version%% *}
+    for cv_a_end in "$2 " "$3 "; do
+      case $cv_a_end in "config $cv_a_version "* | "present $cv_a_version "*) return 0 ;; esac
+    done
+    ;;
+  esac
+  return 1
+}
+
 cv_restore_package() { cv_apply_packages "$1" "$2"; }
 
 # While the transaction runs, policy-rc.d denies starts. It looks whether the lock of its maker is still held: after a
@@ -198,19 +214,21 @@ cv_apply_packages() (
   cv_packages_do
 )
 
-# cv_packages_ready [NAME LINE]...: the first half, which changes nothing: works out what apt is to be asked for, and simulates it. What it
-# finds is in variables of this shell, for cv_packages_do. It leaves IFS a space.
+# cv_packages_ready [NAME LINE]...: the first half, which changes no package: works out what apt is to be asked for, and simulates it. What
+# it finds is in variables of this shell, for cv_packages_do. It leaves IFS a space. A package that an interrupted dpkg has left half done
+# goes like any other.
 # shellcheck disable=SC2086
 cv_packages_ready() {
   PATH=$PATH:/usr/sbin:/sbin
   export PATH
   IFS=' '
-  names= wanted= request= purge=--purge leftovers= hold= unhold= auto= manual= expect= force=
+  names= wanted= request= purge=--purge leftovers= hold= unhold= auto= manual= expect= confs= force=
   while [ $# -ge 2 ]; do
     names="$names $1"
     wanted="$wanted$1 $2$CV_NL"
     shift 2
   done
+  cv_dpkg_catch_up
   now=$(cv_see_package $names)
   rest=$wanted
   case $wanted in *" config "*) purge= ;; esac
@@ -222,9 +240,9 @@ cv_packages_ready() {
     name=${want%% *}
     want=${want#* }
     line=${line#* }
-    case $line in
-    broken*)
-      cv_say "$name is ${line#broken }: an earlier dpkg run was interrupted, see 'dpkg --audit'. The next plan configures what is only unpacked"
+    case $want:$line in
+    *:'broken '*reinst* | 'present '*:'broken half-installed')
+      cv_say "$name is ${line#broken }: on the host, 'apt-get install --reinstall $name' puts it right, or 'dpkg --remove --force-remove-reinstreq $name' takes it away"
       return 70
       ;;
     *' hold') force=--allow-change-held-packages ;;
@@ -234,7 +252,13 @@ cv_packages_ready() {
       set -- $want
       version=$2 mark=$3 held=$4
       set -- $line
-      if [ "$1" != present ] || [ "$2" != "$version" ]; then
+      if [ "$1" = broken ] && [ "$(dpkg-query -W -f '${Version}' "$name")" = "$version" ]; then
+        # It is unpacked: apt only configures it.
+        request="$request $name=$version"
+        confs="${confs}conf $name$CV_NL"
+        [ "$mark" = manual ] || auto="$auto $name"
+        [ "$mark" = auto ] || manual="$manual $name"
+      elif [ "$1" != present ] || [ "$2" != "$version" ]; then
         if cv_deb_to "$name" "$version"; then request="$request $CV_DEB"; else request="$request $name=$version"; fi
         expect="${expect}inst $name $version$CV_NL"
         # Packages that apt installs by name are marked as manual.
@@ -251,13 +275,14 @@ cv_packages_ready() {
       ;;
     absent)
       case $line in
-      'present '* | 'config '*)
+      'present '* | 'config '* | 'broken '*)
         case "$line $purge" in
         'config '*' ') leftovers="$leftovers $name" ;;
         *)
           request="$request $name-"
           expect="${expect}remv $name$CV_NL"
-          [ -n "$purge" ] || leftovers="$leftovers $name"
+          # apt purges nothing that is half installed: it only removes it.
+          case "$line $purge" in *' ' | 'broken half-installed '*) leftovers="$leftovers $name" ;; esac
           ;;
         esac
         ;;
@@ -265,7 +290,7 @@ cv_packages_ready() {
       ;;
     'config '*)
       case $line in
-      'present '*)
+      'present '* | 'broken '*)
         request="$request $name-"
         expect="${expect}remv $name$CV_NL"
         ;;
@@ -296,8 +321,8 @@ cv_packages_ready() {
       return 70
     }
     for line in $(printf '%s\n' "$got" | sed -n 's/^conf //p' | tr '\n' ' '); do
-      case "$CV_NL$expect" in
-      *"${CV_NL}inst $line "*) ;;
+      case "$CV_NL$expect$confs" in
+      *"${CV_NL}inst $line "* | *"${CV_NL}conf $line$CV_NL"*) ;;
       *)
         cv_say "apt would also configure $line, which an earlier run left half done: see 'dpkg --audit'. The next plan configures it first"
         return 70
@@ -315,8 +340,9 @@ cv_packages_do() (
   if [ -n "$request" ]; then cv_apt_transaction $options $request || failed=$?; fi
   if [ $failed -ne 0 ]; then
     auto=$(cv_packages_there $auto) manual=$(cv_packages_there $manual) unhold=$(cv_packages_there $unhold) hold=$(cv_packages_there $hold)
-  elif [ -n "$leftovers" ]; then
-    cv_apt_transaction purge $leftovers || return $?
+  else
+    leftovers=$(cv_packages_left $leftovers)
+    [ -z "$leftovers" ] || cv_apt_transaction purge $leftovers || return $?
   fi
   { cv_packages_mark auto $auto && cv_packages_mark manual $manual && cv_packages_mark unhold $unhold && cv_packages_mark hold $hold; } ||
     [ $failed -ne 0 ] || failed=1
@@ -330,6 +356,14 @@ cv_packages_mark() { [ $# -lt 2 ] || apt-mark -qq "$@" >/dev/null; }
 cv_packages_there() (
   cv_see_package "$@" | while IFS= read -r line; do
     case $line in '- present '* | '- broken '*) printf '%s ' "$1" ;; esac
+    shift
+  done
+)
+
+# cv_packages_left NAME...: those of them of which configuration files are left, in one line. apt may not know the others any more.
+cv_packages_left() (
+  cv_see_package "$@" | while IFS= read -r line; do
+    case $line in '- config '*) printf '%s ' "$1" ;; esac
     shift
   done
 )

@@ -42,7 +42,7 @@ pub enum PathState {
     },
     /// Neither of these (`other WHAT`): never touched.
     Other {
-        /// `fifo`, `socket`, `character special file` …, as `stat` says.
+        /// `fifo`, `socket`, `char`, `block`, or `unknown`.
         what: String,
     },
 }

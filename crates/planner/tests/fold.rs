@@ -355,7 +355,8 @@ fn an_unknown_output_defers_what_uses_it_and_nothing_else() {
         host(&[]),
     );
     assert!(matches!(outcome(&after, 1), Outcome::Deferred { .. }));
-    assert!(matches!(outcome(&after, 2), Outcome::Deferred { .. }));
+    let Outcome::Deferred { wait, .. } = outcome(&after, 2) else { panic!("{:?}", outcome(&after, 2)) };
+    assert_eq!((wait.item.as_str(), wait.reason.as_str()), ("r/1", "answer is not known yet"));
     let before = planned(&[("r", Kind::Ask("q")), ("r", Kind::Needs("answer"))], host(&[]));
     assert_eq!(before.outputs[&("r".to_owned(), "answer".to_owned())].value, "said");
     assert!(matches!(outcome(&before, 1), Outcome::Skipped(_)));

@@ -106,4 +106,31 @@ mod tests {
         fs_err::write(&path, "short").unwrap();
         assert!(Sealer::open_at(path).err().unwrap().to_string().contains("32 bytes"));
     }
+
+    /// The umask belongs to a whole process, so that this one is a process of its own.
+    #[test]
+    fn the_folder_of_a_new_key_is_private_whatever_the_umask_is() {
+        use std::os::unix::fs::PermissionsExt as _;
+        const PLACE: &str = "CONVERGE_TEST_SEAL_AT";
+        if let Ok(path) = std::env::var(PLACE) {
+            Sealer::open_at(Utf8PathBuf::from(path)).unwrap();
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("state/converge");
+        let own = std::env::current_exe().unwrap();
+        let name = "seal::tests::the_folder_of_a_new_key_is_private_whatever_the_umask_is";
+        let output = std::process::Command::new("sh")
+            .args(["-c", "umask 000; exec \"$0\" --exact \"$1\""])
+            .arg(own)
+            .arg(name)
+            .env(PLACE, folder.join("plan.key"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&folder.join("plan.key")), 0o600);
+        assert_eq!(mode(&folder), 0o700);
+        assert_eq!(mode(&dir.path().join("state")), 0o700, "a folder above it that was made with it");
+    }
 }

@@ -71,13 +71,13 @@ fn other_names<'a>(going: &'a [&Owned], declares: &'a Declares) -> impl Iterator
     declares.objects.iter().filter(may_be).cloned().map(Probe::Object)
 }
 
-/// Packages that came with these and that nothing else would need.
+/// Packages that came with these and that nothing else would need. One whose removal had begun is among them: apt took its mark first.
 fn companions<'a>(things: &'a [Owned], going: &[&Owned], orphans: &BTreeSet<String>) -> Vec<&'a Owned> {
     let with = |t: &&Owned| {
         t.by_product
             && t.object.kind == "package"
             && t.before.is_absent()
-            && orphans.contains(&t.object.key)
+            && (orphans.contains(&t.object.key) || (t.open.is_some() && t.left.is_absent()))
             && going.iter().any(|g| g.object.kind == "package" && g.item == t.item && g.scope == t.scope)
     };
     things.iter().filter(with).collect()

@@ -11,7 +11,7 @@ use crate::revert::undo::{
     Verdict, back, creates_before, destroys, lost, planned, role_of, same, shows, takes_from_others,
 };
 use converge_ledger::{IN_PART, Undo};
-use converge_objects::{CommandState, UnitState};
+use converge_objects::{CommandState, PackageState, UnitState};
 use converge_planner::{Item, ItemOrigin, Knowledge, Outcome, PlannedChange, Problem};
 use converge_resource::{Answer, Change, Disruption, ObjectId, Probe, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,6 +129,8 @@ pub(crate) fn judge(undo: &Undo, known: &mut Knowledge, allowed: &[String]) -> V
     let back = Change { object: undo.object.clone(), from: now, to };
     // An object that converge was about to destroy already is no loss.
     let on_its_way = undo.open.as_ref().is_some_and(|open| back.from != *open && back.from != undo.left);
+    // Nor is what a failed script has left of a package: nobody can want that state back.
+    let on_its_way = on_its_way || is_half_done(&back);
     if let Some(why) = destroys(&back, allowed).filter(|_| !on_its_way) {
         return Verdict::Kept(why);
     }
@@ -136,6 +138,19 @@ pub(crate) fn judge(undo: &Undo, known: &mut Knowledge, allowed: &[String]) -> V
         Some(why) => Verdict::Stays(why),
         None => Verdict::Back(back),
     }
+}
+
+/// Said where packages go: the records do not know it.
+const SCRIPTS_LEAVE: &str =
+    "what scripts of packages have set or made besides stays: users, directories, kernel parameters";
+
+fn removes_package(change: &Change) -> bool {
+    change.object.kind == "package" && change.to.is_absent()
+}
+
+fn is_half_done(back: &Change) -> bool {
+    let package = PackageState::try_from(back.from.clone()).ok().filter(|_| back.object.kind == "package");
+    matches!(package, Some(PackageState::Broken { .. }))
 }
 
 /// An object that a command has made goes with it, whatever was edited in it since: its path was not there before the command.
@@ -353,6 +368,10 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
     }
     let mut notes = stay.clone();
     notes.extend(lost.iter().map(|l| format!("cannot be undone: {l}")));
+    // The packages of a host are one item, so this is said once.
+    if changes.iter().any(removes_package) {
+        notes.push(SCRIPTS_LEAVE.to_owned());
+    }
     let outcome = if !changes.is_empty() {
         Outcome::Changed(changes.into_iter().map(planned).collect())
     } else if !stay.is_empty() {

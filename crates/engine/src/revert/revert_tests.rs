@@ -154,13 +154,27 @@ fn both_ends_of_a_step_that_was_cut_off_count_as_left() {
     assert_eq!(to(&one(unit(), &[("x", "unit enabled inactive -")], &[])), ["unit disabled inactive -"]);
     assert!(refused(unit(), "unit masked inactive -"));
     let package = || cut("package", "absent", "present 1.2 manual -", "absent");
-    for now in ["present 1.2 manual -", "config 1.2"] {
+    for now in ["present 1.2 manual -", "config 1.2", "broken half-configured"] {
         assert_eq!(to(&one(package(), &[("x", now)], &[])), ["absent"], "{now}");
     }
     assert!(refused(package(), "present 1.3 manual -"));
+    // A step that only sets marks leaves nothing half done: that was somebody else's.
+    let marks = cut("package", "present 1.2 manual hold", "present 1.2 manual -", "present 1.2 manual -");
+    assert!(refused(marks, "broken half-configured"));
     let folder = || cut("path", "dir 755 www www", "absent", "absent");
     assert_eq!(to(&one(folder(), &[("x", "dir 700 root root")], &[])), ["absent"]);
     assert!(refused(folder(), "dir 777 root root"));
+}
+
+/// A script of it failed in the run that is reverted. What the run found comes back, and nobody is asked whether the half of it may go.
+#[test]
+fn a_package_that_the_run_left_half_done_goes_back_like_any_other() {
+    for before in ["absent", "present 1.1 manual -"] {
+        let item = one(undo("package", "x", "broken half-configured", before), &[], &[]);
+        assert_eq!(to(&item), [before]);
+    }
+    let other = one(undo("package", "x", "present 1.2 manual -", "absent"), &[("x", "broken unpacked")], &[]);
+    assert!(matches!(other.outcome, Outcome::Refused(_)), "{other:?}");
 }
 
 #[test]

@@ -199,9 +199,9 @@ impl Host {
             for (at, ledger) in ledgers.iter().enumerate() {
                 let place = match to {
                     Some(_) => ledger.place(&chosen),
-                    None => {
-                        ledger.place(&chosen).filter(|_| candidates[at].iter().any(|(id, _)| *id == chosen))
-                    }
+                    None => ledger
+                        .place(&chosen)
+                        .filter(|_| candidates[at].last().is_some_and(|(id, _)| *id == chosen)),
                 };
                 let plan = place.map(|place| match to {
                     Some(_) => ledger.revert_to(place, &project, &|_| true),

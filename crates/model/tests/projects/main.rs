@@ -5,6 +5,7 @@ mod expressions;
 mod groups;
 mod ids;
 mod kinds;
+mod places;
 mod project;
 mod reference;
 mod role_values;

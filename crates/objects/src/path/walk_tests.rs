@@ -150,3 +150,37 @@ fn a_trusted_path_costs_no_process_more_however_many_there_are() {
         assert_eq!(count(many, &args), 1, "{}", shell.name);
     }
 }
+
+/// Whatever may never end, or acts when it is opened, stands where a managed file was: it is named by its type, and read by nobody.
+#[test]
+fn a_device_a_pipe_or_a_socket_in_place_of_a_file_is_named_and_not_read() {
+    let tools = tempfile::tempdir().unwrap();
+    for shell in shells(tools.path()) {
+        let root = tempfile::tempdir().unwrap();
+        let home = safe_tempdir();
+        let place = |name: &str| home.path().join(name);
+        let node = |name: &str, words: &[&str]| {
+            std::process::Command::new("mknod").arg(place(name)).args(words).status().unwrap().success()
+        };
+        let _socket = std::os::unix::net::UnixListener::bind(place("socket")).unwrap();
+        assert!(node("pipe", &["p"]));
+        let mut there = vec![("socket", "socket"), ("pipe", "fifo")];
+        // /dev/zero, which never ends, and a disk that is not there. Only root makes devices, and not in every container.
+        if node("char", &["c", "1", "5"]) && node("block", &["b", "7", "255"]) {
+            there.extend([("char", "char"), ("block", "block")]);
+        }
+        for (name, what) in there {
+            let path = place(name);
+            let said = shell.good(root.path(), "cv_see_path \"$1\"", &[key(&path)], b"");
+            let seen = PathObject::parse(&[key(&path)], &said).remove(key(&path)).unwrap();
+            assert_eq!(
+                seen.unwrap().state,
+                super::PathState::Other { what: what.to_owned() }.into(),
+                "{}",
+                shell.name
+            );
+            let content = shell.run(root.path(), "cv_content \"$1\" 100", &[key(&path)], b"");
+            assert!(!content.status.success() && content.stdout.is_empty(), "{}: {content:?}", shell.name);
+        }
+    }
+}

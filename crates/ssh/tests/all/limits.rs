@@ -49,6 +49,48 @@ async fn an_item_past_its_limit_is_ended_with_its_children_and_the_rest_goes_on(
     }
 }
 
+/// The limit of an item counts time without progress: input that arrives slowly is not cut off after most of it.
+#[tokio::test]
+async fn an_input_that_takes_longer_than_the_limit_arrives_as_long_as_it_moves() {
+    const PARTS: usize = 48;
+    // One part each time, to the end; it says how many bytes there were.
+    let slow_reader = "n=0; while x=$(dd bs=65536 count=1 2>/dev/null | wc -c); [ \"$x\" -gt 0 ]; do n=$((n + x)); sleep 0.1; done; echo $n";
+    let payload = Bytes::from(vec![b'x'; PARTS << 16]);
+    let mut all = tokio::task::JoinSet::new();
+    for words in shells() {
+        let payload = payload.clone();
+        all.spawn(async move {
+            let shell = local(&words).await;
+            let batch = Batch::of(vec![
+                Item { payload: Some(payload.clone()), ..timed(1, slow_reader, 2) },
+                // A reader that stops is ended all the same.
+                Item {
+                    payload: Some(payload),
+                    ..timed(2, "dd bs=65536 count=1 >/dev/null 2>&1; sleep 986", 2)
+                },
+                Item::new(3, "echo on"),
+            ]);
+            let (results, error) = shell.run_to_end(&batch).await.unwrap();
+            assert!(error.is_none(), "{words:?} {error:?}");
+            let Outcome::Finished { status: Status::Exited(0), duration } = results[0].outcome else {
+                panic!("{words:?}: {:?}", results[0]);
+            };
+            assert!(duration > Duration::from_secs(4), "{words:?}: it was not slow: {duration:?}");
+            assert_eq!(results[0].output, format!("{}\n", PARTS << 16).into_bytes(), "{words:?}");
+            assert!(
+                matches!(results[1].outcome, Outcome::Finished { status: Status::TimedOut, .. }),
+                "{words:?}: {:?}",
+                results[1]
+            );
+            assert_eq!(results[2].output, b"on\n");
+            shell.close().await;
+        });
+    }
+    while let Some(ended) = all.join_next().await {
+        ended.unwrap();
+    }
+}
+
 /// A host that answers each question within its limit, and never comes to an end, or says much each time.
 #[tokio::test]
 async fn the_answers_to_several_batches_have_one_room() {

@@ -249,6 +249,24 @@ fn what_a_cut_off_run_made_is_ours_and_the_next_run_ends_it() {
     }
 }
 
+/// The newest run is the one with the highest number, not the one with the latest ID: a controller's clock was a day ahead.
+#[test]
+fn a_run_that_was_cut_off_behind_one_of_a_clock_ahead_is_told() {
+    // Of 2026-02-11, and of 2026-02-10.
+    let (ahead, cut) = ("019c49fe-e000-7000-8000-000000000001", "019c44d8-8400-7000-8000-000000000002");
+    for host in hosts() {
+        let (a, b) = (host.file("a"), host.file("b"));
+        host.put(ahead, &a, b"1", Some("role"));
+        let meta =
+            RunMeta { id: cut.to_owned(), planned: vec!["role/an item".to_owned()], ..RunMeta::default() };
+        let mut item = spec(vec![host.change(&b, host.file_line(b"new", 0o600))]);
+        item.run = cut.to_owned();
+        host.sh(&format!("{}\n{}", open_script(&meta), host.item(&item, &[b"new"])));
+        let told = host.owned().cut_off.map(|run| (run.id, run.changes.len()));
+        assert_eq!(told, Some((cut.to_owned(), 1)), "{:?}", host.argv);
+    }
+}
+
 #[test]
 fn records_of_format_1_are_read_and_brought_to_format_4() {
     for host in hosts() {

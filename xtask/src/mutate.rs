@@ -1,0 +1,260 @@
+//! Mutations of `crates/ledger`, which decides what a rollback and a prune do: each is one wrong rule, and a test of the crate must catch it.
+//!
+//! A table of our own in the place of `cargo-mutants`: what is seeded are wrong rules of a rollback, chosen by what each would do to a host, and
+//! the same ones each time. A tool that draws every operator of the crate seeds some that change nothing, and takes hours with 10,000 sequences each.
+
+use crate::process::{Failure, Result, cargo, limited, workspace};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// One edit of a file in `crates/ledger/src`, at the one place where `from` stands.
+struct Mutation {
+    file: &'static str,
+    from: &'static str,
+    to: &'static str,
+}
+
+const fn mutation(file: &'static str, from: &'static str, to: &'static str) -> Mutation {
+    Mutation { file, from, to }
+}
+
+const MUTATIONS: &[Mutation] = &[
+    mutation("compose.rs", "undo.left = change.after.clone();", "undo.left = change.before.clone();"),
+    mutation(
+        "compose.rs",
+        "before: change.before.clone(),\n                between",
+        "before: change.after.clone(),\n                between",
+    ),
+    mutation("compose.rs", "undos.reverse();", ""),
+    mutation("compose.rs", ".chain(&also)", ""),
+    mutation("compose.rs", "below_nothing(&mut undos);", ""),
+    mutation("compose.rs", "self.left = state.clone();", ""),
+    mutation(
+        "fold.rs",
+        "step.also.retain(|(run, _)| *run != by);",
+        "step.also.retain(|(run, _)| *run == by);",
+    ),
+    mutation("fold.rs", "!roles && run.finished &&", "!roles &&"),
+    mutation("fold.rs", "!roles && run.finished &&", "run.finished &&"),
+    mutation(
+        "fold.rs",
+        "SavedOutcome::Done | SavedOutcome::Moved);",
+        "SavedOutcome::Done | SavedOutcome::Moved | SavedOutcome::Failed);",
+    ),
+    mutation("fold.rs", " && run.planned.iter().all(begun)", ""),
+    mutation(
+        "fold.rs",
+        "|| (change.outcome != SavedOutcome::Unknown && to.as_ref() == Some(&change.after));",
+        "|| to.is_some();",
+    ),
+    mutation(
+        "fold.rs",
+        "[(at, change.before.clone()), (at, change.after.clone())]",
+        "[(at, change.after.clone())]",
+    ),
+    mutation(
+        "fold.rs",
+        "earlier.filter(|(_, r)| named(r)).map(|(n, _)| n).rev()",
+        "earlier.filter(|(_, r)| named(r)).map(|(n, _)| n)",
+    ),
+    mutation("fold.rs", "stack.retain(|s| s.run != *target);", ""),
+    mutation("fold.rs", "stack.retain(|s| !effect.given.iter().any(|g| g.is(s)));", ""),
+    mutation("fold.rs", "stack.extend(effect.taken.iter().cloned());", ""),
+    mutation("fold.rs", "stack.sort_by_key(|s| (s.run, s.change));", ""),
+    mutation(
+        "fold.rs",
+        "self.is_of(*at, project) && self.in_force(*at, goes_back)",
+        "self.in_force(*at, goes_back)",
+    ),
+    mutation("fold.rs", "|first| first.min(candidate)", "|first| first.max(candidate)"),
+    mutation(
+        "fold.rs",
+        "s.run >= start && self.is_of(s.run, project)",
+        "s.run > start && self.is_of(s.run, project)",
+    ),
+    mutation("fold.rs", "s.run >= start && self.is_of(s.run, project)", "s.run >= start"),
+    mutation(
+        "fold.rs",
+        "(target..self.runs.len()).filter(|at| self.is_of(*at, project))",
+        "(target..self.runs.len())",
+    ),
+    mutation(
+        "fold.rs",
+        "s.run > after && !self.is_of(s.run, project)",
+        "s.run < after && !self.is_of(s.run, project)",
+    ),
+    mutation("newest.rs", "runs.iter().rev().skip(1)", "runs.iter().rev().skip(9)"),
+    mutation("newest.rs", "from.into_iter().min_by_key", "from.into_iter().max_by_key"),
+    mutation(
+        "managed.rs",
+        "(is_known && change.after == thing.before) || put_back",
+        "change.after == thing.before || put_back",
+    ),
+    mutation(
+        "managed.rs",
+        "change.outcome == SavedOutcome::Done && reverts.contains(thing.run.as_str())",
+        "reverts.contains(thing.run.as_str())",
+    ),
+    mutation("managed.rs", "known.is_none() && run.purpose", "run.purpose"),
+    mutation("managed.rs", "if folded.insert(run.id.clone()) {", "folded.insert(run.id.clone());\n        {"),
+    mutation(
+        "owned.rs",
+        "let whole = |thing: &Owned| Owned { between: Vec::new(), ..thing.clone() };",
+        "let whole = |thing: &Owned| Owned { before: thing.left.clone(), ..thing.clone() };",
+    ),
+    mutation("owned.rs", "flags.push_str(\",by\");", ""),
+    mutation("owned.rs", "open: rest.get(2)", "open: rest.get(9)"),
+    mutation("record.rs", "(a.seq, &a.id).cmp(&(b.seq, &b.id))", "a.id.cmp(&b.id)"),
+    mutation(
+        "record.rs",
+        "self.outcome == SavedOutcome::Unknown || self.before != self.after",
+        "self.outcome != SavedOutcome::Unknown && self.before != self.after",
+    ),
+    mutation(
+        "record.rs",
+        "[\"close\", \"cut-off\", ..] => self.record.closed = true,",
+        "[\"close\", \"cut-off\", ..] => (self.record.finished, self.record.closed) = (true, true),",
+    ),
+    mutation("record.rs", "if line.starts_with('!') {", "if line.starts_with(\"!!\") {"),
+];
+
+/// The most that the tests of one mutation may take. One that goes round for ever is caught too.
+const LIMIT: Duration = Duration::from_secs(1200);
+
+/// The end of a mutation.
+#[derive(PartialEq, Eq, Debug)]
+enum End {
+    Caught,
+    Survived,
+    /// It does not compile: it says nothing about the tests.
+    Void,
+}
+
+/// Applies the mutations one at a time to a copy of the workspace, and runs the crate's tests there.
+///
+/// Errors when one survives, or the tests fail without any.
+pub fn run() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let copy = folder.path().join("workspace");
+    copy_workspace(&copy)?;
+    let target = folder.path().join("target");
+    if !tests(&copy, &target, &[])? {
+        return Err("the tests of converge-ledger fail without a mutation".into());
+    }
+    let mut bad = Vec::new();
+    for (n, mutation) in MUTATIONS.iter().enumerate() {
+        let begun = Instant::now();
+        let path = copy.join("crates/ledger/src").join(mutation.file);
+        let text = fs_err::read_to_string(&path)?;
+        fs_err::write(&path, mutated(&text, mutation)?)?;
+        let end = judge(&copy, &target)?;
+        fs_err::write(&path, text)?;
+        let name = format!("{}: {}", mutation.file, shown(mutation));
+        println!("{:2} of {} {end:?} in {} s  {name}", n + 1, MUTATIONS.len(), begun.elapsed().as_secs());
+        if end != End::Caught {
+            bad.push(name);
+        }
+    }
+    if bad.is_empty() {
+        println!("all {} mutations are caught", MUTATIONS.len());
+        return Ok(());
+    }
+    Err(format!("no test catches\n  {}", bad.join("\n  ")).into())
+}
+
+/// The drawn sequences first: of most mutations they need no more than a few.
+fn judge(copy: &Path, target: &Path) -> Result<End> {
+    let mut build = ledger(copy, target, "test");
+    build.arg("--no-run");
+    if !quiet(&build)? {
+        return Ok(End::Void);
+    }
+    for which in [&["--test", "model"][..], &["--lib"]] {
+        if !tests(copy, target, which)? {
+            return Ok(End::Caught);
+        }
+    }
+    Ok(End::Survived)
+}
+
+fn tests(copy: &Path, target: &Path, which: &[&str]) -> Result<bool> {
+    let mut command = ledger(copy, target, "test");
+    command.args(which);
+    quiet(&command)
+}
+
+fn ledger(copy: &Path, target: &Path, verb: &str) -> Command {
+    let mut command = cargo(&[verb, "--quiet", "--offline", "--package", "converge-ledger"]);
+    // That it fails is enough: the smallest sequence is not looked for.
+    command.current_dir(copy).env("CARGO_TARGET_DIR", target).env("PROPTEST_MAX_SHRINK_ITERS", "0");
+    command
+}
+
+fn quiet(command: &Command) -> Result<bool> {
+    let mut command = limited(command, LIMIT);
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+    Ok(status.success())
+}
+
+/// Copies what is in the workspace and git knows, as it is now: cargo reads the manifests of all its members.
+fn copy_workspace(to: &Path) -> Result<()> {
+    let from = workspace();
+    let mut list = Command::new("git");
+    list.current_dir(&from).args([
+        "ls-files",
+        "-z",
+        "--",
+        "Cargo.toml",
+        "Cargo.lock",
+        "crates",
+        "tests",
+        "xtask",
+    ]);
+    let listed = crate::process::output(&mut list)?;
+    let files: BTreeSet<&str> = listed.split('\0').filter(|name| !name.is_empty()).collect();
+    for name in files {
+        let (source, copied) = (from.join(name), to.join(name));
+        // Git still lists a file that was removed without a commit.
+        if !source.is_file() {
+            continue;
+        }
+        fs_err::create_dir_all(copied.parent().unwrap_or(to))?;
+        fs_err::copy(&source, &copied)?;
+    }
+    Ok(())
+}
+
+fn mutated(text: &str, mutation: &Mutation) -> Result<String> {
+    match text.matches(mutation.from).count() {
+        1 => Ok(text.replacen(mutation.from, mutation.to, 1)),
+        times => {
+            let told = format!(
+                "{} holds `{}` {times} times: bring xtask/src/mutate.rs up to date",
+                mutation.file, mutation.from
+            );
+            Err(Failure::from(told))
+        }
+    }
+}
+
+fn shown(mutation: &Mutation) -> String {
+    let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!("`{}` becomes `{}`", line(mutation.from), line(mutation.to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mutation_has_its_place_in_the_ledger() {
+        for mutation in MUTATIONS {
+            let path = workspace().join("crates/ledger/src").join(mutation.file);
+            let text = fs_err::read_to_string(path).unwrap();
+            let changed = mutated(&text, mutation).unwrap_or_else(|error| panic!("{error}"));
+            assert_ne!(changed, text, "{}", shown(mutation));
+        }
+    }
+}
