@@ -96,7 +96,9 @@ impl Block {
         if self.state == Presence::Present {
             let block = self.block.as_deref().unwrap_or_default();
             let newline = if block.is_empty() || block.ends_with('\n') { "" } else { "\n" };
-            let ending = crate::lines::ending(text);
+            // The block itself does not count: with a shorter one the same edit could come to another result.
+            let others = lines.concat();
+            let ending = crate::lines::ending(if others.contains('\n') { &others } else { text });
             crate::lines::end_line_before(&mut lines, at, ending);
             let new = format!("{begin}\n{block}{newline}{end}\n");
             let new = if ending == "\n" { new } else { new.replace("\r\n", "\n").replace('\n', ending) };
@@ -208,6 +210,16 @@ mod tests {
         let old = "a\r\n# BEGIN m\n1\n2\n# END m\nb\r\nc\r\nd\r\ne\r\n";
         assert_eq!(edited(json!({}), old), "a\r\n# BEGIN m\r\n1\r\n2\r\n# END m\r\nb\r\nc\r\nd\r\ne\r\n");
         assert_eq!(edited(json!({"state": "absent"}), old), "a\r\nb\r\nc\r\nd\r\ne\r\n");
+    }
+
+    #[test]
+    fn the_lines_of_the_block_have_no_say_in_how_lines_end() {
+        let old = "a\r\nb\r\nc\r\n# BEGIN m\n0\n1\n2\n3\n# END m\n";
+        let new = edited(json!({}), old);
+        assert_eq!(new, "a\r\nb\r\nc\r\n# BEGIN m\r\n1\r\n2\r\n# END m\r\n");
+        assert_eq!(edited(json!({}), &new), new);
+        let alone = "# BEGIN m\r\n0\r\n# END m\r\n";
+        assert_eq!(edited(json!({}), alone), "# BEGIN m\r\n1\r\n2\r\n# END m\r\n");
     }
 
     #[test]
