@@ -174,6 +174,7 @@ cv_run_begin() (
   if [ -e "$dir/journal" ]; then
     # It goes on: what a later run wrote of its end holds no more.
     cv_journal_of "$CV_RUN" | sed "/^close$CV_TAB/d" >"$dir/journal.new" && mv -f "$dir/journal.new" "$dir/journal" && cv_base_without "$CV_RUN" || return 1
+    cv_run_sweep "$CV_RUN"
   fi
   who=$(printf '%s\n' "$1" | sed -n "s/^operator$CV_TAB//p")
   since=$(printf '%s\n' "$1" | sed -n "s/^time$CV_TAB//p")
@@ -220,6 +221,8 @@ cv_run_settle() (
     cv_write_record "$CV_ROOT/version" "$CV_FORMAT" || return 1
   fi
   for run in "$CV_ROOT/runs"/*; do
+    # One that was cut off before its first change has no journal.
+    [ "$run" = "$CV_DIR" ] || [ -e "$run/journal" ] || [ ! -d "$run/stage" ] || rm -rf "$run/stage"
     if cv_plain "$run/journal" && [ "$run" != "$CV_DIR" ] && ! grep -q "^close$CV_TAB" "$run/journal"; then
       run=${run##*/}
       cv_journal_of "$run" >"$CV_ROOT/runs/$run/journal.new" &&

@@ -7,7 +7,7 @@
 mod group;
 mod item;
 mod together;
-pub use group::{Member, NewFile, group_piece, group_said};
+pub use group::{MOST_FILES, Member, PlainFile, group_piece, group_said};
 pub use item::{ItemRun, ItemSpec, Piece, Reading, Row, Switch, WindowRow, adopt_script};
 pub use together::{joins, together_piece};
 

@@ -123,7 +123,10 @@ impl Files {
 fn check_size(path: &Utf8Path) -> Result<(), String> {
     let size = fs_err::metadata(path).map_err(|error| error.to_string())?.len();
     if size > MAX_BYTES {
-        return Err(format!("it is larger than {} MiB", MAX_BYTES >> 20));
+        return Err(format!(
+            "it is larger than {} MiB; let the host fetch it: the kind `download` takes an address and its SHA-256",
+            MAX_BYTES >> 20
+        ));
     }
     Ok(())
 }

@@ -370,17 +370,10 @@ cv_blob_whole() {
   return 1
 }
 
-# cv_blob_save FILE SHA256 SIZE: keeps a file's content under its digest. Status 3: it is too large to be kept.
+# cv_blob_room FILE SIZE: whether so many bytes of it may be kept. The caller is a subshell.
 # shellcheck disable=SC2046
-cv_blob_save() (
-  umask 077
-  file=$1 digest=$2 size=$3
-  ! cv_blob_whole "$digest" || return 0
-  [ "$size" -le "${CV_SAVE_LIMIT:-104857600}" ] || {
-    cv_say "$file: $size bytes are above the limit of what is saved"
-    return 3
-  }
-  [ -d "$CV_ROOT/blobs" ] || mkdir -p "$CV_ROOT/blobs" || return 1
+cv_blob_room() {
+  file=$1 size=$2
   # The heading has seven words; then come device, blocks, used, free.
   set -- $(df -Pk "$CV_ROOT/blobs")
   least=$((${9:-0} / 100 * ${CV_MIN_FREE:-10})) said="${CV_MIN_FREE:-10} %"
@@ -390,6 +383,19 @@ cv_blob_save() (
     cv_say "saving $file ($size bytes) would leave less than $said of the file system of $CV_ROOT free"
     return 1
   }
+}
+
+# cv_blob_save FILE SHA256 SIZE: keeps a file's content under its digest. Status 3: it is too large to be kept.
+cv_blob_save() (
+  umask 077
+  file=$1 digest=$2 size=$3
+  ! cv_blob_whole "$digest" || return 0
+  [ "$size" -le "${CV_SAVE_LIMIT:-104857600}" ] || {
+    cv_say "$file: $size bytes are above the limit of what is saved"
+    return 3
+  }
+  [ -d "$CV_ROOT/blobs" ] || mkdir -p "$CV_ROOT/blobs" || return 1
+  cv_blob_room "$file" "$size" || return 1
   new=$CV_ROOT/blobs/.$digest.new
   if cv_read "$file" dd bs=65536 conv=fsync 2>/dev/null >"$new" && got=$(sha256sum <"$new") &&
     [ "${got%% *}" = "$digest" ] && mv -f "$new" "$CV_ROOT/blobs/$digest"; then

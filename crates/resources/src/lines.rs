@@ -31,10 +31,19 @@ impl Insert {
     }
 }
 
-/// Ends the line before this one with a newline, or new text would be glued to it.
-pub fn end_line_before(lines: &mut [String], at: usize) {
+/// The line ending of a text: that of most of its lines; of as many of either sort, that of the first.
+pub fn ending(text: &str) -> &'static str {
+    let lines = || text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    let is_crlf = |line: &&str| line.ends_with("\r\n");
+    let (crlf, all) = (lines().filter(is_crlf).count(), lines().count());
+    let first = lines().next().is_some_and(|line| is_crlf(&line));
+    if crlf * 2 > all || (crlf * 2 == all && first) { "\r\n" } else { "\n" }
+}
+
+/// Ends the line before this one, or new text would be glued to it.
+pub fn end_line_before(lines: &mut [String], at: usize, ending: &str) {
     if let Some(before) = at.checked_sub(1).and_then(|i| lines.get_mut(i)) {
-        *before = with_newline(before);
+        *before = ended(before, ending);
     }
 }
 
@@ -50,23 +59,25 @@ pub struct LineEdit<'a> {
     pub first_match: bool,
 }
 
-/// Searches a line as Python's `re.search` does in a line with its newline: `$` also stands before that newline.
+/// Searches a line as Python's `re.search` does in a line with its newline: `$` also stands before that newline. Here this holds for CRLF too.
 fn search<'t>(regexp: &Regex, line: &'t str) -> Option<Captures<'t>> {
-    regexp.captures(line.strip_suffix('\n').unwrap_or(line)).or_else(|| regexp.captures(line))
+    let without = |ending: &str| line.strip_suffix(ending).and_then(|line| regexp.captures(line));
+    without("\r\n").or_else(|| without("\n")).or_else(|| regexp.captures(line))
 }
 
 fn bare(line: &str) -> &str {
     line.trim_end_matches(['\r', '\n'])
 }
 
-fn with_newline(line: &str) -> String {
-    if line.ends_with('\n') { line.to_owned() } else { format!("{line}\n") }
+fn ended(line: &str, ending: &str) -> String {
+    if line.ends_with('\n') { line.to_owned() } else { format!("{line}{ending}") }
 }
 
 impl LineEdit<'_> {
     /// The text with the line in it.
     pub fn present(&self, text: &str) -> String {
         let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
+        let ending = ending(text);
         let matching: Vec<usize> = match self.regexp {
             Some(r) => positions(&lines, |l| search(r, l).is_some()),
             None => Vec::new(),
@@ -77,7 +88,7 @@ impl LineEdit<'_> {
             (Some(old), Some(r)) if self.backrefs => search(r, old).map(|c| expand(self.line, &c)),
             _ => None,
         };
-        let new = with_newline(new.as_deref().unwrap_or(self.line));
+        let new = ended(new.as_deref().unwrap_or(self.line), ending);
         if let Some(old) = matched.or_else(equal).and_then(|at| lines.get_mut(at)) {
             *old = new;
             return lines.concat();
@@ -86,7 +97,7 @@ impl LineEdit<'_> {
             return text.to_owned();
         }
         let at = self.insert.index(&lines, self.first_match);
-        end_line_before(&mut lines, at);
+        end_line_before(&mut lines, at, ending);
         lines.insert(at.min(lines.len()), new);
         lines.concat()
     }
@@ -195,8 +206,24 @@ mod tests {
     #[test]
     fn other_lines_keep_their_line_endings() {
         let r = re("^k=");
-        assert_eq!(edit("k=2", Some(&r)).present("a\r\nk=1\r\nb\r\n"), "a\r\nk=2\nb\r\n");
+        assert_eq!(edit("k=2", Some(&r)).present("a\nk=1\nb\r\n"), "a\nk=2\nb\r\n");
         assert_eq!(without("a\r\nk=1\r\nb", Some("k=1"), None), "a\r\nb");
+    }
+
+    #[test]
+    fn new_lines_end_as_those_of_the_file() {
+        let r = re("^k=");
+        assert_eq!(edit("k=2", Some(&r)).present("a\r\nk=1\r\nb\r\n"), "a\r\nk=2\r\nb\r\n");
+        assert_eq!(edit("c", None).present("a\r\nb"), "a\r\nb\r\nc\r\n");
+        assert_eq!(edit("b", None).present("a\r\nb\r\n"), "a\r\nb\r\n", "it is there");
+        let back = re(r"^k=(.*)$");
+        let with_match = LineEdit { backrefs: true, ..edit(r"k=[\1]", Some(&back)) };
+        assert_eq!(with_match.present("k=1\r\n"), "k=[1]\r\n");
+        for (text, wanted) in
+            [("", "\n"), ("a", "\n"), ("a\r\nb\n", "\r\n"), ("a\nb\r\n", "\n"), ("a\nb\r\nc\r\n", "\r\n")]
+        {
+            assert_eq!(ending(text), wanted, "{text:?}");
+        }
     }
 
     #[test]

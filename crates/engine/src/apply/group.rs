@@ -1,10 +1,13 @@
-//! Items of a stretch that the host does together: new files (see `converge_host::records::group_piece`), and packages (see
+//! Items of a stretch that the host does together: plain files (see `converge_host::records::group_piece`), and packages (see
 //! `converge_host::records::together_piece`).
 
 use super::{HostRun, Running};
 use crate::apply::work::Work;
 use crate::{Event, ItemResult, TimedItem};
-use converge_host::records::{ItemSpec, Member, NewFile, Piece, group_piece, group_said, together_piece};
+use converge_host::records::{
+    ItemSpec, MOST_FILES, Member, Piece, PlainFile, group_piece, group_said, together_piece,
+};
+use converge_resource::ObjectId;
 use converge_ssh::{Because, Event as Said, Item as ShellItem, Status};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,8 +21,8 @@ pub(super) struct Stretch {
     pub groups: BTreeMap<u32, Group>,
     /// The last piece of each item, by the item's number.
     pub last_piece: BTreeMap<u32, u32>,
-    /// New files that are not sent yet: neighbours that may go as one.
-    open: Vec<(Work, NewFile)>,
+    /// Plain files that are not sent yet: neighbours that may go as one.
+    open: Vec<(Work, PlainFile)>,
     /// Items of packages that are not sent yet: neighbours that are one transaction. One of the two lists is empty.
     packages: Vec<Work>,
     /// Later items wait for the group: if not all of it is made, the lane decides what comes next.
@@ -49,8 +52,13 @@ impl Stretch {
             self.packages.push(work);
             return;
         }
-        let file = if alone { None } else { work.new_file() };
-        let fits = |file: &NewFile| self.open.first().is_none_or(|(_, first)| first.rights == file.rights);
+        let file = if alone { None } else { work.plain_file() };
+        let fits = |file: &PlainFile| {
+            let is_other = |(other, _): &(Work, PlainFile)| first_object(other) != first_object(&work);
+            self.open.len() < MOST_FILES
+                && self.open.first().is_none_or(|(_, first)| first.from_run == file.from_run)
+                && self.open.iter().all(is_other)
+        };
         match file {
             Some(file) if fits(&file) => self.open.push((work, file)),
             Some(file) => {
@@ -149,6 +157,10 @@ impl Stretch {
     }
 }
 
+fn first_object(work: &Work) -> Option<&ObjectId> {
+    work.item.changes().first().map(|planned| &planned.change.object)
+}
+
 impl HostRun {
     /// Takes an event of the host about a group.
     pub(super) fn take_group(&mut self, event: Said, group: &Group, running: &mut BTreeMap<u32, Running>) {
@@ -197,7 +209,7 @@ impl HostRun {
             let told = work.spec().rows.first().and_then(|row| said.remove(&row.seq));
             let (status, output) = match told {
                 Some(Member::Alone) => {
-                    // New files after it come as a group again, unless they stand on what has failed.
+                    // Files after it come as a group again, unless they stand on what has failed.
                     if std::mem::take(&mut whole) || group.one_transaction {
                         self.alone.insert(work.item.address.clone());
                     }

@@ -4,7 +4,7 @@ use crate::ItemResult;
 use crate::apply::lane::{Claimed, FACT, Lane, restarts};
 use bytes::Bytes;
 use converge_host::records::{
-    ItemSpec, NewFile, Piece, Reading as HostReading, Row, Switch, WindowRow, adopt_script, disown_script,
+    ItemSpec, Piece, PlainFile, Reading as HostReading, Row, Switch, WindowRow, adopt_script, disown_script,
     joins,
 };
 use converge_planner::{Guarded, Item, ItemOrigin, Outcome};
@@ -144,20 +144,17 @@ impl Work {
         items
     }
 
-    /// The new file that is all of it, if it can be made together with others.
-    pub fn new_file(&self) -> Option<NewFile> {
+    /// The plain file that is all of it, if it can be made, changed or removed together with others.
+    pub fn plain_file(&self) -> Option<PlainFile> {
         let [(_, content)] = &**self.pieces else { return None };
-        if self.is_plain() { self.spec.new_file(content.as_deref()) } else { None }
+        if self.item.guard.is_some() { None } else { self.spec.plain_file(content.as_deref()) }
     }
 
     /// Whether it may go into one transaction of packages with these, which stand just before it.
     pub fn joins(&self, before: &[&Self]) -> bool {
         let before: Vec<&ItemSpec> = before.iter().map(|work| work.spec()).collect();
-        self.is_plain() && joins(&before, &self.spec)
-    }
-
-    fn is_plain(&self) -> bool {
-        self.item.guard.is_none() && self.item.origin == ItemOrigin::Declared
+        // Of a rollback they are one item.
+        self.item.guard.is_none() && self.item.origin == ItemOrigin::Declared && joins(&before, &self.spec)
     }
 
     /// The same work as one of a group, which is known by this token.

@@ -1,23 +1,33 @@
-//! Many new files as one piece of shell: what each costs on the host is one process, not twenty.
+//! Many plain files as one piece of shell: what each costs on the host is one process, not twenty.
 
 use super::{ItemSpec, Piece, Row};
+use converge_objects::PathState;
 use converge_resource::{encode_field, quote};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Bytes of a file that goes with others. Its content is in the script, which the shell on the host holds in memory.
+/// Bytes of a content that goes with others. It is in the script, which the shell on the host holds in memory.
 const LONGEST: usize = 4096;
 
-/// Bytes of its name, to which that of a temporary file adds some.
+/// Bytes of a content that the host saves, or has saved. It is read several times.
+const LONGEST_SAVED: u64 = 64 << 10;
+
+/// Bytes of a path: a program gets the paths of all files of a piece as its arguments.
+const LONGEST_PATH: usize = 1000;
+
+/// Files of one piece. See [`LONGEST_PATH`].
+pub const MOST_FILES: usize = 500;
+
+/// Bytes of a file's name, to which that of a temporary file adds some.
 const LONGEST_NAME: usize = 200;
 
-/// A new file that can be made together with others like it.
+/// A plain file that can be made, changed or removed together with others like it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewFile {
-    /// Mode, owner and group as in its state. Those of one piece are the same.
-    pub rights: String,
-    /// The content.
-    pub text: String,
+pub struct PlainFile {
+    /// The content that is sent; `None` where there is none, or where the host has saved it.
+    pub text: Option<String>,
+    /// In a rollback: the run whose saved attributes the file may need. That of one piece is the same.
+    pub from_run: String,
 }
 
 /// The answer of a group about one of its members.
@@ -30,13 +40,10 @@ pub enum Member {
 }
 
 impl ItemSpec {
-    /// The new file that is all of this item, given the content that its step reads.
-    pub fn new_file(&self, content: Option<&[u8]>) -> Option<NewFile> {
-        let ([Row { change, .. }], [step], Some(content)) = (&*self.rows, &*self.steps, content) else {
-            return None;
-        };
-        let plain = self.settings.is_empty()
-            && self.window.is_empty()
+    /// The plain file that is all of this item, given the content that its step reads.
+    pub fn plain_file(&self, content: Option<&[u8]>) -> Option<PlainFile> {
+        let ([Row { change, .. }], [_]) = (&*self.rows, &*self.steps) else { return None };
+        let is_plain = self.window.is_empty()
             && self.way_back.is_none()
             && self.switch.is_none()
             && self.from_run.is_none()
@@ -44,32 +51,54 @@ impl ItemSpec {
             && !self.fetched;
         let path = &change.object.key;
         let name = path.rsplit_once('/').map_or("", |(_, name)| name);
-        let fits = content.len() <= LONGEST
-            && !name.is_empty()
+        // awk gives some names of these folders a meaning of its own.
+        let is_special = path.starts_with("/dev/") || path.starts_with("/inet");
+        let is_name = !name.is_empty()
             && name.len() <= LONGEST_NAME
-            && !path.contains('\n');
-        if !plain
-            || !fits
-            || change.object.kind != "path"
-            || change.from.line() != "absent"
-            || step.stdin.is_none()
-        {
+            && path.len() <= LONGEST_PATH
+            && !path.contains(char::is_control);
+        if !is_plain || !is_name || is_special || change.object.kind != "path" {
             return None;
         }
-        let words: Vec<&str> = change.to.line().split(' ').collect();
-        let ["file", mode, owner, group, _, _] = *words else { return None };
-        let text = std::str::from_utf8(content).ok().filter(|text| !text.contains('\0'))?;
-        Some(NewFile { rights: format!("{mode} {owner} {group}"), text: text.to_owned() })
+        let mut from_run = String::new();
+        for (setting, value) in &self.settings {
+            match setting.as_str() {
+                "CV_FROM_RUN" => from_run.clone_from(value),
+                // It counts only where others may write, and there nothing goes with others.
+                "CV_KEEP" => {}
+                _ => return None,
+            }
+        }
+        let state = |state: &converge_resource::State| PathState::try_from(state.clone()).ok();
+        let (from, to) = (state(&change.from)?, state(&change.to)?);
+        if !matches!(from, PathState::Absent | PathState::File { size: Some(0..=LONGEST_SAVED), .. }) {
+            return None;
+        }
+        match (from, to) {
+            (PathState::File { .. }, PathState::Absent) => Some(PlainFile { text: None, from_run }),
+            // Only owner and mode change.
+            (PathState::File { digest: a, .. }, PathState::File { digest: b, .. }) if a == b => {
+                Some(PlainFile { text: None, from_run })
+            }
+            (_, PathState::File { size: Some(size), .. }) => {
+                let fits = |text: &&str| text.len() <= LONGEST && !text.contains('\0');
+                let text = content.and_then(|content| std::str::from_utf8(content).ok()).filter(fits);
+                // A rollback finds the content on the host.
+                let saved = !from_run.is_empty() && size <= LONGEST_SAVED;
+                (text.is_some() || saved).then(|| PlainFile { text: text.map(str::to_owned), from_run })
+            }
+            _ => None,
+        }
     }
 }
 
-/// The piece that makes these files, whose rights are the same. All items have this token.
-pub fn group_piece(token: &str, members: &[(&ItemSpec, &NewFile)]) -> Piece {
+/// The piece that makes, changes or removes these files. All items have this token.
+pub fn group_piece(token: &str, members: &[(&ItemSpec, &PlainFile)]) -> Piece {
     let first = members.first();
     let run = first.map_or("", |(spec, _)| &spec.run);
-    let rights = first.map_or("", |(_, file)| &file.rights);
+    let from_run = first.map_or("", |(_, file)| &file.from_run);
     let mut script =
-        format!("CV_RUN={} CV_TOKEN={} CV_FROM_RUN= CV_RIGHTS={}\n", quote(run), quote(token), quote(rights));
+        format!("CV_RUN={} CV_TOKEN={} CV_FROM_RUN={}\n", quote(run), quote(token), quote(from_run));
     let mut table = String::new();
     for (spec, file) in members {
         let item = encode_field(&spec.address);
@@ -80,7 +109,9 @@ pub fn group_piece(token: &str, members: &[(&ItemSpec, &NewFile)]) -> Piece {
             let key = encode_field(&change.object.key);
             let (kind, from, to) = (&change.object.kind, change.from.line(), change.to.line());
             let _infallible = writeln!(table, "{seq}\t{kind}\t{key}\t{from}\t{to}\t{item}\t{flags}\t{role}");
-            let _infallible = writeln!(script, "cv_content_{seq}={}", quote(&file.text));
+            if let Some(text) = &file.text {
+                let _infallible = writeln!(script, "cv_content_{seq}={}", quote(text));
+            }
         }
     }
     let _infallible = writeln!(script, "CV_ROWS={}\ncv_many </dev/null", quote(&table));

@@ -13,7 +13,8 @@ use serde::Deserialize;
 /// Several lines of a text file between two marker lines, as Ansible's `blockinfile`.
 ///
 /// The resource manages the lines between the markers and leaves all others alone. An existing block keeps its place. Give
-/// each block of one file a `marker` of its own. A begin marker without its end marker is refused.
+/// each block of one file a `marker` of its own. A begin marker without its end marker is refused. New lines end as
+/// most lines of the file do, with LF or with CRLF.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Block {
@@ -95,8 +96,13 @@ impl Block {
         if self.state == Presence::Present {
             let block = self.block.as_deref().unwrap_or_default();
             let newline = if block.is_empty() || block.ends_with('\n') { "" } else { "\n" };
-            crate::lines::end_line_before(&mut lines, at);
-            lines.insert(at.min(lines.len()), format!("{begin}\n{block}{newline}{end}\n"));
+            // The block itself does not count: with a shorter one the same edit could come to another result.
+            let others = lines.concat();
+            let ending = crate::lines::ending(if others.contains('\n') { &others } else { text });
+            crate::lines::end_line_before(&mut lines, at, ending);
+            let new = format!("{begin}\n{block}{newline}{end}\n");
+            let new = if ending == "\n" { new } else { new.replace("\r\n", "\n").replace('\n', ending) };
+            lines.insert(at.min(lines.len()), new);
         }
         Ok(lines.concat())
     }
@@ -196,6 +202,24 @@ mod tests {
         assert_eq!(edited(json!({"state": "absent"}), old), "a\nb\n");
         assert_eq!(edited(json!({"state": "absent"}), "a\nb"), "a\nb");
         assert_eq!(edited(json!({"block": ""}), "a\n"), "a\n# BEGIN m\n# END m\n");
+    }
+
+    #[test]
+    fn the_lines_end_as_those_of_the_file() {
+        assert_eq!(edited(json!({}), "a\r\n"), "a\r\n# BEGIN m\r\n1\r\n2\r\n# END m\r\n");
+        let old = "a\r\n# BEGIN m\n1\n2\n# END m\nb\r\nc\r\nd\r\ne\r\n";
+        assert_eq!(edited(json!({}), old), "a\r\n# BEGIN m\r\n1\r\n2\r\n# END m\r\nb\r\nc\r\nd\r\ne\r\n");
+        assert_eq!(edited(json!({"state": "absent"}), old), "a\r\nb\r\nc\r\nd\r\ne\r\n");
+    }
+
+    #[test]
+    fn the_lines_of_the_block_have_no_say_in_how_lines_end() {
+        let old = "a\r\nb\r\nc\r\n# BEGIN m\n0\n1\n2\n3\n# END m\n";
+        let new = edited(json!({}), old);
+        assert_eq!(new, "a\r\nb\r\nc\r\n# BEGIN m\r\n1\r\n2\r\n# END m\r\n");
+        assert_eq!(edited(json!({}), &new), new);
+        let alone = "# BEGIN m\r\n0\r\n# END m\r\n";
+        assert_eq!(edited(json!({}), alone), "# BEGIN m\r\n1\r\n2\r\n# END m\r\n");
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub struct File {
     content: Option<String>,
     /// A template under the role's `templates/`, rendered with the variables of the host.
     template: Option<Template>,
-    /// A file under the role's `files/`, copied byte by byte.
+    /// A file under the role's `files/`, copied byte by byte. It has at most 64 MiB; a larger one is fetched by the host
+    /// itself, with the kind `download`.
     source: Option<Source>,
     /// Octal digits in quotes, as `"0644"`. A new file has 0644 without it.
     mode: Option<Mode>,

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 ///
 /// With `regexp` the last line that matches is replaced. Where none matches, nothing is done if a line is equal
 /// to `line`; else it is inserted where `insert_after` or `insert_before` says, or at the end. Other lines keep
-/// their line endings; a line that is written ends with a newline. Regular expressions are searched anywhere in a
-/// line; look-around is not known. An edit that would change its own result again is refused: it would never be done.
+/// their line endings; a line that is written ends as most lines of the file do, with LF or with CRLF. Regular
+/// expressions are searched anywhere in a line, without its ending; look-around is not known. An edit that would change its own result again is refused: it would never be done.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
