@@ -130,7 +130,7 @@ fn what_is_no_longer_declared_is_shown_given_back_and_can_be_rolled_back() {
     // 10 of 12 is more than 10 %: the number must be said.
     let refused = limited(&["apply", "--yes", "--prune"]).expect(4).says("objects would be removed");
     let number = refused.stderr.split("--prune=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-    limited(&["apply", "--yes", "--prune=99"]).expect(4).says("--prune=99 was said");
+    limited(&["apply", "--yes", "--prune=99"]).expect(4).says("--prune=99 was given");
     assert!(has(host, "/etc/mine/drop"), "nothing was changed");
     let run = limited(&["apply", "--yes", &format!("--prune={number}")]).expect(0);
     assert!(!run.all().contains("verification failed"), "{}", run.all());

@@ -175,7 +175,7 @@ check:
       --> roles/r/role.yaml:17:19: again here
           roles/r/role.yaml:14:15: first here
       help: give one of them another `name`
-    error[unknown-name]: the item `later` comes later
+    error[unknown-name]: the resource `later` comes later
       --> roles/r/role.yaml:19:45: only earlier resources can be named
       help: move this resource below it
     "#);

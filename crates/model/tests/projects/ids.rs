@@ -95,7 +95,7 @@ resources:
     error[unknown-name]: this role has no resource `ons`
       --> roles/r/role.yaml:12:47: not found
       help: did you mean `one`?
-    error[unknown-name]: the item `file /j` comes later
+    error[unknown-name]: the resource `file /j` comes later
       --> roles/r/role.yaml:12:52: only earlier resources can be named
       help: move this resource below it
     "#);

@@ -176,7 +176,7 @@ verify: nothing
     error[unknown-name]: this role has no resource `file /e`
       --> 24:61: not found
       help: did you mean `file /b`?
-    error[unknown-name]: the item `later` comes later
+    error[unknown-name]: the resource `later` comes later
       --> 24:70: only earlier resources can be named
       help: move this resource below it
     error[unknown-name]: a resource cannot name itself
