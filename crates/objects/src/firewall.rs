@@ -163,13 +163,17 @@ esac
             let first = state(false, "deny", &["allow 80/tcp"]);
             assert_eq!(see(), first, "{}", shell.name);
             for next in [
-                state(true, "reject", &["allow 80/tcp", "limit 22/tcp comment 'ssh'", "allow 'Nginx Full'"]),
                 state(
                     true,
                     "reject",
-                    &["limit 22/tcp comment 'ssh'", "allow 443/tcp", "allow from fd00::/8"],
+                    &["allow 80/tcp", "limit 22/tcp comment 'ssh of operators'", "allow 'Nginx Full'"],
                 ),
-                state(true, "deny", &["deny from 10.0.0.9", "limit 22/tcp comment 'ssh'"]),
+                state(
+                    true,
+                    "reject",
+                    &["limit 22/tcp comment 'ssh of operators'", "allow 443/tcp", "allow from fd00::/8"],
+                ),
+                state(true, "deny", &["deny from 10.0.0.9", "limit 22/tcp comment 'ssh of operators'"]),
                 first,
             ] {
                 let steps = Firewall::steps(&[("ufw", see(), next.clone())]);
