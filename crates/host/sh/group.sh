@@ -3,7 +3,7 @@
 # cv_many: makes, changes and removes plain files, for whose items all of this was sent as one. Reads CV_RUN, CV_TOKEN (the group's), CV_FROM_RUN
 # (the run whose saved attributes a file gets that comes back), CV_ROWS (rows SEQ KIND KEY BEFORE AFTER ITEM FLAGS ROLE, all of paths, from and to
 # `absent` or a file) and cv_content_SEQ, a content that the host may not have saved.
-# What an item does one after the other is done here for all: look, save, journal, temporary files, look. Each file is still put into its place by
+# The steps of an item are taken here for all of them: look, save, journal, temporary files, look. Each file is still put into its place by
 # itself, after it was compared once more. Only what is as plain as it was planned is begun. The rest is told as `alone`: nothing of it is
 # done, and it comes again as an item of its own. Status 73: not all is done. Each file's end is told as that of an item: `member SEQ`, what an item
 # tells, `ended SEQ STATUS`.
@@ -14,7 +14,7 @@ cv_many() {
   if [ -e "$CV_DIR/moved" ]; then exit 74; fi
   set -f
   IFS=$CV_NL
-  # What changes while the content is read shows in the stamp from before.
+  # A change while the content is read shows in the stamp from before.
   cv_many_stamps first $CV_ROWS
   cv_i_now=$(
     CV_TELL_SAFE=yes
@@ -26,7 +26,7 @@ cv_many() {
   cv_i_text= cv_y_rows= cv_y_end=0
   for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"
-    # What comes after another kind of row may stand on it.
+    # A row behind one of another kind may stand on it.
     [ $cv_y_end -eq 0 ] && cv_many_plain || {
       cv_tell alone "$row_seq"
       cv_y_end=73

@@ -109,6 +109,8 @@ impl Object for Command {
     const KIND: &'static str = "command";
     const SHELL: &'static str = include_str!("command.sh");
     const SECONDS: u64 = 3600;
+    // Its `undo` would find no node, and one without `undo` leaves nothing behind.
+    const GOES_WITH_NODE: bool = true;
     type State = CommandState;
 
     fn title(key: &str, _: &CommandState, to: &CommandState) -> String {

@@ -90,6 +90,7 @@ impl Object for KubeadmConfig {
     const KIND: &'static str = "kubeadm_config";
     const SHELL: &'static str = include_str!("kubeadm_config.sh");
     const SECONDS: u64 = 300;
+    const GOES_WITH_NODE: bool = true;
     type State = KubeadmConfigState;
 
     fn title(key: &str, from: &KubeadmConfigState, to: &KubeadmConfigState) -> String {

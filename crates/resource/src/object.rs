@@ -105,6 +105,9 @@ pub trait Object: Send + Sync + 'static {
     /// True for an object that makes its host a node of a cluster while it is not absent. The node's name is that of its
     /// [`WayBack`], else the host's.
     const MAKES_NODE: bool = false;
+    /// True for an object that goes with its host's node: a rollback that removes the node does not revert it, if an item of the node's role has
+    /// changed it since the node joined.
+    const GOES_WITH_NODE: bool = false;
     /// True for an object that is removed only with `--allow-destroy`, in an ordinary run too: a host's part in its cluster. A
     /// rollback reverts it before everything else of its role; if it stays, the role stays.
     const STAYS_UNLESS_ALLOWED: bool = false;
@@ -386,6 +389,8 @@ pub trait DynObject: Send + Sync {
     fn holds_data(&self) -> bool;
     /// [`Object::MAKES_NODE`].
     fn makes_node(&self) -> bool;
+    /// [`Object::GOES_WITH_NODE`].
+    fn goes_with_node(&self) -> bool;
     /// [`Object::STAYS_UNLESS_ALLOWED`].
     fn stays_unless_allowed(&self) -> bool;
     /// [`Object::same`]; bad states are compared as they are.
@@ -515,6 +520,9 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn makes_node(&self) -> bool {
         O::MAKES_NODE
+    }
+    fn goes_with_node(&self) -> bool {
+        O::GOES_WITH_NODE
     }
     fn stays_unless_allowed(&self) -> bool {
         O::STAYS_UNLESS_ALLOWED

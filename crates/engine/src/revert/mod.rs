@@ -171,8 +171,8 @@ fn go_with_commands(undos: &mut [Undo]) {
     }
 }
 
-/// Further objects of a host's part in its cluster go with the node: a reset takes the version of the control plane along, and the cluster's configuration.
-/// So do the commands of its role that have run since the node joined: their `undo` would find no node, and one without `undo` leaves nothing behind.
+/// Further objects of a host's part in its cluster go with the node: a reset takes the version of the control plane along, and the objects of its role
+/// that say so ([`Object::GOES_WITH_NODE`](converge_resource::Object::GOES_WITH_NODE)) and that runs have changed since the node joined.
 fn go_with_their_node(undos: &[Undo], verdicts: &mut [Verdict]) {
     let whole =
         |undo: &Undo| converge_objects::object(&undo.object.kind).is_some_and(|o| o.stays_unless_allowed());
@@ -185,7 +185,7 @@ fn go_with_their_node(undos: &[Undo], verdicts: &mut [Verdict]) {
     // They come in the reverse of the order in which the runs first touched them: what is before the node came after it.
     let since = undos.iter().zip(verdicts.iter_mut()).take(at);
     for (undo, verdict) in since.filter(|(undo, _)| role_of(&undo.item) == role) {
-        if matches!(undo.object.kind.as_str(), "command" | "kubeadm_config") {
+        if converge_objects::object(&undo.object.kind).is_some_and(|o| o.goes_with_node()) {
             *verdict = Verdict::Same;
         }
     }

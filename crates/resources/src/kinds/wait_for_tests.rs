@@ -67,7 +67,7 @@ fn a_plan_defers_it_behind_a_change_and_names_the_reason_of_a_failure() {
     let why = "timed out after 5 s waiting for port 8080 to listen: nothing listens there";
     assert_eq!(failed, Err(Stop::Failed(why.to_owned())));
     let unit = read::<WaitFor>(json!({"unit": "ssh", "gone": true}));
-    assert_eq!(unit.what(), "ssh.service is not active");
+    assert_eq!(unit.what(), "ssh.service to be inactive");
 }
 
 #[test]
