@@ -105,7 +105,7 @@ fn done(result: &ItemResult) -> &'static str {
         ItemResult::NotApplicable { .. } => "skipped",
         ItemResult::Failed { .. } => "failed",
         ItemResult::Refused { .. } => "refused",
-        ItemResult::Skipped { .. } => "skipped",
+        ItemResult::Skipped { .. } => "blocked",
         ItemResult::Stopped => "not begun",
         ItemResult::PutBack { .. } => "reverted",
         ItemResult::Unknown { .. } => "unknown",
