@@ -15,7 +15,7 @@ const LONGEST_SAVED: u64 = 64 << 10;
 /// Bytes of a path: a program gets the paths of all files of a piece as its arguments.
 const LONGEST_PATH: usize = 1000;
 
-/// Files of one piece. See [`LONGEST_PATH`].
+/// Files of one piece. See `LONGEST_PATH`.
 pub const MOST_FILES: usize = 500;
 
 /// Bytes of a file's name, to which that of a temporary file adds some.
