@@ -245,9 +245,10 @@ cv_many_write() {
     cv_many_how
     case $cv_y_how in new | replace) ;; *) continue ;; esac
     cv_many_name "$row_key"
-    cv_y_ok=
+    cv_y_ok= cv_y_cause='is the disk full?'
     set -C
-    if printf '' 2>/dev/null >"$CV_NEW"; then cv_y_ok=yes; fi
+    # A second try tells why the first one failed.
+    if printf '' 2>/dev/null >"$CV_NEW" || cv_y_cause=$({ printf '' >"$CV_NEW"; } 2>&1); then cv_y_ok=yes; fi
     set +C
     if [ -n "$cv_y_ok" ]; then
       cv_y_new=$cv_y_new$CV_NEW$CV_NL
@@ -260,7 +261,7 @@ cv_many_write() {
     fi
     [ -n "$cv_y_ok" ] || {
       cv_y_lost=$row_seq
-      cv_y_lost_why=$(cv_path_refused "$CV_DEC" "$CV_DEC" 2>&1) || cv_y_lost_why="$CV_DEC: cannot write its content (is the disk full?)"
+      cv_y_lost_why=$(cv_path_refused "$CV_DEC" "$CV_DEC" 2>&1) || cv_y_lost_why="$CV_DEC: cannot write its content (${cv_y_cause##*: })"
       break
     }
     cv_y_made=$cv_y_made$cv_i_row$CV_NL cv_y_written=$cv_y_written$CV_NEW$CV_NL

@@ -83,8 +83,8 @@ impl Cluster {
             )))
         }
         .await;
-        let after = self.running(&wanted).await.ok().flatten();
-        let after = after.map(|running| running.observed().state);
+        let after = self.running(&wanted).await.ok();
+        let after = after.map(|now| now.map_or_else(State::absent, |running| running.observed().state));
         let ended = if result.is_ok() { Ended::Done } else { Ended::Failed };
         self.end(job, seq, ended, after.as_ref().map(|state| (state, &[][..])), None).await?;
         result?;
@@ -149,6 +149,8 @@ impl Cluster {
         let namespace = wanted.namespace.as_deref().unwrap_or_default();
         loop {
             let why = match self.running(wanted).await {
+                // A rollback deletes what owns it as well: a workload that has gone holds no earlier state.
+                Ok(None) if job.work.owner.is_empty() => return Ok(()),
                 Ok(None) => {
                     return Err(failed(format!("{} has gone while it was waited for", wanted.shown())));
                 }
