@@ -70,6 +70,8 @@ fn typed(world: &World, line: &str) -> Ran {
     command.args(["-qefc", &format!("stty cols 200 rows 50; {line}"), "/dev/null"]);
     command.current_dir(world.dir()).env("HOME", world.dir()).env_remove("SSH_AUTH_SOCK");
     command.env("PATH", format!("{folder}:{}", std::env::var("PATH").unwrap())).env("TERM", "dumb");
+    // A CI system counts as a terminal with colours.
+    command.env("NO_COLOR", "1");
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // It stays open: the end of the input would end the terminal.

@@ -65,7 +65,7 @@ fn program(options: &ClusterOptions) -> Result<PathBuf, String> {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|folder| folder.join("helm")).find(|p| p.is_file()).ok_or_else(|| {
-        "helm releases need the program `helm` (3) on this machine; install it, or name it with --helm"
+        "helm releases need the program `helm` (3) on this machine: install it into a folder of PATH"
             .to_owned()
     })
 }

@@ -2,6 +2,7 @@
 
 use converge_ledger::Scope;
 use secrecy::SecretString;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
@@ -35,6 +36,8 @@ pub struct Options {
     pub allow_destroy: Vec<String>,
     /// Keep the records of all runs in a cluster, instead of the newest few: a test makes many, and rolls back to before the first.
     pub keep_all_runs: bool,
+    /// The helm program; found in `PATH` when `None`.
+    pub helm: Option<PathBuf>,
     /// Ask before each item or each role of an apply.
     pub steps: Option<Steps>,
 }
@@ -54,6 +57,7 @@ impl Default for Options {
             prune: false,
             allow_destroy: Vec::new(),
             keep_all_runs: false,
+            helm: None,
             steps: None,
         }
     }

@@ -6,10 +6,11 @@ use crate::discover::Case;
 use crate::project::inventory;
 use crate::report::RemainingHosts;
 use camino::Utf8PathBuf;
-use converge_lab::kube::{ApiServer, Kubectl, Repositories, device_plugin_image};
+use converge_lab::kube::{ApiServer, Kubectl, Part, Repositories, device_plugin_image, ensure};
 use converge_lab::{Host, Lab, LabError, LabOptions};
 use converge_model::inventory::InventorySource;
 use serde_json::{Map, Value, json};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -38,6 +39,8 @@ pub(crate) struct Hosts {
     pub limit: Option<String>,
     /// Who asks the cluster of disposable hosts.
     pub kubectl: Option<Kubectl>,
+    /// The helm of the lab, for a scenario with a cluster of the lab.
+    pub helm: Option<PathBuf>,
     /// The API server in the first of them. It goes before the hosts do.
     server: Option<ApiServer>,
     /// The package repositories that a whole cluster is installed from, served on the lab's network.
@@ -88,11 +91,14 @@ impl Hosts {
             (Some(_), Some(first)) => (None, Some(Kubectl::of_kubeadm(first))),
             _ => (None, None),
         };
+        let helm = || ensure(&[Part::Helm])?.program("helm");
+        let helm = spec.map(|_| helm()).transpose().map_err(words)?;
         Ok(Self {
             inventories: vec![source],
             names: names.iter().map(|n| (*n).to_owned()).collect(),
             limit: None,
             kubectl,
+            helm,
             server,
             _repositories: repositories,
             lab: Some(lab),
@@ -114,6 +120,7 @@ impl Hosts {
             names: case.scenario.host_names().iter().map(|n| (*n).to_owned()).collect(),
             limit: None,
             kubectl: None,
+            helm: None,
             server: None,
             _repositories: None,
             lab: None,
@@ -128,6 +135,7 @@ impl Hosts {
             names: names.to_vec(),
             limit: Some(names.join(":")),
             kubectl: None,
+            helm: None,
             server: None,
             _repositories: None,
             lab: None,

@@ -263,6 +263,7 @@ impl CaseRun<'_> {
             inventory: "a test of the role".to_owned(),
             become_password: self.options.become_password.clone(),
             keep_all_runs: true,
+            helm: hosts.helm.clone(),
             scope: Scope { playbook: playbook.to_owned(), ..Scope::default() },
             ..Options::default()
         };

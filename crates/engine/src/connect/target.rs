@@ -365,6 +365,7 @@ fn cluster_options(context: &RunContext, host: &str) -> Result<ClusterOptions, T
         identities: identities.collect(),
         operator: context.options.operator.clone(),
         keep_all_runs: context.options.keep_all_runs,
+        helm: context.options.helm.clone(),
         cache: cache.map_or(defaults.cache, |cache| cache.join("converge/helm")),
         ..defaults
     })
