@@ -1,7 +1,9 @@
 //! Dependencies between hosts in an apply: a role waits for a role that runs elsewhere, and a play goes over its hosts in batches.
 
+use crate::plan::other_targets::ByRole;
 use crate::{StepAnswer, TimedItem};
-use converge_planner::{Item, Outcome, Turn, Turns};
+use converge_planner::{Item, OtherTargets, Outcome, Turn, Turns};
+use converge_resource::Wait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -284,14 +286,25 @@ impl Gates {
         }
     }
 
-    /// A required role that this host has too is a matter of this host alone,
+    /// The roles of a host that must not begin yet, with the reason to wait.
+    pub fn before(&self, host: &str) -> ByRole {
+        let state = self.state();
+        let waits = |role: &String| match self.required(&state, host, role) {
+            Permit::Go => None,
+            Permit::Wait(reason, _) => Some(format!("{reason} first")),
+            Permit::Never(reason) => Some(reason),
+        };
+        let roles = self.0.declared.get(host).into_iter().flatten();
+        let open = |reason| OtherTargets::Open(Wait { item: String::new(), reason });
+        roles.filter_map(|(role, _)| Some((role.clone(), open(waits(role)?)))).collect()
+    }
+
+    /// Whether a role may begin on a host by the roles before it. A required role that this host has too is a matter of this host alone,
     /// unless the edge reaches over the fleet; else it has to be over on every host that it runs on.
-    fn turn(&self, host: &str, item: &Item) -> Permit {
-        let mut state = self.state();
-        state.for_turn.remove(host);
+    fn required(&self, state: &State, host: &str, role: &str) -> Permit {
         let own = self.0.declared.get(host);
         let mut open: Vec<String> = Vec::new();
-        for required in self.0.requires.get(&item.role).into_iter().flatten() {
+        for required in self.0.requires.get(role).into_iter().flatten() {
             if !required.everywhere && own.is_some_and(|own| own.contains_key(&required.role)) {
                 continue;
             }
@@ -309,9 +322,20 @@ impl Gates {
                 open.push(format!("role {} on {}", required.role, on.join(", ")));
             }
         }
-        if !open.is_empty() {
-            let on = open.join("; ");
-            return Permit::Wait(on.clone(), on);
+        match open.is_empty() {
+            true => Permit::Go,
+            false => Permit::Wait(open.join("; "), open.join("; ")),
+        }
+    }
+
+    /// Whether an item may begin on a host by the roles before it and by the batches of its play.
+    fn turn(&self, host: &str, item: &Item) -> Permit {
+        let mut state = self.state();
+        state.for_turn.remove(host);
+        let own = self.0.declared.get(host);
+        match self.required(&state, host, &item.role) {
+            Permit::Go => {}
+            other => return other,
         }
         let Some(play) = own.and_then(|own| own.get(&item.role)) else { return Permit::Go };
         let Some(turns) = state.turns.get_mut(*play) else { return Permit::Go };

@@ -2,7 +2,10 @@
 
 use crate::connect::target::Target;
 use crate::context::RunContext;
+use crate::plan::look::Look;
+use crate::plan::other_targets::{ByRole, OtherRoles};
 use crate::plan::source::{HostSource, Part};
+use crate::plan::target::Planned;
 use crate::recorded::{HostRecording, learn};
 use crate::{FleetPlan, HostEntry, HostResult, Purpose, TargetError};
 use converge_executor::FactGroups as Groups;
@@ -142,9 +145,13 @@ pub(crate) async fn plan_and_record(
         };
         entries.push(HostEntry { host, result, took: begun.elapsed() });
     }
+    let mut roles = OtherRoles::new(context);
+    entries.iter().for_each(|entry| roles.take(entry));
+    let mut begun: Vec<Planned> = entries.into_iter().map(Planned::Ended).collect();
     for name in context.targets().iter().filter(|name| context.project.entry_hosts(name).is_some()) {
-        entries.push(crate::plan::look::plan_one(context, name).await);
+        begun.push(crate::plan::target::plan_one(context, name, roles.before(name)).await);
     }
+    let entries = crate::plan::target::complete(context, roles, begun).await;
     let mut plan = crate::batches::new_plan(context, Purpose::Converge, entries);
     plan.order = crate::batches::order(context, &plan);
     Ok((plan, recordings))
@@ -152,15 +159,9 @@ pub(crate) async fn plan_and_record(
 
 async fn record_one(context: &RunContext, host: &str) -> Result<(Folded, HostRecording), TargetError> {
     let link = crate::connect::sessions::link(context, host).await?;
-    let looked = crate::plan::look::look_and_plan(
-        context,
-        &Target::from(Arc::clone(&link)),
-        Part::Converge,
-        &History::default(),
-        true,
-        true,
-    )
-    .await?;
+    let look = Look { part: Part::Converge, history: &History::default(), diffs: true, records: true };
+    let target = Target::from(Arc::clone(&link));
+    let looked = crate::plan::look::look_and_plan(context, &target, &look, ByRole::new()).await?;
     let (folded, known) = (looked.folded, looked.known);
     // Items that do not read facts today may do so tomorrow.
     crate::plan::facts::facts_of(context, host, &Groups::new()).await?;

@@ -1,6 +1,8 @@
 //! The roles' live checks.
 
 use crate::context::RunContext;
+use crate::plan::look::Look;
+use crate::plan::other_targets::ByRole;
 use crate::plan::source::Part;
 use crate::tasks::on_each;
 use crate::{HostVerify, TargetError};
@@ -49,9 +51,8 @@ async fn checks_in_place(
     host: &str,
 ) -> Result<Vec<(String, Option<String>)>, TargetError> {
     let target = crate::connect::target::connect(context, host).await?;
-    let looked =
-        crate::plan::look::look_and_plan(context, &target, Part::Verify, &History::default(), false, true)
-            .await?;
+    let look = Look { part: Part::Verify, history: &History::default(), diffs: false, records: true };
+    let looked = crate::plan::look::look_and_plan(context, &target, &look, ByRole::new()).await?;
     let Some(Ok(records)) = looked.records else { return Ok(Vec::new()) };
     let scope = context.scope(host);
     let things = records.things.iter().filter(|thing| !thing.by_product && thing.scope == scope);

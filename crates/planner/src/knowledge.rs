@@ -3,6 +3,15 @@
 use converge_resource::{Answer, Content, Digest, ObjectId, Observed, Probe, Stop, Wait};
 use std::collections::BTreeMap;
 
+/// The roles on other targets that come before a role of this target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OtherTargets {
+    /// Their plans are not made yet.
+    NotPlanned,
+    /// One of them has something to do: the reason to wait.
+    Open(Wait),
+}
+
 /// Answers by question, and content by digest.
 #[derive(Clone, Debug, Default)]
 pub struct Knowledge {
@@ -12,6 +21,8 @@ pub struct Knowledge {
     absent: Option<Wait>,
     /// Objects that something else will create in this run, with the reason to wait.
     coming: BTreeMap<ObjectId, Wait>,
+    /// By role of this target; a role that waits for no other target is not here.
+    other_targets: BTreeMap<String, OtherTargets>,
 }
 
 impl Knowledge {
@@ -33,6 +44,21 @@ impl Knowledge {
     /// The reason to wait for an object that something else will create.
     pub fn coming(&self, object: &ObjectId) -> Option<&Wait> {
         self.coming.get(object)
+    }
+
+    /// Sets the roles on other targets that come before each role.
+    pub fn set_other_targets(&mut self, roles: BTreeMap<String, OtherTargets>) {
+        self.other_targets = roles;
+    }
+
+    /// The roles on other targets that come before a role.
+    pub fn other_targets(&self, role: &str) -> Option<&OtherTargets> {
+        self.other_targets.get(role)
+    }
+
+    /// The same, by role of this target.
+    pub fn all_other_targets(&self) -> &BTreeMap<String, OtherTargets> {
+        &self.other_targets
     }
 
     /// Takes one answer.

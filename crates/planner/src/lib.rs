@@ -24,7 +24,7 @@ pub use first::place;
 pub use fold::{Declared, Folded, History, Output, Outputs, Resolved, Source, disruption, fold};
 pub use graph::{Cycle, EdgeScope, RoleEdge, RoleGraph};
 pub use guard::{Guard, Guarded, SaidGuard, guard_as, guard_of, join_guarded};
-pub use knowledge::Knowledge;
+pub use knowledge::{Knowledge, OtherTargets};
 pub use names::real_name;
 pub use ours::{CutOff, Fate, Ours, Undeclared};
 pub use plan::{HostPlan, Item, ItemOrigin, Outcome, PlannedChange, Problem, SourceText, Summary};

@@ -1,7 +1,7 @@
 //! The virtual host: the states that were read, overlaid with the results of earlier items.
 
 use crate::names::Names;
-use crate::{Altered, Knowledge};
+use crate::{Altered, Knowledge, OtherTargets};
 use converge_resource::{
     Answer, ApiProbe, Change, Claim, Content, Digest, Named, ObjectId, Observed, Probe, Restarters,
     RunAnswer, RunsWith, State, Stop, View, Wait,
@@ -482,6 +482,16 @@ impl View for VirtualHost<'_> {
 
     fn pending(&self) -> Option<Wait> {
         self.pending.clone()
+    }
+
+    fn other_targets(&self) -> Option<Wait> {
+        match self.known.other_targets(&self.role)? {
+            OtherTargets::Open(wait) => Some(wait.clone()),
+            OtherTargets::NotPlanned => Some(Wait {
+                item: String::new(),
+                reason: "the roles before it on other targets are not planned yet".to_owned(),
+            }),
+        }
     }
 
     fn foreign(&self) -> Option<Wait> {

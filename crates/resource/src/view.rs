@@ -78,6 +78,12 @@ pub trait View {
     /// it.
     fn pending(&self) -> Option<Wait>;
 
+    /// The reason to wait for roles on other targets that come before the item's role and have something to do, or may have. Of those on this
+    /// target [`View::pending`] speaks.
+    fn other_targets(&self) -> Option<Wait> {
+        None
+    }
+
     /// The last earlier item of this run that runs foreign code (a command, the scripts of a package), or may run it: its
     /// effects cannot be known in advance.
     fn foreign(&self) -> Option<Wait> {
@@ -147,9 +153,12 @@ impl dyn View + '_ {
     /// The same for a resource that takes time, such as a wait: it must not begin before it is known that nothing changes first.
     ///
     /// # Errors
-    /// `Stop::Deferred`, also while it is not known what earlier items do.
+    /// `Stop::Deferred`, also while it is not known what earlier items do, and for roles on other targets that come first.
     pub fn after_all(&self) -> Result<(), Stop> {
         self.after_changes()?;
+        if let Some(wait) = self.other_targets() {
+            return Err(Stop::Deferred(wait));
+        }
         if self.settled() {
             return Ok(());
         }

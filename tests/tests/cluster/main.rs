@@ -7,6 +7,7 @@ mod forged;
 mod given_back;
 mod nodes;
 mod operators;
+mod other_targets;
 mod saved;
 
 use converge_lab::kube::{ApiOptions, ApiServer, Component, NodeSpec, Part, ensure};

@@ -4,6 +4,7 @@ use crate::apply::lane::{Lane, element_of};
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::plan::managed::carry_over;
+use crate::plan::other_targets::ByRole;
 use crate::revert::undo::same;
 use crate::verify::{Settling, folded, settling};
 use crate::{Event, ItemResult, Purpose, StopSwitch, TargetError};
@@ -40,10 +41,13 @@ impl Goal {
         context: &RunContext,
         target: &Target,
         lane: &Lane,
+        other_targets: ByRole,
     ) -> Result<HostPlan, TargetError> {
         match self {
             Self::Declared => {
-                let mut fresh = crate::plan::look::plan_again(context, target, &lane.history()).await?.plan;
+                let history = lane.history();
+                let mut fresh =
+                    crate::plan::look::plan_again(context, target, &history, other_targets).await?.plan;
                 let back: Vec<Item> =
                     lane.remaining().iter().filter(|i| i.origin == ItemOrigin::Prune).cloned().collect();
                 if !back.is_empty() {

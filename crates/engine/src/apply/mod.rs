@@ -459,7 +459,8 @@ impl HostRun {
 
     async fn replan(&mut self) -> Result<(), TargetError> {
         self.resume = true;
-        let fresh = self.goal.replan(&self.context, &self.target, &self.lane).await?;
+        let before = self.gates.before(&self.lane.host);
+        let fresh = self.goal.replan(&self.context, &self.target, &self.lane, before).await?;
         for item in self.lane.rebind(fresh) {
             let host = self.lane.host.clone();
             let contents = self.lane.contents().clone();

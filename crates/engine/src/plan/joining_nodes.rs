@@ -2,6 +2,7 @@
 
 use crate::connect::target::connect;
 use crate::context::RunContext;
+use crate::plan::other_targets::OtherRoles;
 use crate::{FleetPlan, HostResult};
 use converge_planner::{HostPlan, Item, Outcome};
 use converge_resource::{Change, ObjectId};
@@ -17,13 +18,16 @@ pub(crate) async fn wait_for_joining(context: &RunContext, plan: &mut FleetPlan)
     let failed = |item: &Item| matches!(item.outcome, Outcome::Failed(_));
     let lacking: Vec<String> =
         plan.planned().filter(|host| host.items.iter().any(failed)).map(|host| host.host.clone()).collect();
+    let mut roles = OtherRoles::new(context);
+    plan.hosts.iter().for_each(|entry| roles.take(entry));
     for entry in plan.hosts.iter_mut().filter(|entry| lacking.contains(&entry.host)) {
         let Ok(target) = connect(context, &entry.host).await else { continue };
         if !target.expect(&joining).await {
             continue;
         }
+        let before = roles.before(&entry.host);
         let begun = Instant::now();
-        let planned = crate::plan::look::plan_with_records(context, &target).await;
+        let planned = crate::plan::target::plan_with_records(context, &target, before).await;
         entry.result = planned.map_or_else(HostResult::Lost, HostResult::Planned);
         entry.took += begun.elapsed();
     }

@@ -3,13 +3,13 @@
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::plan::managed::Declares;
+use crate::plan::other_targets::ByRole;
 use crate::plan::source::{HostSource, Part, shown};
-use crate::{Event, HostEntry, HostResult, TargetError};
+use crate::{Event, TargetError};
 use converge_executor::Questions;
 use converge_ledger::OwnedRecords;
-use converge_planner::{Folded, History, HostPlan, Knowledge, Outcome, Outputs, fold};
+use converge_planner::{Folded, History, HostPlan, Item, Knowledge, OtherTargets, Outcome, Outputs, fold};
 use std::collections::BTreeSet;
-use std::time::Instant;
 
 /// Rounds of questions to one host for one plan. Each answers what was not known before, and what an item asks for follows from
 /// what it was told, so they end by themselves, after three as a rule; this many are a fault of the program.
@@ -21,55 +21,16 @@ pub(crate) struct Looked {
     pub known: Knowledge,
     /// The host's records of earlier runs, or the reason why they cannot be read.
     pub records: Option<Result<OwnedRecords, String>>,
-    declares: Declares,
+    pub declares: Declares,
 }
 
-/// Plans one target.
-pub(crate) async fn plan_one(context: &RunContext, host: &str) -> HostEntry {
-    let _permit = context.permit().await;
-    let begun = Instant::now();
-    let result = match crate::connect::target::connect(context, host).await {
-        Err(lost) => Err(lost),
-        Ok(target) => {
-            target.begin();
-            plan_with_records(context, &target).await
-        }
-    };
-    let result = match result {
-        Ok(plan) => {
-            context.events.send(Event::Planned { host: host.to_owned(), summary: plan.summary() });
-            HostResult::Planned(plan)
-        }
-        Err(lost) => {
-            context.events.send(Event::Lost { host: host.to_owned(), message: lost.to_string() });
-            HostResult::Lost(lost)
-        }
-    };
-    HostEntry { host: host.to_owned(), result, took: begun.elapsed() }
-}
-
-/// Plans what is declared, and what is to become of what no longer is.
-pub(crate) async fn plan_with_records(
-    context: &RunContext,
-    target: &Target,
-) -> Result<HostPlan, TargetError> {
-    let looked =
-        look_and_plan(context, target, Part::Converge, &History::default(), context.options.diffs, true)
-            .await?;
-    let (mut plan, mut known) = (looked.folded.plan, looked.known);
-    match looked.records {
-        Some(Ok(records)) => {
-            crate::plan::managed::own(context, target, &mut plan, records, &looked.declares, &mut known)
-                .await?
-        }
-        Some(Err(message)) => {
-            let message = format!("{}: {message}", target.name());
-            return Err(TargetError::Refused(message));
-        }
-        None => {}
+impl Looked {
+    /// Whether a resource is deferred until the plans of other targets are made.
+    pub fn waits_for_plans(&self) -> bool {
+        let waits = |role: &str| self.known.other_targets(role) == Some(&OtherTargets::NotPlanned);
+        let deferred = |item: &Item| matches!(item.outcome, Outcome::Deferred { .. });
+        self.folded.plan.items.iter().any(|item| deferred(item) && waits(&item.role))
     }
-    crate::plan::irreversible::mark(target, &mut plan, &known).await;
-    Ok(plan)
 }
 
 /// Plans a part of the project on one host, asking it as often as it takes.
@@ -80,20 +41,56 @@ pub(crate) async fn plan_part(
     history: &History,
     diffs: bool,
 ) -> Result<Folded, TargetError> {
-    Ok(look_and_plan(context, target, part, history, diffs, false).await?.folded)
+    let look = Look { part, history, diffs, records: false };
+    Ok(look_and_plan(context, target, &look, ByRole::new()).await?.folded)
 }
 
-/// The same; with `want_records`, what the host says of former runs travels in the first batch.
+/// The scope of a look.
+pub(crate) struct Look<'a> {
+    pub part: Part,
+    /// The results of earlier items of the same run.
+    pub history: &'a History,
+    /// Read old contents that only a diff needs.
+    pub diffs: bool,
+    /// The target's records of earlier runs travel in the first batch.
+    pub records: bool,
+}
+
+impl Look<'_> {
+    /// The look of a plan.
+    pub fn plan(context: &RunContext) -> Look<'static> {
+        static NOTHING_DONE: History = History { changed: BTreeSet::new(), over: BTreeSet::new() };
+        Look { part: Part::Converge, history: &NOTHING_DONE, diffs: context.options.diffs, records: true }
+    }
+}
+
+/// Answers from which a look goes on.
+pub(crate) struct Start {
+    pub known: Knowledge,
+    pub records: Option<Result<OwnedRecords, String>>,
+}
+
+/// Looks at a target and plans a part of the project there. `other_targets`: the roles on other targets that come before its own.
 pub(crate) async fn look_and_plan(
     context: &RunContext,
     target: &Target,
-    part: Part,
-    history: &History,
-    diffs: bool,
-    want_records: bool,
+    look: &Look<'_>,
+    other_targets: ByRole,
 ) -> Result<Looked, TargetError> {
-    let mut records = None;
     let mut known = crate::connect::target::first_knowledge(context, target).await?;
+    known.set_other_targets(other_targets);
+    look_from(context, target, look, Start { known, records: None }).await
+}
+
+/// Goes on with a look.
+pub(crate) async fn look_from(
+    context: &RunContext,
+    target: &Target,
+    look: &Look<'_>,
+    start: Start,
+) -> Result<Looked, TargetError> {
+    let Look { part, history, diffs, records: want_records } = *look;
+    let Start { mut known, mut records } = start;
     let not_there = known.absent().is_some();
     let mut asked_for_diffs = !diffs;
     let host = target.name();
@@ -175,9 +172,11 @@ pub(crate) async fn plan_again(
     context: &RunContext,
     target: &Target,
     history: &History,
+    other_targets: ByRole,
 ) -> Result<Folded, TargetError> {
     target.facts_are_stale();
-    plan_part(context, target, Part::Converge, history, context.options.diffs).await
+    let look = Look { part: Part::Converge, history, diffs: context.options.diffs, records: false };
+    Ok(look_and_plan(context, target, &look, other_targets).await?.folded)
 }
 
 /// A new plan after an apply. Leaves out `known` failures.

@@ -9,11 +9,14 @@ pub(crate) mod joining_nodes;
 pub(crate) mod look;
 pub(crate) mod managed;
 pub(crate) mod node_removal;
+pub(crate) mod other_targets;
 pub mod saved;
 pub(crate) mod source;
+pub(crate) mod target;
 
 use crate::context::RunContext;
-use crate::plan::look::plan_one;
+use crate::plan::other_targets::OtherRoles;
+use crate::plan::target::plan_one;
 use crate::tasks::on_each;
 use crate::{FleetPlan, Purpose};
 use converge_syntax::Diagnostics;
@@ -25,13 +28,13 @@ use std::sync::Arc;
 /// The errors of the project, found without any host: nothing was contacted then.
 pub(crate) async fn plan_fleet(context: &Arc<RunContext>) -> Result<FleetPlan, Diagnostics> {
     check::check_without_hosts(context)?;
-    let entries =
-        on_each(
-            context,
-            context.targets(),
-            |context, target| async move { plan_one(&context, &target).await },
-        );
-    let entries = entries.await;
+    let roles = OtherRoles::new(context);
+    let begun = on_each(context, context.targets(), |context, target| {
+        let before = roles.before(&target);
+        async move { plan_one(&context, &target, before).await }
+    });
+    let begun = begun.await;
+    let entries = target::complete(context, roles, begun).await;
     let mut plan = crate::batches::new_plan(context, Purpose::Converge, entries);
     joining_nodes::wait_for_joining(context, &mut plan).await;
     node_removal::ask_hosts(context, &mut plan).await;

@@ -148,7 +148,9 @@ impl Resource for K8sRollout {
 
 fn not_there(view: &dyn View, workload: &ApiRef, object: &ObjectId) -> Stop {
     // Whoever brings the workload brings it as an object of its kind, or in a release.
-    match view.may_appear(object).or_else(|| view.may_appear(&workload.object())).or_else(|| view.pending()) {
+    let here =
+        view.may_appear(object).or_else(|| view.may_appear(&workload.object())).or_else(|| view.pending());
+    match here.or_else(|| view.other_targets()) {
         Some(wait) => Stop::Deferred(wait),
         None => Stop::invalid_help(
             "/target",

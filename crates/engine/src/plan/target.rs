@@ -1,0 +1,192 @@
+//! The plan of one target: it is begun, may wait for the plans of others, and ends.
+
+use crate::connect::target::Target;
+use crate::context::RunContext;
+use crate::plan::look::{Look, Looked, Start, look_and_plan, look_from};
+use crate::plan::other_targets::{ByRole, OtherRoles};
+use crate::{Event, HostEntry, HostResult, TargetError};
+use converge_planner::HostPlan;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The plan of one target.
+pub(crate) enum Planned {
+    /// It is made, or the target is lost.
+    Ended(HostEntry),
+    /// The plans of other targets decide whether some of its resources may be asked.
+    Held(Box<Held>),
+}
+
+/// A target whose plan waits for those of others.
+pub(crate) struct Held {
+    target: Target,
+    looked: Looked,
+    took: Duration,
+}
+
+impl Held {
+    /// The target's name.
+    pub fn name(&self) -> &str {
+        self.target.name()
+    }
+
+    /// The plan so far.
+    pub fn plan(&self) -> &HostPlan {
+        &self.looked.folded.plan
+    }
+
+    /// The roles on other targets that come before its own, as far as this plan knows them.
+    pub fn other_targets(&self) -> &ByRole {
+        self.looked.known.all_other_targets()
+    }
+
+    /// Goes on with the plan, with what is known of other targets now.
+    pub async fn resume(self, context: &RunContext, other_targets: ByRole) -> Planned {
+        let _permit = context.permit().await;
+        let begun = Instant::now();
+        let (mut known, records) = (self.looked.known, self.looked.records);
+        known.set_other_targets(other_targets);
+        let from = Start { known, records };
+        let looked = look_from(context, &self.target, &Look::plan(context), from).await;
+        end_or_hold(context, self.target, looked, self.took + begun.elapsed()).await
+    }
+
+    /// Ends the plan as it is.
+    pub async fn end(self, context: &RunContext) -> HostEntry {
+        let begun = Instant::now();
+        let name = self.name().to_owned();
+        let result = with_records(context, &self.target, self.looked).await;
+        entry(context, name, result, self.took + begun.elapsed())
+    }
+}
+
+/// Plans one target, as far as it goes with what is known of others.
+pub(crate) async fn plan_one(context: &RunContext, host: &str, other_targets: ByRole) -> Planned {
+    let _permit = context.permit().await;
+    let begun = Instant::now();
+    let target = match crate::connect::target::connect(context, host).await {
+        Err(lost) => return Planned::Ended(entry(context, host.to_owned(), Err(lost), begun.elapsed())),
+        Ok(target) => target,
+    };
+    target.begin();
+    let looked = look_and_plan(context, &target, &Look::plan(context), other_targets).await;
+    end_or_hold(context, target, looked, begun.elapsed()).await
+}
+
+/// Ends the plan, unless a resource of it waits for the plan of another target.
+async fn end_or_hold(
+    context: &RunContext,
+    target: Target,
+    looked: Result<Looked, TargetError>,
+    took: Duration,
+) -> Planned {
+    let looked = match looked {
+        Ok(looked) if looked.waits_for_plans() => {
+            return Planned::Held(Box::new(Held { target, looked, took }));
+        }
+        looked => looked,
+    };
+    let begun = Instant::now();
+    let result = match looked {
+        Ok(looked) => with_records(context, &target, looked).await,
+        Err(lost) => Err(lost),
+    };
+    Planned::Ended(entry(context, target.name().to_owned(), result, took + begun.elapsed()))
+}
+
+/// The end of a target's plan, which listeners hear of.
+fn entry(
+    context: &RunContext,
+    host: String,
+    result: Result<HostPlan, TargetError>,
+    took: Duration,
+) -> HostEntry {
+    let result = match result {
+        Ok(plan) => {
+            context.events.send(Event::Planned { host: host.clone(), summary: plan.summary() });
+            HostResult::Planned(plan)
+        }
+        Err(lost) => {
+            context.events.send(Event::Lost { host: host.clone(), message: lost.to_string() });
+            HostResult::Lost(lost)
+        }
+    };
+    HostEntry { host, result, took }
+}
+
+/// Plans what is declared, and what is to become of what no longer is.
+pub(crate) async fn plan_with_records(
+    context: &RunContext,
+    target: &Target,
+    other_targets: ByRole,
+) -> Result<HostPlan, TargetError> {
+    let looked = look_and_plan(context, target, &Look::plan(context), other_targets).await?;
+    with_records(context, target, looked).await
+}
+
+/// Adds what is to become of what is no longer declared.
+async fn with_records(
+    context: &RunContext,
+    target: &Target,
+    looked: Looked,
+) -> Result<HostPlan, TargetError> {
+    let (mut plan, mut known) = (looked.folded.plan, looked.known);
+    match looked.records {
+        Some(Ok(records)) => {
+            crate::plan::managed::own(context, target, &mut plan, records, &looked.declares, &mut known)
+                .await?
+        }
+        Some(Err(message)) => {
+            let message = format!("{}: {message}", target.name());
+            return Err(TargetError::Refused(message));
+        }
+        None => {}
+    }
+    crate::plan::irreversible::mark(target, &mut plan, &known).await;
+    Ok(plan)
+}
+
+/// Completes the plans of targets that wait for those of others, in the order in which these end.
+pub(crate) async fn complete(
+    context: &RunContext,
+    mut roles: OtherRoles,
+    begun: Vec<Planned>,
+) -> Vec<HostEntry> {
+    let shared = Arc::new(context.clone());
+    let mut ended = Vec::new();
+    let mut waiting = begun;
+    loop {
+        let mut held = Vec::new();
+        for planned in waiting {
+            match planned {
+                Planned::Ended(entry) => {
+                    roles.take(&entry);
+                    ended.push(entry);
+                }
+                Planned::Held(target) => {
+                    roles.take_plan(target.plan(), target.other_targets());
+                    held.push(*target);
+                }
+            }
+        }
+        if held.is_empty() {
+            break;
+        }
+        let before: Vec<ByRole> = held.iter().map(|target| roles.before(target.name())).collect();
+        // Roles that wait for each other across targets stay deferred: an apply asks them when their turn comes.
+        let progress = held.iter().zip(&before).any(|(target, before)| target.other_targets() != before);
+        let tasks = held.into_iter().zip(before).map(|(target, before)| {
+            let context = Arc::clone(&shared);
+            async move {
+                match progress {
+                    true => target.resume(&context, before).await,
+                    false => Planned::Ended(target.end(&context).await),
+                }
+            }
+        });
+        waiting = crate::tasks::in_parallel(tasks.collect::<Vec<_>>()).await;
+    }
+    let place = |entry: &HostEntry| context.targets().iter().position(|name| *name == entry.host);
+    ended.sort_by_key(place);
+    ended
+}
