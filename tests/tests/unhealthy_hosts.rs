@@ -98,6 +98,33 @@ fn records_that_are_not_roots_are_refused() {
     }
 }
 
+/// The plan of a rollback knows which contents the host has no more; the other files go back.
+#[test]
+fn a_saved_content_that_is_missing_or_damaged_is_known_to_the_plan_of_a_rollback() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let files = |content: &str| {
+        let one = |name: &str| {
+            format!("  - name: {name}\n    file: {{path: /srv/sick/{name}, content: \"{name} {content}\"}}\n")
+        };
+        role(&world, &["a", "b", "c", "d"].map(one).concat());
+        apply(&world).expect(0);
+    };
+    files("one");
+    files("two");
+    exec(
+        host,
+        "cd /var/lib/converge/blobs; rm \"$(printf 'b one' | sha256sum | cut -c 1-64)\"; echo x >\"$(printf 'd one' | sha256sum | cut -c 1-64)\"",
+    );
+    let back = |verb: &[&str]| world.converge(&[&["rollback", "hosts.yaml"], verb].concat()).unwrap();
+    back(&[]).says("2 to change").says("its saved content").says("is missing or damaged");
+    back(&["--yes"]).says("is missing or damaged");
+    assert_eq!(
+        exec(host, "cd /srv/sick; cat a; echo; cat b; echo; cat c; echo; cat d"),
+        "a one\nb two\nc one\nd two"
+    );
+}
+
 /// A package that is installed on no host of the lab, with no dependencies, and a file after it.
 const PACKAGE: &str = "  - name: package
     package: {name: sl}

@@ -343,6 +343,8 @@ async fn plan_undos(
     let mut objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
     objects.extend(undos.iter().filter_map(|u| owners_probe(&u.object, &u.before)));
     objects.extend(revert::probes(&undos));
+    let saved = matches!(target, Target::Host(_)).then(|| revert::saved::probe(&undos)).flatten();
+    objects.extend(saved.clone());
     if !objects.is_empty() {
         target.look(&objects, &mut known).await?;
     }
@@ -350,6 +352,9 @@ async fn plan_undos(
         if let Ok(seen) = known.observed(&undo.object) {
             undo.settle(&seen.state);
         }
+    }
+    if let Some(probe) = saved {
+        revert::saved::mark_missing(&mut undos, &probe, &known);
     }
     target.saved_contents(undos.iter(), &mut known).await?;
     let mut plan = HostPlan { host: target.name().to_owned(), ..HostPlan::default() };

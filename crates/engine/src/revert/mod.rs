@@ -4,6 +4,7 @@ pub(crate) mod directories;
 pub(crate) mod order;
 pub(crate) mod packages;
 pub(crate) mod releases;
+pub(crate) mod saved;
 pub(crate) mod undo;
 
 use crate::revert::order::Revert;

@@ -262,3 +262,32 @@ fn a_directory_goes_with_what_a_run_made_in_it_through_a_link() {
     let other = file.replace("87", "88");
     assert!(plan("/opt/w2/app.conf", &other).contains(&"/opt/w2".to_owned()));
 }
+
+#[test]
+fn a_content_that_is_missing_or_damaged_is_lost_and_one_in_place_is_not_needed() {
+    use converge_host::records::blob_path;
+    use converge_resource::Digest;
+    let state = |content: &str| {
+        let digest = Digest::of(content.as_bytes());
+        format!("file 0644 root root {} {digest}", content.len())
+    };
+    let of = |path: &str, before: &str| undo("path", path, &state("new"), &state(before));
+    let mut undos = vec![of("/whole", "a"), of("/damaged", "b"), of("/missing", "c"), of("/in-place", "d")];
+    let probe = saved::probe(&undos).unwrap();
+    let line = |named: &str, found: &str| {
+        format!("{}  {}\n", Digest::of(found.as_bytes()), blob_path(&Digest::of(named.as_bytes())))
+    };
+    let stdout = line("a", "a") + &line("b", "x");
+    let mut known = Knowledge::default();
+    let answer = converge_resource::RunAnswer { status: 0, stdout, stderr: String::new() };
+    known.learn(probe.clone(), Answer::Run(answer));
+    for undo in &undos {
+        let now = if undo.object.key == "/in-place" { &undo.before } else { &undo.left };
+        let seen = Observed::new(now.clone(), None);
+        known.learn(Probe::Object(undo.object.clone()), Answer::Object(seen));
+    }
+    saved::mark_missing(&mut undos, &probe, &known);
+    let lost: Vec<bool> = undos.iter().map(|undo| undo.lost.is_some()).collect();
+    assert_eq!(lost, [false, true, true, false]);
+    assert!(saved::probe(&[]).is_none());
+}
