@@ -46,7 +46,7 @@ pub use kubeadm_config::KubeadmConfigState;
 pub use module::ModuleState;
 pub use mount::MountState;
 pub use package::PackageState;
-pub use path::PathState;
+pub use path::{PathState, account_number};
 pub use registry::{object, objects, shell_library};
 pub use release::ReleaseState;
 pub use snap::SnapState;

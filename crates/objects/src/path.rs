@@ -88,6 +88,15 @@ impl PathState {
 
 state_of_words!(PathState);
 
+/// The number of an account, a user or a group, in this state; none where it is not known or there is no such account.
+pub fn account_number(account: &ObjectId, state: &State) -> Option<u32> {
+    match account.kind.as_str() {
+        "user" => uid_of(state),
+        "group" => gid_of(state),
+        _ => None,
+    }
+}
+
 /// The number of a group that exists.
 fn gid_of(group: &State) -> Option<u32> {
     match GroupState::try_from(group.clone()) {

@@ -25,6 +25,9 @@ fn apt_reads(object: &ObjectId) -> bool {
     object.kind == "path" && APT_READS.iter().any(|dir| object.key.starts_with(dir))
 }
 
+/// The kinds of objects whose changes run no foreign code, whatever they come to.
+const QUIET: &[&str] = &["path", "user", "group", "sysctl", "hostname"];
+
 /// A planned item that `restart_on` may name.
 #[derive(Clone, Debug)]
 struct Done {
@@ -57,6 +60,8 @@ fn key_of(address: &str) -> String {
 pub struct VirtualHost<'a> {
     known: &'a Knowledge,
     overlay: BTreeMap<ObjectId, State>,
+    /// The facets that items decide, by their claims or by changes.
+    given: BTreeSet<(ObjectId, String)>,
     /// Objects of the overlay that no item determines: their states follow from changes of others.
     followed: BTreeSet<ObjectId>,
     /// The states that instances of these templates get with them.
@@ -115,6 +120,7 @@ impl<'a> VirtualHost<'a> {
         Self {
             known,
             overlay: BTreeMap::new(),
+            given: BTreeSet::new(),
             followed: BTreeSet::new(),
             templates: BTreeMap::new(),
             incidental: BTreeMap::new(),
@@ -229,6 +235,7 @@ impl<'a> VirtualHost<'a> {
     pub fn call(&mut self, claims: &[Claim]) {
         for claim in claims {
             self.names.call(self.known, &claim.object);
+            self.given.insert((self.one(&claim.object), claim.facet.to_owned()));
         }
     }
 
@@ -258,6 +265,9 @@ impl<'a> VirtualHost<'a> {
         self.altered.by_changes(address, changes);
         for change in changes.iter().filter(|c| c.from != c.to) {
             self.follow(change);
+            let attributes = converge_objects::object(&change.object.kind).map(|o| o.attributes(change));
+            let facets = attributes.into_iter().flatten().map(|a| (change.object.clone(), a.name));
+            self.given.extend(facets);
         }
         for change in changes {
             let opaque = converge_objects::object(&change.object.kind).is_none_or(|o| o.opaque(change));
@@ -298,8 +308,9 @@ impl<'a> VirtualHost<'a> {
     pub fn defer(&mut self, address: &str, objects: &[ObjectId]) {
         let wait = Wait { item: address.to_owned(), reason: format!("`{address}` is deferred itself") };
         self.altered.by_deferred(address, objects);
+        let quiet = |object: &ObjectId| QUIET.contains(&object.kind.as_str());
         for object in objects {
-            self.acts.push((object.clone(), object.kind != "path", wait.clone()));
+            self.acts.push((object.clone(), !quiet(object), wait.clone()));
             self.unknown.insert(object.clone(), wait.clone());
             self.names.defer(object, &wait);
             let offers = converge_objects::object(&object.kind).map(|o| o.offers()).unwrap_or_default();
@@ -308,9 +319,7 @@ impl<'a> VirtualHost<'a> {
             let offers = offers.iter().copied().chain(apt_reads(object).then_some("package"));
             self.bringers.extend(offers.map(|kind| (kind, offered.clone())));
         }
-        // These run no code at all.
-        let quiet = ["path", "user", "group", "sysctl", "hostname"];
-        if objects.is_empty() || !objects.iter().all(|object| quiet.contains(&object.kind.as_str())) {
+        if objects.is_empty() || !objects.iter().all(quiet) {
             self.foreign = Some(wait.clone());
         }
         self.pending = Some(wait);
@@ -474,6 +483,10 @@ impl View for VirtualHost<'_> {
 
     fn changed(&self, object: &ObjectId) -> Option<Wait> {
         self.changed.get(&self.one(object)).cloned()
+    }
+
+    fn gives(&self, object: &ObjectId, facet: &str) -> bool {
+        self.given.iter().any(|(given, name)| name == facet && given == object)
     }
 
     fn settled(&self) -> bool {

@@ -104,6 +104,12 @@ pub trait View {
         Vec::new()
     }
 
+    /// Whether an earlier item of this run decides this facet of an object, by its claim or by a change. An edit keeps the owner of a file.
+    fn gives(&self, object: &ObjectId, facet: &str) -> bool {
+        let _ = (object, facet);
+        true
+    }
+
     /// Whether all results of earlier items are known. As long as they are not, no item can rely on that nothing is pending.
     fn settled(&self) -> bool {
         true

@@ -17,6 +17,7 @@ pub struct FakeView {
     may: BTreeSet<ObjectId>,
     changed: BTreeSet<ObjectId>,
     pending: bool,
+    acts: Vec<(ObjectId, bool)>,
     foreign: bool,
     stages: Option<(Vec<String>, usize)>,
     determined: BTreeMap<ObjectId, State>,
@@ -120,6 +121,11 @@ impl FakeView {
         self.determined.insert(id.clone(), state.clone());
         self.has(id, state)
     }
+    /// An earlier item changes it, by foreign code or not.
+    pub fn acts(mut self, id: ObjectId, foreign: bool) -> Self {
+        self.acts.push((id, foreign));
+        self
+    }
     pub fn pending(mut self) -> Self {
         self.pending = true;
         self
@@ -198,7 +204,11 @@ impl View for FakeView {
         self.changed.contains(object).then(wait)
     }
     fn pending(&self) -> Option<Wait> {
-        self.pending.then(wait)
+        (self.pending || !self.acts.is_empty()).then(wait)
+    }
+    fn pending_act(&self, matters: &dyn Fn(&ObjectId, bool) -> bool) -> Option<Wait> {
+        let any = self.pending || self.acts.iter().any(|(object, foreign)| matters(object, *foreign));
+        any.then(wait)
     }
     fn determined(&self, kind: &str) -> Vec<(ObjectId, State)> {
         let own = self.determined.iter().filter(|(object, _)| object.kind == kind);

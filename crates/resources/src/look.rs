@@ -2,7 +2,9 @@
 
 use crate::body::file_state;
 use converge_objects::path::within;
-use converge_objects::{GroupState, PackageState, PathState, SysctlState, UnitState, UserState};
+use converge_objects::{
+    GroupState, PackageState, PathState, SysctlState, UnitState, UserState, account_number,
+};
 use converge_resource::{
     BadState, Content, ObjectId, ParamError, Probe, State, Stop, View, Wait, Wanted, quote,
 };
@@ -255,6 +257,15 @@ pub fn kernel_may_change(view: &dyn View) -> Option<Wait> {
     })
 }
 
+/// The earlier item of this run after which this host may have one of these programs: a package, foreign code, or a file of that
+/// name. A text file brings none.
+pub fn program_may_come(view: &dyn View, programs: &[&str]) -> Option<Wait> {
+    view.pending_act(&|object, foreign| {
+        let named = || object.key.rsplit('/').next().is_some_and(|name| programs.contains(&name));
+        foreign || object.kind == "package" || (object.kind == "path" && named())
+    })
+}
+
 /// The earlier item of this run after which a missing path may exist: the effects of a command or a service are not known.
 pub fn may_be_made(view: &dyn View) -> Option<Wait> {
     view.pending_act(&|object, foreign| foreign && ["command", "unit"].contains(&object.kind.as_str()))
@@ -277,16 +288,7 @@ impl Account {
 
     /// The number in a state of an account; `None` where it is not known, or there is no such account.
     fn number(self, state: &State) -> Option<u32> {
-        match self {
-            Self::User => match UserState::try_from(state.clone()) {
-                Ok(UserState::User { uid, .. }) => uid,
-                _ => None,
-            },
-            Self::Group => match GroupState::try_from(state.clone()) {
-                Ok(GroupState::Group { gid }) => gid,
-                _ => None,
-            },
-        }
+        account_number(&ObjectId::new(self.word(), ""), state)
     }
 
     /// The account that has this number among those that earlier items of this run determine.
@@ -312,9 +314,12 @@ impl Account {
             }
             _ => false,
         };
+        let facet = if self == Self::User { "owner" } else { "group" };
         let goes_along = |path: &str| home.is_some_and(|home| within(path, home));
         let mut paths = view.determined("path").into_iter();
-        let Some((path, _)) = paths.find(|(id, state)| its_own(state) && !goes_along(&id.key)) else {
+        let Some((path, _)) =
+            paths.find(|(id, state)| its_own(state) && view.gives(id, facet) && !goes_along(&id.key))
+        else {
             return Ok(());
         };
         let word = self.word();

@@ -18,6 +18,8 @@ pub struct Run {
     pub items: &'static [(&'static str, &'static str, &'static str)],
     /// Words that the plan shows of an item.
     pub shows: &'static [(&'static str, &'static [&'static str])],
+    /// Words that the apply's report has of an item.
+    pub tells: &'static [(&'static str, &'static [&'static str])],
     /// Scripts that succeed afterwards.
     pub then: &'static [&'static str],
     /// Beginnings of paths that foreign code (packages, units, commands, `useradd`) may change.
@@ -38,6 +40,7 @@ pub const RUN: Run = Run {
     role: "",
     items: &[],
     shows: &[],
+    tells: &[],
     then: &[],
     foreign: &[],
     passing: &[],

@@ -194,6 +194,11 @@ impl Check<'_> {
                 self.that(done == promise, || format!("{name}: {planned}, then {done}"));
             }
         }
+        for (item, word) in run.tells.iter().flat_map(|(item, words)| words.iter().map(move |w| (item, w))) {
+            self.that(told(item).contains(word), || {
+                format!("the report of {item} does not say {word:?}: {}", told(item))
+            });
+        }
         let row = |results: &BTreeMap<String, String>| {
             run.items
                 .iter()

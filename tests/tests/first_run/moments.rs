@@ -20,6 +20,18 @@ echo 'deb [trusted=yes] file:/srv/repo ./' >/etc/apt/sources.list.d/x-repo.list
 apt-get -qq update -o Dir::Etc::sourcelist=sources.list.d/x-repo.list -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0
 "#;
 
+/// A repository of our own with a package of a unit that has another name, and is neither enabled nor started by the package.
+const UNIT_REPOSITORY: &str = r#"
+mkdir -p /srv/repo/x/DEBIAN /srv/repo/x/usr/lib/systemd/system && cd /srv/repo
+printf 'Package: x-daemon\nVersion: 1\nArchitecture: all\nMaintainer: t <t@example.org>\nDescription: for a test\n' >x/DEBIAN/control
+printf '[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\nAlias=x-pal.service\n' >x/usr/lib/systemd/system/x-daemon.service
+dpkg-deb -Znone -b x x.deb >/dev/null
+{ cat x/DEBIAN/control; echo "Filename: ./x.deb"; echo "Size: $(stat -c %s x.deb)"; echo "SHA256: $(sha256sum x.deb | cut -c1-64)"; } >Packages
+rm -r x
+echo 'deb [trusted=yes] file:/srv/repo ./' >/etc/apt/sources.list.d/x-repo.list
+apt-get -qq update -o Dir::Etc::sourcelist=sources.list.d/x-repo.list -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0
+"#;
+
 /// Removes the repository and its packages.
 const NO_REPOSITORY: &str = "apt-get -qq purge -y x-runtime containerd >/dev/null; rm -rf /srv/repo /etc/apt/sources.list.d/x-repo.list /var/lib/apt/lists/*srv_repo*";
 
@@ -214,6 +226,61 @@ pub const MOMENTS: &[Case] = &[
         }],
     },
     Case {
+        name: "no archive, no package and no program comes of a text file",
+        runs: &[
+            Run {
+                role: "
+  - name: file
+    file: {path: /srv/t-text, content: y}
+  - name: archive
+    archive: {on_host: /srv/t-none.tar, path: /srv}",
+                items: &[("file", "change", "changed"), ("archive", "failed", "failed")],
+                shows: &[("archive", &["there is no file /srv/t-none.tar"])],
+                ..RUN
+            },
+            Run {
+                before: "cd /srv && mkdir t-packed && echo in >t-packed/in && tar -cf t-packed.tar t-packed && rm -r t-packed",
+                role: "
+  - name: archive
+    archive: {on_host: /srv/t-packed.tar, path: /srv}
+  - name: parameter
+    sysctl: {name: net.core.nonesuch, value: 1}",
+                items: &[("archive", "change", "changed"), ("parameter", "failed", "failed")],
+                shows: &[("parameter", &["this kernel has no parameter net.core.nonesuch"])],
+                then: &["grep -qx in /srv/t-packed/in", "rm -r /srv/t-packed"],
+                ..RUN
+            },
+            Run {
+                role: "
+  - name: archive
+    archive: {on_host: /srv/t-packed.tar, path: /srv}
+  - name: package
+    package: {name: t-nonesuch}",
+                items: &[("archive", "change", "changed"), ("package", "failed", "failed")],
+                shows: &[("package", &["apt offers no t-nonesuch on this host"])],
+                ..RUN
+            },
+            // Behind a deferred resource that runs no code it is the same.
+            Run {
+                role: "
+  - name: command
+    command: {run: 'echo 1 >/srv/t-defers', unless: test -e /srv/t-defers, undo: rm /srv/t-defers}
+  - name: edit
+    line: {path: /srv/t-defers, line: more}
+  - name: archive
+    archive: {on_host: /srv/t-none.tar, path: /srv}",
+                items: &[
+                    ("command", "change", "changed"),
+                    ("edit", "deferred", "changed"),
+                    ("archive", "deferred", "failed"),
+                ],
+                shows: &[("archive", &["`case/command`"])],
+                foreign: &["/srv/t-defers"],
+                ..RUN
+            },
+        ],
+    },
+    Case {
         name: "a number that somebody has",
         runs: &[Run {
             before: "groupadd -g 5201 x-taken",
@@ -377,6 +444,22 @@ pub const MOMENTS: &[Case] = &[
         ],
     },
     Case {
+        name: "a group gets another number behind an edit of a file that it has",
+        runs: &[Run {
+            before: "groupadd -g 5968 x-e; echo x >/srv/t-e; chgrp x-e /srv/t-e",
+            role: "
+  - name: edit
+    line: {path: /srv/t-e, line: more}
+  - name: group
+    group: {name: x-e, gid: 5969}",
+            // The edit gives the file to nobody: it keeps the number that it had.
+            items: &[("edit", "change", "changed"), ("group", "change", "changed")],
+            then: &["[ \"$(stat -c %g /srv/t-e)\" = 5968 ] && grep -qx more /srv/t-e"],
+            foreign: ACCOUNTS,
+            ..RUN
+        }],
+    },
+    Case {
         name: "a user gets another number, and files are its own",
         runs: &[
             Run {
@@ -462,6 +545,74 @@ pub const MOMENTS: &[Case] = &[
                     "systemctl is-enabled x-real",
                     "[ \"$(cat /srv/t-alias-pid)\" = \"$(systemctl show -p MainPID --value x-alias)\" ]",
                 ],
+                foreign: UNITS,
+                ..RUN
+            },
+        ],
+    },
+    Case {
+        name: "an alias that a package of this run brings",
+        runs: &[
+            Run {
+                before: UNIT_REPOSITORY,
+                role: "
+  - name: package
+    package: {name: x-daemon}
+  - name: conf
+    file: {path: /srv/t-pal, content: one}
+  - name: service
+    service: {name: x-pal, state: started, enabled: true, restart_on: [conf]}
+  - name: real
+    service: {name: x-daemon, state: started}",
+                items: &[
+                    ("package", "change", "changed"),
+                    ("conf", "change", "changed"),
+                    ("service", "change", "changed"),
+                    ("real", "deferred", "unchanged"),
+                ],
+                then: &[
+                    "systemctl is-active -q x-daemon && systemctl is-enabled -q x-daemon",
+                    "[ -e /var/lib/converge/started/x-daemon.service ] && [ ! -e /var/lib/converge/started/x-pal.service ]",
+                    "systemctl show -p MainPID --value x-daemon >/srv/t-pal-pid",
+                ],
+                foreign: UNITS,
+                ..RUN
+            },
+            Run {
+                role: "
+  - name: conf
+    file: {path: /srv/t-pal, content: two}
+  - name: service
+    service: {name: x-pal, state: started, enabled: true, restart_on: [conf]}
+  - name: real
+    service: {name: x-daemon, state: started}",
+                items: &[
+                    ("conf", "change", "changed"),
+                    ("service", "change", "changed"),
+                    ("real", "unchanged", "unchanged"),
+                ],
+                shows: &[("service", &["x-pal.service is another name of x-daemon.service", "restart"])],
+                then: &["[ \"$(cat /srv/t-pal-pid)\" != \"$(systemctl show -p MainPID --value x-pal)\" ]"],
+                foreign: UNITS,
+                ..RUN
+            },
+            // Both are behind the package: the conflict shows when it is there, and nothing is stopped.
+            Run {
+                before: "systemctl disable -q --now x-daemon; apt-get -qq purge -y x-daemon >/dev/null; systemctl daemon-reload",
+                role: "
+  - name: package
+    package: {name: x-daemon}
+  - name: one
+    service: {name: x-pal, state: started}
+  - name: other
+    service: {name: x-daemon, state: stopped}",
+                items: &[
+                    ("package", "change", "changed"),
+                    ("one", "deferred", "failed"),
+                    ("other", "deferred", "failed"),
+                ],
+                tells: &[("other", &["x-pal.service and x-daemon.service are one unit"])],
+                then: &["apt-get -qq purge -y x-daemon; rm -rf /srv/repo /etc/apt/sources.list.d/x-repo.list"],
                 foreign: UNITS,
                 ..RUN
             },
@@ -598,6 +749,27 @@ pub const MOMENTS: &[Case] = &[
     line: {path: /srv/t-edit, line: b=2, create: true}",
             items: &[("command", "change", "changed"), ("edit", "deferred", "changed")],
             then: &["[ \"$(cat /srv/t-edit)\" = \"$(printf 'a=1\\nb=2')\" ]"],
+            ..RUN
+        }],
+    },
+    Case {
+        name: "an edit of a file that the start of a unit of this run makes",
+        runs: &[Run {
+            role: "
+  - name: unit
+    unit: {name: x-maker, content: \"[Service]\\nType=oneshot\\nRemainAfterExit=yes\\nExecStart=/bin/sh -c 'echo a=1 >/srv/t-started'\\n\", state: started}
+  - name: edit
+    line: {path: /srv/t-started, line: b=2, create: true}
+  - name: block
+    block: {path: /srv/t-started, block: c=3}",
+            items: &[
+                ("unit", "change", "changed"),
+                ("edit", "deferred", "changed"),
+                ("block", "deferred", "changed"),
+            ],
+            shows: &[("edit", &["`case/unit`", "/srv/t-started"])],
+            then: &["[ \"$(head -n 2 /srv/t-started)\" = \"$(printf 'a=1\\nb=2')\" ] && grep -qx c=3 /srv/t-started"],
+            foreign: UNITS,
             ..RUN
         }],
     },

@@ -1,15 +1,15 @@
 //! `apt_repository`
 
 use crate::body::file_state;
-use crate::kinds::download::check_url;
+use crate::kinds::download::{FETCH_TOOLS, check_url};
 use crate::kinds::line::Presence;
-use crate::look::{check_path, path, path_id, state};
+use crate::look::{check_path, path, path_id, program_may_come, state};
 use crate::names::Names;
 use crate::openpgp::{dearmor, fingerprints};
 use base64::Engine as _;
 use converge_objects::{AptListsState, PathState};
 use converge_resource::{
-    Claim, Content, ObjectId, ParamError, Probe, Resource, Source, State, Stop, View, Wanted, quote,
+    Claim, Content, ObjectId, ParamError, Probe, Resource, Source, State, Stop, View, Wait, Wanted, quote,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -146,17 +146,18 @@ impl AptRepository {
             }
         }
         let answer = view.run(&key_probe(url))?;
-        let wait = |reason: String| {
-            view.pending().map(|mut wait| {
+        let deferred = |wait: Option<Wait>, reason: String| {
+            wait.map(|mut wait| {
                 wait.reason = format!("{reason}; {}", wait.reason);
                 Stop::Deferred(wait)
             })
         };
         if answer.status == 69 {
-            return Err(wait("this host has no curl and no wget to fetch the key with".to_owned()).unwrap_or_else(|| {
+            let reason = "this host has no curl and no wget to fetch the key with";
+            return Err(deferred(program_may_come(view, &FETCH_TOOLS), reason.to_owned()).unwrap_or_else(|| {
                 Stop::invalid_help(
                     "/key_url",
-                    "this host has no curl and no wget to fetch the key with",
+                    reason,
                     "add a resource before this one: `package: {name: curl}`, or give the key itself with `key_source`",
                 )
             }));
@@ -164,7 +165,9 @@ impl AptRepository {
         if answer.status != 0 {
             let said = answer.stderr.trim().lines().last().unwrap_or("no answer").to_owned();
             let failed = || Stop::Failed(format!("the host cannot fetch the key from {url}: {said}"));
-            return Err(wait(format!("the key cannot be fetched now ({said})")).unwrap_or_else(failed));
+            // Any file may be a setting of the network, of a proxy or of trusted certificates.
+            let reason = format!("the key cannot be fetched now ({said})");
+            return Err(deferred(view.pending(), reason).unwrap_or_else(failed));
         }
         let text: String = answer.stdout.split_ascii_whitespace().collect();
         let bytes = base64::engine::general_purpose::STANDARD

@@ -72,7 +72,10 @@ fn something_to_fetch_with_may_come_first() {
     let kind = read::<AptRepository>(params(json!({"key_url": "https://example.org/key"})));
     let bare = host().answer(&key_probe("https://example.org/key"), 69, "");
     assert!(matches!(kind.plan(&bare), Err(Stop::Invalid { .. })));
-    assert!(matches!(kind.plan(&bare.pending()), Err(Stop::Deferred(_))));
+    let text = bare.clone().acts(path_id("/etc/x"), false);
+    assert!(matches!(kind.plan(&text), Err(Stop::Invalid { .. })), "a text file brings no curl");
+    let package = bare.acts(ObjectId::new("package", "curl"), false);
+    assert!(matches!(kind.plan(&package), Err(Stop::Deferred(_))));
     let cut = host().complains(&key_probe("https://example.org/key"), 1, "curl: (6) Could not resolve host");
     assert!(matches!(kind.plan(&cut), Err(Stop::Failed(why)) if why.contains("resolve")));
 }

@@ -3,11 +3,12 @@
 use crate::attrs::check_account;
 use crate::look::{
     Account, Asks, account_name, check_path, may_be_made, need_parent, normal, path, path_id, path_id_below,
+    program_may_come,
 };
 use crate::unpack::{Choice, Listing, Member, parse, read, script};
 use converge_objects::PathState;
 use converge_resource::{
-    Claim, Content, ObjectId, ParamError, Probe, Resource, Source, State, Stop, View, Wanted,
+    Claim, Content, ObjectId, ParamError, Probe, Resource, Source, State, Stop, View, Wait, Wanted,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -59,16 +60,16 @@ impl Archive {
 
     /// The members of an archive on the host, each with its path and digest for the steps.
     fn listed(&self, view: &dyn View, archive: &str) -> Result<(Listing, Vec<(String, String)>), Stop> {
-        let later = |reason: &str| {
-            view.pending().map(|mut wait| {
+        let later = |wait: Option<Wait>, reason: &str| {
+            wait.map(|mut wait| {
                 wait.reason = format!("{reason}; {}", wait.reason);
                 Stop::Deferred(wait)
             })
         };
         let now = path(view, archive)?;
         let PathState::File { digest, .. } = &now else {
-            let wait = view.may_appear(&path_id(archive)).or_else(|| may_be_made(view)).map(Stop::Deferred);
-            return Err(wait.or_else(|| later("nothing can know what is in it")).unwrap_or_else(|| {
+            let wait = view.may_appear(&path_id(archive)).or_else(|| may_be_made(view));
+            return Err(later(wait, "its members are not known").unwrap_or_else(|| {
                 Stop::invalid_help(
                     "/on_host",
                     format!("there is no file {archive}"),
@@ -80,7 +81,8 @@ impl Archive {
         let answer = view.run(&probe)?;
         if answer.status == 69 {
             let tool = if archive.ends_with(".zip") { "unzip" } else { "tar" };
-            return Err(later(&format!("this host has no {tool} now")).unwrap_or_else(|| {
+            let wait = program_may_come(view, &[tool]);
+            return Err(later(wait, &format!("this host has no {tool} now")).unwrap_or_else(|| {
                 Stop::invalid_help(
                     "/on_host",
                     format!("this host has no {tool} that can list it"),
@@ -89,7 +91,8 @@ impl Archive {
             }));
         }
         let moved = || {
-            later(&format!("{archive} is not there yet")).unwrap_or_else(|| {
+            let brings = |object: &ObjectId, foreign: bool| foreign || object.kind == "path";
+            later(view.pending_act(&brings), &format!("{archive} is not there yet")).unwrap_or_else(|| {
                 Stop::Failed(format!("{archive} changed while it was looked at; run again"))
             })
         };
@@ -332,15 +335,38 @@ mod tests {
     #[test]
     fn an_archive_of_the_same_run_is_waited_for() {
         assert!(matches!(on_host().plan(&FakeView::new()), Err(Stop::Invalid { .. })));
-        assert!(matches!(on_host().plan(&FakeView::new().pending()), Err(Stop::Deferred(_))));
+        let command = FakeView::new().acts(ObjectId::new("command", "x"), true);
+        assert!(matches!(on_host().plan(&command), Err(Stop::Deferred(_))));
+        for object in [path_id("/etc/x"), ObjectId::new("sysctl", "net.core.somaxconn")] {
+            let view = FakeView::new().acts(object, false);
+            assert!(matches!(on_host().plan(&view), Err(Stop::Invalid { .. })), "it brings no archive");
+        }
         // The plan knows the new archive by its digest, and the host has listed the old one.
         let view = listing(FakeView::new().file("/srv/a.tgz", 0o644, "new"), b"old");
         assert!(matches!(on_host().plan(&view), Err(Stop::Failed(_))));
-        assert!(matches!(on_host().plan(&view.clone().pending()), Err(Stop::Deferred(_))));
+        let brought = view.clone().acts(path_id("/srv/a.tgz"), false);
+        assert!(matches!(on_host().plan(&brought), Err(Stop::Deferred(_))));
         // The file is damaged, and an earlier item is about to replace it.
         let probe = Probe::Run { script: script("/srv/a.tgz"), user: None, timeout: 600 };
         let spoiled = view.answer(&probe, 2, &format!("{}  -\n", Digest::of(b"spoiled")));
-        assert!(matches!(on_host().plan(&spoiled.pending()), Err(Stop::Deferred(_))));
+        let replaced = spoiled.acts(path_id("/srv/a.tgz"), false);
+        assert!(matches!(on_host().plan(&replaced), Err(Stop::Deferred(_))));
+    }
+
+    #[test]
+    fn only_what_may_bring_tar_is_waited_for() {
+        let probe = Probe::Run { script: script("/srv/a.tgz"), user: None, timeout: 600 };
+        let view = FakeView::new().file("/srv/a.tgz", 0o644, "packed").answer(&probe, 69, "");
+        for (object, foreign, waits) in [
+            (path_id("/etc/motd"), false, false),
+            (ObjectId::new("user", "x"), false, false),
+            (path_id("/usr/local/bin/tar"), false, true),
+            (ObjectId::new("package", "tar"), false, true),
+            (ObjectId::new("command", "x"), true, true),
+        ] {
+            let planned = on_host().plan(&view.clone().acts(object.clone(), foreign));
+            assert_eq!(matches!(planned, Err(Stop::Deferred(_))), waits, "{object}: {planned:?}");
+        }
     }
 
     #[test]

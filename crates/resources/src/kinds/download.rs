@@ -2,7 +2,7 @@
 
 use crate::attrs::{Attrs, Mode};
 use crate::body::{check_validate, validate_setting};
-use crate::look::{Asks, check_path, need_parent, path, path_id};
+use crate::look::{Asks, check_path, need_parent, path, path_id, program_may_come};
 use converge_objects::PathState;
 use converge_resource::{Claim, Digest, ParamError, Probe, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
@@ -33,6 +33,9 @@ pub struct Download {
     /// A command that checks the new file before it replaces the old: `%s` is the candidate.
     validate: Option<String>,
 }
+
+/// The programs that fetch.
+pub const FETCH_TOOLS: [&str; 3] = ["curl", "wget", "apt-helper"];
 
 /// Whether the host has something to fetch with.
 pub fn fetch_tool() -> Probe {
@@ -121,7 +124,8 @@ impl Resource for Download {
         let attrs = self.attrs().settle(view, as_present, 0o644, &mut asks)?;
         let tool = if there.is_none() { asks.take(view.run(&fetch_tool()))? } else { None };
         asks.finish()?;
-        if tool.is_some_and(|t| t.stdout.trim().is_empty()) && view.pending().is_none() {
+        let has_none = tool.is_some_and(|t| t.stdout.trim().is_empty());
+        if has_none && program_may_come(view, &FETCH_TOOLS).is_none() {
             return Err(Stop::invalid_help(
                 "/url",
                 "this host has no curl and no wget to fetch it with",
@@ -191,7 +195,15 @@ mod tests {
         let bare = FakeView::new().answer(&fetch_tool(), 2, "");
         let kind = read::<Download>(params());
         assert!(matches!(kind.plan(&bare), Err(Stop::Invalid { pointer, .. }) if pointer == "/url"));
-        assert!(kind.plan(&bare.pending()).is_ok(), "an earlier resource may bring it");
+        let text = bare.clone().acts(path_id("/etc/y"), false);
+        assert!(matches!(kind.plan(&text), Err(Stop::Invalid { .. })), "a text file brings no curl");
+        for (object, foreign) in [
+            (converge_resource::ObjectId::new("package", "curl"), false),
+            (path_id("/usr/local/bin/curl"), false),
+            (converge_resource::ObjectId::new("command", "x"), true),
+        ] {
+            assert!(kind.plan(&bare.clone().acts(object, foreign)).is_ok(), "it may bring curl");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::fstab::{self, FSTAB, Which};
 use crate::kinds::kernel_module::yes;
 use crate::kinds::line::Presence;
-use crate::look::{check_path, need_parent, normal, path, path_id, state};
+use crate::look::{check_path, kernel_may_change, need_parent, normal, path, path_id, state};
 use crate::names::Names;
 use converge_objects::{MountState, PathState};
 use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted, quote};
@@ -159,7 +159,7 @@ impl Mount {
     /// Checks that the source exists, or may exist when the resource's turn comes.
     fn need_source(&self, view: &dyn View) -> Result<(), Stop> {
         let source = self.source();
-        let gone = |what: String| match view.pending() {
+        let gone = |what: String| match kernel_may_change(view) {
             Some(wait) => Err(Stop::Deferred(wait)),
             None => Err(Stop::invalid_help("/source", what, "correct it, or make it in a resource before")),
         };
@@ -362,7 +362,10 @@ mod tests {
         );
         let missing = host().answer(&kind.probe(), 1, "");
         assert!(matches!(kind.plan(&missing), Err(Stop::Invalid { pointer, .. }) if pointer == "/source"));
-        assert!(matches!(kind.plan(&missing.pending()), Err(Stop::Deferred(_))));
+        let text = missing.clone().acts(path_id("/etc/x"), false);
+        assert!(matches!(kind.plan(&text), Err(Stop::Invalid { .. })), "a text file brings no device");
+        let module = ObjectId::new("module", "brd");
+        assert!(matches!(kind.plan(&missing.acts(module, false)), Err(Stop::Deferred(_))));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `snap`
 
 use crate::kinds::line::Presence;
-use crate::look::state;
+use crate::look::{program_may_come, state};
 use converge_objects::SnapState;
 use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
@@ -118,7 +118,7 @@ impl Resource for Snap {
         let now = match state::<SnapState>(view, &self.id()) {
             Err(Stop::Failed(why)) => {
                 // An earlier item may bring snapd.
-                return Err(match view.pending() {
+                return Err(match program_may_come(view, &["snap"]) {
                     Some(mut wait) => {
                         wait.reason = format!("{why}; {}", wait.reason);
                         Stop::Deferred(wait)
