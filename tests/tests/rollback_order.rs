@@ -228,12 +228,7 @@ fn packages_go_together_and_a_masked_unit_is_masked_without_its_link() {
         if way == "rollback" {
             let plan = rollback(&world, &[]);
             assert_eq!(plan.code, Some(0), "{}", plan.all());
-            assert_eq!(
-                plan.stdout.matches("remove package python3-minimal").count().max(1),
-                1,
-                "{}",
-                plan.stdout
-            );
+            assert_eq!(plan.stdout.matches("remove package python3-minimal").count(), 1, "{}", plan.stdout);
         } else {
             let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
             assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
@@ -640,6 +635,65 @@ fn an_account_comes_back_with_its_files() {
     assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
     assert_eq!(owner(), "gon2:gon2\n4960");
     exec(host, "userdel gon2; rm /srv/gon2f");
+}
+
+/// The owner of a file is a number: its name comes and goes with the account.
+#[test]
+fn a_file_is_the_runs_own_under_the_name_and_the_number_of_its_owner() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let owner = || {
+        exec(host, "stat -c %U:%G /srv/mine 2>/dev/null || echo none; id -u own5 2>/dev/null || echo none")
+    };
+    let file =
+        "  - name: file\n    file: {path: /srv/mine, content: \"a\\n\", owner: \"4977\", group: \"4977\"}\n";
+    let group = "  - name: group\n    group: {name: own5, gid: 4977}\n";
+    let user = "  - name: user\n    user: {name: own5, uid: 4977, group: own5, home: /srv}\n";
+    let older = "  - name: older\n    file: {path: /etc/older, content: \"a\\n\"}\n";
+    let role = |items: &[&str]| format!("resources:\n{older}{}", items.concat());
+    // One run, and the account comes after the file.
+    apply(&world, &role(&[]));
+    apply(&world, &role(&[file, group, user]));
+    assert_eq!(owner(), "own5:own5\n4977");
+    rollback(&world, &[]).expect(0);
+    assert_eq!(owner(), "none\nnone");
+    // The account comes in a later run, and a third changes the content.
+    apply(&world, &role(&[file]));
+    let from = exec(host, "ls /var/lib/converge/runs | tail -n 1");
+    apply(&world, &role(&[file, group, user]));
+    apply(&world, &role(&[&file.replace("a\\n", "b\\n"), group, user]));
+    rollback(&world, &["--to", &from]).expect(0);
+    assert_eq!(owner(), "none\nnone");
+    // Somebody takes the account away, and gives its number to another: the file is as the run left it.
+    apply(&world, &role(&[group, user, &file.replace("\"4977\"", "own5")]));
+    exec(
+        host,
+        "userdel own5; groupdel own5 2>/dev/null; groupadd -g 4977 new5; useradd -u 4977 -g new5 -d /srv new5",
+    );
+    assert_eq!(owner(), "new5:new5\nnone");
+    rollback(&world, &[]).expect(0);
+    assert_eq!(owner(), "none\nnone");
+    // Given to somebody else, it is his.
+    apply(&world, &role(&[&file.replace("\"4977\"", "new5")]));
+    exec(host, "chown games /srv/mine");
+    rollback(&world, &[]).says("changed by someone else");
+    assert_eq!(owner(), "games:new5\nnone");
+    exec(host, "userdel new5; rm -f /srv/mine /etc/older; rm -rf /var/lib/converge");
+}
+
+/// Without converge as well: the numbers of the accounts that there are decide.
+#[test]
+fn the_host_itself_takes_back_a_file_whose_owner_has_got_a_name() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let role = "resources:\n  - name: file\n    file: {path: /srv/mine, content: x, owner: \"4978\", group: \"4978\"}\n  - name: group\n    group: {name: own6, gid: 4978}\n  - name: user\n    user: {name: own6, uid: 4978, group: own6, home: /srv}\n";
+    apply(&world, role);
+    let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+    assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
+    assert_eq!(
+        exec(host, "ls /srv/mine 2>/dev/null || echo gone; id -u own6 2>/dev/null || echo none"),
+        "gone\nnone"
+    );
 }
 
 #[test]

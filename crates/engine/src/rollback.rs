@@ -2,6 +2,7 @@
 
 use crate::connect::target::{Target, connect};
 use crate::context::RunContext;
+use crate::revert::accounts::Accounts;
 use crate::revert::undo::{
     base_of, brought_along, goes_back, owners_probe, role_of, take_contents, without_gone_workloads,
 };
@@ -310,7 +311,10 @@ async fn plan_back(
             let mut undos = brought_along(undos);
             undos.retain(|u| roles.is_empty() || roles.iter().any(|r| role_of(&u.item) == r));
             let ids = runs.iter().filter_map(|at| records.runs.get(*at)).map(|r| r.id.clone()).collect();
-            plan_undos(context, target, undos).await.map(|plan| (plan, ids))
+            let changes = records.runs.iter().flat_map(|run| &run.changes);
+            let states = changes.flat_map(|c| [(&c.object, &c.before), (&c.object, &c.after)]);
+            let accounts = Accounts::of(states);
+            plan_undos(context, target, undos, &accounts).await.map(|plan| (plan, ids))
         }
     };
     let (result, ids) = match planned {
@@ -337,6 +341,7 @@ async fn plan_undos(
     context: &RunContext,
     target: &Target,
     mut undos: Vec<Undo>,
+    accounts: &Accounts,
 ) -> Result<HostPlan, TargetError> {
     without_gone_workloads(&mut undos);
     let mut known = Knowledge::default();
@@ -348,6 +353,11 @@ async fn plan_undos(
     if !objects.is_empty() {
         target.look(&objects, &mut known).await?;
     }
+    let asked = Accounts::probes(&undos, &known);
+    if !asked.is_empty() {
+        target.look(&asked, &mut known).await?;
+    }
+    accounts.translate(&mut undos, &known);
     for undo in &mut undos {
         if let Ok(seen) = known.observed(&undo.object) {
             undo.settle(&seen.state);

@@ -7,6 +7,7 @@ use crate::TargetError;
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::plan::source::HostSource;
+use crate::revert::accounts::Accounts;
 use crate::revert::undo::{Verdict, go_with_what_brought_them, owners_probe};
 use crate::revert::{self, Group, Judged};
 use converge_ledger::{Owned, OwnedRecords, Project, RunRecord, SavedChange, SavedOutcome, Undo};
@@ -187,6 +188,13 @@ pub(crate) async fn own(
     if prune && !asked.is_empty() {
         target.look(&asked, known).await?;
     }
+    let states = records.things.iter().flat_map(|t| [(&t.object, &t.before), (&t.object, &t.left)]);
+    let accounts = Accounts::of(states);
+    let asked = Accounts::probes(&undos, known);
+    if !asked.is_empty() {
+        target.look(&asked, known).await?;
+    }
+    accounts.translate(&mut undos, known);
     target.saved_contents(undos.iter(), known).await?;
     let groups = revert::arrange(undos, known, &context.options.allow_destroy);
     let since: BTreeMap<&ObjectId, &Owned> = going.iter().map(|t| (&t.object, *t)).collect();

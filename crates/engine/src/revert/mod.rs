@@ -1,5 +1,6 @@
 //! Reverts of one host: judged by what is there now, put in order, and made items of a plan. Pure.
 
+pub(crate) mod accounts;
 pub(crate) mod directories;
 pub(crate) mod order;
 pub(crate) mod packages;
@@ -64,6 +65,7 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
     }
     let in_part = start_with_nothing_certain(&reverts, &mut verdicts);
     let after = groups_before(&reverts, &order);
+    accounts::follow(&order, &mut verdicts);
     let addresses = addresses(&undos, &order);
     let mut judged: Vec<Option<Judged>> = (0..)
         .zip(undos.into_iter().zip(verdicts))

@@ -291,3 +291,78 @@ fn a_content_that_is_missing_or_damaged_is_lost_and_one_in_place_is_not_needed()
     assert_eq!(lost, [false, true, true, false]);
     assert!(saved::probe(&[]).is_none());
 }
+
+/// A name and a number of one account mean one owner, in the states of the records and in the order of a rollback.
+#[test]
+fn a_file_is_the_runs_own_under_the_name_and_the_number_of_its_owner() {
+    use crate::revert::accounts::Accounts;
+    let file = |owner: &str, group: &str, n: u8| {
+        format!("file 644 {owner} {group} 1 {}", format!("{n:02x}").repeat(32))
+    };
+    let of_path = |left: &str, before: &str| undo("path", "/srv/f", left, before);
+    let user = |uid: &str| format!("user {uid} u \\ /home/u /bin/sh locked");
+    // By the numbers of accounts in the records, an account that exists now, and the found state.
+    let judged = |undo: &Undo, numbers: &[(&str, &str)], account: Option<(&str, &str)>, now: &str| {
+        let mut known = Knowledge::default();
+        let mut learn = |kind: &str, key: &str, line: &str| {
+            let seen = Observed::new(State::from_line(line), None);
+            known.learn(Probe::Object(ObjectId::new(kind, key)), Answer::Object(seen));
+        };
+        learn("path", "/srv/f", now);
+        if let Some((name, line)) = account {
+            learn("user", name, line);
+        }
+        let states: Vec<_> = numbers
+            .iter()
+            .map(|(key, line)| (ObjectId::new("user", *key), State::from_line(*line)))
+            .collect();
+        let mut undos = vec![undo.clone()];
+        Accounts::of(states.iter().map(|(o, s)| (o, s))).translate(&mut undos, &known);
+        judge(&undos[0], &mut known, &[])
+    };
+    let back = |verdict: Verdict| match verdict {
+        Verdict::Back(change) => change.to.line().to_owned(),
+        other => format!("{other:?}"),
+    };
+    let made = of_path(&file("77", "root", 1), "absent");
+    // It got a name since, by the records or by somebody; another number is another owner.
+    assert_eq!(back(judged(&made, &[], Some(("u", &user("77"))), &file("u", "root", 1))), "absent");
+    assert!(matches!(judged(&made, &[], Some(("u", &user("78"))), &file("u", "root", 1)), Verdict::Stays(_)));
+    assert!(matches!(judged(&made, &[], None, &file("u", "root", 1)), Verdict::Stays(_)));
+    // It lost its name; the records know the number that it had.
+    let named = of_path(&file("u", "root", 2), &file("u", "root", 1));
+    assert_eq!(
+        back(judged(&named, &[("u", &user("77"))], None, &file("77", "root", 2))),
+        file("77", "root", 1)
+    );
+    assert!(matches!(judged(&named, &[("u", &user("77"))], None, &file("78", "root", 2)), Verdict::Stays(_)));
+    assert!(matches!(judged(&named, &[], None, &file("77", "root", 2)), Verdict::Stays(_)));
+    // Its number is another account's now.
+    let other = Some(("v", "user 77 v \\ /home/v /bin/sh locked"));
+    assert_eq!(
+        back(judged(&named, &[("u", &user("77"))], other, &file("v", "root", 2))),
+        file("v", "root", 1)
+    );
+    // Before, it was the same under another word: nothing is to be done.
+    let same = of_path(&file("root", "root", 1), &file("77", "root", 1));
+    assert_eq!(judged(&same, &[], Some(("u", &user("77"))), &file("u", "root", 1)), Verdict::Same);
+    // The account goes before the file comes back: its number is what the host shows at that turn.
+    let account = undo("user", "u", &user("77"), "absent");
+    let change = |verdict: &Verdict| match verdict {
+        Verdict::Back(change) => (change.from.line().to_owned(), change.to.line().to_owned()),
+        other => panic!("{other:?}"),
+    };
+    let mut known = Knowledge::default();
+    for (object, line) in [(&account.object, user("77")), (&named.object, file("u", "root", 2))] {
+        known.learn(
+            Probe::Object(object.clone()),
+            Answer::Object(Observed::new(State::from_line(&line), None)),
+        );
+    }
+    let mut verdicts = vec![judge(&account, &mut known, &[]), judge(&named, &mut known, &[])];
+    accounts::follow(&[vec![0], vec![1]], &mut verdicts);
+    assert_eq!(change(&verdicts[1]), (file("77", "root", 2), file("77", "root", 1)));
+    let mut verdicts = vec![judge(&account, &mut known, &[]), judge(&named, &mut known, &[])];
+    accounts::follow(&[vec![1], vec![0]], &mut verdicts);
+    assert_eq!(change(&verdicts[1]), (file("u", "root", 2), file("u", "root", 1)));
+}

@@ -1,0 +1,142 @@
+//! Names and numbers of accounts. A host shows the owner of a file by the name of the account that has its number now, and by the number where none has it: a
+//! state that was recorded in other words may be the same. Pure.
+
+use crate::revert::undo::Verdict;
+use converge_ledger::Undo;
+use converge_objects::{PathState, account_number};
+use converge_planner::Knowledge;
+use converge_resource::{Change, ObjectId, Probe, State};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The numbers that the records of a host give to accounts.
+#[derive(Debug, Default)]
+pub(crate) struct Accounts {
+    numbers: BTreeMap<ObjectId, BTreeSet<u32>>,
+}
+
+impl Accounts {
+    /// The numbers in these states of objects.
+    pub fn of<'a>(states: impl Iterator<Item = (&'a ObjectId, &'a State)>) -> Self {
+        let mut numbers: BTreeMap<ObjectId, BTreeSet<u32>> = BTreeMap::new();
+        for (object, state) in states {
+            if let Some(number) = account_number(object, state) {
+                numbers.entry(object.clone()).or_default().insert(number);
+            }
+        }
+        Self { numbers }
+    }
+
+    /// The accounts that own paths now which the records name in other words: their numbers decide.
+    pub fn probes(undos: &[Undo], known: &Knowledge) -> BTreeSet<Probe> {
+        let mut probes = BTreeSet::new();
+        for undo in undos {
+            let Some(now) =
+                known.observed(&undo.object).ok().and_then(|seen| owners(&undo.object, &seen.state))
+            else {
+                continue;
+            };
+            let recorded: Vec<_> = states(undo).filter_map(|state| owners(&undo.object, state)).collect();
+            let asked = |account: &&ObjectId| {
+                let index = usize::from(account.kind == "group");
+                recorded.iter().any(|owners| owners.get(index) != Some(account)) && number(account).is_none()
+            };
+            probes.extend(now.iter().filter(asked).map(|account| Probe::Object(account.clone())));
+        }
+        probes.retain(|probe| !known.knows(probe));
+        probes
+    }
+
+    /// Gives the recorded states of paths the words that the host shows now, where they mean the same owners.
+    pub fn translate(&self, undos: &mut [Undo], known: &Knowledge) {
+        for undo in undos {
+            let Ok(now) = known.observed(&undo.object) else { continue };
+            let Some(now) = owners(&undo.object, &now.state) else { continue };
+            let object = undo.object.clone();
+            let between = undo.between.iter_mut().flat_map(|(left, found)| [left, found]);
+            let all = [&mut undo.left, &mut undo.before].into_iter().chain(&mut undo.open);
+            for state in all.chain(undo.states.iter_mut().map(|(state, _)| state)).chain(between) {
+                if let Some(translated) = self.translated(&object, state, &now, known) {
+                    *state = translated;
+                }
+            }
+        }
+    }
+
+    fn translated(
+        &self,
+        object: &ObjectId,
+        state: &State,
+        now: &[ObjectId; 2],
+        known: &Knowledge,
+    ) -> Option<State> {
+        let recorded = owners(object, state)?;
+        let [owner, group] = [0, 1].map(|index| {
+            let (now, recorded) = (now.get(index)?, recorded.get(index)?);
+            Some(if self.mean_one(now, recorded, known) { now } else { recorded })
+        });
+        let (new_owner, new_group) = (&owner?.key, &group?.key);
+        let mut state = PathState::try_from(state.clone()).ok()?;
+        if let PathState::File { owner, group, .. } | PathState::Dir { owner, group, .. } = &mut state {
+            owner.clone_from(new_owner);
+            group.clone_from(new_group);
+        }
+        Some(state.into())
+    }
+
+    /// Whether the account that a path shows now has the number that a recorded one had.
+    fn mean_one(&self, now: &ObjectId, recorded: &ObjectId, known: &Knowledge) -> bool {
+        let of_now = || {
+            let seen = known.observed(now).ok();
+            number(now).or_else(|| seen.and_then(|seen| account_number(now, &seen.state)))
+        };
+        let had = |wanted: u32| {
+            number(recorded) == Some(wanted)
+                || self.numbers.get(recorded).is_some_and(|numbers| numbers.contains(&wanted))
+        };
+        now == recorded || of_now().is_some_and(had)
+    }
+}
+
+/// The number that stands for an account.
+fn number(account: &ObjectId) -> Option<u32> {
+    account.key.parse().ok()
+}
+
+/// The owner and the group of a path in this state.
+fn owners(object: &ObjectId, state: &State) -> Option<[ObjectId; 2]> {
+    if object.kind != "path" {
+        return None;
+    }
+    match PathState::try_from(state.clone()).ok()? {
+        PathState::File { owner, group, .. } | PathState::Dir { owner, group, .. } => {
+            Some([ObjectId::new("user", owner), ObjectId::new("group", group)])
+        }
+        PathState::Absent | PathState::Link { .. } | PathState::Other { .. } => None,
+    }
+}
+
+/// All states in which the records know an object.
+fn states(undo: &Undo) -> impl Iterator<Item = &State> {
+    let between = undo.between.iter().flat_map(|(left, found)| [left, found]);
+    let all = [&undo.left, &undo.before].into_iter().chain(&undo.open);
+    all.chain(undo.states.iter().map(|(state, _)| state)).chain(between)
+}
+
+/// Gives the changes of paths the words that the host shows at their turn, behind the accounts that come, go or get another number before.
+pub(crate) fn follow(order: &[Vec<usize>], verdicts: &mut [Verdict]) {
+    let mut before: Vec<Change> = Vec::new();
+    for at in order.iter().flatten() {
+        let Some(Verdict::Back(change)) = verdicts.get_mut(*at) else { continue };
+        let Some(object) = converge_objects::object(&change.object.kind) else { continue };
+        for account in &before {
+            for state in [&mut change.from, &mut change.to] {
+                if let Some(after) = object.follows(&change.object.key, state, account) {
+                    *state = after;
+                }
+            }
+        }
+        if object.is_followed(change) {
+            before.push(change.clone());
+        }
+    }
+}
