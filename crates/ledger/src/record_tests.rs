@@ -54,3 +54,53 @@ fn a_rollback_in_part_is_gone_on_with() {
     assert_eq!(marks("in-part"), (false, true));
     assert_eq!(marks("sensitive,in-part"), (false, true));
 }
+
+fn only_run(journal: &str) -> RunRecord {
+    parse_records(&format!("converge\t4\nrun\tr1\n{journal}")).unwrap().runs.remove(0)
+}
+
+/// The word with which a change ends in a journal.
+fn word(outcome: SavedOutcome) -> &'static str {
+    match outcome {
+        SavedOutcome::Done => "done",
+        SavedOutcome::Off => "off",
+        SavedOutcome::Failed => "failed",
+        SavedOutcome::Moved => "moved",
+        SavedOutcome::PutBack => "putback",
+        SavedOutcome::Unknown => "none",
+    }
+}
+
+#[test]
+fn the_page_of_snapshots_names_every_outcome() {
+    let page = include_str!("../../../docs/snapshots.md");
+    let begin = "begin\t1\tpath\t/x\tabsent\tlink y\tr/x\t-\n";
+    for (journal, expected) in [
+        (format!("{begin}done\t1\tlink y\n"), SavedOutcome::Done),
+        (format!("{begin}off\t1\tlink z\n"), SavedOutcome::Off),
+        (format!("{begin}failed\t1\t1\tabsent\n"), SavedOutcome::Failed),
+        (format!("{begin}putback\t1\tabsent\n"), SavedOutcome::PutBack),
+        (begin.replace("begin", "moved"), SavedOutcome::Moved),
+        (begin.to_owned(), SavedOutcome::Unknown),
+    ] {
+        let read = only_run(&journal);
+        assert_eq!(read.changes.first().map(|change| change.outcome), Some(expected), "{journal}");
+        let word = word(expected);
+        let row = [format!("| `{word}` |"), format!("| {word} |")];
+        assert!(row.iter().any(|row| page.contains(row)), "docs/snapshots.md has no row of `{word}`");
+    }
+    for (close, finished, closed) in [
+        ("close\tfinished\t1\n", true, true),
+        ("close\trefused\t1\n", true, true),
+        ("close\tcut-off\t1\n", false, true),
+        ("", false, false),
+    ] {
+        let read = only_run(&format!("{begin}done\t1\tlink y\n{close}"));
+        assert_eq!((read.finished, read.closed), (finished, closed), "{close}");
+        let words = close
+            .split('\t')
+            .nth(1)
+            .map_or("| no `close` |".to_owned(), |word| format!("| `close {word}` |"));
+        assert!(page.contains(&words), "docs/snapshots.md has no row of {words}");
+    }
+}

@@ -42,7 +42,7 @@ pub fn snapshots(all: &[HostSnapshots]) -> Text {
         all.iter().filter(|h| h.runs.is_empty() && h.lost.is_none()).map(|h| h.host.as_str()).collect();
     if !none.is_empty() {
         text.gap();
-        text.push(Line::at(0).plain(fold_names(&none)).faint(" · no snapshot").fold(2));
+        text.push(Line::at(0).plain(fold_names(&none)).faint(format!(" · {NO_SNAPSHOT}")).fold(2));
     }
     for host in all {
         if let Some(lost) = &host.lost {
@@ -81,13 +81,22 @@ fn newest_first(all: &[HostSnapshots]) -> Vec<(&Snapshot, Vec<(&str, &Snapshot)>
     }
 }
 
+/// Said of a run whose record has no end of its own.
+const DID_NOT_END: &str = "did not end by itself";
+
+/// Said of a run that another one has rolled back.
+const ROLLED_BACK: &str = "rolled back by";
+
+/// Said of hosts without a run.
+const NO_SNAPSHOT: &str = "no snapshot";
+
 fn description(snapshot: &Snapshot) -> String {
     let mut description = count(snapshot.changes, "change");
     if !snapshot.finished {
-        description.push_str(", did not end by itself");
+        description.push_str(&format!(", {DID_NOT_END}"));
     }
     if let Some(by) = &snapshot.rolled_back_by {
-        description.push_str(&format!(", rolled back by {by}"));
+        description.push_str(&format!(", {ROLLED_BACK} {by}"));
     }
     description
 }
@@ -165,6 +174,17 @@ mod tests {
             changes: 12,
             finished: true,
             rolled_back_by: None,
+        }
+    }
+
+    #[test]
+    fn the_page_of_snapshots_names_what_is_shown_of_a_run() {
+        let page = include_str!("../../../docs/snapshots.md");
+        for words in [DID_NOT_END, ROLLED_BACK, NO_SNAPSHOT] {
+            let row = |line: &str| {
+                line.starts_with("| ") && line.split('|').nth(1).is_some_and(|shown| shown.contains(words))
+            };
+            assert!(page.lines().any(row), "docs/snapshots.md has no row of `{words}`");
         }
     }
 
