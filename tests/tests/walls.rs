@@ -312,3 +312,101 @@ fn no_comment_begins_with_a_bare_what() {
     assert!(files > 500, "{files} files");
     assert!(found.is_empty(), "name the thing, or begin with a verb (docs/style.md): {found:#?}");
 }
+
+/// Nouns in the plural that a message may put behind a number.
+const PLURALS: &[&str] = &[
+    "changes",
+    "checks",
+    "days",
+    "files",
+    "groups",
+    "hosts",
+    "items",
+    "lines",
+    "names",
+    "nodes",
+    "objects",
+    "packages",
+    "plays",
+    "pods",
+    "questions",
+    "resources",
+    "roles",
+    "runs",
+    "scenarios",
+    "steps",
+    "things",
+    "users",
+    "warnings",
+];
+
+/// Texts in which the number is never one, or the word is a verb.
+const NEVER_ONE: &[&str] = &[
+    "{} has {names} names (hard links)",
+    "is the beginning of {} runs:",
+    "{count} resources behind",
+    "{} hosts, each: ",
+    "{ready}/{} hosts",
+    "many => format!(\"{} hosts\"",
+    "n => format!(\"{n} checks\")",
+    "_ => format!(\"{} days\"",
+    "good for {days} days",
+    "{left} files and directories",
+    "{fact} changes first",
+    "{} runs with what is there",
+    "{} runs: the options count",
+    "Description=When {} runs",
+    "{set} names RuntimeClass",
+    "{used} of {hard} pods",
+    "only {there} files",
+];
+
+/// The lines of a file whose text puts a number before a plural: with one it is wrong.
+fn numbers_before_plurals(text: &str) -> Vec<usize> {
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let wrong = |line: &str| {
+        let mut pieces = line.split("} ");
+        let mut before = pieces.next().unwrap_or_default();
+        pieces.any(|piece| {
+            let word = piece.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            let placeholder = before.rsplit_once('{').is_some_and(|(_, name)| {
+                // A constant is a limit.
+                !name.contains([' ', '}']) && (name.is_empty() || name.chars().any(char::is_lowercase))
+            });
+            before = piece;
+            placeholder && PLURALS.contains(&word)
+        })
+    };
+    let comment = |line: &str| line.trim_start().starts_with("//");
+    (1..)
+        .zip(code.lines())
+        .filter(|(_, line)| line.contains('"') && !comment(line) && wrong(line))
+        .filter(|(_, line)| !NEVER_ONE.iter().any(|text| line.contains(text)))
+        .map(|(number, _)| number)
+        .collect()
+}
+
+#[test]
+fn no_message_says_one_things() {
+    assert_eq!(
+        numbers_before_plurals("f(\"{n} hosts\");\nf(\"{} of {all} pods\", 1);\n// \"{} pods\"\n"),
+        [1, 2]
+    );
+    assert_eq!(numbers_before_plurals("f(\"{host} hosted\");\nf(\"{} of a host's\");\n"), [0_usize; 0]);
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+    let (mut folders, mut files, mut found) = (vec![root], 0, Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.ends_with("tests") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") && !is_test(&path) {
+                files += 1;
+                let lines = numbers_before_plurals(&std::fs::read_to_string(&path).unwrap());
+                found.extend(lines.into_iter().map(|line| format!("{}:{line}", path.display())));
+            }
+        }
+    }
+    assert!(files > 300, "{files} files");
+    assert!(found.is_empty(), "write it with `counted` (converge_resource): {found:#?}");
+}

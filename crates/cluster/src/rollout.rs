@@ -57,7 +57,8 @@ impl Rollout<'_> {
             let paused = object.pointer("/spec/paused") == Some(&Value::Bool(true));
             let paused = if paused { ", and it is paused" } else { "" };
             format!(
-                "of {wanted} pods {updated} are of the present template and {available} are ready{paused}{pods}"
+                "of {} {updated} are of the present template and {available} are ready{paused}{pods}",
+                converge_resource::counted(usize::try_from(wanted).unwrap_or_default(), "pod")
             )
         };
         // Pods on nodes that are not ready themselves, or are gone, do not count; then each other pod must be right.

@@ -338,9 +338,9 @@ impl Turns {
             batch.iter().filter(|h| self.failed.contains_key(*h)).map(String::as_str).collect();
         if share_of(failed.len(), batch.len()) > limit && self.stopped.is_none() {
             self.stopped = Some(format!(
-                "{} of {} hosts failed ({}), and `max_fail_percentage` of the play `{}` is {limit}",
+                "{} of {} failed ({}), and `max_fail_percentage` of the play `{}` is {limit}",
                 failed.len(),
-                batch.len(),
+                converge_resource::counted(batch.len(), "host"),
                 failed.join(", "),
                 self.rules.play
             ));
@@ -395,7 +395,8 @@ impl Turns {
             return None;
         }
         Some(format!(
-            "only {there} of {all} hosts of the play `{}` are there, and `min_available` is {}",
+            "only {there} of {} of the play `{}` are there, and `min_available` is {}",
+            converge_resource::counted(all, "host"),
             self.rules.play,
             self.rules.min_available.said()
         ))

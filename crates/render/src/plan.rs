@@ -204,7 +204,7 @@ pub(crate) fn machines(all: usize, clusters: usize) -> String {
 
 /// `1 host`, `3 hosts`
 pub(crate) fn count(n: usize, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+    converge_resource::counted(n, noun)
 }
 
 fn push_lost(text: &mut Text, fleet: &FleetPlan) {

@@ -3,7 +3,7 @@
 //! `MOMENT STATE…` (the moment is `-` where there is none) or `! REASON` with the reason as one encoded word. `MOMENT=KEY STATE…` says that
 //! what was asked for is another name of the object with this key (encoded). `MOMENT+NUMBER STATE…`: a file has so many names (hard links).
 
-use crate::{AnswerError, BadState, Observed, State, decode_field};
+use crate::{AnswerError, BadState, Observed, State, counted, decode_field};
 use std::collections::BTreeMap;
 
 /// Reads an answer; `S` checks that each line is a state of the object.
@@ -17,7 +17,11 @@ where
         None if lines.is_empty() => Err(AnswerError("the host did not answer".to_owned())),
         // Answers without names cannot be assigned to their questions.
         _ => {
-            let text = format!("the host answered {} lines to {} questions", lines.len(), keys.len());
+            let text = format!(
+                "the host answered {} to {}",
+                counted(lines.len(), "line"),
+                counted(keys.len(), "question")
+            );
             Err(AnswerError(text))
         }
     };

@@ -20,6 +20,7 @@ mod resource;
 mod state;
 mod step;
 mod view;
+mod words;
 
 pub use api::{ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, Kept, RANDOM, ReleaseSpec};
 pub use backup::{Backup, Made};
@@ -42,3 +43,4 @@ pub use resource::{
 pub use state::{BadState, ObjectId, Observed, State, decode_field, encode_field};
 pub use step::{Step, quote, unlisted};
 pub use view::{Named, Restarters, View, Wait};
+pub use words::counted;

@@ -20,7 +20,7 @@ use converge_engine::{
 };
 use converge_lab::kube::Kubectl;
 use converge_planner::{Item, Outcome as Planned};
-use converge_resource::{ObjectId, State};
+use converge_resource::{ObjectId, State, counted};
 use converge_syntax::{Diagnostic, Diagnostics};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
@@ -227,7 +227,8 @@ impl CaseRun<'_> {
                 match given.names.get(..wanted) {
                     Some(names) => Ok(Hosts::given(&given.inventories, names)),
                     None => Err(format!(
-                        "the scenario needs {wanted} hosts, and the inventory gives {}",
+                        "the scenario needs {}, and the inventory gives {}",
+                        counted(wanted, "host"),
                         given.names.len()
                     )),
                 }

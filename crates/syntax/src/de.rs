@@ -152,7 +152,7 @@ impl serde::de::Error for DeError {
     }
 
     fn invalid_length(length: usize, expected: &dyn Expected) -> Self {
-        Self::new("invalid-length", format!("expected {}, found {length} items", wanted(expected)))
+        Self::new("invalid-length", format!("expected {}, found a length of {length}", wanted(expected)))
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
@@ -227,10 +227,11 @@ impl Node {
         let value = visitor.visit_seq(&mut access)?;
         match access.0.next() {
             None => Ok(value),
-            Some(extra) => {
-                Err(DeError::new("invalid-length", format!("the list is too long: {} items", items.len()))
-                    .or_span(extra.head_span()))
-            }
+            Some(extra) => Err(DeError::new(
+                "invalid-length",
+                format!("the list is too long: its length is {}", items.len()),
+            )
+            .or_span(extra.head_span())),
         }
     }
 

@@ -13,7 +13,7 @@ use converge_engine::saved::{self, SavedPlan};
 use converge_engine::{ApplyReport, Engine, FleetPlan, HostApply, ItemResult, TargetError};
 use converge_planner::{HostPlan, Item, Outcome, PlannedChange};
 use converge_render as render;
-use converge_resource::{Reversibility, quote};
+use converge_resource::{Reversibility, counted, quote};
 use std::collections::BTreeSet;
 use std::io::Read;
 
@@ -250,7 +250,8 @@ fn confirm_prune(plan: &FleetPlan, number: Option<usize>, console: &Console) -> 
         Some(said) if said == things => return Ok(()),
         Some(said) => {
             let message = format!(
-                "--prune={said} was given, and the plan removes or restores {things}; nothing was changed"
+                "--prune={said} was given, and the plan removes or restores {}; nothing was changed",
+                counted(things, "object")
             );
             return Err(Failure::refused(
                 message,
@@ -260,8 +261,10 @@ fn confirm_prune(plan: &FleetPlan, number: Option<usize>, console: &Console) -> 
         None if !pruned.many => return Ok(()),
         None => {}
     }
-    let much =
-        format!("{things} objects would be removed or restored: more than 10, or more than 10 % of a host's");
+    let much = format!(
+        "{} would be removed or restored: more than 10, or more than 10 % of a host's",
+        counted(things, "object")
+    );
     if !console.human() || !prompt::somebody_is_there() {
         return Err(Failure::refused(
             format!("{much}; nothing was changed"),

@@ -123,7 +123,11 @@ fn hosts(args: &Test, cases: &[Case], console: &Console) -> Result<Where, Failur
     let needed = cases.iter().map(|c| c.scenario.hosts.len()).max().unwrap_or(1);
     if names.len() < needed {
         return Err(Failure::usage(
-            format!("a scenario needs {needed} hosts, and {} are selected", names.len()),
+            format!(
+                "a scenario needs {}, and --limit leaves {}",
+                converge_resource::counted(needed, "host"),
+                names.len()
+            ),
             "widen --limit, or choose scenarios with --scenario",
         ));
     }

@@ -6,7 +6,7 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::{Event, TargetError};
 use converge_planner::{Knowledge, Summary};
-use converge_resource::{Answer, ApiProbe, ApiRef, Probe};
+use converge_resource::{Answer, ApiProbe, ApiRef, Probe, counted};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -71,8 +71,11 @@ async fn look_at_cluster(
     second_round(&target, &mut seen, &mut unanswered).await?;
     match unanswered.first() {
         None => {
-            let found =
-                format!("answers; {} nodes, {} with GPUs", seen.nodes.len(), seen.gpu_nodes().count());
+            let found = format!(
+                "answers; {}, {} with GPUs",
+                counted(seen.nodes.len(), "node"),
+                seen.gpu_nodes().count()
+            );
             chart.findings.push(Finding::new("api", Health::Well, found));
         }
         Some(why) => {

@@ -226,7 +226,13 @@ fn certificates(answer: &Answer, now: Timestamp) -> Option<Finding> {
     let (health, found) = if end <= now {
         (Health::Ill, format!("{path} ended at {end:.0}{more}"))
     } else {
-        (Health::Odd, format!("{path} ends in {days} days{more}"))
+        (
+            Health::Odd,
+            format!(
+                "{path} ends in {}{more}",
+                converge_resource::counted(usize::try_from(days).unwrap_or_default(), "day")
+            ),
+        )
     };
     let kubelet = path.contains("kubelet-client");
     Some(

@@ -279,7 +279,13 @@ impl Evaluation<'_> {
                                 "pattern-subscript",
                                 format!("`{part}` asks for a host that `{expr}` does not have"),
                             )
-                            .label(at, format!("`{expr}` has {} hosts, counted from 0", hosts.len())),
+                            .label(
+                                at,
+                                format!(
+                                    "`{expr}` has {}, counted from 0",
+                                    converge_resource::counted(hosts.len(), "host")
+                                ),
+                            ),
                         );
                         Vec::new()
                     }

@@ -6,7 +6,7 @@ use crate::picked::{Picked, check_selector};
 use crate::pointer;
 use converge_objects::condition::FieldQuery;
 use converge_objects::k8s::fields;
-use converge_resource::{Claim, ParamError, Place, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ParamError, Place, Resource, Stop, View, Wanted, counted};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -122,7 +122,11 @@ impl Resource for K8sTransform {
             all.contents.extend(one.contents);
         }
         if all.targets.is_empty() {
-            all.notes.push(format!("none of {number} objects of the kind {} is picked", self.kind));
+            all.notes.push(format!(
+                "none of {} of the kind {} is picked",
+                counted(number, "object"),
+                self.kind
+            ));
         }
         Ok(all)
     }

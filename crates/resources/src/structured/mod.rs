@@ -299,7 +299,11 @@ fn make<'a>(data: &'a mut Value, path: &[String]) -> Result<&'a mut Value, Refus
                 item.ok_or_else(|| {
                     Refusal::new(
                         path,
-                        format!("the list at `{}` has {length} items and no `{word}`", pointer(above)),
+                        format!(
+                            "the list at `{}` has {} and no `{word}`",
+                            pointer(above),
+                            converge_resource::counted(length, "item")
+                        ),
                     )
                     .help("give the whole list, or append with `include`")
                 })?
