@@ -44,6 +44,7 @@ made t-bars 1 'Conflicts: t-held'
 for v in 1 2; do made t-ver $v; CONF="of version $v" made t-conf $v; done
 made t-bad 1 '' '[ -e /srv/mended ]'
 made t-leans 1 'Depends: t-bad'
+made t-scripts 1 '' 'useradd -r t-scripts; mkdir -p /srv/t-scripts; echo more >>/srv/t-own; echo 3 >/proc/sys/net/ipv4/conf/lo/rp_filter 2>/dev/null; echo 1 >/proc/sys/net/ipv4/conf/lo/rp_filter'
 made t-slow 1 '' 'touch /srv/begun; while ! [ -e /srv/go ]; do sleep 0.1; done'
 PRERM='touch /srv/begun; while ! [ -e /srv/go ]; do sleep 0.1; done' made t-goes 1 'Depends: t-lib'
 "#;
@@ -486,4 +487,35 @@ fn a_directory_that_a_package_brings_is_removed_in_the_same_run() {
     converge(&world, &["plan", "hosts.yaml"]).expect(0);
     converge(&world, &["rollback", "--yes", "hosts.yaml"]).expect(0);
     assert_eq!(exec(host, "find /opt; dpkg-query -W t-brings 2>&1 | grep -c 'no packages'"), "/opt\n1");
+}
+
+/// The scripts of a package make what no record knows: the plan of the rollback says that it stays. A file of an item that they changed goes.
+#[test]
+fn a_rollback_says_that_what_scripts_of_packages_have_made_stays() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let note =
+        "what scripts of packages have set or made besides stays: users, directories, kernel parameters";
+    let rp_filter = || exec(host, "cat /proc/sys/net/ipv4/conf/lo/rp_filter");
+    roles(
+        &world,
+        &[(
+            "r",
+            "  - name: own\n    file: {path: /srv/t-own, content: \"a\\n\"}\n  - name: package\n    package: {name: t-scripts}\n",
+        )],
+    );
+    apply(&world).expect(0);
+    assert_eq!(exec(host, "cat /srv/t-own"), "a\nmore");
+    let set = rp_filter();
+    let plan = converge(&world, &["rollback", "--yes", "hosts.yaml"]).expect(0).says(note);
+    assert_eq!(plan.stdout.matches(note).count(), 1, "{}", plan.stdout);
+    assert_eq!(exec(host, "ls /srv; dpkg -s t-scripts >/dev/null 2>&1 || echo gone"), "t-scripts\ngone");
+    assert_eq!(exec(host, "id -un t-scripts"), "t-scripts");
+    assert_eq!(rp_filter(), set, "as the script has set it");
+    exec(host, "userdel t-scripts");
+    // Where no package goes, there is nothing to say.
+    roles(&world, &[("r", "  - name: own\n    file: {path: /srv/t-own, content: \"a\\n\"}\n")]);
+    apply(&world).expect(0);
+    let plan = converge(&world, &["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert!(!plan.all().contains("what scripts of packages"), "{}", plan.all());
 }

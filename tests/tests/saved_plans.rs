@@ -92,6 +92,48 @@ fn deferred_items_are_bound(world: &World) {
     world.write("hosts.yaml", &inventory).unwrap();
 }
 
+/// A mount, a mask and a hold that somebody has made since the plan.
+fn what_others_have_done_since_is_refused_by_name(world: &World) {
+    let host = &world.hosts()[0];
+    let role = "resources:
+  - name: mount
+    mount: {path: /srv/m, fstype: tmpfs, options: 'size=8m,mode=0755'}
+";
+    let plan = |role: &str| {
+        world.only_role("since", role).unwrap();
+        world.converge(&["plan", "hosts.yaml", "--out", "since.plan"]).unwrap().expect(2);
+    };
+    let apply = || world.converge(&["apply", "since.plan", "--yes"]).unwrap();
+    for by_hand in [
+        // The very mount, another file system, and the whole of it with its line.
+        "mount -t tmpfs -o size=8m,mode=0755 tmpfs /srv/m",
+        "mount -t ramfs ramfs /srv/m",
+        "echo 'tmpfs /srv/m tmpfs size=8m,mode=0755 0 0' >>/etc/fstab; mount /srv/m",
+    ] {
+        host.exec("mkdir -p /srv/m").unwrap();
+        plan(role);
+        host.exec(by_hand).unwrap();
+        let before = host.exec("cat /etc/fstab; findmnt -n /srv/m").unwrap().stdout;
+        let ran =
+            apply().expect(4).says("mount · mount: refused").says("mount:/srv/m changed since the plan");
+        assert!(!ran.all().contains("changes more than is needed"), "{}", ran.all());
+        assert_eq!(host.exec("cat /etc/fstab; findmnt -n /srv/m").unwrap().stdout, before, "{by_hand}");
+        host.exec("umount /srv/m; sed -i '\\|/srv/m|d' /etc/fstab").unwrap();
+    }
+    host.exec("printf '[Service]\\nExecStart=/bin/sleep infinity\\n' >/usr/lib/systemd/system/since.service; systemctl daemon-reload")
+        .unwrap();
+    plan("resources:\n  - name: unit\n    service: {name: since, state: started}\n");
+    host.exec("systemctl mask since").unwrap();
+    let ran = apply().expect(4).says("unit:since.service changed since the plan").says("masked");
+    assert!(!ran.all().contains("nothing is left to change"), "{}", ran.all());
+    host.exec("DEBIAN_FRONTEND=noninteractive apt-get -qq install -y cowsay").unwrap();
+    plan("resources:\n  - name: package\n    package: {name: cowsay, state: absent}\n");
+    host.exec("apt-mark hold cowsay").unwrap();
+    let ran = apply().expect(4).says("package:cowsay changed since the plan").says("Held packages");
+    assert!(!ran.all().contains("nothing is left to change"), "{}", ran.all());
+    host.exec("apt-mark unhold cowsay; systemctl unmask since").unwrap();
+}
+
 #[test]
 fn time_and_chance_are_those_of_the_plan() {
     let world = World::new("words-moment", 1).unwrap();
@@ -122,4 +164,5 @@ fn time_and_chance_are_those_of_the_plan() {
         .says("version 2")
         .says("Make it again");
     deferred_items_are_bound(&world);
+    what_others_have_done_since_is_refused_by_name(&world);
 }

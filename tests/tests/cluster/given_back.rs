@@ -65,6 +65,58 @@ fn fields_that_others_have_set_since_survive_a_rollback() {
     }
 }
 
+/// The plan of a rollback shows what goes, whether the taints came in one resource, in two, or in two runs.
+#[test]
+fn a_rollback_of_two_taints_shows_both() {
+    let lab = Lab::get();
+    let name = lab.api.nodes(&NodeSpec::new("tainted", 1)).unwrap().remove(0);
+    let item = |key: &str, taints: &[&str]| {
+        let taints: Vec<String> =
+            taints.iter().map(|t| format!("{{key: {t}, value: 'yes', effect: PreferNoSchedule}}")).collect();
+        format!("  - name: {key}\n    node: {{name: {name}, taints: [{}]}}\n", taints.join(", "))
+    };
+    let one = item("one", &["one"]);
+    let two = item("two", &["two"]);
+    // With the changes of others between the runs and since.
+    let runs: [(&[String], bool); 5] = [
+        (&[item("both", &["one", "two"])], false),
+        (&[format!("{one}{two}")], false),
+        (&[format!("{one}{two}")], true),
+        (&[one.clone(), format!("{one}{two}")], true),
+        (&[one.clone(), item("one", &["one", "two"])], true),
+    ];
+    for (number, (roles, others)) in runs.iter().enumerate() {
+        lab.kubectl(&["delete", "namespace", "converge-system", "--ignore-not-found"]);
+        for role in *roles {
+            lab.role("tainted", &format!("scope: cluster\nresources:\n{role}"));
+            lab.apply().expect(0);
+            if *others {
+                lab.kubectl(&["taint", "node", &name, "theirs=yes:PreferNoSchedule", "--overwrite"]);
+                lab.kubectl(&["label", "node", &name, "theirs=yes", "--overwrite"]);
+            }
+        }
+        let to = lab.oldest_run();
+        for args in [
+            ["rollback", "hosts.yaml", "--to", &to].as_slice(),
+            &["rollback", "--yes", "hosts.yaml", "--to", &to],
+        ] {
+            let back = lab.converge(args);
+            let goes: String =
+                back.stdout.lines().filter(|line| line.trim_start().starts_with('-')).collect();
+            let both = goes.contains("key: one") && goes.contains("key: two") && !goes.contains("theirs");
+            assert!(both, "{number}: {}", back.all());
+        }
+        let left =
+            lab.value(&["node", &name], "/spec/taints").and_then(|taints| taints.as_array().map(Vec::len));
+        assert_eq!(left, others.then_some(1), "{number}");
+        if *others {
+            lab.kubectl(&["taint", "node", &name, "theirs-"]);
+            lab.kubectl(&["label", "node", &name, "theirs-"]);
+        }
+    }
+    lab.kubectl(&["delete", "node", &name]);
+}
+
 #[test]
 fn what_is_no_longer_declared_goes_with_prune_and_comes_back() {
     let lab = Lab::get();
