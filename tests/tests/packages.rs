@@ -504,7 +504,8 @@ fn a_rollback_says_that_what_scripts_of_packages_have_made_stays() {
             "  - name: own\n    file: {path: /srv/t-own, content: \"a\\n\"}\n  - name: package\n    package: {name: t-scripts}\n",
         )],
     );
-    apply(&world).expect(0);
+    // The script has changed the file, and the run tells it.
+    apply(&world).expect(1).says("path:/srv/t-own differs from the plan");
     assert_eq!(exec(host, "cat /srv/t-own"), "a\nmore");
     let set = rp_filter();
     let plan = converge(&world, &["rollback", "--yes", "hosts.yaml"]).expect(0).says(note);
