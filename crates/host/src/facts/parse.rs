@@ -4,9 +4,8 @@ use super::shape::{
     Accelerator, Cpu, Disk, HostFacts, HugePages, Interface, Kubernetes, Machine, Mount, Network, Os,
     Program, Route, Virtualisation,
 };
+use converge_objects::openssl_moment;
 use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use std::collections::BTreeSet;
 
 /// Lines that are read.
@@ -274,26 +273,24 @@ pub(super) fn program(said: &Said<'_>, name: &str, flags: &[&str], usual: &str) 
 pub(super) fn kubernetes(said: &Said<'_>) -> Kubernetes {
     let ends = said.all("kubernetes.certificate").filter_map(|line| {
         let (file, end) = line.split_once('|')?;
-        Some((moment(end)?, text(file)?))
+        Some((openssl_moment(end)?, text(file)?))
     });
-    let first = ends.min();
+    let ends: Vec<(Timestamp, String)> = ends.collect();
+    let renewed = |file: &str| !file.ends_with("ca.crt") && !file.starts_with("/var/lib/kubelet/");
+    let first = ends.iter().filter(|(_, file)| renewed(file)).min();
+    let first_of_all = ends.iter().min();
     let now = said.number("kubernetes.now").and_then(|now| i64::try_from(now).ok());
     let days = |end: &Timestamp| Some(end.as_second().checked_sub(now?)?.div_euclid(86_400));
     Kubernetes {
         control_plane: said.all("kubernetes.runs").any(|name| name == "kube-apiserver"),
         pod_cidr: said.text("kubernetes.pod_cidr"),
         service_cidr: said.text("kubernetes.service_cidr"),
-        certificates_end: first.as_ref().map(|(end, _)| end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
-        certificates_days: first.as_ref().and_then(|(end, _)| days(end)),
-        first_certificate: first.map(|(_, file)| file),
+        certificates_end: first.map(|(end, _)| end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+        certificates_days: first.and_then(|(end, _)| days(end)),
+        first_certificate: first.map(|(_, file)| file.clone()),
+        first_end_days: first_of_all.and_then(|(end, _)| days(end)),
+        first_to_end: first_of_all.map(|(_, file)| file.clone()),
     }
-}
-
-/// A moment as openssl writes it: `Nov 22 03:45:01 2027 GMT`.
-fn moment(said: &str) -> Option<Timestamp> {
-    let said = said.trim().strip_suffix(" GMT")?;
-    let moment = DateTime::strptime("%b %d %H:%M:%S %Y", said).ok()?;
-    Some(moment.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
 /// The first word that begins with a number: of `containerd github.com/… v2.2.9 HASH`, `Docker version 28.2.2, build …`,

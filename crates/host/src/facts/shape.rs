@@ -324,4 +324,8 @@ pub struct Kubernetes {
     pub certificates_days: Option<i64>,
     /// The file with that certificate: `/etc/kubernetes/pki/apiserver.crt`
     pub first_certificate: Option<String>,
+    /// Whole days until the first of all certificates ends: those, the authorities', and the kubelet's own, which it renews itself
+    pub first_end_days: Option<i64>,
+    /// The file with that certificate: `/var/lib/kubelet/pki/kubelet-client-current.pem`
+    pub first_to_end: Option<String>,
 }
