@@ -1,9 +1,7 @@
 //! An image of containerd. Its key is `PROGRAM ADDRESS NAMESPACE IMAGE`: the program that asks (`ctr`), the socket that it asks at, the
 //! namespace that has the image, and the image's full name.
 
-use converge_resource::{
-    DriftScript, Facets, Object, ObjectId, Reversibility, State, Step, quote, state_of_words,
-};
+use converge_resource::{DriftScript, Facets, Object, ObjectId, State, Step, quote, state_of_words};
 
 /// The state of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,13 +78,6 @@ impl Object for ContainerImage {
         let words: Vec<String> =
             changes.iter().flat_map(|(key, _, to)| [quote(key), quote(State::from(*to).line())]).collect();
         vec![Step::new(title, format!("cv_apply_container_images {}", words.join(" "))).within(Self::SECONDS)]
-    }
-
-    fn reversibility(_: &str, _: &ContainerImageState, to: &ContainerImageState) -> Reversibility {
-        if *to == ContainerImageState::Absent {
-            return Reversibility::Irreversible("the image is kept nowhere".to_owned());
-        }
-        Reversibility::Reversible
     }
 
     fn amid(before: &ContainerImageState, after: &ContainerImageState, now: &ContainerImageState) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::certificates::openssl_moment;
 use crate::programs::not_known;
-use converge_resource::{AlteredFact, Disruption, Facets, Object, state_of_words};
+use converge_resource::{AlteredFact, Disruption, Facets, Object, Reversibility, state_of_words};
 use jiff::Timestamp;
 
 /// The state of the certificates.
@@ -63,8 +63,6 @@ impl Object for KubeadmCertificates {
     const KIND: &'static str = "kubeadm_certificates";
     const SHELL: &'static str = include_str!("kubeadm_certificates.sh");
     const SECONDS: u64 = 900;
-    /// Certificates that end sooner are nothing to go back to.
-    const PASSES: bool = true;
     type State = KubeadmCertificatesState;
 
     fn title(_: &str, from: &KubeadmCertificatesState, to: &KubeadmCertificatesState) -> String {
@@ -72,7 +70,17 @@ impl Object for KubeadmCertificates {
             return "restart the control plane, which has not read its certificates".to_owned();
         }
         let first = from.first_end().map(|(file, end)| format!(": {file} ends {end}")).unwrap_or_default();
-        format!("kubeadm certs renew all, and restart the control plane{first}")
+        format!("kubeadm certs renew all{first}")
+    }
+
+    fn reversibility(_: &str, _: &KubeadmCertificatesState, to: &KubeadmCertificatesState) -> Reversibility {
+        Reversibility::Irreversible(
+            match to {
+                KubeadmCertificatesState::Renewed => "a renewed certificate stays: the old one ends sooner",
+                _ => "a restart cannot be taken back",
+            }
+            .to_owned(),
+        )
     }
 
     fn opaque(_: &KubeadmCertificatesState, _: &KubeadmCertificatesState) -> bool {
@@ -87,7 +95,7 @@ impl Object for KubeadmCertificates {
         match state {
             KubeadmCertificatesState::Absent => Vec::new(),
             KubeadmCertificatesState::Renewed => {
-                vec![("first end", "in a year".to_owned()), ("read", "yes".to_owned())]
+                vec![("first end", "later".to_owned()), ("read", "yes".to_owned())]
             }
             KubeadmCertificatesState::There { read, .. } => {
                 let end = state.first_end().map_or_else(|| "?".to_owned(), |(_, end)| end.to_string());
@@ -115,8 +123,7 @@ mod tests {
     use converge_resource::{State, quote};
 
     /// Says the end that the file itself has; one openssl for all is not at hand.
-    const OPENSSL: &str =
-        "#!/bin/sh\ncase $1 in x509) grep ^notAfter ;; *) exit 1 ;; esac\n";
+    const OPENSSL: &str = "#!/bin/sh\ncase $1 in x509) grep ^notAfter ;; *) exit 1 ;; esac\n";
     /// Renews the certificate; `lazy` beside it: it does nothing; `fail`: it fails.
     const KUBEADM: &str = r#"#!/bin/sh
 here=${0%/*}

@@ -13,8 +13,8 @@ use serde::Deserialize;
 /// scheduler of this host are restarted, since they read them when they start, and the item waits until the API server answers. A run that is cut
 /// off before the restart leaves a mark, `/var/lib/kubelet/restart-by-converge`, and the next one restarts them.
 ///
-/// The authorities are not renewed, nor is the kubelet's own certificate, which it renews itself. A rollback passes over a renewal: a certificate
-/// that ends sooner is nothing to go back to. A host that is no control plane is left alone.
+/// The authorities are not renewed, nor is the kubelet's own certificate, which it renews itself. A renewal is irreversible, and the plan says so: a
+/// rollback leaves the new certificates. A host that is no control plane is left alone.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KubeadmCertificates {
@@ -88,13 +88,7 @@ impl Resource for KubeadmCertificates {
             }
             _ => now.clone(),
         };
-        let notes = match &target {
-            KubeadmCertificatesState::Renewed => {
-                vec!["a rollback does not take renewed certificates back".to_owned()]
-            }
-            _ => Vec::new(),
-        };
-        Ok(Wanted { notes, ..Wanted::one(Self::id(), target) })
+        Ok(Wanted::one(Self::id(), target))
     }
 }
 
