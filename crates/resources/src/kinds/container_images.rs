@@ -300,7 +300,7 @@ mod tests {
             "{archives}"
         );
         settle(&kind(), view);
-        // Who does not ask for pins takes none away.
+        // An item without pins takes none away.
         let plain: ContainerImages = read(json!({"archives": "/images", "pinned": false}));
         let view = host(TWO).has(id("quay.io/b:2"), State::from_line("pinned"));
         let after = settle(&plain, view);
