@@ -1,4 +1,4 @@
-//! An image of containerd. Its key is `PROGRAM ADDRESS NAMESPACE IMAGE`: the program that asks (`ctr`), the socket that it asks at, the
+//! An image of containerd. Its key is `PROGRAM ADDRESS NAMESPACE/IMAGE`: the program that asks (`ctr`), the socket that it asks at, the
 //! namespace that has the image, and the image's full name.
 
 use converge_resource::{DriftScript, Facets, Object, ObjectId, State, Step, quote, state_of_words};
@@ -36,15 +36,24 @@ impl ContainerImageState {
 
 state_of_words!(ContainerImageState);
 
-/// The object of an image. `None` for words that are no part of a key.
+/// The object of an image; of no image, all of the namespace. `None` for words that are no part of a key.
 pub fn image_id(program: &str, address: &str, namespace: &str, image: &str) -> Option<ObjectId> {
-    let words = [program, address, namespace, image];
-    let good = |word: &&str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_graphic());
-    words.iter().all(good).then(|| ObjectId::new(ContainerImage::KIND, words.join(" ")))
+    let good = |word: &str| word.bytes().all(|b| b.is_ascii_graphic());
+    let words = [program, address, namespace].iter().all(|word| !word.is_empty() && good(word));
+    let key = format!("{program} {address} {namespace}/{image}");
+    (words && good(image) && !namespace.contains('/')).then(|| ObjectId::new(ContainerImage::KIND, key))
+}
+
+/// The program, the address, the namespace and the name of a key.
+fn parts(key: &str) -> Option<[&str; 4]> {
+    let (program, rest) = key.split_once(' ')?;
+    let (address, rest) = rest.split_once(' ')?;
+    let (namespace, image) = rest.split_once('/')?;
+    Some([program, address, namespace, image])
 }
 
 fn name(key: &str) -> &str {
-    key.rsplit(' ').next().unwrap_or(key)
+    parts(key).map_or(key, |[.., image]| image)
 }
 
 /// The object.
@@ -94,13 +103,8 @@ impl Object for ContainerImage {
     }
 
     fn drifts(key: &str, state: &ContainerImageState) -> Vec<DriftScript> {
-        let words: Vec<&str> = key.split(' ').collect();
-        let (ContainerImageState::Pinned, [program, address, namespace, image]) = (state, words.as_slice())
-        else {
-            return Vec::new();
-        };
-        let [program, address, namespace, image] =
-            [program, address, namespace, image].map(|word| quote(word));
+        let (ContainerImageState::Pinned, Some(parts)) = (state, parts(key)) else { return Vec::new() };
+        let [program, address, namespace, image] = parts.map(quote);
         let script = format!(
             "{program} --address {address} --namespace {namespace} images label {image} io.cri-containerd.pinned= >/dev/null || exit 3"
         );
@@ -142,6 +146,12 @@ esac
         }
         assert!(ContainerImageState::try_from(State::from_line("pinned x")).is_err());
         assert_eq!(image_id("ctr", "/run/c.sock", "k8s.io", "a b"), None);
+        assert_eq!(image_id("ctr", "/run/c.sock", "a/b", "c"), None);
+        let drifts = ContainerImage::drifts(&key("registry.example/a:1"), &ContainerImageState::Pinned);
+        assert!(
+            drifts[0].script.contains("--namespace 'k8s.io' images label 'registry.example/a:1' "),
+            "{drifts:?}"
+        );
     }
 
     #[test]

@@ -2,10 +2,9 @@
 
 # cv_container_image_of KEY: its words in ci_program, ci_address, ci_namespace, ci_image.
 cv_container_image_of() {
-  ci_program=${1%% *} ci_image=${1##* }
-  ci_address=${1#* }
-  ci_namespace=${ci_address#* }
-  ci_address=${ci_address%% *} ci_namespace=${ci_namespace%% *}
+  ci_program=${1%% *} ci_address=${1#* }
+  ci_image=${ci_address#* }
+  ci_address=${ci_address%% *} ci_namespace=${ci_image%%/*} ci_image=${ci_image#*/}
 }
 
 # cv_container_image_ctr SECONDS WORD...: containerd's program with them, for the image of cv_container_image_of.
@@ -20,8 +19,8 @@ cv_see_container_image() (
   of=
   for key; do
     cv_container_image_of "$key"
-    if [ "${key% *}" != "$of" ]; then
-      of=${key% *} why=
+    if [ "$ci_program $ci_address $ci_namespace" != "$of" ]; then
+      of="$ci_program $ci_address $ci_namespace" why=
       if ! command -v "$ci_program" >/dev/null 2>&1; then
         why="this host has no $ci_program"
       else

@@ -215,12 +215,19 @@ impl Resource for ContainerImages {
                 ));
             }
         }
+        if self.namespace.contains('/') {
+            errors.push(ParamError::new(
+                "/namespace",
+                "no namespace has a `/` in it",
+                "write it as `ctr namespaces list` shows it",
+            ));
+        }
         errors
     }
 
-    /// Which images these are, only the host knows.
+    /// Only the host knows which images these are: any image of the namespace may be touched.
     fn claims(&self) -> Vec<Claim> {
-        self.id("*").map(|id| Claim::edit(id, "presence")).into_iter().collect()
+        self.id("").map(|id| Claim::edit(id, "presence")).into_iter().collect()
     }
 
     fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
@@ -284,8 +291,11 @@ mod tests {
     fn images_that_are_missing_are_imported_and_all_are_pinned() {
         let view = host(TWO).has(id("quay.io/b:2"), State::from_line("present"));
         let wanted = kind().plan(&view).unwrap();
-        let lines: Vec<(&str, &str)> =
-            wanted.targets.iter().map(|(id, to)| (id.key.rsplit(' ').next().unwrap(), to.line())).collect();
+        let lines: Vec<(&str, &str)> = wanted
+            .targets
+            .iter()
+            .map(|(id, to)| (id.key.split_once("k8s.io/").unwrap().1, to.line()))
+            .collect();
         assert_eq!(
             lines,
             [
@@ -354,6 +364,12 @@ mod tests {
             Err(Stop::Ask(probes)) if probes.len() == 3
         ));
         assert!(kind().after_archives(&FakeView::new().changes(path_id("/images"))).is_ok());
+    }
+
+    #[test]
+    fn all_images_of_the_namespace_are_claimed() {
+        let claims = kind().claims();
+        assert!(claims[0].object.key.ends_with('/') && id("a/b:1").key.starts_with(&claims[0].object.key));
     }
 
     #[test]
