@@ -149,7 +149,7 @@ esac
         assert_eq!(image_id("ctr", "/run/c.sock", "a/b", "c"), None);
         let drifts = ContainerImage::drifts(&key("registry.example/a:1"), &ContainerImageState::Pinned);
         assert!(
-            drifts[0].script.contains("--namespace 'k8s.io' images label 'registry.example/a:1' "),
+            drifts[0].script.contains("--namespace k8s.io images label registry.example/a:1 "),
             "{drifts:?}"
         );
     }
