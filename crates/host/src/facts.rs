@@ -1,6 +1,7 @@
 //! Facts: what a host can tell about itself. They travel in the batch of the first questions, and are data: nothing in them is
 //! ever a template, a path on the controller or code.
 
+mod containerd;
 mod gpu;
 mod page;
 mod parse;
@@ -74,10 +75,7 @@ pub fn parse(answer: &str, groups: &Groups) -> Value {
         match *group {
             "nvidia" => facts.nvidia = Some(gpu::nvidia(&said, &facts.accelerators)),
             "amd" => facts.amd = Some(gpu::amd(&said, &facts.accelerators)),
-            "containerd" => {
-                let usual = "/etc/containerd/config.toml";
-                facts.containerd = Some(parse::program(&said, "containerd", &["--config", "-c"], usual));
-            }
+            "containerd" => facts.containerd = Some(containerd::read(&said)),
             "docker" => {
                 let usual = "/etc/docker/daemon.json";
                 facts.docker = Some(parse::program(&said, "docker", &["--config-file"], usual));

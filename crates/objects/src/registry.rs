@@ -2,8 +2,8 @@
 
 use crate::{
     apt_index, apt_lists, boot, certificates, command, condition, container_image, dpkg, firewall, git,
-    group, hostname, k8s, kubeadm, kubeadm_certificates, kubeadm_config, module, mount, package, path,
-    release, snap, swap, sysctl, unit, user, workload,
+    group, hostname, k8s, kubeadm, kubeadm_certificates, kubeadm_config, kubeadm_upgrade, module, mount,
+    package, path, release, snap, swap, sysctl, unit, user, workload,
 };
 use converge_resource::{DynObject, Erased};
 
@@ -28,6 +28,7 @@ static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<kubeadm::Kubeadm>::new(),
     &Erased::<kubeadm_certificates::KubeadmCertificates>::new(),
     &Erased::<kubeadm_config::KubeadmConfig>::new(),
+    &Erased::<kubeadm_upgrade::KubeadmUpgrade>::new(),
     &Erased::<module::Module>::new(),
     &Erased::<mount::Mount>::new(),
     &Erased::<release::Release>::new(),
@@ -95,8 +96,17 @@ mod tests {
     fn every_object_declares_its_drifts() {
         // apt_index, apt_lists: apt fetches its lists by itself. dpkg: only items of packages find an interrupted run. boot:
         // a restart cannot be undone. kubeadm: the next run does not repair a host that was taken out of its cluster, or
-        // half of it. kubeadm_certificates: a certificate that ends soon is made by hand.
-        let exempt = ["apt_index", "apt_lists", "boot", "dpkg", "kubeadm", "kubeadm_certificates"];
+        // half of it. kubeadm_certificates: a certificate that ends soon is made by hand. kubeadm_upgrade: no upgrade is
+        // taken back, and a cordon of others stays.
+        let exempt = [
+            "apt_index",
+            "apt_lists",
+            "boot",
+            "dpkg",
+            "kubeadm",
+            "kubeadm_certificates",
+            "kubeadm_upgrade",
+        ];
         let on_hosts = objects().iter().filter(|o| o.place() == Place::Host);
         for object in on_hosts.filter(|o| !exempt.contains(&o.kind())) {
             let file = format!("{}/src/{}.rs", env!("CARGO_MANIFEST_DIR"), object.kind());

@@ -2,7 +2,7 @@
 
 use super::shape::{
     Accelerator, Cpu, Disk, HostFacts, HugePages, Interface, Kubernetes, Machine, Mount, Network, Os,
-    Program, Route, Virtualisation,
+    Program, Route, Snapd, Ufw, Virtualisation,
 };
 use converge_objects::openssl_moment;
 use jiff::Timestamp;
@@ -22,6 +22,11 @@ impl<'a> Said<'a> {
     pub fn new(answer: &'a str) -> Self {
         let model = |line: &'a str| line.split_once('=').or_else(|| line.split_once("\t:"));
         Self(answer.lines().take(LINES).filter_map(model).collect())
+    }
+
+    /// The lines whose names begin so, in order: names without that beginning, and values.
+    pub fn below(&self, begin: &'static str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.0.iter().filter_map(move |(k, v)| Some((k.strip_prefix(begin)?, *v)))
     }
 
     /// All values of a name.
@@ -105,6 +110,11 @@ pub(super) fn base(said: &Said<'_>) -> HostFacts {
         },
         init: said.text("init"),
         package_manager: said.text("package_manager").map(|p| if p == "apt-get" { "apt".into() } else { p }),
+        ufw: Ufw { present: said.raw("ufw.present").is_some(), enabled: said.raw("ufw.enabled").is_some() },
+        snapd: Snapd {
+            present: said.raw("snapd.present").is_some(),
+            active: said.raw("snapd.listens").is_some(),
+        },
         machine: Machine { vendor: said.text("machine.vendor"), product: said.text("machine.product") },
         virtualisation: Virtualisation {
             machine: unless_none(said.text("virt.machine")),
