@@ -3,7 +3,7 @@
 use crate::facts::{Groups, parse};
 use serde_json::{Value, json};
 
-/// What a real containerd 2.2.9 with two runtimes answered.
+/// The answer of a real containerd 2.2.9 with two runtimes.
 const PACKAGE: &str = include_str!("../../fixtures/facts/containerd.txt");
 
 fn facts(answer: &str) -> Value {
