@@ -1,5 +1,5 @@
-//! The rules for the text of roles: no long lines, hardly any shell, and `k8s` fits on a few pages. shfmt writes the shell first, so that nothing
-//! hides in a line.
+//! The rules for the text of roles: no long lines, hardly any shell, and `k8s` fits on a few pages. shfmt writes the shell first: statements
+//! after one another get lines of their own.
 
 use crate::process::workspace;
 use crate::tools;
@@ -260,7 +260,7 @@ fn the_role_of_a_node_fits_on_a_few_pages() {
 fn shell_is_counted_as_shfmt_writes_it() {
     let shfmt = tools::shfmt().unwrap();
     assert_eq!(lines(&shfmt, "a; b; c # all in one\n\n# a comment\n"), Ok(3));
-    assert_eq!(lines(&shfmt, "if a; then b; else c; fi"), Ok(5));
+    assert_eq!(lines(&shfmt, "if a; then\nb; c; fi; d"), Ok(5));
     assert!(lines(&shfmt, "if a; then").is_err());
     let source = Source::new(
         "role.yaml",
