@@ -247,7 +247,8 @@ fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers()
         .says("the control plane has the version")
         .says("the node is free of pods before its kubelet changes")
         .says("needs drain");
-    let held = apply().expect(1).says("h1 was asked for a drain of the node h2 and gave none: not within 3 s");
+    let held =
+        apply().expect(1).says("h1 was asked for a drain of the node h2 and gave none: not within 3 s");
     let held = held.says("no eviction is allowed by the budget held").says("it takes pods again");
     assert!(held.all().contains("the pod default/held-"), "{}", held.all());
     until("the first kubelet", 120, || shows(newer, older));
@@ -266,7 +267,8 @@ fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers()
 
     // The controller is killed in the drain: the node says whose cordon it is, and the next run completes the upgrade.
     cluster.write_inventory(&json!({"k8s_drain_seconds": 600}));
-    let cordon = "get node h2 -o 'jsonpath={.spec.unschedulable} {.metadata.annotations.converge/cordoned-to}'";
+    let cordon =
+        "get node h2 -o 'jsonpath={.spec.unschedulable} {.metadata.annotations.converge/cordoned-to}'";
     cluster.killed_when("the cordon", &["apply", "hosts.yaml", "--yes"], || {
         cluster.says(cordon, "true upgrade")
     });

@@ -63,6 +63,7 @@ impl Object for KubeadmCertificates {
     const KIND: &'static str = "kubeadm_certificates";
     const SHELL: &'static str = include_str!("kubeadm_certificates.sh");
     const SECONDS: u64 = 900;
+    const GOES_WITH_NODE: bool = true;
     type State = KubeadmCertificatesState;
 
     fn title(_: &str, from: &KubeadmCertificatesState, to: &KubeadmCertificatesState) -> String {

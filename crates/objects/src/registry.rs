@@ -98,15 +98,8 @@ mod tests {
         // a restart cannot be undone. kubeadm: the next run does not repair a host that was taken out of its cluster, or
         // half of it. kubeadm_certificates: a certificate that ends soon is made by hand. kubeadm_upgrade: no upgrade is
         // taken back, and a cordon of others stays.
-        let exempt = [
-            "apt_index",
-            "apt_lists",
-            "boot",
-            "dpkg",
-            "kubeadm",
-            "kubeadm_certificates",
-            "kubeadm_upgrade",
-        ];
+        let exempt =
+            ["apt_index", "apt_lists", "boot", "dpkg", "kubeadm", "kubeadm_certificates", "kubeadm_upgrade"];
         let on_hosts = objects().iter().filter(|o| o.place() == Place::Host);
         for object in on_hosts.filter(|o| !exempt.contains(&o.kind())) {
             let file = format!("{}/src/{}.rs", env!("CARGO_MANIFEST_DIR"), object.kind());

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 /// The upgrade of a node of a kubeadm cluster, all but the first control plane: that one is upgraded with `kubeadm: {upgrade: …}`.
 ///
-/// An upgrade has three items, each with one of `follow`, `drain` and `resume`. Before them comes the package kubeadm; between the second and the
+/// An upgrade has three resources, each with one of `follow`, `drain` and `resume`. Before them comes the package kubeadm; between the second and the
 /// third come the packages of the kubelet and its restart.
 ///
 /// With `follow` the node waits until `control_plane` says that the cluster has the version, and then runs `kubeadm upgrade node`. A wait ends at once
@@ -177,9 +177,11 @@ impl Resource for KubeadmUpgrade {
             Some(Part::Resume(resume)) => {
                 check_deadline("/resume/timeout", resume.timeout, 1500, &mut errors);
             }
-            None => {
-                wrong("", "an item is one part of an upgrade", "give one of `follow`, `drain` and `resume`")
-            }
+            None => wrong(
+                "",
+                "a resource is one part of an upgrade",
+                "give one of `follow`, `drain` and `resume`",
+            ),
         }
         errors
     }
