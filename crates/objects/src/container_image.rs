@@ -65,6 +65,15 @@ impl Object for ContainerImage {
     const SECONDS: u64 = 1800;
     type State = ContainerImageState;
 
+    fn served_by(key: &str) -> &'static [&'static str] {
+        match parts(key).map(|[_, address, ..]| address) {
+            Some(address) if address.starts_with("/run/k3s/") => {
+                &["k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service"]
+            }
+            _ => &["containerd.service", "snap.k8s.containerd.service"],
+        }
+    }
+
     fn title(key: &str, from: &ContainerImageState, to: &ContainerImageState) -> String {
         use ContainerImageState::{Absent, Pinned, Present};
         let image = name(key);
@@ -147,6 +156,9 @@ esac
         assert!(ContainerImageState::try_from(State::from_line("pinned x")).is_err());
         assert_eq!(image_id("ctr", "/run/c.sock", "k8s.io", "a b"), None);
         assert_eq!(image_id("ctr", "/run/c.sock", "a/b", "c"), None);
+        assert!(ContainerImage::served_by(&key("a:1")).contains(&"containerd.service"));
+        let of_k3s = image_id("ctr", "/run/k3s/containerd/containerd.sock", "k8s.io", "a:1").unwrap();
+        assert!(ContainerImage::served_by(&of_k3s.key).contains(&"k3s.service"));
         let drifts = ContainerImage::drifts(&key("registry.example/a:1"), &ContainerImageState::Pinned);
         assert!(
             drifts[0].script.contains("--namespace k8s.io images label registry.example/a:1 "),
