@@ -63,7 +63,8 @@ impl Object for KubeadmCertificates {
     const KIND: &'static str = "kubeadm_certificates";
     const SHELL: &'static str = include_str!("kubeadm_certificates.sh");
     const SECONDS: u64 = 900;
-    const GOES_WITH_NODE: bool = true;
+    // The old certificates end sooner, and a restart leaves nothing that could be reverted.
+    const PASSES: bool = true;
     type State = KubeadmCertificatesState;
 
     fn title(_: &str, from: &KubeadmCertificatesState, to: &KubeadmCertificatesState) -> String {
@@ -75,13 +76,13 @@ impl Object for KubeadmCertificates {
     }
 
     fn reversibility(_: &str, _: &KubeadmCertificatesState, to: &KubeadmCertificatesState) -> Reversibility {
-        Reversibility::Irreversible(
-            match to {
-                KubeadmCertificatesState::Renewed => "a renewed certificate stays: the old one ends sooner",
-                _ => "a restart cannot be taken back",
+        match to {
+            KubeadmCertificatesState::Renewed => {
+                let why = "a renewed certificate stays: the old one ends sooner";
+                Reversibility::Irreversible(why.to_owned())
             }
-            .to_owned(),
-        )
+            _ => Reversibility::Reversible,
+        }
     }
 
     fn opaque(_: &KubeadmCertificatesState, _: &KubeadmCertificatesState) -> bool {
@@ -160,6 +161,9 @@ echo "$*" >>"$here/log"
         assert_eq!(KubeadmCertificates::facets(&state)[0], ("first end", "2026-12-02T03:45:00Z".to_owned()));
         let read = KubeadmCertificates::title("all", &state, &state);
         assert!(read.starts_with("restart the control plane"), "{read}");
+        let reverts = |to| KubeadmCertificates::reversibility("all", &state, to) == Reversibility::Reversible;
+        assert!(!reverts(&KubeadmCertificatesState::Renewed), "a plan warns of a renewal");
+        assert!(reverts(&state), "a restart is nothing to warn of");
     }
 
     #[test]

@@ -71,6 +71,9 @@ cv_save_kubeadm_upgrade() { :; }
 # No version is taken back, and a node that takes pods is as it was.
 cv_restore_kubeadm_upgrade() { :; }
 
+# undo.sh passes over it.
+cv_keeps_kubeadm_upgrade() { :; }
+
 # cv_apply_kubeadm_upgrade KEY LINE. Reads CV_KUBEADM_IGNORE, and CV_KUBEADM_READY: the version that a node must run, Ready, before it takes pods
 # again, and CV_KUBEADM_SECONDS for that. A drain reads on standard input what cv_kubeadm_free printed on a control plane.
 cv_apply_kubeadm_upgrade() (

@@ -111,7 +111,6 @@ fn what_was_done_to_a_node_since_it_came_goes_with_it() {
         command("k8s/the installed kubelet runs", None),
         command("k8s/arguments", Some("put them back")),
         undo("kubeadm_config", "cluster", &config(2), &config(1)),
-        undo("kubeadm_certificates", "all", "read pki/a.crt later", "read pki/a.crt soon"),
         command("other/own", Some("put it back")),
         node,
         command("k8s/images", Some("remove them")),

@@ -14,7 +14,7 @@ use serde::Deserialize;
 /// off before the restart leaves a mark, `/var/lib/kubelet/restart-by-converge`, and the next one restarts them.
 ///
 /// The authorities are not renewed, nor is the kubelet's own certificate, which it renews itself. A renewal is irreversible, and the plan says so: a
-/// rollback leaves the new certificates. A host that is no control plane is left alone.
+/// rollback passes over it, and over a restart. A host that is no control plane is left alone.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KubeadmCertificates {
