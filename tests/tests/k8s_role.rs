@@ -34,7 +34,7 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
     let said = std::fs::File::create(cluster.world.dir().join("said")).unwrap();
     let mut apply = apply.stdout(said.try_clone().unwrap()).stderr(said).spawn().unwrap();
     let manifest = one.root_dir().join("etc/kubernetes/manifests/kube-apiserver.yaml");
-    let end = Instant::now() + Duration::from_secs(240);
+    let end = Instant::now() + Duration::from_secs(600);
     while !manifest.exists() {
         let ended = apply.try_wait().unwrap();
         let said = || std::fs::read_to_string(cluster.world.dir().join("said")).unwrap();
