@@ -189,7 +189,7 @@ fn a_removal_that_is_no_longer_wanted_ends_and_a_silent_api_is_told() {
 #[test]
 fn a_node_that_is_drained_is_seen_as_cordoned() {
     let change = |node: &str, to: &str| Change {
-        object: ObjectId::new("kubeadm_upgrade", &format!("drain:{node}")),
+        object: ObjectId::new("kubeadm_upgrade", format!("drain:{node}")),
         from: State::from_line("runs v1.35.1"),
         to: State::from_line(to),
     };
