@@ -357,7 +357,7 @@ fn a_shadowed_driver_of_control_groups(cluster: &Cluster) {
     exec(node, &format!("sed -i 's/SystemdCgroup = true/SystemdCgroup = false/' {DROP_IN}"));
     cluster.finds("cgroup", "k8s", &format!("SystemdCgroup = false, which stands in {DROP_IN}"));
     let verify = cluster.run(&["verify"]).expect(2);
-    verify.says("SystemdCgroup of runc is false in the effective configuration");
+    verify.says("the runtime runc has cgroupfs in the effective configuration of containerd");
     cluster.run(&["apply", "--yes", "--role", "gpu_runtime"]).expect(0);
     cluster.is_well("a shadowed driver of control groups");
 }

@@ -70,9 +70,7 @@ fn certificates_inputs_and_nodes_come_and_go() {
     );
     run(&["facts", "hosts.yaml", "kubernetes.certificates_end", "--limit", "h1"]).expect(0).says(&end);
     run(&["doctor", "hosts.yaml", "--limit", "h1"]).says("front-proxy-client.crt ends in 9 days");
-    run(&["plan", "hosts.yaml"])
-        .expect(2)
-        .says(&format!("the certificates are renewed before they end[{end}]"));
+    run(&["plan", "hosts.yaml"]).expect(2).says(&format!("pki/front-proxy-client.crt ends {end}"));
     let server = "pgrep -x kube-apiserver";
     let before = exec(one, server);
     run(&["apply", "hosts.yaml", "--yes"]).expect(0);

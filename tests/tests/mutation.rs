@@ -182,7 +182,10 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("release", "of a cluster: crates/cluster/tests/releases.rs"),
     ("workload", "of a cluster, and only restarted: crates/cluster/tests/rollouts.rs"),
     ("condition", "of a cluster, and never changed"),
+    ("container_image", "of a containerd, which these hosts have not: k8s_nodes.rs"),
+    ("kubeadm_certificates", "of a cluster that kubeadm has made, and renewed for a reason: k8s_nodes.rs"),
     ("kubeadm_config", "of a cluster that kubeadm has made: k8s_nodes.rs"),
+    ("kubeadm_upgrade", "of a cluster that kubeadm has made: k8s_role.rs"),
     ("kubeadm", "only an init or a join, which a host that somebody made a node refuses: k8s_role.rs"),
 ];
 

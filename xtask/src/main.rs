@@ -9,6 +9,8 @@ mod demo_cluster;
 mod generate;
 mod mutate;
 mod process;
+#[cfg(test)]
+mod roles;
 mod shell;
 mod suite;
 mod tiers;

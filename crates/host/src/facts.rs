@@ -1,6 +1,7 @@
 //! Facts: what a host can tell about itself. They travel in the batch of the first questions, and are data: nothing in them is
 //! ever a template, a path on the controller or code.
 
+mod containerd;
 mod gpu;
 mod page;
 mod parse;
@@ -9,14 +10,12 @@ mod shape;
 pub use page::facts_page;
 pub use shape::HostFacts;
 
+use converge_objects::CERTIFICATES;
 use parse::Said;
 use serde_json::Value;
 
 /// The script of the facts that every host answers in a few milliseconds.
 const BASE: &str = include_str!("../sh/facts/base.sh");
-
-/// Shell functions that read certificates.
-pub const CERTIFICATES: &str = include_str!("../sh/facts/certificates.sh");
 
 /// The groups of facts that take longer or need a program of their own, by the name of the fact: asked where something reads it.
 pub const FACT_GROUPS: [&str; 6] = ["nvidia", "amd", "containerd", "docker", "kubelet", "kubernetes"];
@@ -31,18 +30,16 @@ pub fn script(groups: &Groups) -> String {
         script.push_str(include_str!("../sh/facts/programs.sh"));
     }
     for group in groups {
+        if *group == "kubernetes" {
+            script.push_str(CERTIFICATES);
+        }
         script.push_str(match *group {
             "nvidia" => include_str!("../sh/facts/nvidia.sh"),
             "amd" => include_str!("../sh/facts/amd.sh"),
             "containerd" => include_str!("../sh/facts/containerd.sh"),
             "docker" => include_str!("../sh/facts/docker.sh"),
             "kubelet" => include_str!("../sh/facts/kubelet.sh"),
-            "kubernetes" => {
-                concat!(
-                    include_str!("../sh/facts/certificates.sh"),
-                    include_str!("../sh/facts/kubernetes.sh")
-                )
-            }
+            "kubernetes" => include_str!("../sh/facts/kubernetes.sh"),
             _ => "",
         });
     }
@@ -58,12 +55,9 @@ pub fn watch_script() -> String {
         ("containerd", include_str!("../sh/facts/containerd.sh")),
         ("docker", include_str!("../sh/facts/docker.sh")),
         ("kubelet", include_str!("../sh/facts/kubelet.sh")),
-        (
-            "kubernetes",
-            concat!(include_str!("../sh/facts/certificates.sh"), include_str!("../sh/facts/kubernetes.sh")),
-        ),
+        ("kubernetes", include_str!("../sh/facts/kubernetes.sh")),
     ];
-    let mut script = format!("cv_fact_watch_base() (\n{BASE}\n)\n");
+    let mut script = format!("cv_fact_watch_base() (\n{BASE}\n)\n{CERTIFICATES}\n");
     for (name, text) in NAMED {
         let head = BASE.split_once("\n{\n").map_or("", |(head, _)| head);
         let programs = include_str!("../sh/facts/programs.sh");
@@ -81,10 +75,7 @@ pub fn parse(answer: &str, groups: &Groups) -> Value {
         match *group {
             "nvidia" => facts.nvidia = Some(gpu::nvidia(&said, &facts.accelerators)),
             "amd" => facts.amd = Some(gpu::amd(&said, &facts.accelerators)),
-            "containerd" => {
-                let usual = "/etc/containerd/config.toml";
-                facts.containerd = Some(parse::program(&said, "containerd", &["--config", "-c"], usual));
-            }
+            "containerd" => facts.containerd = Some(containerd::read(&said)),
             "docker" => {
                 let usual = "/etc/docker/daemon.json";
                 facts.docker = Some(parse::program(&said, "docker", &["--config-file"], usual));

@@ -101,7 +101,7 @@ pub fn let_go(
         host: control_plane.to_owned(),
         script: format!("cv_kubeadm_let_go {quoted} {endpoint}{flags}"),
         seconds,
-        give_up: Some(format!("cv_kubeadm_keep {quoted} {endpoint}")),
+        give_up: Some(format!("cv_kubeadm_keep {quoted} {endpoint} leave")),
         what: format!("the way out for the node {node}"),
     }
 }

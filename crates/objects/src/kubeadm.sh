@@ -433,54 +433,6 @@ cv_kubeadm_quorum() {
   done <"$dir/rest"
 }
 
-# The annotation of a node that we have cordoned.
-CV_CORDONED=converge/cordoned-to
-
-# cv_kubeadm_keep NODE ENDPOINT: the node does not leave after all: it takes pods again where we have cordoned it. Once its etcd member
-# has begun to go, it stays cordoned.
-cv_kubeadm_keep() (
-  cv_kubeadm_is_plane "$2"
-  [ "$(cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" get node "$1" -o 'jsonpath={.metadata.annotations.converge/cordoned-to}' 2>/dev/null </dev/null)" = leave ] || exit 0
-  why=$(cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" uncordon "$1" 2>&1 </dev/null) || {
-    cv_say "it stays cordoned: $why"
-    exit 1
-  }
-  cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" annotate node "$1" "$CV_CORDONED-" >/dev/null 2>&1 </dev/null
-  echo 'it takes pods again'
-)
-
-# cv_kubeadm_drain NODE FLAGS: evicts the node's pods, within the budgets. Ends the subshell where they do not go.
-cv_kubeadm_drain() {
-  set -- "$1" --ignore-daemonsets ${2:+"$2"}
-  # A refusal by drain itself is reported before the node is cordoned.
-  cv_bounded 30 kubectl --cache-dir=/dev/null --kubeconfig "$conf" drain "$@" --dry-run=client >"$dir/drain" 2>&1 </dev/null || {
-    cv_say "$(grep -F 'cannot delete' "$dir/drain" | sed -n '$p' | sed 's/ (use --force to override)//; s/ (use --delete-emptydir-data to override)/ (delete_emptydir_data: true lets them go)/' | grep . || sed -n '$p' "$dir/drain")"
-    exit 1
-  }
-  # Who has cordoned it stands on the node: a run that gives up, or the next one, knows.
-  if [ "$(cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" get node "$1" -o 'jsonpath={.spec.unschedulable}' 2>/dev/null </dev/null)" != true ]; then
-    cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" annotate --overwrite node "$1" "$CV_CORDONED=leave" >"$dir/drain" 2>&1 </dev/null || {
-      cv_say "the node cannot be cordoned yet: $(sed -n '$p' "$dir/drain")"
-      exit 74
-    }
-  fi
-  # So long one try may take; the last one no longer than is left.
-  cv_k_left=${CV_FETCH_SECONDS:-45}
-  [ "$cv_k_left" -le 45 ] || cv_k_left=45
-  cv_bounded 60 kubectl --cache-dir=/dev/null --kubeconfig "$conf" drain "$@" --timeout="${cv_k_left}s" >"$dir/drain" 2>&1 </dev/null && return 0
-  line=$(grep 'error when evicting pods/' "$dir/drain" | sed -n '$p')
-  pod=$(printf '%s\n' "$line" | sed -n 's|.*error when evicting pods/"\([^"]*\)".*|\1|p')
-  space=$(printf '%s\n' "$line" | sed -n 's|.*error when evicting pods/"[^"]*" -n "\([^"]*\)".*|\1|p')
-  if [ -z "$pod" ] || [ -z "$space" ]; then
-    cv_say "the node is not drained yet: $(sed -n '$p' "$dir/drain")"
-  else
-    budgets=$(cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" -n "$space" get poddisruptionbudgets \
-      -o 'jsonpath={range .items[?(@.status.disruptionsAllowed==0)]}{.metadata.name} {end}' 2>/dev/null </dev/null)
-    cv_say "the pod $space/$pod stays on the node: no eviction is allowed by the budget ${budgets:-of its workload}"
-  fi
-  exit 74
-}
-
 # cv_kubeadm_confirm NODE: ends the subshell unless the node is the host that the controller knows by the names and addresses CV_KUBEADM_OF. A
 # node's name out of a host's records is a claim of that host; the addresses are what the API, or etcd, tells of the node. Reads `stacked`.
 cv_kubeadm_confirm() {
@@ -519,11 +471,11 @@ cv_kubeadm_let_go() (
   fi
   cv_kubeadm_confirm "$1"
   [ -z "$stacked" ] || cv_kubeadm_quorum "$1"
-  if cv_kubeadm_knows "$1"; then cv_kubeadm_drain "$1" "${3:-}"; fi
+  if cv_kubeadm_knows "$1"; then cv_kubeadm_drain "$1" leave ${3:+"$3"}; fi
   if [ -n "$stacked" ]; then
     # It may have become another while the pods went.
     cv_kubeadm_quorum "$1"
-    cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" annotate node "$1" "$CV_CORDONED-" >/dev/null 2>&1 </dev/null
+    cv_kubeadm_kube annotate node "$1" "$CV_CORDONED-" >/dev/null 2>&1 </dev/null
     id=$(grep -F "\"name\":\"$1\"" "$dir/members" | sed -n 's/.*"ID":"\([0-9]*\)".*/\1/p')
     [ -n "$id" ] && printf '{"ID":"%s"}\n' "$id" | cv_kubeadm_etcd https://127.0.0.1:2379 create --raw /v3/cluster/member/remove -f - >"$dir/etcd" 2>"$dir/why" || {
       cv_say "etcd does not let go of its member: $(sed -n '$p' "$dir/why")"

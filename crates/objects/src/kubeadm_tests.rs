@@ -293,8 +293,10 @@ const KUBECTL: &str = r#"#!/bin/sh
 here=${0%/*}
 echo "$*" >>"$here/asked"
 case $* in
-*'{.spec.unschedulable}'*) [ ! -e "$here/cordoned" ] || printf true ;;
-*'{.metadata.annotations.converge/cordoned-to}'*) cat "$here/ours" 2>/dev/null || : ;;
+*'{.spec.unschedulable} {.metadata.annotations.converge/cordoned-to}'*)
+  [ ! -e "$here/cordoned" ] || printf true
+  printf ' %s' "$(cat "$here/ours" 2>/dev/null)"
+  ;;
 *'annotate --overwrite node h2 converge/cordoned-to=leave'*) printf leave >"$here/ours" ;;
 *'annotate node h2 converge/cordoned-to-'*) rm -f "$here/ours" ;;
 *'uncordon h2'*) rm "$here/cordoned" ;;
@@ -369,7 +371,7 @@ fn a_node_is_let_go_when_its_pods_and_its_member_may_go() {
         mark("budget", false);
         // It does not leave in time: what we have cordoned takes pods again, what another user has stays so.
         let cordoned = || Path::new(&host.tools).join("cordoned").exists();
-        let keep = || host.run("cv_kubeadm_keep h2 10.0.0.1:6443");
+        let keep = || host.run("cv_kubeadm_keep h2 10.0.0.1:6443 leave");
         assert!(cordoned(), "{}", host.shell.name);
         assert_eq!(keep(), (0, "it takes pods again\n".to_owned()));
         assert!(!cordoned());

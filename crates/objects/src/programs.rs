@@ -8,8 +8,9 @@ const PROGRAM_FOLDERS: [&str; 6] =
     ["/usr/local/bin/", "/usr/local/sbin/", "/usr/bin/", "/usr/sbin/", "/bin/", "/sbin/"];
 
 /// Files that programs are configured with, and the facts that say so.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     ("/etc/containerd/config.toml", "containerd"),
+    ("/etc/ufw/ufw.conf", "ufw"),
     ("/etc/docker/daemon.json", "docker"),
     ("/var/lib/kubelet/config.yaml", "kubelet"),
     ("/etc/os-release", "os"),
@@ -18,6 +19,9 @@ const FILES: [(&str, &str); 8] = [
     ("/etc/kubernetes/manifests/kube-apiserver.yaml", "kubernetes"),
     ("/etc/kubernetes/manifests/kube-controller-manager.yaml", "kubernetes"),
 ];
+
+/// The folder of drop-ins that containerd's configuration imports.
+const DROP_INS: &str = "/etc/containerd/conf.d/";
 
 /// The facts that a package or a snap of this name alters when it comes, goes or changes its version.
 pub(crate) fn of_package(name: &str) -> Vec<&'static str> {
@@ -40,6 +44,8 @@ pub(crate) fn of_package(name: &str) -> Vec<&'static str> {
         facts.extend(["amd", "accelerators"]);
     }
     match name {
+        "ufw" => facts.push("ufw"),
+        "snapd" => facts.push("snapd"),
         "base-files" => facts.push("os"),
         "openssl" => facts.push("kubernetes"),
         _ => {}
@@ -60,7 +66,8 @@ pub(crate) fn of_path(path: &str) -> Vec<&'static str> {
     let programs = ["containerd", "docker", "kubelet"];
     let programs =
         programs.into_iter().filter(|name| PROGRAM_FOLDERS.iter().any(|f| below(&format!("{f}{name}"))));
-    configured.chain(programs).collect()
+    let imported = (path.starts_with(DROP_INS) && !path.ends_with('/')).then_some("containerd");
+    configured.chain(programs).chain(imported).collect()
 }
 
 /// The facts that a kernel module alters.
@@ -110,6 +117,8 @@ mod tests {
             "an archive of unknown content"
         );
         assert!(of_path("/etc/motd").is_empty());
+        assert_eq!(of_path("/etc/containerd/conf.d/99-nvidia.toml"), ["containerd"]);
+        assert_eq!(of_package("ufw"), ["ufw"]);
         assert_eq!(of_sysctl("vm.nr_hugepages"), ["huge_pages"]);
         assert!(of_sysctl("net.ipv4.ip_forward").is_empty());
     }

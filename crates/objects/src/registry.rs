@@ -1,8 +1,9 @@
 //! All objects: one line each.
 
 use crate::{
-    apt_index, apt_lists, boot, command, condition, dpkg, firewall, git, group, hostname, k8s, kubeadm,
-    kubeadm_config, module, mount, package, path, release, snap, swap, sysctl, unit, user, workload,
+    apt_index, apt_lists, boot, certificates, command, condition, container_image, dpkg, firewall, git,
+    group, hostname, k8s, kubeadm, kubeadm_certificates, kubeadm_config, kubeadm_upgrade, module, mount,
+    package, path, release, snap, swap, sysctl, unit, user, workload,
 };
 use converge_resource::{DynObject, Erased};
 
@@ -18,13 +19,16 @@ static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<boot::Boot>::new(),
     &Erased::<command::Command>::new(),
     &Erased::<condition::Condition>::new(),
+    &Erased::<container_image::ContainerImage>::new(),
     &Erased::<dpkg::Dpkg>::new(),
     &Erased::<firewall::Firewall>::new(),
     &Erased::<git::Git>::new(),
     &Erased::<hostname::Hostname>::new(),
     &Erased::<k8s::K8s>::new(),
     &Erased::<kubeadm::Kubeadm>::new(),
+    &Erased::<kubeadm_certificates::KubeadmCertificates>::new(),
     &Erased::<kubeadm_config::KubeadmConfig>::new(),
+    &Erased::<kubeadm_upgrade::KubeadmUpgrade>::new(),
     &Erased::<module::Module>::new(),
     &Erased::<mount::Mount>::new(),
     &Erased::<release::Release>::new(),
@@ -46,6 +50,8 @@ pub fn object(kind: &str) -> Option<&'static dyn DynObject> {
 /// The shell functions of all objects and the helpers that they share. Read once per shell; see [`converge_resource::Object::SHELL`].
 pub fn shell_library() -> String {
     let mut text = concat!(include_str!("common.sh"), "\n", include_str!("walk.sh")).to_owned();
+    text.push('\n');
+    text.push_str(certificates::CERTIFICATES);
     for object in OBJECTS {
         text.push('\n');
         text.push_str(object.shell());
@@ -90,8 +96,10 @@ mod tests {
     fn every_object_declares_its_drifts() {
         // apt_index, apt_lists: apt fetches its lists by itself. dpkg: only items of packages find an interrupted run. boot:
         // a restart cannot be undone. kubeadm: the next run does not repair a host that was taken out of its cluster, or
-        // half of it.
-        let exempt = ["apt_index", "apt_lists", "boot", "dpkg", "kubeadm"];
+        // half of it. kubeadm_certificates: a certificate that ends soon is made by hand. kubeadm_upgrade: no upgrade is
+        // taken back, and a cordon of others stays.
+        let exempt =
+            ["apt_index", "apt_lists", "boot", "dpkg", "kubeadm", "kubeadm_certificates", "kubeadm_upgrade"];
         let on_hosts = objects().iter().filter(|o| o.place() == Place::Host);
         for object in on_hosts.filter(|o| !exempt.contains(&o.kind())) {
             let file = format!("{}/src/{}.rs", env!("CARGO_MANIFEST_DIR"), object.kind());

@@ -111,6 +111,12 @@ pub trait Object: Send + Sync + 'static {
     /// True for an object that is removed only with `--allow-destroy`, in an ordinary run too: a host's part in its cluster. A
     /// rollback reverts it before everything else of its role; if it stays, the role stays.
     const STAYS_UNLESS_ALLOWED: bool = false;
+    /// The units of which one must run while the object is observed or changed: a rollback that stops such a unit does so after it has reverted the object,
+    /// and one that starts it does so before.
+    fn served_by(_key: &str) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Its state as a type. `absent` is a value of it too.
     type State: Clone + Debug + PartialEq + TryFrom<State, Error = crate::BadState> + Into<State>;
 
@@ -379,6 +385,8 @@ pub trait DynObject: Send + Sync {
     fn passes(&self) -> bool;
     /// [`Object::patience`].
     fn patience(&self, key: &str) -> Option<u64>;
+    /// [`Object::served_by`].
+    fn served_by(&self, key: &str) -> &'static [&'static str];
     /// [`Object::BACK_LAST`].
     fn back_last(&self) -> bool;
     /// [`Object::AT_PATH`].
@@ -503,6 +511,9 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn patience(&self, key: &str) -> Option<u64> {
         O::patience(key)
+    }
+    fn served_by(&self, key: &str) -> &'static [&'static str] {
+        O::served_by(key)
     }
     fn back_last(&self) -> bool {
         O::BACK_LAST

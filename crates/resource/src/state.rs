@@ -70,6 +70,11 @@ impl State {
     pub fn is_absent(&self) -> bool {
         self.0 == "absent"
     }
+
+    /// The reason why the host could not read the state, where it printed that instead of one.
+    pub fn unread(&self) -> Option<String> {
+        self.0.strip_prefix("! ").and_then(decode_field)
+    }
 }
 
 impl fmt::Display for State {
@@ -148,6 +153,14 @@ mod tests {
         assert_eq!(encode_field("a b"), "\\0141\\0040\\0142");
         assert_eq!(decode_field("a\\0040"), None);
         assert_eq!(decode_field("\\09"), None);
+    }
+
+    #[test]
+    fn a_state_that_the_host_could_not_read_has_a_reason() {
+        let unread = State::from_line(&format!("! {}", encode_field("it is down")));
+        assert_eq!(unread.unread().as_deref(), Some("it is down"));
+        assert_eq!(State::from_line("! no-answer").unread().as_deref(), Some("no-answer"));
+        assert_eq!(State::absent().unread(), None);
     }
 
     proptest! {

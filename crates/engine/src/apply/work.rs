@@ -238,7 +238,7 @@ impl Work {
     fn moved(&self, object: &ObjectId, found: &State) -> String {
         let row = self.spec.rows.iter().find(|r| r.change.object == *object);
         let planned = row.map_or("?", |r| r.change.from.line());
-        format!("{object} was planned as `{planned}` and is `{found}`")
+        format!("{object} was planned as `{planned}` and {}", is(found))
     }
 
     fn off(&self, rows: &[(ObjectId, State)]) -> String {
@@ -247,7 +247,7 @@ impl Work {
         };
         let said: Vec<String> = rows
             .iter()
-            .map(|(object, found)| format!("{object} should be `{}` and is `{found}`", wanted(object)))
+            .map(|(object, found)| format!("{object} should be `{}` and {}", wanted(object), is(found)))
             .collect();
         said.join("; ")
     }
@@ -294,6 +294,11 @@ fn steps(changes: &[&Change]) -> Result<Vec<converge_resource::Step>, String> {
         steps.extend(object.steps(&own).map_err(|e| e.to_string())?);
     }
     Ok(steps)
+}
+
+/// The end of a sentence: what the host found.
+fn is(found: &State) -> String {
+    found.unread().map_or_else(|| format!("is `{found}`"), |why| format!("cannot be looked at: {why}"))
 }
 
 fn tail(text: &str, lines: usize) -> String {

@@ -2,7 +2,7 @@
 //!
 //! The order is that of the dependencies between the objects themselves, across runs and roles: directories before their contents when
 //! they come back and after them when they go, accounts around the files that they own, packages as one transaction, units stopped before
-//! all that they run with and started after it. Where nothing depends, the reverse of the order of the runs remains.
+//! all that they run with and started after it, but not while an object needs them. Where nothing depends, the reverse of the order of the runs remains.
 
 use converge_objects::{Command, CommandState, Guard, PathState, UnitState, UserState};
 use converge_resource::{ObjectId, State};
@@ -52,6 +52,7 @@ pub(crate) fn edges(reverts: &[Revert<'_>]) -> Vec<Edge> {
     found.containment();
     found.accounts();
     found.units();
+    found.served();
     found.packages();
     found.commands();
     found.by_kind_within_roles();
@@ -278,7 +279,9 @@ impl<'a> Edges<'a> {
             self.of("path").filter(|(_, p)| p.object.key.contains("/systemd/")).collect();
         for (at, unit) in self.of("unit") {
             let turn = turn_of(unit);
-            for &thing in of_role.get(unit.role()).into_iter().flatten() {
+            let things = of_role.get(unit.role()).into_iter().flatten();
+            let others = things.filter(|at| reverts.get(**at).is_some_and(|r| !serves(unit, r)));
+            for &thing in others {
                 match turn {
                     Turn::Stops => self.order(at, thing),
                     Turn::Starts { .. } => self.order(thing, at),
@@ -293,6 +296,25 @@ impl<'a> Edges<'a> {
                 let later =
                     self.of("command").filter(|(c, command)| *c > at && command.role() == unit.role());
                 later.for_each(|(command, _)| self.order(command, at));
+            }
+        }
+    }
+
+    /// Objects that can be reverted only while a unit runs: before it stops, and after it has started. A package that goes may take the unit along.
+    fn served(&mut self) {
+        let reverts = self.reverts;
+        let is_served = |r: &Revert<'_>| r.from != r.to && !units_of(r.object).is_empty();
+        for (at, object) in reverts.iter().enumerate().filter(|(_, r)| is_served(r)) {
+            for (unit, revert) in self.of("unit").filter(|(_, unit)| serves(unit, object)) {
+                match turn_of(revert) {
+                    Turn::Stops => self.order(at, unit),
+                    Turn::Starts { runs: false } => self.need(unit, at),
+                    Turn::Starts { runs: true } | Turn::Settles => {}
+                }
+            }
+            let package = self.of("package").find(|(_, p)| p.role() == object.role() && p.goes());
+            if let Some((package, _)) = package {
+                self.order(at, package);
             }
         }
     }
@@ -379,6 +401,16 @@ impl<'a> Edges<'a> {
             }
         }
     }
+}
+
+/// The units of which one must run while the object is reverted.
+fn units_of(object: &ObjectId) -> &'static [&'static str] {
+    converge_objects::object(&object.kind).map_or(&[], |o| o.served_by(&object.key))
+}
+
+/// Whether this is a unit that must run while the other object is reverted.
+fn serves(unit: &Revert<'_>, other: &Revert<'_>) -> bool {
+    units_of(other.object).contains(&unit.object.key.as_str())
 }
 
 /// Whether a unit may have been started with this: no other unit, no command, nothing with a turn of its own.

@@ -86,6 +86,51 @@ fn a_unit_restarts_after_the_files_of_its_role_came_back_and_stops_before_they_g
     assert_eq!(stops.flat().first().map(String::as_str), Some("demo.service"));
 }
 
+/// A role that has made a node: its units, its packages, an image of containerd, and files that containerd and the kubelet run with.
+fn node(image: (&str, &str), unit: (&str, &str)) -> Vec<Said> {
+    let package = if unit.1 == "absent" {
+        ("present 1 auto -", "absent")
+    } else {
+        ("present 2 auto -", "present 1 auto -")
+    };
+    vec![
+        said(
+            "container_image",
+            "ctr /run/containerd/containerd.sock k8s.io/a:1",
+            image.0,
+            image.1,
+            "r/images",
+        ),
+        said("unit", "kubelet.service", unit.0, unit.1, "r/kubelet"),
+        said("path", "/var/lib/kubelet/config.yaml", &file(2), &file(1), "r/kubelet"),
+        said("unit", "containerd.service", unit.0, unit.1, "r/containerd"),
+        said("path", "/etc/containerd/config.toml", &file(2), &file(1), "r/config"),
+        said("package", "containerd", package.0, package.1, "r/package"),
+        said("package", "kubelet", package.0, package.1, "r/package"),
+    ]
+}
+
+#[test]
+fn an_image_goes_while_containerd_runs_and_after_what_may_use_it() {
+    let order = Host::new(node(("pinned", "absent"), ("unit enabled active d2", "absent"))).flat();
+    let at = |key: &str| order.iter().position(|k| k.ends_with(key)).expect("all are in it");
+    // A file of before comes back behind the transaction of the packages.
+    let expected = ["kubelet.service", "k8s.io/a:1", "containerd.service", "/etc/containerd/config.toml"];
+    let places: Vec<usize> = expected.iter().map(|key| at(key)).collect();
+    assert!(places.is_sorted(), "{order:?}");
+    // The unit of another containerd does not matter; an image that stays does not hold containerd.
+    let mut said = node(("pinned", "absent"), ("unit enabled active d2", "absent"));
+    "ctr /run/k3s/containerd/containerd.sock k8s.io/a:1".clone_into(&mut said[0].1);
+    let order = Host::new(said).flat();
+    let at = |key: &str| order.iter().position(|k| k.ends_with(key));
+    assert!(at("containerd.service") < at("k8s.io/a:1"), "{order:?}");
+    let host = Host::new(node(("pinned", "absent"), ("unit enabled active d2", "absent")));
+    assert_eq!(held_back(&host.reverts(), &BTreeSet::from([0])), BTreeMap::new());
+    // One that comes back needs it; without the unit it stays away.
+    let comes = Host::new(node(("absent", "pinned"), ("unit enabled inactive -", "unit enabled active d1")));
+    assert_eq!(held_back(&comes.reverts(), &BTreeSet::from([3])), BTreeMap::from([(0, 3)]));
+}
+
 #[test]
 fn a_command_is_undone_before_what_it_made_is_settled_and_while_its_unit_stops_after_it() {
     let key = Command {
@@ -202,6 +247,43 @@ fn tree() -> impl Strategy<Value = Vec<Said>> {
 }
 
 proptest! {
+    /// In any order of the runs: an image is reverted while containerd runs, whether it stops, starts, restarts or goes with its package.
+    #[test]
+    fn an_image_is_reverted_while_containerd_runs(
+        order in Just((0..7).collect::<Vec<usize>>()).prop_shuffle(),
+        image in (0usize..3, 0usize..3),
+        unit in 0usize..4,
+        roles in proptest::collection::vec(0u8..2, 7),
+    ) {
+        let lines = ["absent", "present", "pinned"];
+        let units = [
+            ("unit enabled active d2", "absent"),
+            ("unit enabled active d2", "unit enabled inactive -"),
+            ("unit enabled inactive -", "unit enabled active d1"),
+            ("unit enabled active d2", "unit enabled active d1"),
+        ];
+        let all = node((lines[image.0], lines[image.1]), units[unit]);
+        let said = order.iter().map(|at| {
+            let mut said = all[*at].clone();
+            // Units of other roles count too; the package is that of the image's role.
+            if said.0 == "unit" || said.0 == "path" {
+                said.4 = said.4.replacen('r', &format!("r{}", roles[*at]), 1);
+            }
+            said
+        });
+        let host = Host::new(said.collect());
+        let mut runs = units[unit].0.contains(" active ");
+        let mut there = true;
+        for key in host.flat() {
+            if key == "containerd.service" {
+                runs = units[unit].1.contains(" active ");
+            }
+            there &= key != "containerd" || units[unit].1 != "absent";
+            let changes = image.0 != image.1 && key.ends_with("k8s.io/a:1");
+            prop_assert!(!changes || (runs && there), "{:?}", host.flat());
+        }
+    }
+
     /// In any order of the runs: every step finds the directory that it needs, and no directory goes before it is empty.
     #[test]
     fn directories_hold_their_contents_both_ways(tree in tree()) {

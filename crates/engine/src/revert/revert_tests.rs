@@ -22,13 +22,17 @@ fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
     }
 }
 
-/// The plan back where the host shows these states; the others are as the runs left them.
+/// The plan back where the host shows these states, or a reason behind `! `; the others are as the runs left them.
 fn plan(undos: &[Undo], now: &[(&str, &str)], allowed: &[&str]) -> Vec<Item> {
     let mut known = Knowledge::default();
     for undo in undos {
         let found = now.iter().find(|(key, _)| *key == undo.object.key);
         let state = found.map_or_else(|| undo.left.clone(), |(_, line)| State::from_line(line));
-        known.learn(Probe::Object(undo.object.clone()), Answer::Object(Observed::new(state, None)));
+        let answer = match state.unread() {
+            Some(why) => Answer::Failed(why),
+            None => Answer::Object(Observed::new(state, None)),
+        };
+        known.learn(Probe::Object(undo.object.clone()), answer);
     }
     let allowed: Vec<String> = allowed.iter().map(|id| (*id).to_owned()).collect();
     let mut items: Vec<Item> = Vec::new();
@@ -125,6 +129,22 @@ fn what_was_done_to_a_node_since_it_came_goes_with_it() {
     let again = plan(&all, &[("node", "absent")], &["kubeadm:node"]);
     assert_eq!(pending(&again), ["other/own", "k8s/images"]);
     assert_eq!(pending(&plan(&all, &[], &[])), ["other/own"]);
+}
+
+#[test]
+fn an_object_that_cannot_be_looked_at_matters_only_where_something_of_the_runs_is_in_force() {
+    let image = |left: &str| undo("container_image", "ctr /run/c.sock k8s.io/a:1", left, "absent");
+    let no_ctr = [("ctr /run/c.sock k8s.io/a:1", "! gone")];
+    let there = one(image("pinned"), &no_ctr, &[]);
+    assert!(
+        matches!(&there.outcome, Outcome::Refused(why) if why.ends_with("it cannot be looked at: gone")),
+        "{there:#?}"
+    );
+    // A rollback has taken it away, and containerd after it.
+    assert_eq!(one(image("absent"), &no_ctr, &[]).outcome, Outcome::Unchanged);
+    // One that was cut off may not have.
+    let cut = Undo { open: Some(State::from_line("pinned")), ..image("absent") };
+    assert!(matches!(one(cut, &no_ctr, &[]).outcome, Outcome::Refused(_)));
 }
 
 #[test]

@@ -32,6 +32,12 @@ cv_fact_has() { command -v "$1" >/dev/null; }
       break
     fi
   done
+  if cv_fact_has ufw; then
+    echo ufw.present=yes
+    if grep -qs '^ENABLED=yes' /etc/ufw/ufw.conf; then echo ufw.enabled=yes; fi
+  fi
+  if cv_fact_has snap; then echo snapd.present=yes; fi
+  if [ -S /run/snapd.socket ]; then echo snapd.listens=yes; fi
   if cv_fact_has dpkg; then printf 'dpkg_arch=%s\n' "$(dpkg --print-architecture)"; fi
   if cv_fact_has systemd-detect-virt; then
     printf 'virt.machine=%s\nvirt.container=%s\n' "$(systemd-detect-virt --vm)" "$(systemd-detect-virt --container)"

@@ -39,6 +39,7 @@ cv_fact_of() {
   memory_mib) sed -n '/^mem\.MemTotal/p' ;;
   swap_mib) sed -n '/^mem\.SwapTotal/p' ;;
   huge_pages) sed -n '/^mem\.Huge/p' ;;
+  ufw | snapd) sed -n "/^$1\\./p" ;;
   machine) sed -n '/^machine\./p' ;;
   virtualisation) sed -n '/^virt\./p' ;;
   disks) sed -n '/^disk=/p' ;;

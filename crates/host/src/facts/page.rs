@@ -43,6 +43,9 @@ after it. When one has moved, the rest is planned anew; when none has, that cost
 A list of `for_each` must be known when the plan is made: one that reads a fact which the run alters is an error. A role whose items depend on what a host \
 *was*, such as the steps of an upgrade, reads `facts_before`. Facts of other hosts (`hostvars[HOST].facts`) are those that the other host said last.
 
+`containerd` is the one that runs: its command line names the configuration, and `containerd config dump` of the same program gives the socket, the runtimes and their \
+drivers of control groups. Of several the one of k8s-snap, k3s or RKE2 comes before that of a package, and dockerd's own last.
+
 On machines with unified memory (DGX Spark, GB10) nvidia-smi gives no memory: `memory_mib` of the GPU is null, `unified_memory` is true, and \
 `facts.memory_mib` is what GPU and processors share. Where nvidia-smi fails, `nvidia.problem` says why, and model, UUID and driver come from \
 the kernel module. AMD's part was written from the documentation of the amdgpu module, amd-smi and rocm-smi, and was not tried on such a GPU.

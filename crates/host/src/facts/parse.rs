@@ -2,11 +2,10 @@
 
 use super::shape::{
     Accelerator, Cpu, Disk, HostFacts, HugePages, Interface, Kubernetes, Machine, Mount, Network, Os,
-    Program, Route, Virtualisation,
+    Program, Route, Snapd, Ufw, Virtualisation,
 };
+use converge_objects::openssl_moment;
 use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use std::collections::BTreeSet;
 
 /// Lines that are read.
@@ -23,6 +22,11 @@ impl<'a> Said<'a> {
     pub fn new(answer: &'a str) -> Self {
         let model = |line: &'a str| line.split_once('=').or_else(|| line.split_once("\t:"));
         Self(answer.lines().take(LINES).filter_map(model).collect())
+    }
+
+    /// The lines whose names begin so, in order: names without that beginning, and values.
+    pub fn below(&self, begin: &'static str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.0.iter().filter_map(move |(k, v)| Some((k.strip_prefix(begin)?, *v)))
     }
 
     /// All values of a name.
@@ -106,6 +110,11 @@ pub(super) fn base(said: &Said<'_>) -> HostFacts {
         },
         init: said.text("init"),
         package_manager: said.text("package_manager").map(|p| if p == "apt-get" { "apt".into() } else { p }),
+        ufw: Ufw { present: said.raw("ufw.present").is_some(), enabled: said.raw("ufw.enabled").is_some() },
+        snapd: Snapd {
+            present: said.raw("snapd.present").is_some(),
+            active: said.raw("snapd.listens").is_some(),
+        },
         machine: Machine { vendor: said.text("machine.vendor"), product: said.text("machine.product") },
         virtualisation: Virtualisation {
             machine: unless_none(said.text("virt.machine")),
@@ -274,26 +283,24 @@ pub(super) fn program(said: &Said<'_>, name: &str, flags: &[&str], usual: &str) 
 pub(super) fn kubernetes(said: &Said<'_>) -> Kubernetes {
     let ends = said.all("kubernetes.certificate").filter_map(|line| {
         let (file, end) = line.split_once('|')?;
-        Some((moment(end)?, text(file)?))
+        Some((openssl_moment(end)?, text(file)?))
     });
-    let first = ends.min();
+    let ends: Vec<(Timestamp, String)> = ends.collect();
+    let renewed = |file: &str| !file.ends_with("ca.crt") && !file.starts_with("/var/lib/kubelet/");
+    let first = ends.iter().filter(|(_, file)| renewed(file)).min();
+    let first_of_all = ends.iter().min();
     let now = said.number("kubernetes.now").and_then(|now| i64::try_from(now).ok());
     let days = |end: &Timestamp| Some(end.as_second().checked_sub(now?)?.div_euclid(86_400));
     Kubernetes {
         control_plane: said.all("kubernetes.runs").any(|name| name == "kube-apiserver"),
         pod_cidr: said.text("kubernetes.pod_cidr"),
         service_cidr: said.text("kubernetes.service_cidr"),
-        certificates_end: first.as_ref().map(|(end, _)| end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
-        certificates_days: first.as_ref().and_then(|(end, _)| days(end)),
-        first_certificate: first.map(|(_, file)| file),
+        certificates_end: first.map(|(end, _)| end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+        certificates_days: first.and_then(|(end, _)| days(end)),
+        first_certificate: first.map(|(_, file)| file.clone()),
+        first_end_days: first_of_all.and_then(|(end, _)| days(end)),
+        first_to_end: first_of_all.map(|(_, file)| file.clone()),
     }
-}
-
-/// A moment as openssl writes it: `Nov 22 03:45:01 2027 GMT`.
-fn moment(said: &str) -> Option<Timestamp> {
-    let said = said.trim().strip_suffix(" GMT")?;
-    let moment = DateTime::strptime("%b %d %H:%M:%S %Y", said).ok()?;
-    Some(moment.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
 /// The first word that begins with a number: of `containerd github.com/… v2.2.9 HASH`, `Docker version 28.2.2, build …`,

@@ -33,6 +33,10 @@ pub struct HostFacts {
     pub init: Option<String>,
     /// `apt`, `dnf`, `microdnf`, `yum`, `apk`, `zypper` or `pacman`
     pub package_manager: Option<String>,
+    /// ufw, the firewall of Ubuntu and Debian
+    pub ufw: Ufw,
+    /// snapd, which installs and runs snaps
+    pub snapd: Snapd,
     /// Maker and model of the machine
     pub machine: Machine,
     /// Its virtualisation
@@ -53,7 +57,7 @@ pub struct HostFacts {
     pub amd: Option<Amd>,
     /// containerd. Gathered where a role or the command reads it
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub containerd: Option<Program>,
+    pub containerd: Option<Containerd>,
     /// Docker. Gathered where a role or the command reads it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub docker: Option<Program>,
@@ -293,6 +297,65 @@ pub struct AmdGpu {
     pub unique_id: Option<String>,
 }
 
+/// The firewall ufw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Ufw {
+    /// Is the program there?
+    pub present: bool,
+    /// Is it on, now and at boot?
+    pub enabled: bool,
+}
+
+/// The service that installs and runs snaps.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Snapd {
+    /// Is its program `snap` there?
+    pub present: bool,
+    /// Is its socket there?
+    pub active: bool,
+}
+
+/// The container runtime containerd. Of several that run (Docker may start one of its own) the one that Kubernetes uses is meant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Containerd {
+    /// Is the program there, or does one run?
+    pub present: bool,
+    /// Where: `/usr/bin/containerd`; that of the running process, if one runs
+    pub path: Option<String>,
+    /// `2.2.9`; that of the running process, if one runs
+    pub version: Option<String>,
+    /// Does one run?
+    pub active: bool,
+    /// Its configuration file: that of its command line, else the usual one that is there
+    pub config: Option<String>,
+    /// Whose it is: `package`, `docker` (dockerd's own), `k8s-snap`, `k3s` or `rke2`; null without one
+    pub flavour: Option<String>,
+    /// The unit that runs it: `containerd`, `docker`, `snap.k8s.containerd`, `k3s`, `rke2-server`; null where nothing tells
+    pub unit: Option<String>,
+    /// The socket on which it answers: of its command line, else of its effective configuration
+    pub socket: Option<String>,
+    /// The runtime of pods that name none: `runc`
+    pub default_runtime: Option<String>,
+    /// Who makes the control groups of that runtime's pods: `systemd` or `cgroupfs`; null where it is no runtime of the configuration
+    pub cgroup_driver: Option<String>,
+    /// The runtimes in its effective configuration (`containerd config dump`), by name
+    pub runtimes: Vec<Runtime>,
+}
+
+/// A runtime of containerd.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Runtime {
+    /// Its name: `runc`, `nvidia`
+    pub name: String,
+    /// Its type: `io.containerd.runc.v2`
+    #[serde(rename = "type")]
+    pub sort: Option<String>,
+    /// The program that makes its containers; null means the usual one of its type
+    pub binary: Option<String>,
+    /// Who makes the control groups: `systemd` or `cgroupfs`
+    pub cgroup_driver: String,
+}
+
 /// A program that runs as a service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Program {
@@ -324,4 +387,8 @@ pub struct Kubernetes {
     pub certificates_days: Option<i64>,
     /// The file with that certificate: `/etc/kubernetes/pki/apiserver.crt`
     pub first_certificate: Option<String>,
+    /// Whole days until the first of all certificates ends: those, the authorities', and the kubelet's own, which it renews itself
+    pub first_end_days: Option<i64>,
+    /// The file with that certificate: `/var/lib/kubelet/pki/kubelet-client-current.pem`
+    pub first_to_end: Option<String>,
 }

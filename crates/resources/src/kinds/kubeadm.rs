@@ -297,7 +297,7 @@ impl Kubeadm {
 }
 
 /// `1.36.2`, also with what a pre-release adds.
-fn is_version(text: &str) -> bool {
+pub(crate) fn is_version(text: &str) -> bool {
     let good = |b: u8| b.is_ascii_alphanumeric() || b".+-".contains(&b);
     text.starts_with(|c: char| c.is_ascii_digit()) && text.matches('.').count() >= 2 && text.bytes().all(good)
 }

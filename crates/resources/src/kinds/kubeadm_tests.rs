@@ -83,7 +83,7 @@ fn a_host_leaves_when_a_control_plane_that_stays_has_let_it_go() {
         let fetch = wanted.fetch.unwrap();
         assert_eq!((fetch.host.as_str(), fetch.seconds), ("cp1", 600));
         assert_eq!(fetch.script, "cv_kubeadm_let_go w1 10.0.0.1:6443 --delete-emptydir-data");
-        assert_eq!(fetch.give_up.as_deref(), Some("cv_kubeadm_keep w1 10.0.0.1:6443"));
+        assert_eq!(fetch.give_up.as_deref(), Some("cv_kubeadm_keep w1 10.0.0.1:6443 leave"));
         let view = settle(&kind, host(state));
         assert_eq!(view.line(&Kubeadm::id()), "absent");
     }

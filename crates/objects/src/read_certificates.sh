@@ -1,3 +1,4 @@
+# When certificates end. Objects, facts and doctor read them with it.
 # The first certificate of a PEM file, or of a kubeconfig.
 cv_fact_pem() {
   case $1 in
@@ -13,4 +14,11 @@ cv_fact_ends() {
     cvf_e=$(for cvf_p in $1; do cv_fact_pem "$cvf_p" | openssl x509 -noout -enddate || echo '=-'; done | sed 's/.*=//')
   fi
   printf '%s\n' "$cvf_e"
+}
+# cv_fact_renewed DIR: the files there whose certificates `kubeadm certs renew all` renews, a line each: the authorities are not among them.
+cv_fact_renewed() {
+  for cvf_p in pki/apiserver.crt pki/apiserver-etcd-client.crt pki/apiserver-kubelet-client.crt pki/front-proxy-client.crt \
+    pki/etcd/healthcheck-client.crt pki/etcd/peer.crt pki/etcd/server.crt admin.conf super-admin.conf controller-manager.conf scheduler.conf; do
+    [ ! -r "$1/$cvf_p" ] || printf '%s\n' "$1/$cvf_p"
+  done
 }
