@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use converge_syntax::{Node, Span, Value, YamlStyle, write_yaml};
+use converge_syntax::{BIG_INTEGER, Node, Span, Value, YamlStyle, write_yaml};
 
 use super::Inventory;
 use super::graph::{ALL, GroupId};
@@ -303,7 +303,7 @@ impl Printer<'_> {
     }
 }
 
-fn json_key(key: &Node) -> String {
+pub(super) fn json_key(key: &Node) -> String {
     match &key.value {
         Value::Float(x) => float_json(*x),
         _ => key.scalar_text().unwrap_or_default(),
@@ -413,6 +413,7 @@ fn write_node(node: &Node, mark: bool, untrusted: bool, depth: usize, text: &mut
         Value::Int(n) => text.push_str(&n.to_string()),
         Value::UInt(n) => text.push_str(&n.to_string()),
         Value::Float(x) => text.push_str(&float_json(*x)),
+        Value::String(digits) if node.tag.as_deref() == Some(BIG_INTEGER) => text.push_str(digits),
         Value::String(value) => {
             let marker = match node.tag.as_deref() {
                 Some("!vault" | "!vault-encrypted") => Some("__ansible_vault"),
