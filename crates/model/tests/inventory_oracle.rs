@@ -252,11 +252,11 @@ fn questions(case: &Case, root: &Utf8Path) -> Vec<Question> {
         call.extend(more.iter().map(|argument| (*argument).to_owned()));
         questions.push(Question { call, answer });
     };
-    let plain = OutputOptions::default();
-    let export = OutputOptions { export: true, ..OutputOptions::default() };
-    let yaml = OutputOptions { yaml: true, ..OutputOptions::default() };
-    let yaml_export = OutputOptions { yaml: true, export: true, ..OutputOptions::default() };
-    let vars = OutputOptions { vars: true, ..OutputOptions::default() };
+    let plain = OutputOptions { working_folder: case.playbook.is_none(), ..OutputOptions::default() };
+    let export = OutputOptions { export: true, ..plain.clone() };
+    let yaml = OutputOptions { yaml: true, ..plain.clone() };
+    let yaml_export = OutputOptions { yaml: true, export: true, ..plain.clone() };
+    let vars = OutputOptions { vars: true, ..plain.clone() };
     ask("ansible-inventory", &["--list"], inventory.print_list(&plain));
     if !case.without.contains(&Output::Export) {
         ask("ansible-inventory", &["--list", "--export"], inventory.print_list(&export));
@@ -297,7 +297,7 @@ fn questions(case: &Case, root: &Utf8Path) -> Vec<Question> {
     // Last, since the driver keeps the inventory and Ansible keeps the limit.
     for limit in case.hosts.iter().take(1) {
         let hosts = inventory.select_limit(limit, Utf8Path::new(".")).unwrap().hosts;
-        let options = OutputOptions { limit: Some(hosts.into_iter().collect()), ..OutputOptions::default() };
+        let options = OutputOptions { limit: Some(hosts.into_iter().collect()), ..plain.clone() };
         ask("ansible-inventory", &["--list", "--limit", limit], inventory.print_list(&options));
     }
     questions

@@ -48,7 +48,13 @@ pub fn run(args: InventoryArgs, console: &Console) -> Result<u8, Failure> {
     if !warnings.is_empty() {
         console.complain(&warnings);
     }
-    let options = OutputOptions { yaml: args.yaml, export: args.export, vars: args.vars, limit };
+    let options = OutputOptions {
+        yaml: args.yaml,
+        export: args.export,
+        vars: args.vars,
+        limit,
+        working_folder: args.playbook_dir.is_none(),
+    };
     let printed = if let Some(host) = &args.host {
         let names = inventory.hosts().map(|h| h.name());
         inventory.print_host(host, &options).ok_or_else(|| unknown("host", host, names))?
