@@ -179,7 +179,8 @@ fn every_row_names_a_remedy() {
         for row in rows(&std::fs::read_to_string(&path).unwrap()).into_iter().filter(|row| row.code == 64) {
             let told = row.output.contains("help: ")
                 || row.output.contains(" must ")
-                || row.output.contains("--help");
+                || row.output.contains("--help")
+                || row.output.contains(": write ");
             assert!(told, "{}: {}\n{}", path.display(), row.title, row.output);
         }
     }
