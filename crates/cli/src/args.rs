@@ -36,7 +36,7 @@ pub struct Cli {
 }
 
 /// Flags of all commands.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct Global {
     /// Show more: unchanged resources, whole files, the output of steps; twice for a log
     #[arg(help_heading = "Global options", short, long, global = true, action = clap::ArgAction::Count)]
@@ -53,9 +53,10 @@ pub struct Global {
 }
 
 /// How results are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// Text for people
+    #[default]
     Human,
     /// One JSON document on standard output, with its format and version in it (`converge schema` has its schema)
     Json,
@@ -119,6 +120,15 @@ pub enum Command {
     Vars(Vars),
     /// Encrypt and decrypt files and values, as `ansible-vault` does
     Vault(Vault),
+    /// Check everything that can be known without contact to a host
+    ///
+    /// Inventory, variables, playbook, roles, templates, connection variables, key files, vault passwords, and what each resource
+    /// declares on each host. Values that facts decide, and states of hosts, are what `plan` looks at. Ends with 64 when something is wrong.
+    Validate(Validate),
+    /// Write a first project: an inventory, a playbook, a role and its template
+    ///
+    /// The four files of the README, for a host that you name. No file is overwritten.
+    Init(Init),
     /// Draw which role comes after which
     Graph(Graph),
     /// Explain a kind, a role, or what a resource claims on a host and where its values come from
@@ -162,7 +172,7 @@ pub struct Select {
     #[arg(help_heading = "Targeting", long, value_name = "FILE")]
     pub playbook: Option<Utf8PathBuf>,
     /// Only these hosts, in Ansible's pattern language: `web:&prod:!web3`
-    #[arg(help_heading = "Targeting", long, value_name = "PATTERN")]
+    #[arg(help_heading = "Targeting", short, long, value_name = "PATTERN")]
     pub limit: Option<String>,
     /// Only this role. May be given several times
     #[arg(help_heading = "Targeting", long = "role", value_name = "NAME")]
@@ -172,7 +182,7 @@ pub struct Select {
     #[serde(default)]
     pub start_at: Option<String>,
     /// Only resources with one of these tags
-    #[arg(help_heading = "Targeting", long, value_delimiter = ',', value_name = "TAG,…")]
+    #[arg(help_heading = "Targeting", short, long, value_delimiter = ',', value_name = "TAG,…")]
     pub tags: Vec<String>,
     /// Not the resources with one of these tags
     #[arg(help_heading = "Targeting", long, value_delimiter = ',', value_name = "TAG,…")]
@@ -181,8 +191,18 @@ pub struct Select {
     ///
     /// NAME=@FILE takes the text of a file, NAME=@- standard input: what is typed here stands in the list of processes, and so the
     /// value of a sensitive input is taken only in these ways.
-    #[arg(help_heading = "Targeting", long = "set", value_name = "NAME=VALUE")]
+    #[arg(
+        help_heading = "Targeting",
+        short = 'e',
+        long = "set",
+        visible_alias = "extra-vars",
+        value_name = "NAME=VALUE"
+    )]
     pub set: Vec<String>,
+    /// Selecting nothing is no error: a `--limit`, a pattern of a play or a tag without a match, an inventory without hosts
+    #[arg(help_heading = "Targeting", long)]
+    #[serde(default)]
+    pub allow_empty: bool,
     #[command(flatten)]
     #[serde(default)]
     pub vault: VaultArgs,
@@ -192,7 +212,7 @@ pub struct Select {
 #[derive(Clone, Debug, Args)]
 pub struct ConnectionArgs {
     /// The number of hosts that are worked on at once
-    #[arg(help_heading = "How to reach the hosts", long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(help_heading = "How to reach the hosts", short, long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub forks: u16,
     /// Ask for the password for sudo, su or doas
     #[arg(
@@ -203,7 +223,7 @@ pub struct ConnectionArgs {
     )]
     pub ask_become_pass: bool,
     /// Read the password for sudo, su or doas from the first line of this file
-    #[arg(help_heading = "How to reach the hosts", long, value_name = "FILE")]
+    #[arg(help_heading = "How to reach the hosts", long, alias = "become-pass-file", value_name = "FILE")]
     pub become_password_file: Option<Utf8PathBuf>,
     /// Read the passphrase of ssh keys from the first line of this file [default: ask, where a terminal is]
     #[arg(help_heading = "How to reach the hosts", long, value_name = "FILE")]
@@ -312,14 +332,17 @@ pub struct Rollback {
     #[arg(long, value_name = "RUN")]
     pub to: Option<String>,
     /// Only these hosts
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(short, long, value_name = "PATTERN")]
     pub limit: Option<String>,
     /// Only what this role changed. May be given several times
     #[arg(long = "role", value_name = "NAME")]
     pub roles: Vec<String>,
     /// Set a variable, as for the run that is reverted
-    #[arg(long = "set", value_name = "NAME=VALUE")]
+    #[arg(short = 'e', long = "set", visible_alias = "extra-vars", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
+    /// Selecting nothing is no error: a `--limit`, a pattern of a play or a tag without a match, an inventory without hosts
+    #[arg(long)]
+    pub allow_empty: bool,
     #[command(flatten)]
     pub vault: VaultArgs,
     #[command(flatten)]
@@ -360,11 +383,14 @@ pub struct Facts {
     #[arg(short, long = "inventory", value_name = "INVENTORY")]
     pub inventories: Vec<String>,
     /// Only these hosts, in Ansible's pattern language
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(short, long, value_name = "PATTERN")]
     pub limit: Option<String>,
     /// Set a variable, above all other places. May be given several times
-    #[arg(long = "set", value_name = "NAME=VALUE")]
+    #[arg(short = 'e', long = "set", visible_alias = "extra-vars", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
+    /// Selecting nothing is no error: a `--limit`, a pattern of a play or a tag without a match, an inventory without hosts
+    #[arg(long)]
+    pub allow_empty: bool,
     #[command(flatten)]
     pub connection: ConnectionArgs,
     #[command(flatten)]
@@ -381,11 +407,14 @@ pub struct Doctor {
     #[arg(short, long = "inventory", value_name = "INVENTORY")]
     pub inventories: Vec<String>,
     /// Only these hosts, in Ansible's pattern language
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(short, long, value_name = "PATTERN")]
     pub limit: Option<String>,
     /// Set a variable, above all other places. May be given several times
-    #[arg(long = "set", value_name = "NAME=VALUE")]
+    #[arg(short = 'e', long = "set", visible_alias = "extra-vars", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
+    /// Selecting nothing is no error: a `--limit`, a pattern of a play or a tag without a match, an inventory without hosts
+    #[arg(long)]
+    pub allow_empty: bool,
     #[command(flatten)]
     pub connection: ConnectionArgs,
     #[command(flatten)]
@@ -437,7 +466,13 @@ pub struct Test {
     #[command(flatten)]
     pub vault: VaultArgs,
     /// Only these hosts of the inventory
-    #[arg(help_heading = "Hosts that you have", long, value_name = "PATTERN", requires = "inventories")]
+    #[arg(
+        help_heading = "Hosts that you have",
+        short,
+        long,
+        value_name = "PATTERN",
+        requires = "inventories"
+    )]
     pub limit: Option<String>,
     /// Do not ask
     #[arg(help_heading = "Hosts that you have", short, long, requires = "inventories")]
@@ -466,8 +501,11 @@ pub struct Run {
     #[arg(long, value_name = "USER")]
     pub become_user: Option<String>,
     /// Set a variable, above all other places. May be given several times
-    #[arg(long = "set", value_name = "NAME=VALUE")]
+    #[arg(short = 'e', long = "set", visible_alias = "extra-vars", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
+    /// Selecting nothing is no error: a `--limit`, a pattern of a play or a tag without a match, an inventory without hosts
+    #[arg(long)]
+    pub allow_empty: bool,
     #[command(flatten)]
     pub connection: ConnectionArgs,
     #[command(flatten)]
@@ -509,7 +547,7 @@ pub struct InventoryArgs {
     #[arg(long)]
     pub vars: bool,
     /// Only these hosts
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(short, long, value_name = "PATTERN")]
     pub limit: Option<String>,
     /// The folder whose group_vars and host_vars count too
     #[arg(long, value_name = "DIR")]
@@ -619,6 +657,30 @@ pub struct Vars {
     pub name: Option<String>,
     #[command(flatten)]
     pub select: Select,
+}
+
+/// `converge validate`
+#[derive(Debug, Args)]
+pub struct Validate {
+    /// The inventory
+    #[arg(value_name = "INVENTORY")]
+    pub target: Option<String>,
+    #[command(flatten)]
+    pub select: Select,
+}
+
+/// `converge init`
+#[derive(Debug, Args)]
+pub struct Init {
+    /// The folder of the project; it is made where it is missing
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: Utf8PathBuf,
+    /// The address of the host
+    #[arg(long, value_name = "ADDRESS", default_value = "192.0.2.10")]
+    pub address: String,
+    /// The user to log in as, who may use sudo
+    #[arg(long, value_name = "USER", default_value = "deploy")]
+    pub user: String,
 }
 
 /// `converge graph`

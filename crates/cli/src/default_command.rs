@@ -1,9 +1,7 @@
 //! `converge INVENTORY` means `converge apply INVENTORY`.
 
-use converge_syntax::did_you_mean;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::Path;
 
 const DEFAULT: &str = "apply";
 
@@ -16,15 +14,41 @@ pub fn with_default_command(mut arguments: Vec<OsString>, definition: &clap::Com
 }
 
 fn wants_default(arguments: &[OsString], definition: &clap::Command) -> bool {
+    let word = match first_word(arguments, definition) {
+        First::Question => return false,
+        // Only flags: of the default command, unless there is nothing at all.
+        First::Nothing => return !arguments.is_empty(),
+        First::Operands => return true,
+        First::Word(word) => word,
+    };
+    let text = word.to_string_lossy();
+    let mut names = definition.get_subcommands().map(clap::Command::get_name).chain(["help"]);
+    !names.any(|name| name == text)
+}
+
+/// The first argument that is no flag.
+pub enum First<'a> {
+    /// Before it something is asked of the program itself: `--help`.
+    Question,
+    /// There is only flags.
+    Nothing,
+    /// `--`: what follows are operands.
+    Operands,
+    /// This word.
+    Word(&'a OsString),
+}
+
+/// Finds the first argument that is no flag and no value of one.
+pub fn first_word<'a>(arguments: &'a [OsString], definition: &clap::Command) -> First<'a> {
     let with_value = flags_with_value(definition);
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let text = argument.to_string_lossy();
         if matches!(text.as_ref(), "-h" | "--help" | "-V" | "--version") {
-            return false;
+            return First::Question;
         }
         if text == "--" {
-            return true;
+            return First::Operands;
         }
         if text.len() > 1 && text.starts_with('-') {
             if with_value.contains(text.as_ref()) {
@@ -32,14 +56,9 @@ fn wants_default(arguments: &[OsString], definition: &clap::Command) -> bool {
             }
             continue;
         }
-        let names: Vec<&str> =
-            definition.get_subcommands().map(clap::Command::get_name).chain(["help"]).collect();
-        // A misspelt name of a command is left to clap, which suggests the nearest one.
-        let slip = || !text.contains(['/', '.', ',']) && did_you_mean(&text, names.iter().copied()).is_some();
-        return !names.contains(&text.as_ref()) && (Path::new(argument).exists() || !slip());
+        return First::Word(argument);
     }
-    // Only flags: of the default command, unless there is nothing at all.
-    !arguments.is_empty()
+    First::Nothing
 }
 
 /// `-i`, `--inventory` … of the default command and of all commands.
@@ -51,7 +70,8 @@ fn flags_with_value(definition: &clap::Command) -> BTreeSet<String> {
         .filter(|a| !a.is_positional() && a.get_action().takes_values())
         .flat_map(|a| {
             let long = a.get_long().map(|l| format!("--{l}"));
-            long.into_iter().chain(a.get_short().map(|s| format!("-{s}")))
+            let other = a.get_all_aliases().unwrap_or_default().into_iter().map(|l| format!("--{l}"));
+            long.into_iter().chain(a.get_short().map(|s| format!("-{s}"))).chain(other)
         })
         .collect()
 }
@@ -90,7 +110,6 @@ mod tests {
             "converge --output json plan prod.yaml",
             "converge -v rollback",
             "converge help plan",
-            "converge plna prod.yaml",
         ] {
             assert_eq!(read(line), line);
         }

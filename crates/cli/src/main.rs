@@ -7,6 +7,7 @@ mod default_command;
 #[cfg(test)]
 mod documents;
 mod failure;
+mod familiar;
 mod page;
 mod project;
 mod prompt;
@@ -22,11 +23,19 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let definition = args::definition();
-    let arguments = default_command::with_default_command(std::env::args_os().collect(), &definition);
+    let arguments: Vec<_> = std::env::args_os().collect();
+    if let Some(failure) = familiar::unknown_command(&arguments, &definition) {
+        return ExitCode::from(failure.report(&Console::new(&args::Global::default())));
+    }
+    let arguments = default_command::with_default_command(arguments, &definition);
+    let arguments = familiar::translated(arguments, &definition);
     let parsed = definition.try_get_matches_from(arguments).and_then(|m| Cli::from_arg_matches(&m));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
+            if let Some(failure) = familiar::unknown_option(&mut error) {
+                return ExitCode::from(failure.report(&Console::new(&args::Global::default())));
+            }
             // A reader that has gone away (`converge --help | head`) is no error.
             let _gone = error.print();
             return ExitCode::from(if error.use_stderr() { code::USAGE } else { code::DONE });
@@ -71,6 +80,8 @@ fn run(command: Command, console: &Console) -> Result<u8, Failure> {
         Command::Inventory(a) => command::inventory::run(a, console),
         Command::Vars(a) => command::vars::run(a, console),
         Command::Vault(a) => command::vault::run(a, console),
+        Command::Validate(a) => command::validate::run(a, console),
+        Command::Init(a) => command::init::run(a, console),
         Command::Graph(a) => command::graph::run(a, console),
         Command::Explain(a) => command::explain::run(a, console),
         Command::Schema(a) => command::schema::run(a, console),

@@ -80,6 +80,7 @@ fn read(
         inventory_only,
         vault: select.vault.vault()?,
         moment,
+        refuse_empty: !select.allow_empty,
     };
     match Project::load(&options) {
         Ok(project) if !complaints.has_errors() => {

@@ -51,6 +51,23 @@ impl Session {
         removal: &Removal,
         console: &Console,
     ) -> Result<Self, Failure> {
+        let wrong = project.connection_errors();
+        if wrong.has_errors() {
+            return Err(wrong.into());
+        }
+        Self::begin(become_user, project, connection, inventory, no_deferred, removal, console)
+    }
+
+    /// The same without a check of the connection variables: they are what `doctor` looks at.
+    pub fn begin(
+        become_user: Option<String>,
+        project: Project,
+        connection: &ConnectionArgs,
+        inventory: String,
+        no_deferred: bool,
+        removal: &Removal,
+        console: &Console,
+    ) -> Result<Self, Failure> {
         let hosts = project.hosts().to_vec();
         let options = Options {
             forks: usize::from(connection.forks),

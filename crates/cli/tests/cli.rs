@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 14] = [
+    "validate",
+    "init",
     "apply",
     "plan",
     "drift",
@@ -118,7 +120,7 @@ fn wrong_usage_ends_with_64() {
         assert!(!err.is_empty(), "{args:?}");
     }
     let near = |args: &[&str]| ran(dir.path(), args).2;
-    assert!(near(&["plna", "inv.yaml"]).contains("'plan'"));
+    assert!(near(&["plna", "inv.yaml"]).contains("did you mean `converge plan`?"));
     assert!(near(&["explain", "fiel"]).contains("did you mean `file`?"));
     assert!(near(&["vars", "a", "prot", "-i", "inv.yaml"]).contains("did you mean `port`?"));
 }
@@ -469,4 +471,46 @@ fn escapes_are_colours(text: &str) -> bool {
         let end = rest.trim_start_matches(|c: char| c.is_ascii_digit() || "[;".contains(c));
         rest.starts_with('[') && end.starts_with('m')
     })
+}
+
+#[test]
+fn what_init_writes_is_a_project() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, out, err) = ran(dir.path(), &["init", "first", "--address", "fe80::1", "--user", "joe"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("wrote first/roles/hello/role.yaml") && out.contains("cd first"), "{out}");
+    let first = dir.path().join("first");
+    let (code, out, err) = ran(&first, &["validate", "inventories/hosts.yaml"]);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "1 host, 1 role: no errors\n", ""));
+    let (_, out, _) = ran(&first, &["inventory", "inventories/hosts.yaml", "--host", "web1"]);
+    assert!(
+        out.contains("\"ansible_host\": \"fe80::1\"") && out.contains("\"ansible_user\": \"joe\""),
+        "{out}"
+    );
+    // Nothing is overwritten, and nothing is written beside what is there.
+    std::fs::remove_file(first.join("playbooks/site.yaml")).unwrap();
+    let (code, _, err) = ran(&first, &["init"]);
+    assert_eq!(code, 64, "{err}");
+    assert!(!first.join("playbooks/site.yaml").exists());
+}
+
+#[test]
+fn an_encrypted_file_needs_no_password_where_no_host_of_the_run_has_it() {
+    let dir = project();
+    put(
+        dir.path(),
+        "inv.yaml",
+        "web:\n  hosts: {a: {ansible_connection: local}}\ndb:\n  hosts: {b: {ansible_connection: local}}\n",
+    );
+    put(dir.path(), "group_vars/db.yml", "$ANSIBLE_VAULT;1.1;AES256\n6162\n");
+    let code = |args: &[&str]| ran(dir.path(), args).0;
+    assert_eq!(code(&["inventory", "inv.yaml", "--host", "a"]), 0);
+    assert_eq!(code(&["inventory", "inv.yaml", "--graph"]), 0);
+    assert_eq!(code(&["inventory", "inv.yaml", "--list", "--limit", "web"]), 0);
+    assert_eq!(code(&["inventory", "inv.yaml", "--list"]), 64);
+    assert_eq!(code(&["graph", "inv.yaml", "--limit", "a"]), 0);
+    assert_eq!(code(&["graph", "inv.yaml"]), 64);
+    // Something reads another host's variables: then its file counts.
+    put(dir.path(), "group_vars/web.yml", "port: \"{{ hostvars['b'].port | default(1) }}\"\n");
+    assert_eq!(code(&["graph", "inv.yaml", "--limit", "a"]), 64);
 }

@@ -88,6 +88,18 @@ impl Engine {
         crate::plan::check::check_without_hosts(&self.0)
     }
 
+    /// Everything that is known to be wrong without contact to any host: of connections, values and resources, on whichever host.
+    #[must_use]
+    pub fn validate(&self) -> Diagnostics {
+        let mut found = self.0.project.connection_errors();
+        for complaint in crate::plan::check::found_without_hosts(&self.0).0 {
+            if !found.iter().any(|known| *known == complaint) {
+                found.push(complaint);
+            }
+        }
+        found
+    }
+
     /// Looks at every host and plans. Changes nothing anywhere.
     ///
     /// # Errors

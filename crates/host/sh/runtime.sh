@@ -111,13 +111,13 @@ cv_run_fit() (
   for dir in "$CV_ROOT" "$CV_ROOT/runs" "$CV_ROOT/blobs"; do
     if [ ! -d "$dir" ] && ! why=$(mkdir -p "$dir" 2>&1); then
       why="cannot make $dir: ${why##*: }"
-      [ "$(id -u)" -eq 0 ] || why="$why: changing this machine needs root (become: true, or run converge as root)"
+      [ "$(id -u)" -eq 0 ] || why="$why: changing this machine needs root (ansible_become: true in the inventory, or a login as root)"
       cv_say "$why"
       return 1
     fi
   done
   if [ ! -O "$CV_ROOT" ]; then
-    cv_say "$CV_ROOT belongs to someone else: changing this machine needs root (become: true, or run converge as root)"
+    cv_say "$CV_ROOT belongs to someone else: changing this machine needs root (ansible_become: true in the inventory, or a login as root)"
     return 1
   fi
   if [ ! -w "$CV_ROOT" ]; then

@@ -75,6 +75,16 @@ impl InputType {
         }
     }
 
+    /// Whether a plain scalar of this value fits a number or a boolean.
+    fn fits_plain(&self, value: &Value) -> bool {
+        matches!(
+            (self, value),
+            (Self::Int | Self::Float, Value::Int(_) | Value::UInt(_))
+                | (Self::Float, Value::Float(_))
+                | (Self::Bool, Value::Bool(_))
+        )
+    }
+
     fn is_text(&self) -> bool {
         match self {
             Self::Str | Self::Path => true,
@@ -266,10 +276,14 @@ impl Input {
                 let literal = node.span.text().trim();
                 let scalar = !matches!(node.value, Value::Null | Value::List(_) | Value::Map(_));
                 let quotable = ty.is_text() && scalar && !literal.is_empty() && !literal.contains('\n');
-                let help = quotable.then(|| match is_template(literal) {
+                let mut help = quotable.then(|| match is_template(literal) {
                     true => "convert it: {{ … | string }}".to_owned(),
                     false => format!("write it in quotes: \"{literal}\""),
                 });
+                // `"8080"` for a number, `"yes"` for a boolean.
+                if let Some(text) = node.as_str().filter(|text| ty.fits_plain(&resolve_plain(text))) {
+                    help = Some(format!("write it without quotes: {text}"));
+                }
                 diags.push(wrong_type(node, what, &ty.describe()).help_if(help));
             }
         }
@@ -364,6 +378,7 @@ fn read_type(node: &Node, name: &str, at: &Span, diags: &mut Diagnostics) -> Opt
                 for choice in list.iter().filter(|choice| choice.scalar_text().is_none()) {
                     diags.push(wrong_type(choice, "a choice", "a string, number or boolean"));
                 }
+                list.iter().for_each(|choice| misread_choice(choice, diags));
                 Some(InputType::Enum(list.to_vec()))
             }
             None => {
@@ -378,6 +393,28 @@ fn read_type(node: &Node, name: &str, at: &Span, diags: &mut Diagnostics) -> Opt
         },
         other => simple(other),
     }
+}
+
+/// `NO` and `on` among the choices are booleans for YAML, where text is meant.
+fn misread_choice(choice: &Node, diags: &mut Diagnostics) {
+    let written = choice.span.text().trim();
+    let (Value::Bool(value), false) =
+        (&choice.value, ["true", "false"].contains(&written.to_lowercase().as_str()))
+    else {
+        return;
+    };
+    // The remark about the scalar says less.
+    diags.0.retain(|d| {
+        !(d.code == "ambiguous-scalar" && d.span().is_some_and(|s| s.start == choice.span.start))
+    });
+    diags.push(
+        Diagnostic::error(
+            "ambiguous-choice",
+            format!("the choice `{written}` is read as the boolean {value}"),
+        )
+        .label(&choice.span, "a choice is text")
+        .help(format!("write it in quotes: \"{written}\"")),
+    );
 }
 
 fn simple(name: &str) -> Option<InputType> {

@@ -4,6 +4,7 @@ mod binding;
 mod catalog;
 mod clusters;
 pub mod declare;
+mod empty;
 pub mod expressions;
 mod fact_names;
 mod fields;
@@ -14,6 +15,8 @@ pub mod inventory;
 pub mod item;
 mod item_id;
 mod load;
+mod local_mistakes;
+mod needed_files;
 pub mod play;
 pub mod project;
 mod report;
@@ -21,14 +24,18 @@ pub mod resolve;
 pub mod role;
 mod schema;
 mod scope;
+mod stray;
 mod tags;
 pub mod vars;
 pub mod vault;
 
 pub use binding::Binding;
 pub use catalog::{KindCatalog, KindSpec, LOAD_KEYWORD, Load, OUTPUT_KEYWORD};
-pub use converge_template::{ANSIBLE, AnsibleName, AnsibleSort, Moment, ansible_page};
+pub use converge_template::{
+    AnsibleName, AnsibleSort, Moment, ansible_instead, ansible_names, ansible_option, ansible_page,
+};
 pub use declare::{DeclaredItem, HostPlan, Registered, RoleUse};
+pub use empty::blank_limit;
 pub use expressions::Expression;
 pub use fact_names::FactNames;
 pub use group::{GROUP_KEYS, Group};

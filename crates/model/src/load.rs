@@ -4,21 +4,25 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use converge_syntax::{Diagnostic, Diagnostics, Span, Value};
+use converge_syntax::{Diagnostic, Diagnostics, Severity, Span, Value};
 use indexmap::IndexMap;
 
 use crate::catalog::KindCatalog;
 use crate::clusters::{CLUSTER, Clusters};
 use crate::declare::{Registered, tag_filter};
+use crate::empty;
 use crate::expressions;
 use crate::fields::{is_template, nearest, wrong_type};
 use crate::files::{Files, locate};
-use crate::inventory::{Inventory, InventorySource};
+use crate::inventory::{CONNECTION_VARIABLES, Inventory, InventorySource};
+use crate::local_mistakes;
+use crate::needed_files;
 use crate::play::{Play, Playbook, RoleRef};
 use crate::project::{HostErrors, Inner, LoadOptions, Needs, Project, Used, folder_of};
 use crate::resolve::Resolution;
 use crate::role::Role;
 use crate::scope::{Facts, Shared};
+use crate::stray;
 use crate::vars::{Layers, SET, SetVars, host_layers, role_layers};
 use converge_resource::Place;
 
@@ -32,7 +36,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
     let mut diags = Diagnostics::new();
     let ((inventory, mut warnings), playbook_path) = match inventory_and_path(options) {
         Err(_) if options.inventory_only => {
-            (Inventory::load(&options.inventories, None, &options.vault)?, Utf8PathBuf::from("."))
+            (Inventory::read(&options.inventories, None, &options.vault)?, Utf8PathBuf::from("."))
         }
         found => found?,
     };
@@ -76,6 +80,19 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
         hosts.extend(inventory.hosts().map(|host| (host.name().to_owned(), Vec::new())));
     }
     let selected = limited(options, &inventory, &hosts, &clusters, &mut diags, &mut warnings);
+    let unread = needed_files::problems(options, &inventory, &playbook, &roles, (&selected, &clusters));
+    let (wrong, odd): (Vec<_>, Vec<_>) = unread.into_iter().partition(|d| d.severity == Severity::Error);
+    diags.extend(wrong);
+    warnings.extend(odd);
+    if options.refuse_empty {
+        let all: Vec<&str> = hosts.keys().map(String::as_str).collect();
+        empty::refuse(options, &inventory, &playbook, (&all, &selected), &mut diags, &mut warnings);
+    }
+    roles.values().for_each(|role| stray::role_files(role, &mut warnings));
+    stray::reserved_names(&inventory, &mut warnings);
+    if broken.is_empty() {
+        stray::misspelt_variables(&inventory, &roles, &mut warnings);
+    }
     let playbook_dir = folder_of(&playbook_path);
     let playbook_dir = playbook_dir.canonicalize_utf8().unwrap_or_else(|_| playbook_dir.to_owned());
     let mut inner = Inner {
@@ -110,13 +127,16 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
     let inner = Arc::new(inner);
     let needs = check_hosts(&inner, &mut errors);
     let maintenance = in_maintenance(&inner, &mut diags);
-    unused_tags(&inner, &mut warnings);
+    unused_tags(options, &inner, &mut diags, &mut warnings);
     writable_by_all(options, &inner.playbook, &mut warnings);
     if diags.has_errors() {
         for more in errors.into_values() {
             diags.extend(more);
         }
         return Err(unique(diags));
+    }
+    if let Some(problem) = local_mistakes::vault_error(&errors, &inner.selected) {
+        return Err(problem.into());
     }
     warnings.extend(diags);
     let warnings = unique(warnings);
@@ -161,19 +181,19 @@ fn writable_by_all(options: &LoadOptions, playbook: &Playbook, warnings: &mut Di
 
 fn inventory_and_path(options: &LoadOptions) -> Result<(Loaded, Utf8PathBuf), Diagnostics> {
     if let Some(given) = &options.plays {
-        let inventory = Inventory::load(&options.inventories, None, &options.vault)?;
+        let inventory = Inventory::read(&options.inventories, None, &options.vault)?;
         return Ok((inventory, given.path.clone()));
     }
     if let Some(path) = &options.playbook {
         return Ok((
-            Inventory::load(&options.inventories, Some(folder_of(path)), &options.vault)?,
+            Inventory::read(&options.inventories, Some(folder_of(path)), &options.vault)?,
             path.clone(),
         ));
     }
     // Variables beside the playbook are read only when it is known which one that is.
-    let (inventory, _) = Inventory::load(&options.inventories, None, &options.vault)?;
+    let (inventory, _) = Inventory::read(&options.inventories, None, &options.vault)?;
     let path = playbook_path(options, &inventory)?;
-    Ok((Inventory::load(&options.inventories, Some(folder_of(&path)), &options.vault)?, path))
+    Ok((Inventory::read(&options.inventories, Some(folder_of(&path)), &options.vault)?, path))
 }
 
 fn playbook_path(options: &LoadOptions, inventory: &Inventory) -> Result<Utf8PathBuf, Diagnostics> {
@@ -217,6 +237,12 @@ fn playbook_path(options: &LoadOptions, inventory: &Inventory) -> Result<Utf8Pat
         if !tried.contains(&path) {
             tried.push(path);
         }
+    }
+    let other = tried.iter().map(|path| path.with_extension("yml")).find(|path| path.is_file());
+    if let Some(other) = other {
+        let name = tried.first().and_then(|path| path.file_name()).unwrap_or_default();
+        let help = format!("`{other}` is there: rename it to {name}, or name it with --playbook");
+        return Err(Diagnostic::error("no-playbook", "there is no playbook").help(help).into());
     }
     let places: Vec<String> = tried.iter().map(|path| format!("`{path}`")).collect();
     let mut diagnostic = Diagnostic::error("no-playbook", "there is no playbook")
@@ -415,6 +441,7 @@ fn set_is_known(
     known.extend(roles.values().flat_map(|role| role.vars.keys().cloned()));
     known.extend(playbook.plays.iter().flat_map(|play| &play.vars).map(|var| var.name.clone()));
     known.extend(inventory.hosts().flat_map(|host| inventory.host_vars(host.name())).map(|found| found.name));
+    known.extend(CONNECTION_VARIABLES.map(str::to_owned));
     for name in set.names().filter(|name| !known.contains(*name)) {
         diags.push(
             Diagnostic::error("unknown-input", format!("nothing has the variable `{name}`"))
@@ -678,7 +705,7 @@ fn check_host(inner: &Arc<Inner>, host: &str, facts: &Facts) -> (String, Needs, 
 }
 
 /// A tag that nothing has would silently do nothing.
-fn unused_tags(inner: &Inner, warnings: &mut Diagnostics) {
+fn unused_tags(options: &LoadOptions, inner: &Inner, diags: &mut Diagnostics, warnings: &mut Diagnostics) {
     let mut known: BTreeSet<&str> = ["all", "always", "never", "tagged", "untagged"].into();
     for play in &inner.playbook.plays {
         known.extend(play.tags.iter().map(String::as_str));
@@ -689,11 +716,9 @@ fn unused_tags(inner: &Inner, warnings: &mut Diagnostics) {
     );
     for (flag, tags) in [("--tags", &inner.filter.only), ("--skip-tags", &inner.filter.skip)] {
         for tag in tags.iter().filter(|tag| !known.contains(tag.as_str())) {
-            warnings.push(
-                Diagnostic::warning("unknown-tag", format!("nothing has the tag `{tag}`"))
-                    .at(&Span::nowhere(flag))
-                    .help(nearest(tag, known.iter().copied())),
-            );
+            let problem = empty::unknown_tag(options, flag, tag, nearest(tag, known.iter().copied()));
+            let list = if problem.severity == Severity::Error { &mut *diags } else { &mut *warnings };
+            list.push(problem);
         }
     }
 }

@@ -50,6 +50,8 @@ pub struct LoadOptions {
     pub vault: Vault,
     /// The moment that `now()` and unseeded `random` use: that of a saved plan, else the present one.
     pub moment: Option<Moment>,
+    /// Selections that come to nothing are errors: an empty limit or inventory, patterns and tags without a match.
+    pub refuse_empty: bool,
 }
 
 /// Plays that no file holds: those of a role's scenario.

@@ -136,7 +136,10 @@ impl RoleUse {
         reads: &mut BTreeSet<String>,
     ) -> Resolution {
         let mut lookups = self.when_lookups.clone();
-        let resolution = self.resolved(item, registered, &mut lookups);
+        let mut resolution = self.resolved(item, registered, &mut lookups);
+        if let Resolution::Invalid(found) = &mut resolution {
+            self.explain_undefined(found);
+        }
         match &resolution {
             Resolution::Ready(ready) => lookups.extend(ready.lookups.iter().cloned()),
             Resolution::Unknown { names, .. } => lookups.extend(names.iter().cloned()),
@@ -145,6 +148,26 @@ impl RoleUse {
         lookups.extend(item.list_lookups().into_iter().flatten().cloned());
         reads.extend(self.with_input_lookups(lookups));
         resolution
+    }
+
+    /// The correction where a name is undefined that stands for something elsewhere: the element of a list, a later result.
+    fn explain_undefined(&self, found: &mut Diagnostics) {
+        for problem in found.0.iter_mut().filter(|problem| problem.code == "undefined") {
+            let name = problem.message.split(['`', '.', '[']).nth(1).unwrap_or_default();
+            if name == "item" {
+                problem.help =
+                    Some("`item` is the element of a list: write `for_each` at this resource".to_owned());
+                continue;
+            }
+            let later =
+                self.role.items().find(|item| item.register.as_ref().is_some_and(|r| r.value == name));
+            if let Some(later) = later {
+                let name = later.name.value.as_str();
+                let help = format!("the later resource `{name}` registers it: put that one before this one");
+                problem.help = Some(help);
+                problem.labels.push((later.kind.span.clone(), "registered here".to_owned()));
+            }
+        }
     }
 
     fn resolved(

@@ -12,6 +12,7 @@ use crate::expressions::{self, Expression, check_name};
 use crate::fields::{check_map, nearest, string, strings, wrong_type};
 use crate::input::Input;
 use crate::item::{Item, Section, read_items};
+use crate::stray::almost_a_role;
 
 /// The keys of a role.
 pub const KEYS: [&str; 10] = [
@@ -214,7 +215,9 @@ impl RolePath {
             return Ok(dir);
         }
         let known = self.names();
+        let almost = self.dirs.iter().filter(|_| plain).find_map(|dir| almost_a_role(&dir.join(text)));
         let help = match did_you_mean(text, known.iter().map(String::as_str)) {
+            _ if almost.is_some() => almost.unwrap_or_default(),
             Some(near) => format!("did you mean `{near}`?"),
             None if known.is_empty() => {
                 let places: Vec<String> =

@@ -4,7 +4,9 @@
 //! `enum`, `const`, `anyOf`/`oneOf`/`allOf`, `$ref` into the same document, `minimum`, `maximum`, `pattern`,
 //! `minItems`, `minProperties`, `minLength`.
 
+use converge_resource::HELP_KEYWORD;
 use converge_syntax::{Diagnostic, Node, Value};
+use converge_template::ansible_parameter;
 use serde_json::Value as Json;
 
 use crate::catalog::KindSpec;
@@ -174,11 +176,12 @@ impl Checker<'_> {
                     found.extend(self.value(value, inner, &format!("`{name}`"), key, depth + 1));
                 }
                 (None, Some(Json::Bool(false))) if !is_template(&name) => {
-                    let names = property_names(schema);
+                    let kind = self.key.as_str().filter(|_| depth == 0).unwrap_or_default();
+                    let habit = ansible_parameter(kind, &name).filter(|_| depth == 0).map(str::to_owned);
                     found.push(
                         Diagnostic::error("unknown-key", format!("{what} has no parameter `{name}`"))
                             .label(&key.span, "not known here")
-                            .help(nearest(&name, names)),
+                            .help(habit.unwrap_or_else(|| nearest(&name, property_names(schema)))),
                     );
                 }
                 (None, Some(inner @ Json::Object(_))) => {
@@ -283,7 +286,8 @@ fn pattern(node: &Node, text: &str, schema: &Json, what: &str, found: &mut Vec<D
     {
         found.push(
             Diagnostic::error("bad-value", format!("{what} has an invalid format"))
-                .label(node.head_span(), format!("must match {source}")),
+                .label(node.head_span(), format!("must match {source}"))
+                .help_if(schema.get(HELP_KEYWORD).and_then(Json::as_str).map(str::to_owned)),
         );
     }
 }

@@ -122,9 +122,11 @@ impl SetVars {
 pub fn parse_set(text: &str) -> Result<(String, String), Diagnostic> {
     let span = Span::nowhere(SET);
     let (name, value) = text.split_once('=').ok_or_else(|| {
-        Diagnostic::error("bad-set", format!("`{text}` is not NAME=VALUE"))
-            .at(&span)
-            .help("write --set NAME=VALUE")
+        let help = match text.strip_prefix('@') {
+            Some(_) => "files of variables are those in group_vars/ and host_vars/; NAME=@FILE takes one value from a file",
+            None => "write --set NAME=VALUE",
+        };
+        Diagnostic::error("bad-set", format!("`{text}` is not NAME=VALUE")).at(&span).help(help)
     })?;
     let name = name.trim();
     variable_name(name).map_err(|problem| problem.at(&span))?;

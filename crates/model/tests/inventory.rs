@@ -158,7 +158,6 @@ all:
             ("group-cycle", "hosts.yaml:7".to_owned()),
             ("bad-group", "hosts.yaml:8".to_owned()),
             ("bad-priority", "hosts.yaml:9".to_owned()),
-            ("bad-variable-name", "hosts.yaml:11".to_owned()),
         ]
     );
 }
@@ -179,10 +178,31 @@ fn complaints_of_several_files_come_together() {
             ("bad-section", "inv/hosts:5".to_owned()),
             ("bad-host", "inv/more.yml:1".to_owned()),
             ("bad-vars-file", "inv/group_vars/web.yml:1".to_owned()),
-            ("duplicate-key", "inv/host_vars/w1/x.yml:2".to_owned()),
             ("syntax", "inv/host_vars/w2.yml:1".to_owned()),
         ]
     );
+}
+
+#[test]
+fn a_file_of_variables_counts_where_a_host_has_it() {
+    let files = Files::new(&[
+        ("hosts", "[web]\nw1\n[db]\nd1\n[nobody]\n"),
+        ("group_vars/all.yml", "a: 1\na: 2\n"),
+        ("group_vars/db.yml", "- a\n"),
+        ("group_vars/nobody.yml", "b: [\n"),
+        ("host_vars/d1.yml", "c: !mine x\n"),
+    ]);
+    let source = InventorySource::Path(files.path("hosts"));
+    let (inventory, warnings) = Inventory::read(&[source], None, &Vault::default()).unwrap();
+    assert!(warnings.is_empty(), "{warnings}");
+    let of = |hosts: &[&str]| -> Vec<&'static str> {
+        inventory.problems_of(hosts.iter().copied()).iter().map(|d| d.code).collect()
+    };
+    assert_eq!(of(&["w1"]), ["duplicate-key"]);
+    assert_eq!(of(&["d1"]), ["duplicate-key", "bad-vars-file", "unknown-tag"]);
+    assert_eq!(of(&["w1", "d1"]), ["duplicate-key", "bad-vars-file", "unknown-tag"]);
+    assert_eq!(inventory.problems().len(), 4);
+    assert_eq!(inventory.merged_vars("w1")["a"].node.to_json(), serde_json::json!(2));
 }
 
 #[test]

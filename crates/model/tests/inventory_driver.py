@@ -1,7 +1,7 @@
 """Asks the real Ansible many times and starts it once.
 
-Reads from stdin {"cwd": DIR, "cases": [[{"call": [program, argument, ...], "ours": text}, ...], ...]}, where the program is
-`ansible-inventory` or `ansible` and the calls of a case name the same inventory, and writes
+Reads from stdin {"cases": [{"cwd": DIR, "calls": [{"call": [program, argument, ...], "ours": text}, ...]}, ...]}, where the program
+is `ansible-inventory` or `ansible` and the calls of a case name the same inventory, and writes
 [[{"out": text, "err": text, "failed": bool, "same": bool}, ...], ...] to stdout. YAML is the same when PyYAML reads the same of it.
 """
 
@@ -91,7 +91,7 @@ def call(arguments, ours):
     return {"out": theirs, "err": err.getvalue(), "failed": failed, "same": same}
 
 
-def start(calls, path):
+def start(case, path):
     """Runs the calls of a case in a child process: Ansible keeps state that another inventory would see.
 
     The inventory is read once, by the first call.
@@ -103,6 +103,8 @@ def start(calls, path):
             from ansible import context
             from ansible.cli import CLI
             from ansible.utils.context_objects import CLIArgs
+
+            os.chdir(case["cwd"])
 
             def set_options(options):
                 context.CLIARGS = CLIArgs.from_options(options)
@@ -117,7 +119,7 @@ def start(calls, path):
                 return seen[0]
 
             CLI._play_prereqs = read_once
-            answers = [call(each["call"], each["ours"]) for each in calls]
+            answers = [call(each["call"], each["ours"]) for each in case["calls"]]
             with open(path, "w", encoding="utf-8") as file:
                 json.dump(answers, file)
             status = 0
@@ -128,7 +130,6 @@ def start(calls, path):
 
 def main():
     task = json.load(sys.stdin)
-    os.chdir(task["cwd"])
     import ansible.cli.adhoc  # noqa: F401  (imported once, here, for all children)
     import ansible.cli.inventory  # noqa: F401
     import ansible.inventory.group
@@ -136,12 +137,12 @@ def main():
     ansible.inventory.group.set = OrderedSet
     folder = tempfile.mkdtemp(dir=os.environ["HOME"])
     running, failed = set(), 0
-    for index, calls in enumerate(task["cases"]):
+    for index, case in enumerate(task["cases"]):
         while len(running) >= (os.cpu_count() or 1):
             child, status = os.wait()
             running.discard(child)
             failed += status != 0
-        running.add(start(calls, f"{folder}/{index}"))
+        running.add(start(case, f"{folder}/{index}"))
     while running:
         child, status = os.wait()
         running.discard(child)

@@ -18,6 +18,8 @@ use converge_syntax::{Node, Source, Span};
 struct Case {
     sources: &'static [&'static str],
     playbook: Option<&'static str>,
+    /// The working folder; an empty one where none is named.
+    working: Option<&'static str>,
     hosts: &'static [&'static str],
     /// Patterns, each with a limit or none.
     patterns: &'static [(&'static str, Option<&'static str>)],
@@ -31,10 +33,12 @@ enum Output {
     GraphVars,
     /// `--list --yaml`, with and without `--export`
     Yaml,
+    /// `--list --export`, which reads the variables of groups without hosts
+    Export,
 }
 
 const fn case(sources: &'static [&'static str], hosts: &'static [&'static str]) -> Case {
-    Case { sources, playbook: None, hosts, patterns: &[], without: &[] }
+    Case { sources, playbook: None, working: None, hosts, patterns: &[], without: &[] }
 }
 
 fn cases() -> Vec<Case> {
@@ -189,6 +193,22 @@ fn cases() -> Vec<Case> {
             ..case(&["25_names/hosts.yaml"], &["web", "n"])
         },
         case(&["26_text/hosts.yaml"], &["h1"]),
+        Case {
+            working: Some("27_working_folder"),
+            ..case(&["27_working_folder/inventories/prod/hosts"], &["h1", "h2"])
+        },
+        Case {
+            working: Some("27_working_folder"),
+            playbook: Some("27_working_folder/inventories"),
+            ..case(&["27_working_folder/inventories/prod/hosts"], &["h1", "h2"])
+        },
+        case(&["28_odd_values/hosts"], &["h1"]),
+        Case { patterns: &[("all", None), ("web", None)], ..case(&["29_foreign_files"], &["h1", "h3"]) },
+        Case {
+            // The file of a group without hosts is wrong, and only what prints that group reads it.
+            without: &[Output::GraphVars, Output::Yaml, Output::Export],
+            ..case(&["30_broken_unused/hosts.yaml"], &["h1", "h2"])
+        },
     ]
 }
 
@@ -215,8 +235,11 @@ fn questions(case: &Case, root: &Utf8Path) -> Vec<Question> {
     let sources: Vec<InventorySource> =
         arguments.iter().map(|argument| InventorySource::from_argument(argument)).collect();
     let playbook = case.playbook.map(|playbook| root.join(playbook));
-    let (inventory, _) = Inventory::load(&sources, playbook.as_deref(), &Vault::default())
+    let folder = playbook.clone().or_else(|| case.working.map(|working| root.join(working)));
+    let (inventory, _) = Inventory::read(&sources, folder.as_deref(), &Vault::default())
         .unwrap_or_else(|diagnostics| panic!("{:?}:\n{diagnostics}", case.sources));
+    let wrong = inventory.problems_of(case.hosts.iter().copied());
+    assert!(!wrong.has_errors(), "{:?}:\n{wrong}", case.sources);
     let mut base: Vec<String> =
         arguments.iter().flat_map(|argument| ["-i".to_owned(), argument.clone()]).collect();
     if let Some(playbook) = &playbook {
@@ -229,13 +252,15 @@ fn questions(case: &Case, root: &Utf8Path) -> Vec<Question> {
         call.extend(more.iter().map(|argument| (*argument).to_owned()));
         questions.push(Question { call, answer });
     };
-    let plain = OutputOptions::default();
-    let export = OutputOptions { export: true, ..OutputOptions::default() };
-    let yaml = OutputOptions { yaml: true, ..OutputOptions::default() };
-    let yaml_export = OutputOptions { yaml: true, export: true, ..OutputOptions::default() };
-    let vars = OutputOptions { vars: true, ..OutputOptions::default() };
+    let plain = OutputOptions { working_folder: case.playbook.is_none(), ..OutputOptions::default() };
+    let export = OutputOptions { export: true, ..plain.clone() };
+    let yaml = OutputOptions { yaml: true, ..plain.clone() };
+    let yaml_export = OutputOptions { yaml: true, export: true, ..plain.clone() };
+    let vars = OutputOptions { vars: true, ..plain.clone() };
     ask("ansible-inventory", &["--list"], inventory.print_list(&plain));
-    ask("ansible-inventory", &["--list", "--export"], inventory.print_list(&export));
+    if !case.without.contains(&Output::Export) {
+        ask("ansible-inventory", &["--list", "--export"], inventory.print_list(&export));
+    }
     if !case.without.contains(&Output::Yaml) {
         ask("ansible-inventory", &["--list", "--yaml"], inventory.print_list(&yaml));
         ask("ansible-inventory", &["--list", "--yaml", "--export"], inventory.print_list(&yaml_export));
@@ -272,7 +297,7 @@ fn questions(case: &Case, root: &Utf8Path) -> Vec<Question> {
     // Last, since the driver keeps the inventory and Ansible keeps the limit.
     for limit in case.hosts.iter().take(1) {
         let hosts = inventory.select_limit(limit, Utf8Path::new(".")).unwrap().hosts;
-        let options = OutputOptions { limit: Some(hosts.into_iter().collect()), ..OutputOptions::default() };
+        let options = OutputOptions { limit: Some(hosts.into_iter().collect()), ..plain.clone() };
         ask("ansible-inventory", &["--list", "--limit", limit], inventory.print_list(&options));
     }
     questions
@@ -301,11 +326,18 @@ fn every_inventory_is_read_as_ansible_reads_it() {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join("empty")).unwrap();
     std::fs::write(home.path().join("ansible.cfg"), "[defaults]\n").unwrap();
-    let calls: Vec<Vec<serde_json::Value>> = asked
+    let empty = Utf8PathBuf::from_path_buf(home.path().join("empty")).unwrap();
+    let asked: Vec<serde_json::Value> = cases
         .iter()
-        .map(|case| case.iter().map(|q| serde_json::json!({ "call": q.call, "ours": q.answer })).collect())
+        .zip(&asked)
+        .map(|(case, asked)| {
+            let one = |q: &Question| serde_json::json!({ "call": q.call, "ours": q.answer });
+            let calls: Vec<serde_json::Value> = asked.iter().map(one).collect();
+            let working = case.working.map_or_else(|| empty.clone(), |working| root.join(working));
+            serde_json::json!({ "cwd": working, "calls": calls })
+        })
         .collect();
-    let task = serde_json::json!({ "cwd": home.path().join("empty"), "cases": calls });
+    let task = serde_json::json!({ "cases": asked });
     let mut command = Command::new(format!("{venv}/bin/python"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ANSIBLE_")) {
         command.env_remove(name);

@@ -21,7 +21,8 @@ const SHOWN_BATCHES: usize = 4;
 pub fn plan(fleet: &FleetPlan, look: &Look) -> Text {
     let mut text = Text::new();
     push_purpose(&mut text, fleet);
-    for warning in &fleet.warnings {
+    // Those of a project are told with their places when it is loaded.
+    for warning in fleet.warnings.iter().filter(|_| fleet.purpose != Purpose::Converge) {
         text.prose(0, Tone::Warn, "warning: ", warning);
     }
     let mut groups: Vec<(Text, Vec<&HostPlan>)> = Vec::new();

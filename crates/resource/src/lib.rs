@@ -29,7 +29,7 @@ pub use content::{Content, Digest};
 pub use disruption::Disruption;
 pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch, Goodbye, WayBack};
 pub use field::{Segment, pointer_word};
-pub use loaded::{LOAD_KEYWORD, Source, Template};
+pub use loaded::{HELP_KEYWORD, LOAD_KEYWORD, Source, Template};
 pub use object::{
     AlteredFact, AnswerError, AttributeChange, Change, Contents, DriftScript, DynObject, Erased, Facets,
     MayBring, Naming, Object, Past, Reversibility,

@@ -8,6 +8,9 @@ use std::borrow::Cow;
 /// The schema keyword by which the model finds parameters to load: `"template"` or `"source"`.
 pub const LOAD_KEYWORD: &str = "x-converge-load";
 
+/// The schema keyword with the correction for a value that does not match the `pattern` beside it.
+pub const HELP_KEYWORD: &str = "x-converge-help";
+
 /// A parameter written as a path under the role's `templates/`, handed over as
 /// `{"path": "x.conf.j2", "text": "…rendered…"}`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Mode, owner and group of a path, as a user writes them.
 
 use crate::look::{Account, Asks, account_name};
-use converge_resource::{Claim, ObjectId, ParamError, Stop, View};
+use converge_resource::{Claim, HELP_KEYWORD, ObjectId, ParamError, Stop, View};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::borrow::Cow;
@@ -72,7 +72,11 @@ impl JsonSchema for Mode {
         true
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": ["string", "integer"], "pattern": "^[0-7]{3,5}$"})
+        json_schema!({
+            "type": ["string", "integer"],
+            "pattern": "^[0-7]{3,5}$",
+            HELP_KEYWORD: "write octal digits in quotes, such as \"0644\" for u=rw,g=r,o=r; symbolic modes are not read",
+        })
     }
 }
 

@@ -19,7 +19,7 @@ pub use de::{DeError, from_node};
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use node::{Node, Value, format_float};
 pub use report::Report;
-pub use scalar::resolve_plain;
+pub use scalar::{BIG_INTEGER, decimal, resolve_plain};
 pub use source::{Source, Span};
 pub use spanned::Spanned;
 pub use suggest::{did_you_mean, edit_distance};

@@ -5,8 +5,44 @@
 
 use crate::node::Value;
 
+/// The tag of a node whose text stands for a whole number beyond 64 bits.
+pub const BIG_INTEGER: &str = "!!int";
+/// The most digits of a whole number that are converted: more are no number that anybody writes.
+const MAX_DIGITS: usize = 2000;
+
+/// Whether this value of a plain scalar is a whole number beyond 64 bits.
+pub(crate) fn is_big_integer(value: &Value) -> bool {
+    let Value::String(text) = value else { return false };
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    digits.len() >= 19 && !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A whole number of any size in decimal digits; `None` where it has too many of them, or another character.
+#[must_use]
+pub fn decimal(digits: &str, radix: u32) -> Option<String> {
+    const LIMB: u64 = 1_000_000_000;
+    if digits.is_empty() || digits.len() > MAX_DIGITS {
+        return None;
+    }
+    // The lowest nine digits come first.
+    let mut limbs: Vec<u64> = vec![0];
+    for digit in digits.chars() {
+        let mut carry = u64::from(digit.to_digit(radix)?);
+        for limb in &mut limbs {
+            let value = *limb * u64::from(radix) + carry;
+            *limb = value % LIMB;
+            carry = value / LIMB;
+        }
+        if carry > 0 {
+            limbs.push(carry);
+        }
+    }
+    let (first, rest) = limbs.split_last()?;
+    Some(rest.iter().rev().fold(first.to_string(), |text, limb| format!("{text}{limb:09}")))
+}
+
 /// The value of an unquoted scalar. Dates stay text in ISO form, as `ansible-inventory` prints them; whole numbers beyond
-/// 64 bits stay text in decimal digits.
+/// 64 bits are text in decimal digits; a node that holds one has the tag [`BIG_INTEGER`].
 pub fn resolve_plain(text: &str) -> Value {
     match text {
         "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => return Value::Bool(true),
@@ -100,8 +136,11 @@ fn integer(text: &str) -> Option<Value> {
     let (negative, body) = sign(text);
     let radix = |digits: &str, radix: u32| {
         let digits = digits.replace('_', "");
-        // A number that does not fit into 128 bits is far beyond any mode or mask; it stays text.
-        u128::from_str_radix(&digits, radix).ok().map(|value| whole(negative, value, text))
+        let sign = if negative { "-" } else { "" };
+        match u128::from_str_radix(&digits, radix) {
+            Ok(value) => Some(whole(negative, value, text)),
+            Err(_) => decimal(&digits, radix).map(|digits| Value::String(format!("{sign}{digits}"))),
+        }
     };
     if let Some(digits) = body.strip_prefix("0b") {
         return radix(digits, 2);

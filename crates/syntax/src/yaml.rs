@@ -9,8 +9,9 @@ use granit_parser::{Event, Parser, ScalarStyle, ScanError, StrInput, StructureSt
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::node::{Node, Value};
-use crate::scalar::resolve_plain;
+use crate::scalar::{BIG_INTEGER, is_big_integer, resolve_plain};
 use crate::source::{Source, Span};
+use crate::suggest::did_you_mean;
 
 /// Which rules apply. Values mean the same in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,10 @@ const MAX_DEPTH: usize = 100;
 const MAX_NODES: usize = 500_000;
 /// Largest source in bytes.
 const MAX_BYTES: usize = 16 << 20;
+/// Tags that mean something; the parser's core tags besides.
+const TAGS: [&str; 3] = ["!vault", "!vault-encrypted", "!unsafe"];
+/// Most comments right behind a quoted scalar that are read around.
+const MAX_GLUED: usize = 100;
 
 /// Reads all documents of a source; none where it holds only comments. Warnings are dropped.
 ///
@@ -48,22 +53,53 @@ pub fn parse_yaml_into(
         diagnostics.push(Diagnostic::error("too-large", message).at(&Span::new(source, 0, 0)));
         return None;
     }
-    let text = source.clone();
+    let mut text = source.text().to_owned();
+    for _ in 0..MAX_GLUED {
+        let (documents, found, stopped) = compose(source.clone(), &text, dialect);
+        let glued = stopped.filter(|_| dialect == Dialect::Ansible).and_then(|at| glued_comment(&text, at));
+        if let Some(range) = glued {
+            text.replace_range(range.clone(), &" ".repeat(range.len()));
+            continue;
+        }
+        let failed = found.has_errors();
+        diagnostics.extend(found);
+        return documents.filter(|_| !failed);
+    }
+    diagnostics.push(
+        Diagnostic::error("syntax", "too many comments right behind a quote").at(&Span::new(source, 0, 0)),
+    );
+    None
+}
+
+/// The documents, the complaints, and where the parser stopped.
+fn compose(
+    source: Arc<Source>,
+    text: &str,
+    dialect: Dialect,
+) -> (Option<Vec<Node>>, Diagnostics, Option<usize>) {
     let options =
         granit_parser::options! { emit_comments: false, flow_nesting_limit: 120, block_nesting_limit: 120 };
     let mut composer = Composer {
-        parser: Parser::new_from_str_with_options(text.text(), options),
+        parser: Parser::new_from_str_with_options(text, options),
         source,
         dialect,
         found: Diagnostics::new(),
         anchors: HashMap::new(),
         nodes: 0,
+        stopped: None,
     };
-    let documents = composer.documents();
-    let found = composer.found;
-    let failed = found.has_errors();
-    diagnostics.extend(found);
-    documents.ok().filter(|_| !failed)
+    let documents = composer.documents().ok();
+    (documents, composer.found, composer.stopped)
+}
+
+/// The comment right behind a quoted scalar, near the place where the parser stops. PyYAML reads `a: "x"#note`; the YAML that
+/// the parser knows wants a space before the `#`.
+fn glued_comment(text: &str, at: usize) -> Option<std::ops::Range<usize>> {
+    let start = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
+    let line = text.get(start..)?.split('\n').next()?;
+    let sharp = ["\"#", "'#"].iter().filter_map(|glued| line.find(glued)).min()? + 1;
+    // Only where the parser stops at it.
+    (start + sharp).abs_diff(at).le(&1).then_some(start + sharp..start + line.len())
 }
 
 /// The complaint is recorded; nothing more can be read.
@@ -83,6 +119,8 @@ struct Composer<'t> {
     found: Diagnostics,
     anchors: HashMap<usize, Anchored>,
     nodes: usize,
+    /// The offset of the syntax error.
+    stopped: Option<usize>,
 }
 
 /// The place of a node in the tree.
@@ -185,13 +223,16 @@ impl<'t> Composer<'t> {
         place: Place<'_>,
     ) -> Node {
         let plain = style == ScalarStyle::Plain;
-        let (core, tag) = split_tag(tag);
+        let (core, tag) = self.tag(tag, &span);
         let value = match core.as_deref() {
             None if tag.is_some() => Value::from(text),
             None if plain => {
                 let value = resolve_plain(text);
                 if self.dialect == Dialect::Native && !place.is_key {
                     self.ambiguous(text, &value, &span, place);
+                }
+                if is_big_integer(&value) {
+                    return Node { value, span, tag: Some(BIG_INTEGER.to_owned()) };
                 }
                 value
             }
@@ -200,6 +241,17 @@ impl<'t> Composer<'t> {
             Some(name) => self.forced(name, text, &span),
         };
         Node { value, span, tag }
+    }
+
+    /// A tag as core name and as a tag of its own; one that nothing here reads is an error.
+    fn tag(&mut self, tag: Option<&Tag>, span: &Span) -> (Option<String>, Option<String>) {
+        let (core, own) = split_tag(tag);
+        if let Some(unknown) = own.as_deref().filter(|own| !TAGS.contains(own)) {
+            let near = did_you_mean(unknown, TAGS).map(|near| format!("did you mean `{near}`?"));
+            let help = near.unwrap_or_else(|| format!("take it out; known are {}", TAGS.join(", ")));
+            self.error("unknown-tag", format!("nothing here reads the tag `{unknown}`"), span, Some(&help));
+        }
+        (core, own)
     }
 
     /// A scalar with a core tag such as `!!int`.
@@ -273,7 +325,7 @@ impl<'t> Composer<'t> {
             (StructureStyle::Block, Some(first), Some(last)) => first.span.to(&last.span),
             _ => start.to(&end),
         };
-        Ok(Node { value: Value::List(items), span: extent, tag: split_tag(tag).1 })
+        Ok(Node { value: Value::List(items), span: extent, tag: self.tag(tag, &start).1 })
     }
 
     fn map(
@@ -331,7 +383,7 @@ impl<'t> Composer<'t> {
         if expression.is_some() {
             return Ok(Node::null(extent));
         }
-        Ok(Node { value: Value::Map(self.entries(merged, own)), span: extent, tag: split_tag(tag).1 })
+        Ok(Node { value: Value::Map(self.entries(merged, own)), span: extent, tag: self.tag(tag, &start).1 })
     }
 
     /// Adds the entries of a merge key (`<<`). Of several maps the earlier one wins, as in YAML's own definition and in PyYAML up to 6.0.3.
@@ -350,7 +402,8 @@ impl<'t> Composer<'t> {
         }
     }
 
-    /// Merged entries first, then the map's own, each key once: own entries win, written twice they are an error.
+    /// Merged entries first, then the map's own, each key once: own entries win. One that is written twice is an error, or a warning in
+    /// Ansible's files.
     fn entries(&mut self, merged: Vec<(Node, Node)>, own: Vec<(Node, Node)>) -> Vec<(Node, Node)> {
         let merged_count = merged.len();
         let mut seen: HashMap<(&'static str, String), (usize, bool)> = HashMap::new();
@@ -366,14 +419,20 @@ impl<'t> Composer<'t> {
                 Some((at, own_already)) => {
                     if let Some(known) = all.get_mut(*at) {
                         if *own_already && is_own {
-                            self.found.push(
-                                Diagnostic::error(
+                            // As Ansible: a warning, and the last one counts.
+                            let message = format!("the key `{}` is written twice", name.1);
+                            let problem = match self.dialect {
+                                Dialect::Ansible => Diagnostic::warning(
                                     "duplicate-key",
-                                    format!("the key `{}` is written twice", name.1),
-                                )
-                                .label(&entry.0.span, "again here")
-                                .label(&known.0.span, "first here")
-                                .help("keep one of them"),
+                                    format!("{message}; the last one counts"),
+                                ),
+                                Dialect::Native => Diagnostic::error("duplicate-key", message),
+                            };
+                            self.found.push(
+                                problem
+                                    .label(&entry.0.span, "again here")
+                                    .label(&known.0.span, "first here")
+                                    .help("keep one of them"),
                             );
                         }
                         *known = entry;
@@ -419,6 +478,7 @@ impl<'t> Composer<'t> {
         let column = line.find(expression.text()).unwrap_or(0);
         let whole = line.get(column..).unwrap_or_default().trim_end();
         let whole = whole.split(" #").next().unwrap_or(whole).trim_end();
+        let whole = flow_value(line.get(..column).unwrap_or_default(), whole);
         let quoted = if whole.contains('"') { format!("'{whole}'") } else { format!("\"{whole}\"") };
         self.error(
             "unquoted-expression",
@@ -439,7 +499,8 @@ impl<'t> Composer<'t> {
             .and_then(|rest| rest.chars().next())
             .filter(|c| *c != '\n')
             .map_or(0, char::len_utf8);
-        let span = Span::new(self.source.clone(), at, at + length);
+        self.stopped = Some(at);
+        let mut span = Span::new(self.source.clone(), at, at + length);
         let line = span.line();
         // An unquoted expression often breaks the syntax further on, sometimes before its map was seen.
         if self.found.iter().any(|known| {
@@ -453,13 +514,28 @@ impl<'t> Composer<'t> {
                 return self.unquoted(&expression);
             }
         }
-        let shown = self.source.line_text(line).unwrap_or_default();
+        // The parser complains of a tab at the end of the line before it.
+        let kind = error.kind().to_string();
+        if let Some(tab) = self.indenting_tab(line).filter(|_| kind.contains("tab")) {
+            span = tab;
+        }
+        let shown = self.source.line_text(span.line()).unwrap_or_default();
         let before = shown
             .char_indices()
             .nth(span.column().saturating_sub(1))
             .map_or(shown, |(at, _)| shown.get(..at).unwrap_or(shown));
-        let (message, help) = explain(&error.kind().to_string(), shown, before);
+        let (message, help) = explain(&kind, shown, before);
         self.error("syntax", message, &span, help);
+    }
+
+    /// The first tab that indents a line, on this line or one of the next two.
+    fn indenting_tab(&self, line: usize) -> Option<Span> {
+        (line..line + 3).find_map(|line| {
+            let text = self.source.line_text(line)?;
+            let indent = text.get(..text.len() - text.trim_start().len())?;
+            let at = self.source.line_start(line)? + indent.find('\t')?;
+            Some(Span::new(self.source.clone(), at, at + 1))
+        })
     }
 
     /// An expression that stands unquoted as the start of a value on a line.
@@ -469,6 +545,29 @@ impl<'t> Composer<'t> {
         let start = self.source.line_start(line)? + column;
         self.expression(&Span::new(self.source.clone(), start, start))
     }
+}
+
+/// The value that begins with an expression: where a map or list in brackets is open before it, the value ends at the next comma or bracket.
+fn flow_value<'t>(before: &str, text: &'t str) -> &'t str {
+    let count = |brackets: [char; 2]| before.matches(brackets).count();
+    if count(['{', '[']) <= count(['}', ']']) {
+        return text;
+    }
+    let mut inside = false;
+    let mut rest = text.char_indices().peekable();
+    while let Some((at, letter)) = rest.next() {
+        let doubled = rest.peek().is_some_and(|(_, next)| *next == letter);
+        match letter {
+            '{' if doubled => inside = true,
+            '}' if doubled && inside => {
+                inside = false;
+                rest.next();
+            }
+            ',' | '}' | ']' if !inside => return text.get(..at).unwrap_or(text).trim_end(),
+            _ => {}
+        }
+    }
+    text
 }
 
 /// Plain words for what the parser says, with advice where the cause is known.

@@ -1,6 +1,6 @@
 //! YAML as text: what any YAML 1.1 reader, Ansible among them, reads back as it was.
 
-use crate::{Node, Value as Data, format_float, resolve_plain};
+use crate::{BIG_INTEGER, Node, Value as Data, format_float, resolve_plain};
 
 /// How YAML is written.
 #[derive(Debug, Clone, Copy)]
@@ -149,6 +149,7 @@ fn inline(node: &Node, style: &YamlStyle, out: &mut String) {
 
 fn scalar(node: &Node, out: &mut String) {
     match &node.value {
+        Data::String(digits) if node.tag.as_deref() == Some(BIG_INTEGER) => out.push_str(digits),
         Data::String(text) => out.push_str(&quoted(text)),
         Data::Float(value) => out.push_str(&float(*value)),
         _ => out.push_str(&node.scalar_text().unwrap_or_default()),

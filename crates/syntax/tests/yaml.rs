@@ -105,15 +105,64 @@ fn quoting_tags_and_documents() {
     );
     assert_eq!(json("a: |\n  0644\nb: >-\n  x\n  y\n"), r#"{"a":"0644\n","b":"x y"}"#);
     let tagged =
-        one("p: !vault |\n  $ANSIBLE_VAULT;1.1;AES256\n  6162\nu: !unsafe '{{ x }}'\nl: !mine [1]\n");
+        one("p: !vault |\n  $ANSIBLE_VAULT;1.1;AES256\n  6162\nu: !unsafe '{{ x }}'\nl: !unsafe [1]\n");
     assert_eq!(tagged.get("p").unwrap().tag.as_deref(), Some("!vault"));
     assert_eq!(tagged.get("p").unwrap().as_str(), Some("$ANSIBLE_VAULT;1.1;AES256\n6162\n"));
     assert_eq!(tagged.get("u").unwrap().tag.as_deref(), Some("!unsafe"));
-    assert_eq!(tagged.get("l").unwrap().tag.as_deref(), Some("!mine"));
+    assert_eq!(tagged.get("l").unwrap().tag.as_deref(), Some("!unsafe"));
     assert_eq!(tagged.pointer("/l/0").unwrap().tag, None);
     assert_eq!(parse_yaml(source("---\na\n---\nb\n"), Dialect::Ansible).unwrap().len(), 2);
     assert_eq!(parse_yaml(source("# nothing\n"), Dialect::Ansible).unwrap(), Vec::new());
     assert_eq!(json("a:\nb: ~\n1: x\ntrue: y\n"), r#"{"a":null,"b":null,"1":"x","true":"y"}"#);
+}
+
+#[test]
+fn a_tag_that_nothing_reads_is_an_error() {
+    for text in ["p: !valut x", "p: !mine [1]", "p: !!binary aGk=", "p: !!python/tuple {a: 1}", "!mine x: 1"]
+    {
+        for dialect in [Dialect::Ansible, Dialect::Native] {
+            let found = parse_yaml(source(text), dialect).unwrap_err();
+            assert_eq!(found.iter().map(|d| d.code).collect::<Vec<_>>(), ["unknown-tag"], "{text}");
+        }
+    }
+}
+
+#[test]
+fn large_integers_keep_their_digits_and_a_tag() {
+    let root = one("a: 18446744073709551616\nb: -0x8000000000000001\nc: '18446744073709551616'\nd: 0b1\n");
+    let read = |name: &str| {
+        let node = root.get(name).unwrap();
+        (node.scalar_text().unwrap(), node.tag.clone())
+    };
+    let tag = Some(converge_syntax::BIG_INTEGER.to_owned());
+    assert_eq!(read("a"), ("18446744073709551616".to_owned(), tag.clone()));
+    assert_eq!(read("b"), ("-9223372036854775809".to_owned(), tag));
+    assert_eq!(read("c"), ("18446744073709551616".to_owned(), None));
+    assert_eq!(read("d"), ("1".to_owned(), None));
+    // Recorded from Python: 16**40 - 1, and 7**200.
+    let digits = "1461501637330902918203684832716283019655932542975";
+    assert_eq!(converge_syntax::decimal(&"f".repeat(40), 16).as_deref(), Some(digits));
+    assert_eq!(converge_syntax::decimal("1_000", 10), None);
+    assert_eq!(converge_syntax::decimal("", 10), None);
+    assert_eq!(converge_syntax::decimal(&"1".repeat(5000), 10), None);
+}
+
+#[test]
+fn a_comment_right_behind_a_quote_is_one_in_ansibles_files_alone() {
+    let text = "a: \"x\"#note\nb: 'y'#é\nc: \"z#1\" # d\n";
+    let root = one(text);
+    let values = ["a", "b", "c"].map(|name| root.get(name).unwrap().as_str().unwrap().to_owned());
+    assert_eq!(values, ["x", "y", "z#1"]);
+    assert_eq!(root.get("c").unwrap().span.text(), "\"z#1\"");
+    assert!(parse_yaml(source(text), Dialect::Native).is_err());
+    assert!(parse_yaml(source("a: \"x\"y#note\n"), Dialect::Ansible).is_err());
+}
+
+#[test]
+fn a_tab_is_told_where_it_stands() {
+    let found = parse_yaml(source("a:\n  - name: b\n\tfile: x\n"), Dialect::Native).unwrap_err();
+    let text = found.to_string();
+    assert!(text.contains("t.yaml:3:1") && text.contains("indent with spaces"), "{text}");
 }
 
 #[test]

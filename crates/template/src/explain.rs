@@ -10,6 +10,7 @@ use crate::chain::Rewritten;
 use crate::engine::Fail;
 use crate::frame;
 use crate::scope::Scope;
+use crate::unclosed;
 
 /// A template and where it stands.
 #[derive(Clone, Copy)]
@@ -29,10 +30,14 @@ pub(crate) struct Place<'a> {
 impl Place<'_> {
     /// The bytes of the template as a span of the source; the whole scalar where they cannot be found in it.
     pub fn span_of(&self, range: std::ops::Range<usize>) -> Span {
-        let range = match self.rewritten {
+        self.span_of_text(match self.rewritten {
             Some(rewritten) => rewritten.original(range),
             None => range,
-        };
+        })
+    }
+
+    /// The same for bytes of the text as it was written.
+    fn span_of_text(&self, range: std::ops::Range<usize>) -> Span {
         let (start, end) = (range.start + self.shift, range.end + self.shift);
         let placed = |offset: usize, length: usize| {
             let start = self.span.start + offset;
@@ -127,6 +132,22 @@ fn describe(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
             let near = did_you_mean(&name, known).map(|near| format!("did you mean `{near}`?"));
             unknown("function", name, near)
         }
+        ErrorKind::SyntaxError if detail.ends_with("expected end of variable block") => {
+            Diagnostic::error("template-syntax", format!("the expression does not end: {detail}"))
+                .at(&span)
+                .help("write }} where it ends, and a sign between two values")
+        }
+        ErrorKind::SyntaxError if detail.starts_with("unexpected end of input") => {
+            let open = unclosed::innermost(place.text);
+            let message = match &open {
+                Some(open) => format!("the block `{}` is not closed", open.name),
+                None => format!("invalid template: {detail}"),
+            };
+            let at =
+                open.as_ref().map_or_else(|| span.clone(), |open| place.span_of_text(open.range.clone()));
+            let help = open.map(|open| format!("write {{% end{} %}} where it ends", open.name));
+            Diagnostic::error("template-syntax", message).at(&at).help_if(help)
+        }
         ErrorKind::SyntaxError => {
             Diagnostic::error("template-syntax", format!("invalid template: {detail}")).at(&span)
         }
@@ -166,7 +187,11 @@ fn undefined(path: &str, span: &Span, scope: &Scope) -> Fail {
     let diagnostic = Diagnostic::error("undefined", format!("`{path}` is undefined")).at(span);
     let mut help = None;
     if !scope.has(root) {
-        help = did_you_mean(root, scope.names()).map(|near| format!("did you mean `{near}`?"));
+        let rest = span.source.text().get(span.start..).unwrap_or_default();
+        let rest = rest.find(root).and_then(|at| rest.get(at..)).filter(|_| !span.source.is_secret());
+        let ansible = ansible::ansible_variable(root, rest.unwrap_or(root)).map(str::to_owned);
+        help = ansible
+            .or_else(|| did_you_mean(root, scope.names()).map(|near| format!("did you mean `{near}`?")));
     } else if path.contains('.') {
         let (parent, last) = path.rsplit_once('.').unwrap_or(("", path));
         if let Some(value) = walk(scope, parent) {

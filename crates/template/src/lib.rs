@@ -21,8 +21,11 @@ mod moment;
 mod registry;
 mod scope;
 mod text;
+mod unclosed;
 
-pub use ansible::{ANSIBLE, AnsibleName, AnsibleSort, ansible_instead, ansible_page};
+pub use ansible::{
+    AnsibleName, AnsibleSort, ansible_instead, ansible_names, ansible_option, ansible_page, ansible_parameter,
+};
 pub use engine::{Decrypt, Engine};
 pub use evaluation::{Evaluated, Evaluation};
 pub use moment::Moment;

@@ -15,11 +15,13 @@ pub async fn run(args: Doctor, console: &Console) -> Result<u8, Failure> {
         limit: args.limit,
         set: args.set,
         vault: args.vault,
+        allow_empty: args.allow_empty,
         ..Select::default()
     };
     let project = project::load_inventory(args.target.as_deref(), &select, console)?;
     let names = inventory_names(args.target.as_deref(), &select);
-    let mut session = Session::open(project, &args.connection, names, false, &Removal::default(), console)?;
+    let mut session =
+        Session::begin(None, project, &args.connection, names, false, &Removal::default(), console)?;
     let found = session.look(async |engine: &Engine| engine.doctor().await).await?;
     session.close().await;
     if console.json {

@@ -6,8 +6,8 @@ use crate::failure::Failure;
 use crate::project;
 use camino::Utf8PathBuf;
 use converge_model::{
-    DeclaredItem, Facts, Group, InputType, Item, Project, Ready, Registered, Resolution, Role, RolePath,
-    RoleUse,
+    AnsibleSort, DeclaredItem, Facts, Group, InputType, Item, Project, Ready, Registered, Resolution, Role,
+    RolePath, RoleUse, ansible_instead,
 };
 use converge_render::{Line, Text, Tone};
 use converge_resource::ClaimMode;
@@ -16,6 +16,16 @@ use converge_syntax::{Diagnostics, Node, did_you_mean};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The names of Ansible that somebody may ask about.
+const ANSIBLE: [AnsibleSort; 6] = [
+    AnsibleSort::Module,
+    AnsibleSort::Keyword,
+    AnsibleSort::Filter,
+    AnsibleSort::Test,
+    AnsibleSort::Lookup,
+    AnsibleSort::Variable,
+];
 
 pub fn run(args: Explain, console: &Console) -> Result<u8, Failure> {
     let roles = RolePath { dirs: folders(&args) };
@@ -34,6 +44,15 @@ pub fn run(args: Explain, console: &Console) -> Result<u8, Failure> {
         match role {
             Some(role) if !found.has_errors() => console.print(&role_text(&role)),
             _ => return Err(found.into()),
+        }
+    } else if let Some(instead) = ansible_instead(&ANSIBLE, &name) {
+        console.write(&format!("`{name}` is a name of Ansible's: {instead}\n"));
+        let mut named =
+            instead.split('`').skip(1).step_by(2).filter(|word| converge_resources::kind(word).is_some());
+        if let Some(kind) = named.next() {
+            console.write(&format!(
+                "`converge explain {kind}` shows the parameters, docs/ansible.md all names\n"
+            ));
         }
     } else {
         let known: Vec<String> = KINDS.iter().map(|k| k.kind.to_owned()).chain(roles.names()).collect();

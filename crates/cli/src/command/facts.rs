@@ -20,6 +20,7 @@ pub async fn run(args: Facts, console: &Console) -> Result<u8, Failure> {
         limit: args.limit,
         set: args.set,
         vault: args.vault,
+        allow_empty: args.allow_empty,
         ..Select::default()
     };
     // `converge facts -i h1, nvidia`: the one plain word is a fact.

@@ -17,6 +17,7 @@ pub async fn run(args: Rollback, console: &Console) -> Result<u8, Failure> {
         limit: args.limit,
         set: args.set,
         vault: args.vault,
+        allow_empty: args.allow_empty,
         ..Select::default()
     };
     let project = project::load(args.target.as_deref(), &select, console)?;

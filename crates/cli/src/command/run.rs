@@ -12,6 +12,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 pub async fn run(args: Run, console: &Console) -> Result<u8, Failure> {
+    if args.pattern.trim().is_empty() {
+        return Err(Failure::usage(
+            "the pattern is empty, and would select no host",
+            "write `all` for all hosts; a variable of the shell in it may be unset",
+        ));
+    }
     let root = || args.become_root.then(|| "root".to_owned());
     let user = args.become_user.or_else(root);
     let names = args.inventories.join(" ");
@@ -20,6 +26,7 @@ pub async fn run(args: Run, console: &Console) -> Result<u8, Failure> {
         limit: Some(args.pattern),
         set: args.set,
         vault: args.vault,
+        allow_empty: args.allow_empty,
         ..Select::default()
     };
     let project = project::load_inventory(None, &select, console)?;

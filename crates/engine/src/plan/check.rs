@@ -11,6 +11,13 @@ use converge_syntax::Diagnostics;
 /// # Errors
 /// All complaints, when every host has some.
 pub(crate) fn check_without_hosts(context: &RunContext) -> Result<(), Diagnostics> {
+    let (found, on_every_host) = found_without_hosts(context);
+    // Errors on some hosts only concern these: the others go on.
+    if found.has_errors() && on_every_host { Err(found) } else { Ok(()) }
+}
+
+/// All complaints that show without a host, each once, and whether every host has one.
+pub(crate) fn found_without_hosts(context: &RunContext) -> (Diagnostics, bool) {
     let mut found = Diagnostics::default();
     let hosts = context.targets();
     let mut spoiled = 0;
@@ -32,6 +39,5 @@ pub(crate) fn check_without_hosts(context: &RunContext) -> Result<(), Diagnostic
             }
         }
     }
-    // Errors on some hosts only concern these: the others go on.
-    if found.has_errors() && spoiled == hosts.len() { Err(found) } else { Ok(()) }
+    (found, spoiled == hosts.len())
 }

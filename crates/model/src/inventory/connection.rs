@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value};
+use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value, did_you_mean};
 use secrecy::SecretString;
 
 use super::ssh_args::{Hop, SshOptions};
@@ -282,6 +282,27 @@ impl Connection {
     }
 }
 
+/// The variables of a connection by their usual names, for what sets one that no inventory has yet.
+pub(crate) const CONNECTION_VARIABLES: [&str; 17] = [
+    "ansible_host",
+    "ansible_port",
+    "ansible_user",
+    "ansible_password",
+    "ansible_connection",
+    "ansible_ssh_private_key_file",
+    "ansible_timeout",
+    "ansible_become",
+    "ansible_become_user",
+    "ansible_become_method",
+    "ansible_become_password",
+    "ansible_host_key_checking",
+    "ansible_ssh_args",
+    "ansible_ssh_common_args",
+    "ansible_ssh_extra_args",
+    "converge_host_keys",
+    "maintenance",
+];
+
 fn transport<L, R>(reader: &Reader<L, R>) -> Transport
 where
     L: Fn(&str) -> Option<Node>,
@@ -356,7 +377,10 @@ where
                     format!("`ansible_become_method: {method}` is not supported"),
                 )
                 .at(&at)
-                .help("write sudo, su or doas, or log in as the user that does the work"),
+                .help(match did_you_mean(&method, ["sudo", "su", "doas"]) {
+                    Some(near) => format!("did you mean `{near}`? There are sudo, su and doas"),
+                    None => "write sudo, su or doas, or log in as the user that does the work".to_owned(),
+                }),
             ),
         }
     }

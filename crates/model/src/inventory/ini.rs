@@ -307,8 +307,8 @@ impl Reader<'_> {
     }
 
     fn child(&mut self, text: &str, start: usize) {
+        // As in Ansible, a comment begins behind white space: `web#1` is a name.
         let name = text.split(char::is_whitespace).next().unwrap_or(text);
-        let name = name.split('#').next().filter(|name| !name.is_empty()).unwrap_or(name);
         let after = text.get(name.len()..).unwrap_or("").trim_start();
         let at = self.span(start, text);
         if name.contains([':', ']']) || !(after.is_empty() || after.starts_with('#')) {

@@ -1,9 +1,10 @@
 //! Values of INI inventories: what Python's `ast.literal_eval` accepts, else the text as it is.
 //!
 //! Facts: `_parse_value` in `ansible/plugins/inventory/ini.py`. Tuples and sets become lists, bytes and complex numbers
-//! become text. Kept as text although Python reads them: `\N{…}` escapes, lone surrogates and whole numbers above 64 bits.
+//! become text. Kept as text although Python reads them: `\N{…}` escapes and lone surrogates. Whole numbers above 64 bits are
+//! text with a tag, as in YAML.
 
-use converge_syntax::{Node, Span, Value};
+use converge_syntax::{BIG_INTEGER, Node, Span, Value, decimal};
 
 /// The greatest depth of brackets; a deeper text is taken as it is.
 const MAX_DEPTH: usize = 90;
@@ -86,6 +87,18 @@ impl<'a> Parser<'a> {
                 Item::Imaginary(number) => Item::Imaginary(sign * number),
                 Item::Node(node) => {
                     let value = match node.value {
+                        Value::String(digits) if node.tag.as_deref() == Some(BIG_INTEGER) => {
+                            let sign = if negative { "-" } else { "" };
+                            let value = Value::String(format!("{sign}{digits}"));
+                            return Some(Item::Node(Node { tag: node.tag, ..self.node(value) }));
+                        }
+                        Value::UInt(n) if negative && n > i64::MAX.unsigned_abs() + 1 => {
+                            let value = Value::String(format!("-{n}"));
+                            return Some(Item::Node(Node {
+                                tag: Some(BIG_INTEGER.to_owned()),
+                                ..self.node(value)
+                            }));
+                        }
                         Value::Int(n) if negative => Value::Int(n.checked_neg()?),
                         Value::UInt(n) if negative => Value::Int(i64::try_from(-i128::from(n)).ok()?),
                         Value::Float(x) if negative => Value::Float(-x),
@@ -276,7 +289,10 @@ impl<'a> Parser<'a> {
         }
         self.rest = rest;
         Some(match number {
-            Number::Whole(value) => Item::Node(self.node(value)),
+            Number::Whole(value) => {
+                let big = matches!(value, Value::String(_)).then(|| BIG_INTEGER.to_owned());
+                Item::Node(Node { tag: big, ..self.node(value) })
+            }
             Number::Real(x) => Item::Node(self.node(Value::Float(x))),
             Number::Imaginary(x) => Item::Imaginary(x),
         })
@@ -351,8 +367,11 @@ fn digits_len(text: &str, radix: u32) -> usize {
 }
 
 fn whole(digits: &str, radix: u32) -> Option<Value> {
-    let n = u64::from_str_radix(&digits.replace('_', ""), radix).ok()?;
-    Some(Value::from(n))
+    let digits = digits.replace('_', "");
+    match u64::from_str_radix(&digits, radix) {
+        Ok(n) => Some(Value::from(n)),
+        Err(_) => decimal(&digits, radix).map(Value::String),
+    }
 }
 
 fn number_at(text: &str) -> Option<(Number, usize)> {

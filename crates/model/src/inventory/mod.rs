@@ -18,6 +18,8 @@ mod ssh_args;
 mod vars_files;
 mod yaml;
 
+use std::collections::BTreeSet;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_syntax::{Diagnostics, Node, Span, Value};
 use indexmap::IndexMap;
@@ -29,6 +31,7 @@ use vars_files::{Found, VarsFiles};
 use crate::vault::{TAGS, Vault};
 
 pub use address::{is_ipv4, is_ipv6, parse_address};
+pub(crate) use connection::CONNECTION_VARIABLES;
 pub use connection::{Become, BecomeMethod, Connection, HostKeyChecking, Transport};
 pub use graph::{Assignment, Group, Host, LOCALHOST};
 pub use output::OutputOptions;
@@ -88,6 +91,21 @@ impl Inventory {
         playbook_dir: Option<&Utf8Path>,
         vault: &Vault,
     ) -> Result<(Self, Diagnostics), Diagnostics> {
+        let (inventory, mut found) = Self::read(sources, playbook_dir, vault)?;
+        found.extend(inventory.files.problems());
+        if found.has_errors() { Err(found) } else { Ok((inventory, found)) }
+    }
+
+    /// As [`Inventory::load`], but what is wrong with files of variables is no error yet: [`Inventory::problems_of`] gives it for
+    /// the hosts that are used. As in Ansible, a file counts only where a host needs it.
+    ///
+    /// # Errors
+    /// Every complaint about the sources themselves.
+    pub fn read(
+        sources: &[InventorySource],
+        playbook_dir: Option<&Utf8Path>,
+        vault: &Vault,
+    ) -> Result<(Self, Diagnostics), Diagnostics> {
         let mut builder = Builder::new(vault);
         for source in sources {
             source::read(&mut builder, source);
@@ -114,7 +132,35 @@ impl Inventory {
         let files = VarsFiles::read(&mut builder, &directories);
         let Builder { graph, diagnostics, .. } = builder;
         let inventory = Self { graph, files, beside_inventory, beside_playbook };
-        if diagnostics.has_errors() { Err(diagnostics) } else { Ok((inventory, diagnostics)) }
+        if diagnostics.has_errors() {
+            let mut all = diagnostics;
+            all.extend(inventory.files.problems());
+            return Err(all);
+        }
+        Ok((inventory, diagnostics))
+    }
+
+    /// Complaints about the files of variables that these hosts have, each once.
+    #[must_use]
+    pub fn problems_of<'h>(&self, hosts: impl IntoIterator<Item = &'h str>) -> Diagnostics {
+        let mut groups: BTreeSet<GroupId> = [ALL].into();
+        let mut names: Vec<&str> = Vec::new();
+        for host in hosts {
+            groups.extend(
+                self.graph.host_id(host).map(|id| self.graph.sorted_groups_of(id)).unwrap_or_default(),
+            );
+            names.push(host);
+        }
+        let groups = groups.into_iter().filter_map(|id| self.graph.groups.get(id));
+        let of_groups = groups.flat_map(|group| self.found(true, &group.name));
+        let of_hosts = names.iter().flat_map(|name| self.found(false, name));
+        of_groups.chain(of_hosts).flat_map(|found| found.problems.iter().cloned()).collect()
+    }
+
+    /// Complaints about all files of variables, also those of groups without hosts.
+    #[must_use]
+    pub fn problems(&self) -> Diagnostics {
+        self.files.problems()
     }
 
     #[cfg(test)]
@@ -212,6 +258,13 @@ impl Inventory {
         merged
     }
 
+    /// Every variable that a group, a host or a file of variables sets, in no order.
+    pub(crate) fn assignments(&self) -> impl Iterator<Item = &Assignment> {
+        let groups = self.graph.groups.iter().flat_map(|group| &group.vars);
+        let hosts = self.graph.hosts.iter().flat_map(|host| &host.vars);
+        groups.chain(hosts).chain(self.files.assignments())
+    }
+
     fn inline(&self, groups: &[GroupId], candidates: &mut Vec<Candidate>) {
         for group in groups.iter().filter_map(|id| self.graph.groups.get(*id)) {
             push(candidates, &group.vars, &Layer::Group(group.name.clone()));
@@ -244,6 +297,13 @@ fn push(candidates: &mut Vec<Candidate>, assignments: &[Assignment], layer: &Lay
         key: assignment.key.clone(),
         layer: layer.clone(),
     }));
+}
+
+/// Splits text into words as a shell does, quotes resolved; `None` where a quote is not closed.
+#[must_use]
+pub fn shell_words(text: &str) -> Option<Vec<String>> {
+    let words = shlex::split(text, false).ok()?;
+    Some(words.into_iter().map(|word| word.text).collect())
 }
 
 /// Whether the value is a secret by the way in which it is written: encrypted itself or inside, or from an encrypted file.

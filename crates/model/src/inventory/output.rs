@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use converge_syntax::{Node, Span, Value, YamlStyle, write_yaml};
+use converge_syntax::{BIG_INTEGER, Node, Span, Value, YamlStyle, write_yaml};
 
 use super::Inventory;
 use super::graph::{ALL, GroupId};
@@ -21,6 +21,8 @@ pub struct OutputOptions {
     pub vars: bool,
     /// Only these hosts, as `--limit` selects them.
     pub limit: Option<HashSet<String>>,
+    /// The folder of the playbook is the working folder, for want of another: only a host with all its variables has those in it.
+    pub working_folder: bool,
 }
 
 /// Names that `ansible-inventory` never prints, since Ansible sets them itself (`INTERNAL_STATIC_VARS`).
@@ -93,7 +95,7 @@ impl Inventory {
         printer.json_group(ALL, &mut tree);
         let mut host_vars = BTreeMap::new();
         for host in hosts {
-            let vars = self.vars_of_host(host, options.export);
+            let vars = self.vars_of_host(host, options);
             if !vars.is_empty() {
                 host_vars.insert(host.to_owned(), Out::Map(vars));
             }
@@ -113,7 +115,7 @@ impl Inventory {
     #[must_use]
     pub fn print_host(&self, name: &str, options: &OutputOptions) -> Option<String> {
         self.host(name)?;
-        let vars = Out::Map(self.vars_of_host(name, options.export));
+        let vars = Out::Map(self.vars_of_host(name, options));
         if options.yaml {
             return Some(yaml(vars));
         }
@@ -152,24 +154,40 @@ impl Inventory {
             for host in group.hosts.iter().filter_map(|host| self.graph.hosts.get(*host)) {
                 lines.push(branch(&host.name, depth + 1));
                 if options.vars {
-                    show(self.vars_of_host(&host.name, options.export), depth + 2, lines);
+                    show(self.vars_of_host(&host.name, options), depth + 2, lines);
                 }
             }
         }
         if options.vars {
-            show(self.vars_of_group(id), depth + 1, lines);
+            show(self.vars_of_group(id, options), depth + 1, lines);
         }
     }
 
     /// The variables of a host: all that it has, or with `export` only those of the host itself.
-    fn vars_of_host(&self, host: &str, export: bool) -> Vars {
-        let candidates = self.host_vars(host).into_iter();
-        let own = candidates.filter(|candidate| !export || candidate.layer == super::Layer::Host);
-        printable(own.map(|candidate| (candidate.name, candidate.node)))
+    fn vars_of_host(&self, host: &str, options: &OutputOptions) -> Vars {
+        if !options.export {
+            let all = self.host_vars(host).into_iter();
+            return printable(all.map(|candidate| (candidate.name, candidate.node)));
+        }
+        let inline = self.host(host).map(|host| host.vars.as_slice()).unwrap_or_default();
+        let files = self.found_for_output(false, host, options).flat_map(|found| &found.vars);
+        printable(inline.iter().chain(files).map(|own| (own.name.clone(), own.node.clone())))
+    }
+
+    /// Files of variables. The working folder's count for a host with all it has alone, as in `ansible-inventory`.
+    fn found_for_output<'a>(
+        &'a self,
+        is_group: bool,
+        name: &'a str,
+        options: &OutputOptions,
+    ) -> impl Iterator<Item = &'a super::Found> {
+        let beside_playbook = self.beside_playbook.iter().filter(|_| !options.working_folder);
+        let directories: Vec<usize> = self.beside_inventory.iter().chain(beside_playbook).copied().collect();
+        directories.into_iter().filter_map(move |directory| self.files.get(directory, is_group, name))
     }
 
     /// The variables of a group itself, without those of its parents.
-    fn vars_of_group(&self, id: GroupId) -> Vars {
+    fn vars_of_group(&self, id: GroupId, options: &OutputOptions) -> Vars {
         let Some(group) = self.graph.groups.get(id) else {
             return Vars::new();
         };
@@ -180,7 +198,7 @@ impl Inventory {
             );
         };
         add(&group.vars);
-        for found in self.found(true, &group.name) {
+        for found in self.found_for_output(true, &group.name, options) {
             add(&found.vars);
         }
         if group.priority != 1 {
@@ -241,7 +259,7 @@ impl Printer<'_> {
             entry.insert("children".to_owned(), Out::Names(children));
         }
         if self.options.export {
-            let vars = self.inventory.vars_of_group(id);
+            let vars = self.inventory.vars_of_group(id, self.options);
             if !vars.is_empty() {
                 entry.insert("vars".to_owned(), Out::Map(vars));
             }
@@ -279,7 +297,7 @@ impl Printer<'_> {
                     continue;
                 }
                 let vars = if seen_hosts.insert(*host_id) {
-                    self.inventory.vars_of_host(&host.name, self.options.export)
+                    self.inventory.vars_of_host(&host.name, self.options)
                 } else {
                     Vars::new()
                 };
@@ -290,7 +308,7 @@ impl Printer<'_> {
             entry.insert("hosts".to_owned(), Out::Map(hosts));
         }
         if self.options.export {
-            let vars = self.inventory.vars_of_group(id);
+            let vars = self.inventory.vars_of_group(id, self.options);
             if !vars.is_empty() {
                 entry.insert("vars".to_owned(), Out::Map(vars));
             }
@@ -303,7 +321,7 @@ impl Printer<'_> {
     }
 }
 
-fn json_key(key: &Node) -> String {
+pub(super) fn json_key(key: &Node) -> String {
     match &key.value {
         Value::Float(x) => float_json(*x),
         _ => key.scalar_text().unwrap_or_default(),
@@ -413,6 +431,7 @@ fn write_node(node: &Node, mark: bool, untrusted: bool, depth: usize, text: &mut
         Value::Int(n) => text.push_str(&n.to_string()),
         Value::UInt(n) => text.push_str(&n.to_string()),
         Value::Float(x) => text.push_str(&float_json(*x)),
+        Value::String(digits) if node.tag.as_deref() == Some(BIG_INTEGER) => text.push_str(digits),
         Value::String(value) => {
             let marker = match node.tag.as_deref() {
                 Some("!vault" | "!vault-encrypted") => Some("__ansible_vault"),

@@ -285,7 +285,8 @@ impl Evaluation<'_> {
                                     "`{expr}` has {}, counted from 0",
                                     converge_resource::counted(hosts.len(), "host")
                                 ),
-                            ),
+                            )
+                            .help("write a smaller number, or -1 for the last one"),
                         );
                         Vec::new()
                     }
@@ -364,7 +365,16 @@ impl Evaluation<'_> {
         };
         let names = self.graph.groups.iter().map(|group| group.name.as_str());
         let names = names.chain(self.graph.hosts.iter().map(|host| host.name.as_str()));
-        diagnostic.at(at).help_if(did_you_mean(expr, names).map(|name| format!("did you mean `{name}`?")))
+        let help = match did_you_mean(expr, names) {
+            Some(name) => Some(format!("did you mean `{name}`?")),
+            // The parts of a pattern with commas are not split at colons.
+            None if expr.contains(':') => Some("commas and colons do not mix: write `a:b:!c`".to_owned()),
+            None if self.strict => {
+                Some("`converge inventory INVENTORY --graph` lists hosts and groups".to_owned())
+            }
+            None => None,
+        };
+        diagnostic.at(at).help_if(help)
     }
 }
 

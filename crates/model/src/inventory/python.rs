@@ -1,6 +1,6 @@
 //! Values in the notation of Python, which the output of `ansible-inventory` uses.
 
-use converge_syntax::{Node, Value};
+use converge_syntax::{BIG_INTEGER, Node, Value};
 
 /// `repr` of a float: the shortest digits that read back, an exponent below 1e-4 and from 1e16.
 #[must_use]
@@ -75,6 +75,7 @@ pub fn repr(node: &Node) -> String {
         Value::Int(n) => n.to_string(),
         Value::UInt(n) => n.to_string(),
         Value::Float(x) => float_repr(*x),
+        Value::String(digits) if node.tag.as_deref() == Some(BIG_INTEGER) => digits.clone(),
         Value::String(text) => str_repr(text),
         Value::List(items) => {
             let items: Vec<String> = items.iter().map(repr).collect();

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span};
+use converge_syntax::{Diagnostic, Diagnostics, Node, Severity, Source, Span};
 
 use super::address::parse_address;
 use super::build::Builder;
@@ -52,6 +52,10 @@ impl InventorySource {
 /// Files in an inventory directory with these endings are passed over.
 const IGNORED_ENDINGS: [&str; 12] =
     [".pyc", ".pyo", ".swp", ".bak", "~", ".rpm", ".md", ".txt", ".rst", ".orig", ".cfg", ".retry"];
+/// As for Ansible, this environment variable holds the endings instead, with commas.
+const IGNORE_VARIABLE: &str = "ANSIBLE_INVENTORY_IGNORE";
+/// The endings of inventories: one of these with an error in it is no foreign file.
+const INVENTORY_ENDINGS: [&str; 5] = ["yml", "yaml", "json", "ini", "toml"];
 const IGNORED_NAMES: [&str; 3] = ["host_vars", "group_vars", "vars_plugins"];
 /// Directories in an inventory directory deeper than this are taken for a loop of links.
 const MAX_FOLDERS: usize = 32;
@@ -106,6 +110,10 @@ fn path_source(builder: &mut Builder, path: &Utf8Path, depth: usize) {
         file(builder, path);
         return;
     }
+    let role = path.join("role.yaml");
+    if role.is_file() {
+        return file(builder, &role);
+    }
     let mut names: Vec<String> = match fs_err::read_dir(path.as_std_path()) {
         Ok(entries) => entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect(),
         Err(error) => {
@@ -114,13 +122,50 @@ fn path_source(builder: &mut Builder, path: &Utf8Path, depth: usize) {
         }
     };
     names.sort();
+    let own = std::env::var(IGNORE_VARIABLE).ok().filter(|own| !own.trim().is_empty());
     for name in names {
         let ignored = name.starts_with('.')
             || IGNORED_NAMES.contains(&name.as_str())
-            || IGNORED_ENDINGS.iter().any(|ending| name.ends_with(ending));
-        if !ignored && depth < MAX_FOLDERS {
-            path_source(builder, &path.join(name), depth + 1);
+            || match &own {
+                Some(own) => {
+                    own.split(',').map(str::trim).any(|ending| !ending.is_empty() && name.ends_with(ending))
+                }
+                None => IGNORED_ENDINGS.iter().any(|ending| name.ends_with(ending)),
+            };
+        if ignored || depth >= MAX_FOLDERS {
+            continue;
         }
+        let path = path.join(name);
+        if path.is_dir() || path.extension().is_none_or(|ending| INVENTORY_ENDINGS.contains(&ending)) {
+            path_source(builder, &path, depth + 1);
+        } else {
+            perhaps_inventory(builder, &path);
+        }
+    }
+}
+
+/// Reads a file of a folder whose ending is that of no inventory. As in Ansible, one that is none is passed over with a warning.
+fn perhaps_inventory(builder: &mut Builder, path: &Utf8Path) {
+    let graph = builder.graph.clone();
+    let before = std::mem::take(&mut builder.diagnostics);
+    file(builder, path);
+    let found = std::mem::replace(&mut builder.diagnostics, before);
+    let runs = |problem: &Diagnostic| matches!(problem.code, "inventory-script" | "inventory-plugin");
+    let why = found.iter().find(|problem| problem.severity == Severity::Error);
+    match why {
+        // A program or a plugin would give hosts.
+        Some(why) if !runs(why) => {
+            let at = why.span().cloned().unwrap_or_else(|| Span::nowhere(path.as_str()));
+            builder.graph = graph;
+            builder.diagnostics.push(
+                Diagnostic::warning("foreign-file", format!("`{path}` is passed over: {}", why.message))
+                    .at(&at)
+                    .help(format!(
+                        "move it out of the folder, or put its ending into {IGNORE_VARIABLE}, with commas"
+                    )),
+            );
+        }
+        _ => builder.diagnostics.extend(found),
     }
 }
 
@@ -231,17 +276,37 @@ fn detect(builder: &mut Builder, source: &Arc<Source>, named_yaml: bool) {
             let kind = root.map_or("nothing", |root| root.value.kind());
             let at = root
                 .map_or_else(|| Span::whole(source.clone()).first_line(), |root| root.head_span().clone());
-            builder.error(
-                "bad-inventory",
-                format!("a YAML inventory is a map of groups, this is {kind}"),
-                &at,
-                "begin with `all:`, and write hosts, vars and children below it",
-            );
+            if root.is_some_and(is_playbook) {
+                let help = format!(
+                    "name the inventory, and this file behind it: INVENTORY --playbook {}",
+                    source.name()
+                );
+                builder.error("bad-inventory", "this is a playbook, not an inventory", &at, &help);
+            } else {
+                builder.error(
+                    "bad-inventory",
+                    format!("a YAML inventory is a map of groups, this is {kind}"),
+                    &at,
+                    "begin with `all:`, and write hosts, vars and children below it",
+                );
+            }
         }
         builder.diagnostics.extend(complaints);
         return;
     }
     ini::read(builder, source);
+}
+
+/// A list of maps of which one has the key of a play.
+fn is_playbook(root: &Node) -> bool {
+    let is_play = |node: &Node| node.get("hosts").is_some() || node.get("import_playbook").is_some();
+    root.as_list().is_some_and(|list| list.iter().any(is_play))
+}
+
+/// A map with the resources or the summary of a role.
+fn is_role(root: &Node) -> bool {
+    root.get("resources").is_some_and(|resources| resources.as_list().is_some())
+        || root.get("summary").is_some_and(|summary| summary.as_str().is_some())
 }
 
 /// Only white space and comments.
@@ -272,6 +337,15 @@ fn yaml_root(builder: &mut Builder, root: &Node, documents: &[Node]) {
             format!("this configures the inventory plugin `{name}`, and plugins are not run"),
             &key.span.to(&value.span),
             "save what it gives: ansible-inventory -i FILE --list --export --yaml > inventory.yaml",
+        );
+        return;
+    }
+    if is_role(root) {
+        builder.error(
+            "bad-inventory",
+            "this is a role, not an inventory",
+            root.head_span(),
+            "name the inventory; the playbook says which hosts have which roles, `converge explain ROLE` shows one",
         );
         return;
     }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use converge_syntax::{Diagnostic, Source};
+use converge_syntax::{Diagnostic, Diagnostics, Source, Span, did_you_mean};
 
 use super::build::Builder;
 use super::graph::Assignment;
@@ -20,6 +20,8 @@ const MAX_FOLDERS: usize = 32;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Found {
     pub(super) vars: Vec<Assignment>,
+    /// Complaints about the files. They count where a host is used that has these variables.
+    pub(super) problems: Diagnostics,
 }
 
 /// The directories that hold vars files, and what was read from them.
@@ -32,6 +34,18 @@ impl VarsFiles {
     /// The vars files in `directory` (an index) for a group or a host.
     pub(super) fn get(&self, directory: usize, is_group: bool, name: &str) -> Option<&Found> {
         self.found.get(&(directory, is_group, name.to_owned()))
+    }
+
+    /// Complaints about the files of all groups and hosts, in order.
+    pub(super) fn problems(&self) -> Diagnostics {
+        let mut all: Vec<_> = self.found.iter().filter(|(_, found)| !found.problems.is_empty()).collect();
+        all.sort_by_key(|((directory, is_group, name), _)| (*directory, !*is_group, name));
+        all.into_iter().flat_map(|(_, found)| found.problems.iter().cloned()).collect()
+    }
+
+    /// All variables of all files.
+    pub(super) fn assignments(&self) -> impl Iterator<Item = &Assignment> {
+        self.found.values().flat_map(|found| &found.vars)
     }
 
     /// Reads the files of all groups and hosts.
@@ -56,14 +70,49 @@ impl VarsFiles {
                     continue;
                 }
                 for name in names {
-                    let found = read_entity(builder, &folder, name);
-                    if !found.vars.is_empty() {
+                    let before = std::mem::take(&mut builder.diagnostics);
+                    let mut found = read_entity(builder, &folder, name);
+                    found.problems = std::mem::replace(&mut builder.diagnostics, before);
+                    if !found.vars.is_empty() || !found.problems.is_empty() {
                         files.found.insert((index, is_group, name.clone()), found);
                     }
                 }
+                unread(builder, &folder, names, if is_group { "group" } else { "host" });
             }
         }
         files
+    }
+}
+
+/// Warns about files of names that no group or host has. Several inventories may share a folder: there, only where the name is nearly
+/// one that is known.
+fn unread(builder: &mut Builder, folder: &Utf8Path, names: &[String], what: &str) {
+    let entries = |folder: &Utf8Path| -> Vec<String> {
+        let entries = folder.read_dir_utf8().into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_owned()).collect();
+        names.retain(|name| !name.starts_with('.') && !name.ends_with('~'));
+        names.sort();
+        names
+    };
+    let beside = folder.parent().unwrap_or(folder);
+    let inventories = entries(beside).into_iter().filter(|name| beside.join(name).is_file()).count();
+    for entry in entries(folder) {
+        let stem = EXTENSIONS.iter().find_map(|ending| entry.strip_suffix(ending)).unwrap_or(&entry);
+        let path = folder.join(&entry);
+        if names.iter().any(|name| name == stem) || (stem.contains('.') && path.is_file()) {
+            continue;
+        }
+        let near = did_you_mean(stem, names.iter().map(String::as_str));
+        if near.is_none() && inventories != 1 {
+            continue;
+        }
+        let message = format!("`{path}` is not read: the inventory has no {what} `{stem}`");
+        builder.diagnostics.push(
+            Diagnostic::warning("unused-file", message).at(&Span::nowhere(path.as_str())).help(match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("rename it, or put the {what} into the inventory"),
+            }),
+        );
     }
 }
 

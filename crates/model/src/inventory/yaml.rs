@@ -119,17 +119,27 @@ fn section(builder: &mut Builder, id: GroupId, group_name: &str, key: &Node, val
 
 /// `name: value` below `vars` or a host.
 pub(super) fn assignment(builder: &mut Builder, key: &Node, value: &Node) -> Option<Assignment> {
-    let Some(name) = key.as_str() else {
-        builder.error(
-            "bad-variable-name",
-            format!("the name of a variable must be a string, this is {}", key.value.kind()),
-            &key.span,
-            "put it in quotes, or choose another name",
-        );
-        return None;
+    let name = match key.as_str() {
+        Some(name) => {
+            builder.check_name(name, &key.span);
+            name.to_owned()
+        }
+        None => {
+            // Ansible takes it, deprecated; no template can name it.
+            let name = super::output::json_key(key);
+            builder.warn(
+                "bad-variable-name",
+                format!(
+                    "the name of a variable must be a string, this is {}: it is read as `{name}`",
+                    key.value.kind()
+                ),
+                &key.span,
+                "put it in quotes, or choose another name",
+            );
+            name
+        }
     };
-    builder.check_name(name, &key.span);
-    Some(Assignment { name: name.to_owned(), key: key.span.clone(), node: value.clone() })
+    Some(Assignment { name, key: key.span.clone(), node: value.clone() })
 }
 
 /// A value that Python treats as false stands for an empty set of variables.

@@ -127,12 +127,12 @@ mod tests {
     }
 
     #[test]
-    fn errors_in_it_quote_nothing() {
+    fn complaints_about_it_quote_nothing() {
         for plain in ["a: geheim\na: zwei\n", "a: [geheim\n", "a: geheim: b\n", "geheim\n\tx: {"] {
             let (_, found) = read(plain);
             let text = format!("{found}\n{:?}", found.reports());
             assert!(
-                found.has_errors() && !text.contains("geheim") && !text.contains("zwei"),
+                !found.is_empty() && !text.contains("geheim") && !text.contains("zwei"),
                 "{plain}: {text}"
             );
             assert!(text.contains("all.yml:"), "{text}");

@@ -1,53 +1,18 @@
-//! The names that Ansible uses and their equivalents here, or the reason why there is none and the text to write instead.
-//!
-//! One table: the errors for unknown names ask it, and `docs/ansible.md` is made from it.
+//! Modules, keywords, filters, tests and lookups.
 
-use converge_syntax::did_you_mean;
-use minijinja::Error;
-
-use crate::filters::{FILTERS, TESTS, invalid};
-use crate::lookup::LOOKUPS;
-
-/// The sort of a name in Ansible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnsibleSort {
-    /// A module: the one key of a task that says what it does.
-    Module,
-    /// A keyword of a task, block or play.
-    Keyword,
-    /// A filter.
-    Filter,
-    /// A test.
-    Test,
-    /// A lookup.
-    Lookup,
-}
-
-use AnsibleSort::{Filter, Keyword, Lookup, Module, Test};
-
-/// A name of Ansible.
-#[derive(Clone, Copy, Debug)]
-pub struct AnsibleName {
-    /// The sort.
-    pub sort: AnsibleSort,
-    /// Its short name, without the collection.
-    pub name: &'static str,
-    /// The kinds that do its work; the first one mostly.
-    pub kinds: &'static [&'static str],
-    /// The text to write instead.
-    pub instead: &'static str,
-}
+use super::AnsibleSort::{Filter, Keyword, Lookup, Module, Test};
+use super::{AnsibleName, AnsibleSort};
 
 const fn module(name: &'static str, kinds: &'static [&'static str], instead: &'static str) -> AnsibleName {
-    AnsibleName { sort: Module, name, kinds, instead }
+    AnsibleName { sort: Module, name, also: &[], kinds, instead }
 }
 
 const fn other(sort: AnsibleSort, name: &'static str, instead: &'static str) -> AnsibleName {
-    AnsibleName { sort, name, kinds: &[], instead }
+    AnsibleName { sort, name, also: &[], kinds: &[], instead }
 }
 
-/// Every name that is another one here, or is not.
-pub const ANSIBLE: &[AnsibleName] = &[
+/// Names that a role or playbook holds.
+pub(super) const NAMES: &[AnsibleName] = &[
     module("copy", &["file"], "write `file` with `content` or `source`"),
     module("template", &["file"], "write `file` with `template`"),
     module(
@@ -206,7 +171,11 @@ pub const ANSIBLE: &[AnsibleName] = &[
     other(Keyword, "until", "write `wait_for`"),
     other(Keyword, "retries", "write `wait_for`; downloads and packages try again themselves"),
     other(Keyword, "delay", "write `wait_for`"),
-    other(Keyword, "become", "every resource runs as root; write `become_user` for another user"),
+    other(
+        Keyword,
+        "become",
+        "every resource runs as root where the inventory has `ansible_become: true`, or the login is root; `become_user` at a resource names another user",
+    ),
     other(Keyword, "become_user", "write `become_user` at the resource"),
     other(Keyword, "remote_user", "set `ansible_user` in the inventory"),
     other(Keyword, "user", "set `ansible_user` in the inventory"),
@@ -349,107 +318,3 @@ pub const ANSIBLE: &[AnsibleName] = &[
     other(Lookup, "dig", "write the address in the inventory, or `query` with getent"),
     other(Lookup, "redis", "fetch the value before, and give it with --set"),
 ];
-
-/// The name without its collection: `ansible.builtin.copy` is `copy`.
-fn short(name: &str) -> &str {
-    name.rsplit('.').next().unwrap_or(name)
-}
-
-/// The replacement for one of Ansible's names.
-#[must_use]
-pub fn ansible_instead(sorts: &[AnsibleSort], name: &str) -> Option<&'static str> {
-    let name = short(name);
-    ANSIBLE.iter().find(|entry| entry.name == name && sorts.contains(&entry.sort)).map(|entry| entry.instead)
-}
-
-/// The help for an unknown filter or test: what to write instead, or the nearest one.
-pub(crate) fn help(sort: AnsibleSort, name: &str) -> Option<String> {
-    let known = match sort {
-        Test => TESTS,
-        Lookup => LOOKUPS,
-        _ => FILTERS,
-    };
-    if name.contains('.') && known.contains(&short(name)) {
-        return Some(format!("write `{}`, without the collection", short(name)));
-    }
-    ansible_instead(&[sort], name)
-        .map(str::to_owned)
-        .or_else(|| did_you_mean(name, known.iter().copied()).map(|near| format!("did you mean `{near}`?")))
-}
-
-/// The error for a lookup that is not there.
-pub(crate) fn no_lookup(name: &str) -> Error {
-    let help = help(Lookup, name).unwrap_or_else(|| format!("known are {}", LOOKUPS.join(", ")));
-    invalid(format!("there is no lookup `{name}`: {help}"))
-}
-
-/// `docs/ansible.md`.
-#[must_use]
-pub fn ansible_page() -> String {
-    let mut page = "# Coming from Ansible\n\nWritten by `cargo xtask generate` from the table that the errors for unknown names use \
-                    (`crates/template/src/ansible.rs`).\n\nInventories, patterns, `group_vars/`, `host_vars/` and vaults are Ansible's own and are read \
-                    as Ansible reads them ([inventory.md](inventory.md)). Playbooks and roles are written anew ([roles.md](roles.md)): a role is a list of \
-                    what a host should have, not of what to do.\n\n"
-        .to_owned();
-    page.push_str("## Modules\n\n| Ansible | here | how |\n|---|---|---|\n");
-    for entry in ANSIBLE.iter().filter(|entry| entry.sort == Module) {
-        let kinds: Vec<String> =
-            entry.kinds.iter().map(|kind| format!("[`{kind}`](kinds/{kind}.md)")).collect();
-        let kinds = if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") };
-        page.push_str(&format!("| `{}` | {kinds} | {} |\n", entry.name, cell(entry.instead)));
-    }
-    let mut table = |title: &str, sort: AnsibleSort, lead: String| {
-        page.push_str(&format!("\n## {title}\n\n{lead}| Ansible | here |\n|---|---|\n"));
-        for entry in ANSIBLE.iter().filter(|entry| entry.sort == sort) {
-            page.push_str(&format!("| `{}` | {} |\n", entry.name, cell(entry.instead)));
-        }
-    };
-    let same = |names: &[&str]| {
-        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        format!("The same here: {}.\n\n", names.join(" "))
-    };
-    table("Keywords", Keyword, "The same here: `name` `when` `tags` `register` `become_user`; in plays also `hosts` `serial` `max_fail_percentage` `any_errors_fatal`.\n\n".to_owned());
-    table("Filters", Filter, same(FILTERS) + LIMITS);
-    table("Tests", Test, same(TESTS));
-    table("Lookups", Lookup, same(LOOKUPS));
-    page
-}
-
-const LIMITS: &str = "Where they differ: `password_hash` makes sha512 and sha256 and asks for a salt; `to_datetime` gives a date with `strftime`, `timestamp`, \
-    `isoformat` and its parts, and two dates are subtracted by their `timestamp()`; `random`, `shuffle` and `now()` answer the same in a plan and its apply, and with \
-    a `seed` as Python does; `combine` has `by` in addition, which merges lists of maps by one of their entries. Look-around and back-references in patterns work, as far as the search stays short (a million steps).\n\n";
-
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_has_no_name_twice_and_none_that_is_the_same_here() {
-        for (at, entry) in ANSIBLE.iter().enumerate() {
-            let same = |other: &AnsibleName| other.name == entry.name && other.sort == entry.sort;
-            assert!(!ANSIBLE.iter().skip(at + 1).any(same), "{} stands there twice", entry.name);
-            let here = match entry.sort {
-                Filter => FILTERS,
-                Test => TESTS,
-                Lookup => LOOKUPS,
-                _ => &[],
-            };
-            assert!(!here.contains(&entry.name), "{} is the same here", entry.name);
-        }
-    }
-
-    #[test]
-    fn names_with_their_collection_are_known() {
-        assert_eq!(ansible_instead(&[Module], "ansible.builtin.lineinfile"), Some("write `line`"));
-        assert_eq!(ansible_instead(&[Keyword], "lineinfile"), None);
-        assert_eq!(
-            help(Filter, "ansible.utils.ipaddr").as_deref(),
-            Some("write `ipaddr`, without the collection")
-        );
-        assert!(no_lookup("pipe").to_string().contains("may say something else"));
-    }
-}

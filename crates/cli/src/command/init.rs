@@ -1,0 +1,84 @@
+//! `converge init`: the first project of the README.
+
+use crate::args::Init;
+use crate::console::Console;
+use crate::failure::Failure;
+use camino::Utf8Path;
+
+/// The files of the README's first role, by their path in the project.
+pub const FILES: [(&str, &str); 4] = [
+    ("inventories/hosts.yaml", include_str!("../first_project/hosts.yaml")),
+    ("playbooks/site.yaml", include_str!("../first_project/site.yaml")),
+    ("roles/hello/role.yaml", include_str!("../first_project/role.yaml")),
+    ("roles/hello/templates/site.conf.j2", include_str!("../first_project/site.conf.j2")),
+];
+/// The address and the user of the README's host.
+const ADDRESS: &str = "192.0.2.10";
+const USER: &str = "deploy";
+
+pub fn run(args: Init, console: &Console) -> Result<u8, Failure> {
+    let there: Vec<&str> =
+        FILES.iter().map(|(path, _)| *path).filter(|path| args.dir.join(path).exists()).collect();
+    if !there.is_empty() {
+        return Err(Failure::usage(
+            format!("nothing was written, these files are there already: {}", there.join(", ")),
+            "name another folder: converge init DIR",
+        ));
+    }
+    for (name, value) in [("--address", &args.address), ("--user", &args.user)] {
+        if !value.chars().all(|c| c.is_alphanumeric() || ".:-_%".contains(c)) || value.is_empty() {
+            return Err(Failure::usage(
+                format!("{name}: `{value}` is not a name or an address"),
+                "write it as `ssh` takes it",
+            ));
+        }
+    }
+    let mut text = String::new();
+    for (path, content) in FILES {
+        write(&args.dir.join(path), &filled(content, &args)).map_err(|e| Failure::failed(e.to_string()))?;
+        text.push_str(&format!("wrote {}\n", args.dir.join(path)));
+    }
+    let change = if args.dir.as_str() == "." { String::new() } else { format!("  cd {}\n", args.dir) };
+    text.push_str(&format!(
+        "\nThen:\n{change}  converge plan inventories/hosts.yaml   # what would change; nothing does\n  \
+         converge inventories/hosts.yaml        # plan, ask, apply, look again, verify\n"
+    ));
+    console.write(&text);
+    Ok(0)
+}
+
+/// The file for this host. A colon in an address would end a plain scalar of a map on one line.
+fn filled(content: &str, args: &Init) -> String {
+    let address =
+        if args.address.contains(':') { format!("\"{}\"", args.address) } else { args.address.clone() };
+    content
+        .replace(&format!("ansible_host: {ADDRESS}"), &format!("ansible_host: {address}"))
+        .replace(&format!("ansible_user: {USER}"), &format!("ansible_user: {}", args.user))
+}
+
+fn write(path: &Utf8Path, content: &str) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs_err::create_dir_all(folder)?;
+    }
+    // Never over a file that has come in between.
+    let mut file = fs_err::OpenOptions::new().write(true).create_new(true).open(path)?;
+    std::io::Write::write_all(&mut file, content.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_are_those_of_the_readme() {
+        let readme = include_str!("../../../../README.md");
+        for (path, content) in FILES {
+            assert!(readme.contains(&format!("\n{content}```\n")), "{path}");
+        }
+        let hosts = FILES[0].1;
+        assert!(
+            hosts.contains(&format!("ansible_host: {ADDRESS}"))
+                && hosts.contains(&format!("ansible_user: {USER}"))
+        );
+    }
+}

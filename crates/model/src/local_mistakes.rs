@@ -1,0 +1,93 @@
+//! Mistakes that concern single hosts, and have their cause on this machine: they stop a run before any host is contacted.
+
+use std::collections::BTreeSet;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use converge_syntax::{Diagnostic, Diagnostics};
+
+use crate::inventory::{Connection, Transport};
+use crate::project::{HostErrors, Project};
+
+/// The variables that name a key file.
+const KEY_FILES: [&str; 2] = ["ansible_private_key_file", "ansible_ssh_private_key_file"];
+
+impl Project {
+    /// Errors of the connection variables of this run's hosts: an unknown method, a key file that is not there. Each once.
+    #[must_use]
+    pub fn connection_errors(&self) -> Diagnostics {
+        let mut seen = BTreeSet::new();
+        let mut found = Diagnostics::new();
+        for host in self.hosts().iter().filter(|host| self.entry_hosts(host).is_none()) {
+            if !self.in_maintenance(host) {
+                found.extend(self.connection_errors_of(host));
+            }
+        }
+        found.into_iter().filter(|problem| seen.insert(problem.to_string())).collect()
+    }
+
+    fn connection_errors_of(&self, host: &str) -> Diagnostics {
+        let complaints = std::cell::RefCell::new(Diagnostics::new());
+        let lookup = |name: &str| match self.host_var(host, name) {
+            Ok(node) => node,
+            Err(more) => {
+                complaints.borrow_mut().extend(more);
+                None
+            }
+        };
+        let resolved = Connection::resolve(host, lookup, |node| Ok(node.clone()));
+        let mut found = complaints.into_inner();
+        match resolved {
+            Err(more) => found.extend(more),
+            // An agent may hold the key all the same, and a password needs none.
+            Ok((connection, _))
+                if connection.transport == Transport::Ssh
+                    && connection.password.is_none()
+                    && !has_agent() =>
+            {
+                let named = KEY_FILES.iter().find_map(|name| Some((*name, self.host_var(host, name).ok()??)));
+                if let Some((name, node)) = named
+                    && let Some(path) = node.as_str()
+                    && let Err(error) = std::fs::File::open(expanded(path))
+                {
+                    found.push(
+                        Diagnostic::error("no-key-file", format!("`{name}` cannot be read: {path}: {error}"))
+                            .label(&node.span, "named here")
+                            .help("name a private key on this machine, or take it out: the agent and ssh's usual keys are tried"),
+                    );
+                }
+            }
+            Ok(_) => {}
+        }
+        found
+    }
+}
+
+fn has_agent() -> bool {
+    std::env::var_os("SSH_AUTH_SOCK").is_some_and(|socket| !socket.is_empty())
+}
+
+/// `~/` stands for the home folder.
+fn expanded(path: &str) -> Utf8PathBuf {
+    let home = std::env::var("HOME").ok().filter(|home| !home.is_empty());
+    match (path.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => Utf8Path::new(&home).join(rest),
+        _ => path.into(),
+    }
+}
+
+/// A value that no password opens stops the run: one message, for however many hosts and places.
+pub(crate) fn vault_error(errors: &HostErrors, selected: &[String]) -> Option<Diagnostic> {
+    let of_run = errors.iter().filter(|(host, _)| selected.contains(host));
+    let all = of_run.flat_map(|(_, found)| found.iter()).filter(|problem| problem.code == "vault");
+    let mut places = BTreeSet::new();
+    let mut first: Option<Diagnostic> = None;
+    for problem in all {
+        places.insert(problem.span().map(ToString::to_string));
+        first.get_or_insert_with(|| problem.clone());
+    }
+    let mut first = first?;
+    if places.len() > 1 {
+        first.message = format!("{} ({} values in all)", first.message, places.len());
+    }
+    Some(first)
+}

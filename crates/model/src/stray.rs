@@ -1,0 +1,145 @@
+//! Files and names that nothing reads, where somebody means them to be read.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use converge_syntax::{Diagnostic, Diagnostics, Span, did_you_mean};
+use indexmap::IndexMap;
+
+use crate::inventory::{Assignment, Inventory};
+use crate::role::Role;
+use crate::scope::MAGIC;
+
+/// The folders of an Ansible role, and what stands for them in `role.yaml`.
+const ANSIBLE: [(&str, &str); 5] = [
+    ("tasks", "write the `resources` of role.yaml"),
+    ("handlers", "write `restart_on` at the service"),
+    ("defaults", "write `inputs` with a `default` in role.yaml"),
+    ("vars", "write `vars` in role.yaml"),
+    ("meta", "write `requires` in role.yaml"),
+];
+
+/// The file `main.yml` of a folder.
+fn main_file(dir: &Utf8Path, folder: &str) -> Option<Utf8PathBuf> {
+    ["main.yml", "main.yaml"].iter().map(|name| dir.join(folder).join(name)).find(|path| path.is_file())
+}
+
+/// Warns about files of an Ansible role beside `role.yaml`.
+pub(crate) fn role_files(role: &Role, warnings: &mut Diagnostics) {
+    for (folder, instead) in ANSIBLE {
+        if let Some(path) = main_file(&role.dir, folder) {
+            warnings.push(
+                Diagnostic::warning("stray-file", format!("`{path}` is not read"))
+                    .at(&Span::nowhere(path.as_str()))
+                    .help(format!("{instead}, and remove the file (docs/ansible.md)")),
+            );
+        }
+    }
+}
+
+/// The correction where a role's folder is there, and its file is not: another ending, or a role of Ansible.
+pub(crate) fn almost_a_role(dir: &Utf8Path) -> Option<String> {
+    let other = dir.join("role.yml");
+    if other.is_file() {
+        return Some(format!("`{other}` is there: rename it to role.yaml"));
+    }
+    let ansible = ANSIBLE.iter().find_map(|(folder, _)| main_file(dir, folder))?;
+    Some(format!("`{dir}` is a role of Ansible ({ansible}): write {dir}/role.yaml, see docs/ansible.md"))
+}
+
+/// Warns about variables of the inventory that have a name which converge sets itself.
+pub(crate) fn reserved_names(inventory: &Inventory, warnings: &mut Diagnostics) {
+    let mut found: Vec<&Assignment> =
+        inventory.assignments().filter(|found| MAGIC.contains(&found.name.as_str())).collect();
+    found.sort_by(|a, b| (a.key.source.name(), a.key.start).cmp(&(b.key.source.name(), b.key.start)));
+    for found in found {
+        warnings.push(
+            Diagnostic::warning(
+                "reserved-name",
+                format!("`{}` is set by converge: this value is not used", found.name),
+            )
+            .at(&found.key)
+            .help("choose another name"),
+        );
+    }
+}
+
+/// Warns about a variable of the inventory that is nearly an input of a role, and that nothing else names.
+pub(crate) fn misspelt_variables(
+    inventory: &Inventory,
+    roles: &IndexMap<String, Arc<Role>>,
+    warnings: &mut Diagnostics,
+) {
+    let inputs: BTreeSet<&str> =
+        roles.values().flat_map(|role| role.inputs.keys()).map(String::as_str).collect();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut texts: Option<Vec<String>> = None;
+    let mut all: Vec<&Assignment> = inventory.assignments().collect();
+    all.sort_by(|a, b| (a.key.source.name(), a.key.start).cmp(&(b.key.source.name(), b.key.start)));
+    for found in &all {
+        let name = found.name.as_str();
+        let special = ["ansible_", "converge_"].iter().any(|lead| name.starts_with(lead));
+        if special || inputs.contains(name) || !seen.insert(found.name.clone()) {
+            continue;
+        }
+        let Some(near) = did_you_mean(name, inputs.iter().copied()).filter(|near| is_slip(name, near)) else {
+            continue;
+        };
+        let texts = texts.get_or_insert_with(|| texts_of(roles));
+        let named = texts.iter().any(|text| text.contains(name))
+            || all.iter().any(|other| other.node.span.text().contains(name));
+        if !named {
+            warnings.push(
+                Diagnostic::warning("unknown-variable", format!("nothing uses the variable `{name}`"))
+                    .label(&found.key, "set here")
+                    .help(format!("did you mean `{near}`?")),
+            );
+        }
+    }
+}
+
+/// Whether one name is the other with letters swapped, doubled, left out or mistaken: not `port_2` for `port_1`, and no other ending.
+fn is_slip(name: &str, near: &str) -> bool {
+    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    converge_syntax::edit_distance(name, near) <= 2
+        && digits(name) == digits(near)
+        && !name.starts_with(near)
+        && !near.starts_with(name)
+}
+
+/// The texts in which a role may name a variable: its file and its templates.
+pub(crate) fn texts_of(roles: &IndexMap<String, Arc<Role>>) -> Vec<String> {
+    let mut texts = Vec::new();
+    for role in roles.values() {
+        texts.push(role.span.source.text().to_owned());
+        let mut folders = vec![role.dir.join("templates")];
+        while let Some(folder) = folders.pop() {
+            for entry in folder.read_dir_utf8().into_iter().flatten().flatten() {
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => folders.push(entry.path().to_owned()),
+                    _ => texts.extend(std::fs::read_to_string(entry.path())),
+                }
+            }
+        }
+    }
+    texts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_no_other_name() {
+        for (name, near, slip) in [
+            ("site_prot", "site_port", true),
+            ("site_pot", "site_port", true),
+            ("port_2", "port_1", false),
+            ("site_ports", "site_port", false),
+            ("port", "site_port", false),
+        ] {
+            assert_eq!(is_slip(name, near), slip, "{name} {near}");
+        }
+    }
+}
