@@ -78,12 +78,13 @@ fn folders(args: &Explain) -> Vec<Utf8PathBuf> {
 fn list(roles: &[String]) -> Text {
     let mut text = Text::new();
     text.push(Line::at(0).say(Tone::Strong, "kinds"));
+    let width = KINDS.iter().map(|kind| kind.kind.len()).max().unwrap_or_default() + 2;
     for kind in KINDS {
         let schema = (kind.schema)();
         let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
         let line = about.lines().next().unwrap_or_default();
         let first = line.split(". ").next().unwrap_or_default().trim_end_matches('.');
-        text.push(Line::at(2).plain(format!("{:<16}", kind.kind)).faint(first));
+        text.push(Line::at(2).plain(format!("{:<width$}", kind.kind)).faint(first));
     }
     if !roles.is_empty() {
         text.gap();

@@ -41,6 +41,10 @@ fn facts() -> Value {
         "gpus": [{"index": 0, "name": "NVIDIA GB10", "compute_capability": "12.1"}],
     });
     let program = json!({"present": false, "path": null, "version": null, "active": false, "config": null});
+    let containerd = json!({
+        "present": false, "path": null, "version": null, "active": false, "config": null, "flavour": null, "unit": null, "socket": null,
+        "default_runtime": null, "cgroup_driver": null, "runtimes": [],
+    });
     json!({
         "hostname": "h", "kernel": "6.8.0", "arch": "x86_64", "dpkg_arch": "amd64", "cpus": 64,
         "memory_mib": 128_000, "swap_mib": 0, "init": "systemd", "package_manager": "apt",
@@ -48,7 +52,7 @@ fn facts() -> Value {
         "mounts": [{"path": "/", "size_mib": 2_000_000, "device": "/dev/sda1", "fstype": "ext4"}],
         "network": {"ipv4": {"address": "192.0.2.21"}},
         "nvidia": nvidia, "amd": {"present": true, "count": 8, "gpus": []},
-        "containerd": program, "docker": program, "kubelet": program,
+        "containerd": containerd, "ufw": {"present": false, "enabled": false}, "snapd": {"present": false, "active": false}, "docker": program, "kubelet": program,
         "kubernetes": {"control_plane": false, "pod_cidr": null, "service_cidr": null, "certificates_days": null},
     })
 }

@@ -100,7 +100,7 @@ fn held(answer: &str) -> Result<Held, String> {
     let mut archive: Option<(String, bool)> = None;
     let unnamed = |archive: &Option<(String, bool)>| match archive {
         Some((path, false)) => Err(format!(
-            "{path} names no image: make it with `docker save NAME:TAG` or `ctr images export`, or take it away"
+            "{path} has no image with a name: make it with `docker save NAME:TAG` or `ctr images export`, or take it away"
         )),
         _ => Ok(()),
     };
@@ -336,9 +336,9 @@ mod tests {
     #[test]
     fn archives_that_cannot_be_read_are_named() {
         for (said, says) in [
-            ("archive /images/a.tar\n", "/images/a.tar names no image"),
-            ("archive /images/a.tar\narchive /images/b.tar\nmanifest []\n", "/images/a.tar names no image"),
-            ("archive /images/a.tar\nmanifest [{\"RepoTags\":null}]\n", "/images/a.tar names no image"),
+            ("archive /images/a.tar\n", "/images/a.tar has no image with a name"),
+            ("archive /images/a.tar\narchive /images/b.tar\nmanifest []\n", "/images/a.tar has no image with a name"),
+            ("archive /images/a.tar\nmanifest [{\"RepoTags\":null}]\n", "/images/a.tar has no image with a name"),
             ("archive /images/a.tar\nmanifest [{\n", "/images/a.tar: its manifest.json cannot be read"),
             (
                 "archive /images/a.tar\nmanifest [{\"RepoTags\":[\"a b\"]}]\n",

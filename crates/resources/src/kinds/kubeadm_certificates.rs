@@ -57,7 +57,7 @@ impl Resource for KubeadmCertificates {
         if (1..=300).contains(&self.renew_before_days) {
             return Vec::new();
         }
-        let message = format!("{} days are not between 1 and 300", self.renew_before_days);
+        let message = format!("{} is not between 1 and 300 days", self.renew_before_days);
         vec![ParamError::new(
             "/renew_before_days",
             message,

@@ -272,7 +272,7 @@ pub(super) const NAMES: &[AnsibleName] = &[
     other(
         Lookup,
         "pipe",
-        "a command of the controller may say something else when the plan is applied; run it before, and give what it prints with --set NAME=@FILE",
+        "a command of the controller may say something else when the plan is applied: write what it prints into a file, and name that with --set NAME=@FILE",
     ),
     other(
         Lookup,
