@@ -149,7 +149,15 @@ fn describe(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
             Diagnostic::error("template-syntax", message).at(&at).help_if(help)
         }
         ErrorKind::SyntaxError => {
-            Diagnostic::error("template-syntax", format!("invalid template: {detail}")).at(&span)
+            let closes = detail.strip_prefix("unknown statement end");
+            let help = closes.map(|block| {
+                format!(
+                    "no {{% {block} %}} is open here, or a block inside it is not closed: write its end first"
+                )
+            });
+            Diagnostic::error("template-syntax", format!("invalid template: {detail}"))
+                .at(&span)
+                .help_if(help)
         }
         ErrorKind::OutOfFuel => Diagnostic::error("template-endless", "the template takes too many steps")
             .at(&span)
@@ -191,7 +199,10 @@ fn undefined(path: &str, span: &Span, scope: &Scope) -> Fail {
         let rest = rest.find(root).and_then(|at| rest.get(at..)).filter(|_| !span.source.is_secret());
         let ansible = ansible::ansible_variable(root, rest.unwrap_or(root)).map(str::to_owned);
         help = ansible
-            .or_else(|| did_you_mean(root, scope.names()).map(|near| format!("did you mean `{near}`?")));
+            .or_else(|| did_you_mean(root, scope.names()).map(|near| format!("did you mean `{near}`?")))
+            .or_else(|| {
+                Some("declare it in `inputs` or `vars` of the role, or set it in the inventory".to_owned())
+            });
     } else if path.contains('.') {
         let (parent, last) = path.rsplit_once('.').unwrap_or(("", path));
         if let Some(value) = walk(scope, parent) {

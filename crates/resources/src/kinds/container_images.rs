@@ -337,8 +337,14 @@ mod tests {
     fn archives_that_cannot_be_read_are_named() {
         for (said, says) in [
             ("archive /images/a.tar\n", "/images/a.tar has no image with a name"),
-            ("archive /images/a.tar\narchive /images/b.tar\nmanifest []\n", "/images/a.tar has no image with a name"),
-            ("archive /images/a.tar\nmanifest [{\"RepoTags\":null}]\n", "/images/a.tar has no image with a name"),
+            (
+                "archive /images/a.tar\narchive /images/b.tar\nmanifest []\n",
+                "/images/a.tar has no image with a name",
+            ),
+            (
+                "archive /images/a.tar\nmanifest [{\"RepoTags\":null}]\n",
+                "/images/a.tar has no image with a name",
+            ),
             ("archive /images/a.tar\nmanifest [{\n", "/images/a.tar: its manifest.json cannot be read"),
             (
                 "archive /images/a.tar\nmanifest [{\"RepoTags\":[\"a b\"]}]\n",
