@@ -334,7 +334,7 @@ fn a_file_is_the_runs_own_under_the_name_and_the_number_of_its_owner() {
         }
         let states: Vec<_> = numbers
             .iter()
-            .map(|(key, line)| (ObjectId::new("user", *key), State::from_line(*line)))
+            .map(|(key, line)| (ObjectId::new("user", *key), State::from_line(line)))
             .collect();
         let mut undos = vec![undo.clone()];
         Accounts::of(states.iter().map(|(o, s)| (o, s))).translate(&mut undos, &known);
