@@ -27,7 +27,7 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
         }));
     });
     CATCHING.set(CATCHING.get() + 1);
-    // What a panic leaves behind on this thread is put right by destructors; locks are taken poisoned or not.
+    // Destructors restore the state of this thread after a panic, and a poisoned lock is taken like any other.
     let done = panic::catch_unwind(AssertUnwindSafe(work));
     CATCHING.set(CATCHING.get() - 1);
     done.map_err(|panicked| reason(&*panicked))
