@@ -39,7 +39,6 @@ fn reason(panicked: &(dyn Any + Send)) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::panic, reason = "the test makes the panics")]
 mod tests {
     use super::*;
     use crate::engine::Engine;
