@@ -38,7 +38,7 @@ pub(crate) fn guards(text: &str, bare: bool) -> Vec<(Range<usize>, String)> {
         .for_each(<[_]>::reverse);
     let mut edits: Vec<_> = found.into_iter().map(|(at, text)| (at..at, text)).collect();
     edits.extend(slices::edits(text, bare));
-    // What is inserted at a byte goes before what replaces that byte.
+    // An insertion at a byte goes before the replacement of that byte.
     edits.sort_by_key(|(range, _)| (range.start, range.end));
     edits
 }
