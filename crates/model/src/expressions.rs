@@ -96,42 +96,53 @@ fn circles(expressions: &IndexMap<String, Expression>, diags: &mut Diagnostics) 
         expressions.values().map(|e| (e.name.as_str(), engine.references(&e.node))).collect();
     let mut done = BTreeSet::new();
     for name in expressions.keys() {
-        follow(name, &uses, &mut Vec::new(), &mut done, expressions, diags);
+        follow(name, &uses, &mut done, expressions, diags);
     }
 }
 
+/// Goes along all that an expression uses. No function calls itself here: a chain may be as long as a file has room for.
 fn follow<'e>(
-    name: &'e str,
-    uses: &BTreeMap<&'e str, BTreeSet<String>>,
-    path: &mut Vec<&'e str>,
+    first: &'e str,
+    uses: &'e BTreeMap<&'e str, BTreeSet<String>>,
     done: &mut BTreeSet<&'e str>,
     expressions: &'e IndexMap<String, Expression>,
     diags: &mut Diagnostics,
 ) {
-    if let Some(at) = path.iter().position(|earlier| *earlier == name) {
-        let circle = path.get(at..).unwrap_or_default();
-        let names: Vec<&str> = circle.iter().copied().chain([name]).collect();
-        let message = format!("expressions refer to each other in a circle: {}", names.join(" → "));
-        let mut diagnostic = Diagnostic::error("variable-cycle", message);
-        for (index, own) in circle.iter().enumerate() {
-            if let (Some(own), Some(next)) = (expressions.get(*own), names.get(index + 1)) {
-                diagnostic = diagnostic.label(&own.node.span, format!("refers to `{next}`"));
-            }
-        }
-        diags.push(diagnostic.help("break the circle: one of them must not refer to the others"));
+    let next_of = |name: &str| uses.get(name).into_iter().flatten();
+    if done.contains(first) {
         return;
     }
-    if done.contains(name) {
-        return;
-    }
-    path.push(name);
-    for next in uses.get(name).into_iter().flatten() {
-        if let Some((next, _)) = expressions.get_key_value(next) {
-            follow(next, uses, path, done, expressions, diags);
+    // The expressions on the way, each with those that it uses and that are still to be looked at.
+    let mut path = vec![(first, next_of(first))];
+    let mut places = BTreeMap::from([(first, 0)]);
+    while let Some((name, open)) = path.last_mut() {
+        let Some(next) = open.next() else {
+            done.insert(*name);
+            places.remove(*name);
+            path.pop();
+            continue;
+        };
+        let Some((next, _)) = expressions.get_key_value(next) else { continue };
+        if let Some(at) = places.get(next.as_str()) {
+            let circle: Vec<&str> = path.iter().skip(*at).map(|(name, _)| *name).collect();
+            diags.push(circle_of(&circle, expressions));
+        } else if !done.contains(next.as_str()) {
+            places.insert(next, path.len());
+            path.push((next, next_of(next)));
         }
     }
-    path.pop();
-    done.insert(name);
+}
+
+fn circle_of(circle: &[&str], expressions: &IndexMap<String, Expression>) -> Diagnostic {
+    let names: Vec<&str> = circle.iter().chain(circle.first()).copied().collect();
+    let message = format!("expressions refer to each other in a circle: {}", names.join(" → "));
+    let mut diagnostic = Diagnostic::error("variable-cycle", message);
+    for (index, own) in circle.iter().enumerate() {
+        if let (Some(own), Some(next)) = (expressions.get(*own), names.get(index + 1)) {
+            diagnostic = diagnostic.label(&own.node.span, format!("refers to `{next}`"));
+        }
+    }
+    diagnostic.help("break the circle: one of them must not refer to the others")
 }
 
 /// Complains about every layer that gives a value to an expression of a role: an inventory, a play, the use of the role, `--set`.
@@ -188,5 +199,31 @@ pub(crate) fn not_set_elsewhere(
                 complaint(role, expression).at(&Span::nowhere(SET)).label(&expression.span, "declared here"),
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use converge_syntax::{Dialect, Source, parse_yaml};
+
+    fn complaints(vars: &str) -> Vec<String> {
+        let role = parse_yaml(Source::new("role.yaml", format!("vars:\n{vars}")), Dialect::Native).unwrap();
+        let mut diags = Diagnostics::new();
+        read(role.first().unwrap(), &IndexMap::new(), &mut diags);
+        diags.iter().map(|found| found.message.clone()).collect()
+    }
+
+    #[test]
+    fn a_chain_may_be_long_and_circles_are_found_once() {
+        let chain: String = (0..20_000).map(|n| format!("  v{n}: '{{{{ v{} }}}}'\n", n + 1)).collect();
+        assert_eq!(complaints(&format!("{chain}  v20000: x\n")), Vec::<String>::new());
+        let circle = "expressions refer to each other in a circle:";
+        assert_eq!(
+            complaints("  a: '{{ b }}'\n  b: '{{ c ~ d }}'\n  c: '{{ b }}'\n  d: '{{ d }}'\n"),
+            [format!("{circle} b → c → b"), format!("{circle} d → d")]
+        );
+        let found = complaints(&format!("{chain}  v20000: '{{{{ v19999 }}}}'\n"));
+        assert_eq!(found, [format!("{circle} v19999 → v20000 → v19999")]);
     }
 }

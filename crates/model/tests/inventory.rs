@@ -365,3 +365,16 @@ proptest! {
         }
     }
 }
+
+/// Before any format is tried: no parser sees it, and so the message names the file.
+#[test]
+fn a_file_that_is_too_large_is_not_parsed() {
+    let text = "# a comment\n".repeat((16 << 20) / 12 + 1);
+    for name in ["hosts", "hosts.ini", "hosts.yaml"] {
+        let files = Files::new(&[(name, &text)]);
+        let found = files.load(&[name]).unwrap_err();
+        let [only] = found.0.as_slice() else { panic!("{found}") };
+        let wanted = format!("`{}` is larger than 16 MiB", files.path(name));
+        assert_eq!((only.code, &only.message), ("too-large", &wanted));
+    }
+}

@@ -23,5 +23,5 @@ pub use scalar::{BIG_INTEGER, decimal, resolve_plain};
 pub use source::{Source, Span};
 pub use spanned::Spanned;
 pub use suggest::{did_you_mean, edit_distance};
-pub use yaml::{Dialect, parse_yaml, parse_yaml_into};
+pub use yaml::{Dialect, MAX_BYTES, parse_yaml, parse_yaml_into};
 pub use yaml_text::{YamlStyle, write_yaml};

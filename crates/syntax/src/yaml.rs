@@ -27,7 +27,7 @@ const MAX_DEPTH: usize = 100;
 /// Most values in one source, aliases resolved.
 const MAX_NODES: usize = 500_000;
 /// Largest source in bytes.
-const MAX_BYTES: usize = 16 << 20;
+pub const MAX_BYTES: usize = 16 << 20;
 /// Tags that mean something; the parser's core tags besides.
 const TAGS: [&str; 3] = ["!vault", "!vault-encrypted", "!unsafe"];
 /// Most comments right behind a quoted scalar that are read around.

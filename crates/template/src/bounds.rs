@@ -3,9 +3,11 @@
 //! * The parser and the code generator call themselves once for each level and each link of a chain (`1 + 1 + …`), so the depth of a text
 //!   is counted before it is parsed.
 //! * What the operators `+`, `~` and `*`, a slice, a list, a tuple or a map makes is measured when it is made: each of them is
-//!   compiled inside a filter that measures (see [`crate::measure`]). So is what is put into a namespace.
+//!   compiled inside a filter that measures (see [`crate::guards`] and [`crate::measure`]). So is what is put into a namespace.
 //! * What a filter or a function is given and makes is measured by [`crate::registry`]. One that can make much from little
 //!   is checked before it begins as well.
+//! * A slice becomes a call of a filter of ours (see [`crate::slices`]).
+//! * The elements and bytes that filters handle are counted: minijinja counts a filter as one step, however long its list is.
 //! * Output is counted while it is written.
 //! * Each evaluation has enough of the stack for a value and for calls of macros as deep as they may be.
 
@@ -13,15 +15,12 @@ use std::cell::Cell;
 use std::io::Write;
 
 use minijinja::filters as builtin;
-use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, Stmt};
-use minijinja::machinery::{parse, parse_expr};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Rest, StringInput, ValueKind, ValueOrKwargs};
 use minijinja::{Error, ErrorKind, State, Value};
 
-use crate::measure::{self, measure};
+use crate::measure::{self, Measure, measure};
 use crate::registry::Registry;
-use crate::text::is_template;
 
 /// Levels and links of one expression; statements in each other.
 const DEPTH: usize = 100;
@@ -33,13 +32,16 @@ pub(crate) const BYTES: usize = if cfg!(test) { 1 << 14 } else { 64 << 20 };
 pub(crate) const ELEMENTS: usize = 1_000_000;
 
 /// The filter behind each operator that can make its operands grow.
-const BOUNDED: &str = "__bounded";
+pub(crate) const BOUNDED: &str = "__bounded";
 
 /// The filter behind each list, tuple and map, and before all that is written into a text or put into a namespace.
-const MEASURED: &str = "__measured";
+pub(crate) const MEASURED: &str = "__measured";
 
 /// The filter behind what is put into a namespace, which must not lead back to it.
-const NAMESPACED: &str = "__namespaced";
+pub(crate) const NAMESPACED: &str = "__namespaced";
+
+/// The filter behind what `in` searches.
+pub(crate) const SEARCHED: &str = "__searched";
 
 /// The stack that a filter, an evaluation and what they call take at most, and the size of a new piece of it.
 const STACK: (usize, usize) = (1 << 20, 4 << 20);
@@ -49,15 +51,27 @@ pub(crate) fn stack<T>(work: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK.0, STACK.1, work)
 }
 
+/// Elements that the filters of one template may handle, and the bytes of text that count as one.
+const HANDLED: usize = if cfg!(test) { 5_000_000 } else { 50_000_000 };
+const TEXT: usize = 64;
+
 thread_local! {
     // minijinja's formatter takes no state from its caller; an evaluation never leaves its thread.
     static WRITTEN: Cell<usize> = const { Cell::new(0) };
+    static WORK: Cell<usize> = const { Cell::new(0) };
 }
 
 pub(crate) fn install(env: &mut Registry<'_>) {
     env.add_unmeasured(BOUNDED, bounded);
     env.add_unmeasured(NAMESPACED, |value: Value| measure::part(&value).map(|()| value));
     env.add_unmeasured(MEASURED, |value: Value| measure(&value).map(|_| value));
+    env.add_unmeasured(SEARCHED, |value: Value| {
+        let is_list = matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable);
+        let count = value
+            .as_str()
+            .map_or_else(|| value.len().filter(|_| is_list).unwrap_or(0), |text| text.len() / TEXT);
+        charge(count).map(|()| value)
+    });
     env.add_filter("indent", indent);
     env.add_filter("join", join);
     env.add_filter("replace", replace);
@@ -97,7 +111,11 @@ pub(crate) fn makes(what: &str, bytes: Option<usize>) -> Result<(), Error> {
 fn bounded(value: Value) -> Result<Value, Error> {
     match value.as_str() {
         Some(text) => makes("a text", Some(text.len()))?,
-        None => check("a list", value.len().unwrap_or(0), ELEMENTS)?,
+        None => {
+            let count = value.len().unwrap_or(0);
+            check("a list", count, ELEMENTS)?;
+            charge(count)?;
+        }
     }
     settled(value)
 }
@@ -215,14 +233,37 @@ pub(crate) fn method(value: &Value, name: &str, args: &[Value]) -> Result<(), Er
     }
 }
 
-/// A template begins: the bytes that others on this thread have written, to be given to [`end`].
-pub(crate) fn begin() -> usize {
-    WRITTEN.replace(0)
+/// A template that is being evaluated, with counts of its own. Those of the template that looked it up go on when this is dropped.
+pub(crate) struct Counts {
+    written: usize,
+    work: usize,
 }
 
-/// It is over.
-pub(crate) fn end(before: usize) {
-    WRITTEN.set(before);
+impl Counts {
+    /// Begins at nothing.
+    pub(crate) fn begin() -> Self {
+        Self { written: WRITTEN.replace(0), work: WORK.replace(0) }
+    }
+}
+
+impl Drop for Counts {
+    fn drop(&mut self) {
+        WRITTEN.set(self.written);
+        // Its work is part of theirs: a loop may look up many templates.
+        WORK.set(WORK.get().saturating_add(self.work));
+    }
+}
+
+/// Counts work that minijinja's steps do not: refuses a template that does too much.
+pub(crate) fn charge(units: usize) -> Result<(), Error> {
+    let work = WORK.get().saturating_add(units);
+    WORK.set(work);
+    if work > HANDLED { Err(Error::from(ErrorKind::OutOfFuel)) } else { Ok(()) }
+}
+
+/// Counts a value that a filter takes or makes.
+pub(crate) fn handled(size: Measure) -> Result<(), Error> {
+    charge(size.parts.saturating_add(size.bytes / TEXT))
 }
 
 /// Before a value is written, in a template or into a variable of it.
@@ -351,224 +392,10 @@ fn first_word(tag: &str) -> &str {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
 }
 
-/// The insertions (byte and text) that put each operator, list, tuple and map inside a measuring filter. Empty for a text that does not parse:
-/// rendering reports that.
-pub(crate) fn guards(text: &str, bare: bool) -> Vec<(usize, String)> {
-    let mut found = Vec::new();
-    let may_grow = text.contains(['+', '~', '*', '[', ',', ':']) || text.contains("set");
-    if !may_grow || !(bare || is_template(text)) {
-        return found;
-    }
-    if bare {
-        if let Ok(expression) = parse_expr(text) {
-            in_expression(&expression, &mut found);
-        }
-    } else if let Ok(template) = parse(text, "", syntax()) {
-        in_statement(&template, &mut found);
-    }
-    // Both are found outermost first. Opening texts at one byte go from the outermost to the innermost, closing texts the
-    // other way round, before the opening ones.
-    found.reverse();
-    found.sort_by_key(|(at, text)| (*at, text.starts_with('(')));
-    let same =
-        |a: &(usize, String), b: &(usize, String)| a.0 == b.0 && a.1.starts_with('(') == b.1.starts_with('(');
-    found
-        .chunk_by_mut(same)
-        .filter(|texts| texts.iter().any(|(_, text)| text.starts_with('(')))
-        .for_each(<[_]>::reverse);
-    found
-}
-
 /// The delimiters of templates.
 pub(crate) fn syntax() -> SyntaxConfig {
     // The defaults for the delimiters cannot be refused.
     SyntaxConfig::builder().trim_blocks(true).keep_trailing_newline(true).build().unwrap_or_default()
-}
-
-type Found = Vec<(usize, String)>;
-
-fn in_all<'a, 'b: 'a>(all: impl IntoIterator<Item = &'a Expr<'b>>, found: &mut Found) {
-    all.into_iter().for_each(|expression| in_expression(expression, found));
-}
-
-fn in_arguments(arguments: &[CallArg<'_>], found: &mut Found) {
-    for argument in arguments {
-        match argument {
-            CallArg::Pos(value)
-            | CallArg::Kwarg(_, value)
-            | CallArg::PosSplat(value)
-            | CallArg::KwargSplat(value) => in_expression(value, found),
-        }
-    }
-}
-
-fn in_expression(expression: &Expr<'_>, found: &mut Found) {
-    match expression {
-        Expr::Var(_) | Expr::Const(_) => {}
-        Expr::Slice(slice) => {
-            around(expression, BOUNDED, found);
-            in_expression(&slice.expr, found);
-            in_all([&slice.start, &slice.stop, &slice.step].into_iter().flatten(), found);
-        }
-        Expr::UnaryOp(unary) => in_expression(&unary.expr, found),
-        Expr::BinOp(_) => in_chain(expression, 0, found),
-        Expr::Compare(compare) => {
-            in_expression(&compare.expr, found);
-            in_all(compare.ops.iter().map(|op| &op.expr), found);
-        }
-        Expr::IfExpr(choice) => {
-            in_all([&choice.test_expr, &choice.true_expr].into_iter().chain(&choice.false_expr), found);
-        }
-        Expr::Filter(filter) => {
-            in_all(&filter.expr, found);
-            in_arguments(&filter.args, found);
-        }
-        Expr::Test(test) => {
-            in_expression(&test.expr, found);
-            in_arguments(&test.args, found);
-        }
-        Expr::GetAttr(get) => in_expression(&get.expr, found),
-        Expr::GetItem(get) => in_all([&get.expr, &get.subscript_expr], found),
-        Expr::Call(call) => {
-            in_expression(&call.expr, found);
-            in_arguments(&call.args, found);
-        }
-        Expr::List(_) | Expr::Tuple(_) | Expr::Map(_) => {
-            if !is_constant(expression) {
-                around(expression, MEASURED, found);
-                in_parts(expression, found);
-            }
-        }
-    }
-}
-
-/// Puts an expression inside a filter.
-fn around(expression: &Expr<'_>, filter: &str, found: &mut Found) {
-    let end = expression.span().end_offset;
-    // A subscript or a method may follow.
-    found.push((start_of(expression) as usize, "((".to_owned()));
-    found.push((end as usize, format!(")|{filter})")));
-}
-
-/// Where an expression begins: the span of a filter, a call or the like begins at its own name. A bracket before it stays one: the
-/// text comes to the same.
-fn start_of(expression: &Expr<'_>) -> u32 {
-    let own = expression.span().start_offset;
-    let first = match expression {
-        Expr::Filter(filter) => filter.expr.as_ref(),
-        Expr::Test(test) => Some(&test.expr),
-        Expr::GetAttr(get) => Some(&get.expr),
-        Expr::GetItem(get) => Some(&get.expr),
-        Expr::Slice(slice) => Some(&slice.expr),
-        Expr::Call(call) => Some(&call.expr),
-        Expr::BinOp(binary) => Some(&binary.left),
-        Expr::Compare(compare) => Some(&compare.expr),
-        // Its span begins at the word before it.
-        Expr::IfExpr(choice) => return start_of(&choice.true_expr),
-        _ => None,
-    };
-    first.map_or(own, |first| own.min(start_of(first)))
-}
-
-/// The parts of a list, tuple or map.
-fn parts_of<'a, 'b>(expression: &'a Expr<'b>) -> Option<Vec<&'a Expr<'b>>> {
-    Some(match expression {
-        Expr::List(list) => list.items.iter().collect(),
-        Expr::Tuple(tuple) => tuple.items.iter().collect(),
-        Expr::Map(map) => map.keys.iter().chain(&map.values).collect(),
-        _ => return None,
-    })
-}
-
-/// The outermost of lists in each other measures all of them.
-fn in_parts(expression: &Expr<'_>, found: &mut Found) {
-    match parts_of(expression) {
-        Some(parts) => parts.into_iter().for_each(|part| in_parts(part, found)),
-        None => in_expression(expression, found),
-    }
-}
-
-/// Does it stand there as it is? The depth of the text bounds it.
-fn is_constant(expression: &Expr<'_>) -> bool {
-    match parts_of(expression) {
-        Some(parts) => parts.into_iter().all(is_constant),
-        None => matches!(expression, Expr::Const(_)),
-    }
-}
-
-/// One operator of a chain `a ~ b ~ c`, which is read from its end: every fourth is looked at, since each look is a level more.
-fn in_chain(expression: &Expr<'_>, place: usize, found: &mut Found) {
-    let Expr::BinOp(binary) = expression else { return in_expression(expression, found) };
-    let grows = matches!(binary.op, BinOpKind::Add | BinOpKind::Mul | BinOpKind::Concat);
-    if grows && place.is_multiple_of(4) {
-        around(expression, BOUNDED, found);
-    }
-    // `~` writes its operands out.
-    for (operand, first) in [(&binary.left, true), (&binary.right, false)] {
-        let written =
-            matches!(binary.op, BinOpKind::Concat) && !matches!(operand, Expr::Const(_) | Expr::BinOp(_));
-        if written {
-            around(operand, MEASURED, found);
-        }
-        if first {
-            in_chain(operand, if grows { place + 1 } else { 0 }, found);
-        } else {
-            in_expression(operand, found);
-        }
-    }
-}
-
-fn in_body(body: &[Stmt<'_>], found: &mut Found) {
-    body.iter().for_each(|statement| in_statement(statement, found));
-}
-
-fn in_statement(statement: &Stmt<'_>, found: &mut Found) {
-    match statement {
-        Stmt::Template(all) => in_body(&all.children, found),
-        Stmt::EmitExpr(emit) => in_expression(&emit.expr, found),
-        Stmt::ForLoop(each) => {
-            in_expression(&each.iter, found);
-            in_all(&each.filter_expr, found);
-            in_body(&each.body, found);
-            in_body(&each.else_body, found);
-        }
-        Stmt::IfCond(choice) => {
-            in_expression(&choice.expr, found);
-            in_body(&choice.true_body, found);
-            in_body(&choice.false_body, found);
-        }
-        Stmt::WithBlock(with) => {
-            in_all(with.assignments.iter().map(|(_, value)| value), found);
-            in_body(&with.body, found);
-        }
-        Stmt::Set(set) => {
-            // An attribute is one of a namespace.
-            if matches!(set.target, Expr::GetAttr(_)) {
-                around(&set.expr, NAMESPACED, found);
-            }
-            in_expression(&set.expr, found);
-        }
-        Stmt::SetBlock(set) => {
-            in_all(&set.filter, found);
-            in_body(&set.body, found);
-        }
-        Stmt::AutoEscape(block) => in_body(&block.body, found),
-        Stmt::FilterBlock(block) => {
-            in_expression(&block.filter, found);
-            in_body(&block.body, found);
-        }
-        Stmt::Macro(of) => {
-            in_all(&of.defaults, found);
-            in_body(&of.body, found);
-        }
-        Stmt::CallBlock(call) => {
-            in_arguments(&call.call.args, found);
-            in_body(&call.macro_decl.body, found);
-        }
-        Stmt::Do(call) => in_arguments(&call.call.args, found),
-        Stmt::Block(block) => in_body(&block.body, found),
-        _ => {}
-    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,12 @@ fn eval(text: &str) -> Result<String, String> {
     let node = Node::new(source.text(), Span::whole(source.clone()));
     match engine.eval_value(&node, &scope) {
         Ok(outcome) => Ok(outcome.known().and_then(|node| node.scalar_text()).unwrap_or_default()),
-        Err(found) => Err(found.to_string()),
+        Err(found) => {
+            let found = found.to_string();
+            // A panic is caught, and is never the answer to a text.
+            assert!(!found.contains("engine gave up"), "{text}: {found}");
+            Err(found)
+        }
     }
 }
 
@@ -95,6 +100,49 @@ fn what_makes_too_much_is_refused_before_it_is_made() {
         much,
     );
     assert_eq!(eval("{{ ('a' * 3000) | length }}").unwrap(), "3000");
+}
+
+#[test]
+fn a_replacement_stops_where_it_is_too_much() {
+    // An end of the replacing would complain about the number of matches first.
+    let much = "regex_replace: more than 0 MiB";
+    refused("{{ ('a' * 10000) | regex_replace('a', 'b' * 10000, mandatory_count=99999) }}", much);
+    refused(r"{{ ('a' * 10000) | regex_replace('^.*$', '\\g<0>' * 1000, mandatory_count=99999) }}", much);
+    refused("{{ ('a' * 10000) | regex_replace('', '--', mandatory_count=99999) }}", much);
+    assert_eq!(eval("{{ 'abc' | regex_replace('', '-') }}").unwrap(), "-a-b-c-");
+    assert_eq!(eval("{{ 'aXbX' | regex_replace('X', '', count=1) }}").unwrap(), "abX");
+}
+
+#[test]
+fn a_query_that_goes_too_deep_is_refused() {
+    let deep = "json_query: the expression goes too deep";
+    let query = |text: String| format!("{{{{ {{'a': 1}} | json_query(\"{text}\") }}}}");
+    for text in
+        ["(", "[", "{a:", "!", "&", "a.", "a|", "a||", "a[*]", "a[]", "a[0]", "[?a", "a==", "*.", "a("]
+    {
+        refused(&query(text.repeat(2_000) + "a"), deep);
+        drop(eval(&query(text.repeat(99) + "a")));
+    }
+    let balanced = format!("{}a{}", "(".repeat(1_000), ")".repeat(1_000));
+    refused(&query(balanced), deep);
+    refused(&query(format!("[{}a]", "a,".repeat(4_500))), "json_query: bytes of an expression");
+    let wide = format!("length([{}a])", "a.b.c, ".repeat(500));
+    assert_eq!(eval(&query(wide)).unwrap(), "501");
+    assert_eq!(eval(&query(format!("{}a{}", "(".repeat(90), ")".repeat(90)))).unwrap(), "1");
+}
+
+#[test]
+fn work_inside_filters_counts() {
+    let endless = "the template takes too many steps";
+    refused("{% for i in range(1000) %}{{ range(100000) | sort | length }}{% endfor %}", endless);
+    refused("{% for i in range(10000) %}{% if -1 in range(100000) %}{% endif %}{% endfor %}", endless);
+    refused("{{ range(100000) | union([]) | length }}", endless);
+    refused("{{ range(100000) | difference(range(100000)) | length }}", endless);
+    assert_eq!(eval("{{ range(2000) | union(range(2000)) | length }}").unwrap(), "2000");
+    assert_eq!(
+        eval("{% for i in range(2000) %}{{ 'x' if range(100) | sort | length == 1 }}{% endfor %}y").unwrap(),
+        "y"
+    );
 }
 
 #[test]

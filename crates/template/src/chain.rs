@@ -62,18 +62,18 @@ impl Rewritten {
     /// The text as it is compiled, what was rewritten before included: with what each operator makes looked at.
     pub fn guarded(text: &str, before: Option<Self>, bare: bool) -> Option<Self> {
         let whole = before.as_ref().map_or(text, |before| before.text.as_str());
-        let guards = crate::bounds::guards(whole, bare);
+        let guards = crate::guards::guards(whole, bare);
         if guards.is_empty() {
             return before;
         }
         let mut out = Self { text: String::with_capacity(whole.len() * 2), edits: Vec::new(), before: None };
         let mut done = 0;
-        for (at, more) in guards {
-            out.text.push_str(whole.get(done..at)?);
+        for (replaced, more) in guards {
+            out.text.push_str(whole.get(done..replaced.start)?);
             let start = out.text.len();
             out.text.push_str(&more);
-            out.edits.push((at..at, start..out.text.len()));
-            done = at;
+            done = replaced.end;
+            out.edits.push((replaced, start..out.text.len()));
         }
         out.text.push_str(whole.get(done..)?);
         out.before = before.map(Box::new);

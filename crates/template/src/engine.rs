@@ -9,14 +9,14 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Va
 use crate::chain::{Rewritten, Wanted};
 use crate::convert::{OMIT_TAG, Omit, UNSAFE_TAG, text, to_node};
 use crate::evaluation::{Evaluated, Evaluation};
-use crate::explain::{Place, explain, first_undefined};
+use crate::explain::{Place, explain, first_undefined, gave_up};
 use crate::frame::{self, Notes};
 use crate::measure::{LEVELS, measure};
 use crate::moment::Moment;
 use crate::registry::Registry;
 use crate::scope::{Root, Scope};
 use crate::text::{is_template, whole_expression};
-use crate::{bounds, chain, filters, include, lookup};
+use crate::{bounds, chain, filters, include, lookup, panics, slices};
 
 /// Steps that one template may take; a loop over ten thousand items with a few filters stays far below.
 const FUEL: u64 = 5_000_000;
@@ -33,7 +33,7 @@ pub trait Decrypt: Send + Sync {
 /// The environment: Jinja as Ansible sets it up. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
-    env: Arc<Environment<'static>>,
+    pub(crate) env: Arc<Environment<'static>>,
     vault: Option<Arc<dyn Decrypt>>,
     moment: Arc<Moment>,
     /// Templates that were included, by the name that errors have for them.
@@ -96,6 +96,7 @@ impl Engine {
         lookup::install(&mut names);
         chain::install(&mut names);
         bounds::install(&mut names);
+        slices::install(&mut names);
         let included = Included::default();
         include::install(&mut env, &included);
         Self { env: Arc::new(env), vault: None, moment: Arc::new(Moment::here()), included }
@@ -193,61 +194,6 @@ impl Engine {
             }
             self.render(place, scope)
         })
-    }
-
-    /// The variables that a node's templates read: names (`facts`) and dotted paths (`facts.os.family`). Those that are
-    /// reached through other variables are not among them.
-    pub fn references(&self, node: &Node) -> BTreeSet<String> {
-        let mut found = BTreeSet::new();
-        self.collect(node, false, &mut found);
-        found
-    }
-
-    /// As [`Engine::references`], for a `when`: strings are bare expressions.
-    pub fn condition_references(&self, node: &Node) -> BTreeSet<String> {
-        let mut found = BTreeSet::new();
-        self.collect(node, true, &mut found);
-        found
-    }
-
-    /// As [`Engine::references`], for a template file.
-    pub fn file_references(&self, source: &Source) -> BTreeSet<String> {
-        let mut found = BTreeSet::new();
-        self.add_references(source.content(), false, &mut found);
-        found
-    }
-
-    fn collect(&self, node: &Node, bare: bool, found: &mut BTreeSet<String>) {
-        match &node.value {
-            Data::String(text) if node.tag.as_deref() != Some(UNSAFE_TAG) => {
-                self.add_references(text, bare, found);
-            }
-            Data::List(items) => items.iter().for_each(|item| self.collect(item, bare, found)),
-            Data::Map(entries) => entries.iter().for_each(|(_, value)| self.collect(value, bare, found)),
-            _ => {}
-        }
-    }
-
-    fn add_references(&self, text: &str, bare: bool, found: &mut BTreeSet<String>) {
-        if bounds::too_deep(text, bare && !is_template(text)).is_some() {
-            return;
-        }
-        let paths = if bare && !is_template(text) {
-            self.env.compile_expression(text).map(|expression| expression.undeclared_variables(true))
-        } else if is_template(text) {
-            self.env.template_from_str(text).map(|template| template.undeclared_variables(true))
-        } else {
-            return;
-        };
-        // A text that does not parse reads nothing; rendering it reports the error.
-        for path in paths.into_iter().flatten() {
-            let root = path.split('.').next().unwrap_or(&path).to_owned();
-            if self.env.globals().any(|(name, _)| name == root) {
-                continue;
-            }
-            found.insert(root);
-            found.insert(path);
-        }
     }
 
     /// Runs an evaluation and makes an outcome of it.
@@ -348,11 +294,23 @@ impl Engine {
             Place { span: &node.span, text: template, shift: range.start, file: false, rewritten: None };
         let expression = template.get(range).unwrap_or_default();
         let value = self.expression(expression, place, scope)?;
-        to_node(&value, &node.span).map_err(|error| self.fail(&error, place, scope))
+        self.evaluated(place, || to_node(&value, &node.span).map_err(|error| self.fail(&error, place, scope)))
+    }
+
+    /// Runs an evaluation with counts of its own; if the engine gives up in it, the value has an error at its place.
+    fn evaluated<T>(&self, place: Place<'_>, work: impl FnOnce() -> Result<T, Fail>) -> Result<T, Fail> {
+        let counts = bounds::Counts::begin();
+        let done = panics::caught(work);
+        drop(counts);
+        done.unwrap_or_else(|why| Err(gave_up(&why, place)))
     }
 
     /// The value of an expression, which must be defined.
     fn expression(&self, expression: &str, place: Place<'_>, scope: &Scope) -> Result<Value, Fail> {
+        self.evaluated(place, || self.value_of(expression, place, scope))
+    }
+
+    fn value_of(&self, expression: &str, place: Place<'_>, scope: &Scope) -> Result<Value, Fail> {
         self.not_too_deep(expression, true, place)?;
         let wanted = Wanted { bare: true, chains: false, backslashes: true };
         let escaped = Rewritten::guarded(expression, chain::rewrite(expression, wanted), true);
@@ -385,14 +343,18 @@ impl Engine {
     }
 
     fn render(&self, place: Place<'_>, scope: &Scope) -> Result<String, Fail> {
+        self.evaluated(place, || self.text_of(place, scope))
+    }
+
+    fn text_of(&self, place: Place<'_>, scope: &Scope) -> Result<String, Fail> {
         let name = place.span.source.name();
         let run = |text: &str| {
-            let before = bounds::begin();
+            let counts = bounds::Counts::begin();
             let mut written = bounds::Written::default();
             let done = self.env.template_from_named_str(name, text).and_then(|template| {
                 template.render_captured_to(Value::from_object(Root(scope.clone())), &mut written).map(drop)
             });
-            bounds::end(before);
+            drop(counts);
             done.map(|()| String::from_utf8_lossy(&written.0).into_owned())
         };
         self.not_too_deep(place.text, false, place)?;

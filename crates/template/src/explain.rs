@@ -103,8 +103,12 @@ fn describe(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
             }
         };
     }
+    let is_secret = frame::note(|notes| notes.sensitive) == Some(true);
+    // `map` and `select` take a name as a value: a secret is shown only where the text itself has it.
+    let is_shown = |name: &&str| !is_secret || (!place.span.source.is_secret() && place.text.contains(name));
     let quoted = |lead: &str| {
-        detail.strip_prefix(lead).and_then(|rest| rest.strip_suffix(" is unknown")).map(str::to_owned)
+        let name = detail.strip_prefix(lead).and_then(|rest| rest.strip_suffix(" is unknown"));
+        name.filter(is_shown).map(str::to_owned)
     };
     let unknown = |what: &str, name: String, help: Option<String>| {
         Diagnostic::error("unknown-filter", format!("there is no {what} `{name}`")).at(&span).help_if(help)
@@ -162,13 +166,20 @@ fn describe(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
         ErrorKind::OutOfFuel => Diagnostic::error("template-endless", "the template takes too many steps")
             .at(&span)
             .help("look for a loop over too many items"),
+        // The name can be the value of a variable.
+        ErrorKind::TemplateNotFound if is_secret => Diagnostic::error(
+            "template-include",
+            "this template cannot be included; its name is not shown, since the expression reads a secret",
+        )
+        .at(&span)
+        .help("put it into the role's folder `templates/`, and write its path from there"),
         ErrorKind::TemplateNotFound => {
             Diagnostic::error("template-include", format!("this template cannot be included: {detail}"))
                 .at(&span)
                 .help("put it into the role's folder `templates/`, and write its path from there")
         }
         // The message of a filter may contain the value that the filter got.
-        _ if frame::note(|notes| notes.sensitive) == Some(true) => Diagnostic::error(
+        _ if is_secret => Diagnostic::error(
             "template",
             "the expression fails; the reason is not shown, since it reads a secret",
         )
@@ -181,6 +192,17 @@ fn describe(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
             Diagnostic::error("template", message).at(&span)
         }
     };
+    Fail::Fatal(diagnostic.into())
+}
+
+/// The failure of an evaluation in which the engine panicked.
+pub(crate) fn gave_up(why: &str, place: Place<'_>) -> Fail {
+    // The reason may quote a value.
+    let is_secret = frame::note(|notes| notes.sensitive) == Some(true);
+    let why = if is_secret { "the reason is not shown, since it reads a secret" } else { why };
+    let diagnostic = Diagnostic::error("template-engine", format!("the template engine gave up on this: {why}"))
+        .at(place.span)
+        .help("write it in another way, with smaller parts in variables; this is an error in converge, please report it");
     Fail::Fatal(diagnostic.into())
 }
 

@@ -14,12 +14,16 @@ mod explain;
 mod files;
 mod filters;
 mod frame;
+mod guards;
 mod include;
 mod lookup;
 mod measure;
 mod moment;
+mod panics;
+mod references;
 mod registry;
 mod scope;
+mod slices;
 mod text;
 mod unclosed;
 

@@ -4,7 +4,7 @@ use minijinja::functions::Function;
 use minijinja::value::{FunctionArgs, FunctionResult, Rest, ValueOrKwargs};
 use minijinja::{Environment, Error, State, Value, filters as builtin, functions};
 
-use crate::bounds::{makes, settled, stack};
+use crate::bounds::{charge, handled, makes, settled, stack};
 use crate::measure::measure;
 
 /// An environment to which no filter and no function comes without a measure around it.
@@ -132,13 +132,15 @@ fn call(
     let given: Vec<Value> = given.into_values();
     let mut bytes = 0_usize;
     for value in &given {
-        bytes = bytes.saturating_add(measure(value)?.bytes);
+        let size = measure(value)?;
+        handled(size)?;
+        bytes = bytes.saturating_add(size.bytes);
     }
+    charge(1)?;
     makes(name, Some(bytes))?;
     let made = settled(stack(|| inner.call(state, &given))?)?;
-    match made.as_str() {
-        Some(text) => makes(name, Some(text.len()))?,
-        None => makes(name, Some(measure(&made)?.bytes))?,
-    }
+    let size = measure(&made)?;
+    handled(size)?;
+    makes(name, Some(size.bytes))?;
     Ok(made)
 }

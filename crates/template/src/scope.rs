@@ -315,7 +315,11 @@ fn cycle(name: &str, chain: &[(String, converge_syntax::Span)]) -> Diagnostic {
         let next = path.get(index + 1).copied().unwrap_or(name);
         diagnostic = diagnostic.label(span, format!("refers to `{next}`"));
     }
-    diagnostic.help("break the circle: one of them must not refer to the others")
+    diagnostic.help(if circle {
+        "break the circle: one of them must not refer to the others"
+    } else {
+        "make the chain shorter: write the value at its end into one of them"
+    })
 }
 
 /// The variables as the root of a template.

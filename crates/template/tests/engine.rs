@@ -102,6 +102,27 @@ fn what_hosts_said_is_never_rendered() {
 }
 
 #[test]
+fn a_name_that_is_a_secret_is_not_in_an_error() {
+    let engine = Engine::new();
+    let mut scope = Scope::new(&engine);
+    scope.set_sensitive("password", Variable::template(yaml("vault", "hunter2")));
+    for text in [
+        "'x{% include password %}'",
+        "'x{% import password as p %}'",
+        "'x{% extends password %}'",
+        "\"{{ ['a'] | map(password) | list }}\"",
+        "\"{{ ['a'] | select(password) | list }}\"",
+        "\"{{ {}[password] }}\"",
+        "\"{{ {}[password].x }}\"",
+    ] {
+        let why = engine.eval_value(&yaml("r", text), &scope).unwrap_err().to_string();
+        assert!(!why.contains("hunter2"), "{text}: {why}");
+    }
+    let why = engine.eval_value(&yaml("r", "'{{ password | b64encoded }}'"), &scope).unwrap_err().to_string();
+    assert!(why.contains("there is no filter `b64encoded`"), "{why}");
+}
+
+#[test]
 fn sensitive_variables_taint_what_reaches_them() {
     let engine = Engine::new();
     let mut scope = scope_of(&engine, "dsn: 'db:{{ password }}'\nopen: 1\n");

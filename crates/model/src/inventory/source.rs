@@ -3,11 +3,12 @@
 //! Facts: `parse_source` in `ansible/inventory/manager.py`, `verify_file` of the inventory plugins, the defaults of
 //! `INVENTORY_IGNORE_EXTS` and `YAML_FILENAME_EXTENSIONS`.
 
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use converge_syntax::{Diagnostic, Diagnostics, Node, Severity, Source, Span};
+use converge_syntax::{Diagnostic, Diagnostics, MAX_BYTES, Node, Severity, Source, Span};
 
 use super::address::parse_address;
 use super::build::Builder;
@@ -179,13 +180,24 @@ fn refuse(builder: &mut Builder, code: &'static str, message: String, at: Option
 
 /// Reads one file, whatever its format.
 fn file(builder: &mut Builder, path: &Utf8Path) {
-    let bytes = match fs_err::read(path.as_std_path()) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            builder.diagnostics.push(Diagnostic::error("unreadable", error.to_string()));
-            return;
-        }
-    };
+    let mut bytes = Vec::new();
+    let read = fs_err::File::open(path.as_std_path())
+        .and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes));
+    if let Err(error) = read {
+        builder.diagnostics.push(Diagnostic::error("unreadable", error.to_string()));
+        return;
+    }
+    // Before any format is tried: all of them would read all of it.
+    if bytes.len() > MAX_BYTES {
+        refuse(
+            builder,
+            "too-large",
+            format!("`{path}` is larger than {} MiB", MAX_BYTES >> 20),
+            None,
+            "make a directory of it that holds several smaller files",
+        );
+        return;
+    }
     let executable =
         fs_err::metadata(path.as_std_path()).is_ok_and(|meta| meta.permissions().mode() & 0o111 != 0);
     if executable && (bytes.starts_with(b"#!") || bytes.starts_with(b"\x7fELF")) {

@@ -4,6 +4,7 @@ use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Error, Value};
 
 use super::{arguments, invalid};
+use crate::bounds::charge;
 use crate::registry::Registry;
 
 pub(super) fn install(env: &mut Registry<'_>) {
@@ -11,15 +12,13 @@ pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("dict2items", dict2items);
     env.add_filter("items2dict", items2dict);
     env.add_filter("flatten", flatten);
-    env.add_filter("union", |a: Value, b: Value| {
-        Ok::<_, Error>(distinct(items(&a)?.into_iter().chain(items(&b)?)))
-    });
+    env.add_filter("union", |a: Value, b: Value| distinct(items(&a)?.into_iter().chain(items(&b)?)));
     env.add_filter("intersect", |a: Value, b: Value| filtered(&a, &b, true));
     env.add_filter("difference", |a: Value, b: Value| filtered(&a, &b, false));
     env.add_filter("symmetric_difference", |a: Value, b: Value| {
         let mut all = filtered(&a, &b, false)?;
         all.extend(filtered(&b, &a, false)?);
-        Ok::<_, Error>(distinct(all))
+        distinct(all)
     });
 }
 
@@ -42,19 +41,32 @@ pub(super) fn entries(value: &Value, what: &str) -> Result<Vec<(Value, Value)>, 
         .collect()
 }
 
-fn distinct(values: impl IntoIterator<Item = Value>) -> Vec<Value> {
+/// Counts a search through a list as work of the template: a few comparisons are a unit.
+fn searched(list: usize) -> Result<(), Error> {
+    charge(list / 4)
+}
+
+fn distinct(values: impl IntoIterator<Item = Value>) -> Result<Vec<Value>, Error> {
     let mut seen: Vec<Value> = Vec::new();
     for value in values {
+        searched(seen.len())?;
         if !seen.contains(&value) {
             seen.push(value);
         }
     }
-    seen
+    Ok(seen)
 }
 
 fn filtered(a: &Value, b: &Value, keep: bool) -> Result<Vec<Value>, Error> {
     let (a, b) = (items(a)?, items(b)?);
-    Ok(distinct(a.into_iter().filter(|value| b.contains(value) == keep)))
+    let mut kept = Vec::new();
+    for value in a {
+        searched(b.len())?;
+        if b.contains(&value) == keep {
+            kept.push(value);
+        }
+    }
+    distinct(kept)
 }
 
 /// How `combine` treats the values of a key that two maps have.
@@ -102,6 +114,7 @@ fn merged(
 ) -> Result<Vec<(Value, Value)>, Error> {
     let mut all = low;
     for (key, value) in high {
+        searched(all.len())?;
         match all.iter_mut().find(|(known, _)| *known == key) {
             None => all.push((key, value)),
             Some((_, known)) => {
@@ -147,6 +160,7 @@ fn by_entry(
 ) -> Result<Vec<Value>, Error> {
     let mut all = low;
     for (value, key) in high.iter().zip(keys(&high, by)) {
+        searched(all.len())?;
         let Some(key) = key else {
             // Replacing the whole list instead would drop what it is laid over.
             return Err(invalid(format!(
@@ -204,6 +218,7 @@ fn items2dict(value: Value, kwargs: Kwargs) -> Result<Value, Error> {
     let (key_name, value_name) = names(&kwargs)?;
     let mut all: Vec<(Value, Value)> = Vec::new();
     for item in items(&value)? {
+        searched(all.len())?;
         let (key, value) = (item.get_attr(&key_name)?, item.get_attr(&value_name)?);
         if key.is_undefined() || value.is_undefined() {
             return Err(invalid(format!(

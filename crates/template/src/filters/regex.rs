@@ -6,6 +6,7 @@ use minijinja::value::{Kwargs, Rest, ValueOrKwargs};
 use minijinja::{Error, Value};
 
 use super::{arguments, invalid};
+use crate::bounds::{ELEMENTS, charge, check, makes};
 use crate::registry::Registry;
 
 pub(super) fn install(env: &mut Registry<'_>) {
@@ -56,19 +57,36 @@ fn regex_replace(
     kwargs.assert_all_used()?;
     let regex = compile(&pattern, ignore_case, multi_line)?;
     let mut found = 0;
-    let replaced = regex.try_replacen(&text, count, |captures: &Captures<'_, str>| {
+    let mut out = String::new();
+    let mut done = 0;
+    for captures in regex.captures_iter(text.as_str()) {
+        let captures = captures.map_err(gave_up)?;
+        if count > 0 && found == count {
+            break;
+        }
+        let Some(whole) = captures.get(0) else { break };
         found += 1;
-        expand(&replacement, captures)
-    });
-    let replaced = replaced.map_err(gave_up)?.into_owned();
+        charge(1)?;
+        push(&mut out, text.get(done..whole.start()).unwrap_or_default())?;
+        expand(&mut out, &replacement, &captures)?;
+        done = whole.end();
+    }
+    push(&mut out, text.get(done..).unwrap_or_default())?;
     if found < mandatory {
         return Err(invalid(format!("regex_replace: {found} matches, but {mandatory} are wanted")));
     }
-    Ok(replaced)
+    Ok(out)
 }
 
-/// `\1`, `\g<1>` and `\g<name>` in a replacement, and `\n`, `\t`, `\\`.
-fn expand(replacement: &str, captures: &Captures<'_, str>) -> String {
+/// Adds to a result, unless that would be too much.
+fn push(out: &mut String, more: &str) -> Result<(), Error> {
+    makes("regex_replace", out.len().checked_add(more.len()))?;
+    out.push_str(more);
+    Ok(())
+}
+
+/// Adds a replacement with its `\1`, `\g<1>` and `\g<name>`, and `\n`, `\t`, `\\`.
+fn expand(out: &mut String, replacement: &str, captures: &Captures<'_, str>) -> Result<(), Error> {
     let group = |name: &str| {
         let found = match name.parse::<usize>() {
             Ok(number) => captures.get(number),
@@ -76,34 +94,32 @@ fn expand(replacement: &str, captures: &Captures<'_, str>) -> String {
         };
         found.map_or("", |found| found.as_str())
     };
-    let mut out = String::new();
     let mut rest = replacement;
     while let Some((before, after)) = rest.split_once('\\') {
-        out.push_str(before);
+        push(out, before)?;
         let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         if digits > 0 {
             let (number, tail) = after.split_at(digits.min(2));
-            out.push_str(group(number));
+            push(out, group(number))?;
             rest = tail;
         } else if let Some((name, tail)) = after.strip_prefix("g<").and_then(|named| named.split_once('>')) {
-            out.push_str(group(name));
+            push(out, group(name))?;
             rest = tail;
         } else {
             let mut chars = after.chars();
             match chars.next() {
-                Some('n') => out.push('\n'),
-                Some('t') => out.push('\t'),
-                Some('\\') | None => out.push('\\'),
+                Some('n') => push(out, "\n")?,
+                Some('t') => push(out, "\t")?,
+                Some('\\') | None => push(out, "\\")?,
                 Some(other) => {
-                    out.push('\\');
-                    out.push(other);
+                    push(out, "\\")?;
+                    push(out, other.encode_utf8(&mut [0; 4]))?;
                 }
             }
             rest = chars.as_str();
         }
     }
-    out.push_str(rest);
-    out
+    push(out, rest)
 }
 
 fn regex_search(text: String, pattern: String, groups: Rest<ValueOrKwargs>) -> Result<Value, Error> {
@@ -149,8 +165,9 @@ fn regex_findall(text: String, pattern: String, kwargs: Kwargs) -> Result<Vec<Va
     let (ignore_case, multi_line) = flags(&kwargs)?;
     kwargs.assert_all_used()?;
     let regex = compile(&pattern, ignore_case, multi_line)?;
-    let all = regex.captures_iter(text.as_str()).map(|captures| {
+    let all = regex.captures_iter(text.as_str()).enumerate().map(|(count, captures)| {
         let captures = captures.map_err(gave_up)?;
+        check("regex_findall: a list", count + 1, ELEMENTS)?;
         let text = |index: usize| Value::from(captures.get(index).map_or("", |found| found.as_str()));
         Ok(match captures.len() {
             1 => text(0),
