@@ -410,10 +410,10 @@ fn no_room_for_the_records_means_no_change() {
             "/var/lib/converge/undo.sh cannot be written: cat: write error: No space left on device",
             false,
         ),
-        ("280k", 1, "the state before could not be saved, so nothing was changed", true),
+        ("600k", 1, "the state before could not be saved, so nothing was changed", true),
     ] {
         for host in world.hosts() {
-            exec(host, "head -c 300000 /dev/urandom > /etc/bad/big; cp /etc/bad/big /etc/bad/same");
+            exec(host, "head -c 900000 /dev/urandom > /etc/bad/big; cp /etc/bad/big /etc/bad/same");
         }
         exec(
             host,
