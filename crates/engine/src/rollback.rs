@@ -4,9 +4,9 @@ use crate::connect::target::{Target, connect};
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
 use crate::revert::undo::{
-    base_of, brought_along, goes_back, owners_probe, role_of, take_contents, without_gone_workloads,
+    base_of, brought_along, fulfils, goes_back, owners_probe, role_of, take_contents, without_gone_workloads,
 };
-use crate::revert::{self, Group};
+use crate::revert::{self, Group, holders};
 use crate::tasks::{in_parallel, on_each};
 use crate::{Event, FleetPlan, HostEntry, HostResult, HostSnapshots, Purpose, Return, Snapshot, TargetError};
 use converge_ledger::{Ledger, Project, Records, RunPurpose, RunRecord, Undo};
@@ -310,6 +310,7 @@ async fn plan_back(
             };
             let mut undos = brought_along(undos);
             undos.retain(|u| roles.is_empty() || roles.iter().any(|r| role_of(&u.item) == r));
+            holders::leave_those_of_others(&mut undos, &ledger, &records.runs, &runs, &project);
             let ids = runs.iter().filter_map(|at| records.runs.get(*at)).map(|r| r.id.clone()).collect();
             let changes = records.runs.iter().flat_map(|run| &run.changes);
             let states = changes.flat_map(|c| [(&c.object, &c.before), (&c.object, &c.after)]);
@@ -360,7 +361,7 @@ async fn plan_undos(
     accounts.translate(&mut undos, &known);
     for undo in &mut undos {
         if let Ok(seen) = known.observed(&undo.object) {
-            undo.settle(&seen.state);
+            undo.settle(&seen.state, &fulfils);
         }
     }
     if let Some(probe) = saved {

@@ -507,8 +507,8 @@ cv_item_begin() {
   for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"
     cv_now_of "$row_seq" before
-    # A part that an earlier item of the run has left open (` ~ `) is known by now.
-    [ "$CV_NOW" = "$row_before" ] || case $row_before in *' ~ '*) cv_same "$row_kind" "$row_key" "$CV_NOW" "$row_before" ;; *) false ;; esac || {
+    # A part that an earlier item of the run has left open (`~`) is known by now.
+    [ "$CV_NOW" = "$row_before" ] || case " $row_before " in *' ~ '*) cv_same "$row_kind" "$row_key" "$CV_NOW" "$row_before" ;; *) false ;; esac || {
       cv_i_bad=yes
       cv_tell refused "$row_seq" "$CV_NOW"
     }
@@ -535,7 +535,8 @@ cv_item_begin() {
       ;;
     esac
     [ -z "$cv_i_watched" ] || continue
-    cv_i_text="${cv_i_text}begin$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$row_before$CV_TAB$row_after$CV_TAB$CV_ITEM$CV_TAB${CV_FLAGS:--}$CV_NL"
+    # The state that was found comes back: the planned one may have an open part.
+    cv_i_text="${cv_i_text}begin$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_TAB$row_after$CV_TAB$CV_ITEM$CV_TAB${CV_FLAGS:--}$CV_NL"
     case $cv_i_status in
     0) ;;
     3)

@@ -77,8 +77,8 @@ cv_undo_rows() {
     }'
 }
 
-# cv_live: what is in force, oldest first: RUN SEQ KIND KEY BEFORE LAST, for each change that no rollback has taken back. LAST is `?` where the run
-# did not come to say it. The same rules as in crates/ledger/src/fold.rs.
+# cv_live: what is in force, oldest first: RUN SEQ KIND KEY BEFORE LAST PLANNED, for each change that no rollback has taken back. LAST is `?` where the
+# run did not come to say it; PLANNED is then what it set out for, else `-`. The same rules as in crates/ledger/src/fold.rs.
 cv_live() {
   for cv_l_run in $(cv_order); do
     printf 'run\t%s\n' "$cv_l_run"
@@ -158,7 +158,7 @@ cv_live() {
     $1 == "purpose" && $2 == "rollback" { back = 1; if (NF > 2) roles = 1 }
     $1 == "planned" { planned[$2] }
     ($1 == "begin" || $1 == "moved") && NF >= 8 && $2 ~ /^[0-9]+$/ && $3 ~ /^[A-Za-z0-9_]+$/ {
-      i = ++n[R]; at[$2] = i; seq[R, i] = $2; o[R, i] = $3 OFS $4; b[R, i] = $5
+      i = ++n[R]; at[$2] = i; seq[R, i] = $2; o[R, i] = $3 OFS $4; b[R, i] = $5; to[R, i] = $6
       last[R, i] = $1 == "moved" ? $6 : "?"; how[R, i] = $1 == "moved" ? "moved" : "open"; begun[$7]
       # A rollback knew that it would not come to the state before: the next one goes on with it.
       part[R, i] = (index("," $8 ",", ",in-part,") > 0)
@@ -173,7 +173,7 @@ cv_live() {
         for (j = 1; j <= c; j++) { split(steps[j], s, ":"); live[s[1], s[2]] }
       }
       for (r = 1; r <= R; r++) for (i = 1; i <= n[r]; i++)
-        if ((r, i) in live) print id[r], seq[r, i], o[r, i], b[r, i], last[r, i]
+        if ((r, i) in live) print id[r], seq[r, i], o[r, i], b[r, i], last[r, i], (last[r, i] == "?" ? to[r, i] : "-")
     }'
 }
 
@@ -361,13 +361,20 @@ cv_undo_later() {
   CV_U_KEY=$row_key CV_U_NOW=$CV_NOW
   export CV_U_KEY CV_U_NOW
   cv_u_later=$(printf '%s' "$CV_LIVE" | awk -F '\t' -v runs=" $later " -v kind="$row_kind" -v gone="$row_before" '
+    # State lines of paths hold owner and group, those of users their groups.
+    function belongs(of, state,  word, c, i) {
+      c = split(state, word, " ")
+      if (of == "path" && c > 3) return word[kind == "user" ? 3 : 4] == key
+      if (of != "user" || kind != "group") return 0
+      for (i = 3; i <= c; i++) if ((i == 3 || i > 7) && word[i] == key) return 1
+      return 0
+    }
     BEGIN { key = ENVIRON["CV_U_KEY"]; now = ENVIRON["CV_U_NOW"] }
     index(runs, " " $1 " ") == 0 { next }
     $3 == kind && $4 == key { n++; run[n] = $1; before[n] = $5; last[n] = $6; next }
-    # The files of an account: state lines of paths hold owner and group.
-    gone == "absent" && $3 == "path" && (kind == "user" || kind == "group") {
-      split($6, word, " ")
-      if (word[kind == "user" ? 3 : 4] == key) { found = $1 OFS "made what belongs to it" }
+    # The files and users of an account, as that run found or left them. The same rule as in crates/engine/src/revert/holders.rs.
+    gone == "absent" && (kind == "user" || kind == "group") && (belongs($3, $5) || belongs($3, $6) || belongs($3, $7)) {
+      found = $1 OFS "made what belongs to it"
     }
     END {
       for (i = n; i > 0; i--) if (now == last[i] || now != before[i]) { found = run[i] OFS "changed it too"; break }

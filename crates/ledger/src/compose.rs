@@ -4,6 +4,20 @@ use crate::{SavedChange, SavedGuard, SavedOutcome};
 use converge_resource::{ObjectId, Past, State, WayBack};
 use std::collections::BTreeMap;
 
+/// A state in which runs found an object or may have left it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownState {
+    /// The state.
+    pub state: State,
+    /// The number of pairs in [`Undo::between`] that came before.
+    pub pairs: usize,
+    /// It is only planned: the step was cut off, and the host's own choices in it are not recorded.
+    pub is_planned: bool,
+}
+
+/// Whether an object in the first of these states is in the second one, which a plan names.
+pub type Fulfils<'a> = dyn Fn(&ObjectId, &State, &State) -> bool + 'a;
+
 /// The revert of one object in a rollback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undo {
@@ -18,8 +32,8 @@ pub struct Undo {
     /// The other end of the last change, or of a rollback of it, when that was cut off: it is not known whether it happened, so either state is what
     /// the runs left.
     pub open: Option<State>,
-    /// Every state in which the runs found it or may have left it, oldest first, each with the number of pairs in `between` that came before.
-    pub states: Vec<(State, usize)>,
+    /// Every state in which the runs found it or may have left it, oldest first.
+    pub states: Vec<KnownState>,
     /// The item that changed it last.
     pub item: String,
     /// True when an item that changed it was declared sensitive.
@@ -30,7 +44,7 @@ pub struct Undo {
     pub comes_back: bool,
     /// The reason why it cannot be undone, when the run itself said so.
     pub lost: Option<String>,
-    /// The reason why it is left as it is: a later run of another project changed it.
+    /// The reason why it is left as it is: a later run of another project changed it, or something that is not reverted belongs to it.
     pub theirs: Option<String>,
     /// The data that it needs besides the states.
     pub way_back: Option<WayBack>,
@@ -47,14 +61,17 @@ impl Undo {
     }
 
     /// The object is in the state `now`. Where that is one of those that the runs found or may have left, what came after it counts as
-    /// reverted already: somebody put it back, or a step was cut off.
-    pub fn settle(&mut self, now: &State) {
+    /// reverted already: somebody put it back, or a step was cut off. A step that was cut off left what it planned, with what the host chose.
+    pub fn settle(&mut self, now: &State, fulfils: &Fulfils<'_>) {
         if *now == self.left {
             return;
         }
-        if let Some((state, pairs)) = self.states.iter().rev().find(|(state, _)| state == now) {
-            self.left = state.clone();
-            self.between.truncate(*pairs);
+        let is = |known: &&KnownState| {
+            known.state == *now || (known.is_planned && fulfils(&self.object, now, &known.state))
+        };
+        if let Some(known) = self.states.iter().rev().find(is) {
+            self.left = now.clone();
+            self.between.truncate(known.pairs);
         }
     }
 }
@@ -93,8 +110,10 @@ pub(crate) fn compose<'a>(
             undo.between.push((undo.left.clone(), change.before.clone()));
         }
         let pairs = undo.between.len();
-        let states = [&change.before].into_iter().chain(&also).chain([&change.after]);
-        undo.states.extend(states.map(|s| (s.clone(), pairs)));
+        let is_planned = change.outcome == SavedOutcome::Unknown;
+        let states = [&change.before].into_iter().chain(&also).map(|state| (state, false));
+        let states = states.chain([(&change.after, is_planned)]);
+        undo.states.extend(states.map(|(s, is_planned)| KnownState { state: s.clone(), pairs, is_planned }));
         undo.left = change.after.clone();
         let unknown = (change.outcome == SavedOutcome::Unknown).then(|| change.before.clone());
         undo.open = unknown.or_else(|| also.last().cloned());

@@ -1,8 +1,15 @@
 use crate::{Ledger, Project, Undo, parse_records};
-use converge_resource::State;
+use converge_resource::{ObjectId, State};
 
 fn state(line: &str) -> State {
     State::from_line(line)
+}
+
+/// In a planned `v ~ N` the host chooses the first word.
+fn same(_: &ObjectId, now: &State, planned: &State) -> bool {
+    let (now, planned) = (now.line(), planned.line());
+    now == planned
+        || planned.strip_prefix("v ~").is_some_and(|rest| now.starts_with("v ") && now.ends_with(rest))
 }
 
 /// The reverts of all these runs; the lines of each are its journal.
@@ -25,11 +32,11 @@ fn a_rollback_knows_what_each_run_left_and_what_the_next_one_found() {
     assert_eq!((&undo.before, &undo.left), (&state("absent"), &state("v 2")));
     assert_eq!(undo.between, [(state("v 1"), state("v theirs"))]);
     // Of somebody else's state nothing is known; where it is in one of the runs' own, what came later counts as reverted.
-    undo.settle(&state("v other"));
+    undo.settle(&state("v other"), &same);
     assert_eq!((&undo.left, undo.between.len()), (&state("v 2"), 1));
-    undo.settle(&state("v theirs"));
+    undo.settle(&state("v theirs"), &same);
     assert_eq!((&undo.left, undo.between.len()), (&state("v theirs"), 1));
-    undo.settle(&state("v 1"));
+    undo.settle(&state("v 1"), &same);
     assert_eq!((&undo.left, undo.between.len()), (&state("v 1"), 0));
 }
 
@@ -49,4 +56,26 @@ fn an_end_that_the_host_could_not_look_at_leaves_open_what_happened() {
         <[Undo; 1]>::try_from(undos(&["begin\t1\tpath\t/a\tabsent\tv 1\tr/a\t-\ndone\t1\t! no-answer\n"]))
             .unwrap();
     assert_eq!((undo.left, undo.open), (state("v 1"), Some(state("absent"))));
+}
+
+#[test]
+fn a_step_that_was_cut_off_may_have_left_what_it_planned_with_what_the_host_chose() {
+    let cut = "begin\t1\tpath\t/a\tv 0\tv ~ 1\tr/a\t-\n";
+    let next = "begin\t1\tpath\t/a\tv 7 1\tv 2\tr/a\t-\ndone\t1\tv 2\n";
+    let [mut undo] = <[Undo; 1]>::try_from(undos(&[cut])).unwrap();
+    undo.settle(&state("v 7 2"), &same);
+    assert_eq!(undo.left, state("v ~ 1"), "somebody else's");
+    undo.settle(&state("v 7 1"), &same);
+    assert_eq!((&undo.left, &undo.open), (&state("v 7 1"), &Some(state("v 0"))));
+    // Behind a later run too, which found what the host had chosen. Another choice is the cut step's as well: nobody has recorded it.
+    for (now, pairs) in [("v 7 1", 1), ("v 8 1", 0)] {
+        let [mut undo] = <[Undo; 1]>::try_from(undos(&[cut, next])).unwrap();
+        undo.settle(&state(now), &same);
+        assert_eq!((&undo.left, undo.between.len()), (&state(now), pairs), "{now}");
+    }
+    // A step whose end is known has left that state alone.
+    let whole = "begin\t1\tpath\t/a\tv 0\tv ~ 1\tr/a\t-\ndone\t1\tv 7 1\n";
+    let [mut undo] = <[Undo; 1]>::try_from(undos(&[whole])).unwrap();
+    undo.settle(&state("v 8 1"), &same);
+    assert_eq!(undo.left, state("v 7 1"));
 }

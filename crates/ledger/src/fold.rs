@@ -255,6 +255,12 @@ impl<'a> Ledger<'a> {
         tried.map(|(_, r)| r).find_map(first).map_or(candidate, |first| first.min(candidate))
     }
 
+    /// The changes in force, each with the place of its run.
+    pub fn changes_in_force(&self) -> impl Iterator<Item = (usize, &'a SavedChange)> {
+        let steps = self.stacks.values().flatten();
+        steps.filter_map(|step| Some((step.run, self.change(step)?)))
+    }
+
     /// The reverts that take back the steps in force of this project's runs from this one on, newest first; with them the runs.
     pub fn revert_from(
         &self,

@@ -7,7 +7,7 @@ mod newest;
 mod owned;
 mod record;
 
-pub use compose::Undo;
+pub use compose::{Fulfils, KnownState, Undo};
 pub use fold::Ledger;
 pub use managed::{Entry, Managed, fold};
 pub use newest::newest;

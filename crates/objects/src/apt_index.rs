@@ -52,6 +52,11 @@ impl Object for AptIndex {
     const OFFERS: &'static [&'static str] = &["package"];
     type State = AptIndexState;
 
+    /// It is never taken back.
+    fn fulfils(now: &AptIndexState, planned: &AptIndexState) -> bool {
+        now == planned || *planned != AptIndexState::Current
+    }
+
     fn title(_: &str, _: &AptIndexState, _: &AptIndexState) -> String {
         "apt-get update".to_owned()
     }

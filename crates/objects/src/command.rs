@@ -2,7 +2,7 @@
 //! the run has a deadline.
 
 use converge_resource::{
-    DriftScript, Facets, Object, Reversibility, decode_field, encode_field, quote, state_of_words,
+    DriftScript, Facets, Object, ObjectId, Reversibility, decode_field, encode_field, quote, state_of_words,
 };
 
 /// The state of a command.
@@ -122,6 +122,12 @@ impl Object for Command {
             Some(Self { undo: Some(_), .. }) => Reversibility::Reversible,
             _ => Reversibility::Irreversible("the command has no `undo`".to_owned()),
         }
+    }
+
+    /// The user as whom its `undo` runs.
+    fn accounts(key: &str, state: &CommandState) -> Vec<ObjectId> {
+        let command = Self::from_key(key).filter(|c| *state == CommandState::Done && c.undo.is_some());
+        command.and_then(|c| c.user).map(|name| ObjectId::new("user", name)).into_iter().collect()
     }
 
     fn opaque(_: &CommandState, _: &CommandState) -> bool {

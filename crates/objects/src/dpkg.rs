@@ -42,6 +42,11 @@ impl Object for Dpkg {
     const OFFERS: &'static [&'static str] = &["package", "path", "unit", "user", "group", "sysctl"];
     type State = DpkgState;
 
+    /// It is never taken back.
+    fn fulfils(now: &DpkgState, planned: &DpkgState) -> bool {
+        now == planned || *planned != DpkgState::Settled
+    }
+
     fn title(_: &str, _: &DpkgState, _: &DpkgState) -> String {
         "dpkg --configure -a".to_owned()
     }

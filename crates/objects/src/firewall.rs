@@ -62,6 +62,12 @@ impl Object for Firewall {
     const SECONDS: u64 = 300;
     type State = FirewallState;
 
+    /// Without ufw nothing is filtered; that the program is still there is the package's matter.
+    fn fulfils(now: &FirewallState, planned: &FirewallState) -> bool {
+        let off = matches!(now, FirewallState::Ufw { active: false, .. });
+        now == planned || (off && *planned == FirewallState::Absent)
+    }
+
     fn title(_: &str, from: &FirewallState, to: &FirewallState) -> String {
         let active = |s: &FirewallState| matches!(s, FirewallState::Ufw { active: true, .. });
         match (active(from), active(to)) {

@@ -59,6 +59,12 @@ impl Object for Group {
         (numbered(from) || numbered(to)) && from != to
     }
 
+    /// A gid that the plan leaves open is any.
+    fn fulfils(now: &GroupState, planned: &GroupState) -> bool {
+        let any = *planned == GroupState::Group { gid: None } && matches!(now, GroupState::Group { .. });
+        any || now == planned
+    }
+
     fn facets(state: &GroupState) -> Facets {
         match state {
             GroupState::Absent => Vec::new(),

@@ -10,6 +10,8 @@ pub mod container_image;
 pub mod deb_version;
 pub mod dpkg;
 pub mod firewall;
+#[cfg(test)]
+mod fulfils_tests;
 pub mod git;
 pub mod group;
 pub mod hostname;

@@ -72,6 +72,19 @@ impl Object for Mount {
         format!("{verb} {key}")
     }
 
+    /// The kernel spells options and devices in its own way.
+    fn fulfils(now: &MountState, planned: &MountState) -> bool {
+        let (
+            MountState::Mount { fstype: found, bind, .. },
+            MountState::Mount { fstype, bind: wanted_bind, .. },
+        ) = (now, planned)
+        else {
+            return now == planned;
+        };
+        let family = |name: &str| name.strip_suffix('4').unwrap_or(name).to_owned();
+        bind == wanted_bind && (fstype == "auto" || bind.is_some() || family(fstype) == family(found))
+    }
+
     /// Every path below the mount point becomes another one.
     fn opaque(from: &MountState, to: &MountState) -> bool {
         !remount(from, to)

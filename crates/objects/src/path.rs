@@ -202,6 +202,25 @@ impl Object for Path {
         }
     }
 
+    /// A size that the plan leaves open is any: the digest says it all.
+    fn fulfils(now: &PathState, planned: &PathState) -> bool {
+        let mut filled = planned.clone();
+        if let (PathState::File { size: open @ None, .. }, PathState::File { size, .. }) = (&mut filled, now)
+        {
+            *open = *size;
+        }
+        *now == filled
+    }
+
+    fn accounts(_: &str, state: &PathState) -> Vec<ObjectId> {
+        match state {
+            PathState::File { owner, group, .. } | PathState::Dir { owner, group, .. } => {
+                vec![ObjectId::new("user", owner), ObjectId::new("group", group)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// A directory that is made, and has not its owner and mode yet.
     fn amid(_: &PathState, after: &PathState, now: &PathState) -> bool {
         let new = |owner: &str, group: &str| owner == "root" && group == "root";

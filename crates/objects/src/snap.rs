@@ -105,6 +105,17 @@ impl Object for Snap {
         (*from == SnapState::Absent).then_some(MayBring { verb: "installing", kinds: &["path", "unit"] })
     }
 
+    /// A revision that the plan leaves open is any.
+    fn fulfils(now: &SnapState, planned: &SnapState) -> bool {
+        let mut filled = planned.clone();
+        if let (SnapState::Snap { revision: open @ None, .. }, SnapState::Snap { revision, .. }) =
+            (&mut filled, now)
+        {
+            *open = *revision;
+        }
+        *now == filled
+    }
+
     fn facets(state: &SnapState) -> Facets {
         match state {
             SnapState::Absent => Vec::new(),

@@ -84,6 +84,17 @@ impl Object for Swap {
         }
     }
 
+    /// A priority that the plan leaves open is any.
+    fn fulfils(now: &SwapState, planned: &SwapState) -> bool {
+        let mut filled = planned.clone();
+        if let (SwapState::On { priority: open @ None, .. }, SwapState::On { priority, .. }) =
+            (&mut filled, now)
+        {
+            *open = *priority;
+        }
+        *now == filled
+    }
+
     fn facets(state: &SwapState) -> Facets {
         let bytes =
             |size: &u64| ("size", if *size == 0 { "the device".to_owned() } else { size.to_string() });

@@ -181,6 +181,22 @@ impl Object for Unit {
         if disturbed { Disruption::Restarts } else { Disruption::None }
     }
 
+    /// A unit whose file is still there cannot be absent, and no step makes a unit fail: stopped is as near as a host can come.
+    fn fulfils(now: &UnitState, planned: &UnitState) -> bool {
+        match (now, planned) {
+            (UnitState::Unit { active, started: None, .. }, UnitState::Absent) => {
+                active == "inactive" || active == "failed"
+            }
+            (UnitState::Unit { active, .. }, UnitState::Unit { enabled, active: wanted, started })
+                if active == "inactive" && wanted == "failed" =>
+            {
+                let (enabled, started) = (enabled.clone(), started.clone());
+                *now == UnitState::Unit { enabled, active: active.clone(), started }
+            }
+            _ => now == planned,
+        }
+    }
+
     /// The record is converge's own, whoever wrote it last. A unit that is enabled as the run left it still shows what the run made of it while
     /// it runs as the run left it or found it, has failed since, or was started by a boot: none of these is a user's decision. Started with
     /// something else, by another run or rollback, it shows no more what this one made of it.

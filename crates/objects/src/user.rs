@@ -2,7 +2,7 @@
 //!
 //! The home directory is no part of it: a kind that wants one claims it as a path of its own, after the user.
 
-use converge_resource::{DriftScript, Facets, Object, quote, state_of_words};
+use converge_resource::{DriftScript, Facets, Object, ObjectId, quote, state_of_words};
 use std::collections::BTreeSet;
 
 /// The state of a user.
@@ -92,6 +92,24 @@ impl Object for User {
         };
         let numbered = |state: &UserState| matches!(state, UserState::User { uid: Some(_), .. });
         (numbered(from) || numbered(to)) && kept(from) != kept(to)
+    }
+
+    /// A uid that the plan leaves open is any.
+    fn fulfils(now: &UserState, planned: &UserState) -> bool {
+        let mut filled = planned.clone();
+        if let (UserState::User { uid: open @ None, .. }, UserState::User { uid, .. }) = (&mut filled, now) {
+            *open = *uid;
+        }
+        *now == filled
+    }
+
+    fn accounts(_: &str, state: &UserState) -> Vec<ObjectId> {
+        match state {
+            UserState::User { group, groups, .. } => {
+                groups.iter().chain([group]).map(|name| ObjectId::new("group", name)).collect()
+            }
+            UserState::Absent => Vec::new(),
+        }
     }
 
     /// Made, and not in all its groups yet, or with its password still to be set or locked.

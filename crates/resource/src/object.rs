@@ -231,6 +231,17 @@ pub trait Object: Send + Sync + 'static {
         false
     }
 
+    /// Whether an object in the state `now` is in the planned state: equal to it, but for what the plan leaves to the host (`~`, such as the number of
+    /// an account), or as near to it as a host can come. The host asks `cv_same_KIND KEY NOW PLANNED`, the same rule, when a step has ended.
+    fn fulfils(now: &Self::State, planned: &Self::State) -> bool {
+        now == planned
+    }
+
+    /// The accounts that an object in this state belongs to: its owner and group, the groups of a user.
+    fn accounts(_key: &str, _state: &Self::State) -> Vec<ObjectId> {
+        Vec::new()
+    }
+
     /// Whether a rollback treats these states as equal: attributes that change by themselves are ignored.
     fn same(a: &Self::State, b: &Self::State) -> bool {
         a == b
@@ -401,6 +412,10 @@ pub trait DynObject: Send + Sync {
     fn goes_with_node(&self) -> bool;
     /// [`Object::STAYS_UNLESS_ALLOWED`].
     fn stays_unless_allowed(&self) -> bool;
+    /// [`Object::fulfils`]; bad states are compared as they are.
+    fn fulfils(&self, now: &State, planned: &State) -> bool;
+    /// [`Object::accounts`]; none for a bad state.
+    fn accounts(&self, key: &str, state: &State) -> Vec<ObjectId>;
     /// [`Object::same`]; bad states are compared as they are.
     fn same(&self, a: &State, b: &State) -> bool;
     /// [`Object::shows`]; bad states are compared as they are.
@@ -537,6 +552,15 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn stays_unless_allowed(&self) -> bool {
         O::STAYS_UNLESS_ALLOWED
+    }
+    fn fulfils(&self, now: &State, planned: &State) -> bool {
+        match (O::State::try_from(now.clone()), O::State::try_from(planned.clone())) {
+            (Ok(now), Ok(planned)) => O::fulfils(&now, &planned),
+            _ => now == planned,
+        }
+    }
+    fn accounts(&self, key: &str, state: &State) -> Vec<ObjectId> {
+        O::State::try_from(state.clone()).map(|state| O::accounts(key, &state)).unwrap_or_default()
     }
     fn same(&self, a: &State, b: &State) -> bool {
         match (O::State::try_from(a.clone()), O::State::try_from(b.clone())) {

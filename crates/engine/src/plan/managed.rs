@@ -8,9 +8,9 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::plan::source::HostSource;
 use crate::revert::accounts::Accounts;
-use crate::revert::undo::{Verdict, go_with_what_brought_them, owners_probe};
-use crate::revert::{self, Group, Judged};
-use converge_ledger::{Owned, OwnedRecords, Project, RunRecord, SavedChange, SavedOutcome, Undo};
+use crate::revert::undo::{Verdict, fulfils, go_with_what_brought_them, owners_probe};
+use crate::revert::{self, Group, Judged, holders};
+use converge_ledger::{KnownState, Owned, OwnedRecords, Project, RunRecord, SavedChange, SavedOutcome, Undo};
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outcome, Undeclared};
 use converge_resource::{Change, Naming, ObjectId, Probe, RunAnswer, quote};
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,14 +122,16 @@ fn undo_of(thing: &Owned, going: &[&Owned], known: &Knowledge) -> Undo {
     {
         left = seen.state;
     }
-    Undo {
+    let is_planned = thing.open.is_some();
+    let known_left = KnownState { state: left.clone(), pairs: thing.between.len(), is_planned };
+    let mut undo = Undo {
         object: thing.object.clone(),
         left,
         before: moved.map_or(&thing.before, |m| &m.before).clone(),
         between: thing.between.clone(),
         open: thing.open.clone(),
         moved_by: moved.map(|m| m.by.clone()),
-        states: Vec::new(),
+        states: vec![known_left],
         theirs: None,
         item: thing.item.clone(),
         comes_back: false,
@@ -138,7 +140,11 @@ fn undo_of(thing: &Owned, going: &[&Owned], known: &Knowledge) -> Undo {
         lost: thing.unsaved.clone(),
         way_back: thing.way_back.clone(),
         guard: thing.guard.clone(),
+    };
+    if let Ok(seen) = known.observed(&thing.object) {
+        undo.settle(&seen.state, &fulfils);
     }
+    undo
 }
 
 /// Adds to a plan what the host's records say: what is no longer declared, how it would go, and a run that did not end.
@@ -184,6 +190,7 @@ pub(crate) async fn own(
     let leaving: Vec<&Owned> = records.things.iter().rev().filter(|t| leaving.contains(&t.object)).collect();
     let mut undos: Vec<Undo> = leaving.iter().map(|t| undo_of(t, &leaving, known)).collect();
     go_with_what_brought_them(&mut undos);
+    holders::leave_those_that_remain_needed(&mut undos, plan, &records.things, known);
     let asked: BTreeSet<_> = revert::probes(&undos).into_iter().filter(|probe| !known.knows(probe)).collect();
     if prune && !asked.is_empty() {
         target.look(&asked, known).await?;
@@ -389,7 +396,7 @@ fn found(change: &SavedChange, known: &Knowledge) -> &'static str {
     match known.observed(&change.object) {
         Ok(seen) if restart && seen.state == change.after => "is over: the host has restarted",
         Ok(seen) if restart && seen.state == change.before => "is open: the host has not restarted",
-        Ok(seen) if seen.state == change.after => "was changed as planned",
+        Ok(seen) if fulfils(&change.object, &seen.state, &change.after) => "was changed as planned",
         Ok(seen) if seen.state == change.before => "is as it was before",
         Ok(_) => "is neither as before nor as planned",
         Err(_) => "cannot be looked at",

@@ -54,7 +54,7 @@ impl Accounts {
             let object = undo.object.clone();
             let between = undo.between.iter_mut().flat_map(|(left, found)| [left, found]);
             let all = [&mut undo.left, &mut undo.before].into_iter().chain(&mut undo.open);
-            for state in all.chain(undo.states.iter_mut().map(|(state, _)| state)).chain(between) {
+            for state in all.chain(undo.states.iter_mut().map(|known| &mut known.state)).chain(between) {
                 if let Some(translated) = self.translated(&object, state, &now, known) {
                     *state = translated;
                 }
@@ -119,7 +119,7 @@ fn owners(object: &ObjectId, state: &State) -> Option<[ObjectId; 2]> {
 fn states(undo: &Undo) -> impl Iterator<Item = &State> {
     let between = undo.between.iter().flat_map(|(left, found)| [left, found]);
     let all = [&undo.left, &undo.before].into_iter().chain(&undo.open);
-    all.chain(undo.states.iter().map(|(state, _)| state)).chain(between)
+    all.chain(undo.states.iter().map(|known| &known.state)).chain(between)
 }
 
 /// Gives the changes of paths the words that the host shows at their turn, behind the accounts that come, go or get another number before.

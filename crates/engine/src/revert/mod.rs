@@ -2,6 +2,7 @@
 
 pub(crate) mod accounts;
 pub(crate) mod directories;
+pub(crate) mod holders;
 pub(crate) mod order;
 pub(crate) mod packages;
 pub(crate) mod releases;

@@ -332,10 +332,8 @@ fn a_file_is_the_runs_own_under_the_name_and_the_number_of_its_owner() {
         if let Some((name, line)) = account {
             learn("user", name, line);
         }
-        let states: Vec<_> = numbers
-            .iter()
-            .map(|(key, line)| (ObjectId::new("user", *key), State::from_line(line)))
-            .collect();
+        let states: Vec<_> =
+            numbers.iter().map(|(key, line)| (ObjectId::new("user", *key), State::from_line(line))).collect();
         let mut undos = vec![undo.clone()];
         Accounts::of(states.iter().map(|(o, s)| (o, s))).translate(&mut undos, &known);
         judge(&undos[0], &mut known, &[])

@@ -92,14 +92,14 @@ pub(crate) fn shows(undo: &Undo, now: &State, known: &Knowledge) -> bool {
         || undo.open.as_ref().is_some_and(|open| as_left(open) || is_amid(undo, open, now))
 }
 
-/// Whether a state is one through which a step may pass from one state to the other: each word of it is of one of them, or the host's
-/// tools leave it on the way.
+/// Whether a state is one through which a step may pass from one state to the other: each word of it is of one of them or the host's own choice
+/// (`~`), or the host's tools leave it on the way.
 fn is_amid(undo: &Undo, open: &State, now: &State) -> bool {
     let words = |state: &State| -> Vec<String> { state.line().split(' ').map(str::to_owned).collect() };
     let (before, after, found) = (words(open), words(&undo.left), words(now));
     let each = before.len() == found.len()
         && after.len() == found.len()
-        && before.iter().zip(&after).zip(&found).all(|((b, a), f)| f == b || f == a);
+        && before.iter().zip(&after).zip(&found).all(|((b, a), f)| f == b || f == a || a == "~");
     let bare = || converge_objects::object(&undo.object.kind).is_some_and(|o| o.bare(now));
     let change = || Change { object: undo.object.clone(), from: open.clone(), to: undo.left.clone() };
     let passing =
@@ -181,6 +181,11 @@ pub(crate) fn creates_before(undo: &Undo) -> Option<String> {
         converge_objects::Guard::Creates(path) => Some(path),
         _ => None,
     }
+}
+
+/// Whether an object in the state `now` is in this planned state.
+pub(crate) fn fulfils(object: &ObjectId, now: &State, planned: &State) -> bool {
+    converge_objects::object(&object.kind).map_or(now == planned, |o| o.fulfils(now, planned))
 }
 
 /// Whether there is nothing to revert between these states of an object.

@@ -31,7 +31,9 @@ fn state(value: u8) -> String {
 }
 
 fn value(state: &converge_resource::State) -> u8 {
-    state.line().strip_prefix("value ").map_or(0, |v| v.parse().unwrap())
+    let line = state.line();
+    let value = line.strip_prefix("value ").or_else(|| line.strip_prefix("open "));
+    value.map_or(0, |v| v.parse().unwrap())
 }
 
 fn project(n: usize) -> Project {
@@ -78,7 +80,10 @@ impl Host {
         let mut closed = true;
         for (n, (key, to)) in changes.iter().enumerate() {
             let (from, item) = (self.now[*key], format!("r{}/{key}", role(*key)));
-            text.push_str(&format!("begin\t{n}\tpath\t{key}\t{}\t{}\t{item}\t-\n", state(from), state(*to)));
+            // A part of a planned state may be left to the host.
+            let is_open = purpose == "converge" && drawn.is_multiple_of(5);
+            let planned = if is_open { state(*to).replace("value", "open") } else { state(*to) };
+            text.push_str(&format!("begin\t{n}\tpath\t{key}\t{}\t{planned}\t{item}\t-\n", state(from)));
             // An object that goes is declared so by a role, or pruned.
             let of_role = purpose == "converge" && (*to != 0 || drawn.is_multiple_of(3));
             if of_role {
@@ -261,7 +266,10 @@ impl Host {
     fn decide(&self, undo: &mut Undo) -> Option<bool> {
         let key: usize = undo.object.key.parse().unwrap();
         let now = converge_resource::State::from_line(&state(self.now[key]));
-        undo.settle(&now);
+        undo.settle(&now, &|_, now, planned| {
+            let open = planned.line().strip_prefix("open ");
+            now == planned || open.is_some_and(|open| now.line().strip_prefix("value ") == Some(open))
+        });
         if now == undo.before {
             return None;
         }

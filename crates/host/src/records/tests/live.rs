@@ -73,9 +73,11 @@ fn in_force(text: &str) -> String {
     for (at, run) in records.runs.iter().enumerate() {
         for change in &run.changes {
             if ledger.candidates(&project, &|c| std::ptr::eq(c, change)).contains(&at) {
-                let last = if change.outcome == SavedOutcome::Unknown { "?" } else { change.after.line() };
+                let after = change.after.line();
+                let (last, planned) =
+                    if change.outcome == SavedOutcome::Unknown { ("?", after) } else { (after, "-") };
                 said.push_str(&format!(
-                    "{}\t{}\tpath\t{}\t{}\t{last}\n",
+                    "{}\t{}\tpath\t{}\t{}\t{last}\t{planned}\n",
                     run.id,
                     change.seq,
                     change.object.key,

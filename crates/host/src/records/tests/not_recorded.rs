@@ -77,7 +77,7 @@ fn a_rollback_that_cannot_be_recorded_is_gone_on_with() {
         let ledger = converge_ledger::Ledger::of(&records);
         let project = converge_ledger::Project::default();
         let (mut undos, _) = ledger.revert_from(ledger.start_of(0, &project), &project, &|_| true);
-        undos[0].settle(&before);
+        undos[0].settle(&before, &|_, now, planned| now == planned);
         assert_eq!((undos.len(), &undos[0].left, &undos[0].before), (1, &before, &before));
         assert!(host.run("r3", &[], "true").status.success());
         assert!(host.owned().cut_off.is_none(), "the next run has ended it");

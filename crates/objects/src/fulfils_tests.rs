@@ -1,0 +1,76 @@
+//! Controller and host agree on whether an object is in a planned state: [`converge_resource::Object::fulfils`] and `cv_same_KIND`.
+
+use crate::testing::shells;
+use converge_resource::State;
+
+const D1: &str = "68b45468315d3f89d4baab59b83c693c79dcf406b74fd12731bc9d6124a888f8";
+const D2: &str = "87428fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7";
+
+/// KIND, the state now, the planned one, and whether the first stands for the second.
+fn cases() -> Vec<(&'static str, String, String, bool)> {
+    let all = [
+        ("user", "user 1001 g \\ /h /s locked a", "user ~ g \\ /h /s locked a", true),
+        ("user", "user 1001 g \\ /h /s locked", "user ~ g \\ /h /s locked a", false),
+        ("user", "user 1001 g \\ /h /s locked", "user ~ g ~ /h /s locked", false),
+        ("user", "user 1001 g \\ /h /s locked", "user 1002 g \\ /h /s locked", false),
+        ("user", "absent", "user ~ g \\ /h /s locked", false),
+        ("user", "user 1001 g \\ /h /s locked", "absent", false),
+        ("group", "group 1001", "group ~", true),
+        ("group", "group 1001", "group 1002", false),
+        ("group", "absent", "group ~", false),
+        ("path", "file 644 a b 6 D1", "file 644 a b ~ D1", true),
+        ("path", "file 644 a b 6 D2", "file 644 a b ~ D1", false),
+        ("path", "file 600 a b 6 D1", "file 644 a b ~ D1", false),
+        ("path", "file 644 a b 6 D1", "file 644 a b 7 D1", false),
+        ("path", "absent", "file 644 a b ~ D1", false),
+        ("path", "dir 755 a b", "file 644 a b ~ D1", false),
+        ("snap", "snap 1.34/stable 42 classic -", "snap 1.34/stable ~ classic -", true),
+        ("snap", "snap 1.33/stable 42 classic -", "snap 1.34/stable ~ classic -", false),
+        ("snap", "absent", "snap 1.34/stable ~ classic -", false),
+        ("swap", "on 65536 -2", "on 65536 ~", true),
+        ("swap", "on 65537 -2", "on 65536 ~", false),
+        ("swap", "idle 65536 swap", "on 65536 ~", false),
+        ("mount", "mount /dev/sda1 ext4 rw,relatime -", "mount UUID=1 auto defaults -", true),
+        ("mount", "mount srv:/x nfs4 rw -", "mount srv:/x nfs defaults -", true),
+        ("mount", "mount /dev/sda1 ext4 rw -", "mount /dev/sda1 xfs defaults -", false),
+        ("mount", "mount /dev/sda1 ext4 rw /a", "mount /dev/sda1 ext4 defaults -", false),
+        ("mount", "mount /dev/sda1 ext4 rw /a", "mount /a none bind /a", true),
+        ("mount", "absent", "mount UUID=1 auto defaults -", false),
+        ("mount", "mount /dev/sda1 ext4 rw -", "absent", false),
+        ("unit", "unit enabled inactive -", "absent", true),
+        ("unit", "unit static failed -", "absent", true),
+        ("unit", "unit static active -", "absent", false),
+        ("unit", "unit enabled inactive D1", "unit enabled failed D1", true),
+        ("unit", "unit disabled inactive D1", "unit enabled failed D1", false),
+        ("unit", "unit enabled inactive -", "unit enabled active -", false),
+        ("firewall", "ufw inactive deny allow deny", "absent", true),
+        ("firewall", "ufw active deny allow deny", "absent", false),
+        ("firewall", "absent", "ufw active deny allow deny", false),
+        ("apt_index", "current", "old", true),
+        ("apt_index", "old", "current", false),
+        ("dpkg", "settled", "unfinished a", true),
+        ("dpkg", "unfinished a", "settled", false),
+    ];
+    let filled = |line: &str| line.replace("D1", D1).replace("D2", D2);
+    all.into_iter().map(|(kind, now, planned, is)| (kind, filled(now), filled(planned), is)).collect()
+}
+
+#[test]
+fn controller_and_host_agree_on_whether_a_planned_state_was_reached() {
+    let (dir, cases) = (tempfile::tempdir().unwrap(), cases());
+    let script = "if [ \"$2\" = \"$3\" ] || \"cv_same_$1\" x \"$2\" \"$3\"; then echo yes; else echo no; fi";
+    for (kind, now, planned, is) in &cases {
+        let object = crate::object(kind).unwrap();
+        let fulfils = object.fulfils(&State::from_line(now), &State::from_line(planned));
+        assert_eq!(fulfils, *is, "{kind}: {now} for {planned}");
+        for shell in shells(dir.path()) {
+            let said = shell.good(dir.path(), script, &[kind, now, planned], b"");
+            assert_eq!(said.trim() == "yes", *is, "{}: {kind}: {now} for {planned}", shell.name);
+        }
+    }
+    // No kind has a rule of its own on the host alone.
+    for line in crate::shell_library().lines() {
+        let Some(kind) = line.strip_prefix("cv_same_").and_then(|l| l.split('(').next()) else { continue };
+        assert!(cases.iter().any(|(k, ..)| *k == kind), "cv_same_{kind} is not compared");
+    }
+}

@@ -1,0 +1,167 @@
+//! Accounts in a rollback and a prune on a real host: those that something else belongs to, and those that a run was making when it was cut off.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
+use converge_lab::Host;
+use converge_tests::{Ran, World, exec, until_exec};
+use std::process::Stdio;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+static WORLD: LazyLock<Mutex<World>> =
+    LazyLock::new(|| Mutex::new(World::new(&format!("rollback-acc-{}", std::process::id()), 1).unwrap()));
+
+/// The host without records and accounts of a test, and a project whose playbooks `a` and `b` have the role of their name.
+fn world() -> MutexGuard<'static, World> {
+    let world = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let clean = "rm -rf /var/lib/converge /srv/* /usr/local/sbin/*; for a in nine crew; do userdel -r $a; groupdel $a; done 2>/dev/null; true";
+    exec(&world.hosts()[0], clean);
+    world.write("hosts.yaml", &world.inventory("ansible_timeout: 3")).unwrap();
+    for name in ["a", "b"] {
+        world
+            .write(&format!("playbooks/{name}.yaml"), &format!("- hosts: lab\n  roles: [{name}]\n"))
+            .unwrap();
+    }
+    world
+}
+
+fn role(world: &World, name: &str, resources: &str) {
+    world.write(&format!("roles/{name}/role.yaml"), &format!("resources:{resources}\n")).unwrap();
+}
+
+/// A command on a playbook, with `--yes`.
+fn converge(world: &World, verb: &str, playbook: &str, more: &[&str]) -> Ran {
+    let playbook = format!("playbooks/{playbook}.yaml");
+    let all = [&[verb, "--yes", "hosts.yaml", "--playbook", &playbook], more].concat();
+    world.converge(&all).unwrap()
+}
+
+const ACCOUNT: &str = "\n  - group: {name: nine, gid: 5998}\n  - user: {name: nine, uid: 5999, group: nine, create_home: false}";
+const FILE: &str = "\n  - file: {path: /srv/x, content: \"B\\n\", owner: nine, group: nine}";
+
+/// The file's owner and group, and whether the accounts are there.
+fn seen(host: &Host) -> String {
+    exec(
+        host,
+        "stat -c %U:%G /srv/x 2>/dev/null; for db in passwd group; do getent $db nine >/dev/null && echo $db; done; true",
+    )
+}
+
+#[test]
+fn an_account_stays_to_which_a_file_of_another_project_belongs_and_goes_after_it() {
+    let world = world();
+    let host = &world.hosts()[0];
+    role(&world, "a", ACCOUNT);
+    role(&world, "b", FILE);
+    let both = || {
+        converge(&world, "apply", "a", &[]).expect(0);
+        converge(&world, "apply", "b", &[]).expect(0);
+        assert_eq!(seen(host), "nine:nine\npasswd\ngroup");
+    };
+    both();
+    let left = converge(&world, "rollback", "a", &[]);
+    let left =
+        left.expect(4).says("path:/srv/x of run").says("of another project (playbook playbooks/b.yaml");
+    assert_eq!(seen(host), "nine:nine\npasswd\ngroup", "{}", left.all());
+    // The host alone decides the same.
+    let first = exec(host, "ls /var/lib/converge/runs | head -n 1");
+    let undone = host.exec(&format!("sh /var/lib/converge/undo.sh {first}")).unwrap();
+    assert!(undone.stdout.contains("made what belongs to it: undo that one first"), "{}", undone.stdout);
+    assert_eq!(seen(host), "nine:nine\npasswd\ngroup", "{}", undone.stdout);
+    // So does a prune.
+    role(&world, "a", " []");
+    let left = converge(&world, "apply", "a", &["--prune"]);
+    let left = left.says("path:/srv/x belongs to it and remains");
+    assert_eq!(seen(host), "nine:nine\npasswd\ngroup", "{}", left.all());
+    converge(&world, "rollback", "b", &[]).expect(0);
+    converge(&world, "rollback", "a", &[]).expect(0);
+    assert_eq!(seen(host), "");
+    role(&world, "a", ACCOUNT);
+    both();
+    converge(&world, "rollback", "b", &[]).expect(0);
+    role(&world, "a", " []");
+    converge(&world, "apply", "a", &["--prune=2"]).expect(0);
+    assert_eq!(seen(host), "");
+}
+
+#[test]
+fn an_account_stays_to_which_a_file_of_another_role_belongs() {
+    let world = world();
+    let host = &world.hosts()[0];
+    world.write("playbooks/a.yaml", "- hosts: lab\n  roles: [a, b]\n").unwrap();
+    role(&world, "a", ACCOUNT);
+    role(&world, "b", FILE);
+    converge(&world, "apply", "a", &[]).expect(0);
+    let left = converge(&world, "rollback", "a", &["--role", "a"]);
+    let left = left.expect(4).says("which is not reverted, belongs to it");
+    assert_eq!(seen(host), "nine:nine\npasswd\ngroup", "{}", left.all());
+    role(&world, "a", " []");
+    let left = converge(&world, "apply", "a", &["--prune"]);
+    let left = left.says("path:/srv/x belongs to it and remains");
+    assert_eq!(seen(host), "nine:nine\npasswd\ngroup", "{}", left.all());
+    // The same run that drops the accounts gives the file to another owner.
+    role(&world, "b", &FILE.replace("nine", "root"));
+    converge(&world, "apply", "a", &["--prune=2"]).expect(0);
+    assert_eq!(seen(host), "root:root");
+    // And all of it comes back, and goes together.
+    converge(&world, "rollback", "a", &[]).expect(0);
+    assert_eq!(seen(host), "nine:nine\npasswd\ngroup");
+    converge(&world, "rollback", "a", &[]).expect(0);
+    assert_eq!(seen(host), "");
+}
+
+/// A resource, the tool that makes its account, where that is seen, and the word for a prune of all that it makes.
+const CASES: [(&str, &str, &str, &str); 2] = [
+    ("group: {name: crew}", "groupadd", "group", "--prune=1"),
+    ("user: {name: crew, create_home: false}", "useradd", "passwd", "--prune=2"),
+];
+
+/// An account whose number the host chooses: the power goes between the tool that makes it and the record of that.
+#[test]
+fn an_account_that_was_being_made_when_the_power_went_is_the_runs_own() {
+    let world = world();
+    let host = &world.hosts()[0];
+    for (resource, tool, database, objects) in CASES {
+        for way in ["rollback", "prune", "undo.sh"] {
+            let what = format!("{resource}, {way}");
+            role(&world, "a", &format!("\n  - {resource}"));
+            let slow = format!(
+                "printf '#!/bin/sh\\n/usr/sbin/{tool} \"$@\" || exit\\nsync; touch /run/made; sleep 60\\n' >/usr/local/sbin/{tool}; chmod 755 /usr/local/sbin/{tool}"
+            );
+            exec(host, &slow);
+            let args = ["apply", "--yes", "hosts.yaml", "--playbook", "playbooks/a.yaml"];
+            let mut command = world.command(&args).unwrap();
+            let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            until_exec(host, 60, "test -e /run/made");
+            host.kill().unwrap();
+            drop(child.kill());
+            child.wait().unwrap();
+            host.start().unwrap();
+            let there = format!("getent {database} crew >/dev/null && echo there; true");
+            until_exec(host, 60, &format!("rm -f /usr/local/sbin/{tool}; getent {database} crew"));
+            let plan = world.converge(&["plan", "hosts.yaml", "--playbook", "playbooks/a.yaml"]).unwrap();
+            let said = plan.all();
+            assert!(
+                said.contains("did not end") && said.contains("was changed as planned"),
+                "{what}: {said}"
+            );
+            assert!(!said.contains("neither as before nor as planned"), "{what}: {said}");
+            let (code, said) = match way {
+                "undo.sh" => {
+                    let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+                    (i32::from(!undone.success()), undone.stdout + &undone.stderr)
+                }
+                "prune" => {
+                    role(&world, "a", " []");
+                    let ran = converge(&world, "apply", "a", &[objects]);
+                    (ran.code.unwrap(), ran.all())
+                }
+                _ => {
+                    let ran = converge(&world, "rollback", "a", &[]);
+                    (ran.code.unwrap(), ran.all())
+                }
+            };
+            assert_eq!((code, exec(host, &there).as_str()), (0, ""), "{what}: {said}");
+            exec(host, "rm -rf /var/lib/converge; groupdel crew 2>/dev/null; rm -rf /home/crew; true");
+        }
+    }
+}
