@@ -286,10 +286,11 @@ impl Gates {
         }
     }
 
-    /// The roles of a host that must not begin yet, with the reason to wait.
+    /// The roles of a host that must not begin yet because of roles on other targets, with the reason to wait. The host's own roles are a matter of
+    /// its plan.
     pub fn before(&self, host: &str) -> ByRole {
         let state = self.state();
-        let waits = |role: &String| match self.required(&state, host, role) {
+        let waits = |role: &String| match self.required(&state, host, role, &|other| other != host) {
             Permit::Go => None,
             Permit::Wait(reason, _) => Some(format!("{reason} first")),
             Permit::Never(reason) => Some(reason),
@@ -301,7 +302,7 @@ impl Gates {
 
     /// Whether a role may begin on a host by the roles before it. A required role that this host has too is a matter of this host alone,
     /// unless the edge reaches over the fleet; else it has to be over on every host that it runs on.
-    fn required(&self, state: &State, host: &str, role: &str) -> Permit {
+    fn required(&self, state: &State, host: &str, role: &str, counts: &dyn Fn(&str) -> bool) -> Permit {
         let own = self.0.declared.get(host);
         let mut open: Vec<String> = Vec::new();
         for required in self.0.requires.get(role).into_iter().flatten() {
@@ -309,7 +310,7 @@ impl Gates {
                 continue;
             }
             let mut on: Vec<&str> = Vec::new();
-            for (other, roles) in &state.hosts {
+            for (other, roles) in state.hosts.iter().filter(|(other, _)| counts(other)) {
                 match roles.get(&required.role) {
                     Some(RoleState { failed: true, .. }) => {
                         return Permit::Never(format!("role `{}` failed on {other}", required.role));
@@ -333,7 +334,7 @@ impl Gates {
         let mut state = self.state();
         state.for_turn.remove(host);
         let own = self.0.declared.get(host);
-        match self.required(&state, host, &item.role) {
+        match self.required(&state, host, &item.role, &|_| true) {
             Permit::Go => {}
             other => return other,
         }

@@ -49,6 +49,9 @@ fn cases() -> Vec<(&'static str, String, String, bool)> {
         ("apt_index", "current", "old", true),
         ("apt_index", "old", "current", false),
         ("dpkg", "settled", "unfinished a", true),
+        ("kubeadm_certificates", "read pki/ca.crt soon", "read ~", true),
+        ("kubeadm_certificates", "unread pki/ca.crt soon", "read ~", false),
+        ("kubeadm_certificates", "absent", "read ~", false),
         ("dpkg", "unfinished a", "settled", false),
     ];
     let filled = |line: &str| line.replace("D1", D1).replace("D2", D2);

@@ -93,6 +93,11 @@ impl Object for KubeadmCertificates {
         Disruption::Restarts
     }
 
+    fn fulfils(now: &KubeadmCertificatesState, planned: &KubeadmCertificatesState) -> bool {
+        let read = matches!(now, KubeadmCertificatesState::There { read: true, .. });
+        now == planned || (*planned == KubeadmCertificatesState::Renewed && read)
+    }
+
     fn facets(state: &KubeadmCertificatesState) -> Facets {
         match state {
             KubeadmCertificatesState::Absent => Vec::new(),
