@@ -294,10 +294,8 @@ fn a_content_that_is_missing_or_damaged_is_lost_and_one_in_place_is_not_needed()
     let of = |path: &str, before: &str| undo("path", path, &state("new"), &state(before));
     let mut undos = vec![of("/whole", "a"), of("/damaged", "b"), of("/missing", "c"), of("/in-place", "d")];
     let probe = saved::probe(&undos).unwrap();
-    let line = |named: &str, found: &str| {
-        format!("{}  {}\n", Digest::of(found.as_bytes()), blob_path(&Digest::of(named.as_bytes())))
-    };
-    let stdout = line("a", "a") + &line("b", "x");
+    let bad = |named: &str, why: &str| format!("{}: FAILED{why}\n", blob_path(&Digest::of(named.as_bytes())));
+    let stdout = bad("b", "") + &bad("c", " open or read") + &bad("d", "");
     let mut known = Knowledge::default();
     let answer = converge_resource::RunAnswer { status: 0, stdout, stderr: String::new() };
     known.learn(probe.clone(), Answer::Run(answer));
