@@ -413,6 +413,19 @@ mod tests {
     }
 
     #[test]
+    fn a_lane_that_plans_again_waits_for_roles_on_other_targets_alone() {
+        let gates = gates(true, Vec::new());
+        let reason = |host: &str| match gates.before(host).remove("app") {
+            Some(OtherTargets::Open(wait)) => wait.reason,
+            other => format!("{other:?}"),
+        };
+        assert_eq!(reason("h2"), "role db on h1, h3 first");
+        assert_eq!(reason("h3"), "role db on h1 first", "its own is a matter of its plan");
+        gates.report("h1", roles(&[("db", state(false, false))]));
+        assert_eq!(reason("h3"), "None");
+    }
+
+    #[test]
     fn lanes_that_wait_for_each_other_go_on_one_by_one() {
         let rules = Rules {
             play: "p".to_owned(),

@@ -89,10 +89,14 @@ impl OtherRoles {
             if let Some(targets) = self.not_planned.get_mut(role) {
                 targets.remove(&plan.host);
             }
-            if let Some(item) = plan.items.iter().find(|item| item.role == *role && item.is_pending()) {
-                let reason = format!("role `{role}` on {} comes first", plan.host);
-                let wait = Wait { item: item.address.clone(), reason };
-                self.open.entry(role.clone()).or_default().insert(plan.host.clone(), wait);
+            let open = self.open.entry(role.clone()).or_default();
+            match plan.items.iter().find(|item| item.role == *role && item.is_pending()) {
+                Some(item) => {
+                    let reason = format!("role `{role}` on {} comes first", plan.host);
+                    open.insert(plan.host.clone(), Wait { item: item.address.clone(), reason });
+                }
+                // A plan that went on may have found nothing to do.
+                None => drop(open.remove(&plan.host)),
             }
         }
     }
@@ -191,5 +195,7 @@ mod tests {
         roles.take_plan(&plan("h1", &[]), &ByRole::new());
         roles.take_plan(&plan("h2", &["kubelet"]), &roles.before("h2"));
         assert_eq!(roles.before("c")["operator"], open("kubelet", "h2"));
+        roles.take_plan(&plan("h2", &[]), &roles.before("h2"));
+        assert_eq!(roles.before("c"), ByRole::new(), "it went on, and has nothing to do");
     }
 }
