@@ -16,6 +16,10 @@ fn world() -> MutexGuard<'static, World> {
     let world = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
     for host in world.hosts() {
         exec(host, "rm -rf /etc/mine /var/lib/converge");
+        exec(
+            host,
+            "! command -v nginx >/dev/null || apt-get -q -y purge --auto-remove nginx-light nginx-common",
+        );
     }
     for old in ["roles", "playbooks", "group_vars"] {
         drop(std::fs::remove_dir_all(world.dir().join(old)));

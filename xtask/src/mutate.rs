@@ -30,7 +30,9 @@ const MUTATIONS: &[Mutation] = &[
     mutation("compose.rs", "undos.reverse();", ""),
     mutation("compose.rs", ".chain(&also)", ""),
     mutation("compose.rs", "below_nothing(&mut undos);", ""),
-    mutation("compose.rs", "self.left = state.clone();", ""),
+    mutation("compose.rs", "self.left = now.clone();", ""),
+    mutation("compose.rs", "known.is_planned && fulfils", "fulfils"),
+    mutation("compose.rs", "self.between.truncate(known.pairs);", ""),
     mutation(
         "fold.rs",
         "step.also.retain(|(run, _)| *run != by);",
