@@ -92,7 +92,7 @@ pub(crate) fn settling(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<Set
                 for change in changes {
                     let object = &change.change.object;
                     let patience =
-                        converge_objects::object(&object.kind).and_then(|o| o.patience(&object.key));
+                        converge_objects::object(&object.kind).and_then(|o| o.needs().patience(&object.key));
                     found.push(Settling {
                         object: object.clone(),
                         state: change.change.from.clone(),

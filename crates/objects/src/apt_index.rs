@@ -1,7 +1,7 @@
 //! The package index of a host as a whole: what apt knows of all its sources. The key is `index`, or `index:SECONDS`
 //! with the greatest age that will do.
 
-use converge_resource::{Facets, MayBring, Object, state_of_words};
+use converge_resource::{DynEffects, Effects, Erased, Facets, MayBring, Object, Traits, state_of_words};
 
 /// The state of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +48,8 @@ impl Object for AptIndex {
     const SHELL: &'static str = include_str!("apt_index.sh");
     const SECONDS: u64 = 600;
     /// A copy of what repositories offer is not taken back.
-    const PASSES: bool = true;
-    const OFFERS: &'static [&'static str] = &["package"];
+    const TRAITS: Traits = Traits { passes: true, offers: &["package"], ..Traits::NONE };
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = AptIndexState;
 
     /// It is never taken back.
@@ -61,11 +61,6 @@ impl Object for AptIndex {
         "apt-get update".to_owned()
     }
 
-    /// Other versions of packages.
-    fn may_bring(_: &AptIndexState, _: &AptIndexState) -> Option<MayBring> {
-        Some(MayBring { verb: "refreshing the", kinds: Self::OFFERS })
-    }
-
     fn facets(state: &AptIndexState) -> Facets {
         let index = match state {
             AptIndexState::Absent => return Vec::new(),
@@ -74,6 +69,13 @@ impl Object for AptIndex {
             AptIndexState::Current => "current",
         };
         vec![("index", index.to_owned())]
+    }
+}
+
+impl Effects for AptIndex {
+    /// Other versions of packages.
+    fn may_bring(_: &AptIndexState, _: &AptIndexState) -> Option<MayBring> {
+        Some(MayBring { verb: "refreshing the", kinds: Self::TRAITS.offers })
     }
 }
 

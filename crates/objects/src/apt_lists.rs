@@ -1,6 +1,8 @@
 //! The package index that apt has of one repository. The key NAME stands for `/etc/apt/sources.list.d/NAME.sources`.
 
-use converge_resource::{Digest, Facets, MayBring, Object, state_of_words};
+use converge_resource::{
+    Digest, DynEffects, Effects, Erased, Facets, MayBring, Object, Traits, state_of_words,
+};
 
 /// The state of a repository's lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +40,8 @@ impl Object for AptLists {
     const SHELL: &'static str = include_str!("apt_lists.sh");
     const SECONDS: u64 = 600;
     /// With other lists come other versions.
-    const OFFERS: &'static [&'static str] = &["package"];
+    const TRAITS: Traits = Traits { offers: &["package"], ..Traits::NONE };
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = AptListsState;
 
     fn title(key: &str, _: &AptListsState, to: &AptListsState) -> String {
@@ -48,16 +51,18 @@ impl Object for AptLists {
         }
     }
 
-    /// Other versions of packages.
-    fn may_bring(_: &AptListsState, _: &AptListsState) -> Option<MayBring> {
-        Some(MayBring { verb: "the package index of", kinds: Self::OFFERS })
-    }
-
     fn facets(state: &AptListsState) -> Facets {
         match state {
             AptListsState::Absent => Vec::new(),
             AptListsState::Lists(of) => vec![("lists", format!("fetched for {}", of.short()))],
         }
+    }
+}
+
+impl Effects for AptLists {
+    /// Other versions of packages.
+    fn may_bring(_: &AptListsState, _: &AptListsState) -> Option<MayBring> {
+        Some(MayBring { verb: "the package index of", kinds: Self::TRAITS.offers })
     }
 }
 

@@ -1,7 +1,10 @@
 //! A restart of the host for a reason. Its key is the reason: `required`, `once TOKEN`, `change NAMES`.
 
 use crate::programs::not_known;
-use converge_resource::{AlteredFact, Disruption, Facets, Object, Reversibility, state_of_words};
+use converge_resource::{
+    AlteredFact, Disruption, DynEffects, Effects, Erased, Facets, Object, Reversibility, Traits,
+    state_of_words,
+};
 
 /// The state of the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +49,8 @@ pub struct Boot;
 impl Object for Boot {
     const KIND: &'static str = "boot";
     const SHELL: &'static str = include_str!("boot.sh");
+    const TRAITS: Traits = Traits { restarts_host: true, ..Traits::NONE };
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = BootState;
 
     fn title(key: &str, _: &BootState, _: &BootState) -> String {
@@ -74,7 +79,9 @@ impl Object for Boot {
     fn disruption(_: &BootState, _: Option<&BootState>) -> Disruption {
         Disruption::Drain
     }
+}
 
+impl Effects for Boot {
     fn alters(key: &str, _: &BootState, _: &BootState) -> Vec<AlteredFact> {
         not_known(Self::may_alter(key))
     }
@@ -82,10 +89,6 @@ impl Object for Boot {
     /// Facts that a restart may change: a new kernel and its modules.
     fn may_alter(_: &str) -> Vec<&'static str> {
         vec!["kernel", "nvidia", "amd", "accelerators"]
-    }
-
-    fn restarts_host() -> bool {
-        true
     }
 }
 

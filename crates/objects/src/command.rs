@@ -2,7 +2,8 @@
 //! the run has a deadline.
 
 use converge_resource::{
-    DriftScript, Facets, Object, ObjectId, Reversibility, decode_field, encode_field, quote, state_of_words,
+    DriftScript, DynNodePart, DynRelations, Erased, Facets, NodePart, Object, ObjectId, Relations,
+    Reversibility, decode_field, encode_field, quote, state_of_words,
 };
 
 /// The state of a command.
@@ -109,8 +110,8 @@ impl Object for Command {
     const KIND: &'static str = "command";
     const SHELL: &'static str = include_str!("command.sh");
     const SECONDS: u64 = 3600;
-    // Its `undo` would find no node, and one without `undo` leaves nothing behind.
-    const GOES_WITH_NODE: bool = true;
+    const RELATIONS: &'static dyn DynRelations = &Erased::<Self>::new();
+    const NODE: &'static dyn DynNodePart = &Erased::<Self>::new();
     type State = CommandState;
 
     fn title(key: &str, _: &CommandState, to: &CommandState) -> String {
@@ -122,12 +123,6 @@ impl Object for Command {
             Some(Self { undo: Some(_), .. }) => Reversibility::Reversible,
             _ => Reversibility::Irreversible("the command has no `undo`".to_owned()),
         }
-    }
-
-    /// The user as whom its `undo` runs.
-    fn accounts(key: &str, state: &CommandState) -> Vec<ObjectId> {
-        let command = Self::from_key(key).filter(|c| *state == CommandState::Done && c.undo.is_some());
-        command.and_then(|c| c.user).map(|name| ObjectId::new("user", name)).into_iter().collect()
     }
 
     fn opaque(_: &CommandState, _: &CommandState) -> bool {
@@ -154,6 +149,19 @@ impl Object for Command {
             _ => Vec::new(),
         }
     }
+}
+
+impl Relations for Command {
+    /// The user as whom its `undo` runs.
+    fn accounts(key: &str, state: &CommandState) -> Vec<ObjectId> {
+        let command = Self::from_key(key).filter(|c| *state == CommandState::Done && c.undo.is_some());
+        command.and_then(|c| c.user).map(|name| ObjectId::new("user", name)).into_iter().collect()
+    }
+}
+
+impl NodePart for Command {
+    // Its `undo` would find no node, and one without `undo` leaves nothing behind.
+    const GOES_WITH_NODE: bool = true;
 }
 
 /// The first line of the command, shortened.

@@ -6,7 +6,7 @@ mod question;
 pub use jsonpath::FieldQuery;
 pub use question::{Amount, CountTest, Pick, Test, Verdict, Wait, What, quantity, ready};
 
-use converge_resource::{Facets, Object, Place, state_of_words};
+use converge_resource::{DynNeeds, Erased, Facets, Needs, Object, Place, Traits, state_of_words};
 
 /// Whether it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,12 +40,9 @@ impl Object for Condition {
     const KIND: &'static str = "condition";
     const SHELL: &'static str = "";
     const PLACE: Place = Place::Cluster;
-    const PASSES: bool = true;
+    const TRAITS: Traits = Traits { passes: true, ..Traits::NONE };
+    const NEEDS: &'static dyn DynNeeds = &Erased::<Self>::new();
     type State = ConditionState;
-
-    fn patience(key: &str) -> Option<u64> {
-        Wait::from_key(key).map(|wait| wait.seconds)
-    }
 
     fn title(key: &str, _: &ConditionState, _: &ConditionState) -> String {
         Wait::from_key(key).map_or_else(|| "wait".to_owned(), |wait| format!("wait until {}", wait.shown()))
@@ -53,5 +50,11 @@ impl Object for Condition {
 
     fn facets(state: &ConditionState) -> Facets {
         vec![("condition", if *state == ConditionState::Met { "holds" } else { "open" }.to_owned())]
+    }
+}
+
+impl Needs for Condition {
+    fn patience(key: &str) -> Option<u64> {
+        Wait::from_key(key).map(|wait| wait.seconds)
     }
 }

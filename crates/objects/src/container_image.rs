@@ -1,7 +1,9 @@
 //! An image of containerd. Its key is `PROGRAM ADDRESS NAMESPACE/IMAGE`: the program that asks (`ctr`), the socket that it asks at, the
 //! namespace that has the image, and the image's full name.
 
-use converge_resource::{DriftScript, Facets, Object, ObjectId, State, Step, quote, state_of_words};
+use converge_resource::{
+    DriftScript, DynNeeds, Erased, Facets, Needs, Object, ObjectId, State, Step, quote, state_of_words,
+};
 
 /// The state of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,16 +65,8 @@ impl Object for ContainerImage {
     const KIND: &'static str = "container_image";
     const SHELL: &'static str = include_str!("container_image.sh");
     const SECONDS: u64 = 1800;
+    const NEEDS: &'static dyn DynNeeds = &Erased::<Self>::new();
     type State = ContainerImageState;
-
-    fn served_by(key: &str) -> &'static [&'static str] {
-        match parts(key).map(|[_, address, ..]| address) {
-            Some(address) if address.starts_with("/run/k3s/") => {
-                &["k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service"]
-            }
-            _ => &["containerd.service", "snap.k8s.containerd.service"],
-        }
-    }
 
     fn title(key: &str, from: &ContainerImageState, to: &ContainerImageState) -> String {
         use ContainerImageState::{Absent, Pinned, Present};
@@ -118,6 +112,17 @@ impl Object for ContainerImage {
             "{program} --address {address} --namespace {namespace} images label {image} io.cri-containerd.pinned= >/dev/null || exit 3"
         );
         vec![DriftScript::new("pinned", "unpinned", script)]
+    }
+}
+
+impl Needs for ContainerImage {
+    fn served_by(key: &str) -> &'static [&'static str] {
+        match parts(key).map(|[_, address, ..]| address) {
+            Some(address) if address.starts_with("/run/k3s/") => {
+                &["k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service"]
+            }
+            _ => &["containerd.service", "snap.k8s.containerd.service"],
+        }
     }
 }
 
@@ -178,7 +183,7 @@ esac
             let (a, b) = (key("registry.example/a:1"), key("registry.example/b:2"));
             let see = |key: &str| {
                 let answer = shell.good(root.path(), &with("cv_see_container_image \"$@\""), &[key], b"");
-                ContainerImage::parse(&[key], &answer).remove(key).unwrap()
+                crate::testing::parse::<ContainerImage>(&[key], &answer).remove(key).unwrap()
             };
             let is = |key: &str| ContainerImageState::try_from(see(key).unwrap().state).unwrap();
             std::fs::write(file("down"), "").unwrap();

@@ -1,6 +1,6 @@
 //! Packages that an interrupted run of dpkg has left unconfigured. The only key is `packages`.
 
-use converge_resource::{Facets, MayBring, Object, state_of_words};
+use converge_resource::{DynEffects, Effects, Erased, Facets, MayBring, Object, Traits, state_of_words};
 
 /// Whether there are any.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +38,12 @@ impl Object for Dpkg {
     const SHELL: &'static str = include_str!("dpkg.sh");
     const SECONDS: u64 = 1800;
     /// A rollback never makes packages unconfigured again.
-    const PASSES: bool = true;
-    const OFFERS: &'static [&'static str] = &["package", "path", "unit", "user", "group", "sysctl"];
+    const TRAITS: Traits = Traits {
+        passes: true,
+        offers: &["package", "path", "unit", "user", "group", "sysctl"],
+        ..Traits::NONE
+    };
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = DpkgState;
 
     /// It is never taken back.
@@ -56,15 +60,17 @@ impl Object for Dpkg {
         true
     }
 
-    fn may_bring(_: &DpkgState, _: &DpkgState) -> Option<MayBring> {
-        Some(MayBring { verb: "configuring the", kinds: Self::OFFERS })
-    }
-
     fn facets(state: &DpkgState) -> Facets {
         match state {
             DpkgState::Settled => vec![("interrupted", "nothing".to_owned())],
             DpkgState::Unfinished(names) => vec![("interrupted", names.replace(',', ", "))],
         }
+    }
+}
+
+impl Effects for Dpkg {
+    fn may_bring(_: &DpkgState, _: &DpkgState) -> Option<MayBring> {
+        Some(MayBring { verb: "configuring the", kinds: Self::TRAITS.offers })
     }
 }
 

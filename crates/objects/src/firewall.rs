@@ -156,8 +156,10 @@ esac
             };
             let see = || {
                 let answer = shell.good(root.path(), &with("cv_see_firewall ufw"), &[], b"");
-                FirewallState::try_from(Firewall::parse(&["ufw"], &answer)["ufw"].clone().unwrap().state)
-                    .unwrap()
+                FirewallState::try_from(
+                    crate::testing::parse::<Firewall>(&["ufw"], &answer)["ufw"].clone().unwrap().state,
+                )
+                .unwrap()
             };
             let state = |active, incoming: &str, rules: &[&str]| FirewallState::Ufw {
                 active,

@@ -1,6 +1,8 @@
 //! A local group of `/etc/group`. Its key is the name. Members belong to the users: see the user object.
 
-use converge_resource::{DriftScript, Facets, Object, quote, state_of_words};
+use converge_resource::{
+    DriftScript, DynRelations, Erased, Facets, Object, Relations, quote, state_of_words,
+};
 
 /// The state of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +44,7 @@ pub struct Group;
 impl Object for Group {
     const KIND: &'static str = "group";
     const SHELL: &'static str = include_str!("group.sh");
+    const RELATIONS: &'static dyn DynRelations = &Erased::<Self>::new();
     type State = GroupState;
 
     fn title(key: &str, from: &GroupState, to: &GroupState) -> String {
@@ -51,12 +54,6 @@ impl Object for Group {
             _ => "change",
         };
         format!("{verb} group {key}")
-    }
-
-    /// Files keep the number, and show the name of the group that gets it.
-    fn is_followed(from: &GroupState, to: &GroupState) -> bool {
-        let numbered = |state: &GroupState| matches!(state, GroupState::Group { gid: Some(_) });
-        (numbered(from) || numbered(to)) && from != to
     }
 
     /// A gid that the plan leaves open is any.
@@ -91,6 +88,14 @@ impl Object for Group {
         // The first group of a user cannot be removed.
         drifts.push(DriftScript::new("presence", "removed", format!("groupdel -- {group} || exit 3")));
         drifts
+    }
+}
+
+impl Relations for Group {
+    /// Files keep the number, and show the name of the group that gets it.
+    fn is_followed(from: &GroupState, to: &GroupState) -> bool {
+        let numbered = |state: &GroupState| matches!(state, GroupState::Group { gid: Some(_) });
+        (numbered(from) || numbered(to)) && from != to
     }
 }
 

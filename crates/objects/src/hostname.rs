@@ -1,6 +1,8 @@
 //! The name that the running kernel goes by. There is one: its key is `running`. The name at boot is the file `/etc/hostname`.
 
-use converge_resource::{AlteredFact, DriftScript, Facets, Object, state_of_words};
+use converge_resource::{
+    AlteredFact, DriftScript, DynEffects, Effects, Erased, Facets, Object, state_of_words,
+};
 
 /// The running name (`name NAME`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +29,7 @@ pub struct Hostname;
 impl Object for Hostname {
     const KIND: &'static str = "hostname";
     const SHELL: &'static str = include_str!("hostname.sh");
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = HostnameState;
 
     fn title(_: &str, _: &HostnameState, to: &HostnameState) -> String {
@@ -37,16 +40,18 @@ impl Object for Hostname {
         vec![("name", state.0.clone())]
     }
 
+    fn drifts(_: &str, _: &HostnameState) -> Vec<DriftScript> {
+        vec![DriftScript::new("name", "another name", "hostname spoiled || exit 3")]
+    }
+}
+
+impl Effects for Hostname {
     fn alters(_: &str, _: &HostnameState, to: &HostnameState) -> Vec<AlteredFact> {
         vec![("hostname", Some(to.0.clone().into()))]
     }
 
     fn may_alter(_: &str) -> Vec<&'static str> {
         vec!["hostname"]
-    }
-
-    fn drifts(_: &str, _: &HostnameState) -> Vec<DriftScript> {
-        vec![DriftScript::new("name", "another name", "hostname spoiled || exit 3")]
     }
 }
 

@@ -4,8 +4,8 @@ pub mod fields;
 
 use crate::workload::{RESTARTED, STARTED_WITH};
 use converge_resource::{
-    ApiRef, Content, Contents, Digest, Disruption, DriftScript, Facets, MayBring, Object, Past,
-    Reversibility, state_of_words,
+    ApiRef, Content, Contents, Digest, Disruption, DriftScript, DynEffects, DynShared, Effects, Erased,
+    Facets, MayBring, Object, Past, Reversibility, Shared, state_of_words,
 };
 use fields::Field;
 use serde_json::{Map, Value};
@@ -184,6 +184,8 @@ impl Object for K8s {
     const KIND: &'static str = "k8s";
     const SHELL: &'static str = "";
     const PLACE: converge_resource::Place = converge_resource::Place::Cluster;
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const SHARED: &'static dyn DynShared = &Erased::<Self>::new();
     type State = K8sState;
 
     fn title(key: &str, from: &K8sState, to: &K8sState) -> String {
@@ -202,6 +204,35 @@ impl Object for K8s {
         }
     }
 
+    fn facets(_: &K8sState) -> Facets {
+        Vec::new()
+    }
+
+    fn content(state: &K8sState) -> Option<Digest> {
+        match state {
+            K8sState::Absent => None,
+            K8sState::Present(digest) => Some(digest.clone()),
+        }
+    }
+
+    fn disruption(_: &K8sState, _: Option<&K8sState>) -> Disruption {
+        Disruption::None
+    }
+
+    fn drifts(_: &str, _: &K8sState) -> Vec<DriftScript> {
+        Vec::new()
+    }
+}
+
+impl Effects for K8s {
+    fn may_bring(from: &K8sState, to: &K8sState) -> Option<MayBring> {
+        // A definition of a kind, a namespace: what stands on it may come once it is there.
+        (*from == K8sState::Absent && *to != K8sState::Absent)
+            .then_some(MayBring { verb: "creating", kinds: &["k8s"] })
+    }
+}
+
+impl Shared for K8s {
     /// The fields that were made are as they were left; others may have moved.
     fn shows(now: &K8sState, past: &Past<'_, K8sState>, content: &Contents<'_>) -> bool {
         match (now, past.left, past.before) {
@@ -238,31 +269,6 @@ impl Object for K8s {
         fields::drop_emptied(&mut back, &fields, &before);
         let (state, content) = K8sState::of(&back);
         (state, Some(content))
-    }
-
-    fn facets(_: &K8sState) -> Facets {
-        Vec::new()
-    }
-
-    fn content(state: &K8sState) -> Option<Digest> {
-        match state {
-            K8sState::Absent => None,
-            K8sState::Present(digest) => Some(digest.clone()),
-        }
-    }
-
-    fn may_bring(from: &K8sState, to: &K8sState) -> Option<MayBring> {
-        // A definition of a kind, a namespace: what stands on it may come once it is there.
-        (*from == K8sState::Absent && *to != K8sState::Absent)
-            .then_some(MayBring { verb: "creating", kinds: &["k8s"] })
-    }
-
-    fn disruption(_: &K8sState, _: Option<&K8sState>) -> Disruption {
-        Disruption::None
-    }
-
-    fn drifts(_: &str, _: &K8sState) -> Vec<DriftScript> {
-        Vec::new()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::programs::not_known;
 use converge_resource::{
-    AlteredFact, Backup, Disruption, Facets, Fetch, Goodbye, MayBring, Object, Reversibility, WayBack, quote,
-    state_of_words,
+    AlteredFact, Backup, Disruption, DynEffects, DynNodePart, Effects, Erased, Facets, Fetch, Goodbye,
+    MayBring, NodePart, Object, Reversibility, WayBack, quote, state_of_words,
 };
 
 /// The role of the host in a cluster, read from the files that kubeadm leaves on it.
@@ -129,8 +129,8 @@ impl Object for Kubeadm {
     const KIND: &'static str = "kubeadm";
     const SHELL: &'static str = include_str!("kubeadm.sh");
     const SECONDS: u64 = 1800;
-    const STAYS_UNLESS_ALLOWED: bool = true;
-    const MAKES_NODE: bool = true;
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const NODE: &'static dyn DynNodePart = &Erased::<Self>::new();
     type State = KubeadmState;
 
     fn title(_: &str, from: &KubeadmState, to: &KubeadmState) -> String {
@@ -172,6 +172,39 @@ impl Object for Kubeadm {
         true
     }
 
+    fn disruption(from: &KubeadmState, to: Option<&KubeadmState>) -> Disruption {
+        match (from, to) {
+            (_, Some(KubeadmState::Absent)) => Disruption::Drain,
+            (KubeadmState::Version { .. }, _) => Disruption::Restarts,
+            _ => Disruption::None,
+        }
+    }
+
+    fn facets(state: &KubeadmState) -> Facets {
+        match state {
+            KubeadmState::Absent => Vec::new(),
+            KubeadmState::ControlPlane { endpoint } => {
+                vec![("part", "control plane".to_owned()), ("cluster", endpoint.clone())]
+            }
+            KubeadmState::Worker { endpoint } => {
+                vec![("part", "worker".to_owned()), ("cluster", endpoint.clone())]
+            }
+            KubeadmState::Begun { what, endpoint } => {
+                vec![("part", format!("{what} begun, not ended")), ("cluster", endpoint.clone())]
+            }
+            KubeadmState::Version { runs, says } => {
+                let mut facets = vec![("version", runs.clone())];
+                if says != runs {
+                    facets.push(("configuration of the cluster", says.clone()));
+                }
+                facets
+            }
+            KubeadmState::Partial { files } => vec![("part", format!("in pieces: {files}"))],
+        }
+    }
+}
+
+impl Effects for Kubeadm {
     fn alters(key: &str, _: &KubeadmState, _: &KubeadmState) -> Vec<AlteredFact> {
         not_known(Self::may_alter(key))
     }
@@ -184,6 +217,12 @@ impl Object for Kubeadm {
         let comes = !matches!(to, KubeadmState::Absent | KubeadmState::Version { .. });
         comes.then_some(MayBring { verb: "kubeadm on", kinds: &["path", "unit"] })
     }
+}
+
+impl NodePart for Kubeadm {
+    const STAYS_UNLESS_ALLOWED: bool = true;
+
+    const MAKES_NODE: bool = true;
 
     fn backup(from: &KubeadmState, to: &KubeadmState) -> Option<Backup> {
         match (from, to) {
@@ -216,37 +255,6 @@ impl Object for Kubeadm {
             settings: vec![("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())],
             note: let_go_note(&way.host, &way.name),
         })
-    }
-
-    fn disruption(from: &KubeadmState, to: Option<&KubeadmState>) -> Disruption {
-        match (from, to) {
-            (_, Some(KubeadmState::Absent)) => Disruption::Drain,
-            (KubeadmState::Version { .. }, _) => Disruption::Restarts,
-            _ => Disruption::None,
-        }
-    }
-
-    fn facets(state: &KubeadmState) -> Facets {
-        match state {
-            KubeadmState::Absent => Vec::new(),
-            KubeadmState::ControlPlane { endpoint } => {
-                vec![("part", "control plane".to_owned()), ("cluster", endpoint.clone())]
-            }
-            KubeadmState::Worker { endpoint } => {
-                vec![("part", "worker".to_owned()), ("cluster", endpoint.clone())]
-            }
-            KubeadmState::Begun { what, endpoint } => {
-                vec![("part", format!("{what} begun, not ended")), ("cluster", endpoint.clone())]
-            }
-            KubeadmState::Version { runs, says } => {
-                let mut facets = vec![("version", runs.clone())];
-                if says != runs {
-                    facets.push(("configuration of the cluster", says.clone()));
-                }
-                facets
-            }
-            KubeadmState::Partial { files } => vec![("part", format!("in pieces: {files}"))],
-        }
     }
 }
 

@@ -2,7 +2,10 @@
 
 use crate::certificates::openssl_moment;
 use crate::programs::not_known;
-use converge_resource::{AlteredFact, Disruption, Facets, Object, Reversibility, state_of_words};
+use converge_resource::{
+    AlteredFact, Disruption, DynEffects, Effects, Erased, Facets, Object, Reversibility, Traits,
+    state_of_words,
+};
 use jiff::Timestamp;
 
 /// The state of the certificates.
@@ -64,7 +67,8 @@ impl Object for KubeadmCertificates {
     const SHELL: &'static str = include_str!("kubeadm_certificates.sh");
     const SECONDS: u64 = 900;
     // The old certificates end sooner, and a restart leaves nothing that could be reverted.
-    const PASSES: bool = true;
+    const TRAITS: Traits = Traits { passes: true, ..Traits::NONE };
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = KubeadmCertificatesState;
 
     fn title(_: &str, from: &KubeadmCertificatesState, to: &KubeadmCertificatesState) -> String {
@@ -113,7 +117,9 @@ impl Object for KubeadmCertificates {
             }
         }
     }
+}
 
+impl Effects for KubeadmCertificates {
     fn alters(key: &str, _: &KubeadmCertificatesState, _: &KubeadmCertificatesState) -> Vec<AlteredFact> {
         not_known(Self::may_alter(key))
     }

@@ -1,7 +1,9 @@
 //! A document that kubeadm keeps in its cluster, in a ConfigMap of the namespace `kube-system`, as a control plane reads it. Its key is
 //! `cluster` (`kubeadm-config`), `kubelet` (`kubelet-config`) or `kube_proxy` (`kube-proxy`).
 
-use converge_resource::{AttributeChange, Disruption, DriftScript, Facets, Object, state_of_words};
+use converge_resource::{
+    AttributeChange, Disruption, DriftScript, DynNodePart, Erased, Facets, NodePart, Object, state_of_words,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -90,7 +92,7 @@ impl Object for KubeadmConfig {
     const KIND: &'static str = "kubeadm_config";
     const SHELL: &'static str = include_str!("kubeadm_config.sh");
     const SECONDS: u64 = 300;
-    const GOES_WITH_NODE: bool = true;
+    const NODE: &'static dyn DynNodePart = &Erased::<Self>::new();
     type State = KubeadmConfigState;
 
     fn title(key: &str, from: &KubeadmConfigState, to: &KubeadmConfigState) -> String {
@@ -145,6 +147,10 @@ cv_kubeadm_config_kube 60 patch configmap \"$CV_MAP\" --type merge --patch-file 
         );
         vec![DriftScript::new("document", "another field", script)]
     }
+}
+
+impl NodePart for KubeadmConfig {
+    const GOES_WITH_NODE: bool = true;
 }
 
 /// Whether pods are restarted for this text: those of kube-proxy read it when they start. Each node's kubelet has a file of its own.

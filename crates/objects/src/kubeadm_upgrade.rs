@@ -3,7 +3,8 @@
 
 use crate::programs::not_known;
 use converge_resource::{
-    AlteredFact, Change, Disruption, Facets, Fetch, Object, Reversibility, quote, state_of_words,
+    AlteredFact, Change, Disruption, DynEffects, DynRelations, Effects, Erased, Facets, Fetch, Object,
+    Relations, Reversibility, Traits, quote, state_of_words,
 };
 
 /// A part of the upgrade of a node.
@@ -104,7 +105,9 @@ impl Object for KubeadmUpgrade {
     const SHELL: &'static str = concat!(include_str!("kubeadm_drain.sh"), include_str!("kubeadm_upgrade.sh"));
     const SECONDS: u64 = 1800;
     // kubeadm takes no version back, and a node that takes pods is as it was before.
-    const PASSES: bool = true;
+    const TRAITS: Traits = Traits { passes: true, ..Traits::NONE };
+    const RELATIONS: &'static dyn DynRelations = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = KubeadmUpgradeState;
 
     fn title(key: &str, _: &KubeadmUpgradeState, to: &KubeadmUpgradeState) -> String {
@@ -132,34 +135,12 @@ impl Object for KubeadmUpgrade {
         matches!(to, KubeadmUpgradeState::At(_))
     }
 
-    fn alters(key: &str, _: &KubeadmUpgradeState, _: &KubeadmUpgradeState) -> Vec<AlteredFact> {
-        not_known(Self::may_alter(key))
-    }
-
-    fn may_alter(key: &str) -> Vec<&'static str> {
-        if key == "follow" { vec!["kubernetes"] } else { Vec::new() }
-    }
-
     fn disruption(_: &KubeadmUpgradeState, to: Option<&KubeadmUpgradeState>) -> Disruption {
         match to {
             Some(KubeadmUpgradeState::Free(_)) => Disruption::Drain,
             Some(KubeadmUpgradeState::At(_)) => Disruption::Restarts,
             _ => Disruption::None,
         }
-    }
-
-    /// A node that is drained is cordoned.
-    fn follows(key: &str, state: &KubeadmUpgradeState, other: &Change) -> Option<KubeadmUpgradeState> {
-        let node = key.strip_prefix("pods:")?;
-        let drained = other.object.kind == Self::KIND
-            && other.object.key.strip_prefix("drain:") == Some(node)
-            && matches!(KubeadmUpgradeState::try_from(other.to.clone()), Ok(KubeadmUpgradeState::Free(_)));
-        (drained && *state == KubeadmUpgradeState::Open)
-            .then(|| KubeadmUpgradeState::Cordoned(UPGRADE.to_owned()))
-    }
-
-    fn is_followed(_: &KubeadmUpgradeState, to: &KubeadmUpgradeState) -> bool {
-        matches!(to, KubeadmUpgradeState::Free(_))
     }
 
     fn facets(state: &KubeadmUpgradeState) -> Facets {
@@ -175,6 +156,32 @@ impl Object for KubeadmUpgrade {
             }
             KubeadmUpgradeState::Silent => vec![("takes pods", "the API does not answer".to_owned())],
         }
+    }
+}
+
+impl Relations for KubeadmUpgrade {
+    /// A node that is drained is cordoned.
+    fn follows(key: &str, state: &KubeadmUpgradeState, other: &Change) -> Option<KubeadmUpgradeState> {
+        let node = key.strip_prefix("pods:")?;
+        let drained = other.object.kind == Self::KIND
+            && other.object.key.strip_prefix("drain:") == Some(node)
+            && matches!(KubeadmUpgradeState::try_from(other.to.clone()), Ok(KubeadmUpgradeState::Free(_)));
+        (drained && *state == KubeadmUpgradeState::Open)
+            .then(|| KubeadmUpgradeState::Cordoned(UPGRADE.to_owned()))
+    }
+
+    fn is_followed(_: &KubeadmUpgradeState, to: &KubeadmUpgradeState) -> bool {
+        matches!(to, KubeadmUpgradeState::Free(_))
+    }
+}
+
+impl Effects for KubeadmUpgrade {
+    fn alters(key: &str, _: &KubeadmUpgradeState, _: &KubeadmUpgradeState) -> Vec<AlteredFact> {
+        not_known(Self::may_alter(key))
+    }
+
+    fn may_alter(key: &str) -> Vec<&'static str> {
+        if key == "follow" { vec!["kubernetes"] } else { Vec::new() }
     }
 }
 

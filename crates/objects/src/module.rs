@@ -1,7 +1,9 @@
 //! A kernel module. Its key is the name with underscores, as the kernel shows it: `br_netfilter`.
 
 use crate::programs::{not_known, of_module};
-use converge_resource::{AlteredFact, DriftScript, Facets, MayBring, Object, quote, state_of_words};
+use converge_resource::{
+    AlteredFact, DriftScript, DynEffects, Effects, Erased, Facets, MayBring, Object, quote, state_of_words,
+};
 
 /// Whether the kernel has it now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,7 @@ pub struct Module;
 impl Object for Module {
     const KIND: &'static str = "module";
     const SHELL: &'static str = include_str!("module.sh");
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = ModuleState;
 
     fn title(key: &str, _: &ModuleState, to: &ModuleState) -> String {
@@ -51,18 +54,6 @@ impl Object for Module {
             ModuleState::Absent => Vec::new(),
             present => vec![("module", present.word().to_owned())],
         }
-    }
-
-    fn may_bring(_: &ModuleState, to: &ModuleState) -> Option<MayBring> {
-        (*to == ModuleState::Loaded).then_some(MayBring { verb: "loading", kinds: &["sysctl"] })
-    }
-
-    fn alters(key: &str, _: &ModuleState, _: &ModuleState) -> Vec<AlteredFact> {
-        not_known(of_module(key))
-    }
-
-    fn may_alter(key: &str) -> Vec<&'static str> {
-        of_module(key)
     }
 
     fn drifts(key: &str, state: &ModuleState) -> Vec<DriftScript> {
@@ -77,6 +68,20 @@ impl Object for Module {
             }
             ModuleState::Builtin => Vec::new(),
         }
+    }
+}
+
+impl Effects for Module {
+    fn may_bring(_: &ModuleState, to: &ModuleState) -> Option<MayBring> {
+        (*to == ModuleState::Loaded).then_some(MayBring { verb: "loading", kinds: &["sysctl"] })
+    }
+
+    fn alters(key: &str, _: &ModuleState, _: &ModuleState) -> Vec<AlteredFact> {
+        not_known(of_module(key))
+    }
+
+    fn may_alter(key: &str) -> Vec<&'static str> {
+        of_module(key)
     }
 }
 
@@ -110,8 +115,10 @@ case $1 in -r) rm -r "$CV_SYS_MODULE/$last" ;; *) mkdir "$CV_SYS_MODULE/$last"; 
             };
             let keys = ["overlay", "loop", "stuck", "listed"];
             let see = || {
-                let seen =
-                    Module::parse(&keys, &shell.good(dir.path(), &with("cv_see_module \"$@\""), &keys, b""));
+                let seen = crate::testing::parse::<Module>(
+                    &keys,
+                    &shell.good(dir.path(), &with("cv_see_module \"$@\""), &keys, b""),
+                );
                 keys.map(|k| seen[k].clone().unwrap().state.line().to_owned())
             };
             assert_eq!(see(), ["absent", "builtin", "loaded", "loaded"], "{}", shell.name);

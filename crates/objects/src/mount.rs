@@ -1,6 +1,9 @@
 //! The file system mounted at a path. The key is the mount point; of several mounts at one path the topmost counts.
 
-use converge_resource::{AlteredFact, DriftScript, Facets, Object, quote, state_of_words};
+use converge_resource::{
+    AlteredFact, DriftScript, DynEffects, DynLinks, Effects, Erased, Facets, Links, Object, Traits, quote,
+    state_of_words,
+};
 
 /// The state of a mount point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,9 +61,11 @@ fn remount(from: &MountState, to: &MountState) -> bool {
 
 impl Object for Mount {
     const KIND: &'static str = "mount";
-    const AT_PATH: bool = true;
     const SHELL: &'static str = include_str!("mount.sh");
     const SECONDS: u64 = 300;
+    const TRAITS: Traits = Traits { at_path: true, ..Traits::NONE };
+    const LINKS: &'static dyn DynLinks = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = MountState;
 
     fn title(key: &str, from: &MountState, to: &MountState) -> String {
@@ -90,10 +95,6 @@ impl Object for Mount {
         !remount(from, to)
     }
 
-    fn covers(key: &str, from: &MountState, to: &MountState) -> Option<String> {
-        (!remount(from, to)).then(|| key.to_owned())
-    }
-
     fn facets(state: &MountState) -> Facets {
         match state {
             MountState::Absent => Vec::new(),
@@ -106,14 +107,6 @@ impl Object for Mount {
         }
     }
 
-    fn alters(_: &str, _: &MountState, _: &MountState) -> Vec<AlteredFact> {
-        vec![("mounts", None)]
-    }
-
-    fn may_alter(_: &str) -> Vec<&'static str> {
-        vec!["mounts"]
-    }
-
     fn drifts(key: &str, state: &MountState) -> Vec<DriftScript> {
         match state {
             MountState::Mount { .. } => {
@@ -122,6 +115,22 @@ impl Object for Mount {
             }
             MountState::Absent => Vec::new(),
         }
+    }
+}
+
+impl Links for Mount {
+    fn covers(key: &str, from: &MountState, to: &MountState) -> Option<String> {
+        (!remount(from, to)).then(|| key.to_owned())
+    }
+}
+
+impl Effects for Mount {
+    fn alters(_: &str, _: &MountState, _: &MountState) -> Vec<AlteredFact> {
+        vec![("mounts", None)]
+    }
+
+    fn may_alter(_: &str) -> Vec<&'static str> {
+        vec!["mounts"]
     }
 }
 
@@ -161,7 +170,7 @@ mod tests {
         let keys: Vec<&str> = wanted.iter().map(|(k, _)| *k).collect();
         for shell in shells(dir.path()) {
             let script = format!("CV_MOUNTINFO='{}'; cv_see_mount \"$@\"", table.display());
-            let seen = Mount::parse(&keys, &shell.good(dir.path(), &script, &keys, b""));
+            let seen = crate::testing::parse::<Mount>(&keys, &shell.good(dir.path(), &script, &keys, b""));
             for (key, line) in wanted {
                 assert_eq!(seen[key].as_ref().unwrap().state.line(), line, "{}: {key}", shell.name);
             }

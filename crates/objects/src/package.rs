@@ -2,8 +2,8 @@
 
 use crate::programs::{OF_PROGRAMS, not_known, of_package};
 use converge_resource::{
-    AlteredFact, Disruption, DriftScript, Facets, MayBring, Object, Reversibility, State, Step, quote,
-    state_of_words,
+    AlteredFact, Disruption, DriftScript, DynEffects, Effects, Erased, Facets, MayBring, Object,
+    Reversibility, State, Step, Traits, quote, state_of_words,
 };
 
 /// The state of a package.
@@ -69,7 +69,8 @@ pub struct Package;
 impl Object for Package {
     const KIND: &'static str = "package";
     const SHELL: &'static str = concat!(include_str!("package.sh"), include_str!("package_plan.sh"));
-    const OFFERS: &'static [&'static str] = &["path", "unit", "user", "group", "sysctl"];
+    const TRAITS: Traits = Traits { offers: &["path", "unit", "user", "group", "sysctl"], ..Traits::NONE };
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = PackageState;
 
     fn title(key: &str, from: &PackageState, to: &PackageState) -> String {
@@ -123,22 +124,6 @@ impl Object for Package {
         if replaced { Disruption::Restarts } else { Disruption::None }
     }
 
-    /// Marks bring nothing.
-    fn may_bring(from: &PackageState, to: &PackageState) -> Option<MayBring> {
-        (matches!(to, PackageState::Present { .. }) && Self::opaque(from, to))
-            .then_some(MayBring { verb: "installing", kinds: Self::OFFERS })
-    }
-
-    /// Marks alter nothing; what maintainer scripts do besides is looked at.
-    fn alters(key: &str, from: &PackageState, to: &PackageState) -> Vec<AlteredFact> {
-        if Self::opaque(from, to) { not_known(of_package(key)) } else { Vec::new() }
-    }
-
-    /// Which packages come along is not known yet either.
-    fn may_alter(_: &str) -> Vec<&'static str> {
-        OF_PROGRAMS.to_vec()
-    }
-
     /// Removed, and not purged yet; or there, and not marked yet; or as dpkg leaves it that was cut off.
     fn amid(before: &PackageState, after: &PackageState, now: &PackageState) -> bool {
         let version = |state: &PackageState| match state {
@@ -179,6 +164,24 @@ impl Object for Package {
                 format!("dpkg --remove -- {package} >/dev/null 2>&1 || exit 3"),
             ),
         ]
+    }
+}
+
+impl Effects for Package {
+    /// Marks bring nothing.
+    fn may_bring(from: &PackageState, to: &PackageState) -> Option<MayBring> {
+        (matches!(to, PackageState::Present { .. }) && Self::opaque(from, to))
+            .then_some(MayBring { verb: "installing", kinds: Self::TRAITS.offers })
+    }
+
+    /// Marks alter nothing; what maintainer scripts do besides is looked at.
+    fn alters(key: &str, from: &PackageState, to: &PackageState) -> Vec<AlteredFact> {
+        if Self::opaque(from, to) { not_known(of_package(key)) } else { Vec::new() }
+    }
+
+    /// Which packages come along is not known yet either.
+    fn may_alter(_: &str) -> Vec<&'static str> {
+        OF_PROGRAMS.to_vec()
     }
 }
 
@@ -353,7 +356,7 @@ virtual '' unknown ok not-installed ''\nexit 1\n";
                 tools.display(),
                 dir.path().join("extended_states").display()
             );
-            let seen = Package::parse(&keys, &shell.good(dir.path(), &script, &keys, b""));
+            let seen = crate::testing::parse::<Package>(&keys, &shell.good(dir.path(), &script, &keys, b""));
             for (key, line) in keys.iter().zip(wanted) {
                 assert_eq!(seen[*key].as_ref().unwrap().state.line(), line, "{}: {key}", shell.name);
             }

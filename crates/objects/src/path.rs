@@ -4,8 +4,9 @@ use crate::group::GroupState;
 use crate::programs::{not_known, of_path};
 use crate::user::UserState;
 use converge_resource::{
-    AlteredFact, Change, Content, Digest, DriftScript, Facets, Naming, Object, ObjectId, Reversibility,
-    State, Step, quote, state_of_words,
+    AlteredFact, Change, Content, Digest, DriftScript, DynEffects, DynLinks, DynRelations, Effects, Erased,
+    Facets, Links, Naming, Object, ObjectId, Relations, Reversibility, State, Step, Traits, quote,
+    state_of_words,
 };
 
 /// The state of a path. Its key is an absolute path; the final component is never followed.
@@ -118,11 +119,12 @@ pub struct Path;
 
 impl Object for Path {
     const KIND: &'static str = "path";
-    const AT_PATH: bool = true;
-    const HOLDS_DATA: bool = true;
-    /// Through links above it. What was declared stays what plans and records show.
-    const NAMING: Naming = Naming::First;
     const SHELL: &'static str = include_str!("path.sh");
+    /// Through links above it. What was declared stays what plans and records show.
+    const TRAITS: Traits = Traits { at_path: true, holds_data: true, naming: Naming::First, ..Traits::NONE };
+    const LINKS: &'static dyn DynLinks = &Erased::<Self>::new();
+    const RELATIONS: &'static dyn DynRelations = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = PathState;
 
     fn title(key: &str, from: &PathState, to: &PathState) -> String {
@@ -168,40 +170,6 @@ impl Object for Path {
         }
     }
 
-    fn brings(key: &str, state: &PathState, content: Option<&Content>) -> Vec<(ObjectId, State)> {
-        match (state, content) {
-            (PathState::Absent, _) => crate::unit::gone_with_file(key).into_iter().collect(),
-            (PathState::File { .. }, Some(content)) => {
-                crate::unit::brought_by_file(key, content).into_iter().collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    fn names(key: &str, state: &PathState, content: Option<&Content>) -> Vec<(ObjectId, ObjectId)> {
-        match (state, content) {
-            (PathState::File { .. }, Some(content)) => crate::unit::names_by_file(key, content),
-            (PathState::Link { target }, _) => {
-                let id = |path: String| ObjectId::new(Self::KIND, path);
-                let below = led_to(key, target).map(|to| (id(key.to_owned()), id(to)));
-                below.into_iter().chain(crate::unit::name_by_link(key, target)).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    fn may_name(key: &str) -> Option<&'static str> {
-        crate::unit::named_at(key)
-    }
-
-    /// A new file takes the place of the old one.
-    fn severs(before: &PathState, after: &PathState) -> bool {
-        match (before, after) {
-            (PathState::File { digest: a, .. }, PathState::File { digest: b, .. }) => a != b,
-            _ => false,
-        }
-    }
-
     /// A size that the plan leaves open is any: the digest says it all.
     fn fulfils(now: &PathState, planned: &PathState) -> bool {
         let mut filled = planned.clone();
@@ -210,15 +178,6 @@ impl Object for Path {
             *open = *size;
         }
         *now == filled
-    }
-
-    fn accounts(_: &str, state: &PathState) -> Vec<ObjectId> {
-        match state {
-            PathState::File { owner, group, .. } | PathState::Dir { owner, group, .. } => {
-                vec![ObjectId::new("user", owner), ObjectId::new("group", group)]
-            }
-            _ => Vec::new(),
-        }
     }
 
     /// A directory that is made, and has not its owner and mode yet.
@@ -243,50 +202,6 @@ impl Object for Path {
             out.extend([("mode", format!("{mode:04o}")), ("owner", owner.clone()), ("group", group.clone())]);
         }
         out
-    }
-
-    fn alters(key: &str, _: &PathState, _: &PathState) -> Vec<AlteredFact> {
-        not_known(of_path(key))
-    }
-
-    fn may_alter(key: &str) -> Vec<&'static str> {
-        of_path(key)
-    }
-
-    /// An account that gets another number, or goes, leaves its old number on files.
-    fn follows(key: &str, state: &PathState, other: &Change) -> Option<PathState> {
-        let mut state = state.clone();
-        let (PathState::File { owner, group, .. } | PathState::Dir { owner, group, .. }) = &mut state else {
-            return None;
-        };
-        // A number is shown as the name of the account that gets it.
-        let shows = |shown: &str, number: Option<u32>| number.is_some_and(|n| n.to_string() == shown);
-        match other.object.kind.as_str() {
-            "group" if *group == other.object.key => {
-                *group = gid_of(&other.from)?.to_string();
-            }
-            "group" if shows(group, gid_of(&other.to)) => group.clone_from(&other.object.key),
-            "user" if shows(owner, uid_of(&other.to)) => owner.clone_from(&other.object.key),
-            "user" if *owner == other.object.key => {
-                let (from, to) = (
-                    UserState::try_from(other.from.clone()).ok()?,
-                    UserState::try_from(other.to.clone()).ok()?,
-                );
-                let UserState::User { uid: Some(uid), group: was, .. } = from else { return None };
-                match to {
-                    // usermod takes the user's files in the home directory along.
-                    UserState::User { group: is, home, .. } if within(key, &home) => {
-                        if *group == was {
-                            *group = is;
-                        }
-                    }
-                    UserState::User { uid: same, .. } if same == Some(uid) => {}
-                    _ => *owner = uid.to_string(),
-                }
-            }
-            _ => return None,
-        }
-        Some(state)
     }
 
     fn drifts(key: &str, state: &PathState) -> Vec<DriftScript> {
@@ -333,6 +248,99 @@ impl Object for Path {
             )],
             PathState::Other { .. } => Vec::new(),
         }
+    }
+}
+
+impl Links for Path {
+    fn brings(key: &str, state: &PathState, content: Option<&Content>) -> Vec<(ObjectId, State)> {
+        match (state, content) {
+            (PathState::Absent, _) => crate::unit::gone_with_file(key).into_iter().collect(),
+            (PathState::File { .. }, Some(content)) => {
+                crate::unit::brought_by_file(key, content).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn names(key: &str, state: &PathState, content: Option<&Content>) -> Vec<(ObjectId, ObjectId)> {
+        match (state, content) {
+            (PathState::File { .. }, Some(content)) => crate::unit::names_by_file(key, content),
+            (PathState::Link { target }, _) => {
+                let id = |path: String| ObjectId::new(Self::KIND, path);
+                let below = led_to(key, target).map(|to| (id(key.to_owned()), id(to)));
+                below.into_iter().chain(crate::unit::name_by_link(key, target)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn may_name(key: &str) -> Option<&'static str> {
+        crate::unit::named_at(key)
+    }
+
+    /// A new file takes the place of the old one.
+    fn severs(before: &PathState, after: &PathState) -> bool {
+        match (before, after) {
+            (PathState::File { digest: a, .. }, PathState::File { digest: b, .. }) => a != b,
+            _ => false,
+        }
+    }
+}
+
+impl Relations for Path {
+    fn accounts(_: &str, state: &PathState) -> Vec<ObjectId> {
+        match state {
+            PathState::File { owner, group, .. } | PathState::Dir { owner, group, .. } => {
+                vec![ObjectId::new("user", owner), ObjectId::new("group", group)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// An account that gets another number, or goes, leaves its old number on files.
+    fn follows(key: &str, state: &PathState, other: &Change) -> Option<PathState> {
+        let mut state = state.clone();
+        let (PathState::File { owner, group, .. } | PathState::Dir { owner, group, .. }) = &mut state else {
+            return None;
+        };
+        // A number is shown as the name of the account that gets it.
+        let shows = |shown: &str, number: Option<u32>| number.is_some_and(|n| n.to_string() == shown);
+        match other.object.kind.as_str() {
+            "group" if *group == other.object.key => {
+                *group = gid_of(&other.from)?.to_string();
+            }
+            "group" if shows(group, gid_of(&other.to)) => group.clone_from(&other.object.key),
+            "user" if shows(owner, uid_of(&other.to)) => owner.clone_from(&other.object.key),
+            "user" if *owner == other.object.key => {
+                let (from, to) = (
+                    UserState::try_from(other.from.clone()).ok()?,
+                    UserState::try_from(other.to.clone()).ok()?,
+                );
+                let UserState::User { uid: Some(uid), group: was, .. } = from else { return None };
+                match to {
+                    // usermod takes the user's files in the home directory along.
+                    UserState::User { group: is, home, .. } if within(key, &home) => {
+                        if *group == was {
+                            *group = is;
+                        }
+                    }
+                    UserState::User { uid: same, .. } if same == Some(uid) => {}
+                    _ => *owner = uid.to_string(),
+                }
+            }
+            _ => return None,
+        }
+        Some(state)
+    }
+}
+
+impl Effects for Path {
+    fn alters(key: &str, _: &PathState, _: &PathState) -> Vec<AlteredFact> {
+        not_known(of_path(key))
+    }
+
+    fn may_alter(key: &str) -> Vec<&'static str> {
+        of_path(key)
     }
 }
 

@@ -65,6 +65,31 @@ mod tests {
     use crate::testing::shells;
     use converge_resource::Place;
 
+    /// Without the constant in its `impl Object`, nothing would use the implementation.
+    #[test]
+    fn every_trait_that_an_object_implements_is_named_in_its_contract() {
+        let traits = [
+            ("Links", "LINKS"),
+            ("Relations", "RELATIONS"),
+            ("Effects", "EFFECTS"),
+            ("Shared", "SHARED"),
+            ("NodePart", "NODE"),
+            ("Needs", "NEEDS"),
+        ];
+        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap();
+        let mut implemented = 0;
+        for path in files.map(|f| f.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "rs")) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            for (name, constant) in traits {
+                let times = text.matches(&format!("\nimpl {name} for ")).count();
+                let named = text.matches(&format!("    const {constant}: &'static dyn Dyn{name} =")).count();
+                assert_eq!(times, named, "{name} in {}", path.display());
+                implemented += times;
+            }
+        }
+        assert!(implemented > 20, "{implemented}");
+    }
+
     #[test]
     fn every_object_is_listed_and_defines_its_functions_in_every_shell() {
         let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap();

@@ -2,7 +2,8 @@
 
 use crate::k8s::normalised;
 use converge_resource::{
-    ApiRef, Content, Digest, Disruption, Facets, MayBring, Object, Place, Reversibility, state_of_words,
+    ApiRef, Content, Digest, Disruption, DynEffects, Effects, Erased, Facets, MayBring, Object, Place,
+    Reversibility, Traits, state_of_words,
 };
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -181,8 +182,9 @@ impl Object for Release {
     const KIND: &'static str = "release";
     const SHELL: &'static str = "";
     const PLACE: Place = Place::Cluster;
+    const TRAITS: Traits = Traits { offers: &["k8s", "workload"], ..Traits::NONE };
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = ReleaseState;
-    const OFFERS: &'static [&'static str] = &["k8s", "workload"];
 
     fn title(key: &str, from: &ReleaseState, to: &ReleaseState) -> String {
         match (from, to) {
@@ -222,7 +224,9 @@ impl Object for Release {
     fn disruption(_: &ReleaseState, _: Option<&ReleaseState>) -> Disruption {
         Disruption::Restarts
     }
+}
 
+impl Effects for Release {
     fn may_bring(_: &ReleaseState, to: &ReleaseState) -> Option<MayBring> {
         (*to != ReleaseState::Absent).then_some(MayBring { verb: "installing", kinds: &["k8s", "workload"] })
     }

@@ -2,7 +2,8 @@
 
 use crate::programs::{not_known, of_package};
 use converge_resource::{
-    AlteredFact, DriftScript, Facets, MayBring, Object, Reversibility, quote, state_of_words,
+    AlteredFact, DriftScript, DynEffects, Effects, Erased, Facets, MayBring, Object, Reversibility, Traits,
+    quote, state_of_words,
 };
 
 /// The state of a snap.
@@ -67,9 +68,10 @@ pub struct Snap;
 
 impl Object for Snap {
     const KIND: &'static str = "snap";
-    const HOLDS_DATA: bool = true;
     const SHELL: &'static str = include_str!("snap.sh");
     const SECONDS: u64 = 1800;
+    const TRAITS: Traits = Traits { holds_data: true, ..Traits::NONE };
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = SnapState;
 
     fn title(key: &str, from: &SnapState, to: &SnapState) -> String {
@@ -101,10 +103,6 @@ impl Object for Snap {
         without_hold(from) != without_hold(to)
     }
 
-    fn may_bring(from: &SnapState, _: &SnapState) -> Option<MayBring> {
-        (*from == SnapState::Absent).then_some(MayBring { verb: "installing", kinds: &["path", "unit"] })
-    }
-
     /// A revision that the plan leaves open is any.
     fn fulfils(now: &SnapState, planned: &SnapState) -> bool {
         let mut filled = planned.clone();
@@ -131,14 +129,6 @@ impl Object for Snap {
         }
     }
 
-    fn alters(key: &str, _: &SnapState, _: &SnapState) -> Vec<AlteredFact> {
-        not_known(of_package(key))
-    }
-
-    fn may_alter(key: &str) -> Vec<&'static str> {
-        of_package(key)
-    }
-
     fn drifts(key: &str, state: &SnapState) -> Vec<DriftScript> {
         let SnapState::Snap { hold, .. } = state else { return Vec::new() };
         let snap = quote(key);
@@ -147,6 +137,20 @@ impl Object for Snap {
             DriftScript::new("hold", did, format!("snap refresh {option} {snap} >/dev/null")),
             DriftScript::new("presence", "removed", format!("snap remove {snap} >/dev/null")),
         ]
+    }
+}
+
+impl Effects for Snap {
+    fn may_bring(from: &SnapState, _: &SnapState) -> Option<MayBring> {
+        (*from == SnapState::Absent).then_some(MayBring { verb: "installing", kinds: &["path", "unit"] })
+    }
+
+    fn alters(key: &str, _: &SnapState, _: &SnapState) -> Vec<AlteredFact> {
+        not_known(of_package(key))
+    }
+
+    fn may_alter(key: &str) -> Vec<&'static str> {
+        of_package(key)
     }
 }
 
@@ -220,7 +224,7 @@ mv "$table.new" "$table"
             let run =
                 |script: &str| shell.good(dir.path(), &format!("PATH='{tools}':$PATH; {script}"), &[], b"");
             let keys = ["core22", "lxd", "gone", "off"];
-            let seen = Snap::parse(
+            let seen = crate::testing::parse::<Snap>(
                 &keys,
                 &shell.good(dir.path(), &format!("PATH='{tools}':$PATH; cv_see_snap \"$@\""), &keys, b""),
             );

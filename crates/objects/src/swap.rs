@@ -1,6 +1,8 @@
 //! Swap: all that is in use (key `all`), or one swap file or device (its path).
 
-use converge_resource::{AlteredFact, DriftScript, Facets, Object, quote, state_of_words};
+use converge_resource::{
+    AlteredFact, DriftScript, DynEffects, Effects, Erased, Facets, Object, Traits, quote, state_of_words,
+};
 
 /// The state of swap.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,9 +72,10 @@ pub struct Swap;
 
 impl Object for Swap {
     const KIND: &'static str = "swap";
-    const AT_PATH: bool = true;
     const SHELL: &'static str = include_str!("swap.sh");
     const SECONDS: u64 = 1800;
+    const TRAITS: Traits = Traits { at_path: true, ..Traits::NONE };
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = SwapState;
 
     fn title(key: &str, _: &SwapState, to: &SwapState) -> String {
@@ -122,15 +125,6 @@ impl Object for Swap {
         }
     }
 
-    fn alters(key: &str, _: &SwapState, to: &SwapState) -> Vec<AlteredFact> {
-        let none = key == "all" && *to == SwapState::Absent;
-        vec![("swap_mib", none.then(|| 0.into()))]
-    }
-
-    fn may_alter(_: &str) -> Vec<&'static str> {
-        vec!["swap_mib"]
-    }
-
     fn drifts(key: &str, state: &SwapState) -> Vec<DriftScript> {
         match state {
             SwapState::On { .. } => {
@@ -142,6 +136,17 @@ impl Object for Swap {
             }
             SwapState::Absent | SwapState::InUse(_) | SwapState::Idle { .. } => Vec::new(),
         }
+    }
+}
+
+impl Effects for Swap {
+    fn alters(key: &str, _: &SwapState, to: &SwapState) -> Vec<AlteredFact> {
+        let none = key == "all" && *to == SwapState::Absent;
+        vec![("swap_mib", none.then(|| 0.into()))]
+    }
+
+    fn may_alter(_: &str) -> Vec<&'static str> {
+        vec!["swap_mib"]
     }
 }
 
@@ -177,7 +182,10 @@ mod tests {
             };
             let see = |key: &str| {
                 let answer = shell.good(root.path(), &with("cv_see_swap \"$@\""), &[key], b"");
-                SwapState::try_from(Swap::parse(&[key], &answer)[key].clone().unwrap().state).unwrap()
+                SwapState::try_from(
+                    crate::testing::parse::<Swap>(&[key], &answer)[key].clone().unwrap().state,
+                )
+                .unwrap()
             };
             let restore = |key: &str, line: &str| {
                 shell.good(root.path(), &with("cv_restore_swap \"$@\""), &[key, line], b"");

@@ -1,7 +1,10 @@
 //! A kernel parameter's running value. Its key is the dotted name: `net.ipv4.ip_forward`.
 
 use crate::programs::{not_known, of_sysctl};
-use converge_resource::{AlteredFact, DriftScript, Facets, Object, Reversibility, quote, state_of_words};
+use converge_resource::{
+    AlteredFact, DriftScript, DynEffects, Effects, Erased, Facets, Object, Reversibility, quote,
+    state_of_words,
+};
 
 /// The state of a kernel parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +47,7 @@ pub struct Sysctl;
 impl Object for Sysctl {
     const KIND: &'static str = "sysctl";
     const SHELL: &'static str = include_str!("sysctl.sh");
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = SysctlState;
 
     fn title(key: &str, _: &SysctlState, _: &SysctlState) -> String {
@@ -66,14 +70,6 @@ impl Object for Sysctl {
         }
     }
 
-    fn alters(key: &str, _: &SysctlState, _: &SysctlState) -> Vec<AlteredFact> {
-        not_known(of_sysctl(key))
-    }
-
-    fn may_alter(key: &str) -> Vec<&'static str> {
-        of_sysctl(key)
-    }
-
     fn drifts(key: &str, state: &SysctlState) -> Vec<DriftScript> {
         let SysctlState::Value(text) = state else { return Vec::new() };
         let other = match text.parse::<i64>() {
@@ -90,6 +86,16 @@ impl Object for Sysctl {
         // Not every kernel takes every number.
         let script = format!("echo {other} >{} || exit 3", quote(&file));
         vec![DriftScript::new("value", format!("value {other}"), script)]
+    }
+}
+
+impl Effects for Sysctl {
+    fn alters(key: &str, _: &SysctlState, _: &SysctlState) -> Vec<AlteredFact> {
+        not_known(of_sysctl(key))
+    }
+
+    fn may_alter(key: &str) -> Vec<&'static str> {
+        of_sysctl(key)
     }
 }
 
@@ -112,7 +118,10 @@ mod tests {
         ];
         let file = |path: &str| std::fs::read_to_string(path).unwrap();
         for shell in shells(dir.path()) {
-            let seen = Sysctl::parse(&keys, &shell.good(dir.path(), "cv_see_sysctl \"$@\"", &keys, b""));
+            let seen = crate::testing::parse::<Sysctl>(
+                &keys,
+                &shell.good(dir.path(), "cv_see_sysctl \"$@\"", &keys, b""),
+            );
             let state = |key: &str| seen[key].clone().unwrap().state;
             for (key, path) in
                 [("kernel.ostype", "/proc/sys/kernel/ostype"), ("kernel.pid_max", "/proc/sys/kernel/pid_max")]

@@ -1,8 +1,17 @@
 //! Runs the shell functions in real shells, for tests.
 
-use converge_resource::{Object, Observed};
+use converge_resource::{AnswerError, DynObject as _, Erased, Object, Observed};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+/// Reads the answer of `cv_see_KIND` to these keys.
+pub(crate) fn parse<O: Object>(
+    keys: &[&str],
+    answer: &str,
+) -> BTreeMap<String, Result<Observed, AnswerError>> {
+    Erased::<O>::new().parse(keys, answer)
+}
 
 /// A shell with its tools.
 #[derive(Clone, Debug)]
@@ -108,7 +117,7 @@ impl Shell {
     /// Reads one object with its shell functions, and checks that `cv_line_KIND` prints the same state.
     pub fn see<O: Object>(&self, root: &Path, key: &str) -> Observed {
         let answer = self.good(root, &format!("cv_see_{} \"$@\"", O::KIND), &[key], b"");
-        let seen = O::parse(&[key], &answer).remove(key).unwrap().unwrap();
+        let seen = parse::<O>(&[key], &answer).remove(key).unwrap().unwrap();
         let line = self.good(root, &format!("cv_line_{} \"$@\"", O::KIND), &[key], b"");
         assert_eq!(line.trim_end_matches('\n'), seen.state.line(), "{}", self.name);
         seen

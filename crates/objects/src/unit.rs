@@ -2,8 +2,8 @@
 
 use crate::programs::{not_known, of_unit};
 use converge_resource::{
-    AlteredFact, Content, Contents, Disruption, DriftScript, Facets, Naming, Object, ObjectId, Past, State,
-    quote, state_of_words,
+    AlteredFact, Content, Contents, Disruption, DriftScript, DynEffects, DynLinks, DynShared, Effects,
+    Erased, Facets, Links, Naming, Object, ObjectId, Past, Shared, State, Traits, quote, state_of_words,
 };
 
 /// The folder of the administrator's units; a file directly in it is a unit.
@@ -148,7 +148,10 @@ impl Object for Unit {
     const SHELL: &'static str = include_str!("unit.sh");
     const SECONDS: u64 = 600;
     /// systemd has no record of who used an alias: one record of what it was started with serves all its names.
-    const NAMING: Naming = Naming::Real;
+    const TRAITS: Traits = Traits { naming: Naming::Real, ..Traits::NONE };
+    const LINKS: &'static dyn DynLinks = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const SHARED: &'static dyn DynShared = &Erased::<Self>::new();
     type State = UnitState;
 
     fn title(key: &str, from: &UnitState, to: &UnitState) -> String {
@@ -197,48 +200,6 @@ impl Object for Unit {
         }
     }
 
-    /// The record is converge's own, whoever wrote it last. A unit that is enabled as the run left it still shows what the run made of it while
-    /// it runs as the run left it or found it, has failed since, or was started by a boot: none of these is a user's decision. Started with
-    /// something else, by another run or rollback, it shows no more what this one made of it.
-    fn shows(now: &UnitState, past: &Past<'_, UnitState>, _: &Contents<'_>) -> bool {
-        let (
-            UnitState::Unit { enabled, active, started },
-            UnitState::Unit { enabled: left, active: ran, started: with },
-        ) = (now, past.left)
-        else {
-            return now == past.left;
-        };
-        let (before, found_with) = match past.before {
-            UnitState::Unit { active, started, .. } => (active.as_str(), started.as_ref()),
-            UnitState::Absent => ("inactive", None),
-        };
-        let other = started.is_some() && with.is_some() && started != with && started.as_ref() != found_with;
-        if active == "active" && ran == "active" && other {
-            return false;
-        }
-        let boots = !enabled.is_empty() && enabled != "disabled" && !enabled.starts_with("masked");
-        let by_itself = if ran == "active" { active != "inactive" } else { active != "active" || boots };
-        enabled == left && (active == ran || active == before || by_itself)
-    }
-
-    fn template(key: &str) -> Option<ObjectId> {
-        template_of(key)
-    }
-
-    fn alters(key: &str, from: &UnitState, to: &UnitState) -> Vec<AlteredFact> {
-        if Self::opaque(from, to) { not_known(of_unit(key)) } else { Vec::new() }
-    }
-
-    fn may_alter(key: &str) -> Vec<&'static str> {
-        of_unit(key)
-    }
-
-    /// Its file alone makes it so.
-    fn bare(state: &UnitState) -> bool {
-        matches!(state, UnitState::Unit { enabled, active, started: None }
-            if active == "inactive" && matches!(enabled.as_str(), "disabled" | "static" | "indirect" | ""))
-    }
-
     fn drifts(key: &str, state: &UnitState) -> Vec<DriftScript> {
         let UnitState::Unit { enabled, active, .. } = state else { return Vec::new() };
         let unit = quote(key);
@@ -264,6 +225,54 @@ impl Object for Unit {
             _ => None,
         });
         drifts
+    }
+}
+
+impl Links for Unit {
+    fn template(key: &str) -> Option<ObjectId> {
+        template_of(key)
+    }
+
+    /// Its file alone makes it so.
+    fn bare(state: &UnitState) -> bool {
+        matches!(state, UnitState::Unit { enabled, active, started: None }
+            if active == "inactive" && matches!(enabled.as_str(), "disabled" | "static" | "indirect" | ""))
+    }
+}
+
+impl Effects for Unit {
+    fn alters(key: &str, from: &UnitState, to: &UnitState) -> Vec<AlteredFact> {
+        if Self::opaque(from, to) { not_known(of_unit(key)) } else { Vec::new() }
+    }
+
+    fn may_alter(key: &str) -> Vec<&'static str> {
+        of_unit(key)
+    }
+}
+
+impl Shared for Unit {
+    /// The record is converge's own, whoever wrote it last. A unit that is enabled as the run left it still shows what the run made of it while
+    /// it runs as the run left it or found it, has failed since, or was started by a boot: none of these is a user's decision. Started with
+    /// something else, by another run or rollback, it shows no more what this one made of it.
+    fn shows(now: &UnitState, past: &Past<'_, UnitState>, _: &Contents<'_>) -> bool {
+        let (
+            UnitState::Unit { enabled, active, started },
+            UnitState::Unit { enabled: left, active: ran, started: with },
+        ) = (now, past.left)
+        else {
+            return now == past.left;
+        };
+        let (before, found_with) = match past.before {
+            UnitState::Unit { active, started, .. } => (active.as_str(), started.as_ref()),
+            UnitState::Absent => ("inactive", None),
+        };
+        let other = started.is_some() && with.is_some() && started != with && started.as_ref() != found_with;
+        if active == "active" && ran == "active" && other {
+            return false;
+        }
+        let boots = !enabled.is_empty() && enabled != "disabled" && !enabled.starts_with("masked");
+        let by_itself = if ran == "active" { active != "inactive" } else { active != "active" || boots };
+        enabled == left && (active == ran || active == before || by_itself)
     }
 }
 
@@ -398,7 +407,7 @@ printf '%s\\n' Type=simple RemainAfterExit=no Result=success LoadState=loaded Ac
         for shell in shells(dir.path()) {
             let here = dir.path().display();
             let script = format!("PATH='{here}':$PATH; CV_SYSTEMD='{here}'; cv_see_unit \"$@\"");
-            let seen = Unit::parse(&keys, &shell.good(dir.path(), &script, &keys, b""));
+            let seen = crate::testing::parse::<Unit>(&keys, &shell.good(dir.path(), &script, &keys, b""));
             let line = |key: &str| seen[key].clone().unwrap();
             assert_eq!(line("a.service").state.line(), "unit enabled active d1");
             assert_eq!(line("a.service").moment, Some(1_700_000_000));
@@ -407,7 +416,8 @@ printf '%s\\n' Type=simple RemainAfterExit=no Result=success LoadState=loaded Ac
             assert_eq!(line("once.service").state.line(), "unit static active -");
             assert_eq!(line("m.service").state.line(), "unit masked inactive -");
             let none = shell.good(dir.path(), "CV_SYSTEMD=/nonexistent; cv_see_unit a.service", &[], b"");
-            let reason = Unit::parse(&["a.service"], &none)["a.service"].clone().unwrap_err();
+            let reason =
+                crate::testing::parse::<Unit>(&["a.service"], &none)["a.service"].clone().unwrap_err();
             assert_eq!(reason.0, "this host does not run systemd");
         }
     }

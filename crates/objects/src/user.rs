@@ -2,7 +2,9 @@
 //!
 //! The home directory is no part of it: a kind that wants one claims it as a path of its own, after the user.
 
-use converge_resource::{DriftScript, Facets, Object, ObjectId, quote, state_of_words};
+use converge_resource::{
+    DriftScript, DynRelations, Erased, Facets, Object, ObjectId, Relations, quote, state_of_words,
+};
 use std::collections::BTreeSet;
 
 /// The state of a user.
@@ -73,6 +75,7 @@ pub struct User;
 impl Object for User {
     const KIND: &'static str = "user";
     const SHELL: &'static str = include_str!("user.sh");
+    const RELATIONS: &'static dyn DynRelations = &Erased::<Self>::new();
     type State = UserState;
 
     fn title(key: &str, from: &UserState, to: &UserState) -> String {
@@ -84,16 +87,6 @@ impl Object for User {
         format!("{verb} user {key}")
     }
 
-    /// Files keep the number, except in the home directory, and show the name of the user who gets it.
-    fn is_followed(from: &UserState, to: &UserState) -> bool {
-        let kept = |state: &UserState| match state {
-            UserState::User { uid, group, .. } => Some((*uid, group.clone())),
-            UserState::Absent => None,
-        };
-        let numbered = |state: &UserState| matches!(state, UserState::User { uid: Some(_), .. });
-        (numbered(from) || numbered(to)) && kept(from) != kept(to)
-    }
-
     /// A uid that the plan leaves open is any.
     fn fulfils(now: &UserState, planned: &UserState) -> bool {
         let mut filled = planned.clone();
@@ -101,15 +94,6 @@ impl Object for User {
             *open = *uid;
         }
         *now == filled
-    }
-
-    fn accounts(_: &str, state: &UserState) -> Vec<ObjectId> {
-        match state {
-            UserState::User { group, groups, .. } => {
-                groups.iter().chain([group]).map(|name| ObjectId::new("group", name)).collect()
-            }
-            UserState::Absent => Vec::new(),
-        }
     }
 
     /// Made, and not in all its groups yet, or with its password still to be set or locked.
@@ -173,6 +157,27 @@ impl Object for User {
     }
 }
 
+impl Relations for User {
+    /// Files keep the number, except in the home directory, and show the name of the user who gets it.
+    fn is_followed(from: &UserState, to: &UserState) -> bool {
+        let kept = |state: &UserState| match state {
+            UserState::User { uid, group, .. } => Some((*uid, group.clone())),
+            UserState::Absent => None,
+        };
+        let numbered = |state: &UserState| matches!(state, UserState::User { uid: Some(_), .. });
+        (numbered(from) || numbered(to)) && kept(from) != kept(to)
+    }
+
+    fn accounts(_: &str, state: &UserState) -> Vec<ObjectId> {
+        match state {
+            UserState::User { group, groups, .. } => {
+                groups.iter().chain([group]).map(|name| ObjectId::new("group", name)).collect()
+            }
+            UserState::Absent => Vec::new(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,7 +238,7 @@ mod tests {
         let keys = ["bob", "root", "odd", "noshadow", "open", "gone"];
         for shell in shells(dir.path()) {
             let script = format!("CV_ETC='{}'; cv_see_user \"$@\"", dir.path().display());
-            let seen = User::parse(&keys, &shell.good(dir.path(), &script, &keys, b""));
+            let seen = crate::testing::parse::<User>(&keys, &shell.good(dir.path(), &script, &keys, b""));
             let line = |key: &str| seen[key].clone().unwrap().state;
             assert_eq!(line("bob"), State::from(bob()), "{}", shell.name);
             assert_eq!(line("root").line(), "user 0 root root /root /bin/bash locked sudo");

@@ -1,7 +1,10 @@
 //! The rollout of a Deployment, a DaemonSet or a StatefulSet in a cluster: whether its pods are complete, and with which
 //! inputs they were started. The key is that of the Kubernetes object (`apps/v1/DaemonSet/NAMESPACE/NAME`).
 
-use converge_resource::{ApiRef, Disruption, Facets, Object, Place, Reversibility, state_of_words};
+use converge_resource::{
+    ApiRef, Disruption, DynShared, Erased, Facets, Object, Place, Reversibility, Shared, Traits,
+    state_of_words,
+};
 
 /// The annotation in which an older converge recorded the inputs of a workload: the digest of the resources that
 /// `restart_on` names. The records of converge hold them now.
@@ -56,7 +59,8 @@ impl Object for Workload {
     const KIND: &'static str = "workload";
     const SHELL: &'static str = "";
     const PLACE: Place = Place::Cluster;
-    const BACK_LAST: bool = true;
+    const TRAITS: Traits = Traits { back_last: true, ..Traits::NONE };
+    const SHARED: &'static dyn DynShared = &Erased::<Self>::new();
     type State = WorkloadState;
 
     fn title(key: &str, from: &WorkloadState, to: &WorkloadState) -> String {
@@ -82,16 +86,18 @@ impl Object for Workload {
         }
     }
 
-    /// Whether its pods are complete is another matter.
-    fn same(a: &WorkloadState, b: &WorkloadState) -> bool {
-        !restarts(a, b)
-    }
-
     fn disruption(from: &WorkloadState, to: Option<&WorkloadState>) -> Disruption {
         match to {
             Some(to) if !restarts(from, to) => Disruption::None,
             _ => Disruption::Restarts,
         }
+    }
+}
+
+impl Shared for Workload {
+    /// Whether its pods are complete is another matter.
+    fn same(a: &WorkloadState, b: &WorkloadState) -> bool {
+        !restarts(a, b)
     }
 }
 

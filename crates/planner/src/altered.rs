@@ -49,7 +49,7 @@ impl Altered {
     pub(crate) fn by_changes(&mut self, address: &str, changes: &[Change]) {
         for change in changes.iter().filter(|c| c.from != c.to) {
             let Some(object) = converge_objects::object(&change.object.kind) else { continue };
-            for (fact, value) in object.alters(change) {
+            for (fact, value) in object.effects().alters(change) {
                 match value {
                     Some(value) => {
                         self.unknown.remove(fact);
@@ -65,7 +65,7 @@ impl Altered {
     pub(crate) fn by_deferred(&mut self, address: &str, objects: &[ObjectId]) {
         for object in objects {
             let Some(kind) = converge_objects::object(&object.kind) else { continue };
-            for fact in kind.may_alter(&object.key) {
+            for fact in kind.effects().may_alter(&object.key) {
                 self.forget(fact, address);
             }
         }

@@ -192,7 +192,7 @@ pub(crate) fn refuses(item: &Item, said: SaidGuard) -> Option<Problem> {
 }
 
 fn restarts_host(object: &ObjectId) -> bool {
-    converge_objects::object(&object.kind).is_some_and(|o| o.restarts_host())
+    converge_objects::object(&object.kind).is_some_and(|o| o.traits().restarts_host)
 }
 
 /// Joins a change, the restart that makes it take effect, and the items between them in the role under one automatic revert.

@@ -34,13 +34,13 @@ impl Names {
         let Some(kind) = converge_objects::object(&object.kind) else { return };
         self.given.retain(|_, (_, by)| by != object);
         let was_name = known.observed(object).is_ok_and(|seen| {
-            let names = kind.names(&object.key, &seen.state, None);
+            let names = kind.links().names(&object.key, &seen.state, None);
             names.iter().any(|(name, _)| name == object)
         });
         if was_name {
             self.taken.push(object.clone());
         }
-        for (name, real) in kind.names(&object.key, state, content) {
+        for (name, real) in kind.links().names(&object.key, state, content) {
             // An object that exists under this name by itself keeps the name.
             let its_own = name != real
                 && name != *object
@@ -53,7 +53,7 @@ impl Names {
 
     /// Records that a deferred item may give names by this object.
     pub(crate) fn defer(&mut self, object: &ObjectId, wait: &Wait) {
-        let kind = converge_objects::object(&object.kind).and_then(|kind| kind.may_name(&object.key));
+        let kind = converge_objects::object(&object.kind).and_then(|kind| kind.links().may_name(&object.key));
         self.open.extend(kind.map(|kind| (kind, wait.clone())));
     }
 
@@ -94,7 +94,7 @@ impl Names {
     }
 
     fn step(&self, known: &Knowledge, object: &ObjectId) -> Option<ObjectId> {
-        if converge_objects::object(&object.kind).is_some_and(|kind| kind.at_path()) {
+        if converge_objects::object(&object.kind).is_some_and(|kind| kind.traits().at_path) {
             return self.step_of_path(known, object);
         }
         match self.given.get(object) {
@@ -117,7 +117,7 @@ impl Names {
 }
 
 fn naming(object: &ObjectId) -> Naming {
-    converge_objects::object(&object.kind).map_or(Naming::One, |kind| kind.naming())
+    converge_objects::object(&object.kind).map_or(Naming::One, |kind| kind.traits().naming)
 }
 
 /// The real name of an object, by the host's answer.
@@ -154,7 +154,8 @@ pub(crate) fn contested(conflicts: &[Conflict], items: &[Declared]) -> BTreeMap<
 /// The effect of a change on other names of the object (hard links), of which there are `names` in all.
 pub(crate) fn severed(change: &Change, names: Option<u64>) -> Option<String> {
     let names = names.filter(|n| *n > 1)?;
-    let severs = converge_objects::object(&change.object.kind).is_some_and(|kind| kind.severs(change));
+    let severs =
+        converge_objects::object(&change.object.kind).is_some_and(|kind| kind.links().severs(change));
     severs.then(|| {
         format!(
             "{} has {names} names (hard links): a new file takes its place, and the other names keep the old one",

@@ -213,14 +213,14 @@ impl Item {
 
     /// True if the item can only wait: it changes nothing, and its notes tell which condition does not hold yet.
     pub fn only_waits(&self) -> bool {
-        let waits = |id: &ObjectId| converge_objects::object(&id.kind).is_some_and(|o| o.passes());
+        let waits = |id: &ObjectId| converge_objects::object(&id.kind).is_some_and(|o| o.traits().passes);
         !self.claims.is_empty() && self.claims.iter().all(waits)
     }
 
     /// The objects to wait for now, if the item does nothing but wait (each change is a state that comes by itself).
     pub fn awaits(&self) -> Vec<&ObjectId> {
         let objects: Vec<&ObjectId> = self.changes().iter().map(|c| &c.change.object).collect();
-        let passes = |id: &&ObjectId| converge_objects::object(&id.kind).is_some_and(|o| o.passes());
+        let passes = |id: &&ObjectId| converge_objects::object(&id.kind).is_some_and(|o| o.traits().passes);
         if objects.iter().all(passes) { objects } else { Vec::new() }
     }
 

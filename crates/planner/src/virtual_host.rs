@@ -41,13 +41,13 @@ struct Done {
 
 /// The template of an object that is an instance of one, or one itself.
 fn template(object: &ObjectId) -> Option<ObjectId> {
-    converge_objects::object(&object.kind)?.template(&object.key)
+    converge_objects::object(&object.kind)?.links().template(&object.key)
 }
 
 /// Whether an object in the state `seen` gets the state `made` with the one that brings it: it is absent, or exists only because
 /// of that one and is removed with it.
 fn follows(object: &ObjectId, seen: &State, made: &State) -> bool {
-    let bare = || converge_objects::object(&object.kind).is_some_and(|kind| kind.bare(seen));
+    let bare = || converge_objects::object(&object.kind).is_some_and(|kind| kind.links().bare(seen));
     seen.is_absent() || (made.is_absent() && bare())
 }
 
@@ -201,7 +201,7 @@ impl<'a> VirtualHost<'a> {
         let content =
             content.or_else(|| kind.and_then(|k| k.content(&state)).and_then(|d| self.known.content(&d)));
         self.names.set(self.known, &object, &state, content);
-        let brought = kind.map(|k| k.brings(&object.key, &state, content)).unwrap_or_default();
+        let brought = kind.map(|k| k.links().brings(&object.key, &state, content)).unwrap_or_default();
         self.overlay.insert(object, state);
         for (object, state) in brought {
             if template(&object).as_ref() == Some(&object) {
@@ -217,7 +217,7 @@ impl<'a> VirtualHost<'a> {
 
     /// The reason to wait if a path above this one is not known yet: it may be a link to an existing directory.
     fn unknown_above(&self, object: &ObjectId) -> Option<&Wait> {
-        converge_objects::object(&object.kind).filter(|kind| kind.at_path())?;
+        converge_objects::object(&object.kind).filter(|kind| kind.traits().at_path)?;
         let above = |path: &str| self.unknown.get(&ObjectId::new(&object.kind, path));
         object
             .key
@@ -286,7 +286,7 @@ impl<'a> VirtualHost<'a> {
             if object.is_none_or(|o| o.opaque(change)) {
                 self.foreign = Some(wait(format!("`{address}` runs package scripts or commands first")));
             }
-            let Some(bringer) = object.and_then(|o| o.may_bring(change)) else { continue };
+            let Some(bringer) = object.and_then(|o| o.effects().may_bring(change)) else { continue };
             for kind in bringer.kinds {
                 names.entry((kind, bringer.verb, &change.object.kind)).or_default().push(&change.object.key);
             }
@@ -313,7 +313,8 @@ impl<'a> VirtualHost<'a> {
             self.acts.push((object.clone(), !quiet(object), wait.clone()));
             self.unknown.insert(object.clone(), wait.clone());
             self.names.defer(object, &wait);
-            let offers = converge_objects::object(&object.kind).map(|o| o.offers()).unwrap_or_default();
+            let offers =
+                converge_objects::object(&object.kind).map(|o| o.traits().offers).unwrap_or_default();
             let offered =
                 Wait { item: address.to_owned(), reason: format!("`{address}`, which is deferred,") };
             let offers = offers.iter().copied().chain(apt_reads(object).then_some("package"));
@@ -357,11 +358,11 @@ impl<'a> VirtualHost<'a> {
     /// Applies the effects that a change of one object has on others.
     fn follow(&mut self, change: &Change) {
         let Some(object) = converge_objects::object(&change.object.kind) else { return };
-        if let Some(place) = object.covers(change) {
+        if let Some(place) = object.links().covers(change) {
             let reason = format!("`{}` changes what is mounted at {place} first", self.item);
             self.covered.push((format!("{place}/"), Wait { item: self.item.clone(), reason }));
         }
-        if !object.is_followed(change) {
+        if !object.relations().is_followed(change) {
             return;
         }
         let seen = self.known.answers().filter_map(|(probe, answer)| match (probe, answer) {
@@ -373,7 +374,10 @@ impl<'a> VirtualHost<'a> {
         let all = seen.chain(&self.overlay).filter(|(id, _)| **id != change.object);
         let followed: Vec<(ObjectId, State)> = all
             .filter_map(|(id, state)| {
-                Some((id.clone(), converge_objects::object(&id.kind)?.follows(&id.key, state, change)?))
+                Some((
+                    id.clone(),
+                    converge_objects::object(&id.kind)?.relations().follows(&id.key, state, change)?,
+                ))
             })
             .collect();
         let determined = |id: &ObjectId| self.overlay.contains_key(id) || self.settled.contains_key(id);

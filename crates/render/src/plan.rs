@@ -306,7 +306,7 @@ pub(crate) fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look:
             let names: Vec<String> = objects
                 .iter()
                 // A wait changes nothing.
-                .filter(|o| o.kind != "command" && !object(&o.kind).is_some_and(|kind| kind.passes()))
+                .filter(|o| o.kind != "command" && !object(&o.kind).is_some_and(|kind| kind.traits().passes))
                 .map(|o| format!("{} {}", o.kind, o.key))
                 .collect();
             if !names.is_empty() {

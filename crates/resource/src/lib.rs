@@ -31,8 +31,9 @@ pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch, Goodbye, WayBack};
 pub use field::{Segment, pointer_word};
 pub use loaded::{HELP_KEYWORD, LOAD_KEYWORD, Source, Template};
 pub use object::{
-    AlteredFact, AnswerError, AttributeChange, Change, Contents, DriftScript, DynObject, Erased, Facets,
-    MayBring, Naming, Object, Past, Reversibility,
+    AlteredFact, AnswerError, AttributeChange, Change, Contents, DriftScript, DynEffects, DynLinks, DynNeeds,
+    DynNodePart, DynObject, DynRelations, DynShared, Effects, Erased, Facets, Links, MayBring, Naming, Needs,
+    NodePart, Object, Past, Relations, Reversibility, Shared, Traits,
 };
 pub use place::Place;
 pub use probe::{Answer, Probe, RunAnswer};

@@ -98,7 +98,7 @@ pub trait View {
     }
 
     /// The objects of a kind whose states earlier items of this run determine. One whose state only follows from another object
-    /// ([`Object::follows`]) is none of them.
+    /// ([`Relations::follows`](crate::Relations::follows)) is none of them.
     fn determined(&self, kind: &str) -> Vec<(ObjectId, State)> {
         let _ = kind;
         Vec::new()

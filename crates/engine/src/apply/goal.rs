@@ -157,9 +157,11 @@ async fn settled(
 fn ends<'a>(changes: &[&'a Change]) -> BTreeMap<&'a ObjectId, (&'a State, State)> {
     let mut ends: BTreeMap<&ObjectId, (&State, State)> = BTreeMap::new();
     for change in changes {
-        if converge_objects::object(&change.object.kind).is_some_and(|object| object.is_followed(change)) {
+        if converge_objects::object(&change.object.kind)
+            .is_some_and(|object| object.relations().is_followed(change))
+        {
             for (id, (_, to)) in ends.iter_mut().filter(|(id, _)| **id != &change.object) {
-                let follows = |object: &dyn DynObject| object.follows(&id.key, to, change);
+                let follows = |object: &dyn DynObject| object.relations().follows(&id.key, to, change);
                 if let Some(after) = converge_objects::object(&id.kind).and_then(follows) {
                     *to = after;
                 }
@@ -178,7 +180,7 @@ fn elsewhere(now: &Seen, changes: &[&Change], held: &BTreeMap<Digest, Content>) 
     let object = |id: &ObjectId| converge_objects::object(&id.kind).filter(|o| o.place() == Place::Cluster);
     let gone = changes.iter().filter(|c| c.to.is_absent());
     let with: BTreeSet<&str> =
-        gone.filter_map(|c| object(&c.object)).flat_map(|o| o.offers()).copied().collect();
+        gone.filter_map(|c| object(&c.object)).flat_map(|o| o.traits().offers).copied().collect();
     let content = |digest: &Digest| now.known.content(digest).or_else(|| held.get(digest)).cloned();
     now.states
         .iter()
@@ -189,7 +191,7 @@ fn elsewhere(now: &Seen, changes: &[&Change], held: &BTreeMap<Digest, Content>) 
             }
             let there = match object(id) {
                 Some(object) if !from.is_absent() => {
-                    object.shows(state, &Past { before: from, left: to, between: &[] }, &content)
+                    object.shared().shows(state, &Past { before: from, left: to, between: &[] }, &content)
                 }
                 _ => same(id, to, state),
             };

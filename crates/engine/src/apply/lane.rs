@@ -547,8 +547,9 @@ impl Lane {
 /// Whether an object comes from the one state to the other with nobody's doing: what is waited for, the pods of a workload, a unit whose file
 /// is there now.
 fn comes_by_itself(object: &ObjectId, from: &State, to: &State) -> bool {
-    converge_objects::object(&object.kind)
-        .is_some_and(|o| o.passes() || o.same(from, to) || (from.is_absent() && o.bare(to)))
+    converge_objects::object(&object.kind).is_some_and(|o| {
+        o.traits().passes || o.shared().same(from, to) || (from.is_absent() && o.links().bare(to))
+    })
 }
 
 /// The facts that each item reads, by its number.
@@ -572,7 +573,7 @@ fn covers(may: &ObjectId, object: &ObjectId) -> bool {
 
 /// Whether it restarts its host.
 pub(crate) fn restarts(item: &Item) -> bool {
-    let kind = |kind: &str| converge_objects::object(kind).is_some_and(|o| o.restarts_host());
+    let kind = |kind: &str| converge_objects::object(kind).is_some_and(|o| o.traits().restarts_host);
     item.changes().iter().any(|c| kind(&c.change.object.kind))
 }
 

@@ -42,7 +42,8 @@ fn nodes_of(plan: &HostPlan) -> impl Iterator<Item = (String, String)> {
 
 /// Whether an item makes a node of its host.
 fn joins_a_cluster(item: &Item) -> bool {
-    let makes_node = |id: &ObjectId| converge_objects::object(&id.kind).is_some_and(|o| o.makes_node());
+    let makes_node =
+        |id: &ObjectId| converge_objects::object(&id.kind).is_some_and(|o| o.node().makes_node());
     let comes = |change: &Change| change.from.is_absent() && !change.to.is_absent();
     match &item.outcome {
         Outcome::Deferred { objects, .. } => objects.iter().any(makes_node),

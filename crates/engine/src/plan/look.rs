@@ -211,7 +211,8 @@ fn goes(change: &converge_resource::Change) -> bool {
 }
 
 /// Whether what goes takes something along that nobody can make anew: a host's part in its cluster
-/// ([`converge_resource::Object::STAYS_UNLESS_ALLOWED`]), or data ([`converge_resource::Object::HOLDS_DATA`]).
+/// ([`converge_resource::NodePart::STAYS_UNLESS_ALLOWED`]), or data ([`converge_resource::Traits::holds_data`]).
 fn takes_along(change: &converge_resource::Change) -> bool {
-    converge_objects::object(&change.object.kind).is_some_and(|o| o.holds_data() || o.stays_unless_allowed())
+    converge_objects::object(&change.object.kind)
+        .is_some_and(|o| o.traits().holds_data || o.node().stays_unless_allowed())
 }

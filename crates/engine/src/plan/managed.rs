@@ -66,7 +66,7 @@ fn remains(thing: &Owned) -> bool {
 /// Probes for declared objects that may be one of these by another name.
 fn other_names<'a>(going: &'a [&Owned], declares: &'a Declares) -> impl Iterator<Item = Probe> + 'a {
     let may_be = |object: &&ObjectId| {
-        let named = converge_objects::object(&object.kind).is_some_and(|o| o.naming() != Naming::One);
+        let named = converge_objects::object(&object.kind).is_some_and(|o| o.traits().naming != Naming::One);
         named && going.iter().any(|t| t.object.kind == object.kind)
     };
     declares.objects.iter().filter(may_be).cloned().map(Probe::Object)
@@ -392,7 +392,7 @@ fn cut_off(run: &RunRecord, busy: bool, known: &Knowledge) -> CutOff {
 }
 
 fn found(change: &SavedChange, known: &Knowledge) -> &'static str {
-    let restart = converge_objects::object(&change.object.kind).is_some_and(|o| o.restarts_host());
+    let restart = converge_objects::object(&change.object.kind).is_some_and(|o| o.traits().restarts_host);
     match known.observed(&change.object) {
         Ok(seen) if restart && seen.state == change.after => "is over: the host has restarted",
         Ok(seen) if restart && seen.state == change.before => "is open: the host has not restarted",

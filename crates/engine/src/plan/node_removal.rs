@@ -54,7 +54,9 @@ fn hosts_that_ask(fleet: &FleetPlan) -> Vec<String> {
 
 fn goodbye(item: &Item, way: &WayBack, known_as: &[String]) -> Option<Goodbye> {
     let mut changes = item.changes().iter().map(|planned| &planned.change);
-    changes.find_map(|change| converge_objects::object(&change.object.kind)?.goodbye(way, known_as, change))
+    changes.find_map(|change| {
+        converge_objects::object(&change.object.kind)?.node().goodbye(way, known_as, change)
+    })
 }
 
 /// Whether an item gives back what a run has made; all others keep their way back for the record of their run.

@@ -130,12 +130,12 @@ pub(crate) fn follow(order: &[Vec<usize>], verdicts: &mut [Verdict]) {
         let Some(object) = converge_objects::object(&change.object.kind) else { continue };
         for account in &before {
             for state in [&mut change.from, &mut change.to] {
-                if let Some(after) = object.follows(&change.object.key, state, account) {
+                if let Some(after) = object.relations().follows(&change.object.key, state, account) {
                     *state = after;
                 }
             }
         }
-        if object.is_followed(change) {
+        if object.relations().is_followed(change) {
             before.push(change.clone());
         }
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The accounts that an object in one of these states belongs to.
 fn accounts<'a>(object: &'a ObjectId, states: impl IntoIterator<Item = &'a State>) -> Vec<ObjectId> {
     let Some(kind) = converge_objects::object(&object.kind) else { return Vec::new() };
-    states.into_iter().flat_map(|state| kind.accounts(&object.key, state)).collect()
+    states.into_iter().flat_map(|state| kind.relations().accounts(&object.key, state)).collect()
 }
 
 /// The reverts that remove an object, as far as nothing else keeps it already.

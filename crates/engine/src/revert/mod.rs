@@ -180,10 +180,11 @@ fn go_with_commands(undos: &mut [Undo]) {
 }
 
 /// Further objects of a host's part in its cluster go with the node: a reset takes the version of the control plane along, and the objects of its role
-/// that say so ([`Object::GOES_WITH_NODE`](converge_resource::Object::GOES_WITH_NODE)) and that runs have changed since the node joined.
+/// that say so ([`NodePart::GOES_WITH_NODE`](converge_resource::NodePart::GOES_WITH_NODE)) and that runs have changed since the node joined.
 fn go_with_their_node(undos: &[Undo], verdicts: &mut [Verdict]) {
-    let whole =
-        |undo: &Undo| converge_objects::object(&undo.object.kind).is_some_and(|o| o.stays_unless_allowed());
+    let whole = |undo: &Undo| {
+        converge_objects::object(&undo.object.kind).is_some_and(|o| o.node().stays_unless_allowed())
+    };
     let mut both = undos.iter().zip(verdicts.iter());
     let node = both.position(|(undo, verdict)| {
         let leaves = undo.before.is_absent() && matches!(verdict, Verdict::Back(_) | Verdict::Same);
@@ -193,7 +194,7 @@ fn go_with_their_node(undos: &[Undo], verdicts: &mut [Verdict]) {
     // They come in the reverse of the order in which the runs first touched them: what is before the node came after it.
     let since = undos.iter().zip(verdicts.iter_mut()).take(at);
     for (undo, verdict) in since.filter(|(undo, _)| role_of(&undo.item) == role) {
-        if converge_objects::object(&undo.object.kind).is_some_and(|o| o.goes_with_node()) {
+        if converge_objects::object(&undo.object.kind).is_some_and(|o| o.node().goes_with_node()) {
             *verdict = Verdict::Same;
         }
     }
@@ -231,10 +232,11 @@ fn leave_what_others_need(verdicts: &mut [Verdict], known: &Knowledge) {
 }
 
 /// An object that cannot be reverted without destroying something keeps what it depends on: the items of its role that came before it. A host's part in
-/// its cluster comes first ([`converge_resource::Object::STAYS_UNLESS_ALLOWED`]), and so keeps its whole role, for whatever reason it stays.
+/// its cluster comes first ([`converge_resource::NodePart::STAYS_UNLESS_ALLOWED`]), and so keeps its whole role, for whatever reason it stays.
 fn keep_whole_roles(undos: &[Undo], verdicts: &mut [Verdict], order: &[usize]) {
-    let whole =
-        |undo: &Undo| converge_objects::object(&undo.object.kind).is_some_and(|o| o.stays_unless_allowed());
+    let whole = |undo: &Undo| {
+        converge_objects::object(&undo.object.kind).is_some_and(|o| o.node().stays_unless_allowed())
+    };
     let mut kept: BTreeMap<&str, &Undo> = BTreeMap::new();
     for &at in order {
         let (Some(undo), Some(verdict)) = (undos.get(at), verdicts.get_mut(at)) else { continue };
@@ -338,7 +340,7 @@ fn addresses(undos: &[Undo], order: &[Vec<usize>]) -> Vec<String> {
 /// the role, as it does on the way there; those whose things stand on it, though they stay; and what comes before it in other roles.
 pub(crate) fn needs(before: &[Item], item: &Item, after: &BTreeSet<usize>) -> Vec<u32> {
     let stays = |planned: &PlannedChange| {
-        converge_objects::object(&planned.change.object.kind).is_some_and(|o| o.stays_unless_allowed())
+        converge_objects::object(&planned.change.object.kind).is_some_and(|o| o.node().stays_unless_allowed())
     };
     let of_role = || before.iter().filter(|i| i.role == item.role);
     let latest = of_role().rfind(|i| i.is_pending());
@@ -397,7 +399,7 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
     let backup = match &outcome {
         Outcome::Changed(changes) => changes.iter().find_map(|planned| {
             let object = converge_objects::object(&planned.change.object.kind)?;
-            object.backup(&planned.change)
+            object.node().backup(&planned.change)
         }),
         _ => None,
     };

@@ -86,7 +86,7 @@ pub(crate) fn held_back(reverts: &[Revert<'_>], stay: &BTreeSet<usize>) -> BTree
 
 /// The directory in which, or the path at which, an object lies.
 fn place(object: &ObjectId) -> Option<&str> {
-    converge_objects::object(&object.kind).filter(|o| o.at_path()).map(|_| object.key.as_str())
+    converge_objects::object(&object.kind).filter(|o| o.traits().at_path).map(|_| object.key.as_str())
 }
 
 /// The directories above a path, the nearest first.
@@ -382,8 +382,8 @@ impl<'a> Edges<'a> {
     /// behind it.
     fn by_kind_within_roles(&mut self) {
         let class = |revert: &Revert<'_>| match converge_objects::object(&revert.object.kind) {
-            Some(object) if object.stays_unless_allowed() => 0,
-            Some(object) if object.back_last() => 2,
+            Some(object) if object.node().stays_unless_allowed() => 0,
+            Some(object) if object.traits().back_last => 2,
             _ => 1,
         };
         let mut of_role: BTreeMap<&str, [Vec<usize>; 3]> = BTreeMap::new();
@@ -405,7 +405,7 @@ impl<'a> Edges<'a> {
 
 /// The units of which one must run while the object is reverted.
 fn units_of(object: &ObjectId) -> &'static [&'static str] {
-    converge_objects::object(&object.kind).map_or(&[], |o| o.served_by(&object.key))
+    converge_objects::object(&object.kind).map_or(&[], |o| o.needs().served_by(&object.key))
 }
 
 /// Whether this is a unit that must run while the other object is reverted.
@@ -416,8 +416,12 @@ fn serves(unit: &Revert<'_>, other: &Revert<'_>) -> bool {
 /// Whether a unit may have been started with this: no other unit, no command, nothing with a turn of its own.
 fn a_unit_may_run_with(object: &ObjectId) -> bool {
     !["unit", "command"].contains(&object.kind.as_str())
-        && converge_objects::object(&object.kind)
-            .is_none_or(|o| !o.stays_unless_allowed() && !o.back_last() && !o.restarts_host() && !o.passes())
+        && converge_objects::object(&object.kind).is_none_or(|o| {
+            !o.node().stays_unless_allowed()
+                && !o.traits().back_last
+                && !o.traits().restarts_host
+                && !o.traits().passes
+        })
 }
 
 /// Whether the revert runs a command's `undo`.

@@ -27,7 +27,7 @@ pub(crate) fn goes_back(change: &SavedChange) -> bool {
     let Some(object) = converge_objects::object(&change.object.kind) else { return true };
     // A restart of the host is not reverted. An object that helm has moved in a cluster goes back with its release.
     let moved = change.outcome == SavedOutcome::Moved && object.place() == Place::Cluster;
-    !object.restarts_host() && !object.passes() && !moved
+    !object.traits().restarts_host && !object.traits().passes && !moved
 }
 
 /// The same with what goes or comes with another object; [`crate::revert::arrange`] brings them into the order in which they are reverted.
@@ -39,17 +39,18 @@ pub(crate) fn brought_along(mut undos: Vec<Undo>) -> Vec<Undo> {
 /// An object that exists only through another one goes with it and comes back with it: a unit with its file.
 pub(crate) fn go_with_what_brought_them(undos: &mut [Undo]) {
     let object = |id: &ObjectId| converge_objects::object(&id.kind);
-    let bare = |id: &ObjectId, state: &State| object(id).is_some_and(|o| o.bare(state));
+    let bare = |id: &ObjectId, state: &State| object(id).is_some_and(|o| o.links().bare(state));
     let brought = |undos: &[Undo], absent: &dyn Fn(&Undo) -> bool| -> BTreeSet<ObjectId> {
         let those = undos.iter().filter(|u| absent(u));
-        let brings = |u: &Undo| Some(object(&u.object)?.brings(&u.object.key, &State::absent(), None));
+        let brings =
+            |u: &Undo| Some(object(&u.object)?.links().brings(&u.object.key, &State::absent(), None));
         those.filter_map(brings).flatten().map(|(id, _)| id).collect()
     };
     let goes = brought(undos, &|u| u.before.is_absent());
     let comes = brought(undos, &|u| u.left.is_absent() && !u.before.is_absent());
     for undo in undos {
         let with = |brought: &BTreeSet<ObjectId>| {
-            let template = || object(&undo.object)?.template(&undo.object.key);
+            let template = || object(&undo.object)?.links().template(&undo.object.key);
             brought.contains(&undo.object) || template().is_some_and(|t| brought.contains(&t))
         };
         let comes_back = with(&comes) && bare(&undo.object, &undo.left);
@@ -82,11 +83,11 @@ pub(crate) fn base_of(plan: &HostPlan, known: &Knowledge) -> Vec<(ObjectId, Stat
 pub(crate) fn shows(undo: &Undo, now: &State, known: &Knowledge) -> bool {
     let content = |digest: &Digest| known.content(digest).cloned();
     let as_left = |left: &State| match converge_objects::object(&undo.object.kind) {
-        Some(object) => object.shows(now, &Past { left, ..undo.past() }, &content),
+        Some(object) => object.shared().shows(now, &Past { left, ..undo.past() }, &content),
         None => *now == undo.left,
     };
     // An object that another one has brought since, and nobody has touched, is as good as absent.
-    let bare = || converge_objects::object(&undo.object.kind).is_some_and(|o| o.bare(now));
+    let bare = || converge_objects::object(&undo.object.kind).is_some_and(|o| o.links().bare(now));
     (undo.left.is_absent() && bare())
         || as_left(&undo.left)
         || undo.open.as_ref().is_some_and(|open| as_left(open) || is_amid(undo, open, now))
@@ -100,7 +101,7 @@ fn is_amid(undo: &Undo, open: &State, now: &State) -> bool {
     let each = before.len() == found.len()
         && after.len() == found.len()
         && before.iter().zip(&after).zip(&found).all(|((b, a), f)| f == b || f == a || a == "~");
-    let bare = || converge_objects::object(&undo.object.kind).is_some_and(|o| o.bare(now));
+    let bare = || converge_objects::object(&undo.object.kind).is_some_and(|o| o.links().bare(now));
     let change = || Change { object: undo.object.clone(), from: open.clone(), to: undo.left.clone() };
     let passing =
         || converge_objects::object(&undo.object.kind).is_some_and(|object| object.amid(&change(), now));
@@ -111,7 +112,7 @@ fn is_amid(undo: &Undo, open: &State, now: &State) -> bool {
 pub(crate) fn back(undo: &Undo, now: &State, known: &mut Knowledge) -> State {
     let content = |digest: &Digest| known.content(digest).cloned();
     let Some(object) = converge_objects::object(&undo.object.kind) else { return undo.before.clone() };
-    let (state, new) = object.back(now, &undo.past(), &content);
+    let (state, new) = object.shared().back(now, &undo.past(), &content);
     if let Some(content) = new {
         known.learn_content(content);
     }
@@ -190,7 +191,7 @@ pub(crate) fn fulfils(object: &ObjectId, now: &State, planned: &State) -> bool {
 
 /// Whether there is nothing to revert between these states of an object.
 pub(crate) fn same(object: &ObjectId, a: &State, b: &State) -> bool {
-    converge_objects::object(&object.kind).map_or(a == b, |o| o.same(a, b))
+    converge_objects::object(&object.kind).map_or(a == b, |o| o.shared().same(a, b))
 }
 
 pub(crate) fn planned(change: Change) -> PlannedChange {

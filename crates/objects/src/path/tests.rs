@@ -78,7 +78,7 @@ fn the_hosts_line_is_the_controllers_line_whatever_the_name() {
         keys.push(dir.join("sub dir"));
         keys.extend([dir.join("nothing"), dir.join("plain/below a file"), dir.join("no/such/dir")]);
         let args: Vec<&str> = keys.iter().map(|p| key(p)).collect();
-        let seen = Path::parse(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
+        let seen = crate::testing::parse::<Path>(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
         for path in &keys {
             let observed = seen[key(path)].clone().unwrap();
             assert_eq!(observed.state, State::from(state_of(path)), "{}: {path:?}", shell.name);
@@ -98,7 +98,7 @@ fn hundreds_of_paths_travel_as_one_question() {
             std::fs::write(path, path).unwrap();
         }
         let args: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let seen = Path::parse(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
+        let seen = crate::testing::parse::<Path>(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
         for path in &args {
             assert_eq!(seen[*path].as_ref().unwrap().state, State::from(state_of(FsPath::new(path))));
         }
@@ -113,7 +113,7 @@ fn a_slash_at_the_end_is_the_directory_itself() {
         std::fs::write(dir.join("z"), "z").unwrap();
         let keys = ["gone/", "gone/x", "sub", "sub/", "sub/x", "z"].map(|k| format!("{}/{k}", dir.display()));
         let args: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let seen = Path::parse(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
+        let seen = crate::testing::parse::<Path>(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
         for path in &args {
             let observed = seen[*path].as_ref().unwrap_or_else(|e| panic!("{}: {path}: {e}", shell.name));
             assert_eq!(observed.state, State::from(state_of(FsPath::new(path))), "{}: {path}", shell.name);
@@ -131,7 +131,7 @@ fn what_cannot_be_read_is_not_taken_for_absent() {
         let looped = round.join("x");
         let keys = [dir.join("there"), long, dir.join("gone"), looped];
         let args: Vec<&str> = keys.iter().map(|p| key(p)).collect();
-        let seen = Path::parse(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
+        let seen = crate::testing::parse::<Path>(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
         assert_eq!(seen[args[0]].as_ref().unwrap().state, State::from(state_of(&keys[0])), "{}", shell.name);
         assert!(seen[args[1]].as_ref().unwrap_err().0.contains("File name too long"), "{}", shell.name);
         assert!(seen[args[2]].as_ref().unwrap().state.is_absent(), "{}", shell.name);
@@ -636,7 +636,7 @@ fn a_path_through_a_link_is_reported_with_its_real_name() {
         }
         let both = [key("link/none"), key("link/z"), key("real/z")];
         let keys: Vec<&str> = both.iter().map(String::as_str).collect();
-        let seen = Path::parse(&keys, &shell.good(&root, "cv_see_path \"$@\"", &keys, b""));
+        let seen = crate::testing::parse::<Path>(&keys, &shell.good(&root, "cv_see_path \"$@\"", &keys, b""));
         assert_eq!(seen[keys[1]].clone().unwrap().state, seen[keys[2]].clone().unwrap().state);
         let line = shell.good(&root, "cv_line_path \"$1\"", &[keys[1]], b"");
         assert_eq!(line.trim_end(), seen[keys[2]].clone().unwrap().state.line());

@@ -3,7 +3,6 @@
 use super::Path as PathObject;
 use super::attack_tests::field::{Field, SECRET, dir_of};
 use crate::testing::{safe_tempdir, shells};
-use converge_resource::Object as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,7 +22,10 @@ fn a_way_that_leads_elsewhere_is_refused_and_named() {
         std::fs::hard_link(field.victim.join("f"), app.join("hard")).unwrap();
         let why = |path: &Path| {
             let answer = shell.good(root.path(), "cv_see_path \"$1\"", &[key(path)], b"");
-            PathObject::parse(&[key(path)], &answer).remove(key(path)).unwrap().map(|seen| seen.state)
+            crate::testing::parse::<PathObject>(&[key(path)], &answer)
+                .remove(key(path))
+                .unwrap()
+                .map(|seen| seen.state)
         };
         let linked = why(&link.join("x")).unwrap_err().0;
         assert!(linked.contains("app.other is a link (owner root)"), "{}: {linked}", shell.name);
@@ -172,7 +174,7 @@ fn a_device_a_pipe_or_a_socket_in_place_of_a_file_is_named_and_not_read() {
         for (name, what) in there {
             let path = place(name);
             let said = shell.good(root.path(), "cv_see_path \"$1\"", &[key(&path)], b"");
-            let seen = PathObject::parse(&[key(&path)], &said).remove(key(&path)).unwrap();
+            let seen = crate::testing::parse::<PathObject>(&[key(&path)], &said).remove(key(&path)).unwrap();
             assert_eq!(
                 seen.unwrap().state,
                 super::PathState::Other { what: what.to_owned() }.into(),

@@ -1,0 +1,81 @@
+//! A host's part in its cluster.
+
+use super::erased::typed;
+use super::{Change, Erased, Nothing, Object};
+use crate::{Backup, Goodbye, WayBack};
+
+/// An object that makes its host a node of a cluster, or goes with the node.
+pub trait NodePart: Object {
+    /// True for an object that makes its host a node of a cluster while it is not absent. The node's name is that of its
+    /// [`WayBack`], else the host's.
+    const MAKES_NODE: bool = false;
+
+    /// True for an object that goes with its host's node: a rollback that removes the node does not revert it, if an item of the node's role has
+    /// changed it since the node joined.
+    const GOES_WITH_NODE: bool = false;
+
+    /// True for an object that is removed only with `--allow-destroy`, in an ordinary run too: a host's part in its cluster. A
+    /// rollback reverts it before everything else of its role; if it stays, the role stays.
+    const STAYS_UNLESS_ALLOWED: bool = false;
+
+    /// The backup that must reach the controller before a rollback makes this change: a copy of data that the change
+    /// destroys. A kind that makes such a change in a plan sets `Wanted::backup` itself.
+    fn backup(_from: &Self::State, _to: &Self::State) -> Option<Backup> {
+        None
+    }
+
+    /// The question to another host before a rollback makes this change, if the run recorded one. The record is data of the
+    /// host and not trusted: `known_as` are the names and addresses by which the controller knows the host.
+    fn goodbye(
+        _way: &WayBack,
+        _known_as: &[String],
+        _from: &Self::State,
+        _to: &Self::State,
+    ) -> Option<Goodbye> {
+        None
+    }
+}
+
+/// [`NodePart`] without its types.
+pub trait DynNodePart: Send + Sync {
+    /// [`NodePart::MAKES_NODE`].
+    fn makes_node(&self) -> bool {
+        false
+    }
+    /// [`NodePart::GOES_WITH_NODE`].
+    fn goes_with_node(&self) -> bool {
+        false
+    }
+    /// [`NodePart::STAYS_UNLESS_ALLOWED`].
+    fn stays_unless_allowed(&self) -> bool {
+        false
+    }
+    /// [`NodePart::backup`]; none for a bad state: it cannot be applied.
+    fn backup(&self, _change: &Change) -> Option<Backup> {
+        None
+    }
+    /// [`NodePart::goodbye`]; none for a bad state.
+    fn goodbye(&self, _way: &WayBack, _known_as: &[String], _change: &Change) -> Option<Goodbye> {
+        None
+    }
+}
+
+impl DynNodePart for Nothing {}
+
+impl<O: NodePart> DynNodePart for Erased<O> {
+    fn makes_node(&self) -> bool {
+        O::MAKES_NODE
+    }
+    fn goes_with_node(&self) -> bool {
+        O::GOES_WITH_NODE
+    }
+    fn stays_unless_allowed(&self) -> bool {
+        O::STAYS_UNLESS_ALLOWED
+    }
+    fn backup(&self, change: &Change) -> Option<Backup> {
+        typed::<O>(change).ok().and_then(|(from, to)| O::backup(&from, &to))
+    }
+    fn goodbye(&self, way: &WayBack, known_as: &[String], change: &Change) -> Option<Goodbye> {
+        typed::<O>(change).ok().and_then(|(from, to)| O::goodbye(way, known_as, &from, &to))
+    }
+}
