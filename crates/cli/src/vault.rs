@@ -2,44 +2,14 @@
 //!
 //! Facts: `setup_vault_secrets` in `ansible/cli/__init__.py`, the classes of secrets in `ansible/parsing/vault/__init__.py`.
 
+use crate::args::VaultArgs;
 use crate::failure::Failure;
 use crate::prompt;
 use camino::{Utf8Path, Utf8PathBuf};
-use clap::Args;
 use converge_model::vault::{DEFAULT_ID, Vault, VaultSecret, is_vault};
 use secrecy::ExposeSecret;
-use serde::{Deserialize, Serialize};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
-
-/// The sources of passwords for encrypted values and files.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VaultArgs {
-    /// Read a vault password from this file, or from what it prints where it is executable. May be given several times
-    /// [also: the variable ANSIBLE_VAULT_PASSWORD_FILE]
-    #[arg(
-        help_heading = "Encrypted values",
-        id = "vault_password_files",
-        long = "vault-password-file",
-        alias = "vault-pass-file",
-        value_name = "FILE"
-    )]
-    pub files: Vec<Utf8PathBuf>,
-    /// A vault password with its name: ID@FILE or ID@prompt. May be given several times
-    /// [also: the variable ANSIBLE_VAULT_IDENTITY_LIST]
-    #[arg(help_heading = "Encrypted values", id = "vault_ids", long = "vault-id", value_name = "ID@SOURCE")]
-    pub ids: Vec<String>,
-    /// Ask for the vault password
-    #[arg(
-        help_heading = "Encrypted values",
-        short = 'J',
-        id = "ask_vault_pass",
-        long = "ask-vault-pass",
-        alias = "ask-vault-password"
-    )]
-    pub ask: bool,
-}
 
 /// The name of a password and its source.
 fn split(text: &str) -> (&str, &str) {

@@ -5,7 +5,8 @@ mod k8s;
 mod release;
 mod workload;
 
-use crate::connect::{Cluster, ClusterOptions};
+use crate::connect::Cluster;
+use crate::options::ClusterOptions;
 use crate::records::{Beside, Ended};
 use crate::work::{Work, WorkEnd, Worked};
 use converge_objects::k8s as text;

@@ -3,7 +3,8 @@
 use crate::api::Api;
 use crate::certificate;
 use crate::error::ClusterError;
-use crate::run::OpenRun;
+use crate::open_run::OpenRun;
+use crate::options::ClusterOptions;
 use crate::tunnel::{Dialer, Road};
 use converge_resource::{Content, Digest};
 use converge_ssh::Session;
@@ -14,9 +15,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use tower::ServiceBuilder;
 
 /// The endpoint of a cluster.
@@ -37,39 +36,6 @@ pub enum Way {
         /// Its context; the current one when `None`.
         context: Option<String>,
     },
-}
-
-/// The options of a connection.
-#[derive(Clone)]
-pub struct ClusterOptions {
-    /// For each request.
-    pub deadline: Duration,
-    /// The helm program; found in `PATH` when `None`.
-    pub helm: Option<PathBuf>,
-    /// age recipients (`age1…`) to whom saved values of Secrets are encrypted; none are saved when there are none.
-    pub recipients: Vec<String>,
-    /// age identities (`AGE-SECRET-KEY-1…`) with which a rollback reads them.
-    pub identities: Vec<SecretString>,
-    /// Who works: `alice@admin1`.
-    pub operator: String,
-    /// Where helm keeps charts and indexes.
-    pub cache: PathBuf,
-    /// Drop no record of a run, however many there are.
-    pub keep_all_runs: bool,
-}
-
-impl Default for ClusterOptions {
-    fn default() -> Self {
-        Self {
-            deadline: Duration::from_secs(30),
-            helm: None,
-            recipients: Vec::new(),
-            identities: Vec::new(),
-            operator: String::new(),
-            cache: std::env::temp_dir().join("converge-helm"),
-            keep_all_runs: false,
-        }
-    }
 }
 
 /// A connection to a cluster. Clones share it.

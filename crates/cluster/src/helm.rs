@@ -1,7 +1,8 @@
 //! The real helm, run on this machine against the cluster: through a port of this machine's loopback that leads into the tunnel, with a
 //! kubeconfig that nobody else can read. Both are gone afterwards, and no secret stands on a command line.
 
-use crate::connect::{Access, Cluster, ClusterOptions};
+use crate::connect::{Access, Cluster};
+use crate::options::ClusterOptions;
 use crate::tunnel::{Road, address};
 use converge_resource::{Chart, ReleaseSpec};
 use secrecy::ExposeSecret as _;

@@ -2,8 +2,8 @@
 //! workload writes it anew whenever it likes, and what others have written there goes.
 
 use crate::connect::Cluster;
+use crate::open_run::put;
 use crate::records::{self, NAMESPACE, Record};
-use crate::run::put;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -2,8 +2,8 @@
 
 use crate::command;
 use crate::error::{LabError, Result};
+use crate::inner::{Inner, SHARE};
 use crate::net;
-use crate::session::Inner;
 use fs_err as fs;
 use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -17,8 +17,7 @@ const DISK: &str = include_str!("scripts/disk.sh");
 const OFF: &str = include_str!("scripts/off.sh");
 const KUBE_HOST: &str = include_str!("scripts/kube-host.sh");
 const RUNC: &str = include_str!("scripts/runc.sh");
-/// Where hosts see what the lab shows them.
-pub(crate) const SHARE: &str = "/run/lab";
+
 /// The time that a host may take to boot, on a loaded machine too.
 const BOOT: Duration = Duration::from_secs(60);
 

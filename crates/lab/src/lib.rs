@@ -24,6 +24,7 @@ mod command;
 mod delay;
 mod error;
 mod host;
+mod inner;
 pub mod kube;
 mod machine;
 mod mirror;

@@ -3,8 +3,9 @@
 use crate::command;
 use crate::delay;
 use crate::error::{LabError, Result};
-use crate::host::{Host, SHARE, is_name};
-use crate::mirror::{Endpoint, Mirror};
+use crate::host::{Host, is_name};
+use crate::inner::{DelayLine, Inner};
+use crate::mirror::Mirror;
 use crate::net::Net;
 use crate::{base, packages};
 use fs_err as fs;
@@ -15,9 +16,8 @@ use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const TEARDOWN: &str = include_str!("scripts/teardown.sh");
@@ -91,63 +91,6 @@ impl LabOptions {
 pub fn default_cache_dir() -> PathBuf {
     std::env::var_os("CONVERGE_LAB_CACHE")
         .map_or_else(|| PathBuf::from("/var/cache/converge-lab"), PathBuf::from)
-}
-
-/// The state that the hosts of a lab share.
-pub(crate) struct Inner {
-    pub net: Net,
-    pub base: PathBuf,
-    pub state: PathBuf,
-    pub cgroup2: PathBuf,
-    pub mirror: Vec<Endpoint>,
-    /// Whether hosts can become nodes.
-    pub kube: bool,
-    /// Whether Debian packages that are missing on this machine are installed.
-    install: bool,
-    hosts: Mutex<BTreeMap<String, u8>>,
-    delay: Mutex<Option<DelayLine>>,
-}
-
-impl Inner {
-    /// The folder that all labs share; the state lies in it.
-    pub(crate) fn cache(&self) -> &Path {
-        self.state.parent().unwrap_or(&self.state)
-    }
-
-    /// Sees to it that these Debian packages are on this machine, for a build.
-    pub(crate) fn tools(&self, names: &[&str], say: &dyn Fn(&str)) -> Result<()> {
-        if self.install {
-            return packages::ensure(names, say);
-        }
-        match packages::missing(names).as_slice() {
-            [] => Ok(()),
-            missing => Err(LabError::Packages(missing.join(" "))),
-        }
-    }
-
-    /// Shows a file of this machine to all hosts, without a copy where it can be, in a folder below [`SHARE`]; says where they have it.
-    pub(crate) fn share(&self, file: &Path, folder: &str) -> Result<String> {
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let folder_here = self.state.join("share").join(folder);
-        fs::create_dir_all(&folder_here)?;
-        let to = folder_here.join(&name);
-        if !to.exists() {
-            // Two hosts may be given the same file side by side.
-            static GIVEN: AtomicU64 = AtomicU64::new(0);
-            let number = GIVEN.fetch_add(1, Ordering::Relaxed);
-            let new = self.state.join("share").join(format!(".new-{}-{number}", std::process::id()));
-            if fs::hard_link(file, &new).is_err() {
-                fs::copy(file, &new)?;
-            }
-            fs::rename(new, &to)?;
-        }
-        Ok(Path::new(SHARE).join(folder).join(name).display().to_string())
-    }
-}
-
-struct DelayLine {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<io::Result<()>>,
 }
 
 /// A running lab. Dropping it takes everything down, its hosts' disks included.

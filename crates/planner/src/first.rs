@@ -1,11 +1,8 @@
 //! Changes that must be made on a host before an item can be planned: each is an item of its own.
 
-use crate::fold::{Pass, plan_change};
+use crate::pass::{Pass, plan_change};
 use crate::{Item, Outcome};
 use converge_resource::{Change, First};
-
-/// The number of them that one item may have.
-pub(crate) const MOST: u32 = 4;
 
 /// Set in the number of an item that comes before a declared one. The rest of the number is that of the declared one.
 const BEFORE: u32 = 1 << 31;

@@ -1,7 +1,7 @@
 //! Unified diffs of text, with the changed words of a line marked.
 
-use crate::plan::count;
 use crate::text::{Line, Look, Text, Tone, columns, visible};
+use converge_resource::counted;
 use similar::{ChangeTag, DiffOp, InlineChangeOptions, TextDiff};
 use std::time::Duration;
 
@@ -53,7 +53,8 @@ pub(crate) fn hunks(old: &str, new: &str, indent: usize, look: &Look) -> Text {
     }
     if hidden > 0 {
         text.push(
-            Line::at(indent).faint(format!("… {} of the diff left out ({ALL})", count(hidden, "more line"))),
+            Line::at(indent)
+                .faint(format!("… {} of the diff left out ({ALL})", counted(hidden, "more line"))),
         );
     }
     text

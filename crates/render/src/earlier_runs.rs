@@ -1,8 +1,8 @@
 //! Results of earlier runs on a host: orphaned objects, and an unfinished run.
 
-use crate::plan::count;
 use crate::text::{Line, Text, Tone};
 use converge_planner::{CutOff, Fate, HostPlan, ItemOrigin, Undeclared};
+use converge_resource::counted;
 use serde_json::{Value, json};
 
 /// Names that are listed before the rest is only counted.
@@ -25,7 +25,7 @@ pub(crate) fn earlier_runs(plan: &HostPlan) -> Text {
     let line = Line::at(2).say(Tone::Warn, "orphaned").plain(format!(
         ": {} of {}",
         undeclared.len(),
-        count(plan.ours.owned, "resource")
+        counted(plan.ours.owned, "resource")
     ));
     text.push(
         line.faint(" managed by converge; with --prune they are removed or restored to their original state")

@@ -2,10 +2,10 @@
 
 use crate::change::bytes;
 use crate::names::fold_names;
-use crate::plan::{count, resolved};
-use crate::report::skip_reason;
+use crate::plan::resolved;
 use crate::text::{Line, Look, Text, Tone, columns};
 use converge_engine::{Event, ItemResult, KeptBackup};
+use converge_resource::counted;
 use std::time::Duration;
 
 /// Lines of output that a failed item shows, unless verbose.
@@ -37,10 +37,10 @@ pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
             text.push(start(host).faint(format!("connected in {}", span(*took))));
         }
         Event::Observed { host, round, probes } if look.verbose => {
-            text.push(start(host).faint(format!("round {round}: {} answered", count(*probes, "question"))));
+            text.push(start(host).faint(format!("round {round}: {} answered", counted(*probes, "question"))));
         }
         Event::ApplyStarted { host, items } if look.verbose => {
-            text.push(start(host).faint(format!("begins: {}", count(*items, "resource"))));
+            text.push(start(host).faint(format!("begins: {}", counted(*items, "resource"))));
         }
         Event::ItemStarted { host, address, .. } if look.verbose => {
             text.push(start(host).faint(format!("begins: {address}")));
@@ -119,6 +119,11 @@ pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
     text
 }
 
+/// The reason of a skipped item: the item that it needs, or a sentence.
+pub(crate) fn skip_reason(because: &str) -> String {
+    if because.starts_with('`') { format!("depends on {because}") } else { because.to_owned() }
+}
+
 /// The sign, the word and the tone of a result.
 pub(crate) fn verdict(result: &ItemResult) -> (&'static str, &'static str, Tone) {
     match result {
@@ -174,7 +179,7 @@ fn push_output(text: &mut Text, output: &str, message: &str, indent: usize, look
     let all: Vec<&str> = output.split('\n').collect();
     let hidden = if look.verbose { 0 } else { all.len().saturating_sub(TAIL) };
     if hidden > 0 {
-        text.push(Line::at(indent).faint(format!("| … {} before (-v shows all)", count(hidden, "line"))));
+        text.push(Line::at(indent).faint(format!("| … {} before (-v shows all)", counted(hidden, "line"))));
     }
     for line in all.iter().skip(hidden) {
         text.push(Line::at(indent).faint("| ").plain(line.trim_end_matches('\r')));

@@ -1,9 +1,10 @@
 //! The facts of hosts; identical output is grouped.
 
 use crate::names::fold_names;
-use crate::plan::{count, lost_host};
+use crate::plan::lost_host;
 use crate::text::{Line, Text, Tone};
 use converge_engine::HostAnswer;
+use converge_resource::counted;
 use serde_json::{Map, Value};
 
 /// A place in facts: `nvidia.gpus[0].name`, `network.interfaces[].name` for all of a list.
@@ -131,7 +132,7 @@ pub fn fact(all: &[(String, Value)], lost: &[HostAnswer]) -> Text {
 
 fn header(hosts: &[&str]) -> Line {
     let line = Line::at(0).say(Tone::Strong, fold_names(hosts)).fold(2);
-    if hosts.len() > 1 { line.faint(format!(" · {}", count(hosts.len(), "host"))) } else { line }
+    if hosts.len() > 1 { line.faint(format!(" · {}", counted(hosts.len(), "host"))) } else { line }
 }
 
 fn push_lost(text: &mut Text, all: &[HostAnswer]) {

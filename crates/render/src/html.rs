@@ -4,12 +4,12 @@
 
 use crate::events::span;
 use crate::names::fold_names;
-use crate::plan::{count, item_summary, item_text, label, lost_why};
+use crate::plan::{item_summary, item_text, label, lost_why};
 use crate::report::outcome_text;
 use crate::text::{Look, Text, visible};
 use converge_engine::{ApplyReport, FleetPlan, HostApply, HostResult, ItemResult, Purpose};
 use converge_planner::{Item, Outcome};
-use converge_resource::{Content, Digest};
+use converge_resource::{Content, Digest, counted};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -360,7 +360,7 @@ fn items(out: &mut String, about: &About, entries: &[Entry<'_>]) {
 fn push_entry(out: &mut String, entry: &Entry<'_>) {
     let class = entry.outcome.replace(' ', "-");
     let mut on = if entry.hosts.len() > 1 {
-        format!("{} · {}", count(entry.hosts.len(), "host"), fold_names(&entry.hosts))
+        format!("{} · {}", counted(entry.hosts.len(), "host"), fold_names(&entry.hosts))
     } else {
         entry.hosts.concat()
     };

@@ -1,9 +1,9 @@
 //! JUnit's XML, as build servers read it: a suite a host, a case an item.
 
 use crate::change::title;
+use crate::events::skip_reason;
 use crate::events::verdict;
 use crate::plan::label;
-use crate::report::skip_reason;
 use crate::text::steers;
 use converge_engine::{ApplyReport, FleetPlan, HostResult, HostVerify, ItemResult, TargetError};
 use converge_planner::{Item, Outcome};

@@ -2,9 +2,9 @@
 
 use crate::events::span;
 use crate::names::fold_names;
-use crate::plan::count;
 use crate::text::{Line, Tone, columns};
 use converge_engine::{Event, ItemResult, RoleWork};
+use converge_resource::counted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -163,7 +163,7 @@ impl Live {
         }
         let names: Vec<&str> = self.looking.hosts.iter().map(String::as_str).collect();
         let line = Line::at(0).say(Tone::Place, spinner).plain(" reading state").faint("  ");
-        let line = line.plain(format!("{} of {}", self.looking.over, count(self.looking.total, "host")));
+        let line = line.plain(format!("{} of {}", self.looking.over, counted(self.looking.total, "host")));
         let took = span(now.saturating_duration_since(began));
         Some(line.faint(format!("  {took}  waiting for {}", fold_names(&names))))
     }
@@ -189,7 +189,7 @@ impl Live {
         let shown_done = if done.len() + shown_waiting <= free { done.len() } else { 0 };
         if shown_done == 0 && !done.is_empty() {
             let list: Vec<&str> = done.iter().map(|r| r.name.as_str()).collect();
-            let line = Line::at(0).say(Tone::Good, "✓ ").plain(count(done.len(), "role")).plain(" done");
+            let line = Line::at(0).say(Tone::Good, "✓ ").plain(counted(done.len(), "role")).plain(" done");
             rows.push(line.faint(format!("  {}", list.join(", "))));
         }
         rows.extend(done.iter().take(shown_done).map(|role| role.over_row(names, most, now)));
@@ -201,7 +201,7 @@ impl Live {
         let left = waiting.len() - shown_waiting;
         rows.extend(waiting.into_iter().take(shown_waiting));
         if left > 0 {
-            rows.push(Line::at(0).faint(format!("· {} more to come", count(left, "role"))));
+            rows.push(Line::at(0).faint(format!("· {} more to come", counted(left, "role"))));
         }
         rows.push(self.footer(began, now));
         rows
@@ -249,7 +249,7 @@ impl Live {
         match (said.into_iter().next(), first.is_empty()) {
             (Some(on), _) => line.faint(format!("  waits for {on}")),
             (None, false) => line.faint(format!("  waits for {}", first.join(", "))),
-            (None, true) => line.faint(format!("  comes next on {}", count(role.items.len(), "host"))),
+            (None, true) => line.faint(format!("  comes next on {}", counted(role.items.len(), "host"))),
         }
     }
 

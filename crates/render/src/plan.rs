@@ -8,7 +8,7 @@ use crate::text::{Line, Look, Text, Tone};
 use converge_engine::{FleetPlan, HostResult, Purpose, TargetError};
 use converge_objects::object;
 use converge_planner::{Guard, Guarded, HostPlan, Item, ItemOrigin, Outcome, PlannedChange, Summary};
-use converge_resource::{Content, Digest, Disruption};
+use converge_resource::{Content, Digest, Disruption, counted};
 use std::collections::BTreeMap;
 
 const ROLE: usize = 2;
@@ -79,7 +79,7 @@ fn push_order(text: &mut Text, fleet: &FleetPlan) {
             .collect();
         let line = Line::at(0).plain("Play ").say(Tone::Strong, order.play.as_str());
         let line = line.plain(
-            format!(": {what}, {}: ", count(order.batches.len(), "batch")).replace("batchs", "batches"),
+            format!(": {what}, {}: ", counted(order.batches.len(), "batch")).replace("batchs", "batches"),
         );
         let shown: Vec<&str> = names.iter().take(SHOWN_BATCHES).map(String::as_str).collect();
         let more = names.len().saturating_sub(shown.len());
@@ -140,7 +140,7 @@ pub(crate) fn push_counts(mut line: Line, s: Summary, lost: &[String]) -> Line {
     }
     let errors = s.failed.saturating_sub(s.blocked);
     if errors > 0 {
-        parts.push((Tone::Bad, count(errors, "error")));
+        parts.push((Tone::Bad, counted(errors, "error")));
     }
     if s.blocked > 0 {
         parts.push((Tone::Bad, format!("{} blocked", s.blocked)));
@@ -188,7 +188,7 @@ fn total(fleet: &FleetPlan) -> Line {
     let parts: Vec<String> = parts
         .iter()
         .filter(|(n, _)| *n > 0)
-        .map(|(n, word)| format!("{} {word}", count(*n, "host")))
+        .map(|(n, word)| format!("{} {word}", counted(*n, "host")))
         .collect();
     push_counts(line, sum, &parts)
 }
@@ -197,15 +197,10 @@ fn total(fleet: &FleetPlan) -> Line {
 pub(crate) fn machines(all: usize, clusters: usize) -> String {
     let hosts = all.saturating_sub(clusters);
     match (hosts, clusters) {
-        (_, 0) => count(hosts, "host"),
-        (0, _) => count(clusters, "cluster"),
-        _ => format!("{}, {}", count(hosts, "host"), count(clusters, "cluster")),
+        (_, 0) => counted(hosts, "host"),
+        (0, _) => counted(clusters, "cluster"),
+        _ => format!("{}, {}", counted(hosts, "host"), counted(clusters, "cluster")),
     }
-}
-
-/// `1 host`, `3 hosts`
-pub(crate) fn count(n: usize, noun: &str) -> String {
-    converge_resource::counted(n, noun)
 }
 
 fn push_lost(text: &mut Text, fleet: &FleetPlan) {

@@ -1,9 +1,10 @@
 //! The output of one command on many hosts; identical output is grouped.
 
 use crate::names::fold_names;
-use crate::plan::{count, lost_host};
+use crate::plan::lost_host;
 use crate::text::{Line, Text, Tone};
 use converge_engine::{HostRan, RanCommand, TargetError};
+use converge_resource::counted;
 use serde_json::{Value, json};
 
 /// Where an answer stands: exit codes upwards, then what took too long.
@@ -41,7 +42,7 @@ pub fn ran(all: &[HostRan]) -> Text {
         let (tone, word) = verdict(ran);
         let mut line = Line::at(0).say(Tone::Strong, fold_names(hosts)).faint(" · ").fold(2);
         if hosts.len() > 1 {
-            line = line.faint(format!("{} · ", count(hosts.len(), "host")));
+            line = line.faint(format!("{} · ", counted(hosts.len(), "host")));
         }
         text.push(line.say(tone, word));
         for row in ran.stdout.lines() {
@@ -84,7 +85,7 @@ pub fn ran_total(all: &[HostRan]) -> Line {
             parts.push((Tone::Bad, format!("{n} {word}")));
         }
     }
-    let mut line = Line::at(0).say(Tone::Strong, format!("{}: ", count(all.len(), "host"))).fold(2);
+    let mut line = Line::at(0).say(Tone::Strong, format!("{}: ", counted(all.len(), "host"))).fold(2);
     for (i, (tone, part)) in parts.into_iter().enumerate() {
         line = line.plain(if i > 0 { ", " } else { "" }).say(tone, part);
     }

@@ -1,6 +1,6 @@
 //! The final report of an apply.
 
-use crate::events::{span, verdict};
+use crate::events::{skip_reason, span, verdict};
 use crate::names::fold_names;
 use crate::plan::{lost_why, machines};
 use crate::text::{Line, Text, Tone};
@@ -214,11 +214,6 @@ pub(crate) fn outcome_text(item: &Item, result: &ItemResult) -> Text {
         ItemResult::Changed | ItemResult::Unchanged | ItemResult::Stopped => {}
     }
     text
-}
-
-/// The reason of a skipped item: the item that it needs, or a sentence.
-pub(crate) fn skip_reason(because: &str) -> String {
-    if because.starts_with('`') { format!("depends on {because}") } else { because.to_owned() }
 }
 
 /// The place of the error (in a role or a template), and its correction.

@@ -1,9 +1,10 @@
 //! The runs that can be rolled back, and the results of live checks.
 
 use crate::names::fold_names;
-use crate::plan::{count, lost_host};
+use crate::plan::lost_host;
 use crate::text::{Line, Text, Tone};
 use converge_engine::{HostSnapshots, HostVerify, Snapshot};
+use converge_resource::counted;
 
 /// The snapshots, run by run, newest first, with the hosts of each.
 pub fn snapshots(all: &[HostSnapshots]) -> Text {
@@ -91,7 +92,7 @@ const ROLLED_BACK: &str = "rolled back by";
 const NO_SNAPSHOT: &str = "no snapshot";
 
 fn description(snapshot: &Snapshot) -> String {
-    let mut description = count(snapshot.changes, "change");
+    let mut description = counted(snapshot.changes, "change");
     if !snapshot.finished {
         description.push_str(&format!(", {DID_NOT_END}"));
     }
@@ -124,9 +125,9 @@ pub fn verified(all: &[HostVerify], verbose: bool) -> Text {
             (0, 0) => line.plain("no checks"),
             (good, 0) => line.say(
                 Tone::Good,
-                format!("{} {}", count(good, "check"), if good == 1 { "holds" } else { "hold" }),
+                format!("{} {}", counted(good, "check"), if good == 1 { "holds" } else { "hold" }),
             ),
-            (good, bad) => line.say(Tone::Bad, format!("{bad} of {} failed", count(good + bad, "check"))),
+            (good, bad) => line.say(Tone::Bad, format!("{bad} of {} failed", counted(good + bad, "check"))),
         };
         text.push(line);
         // One cause is one message: checks that depend on a failed one are counted.

@@ -1,6 +1,6 @@
 //! The cluster of a scenario, as it is written under `cluster`.
 
-use crate::scenario::{HostSpec, unknown_host};
+use crate::host_spec::{HostSpec, unknown_host};
 use converge_resource::ApiRef;
 use converge_syntax::{Diagnostic, Diagnostics, Node, Spanned, from_node};
 use serde::Deserialize;

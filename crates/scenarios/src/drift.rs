@@ -2,6 +2,7 @@
 //! correct it.
 
 use crate::drift_cluster;
+use crate::injected::{Drift, shown};
 use crate::judge::InitialState;
 use crate::report::Mismatch;
 use converge_engine::{Engine, FleetPlan, ItemClaims, StopSwitch, TargetError};
@@ -15,15 +16,6 @@ use std::time::Duration;
 const NOT_HERE: i32 = 3;
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// One drift to inject.
-pub(crate) struct Drift {
-    pub object: ObjectId,
-    pub facet: &'static str,
-    pub what: String,
-    /// Shell text; on a cluster the words for kubectl, one a line.
-    pub script: String,
-}
-
 /// The result of the drift gate for one target.
 #[derive(Debug, Default)]
 pub(crate) struct DriftResults {
@@ -33,11 +25,6 @@ pub(crate) struct DriftResults {
     pub left: Vec<String>,
     /// Drifts that were not detected or not corrected.
     pub wrong: Vec<Mismatch>,
-}
-
-/// The name of an object for people.
-pub(crate) fn shown(object: &ObjectId) -> String {
-    if object.kind == "command" { "a command's mark".to_owned() } else { object.to_string() }
 }
 
 /// Adds items that claimed something before the first run and do not claim it now: they are skipped as long as everything is as

@@ -1,7 +1,7 @@
 //! Drift on a cluster: objects that an item made are deleted, and fields that it takes from others are changed.
 
 use crate::cluster::kubectl;
-use crate::drift::{Drift, shown};
+use crate::injected::{Drift, shown};
 use converge_engine::{Engine, FleetPlan, ItemClaims};
 use converge_lab::kube::Kubectl;
 use converge_resource::{ApiRef, ObjectId, RunAnswer, State};

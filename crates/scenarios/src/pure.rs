@@ -3,10 +3,10 @@
 use crate::discover::Case;
 use crate::expect::{self, Complaint};
 use crate::hosts::Hosts;
+use crate::options::RunOptions;
 use crate::project::{self, RoleSet};
 use crate::recording;
 use crate::report::{CaseReport, Gate, GateOutcome, GateReport, Mismatch, Progress};
-use crate::run::RunOptions;
 use crate::scenario::before_file;
 use converge_engine::recorded::{HostRecording, RecordedContent, RecordedObject};
 use converge_engine::{Engine, EventSink, Options};

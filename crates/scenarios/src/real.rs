@@ -9,10 +9,10 @@ use crate::hosts::Hosts;
 use crate::judge::{
     InitialState, InitialStates, add_what_waited, applied, as_before, as_planned, made_whole,
 };
+use crate::options::{RunOptions, Where};
 use crate::project::{self, RoleSet};
 use crate::pure::{self, LoadError};
 use crate::report::{CaseReport, Gate, GateOutcome, GateReport, Mismatch, Progress};
-use crate::run::{RunOptions, Where};
 use crate::snapshot::{self, NOISE, is_among};
 use crate::{drift, leftovers, recording, whole};
 use converge_engine::{

@@ -1,7 +1,8 @@
 //! Logging in: agent, key files, password.
 
-use crate::connect::Handler;
+use crate::connection::Handler;
 use crate::error::ConnectError;
+use crate::files::{expand, is_open};
 use crate::keyring::{self, KeyRing};
 use crate::known_hosts::ago;
 use crate::target::{Options, Target};
@@ -458,13 +459,6 @@ impl KeyFile {
     }
 }
 
-/// Whether others may read or write a private key file, by the rule of ssh: only files of the present user are checked.
-pub(crate) fn is_open(path: &Utf8Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let own = || std::fs::metadata("/proc/self").map(|me| me.uid()).ok();
-    std::fs::metadata(path).is_ok_and(|file| file.mode() & 0o077 != 0 && Some(file.uid()) == own())
-}
-
 /// Signs for a certificate with the plain key that the agent holds.
 struct PlainSigner<'a> {
     agent: &'a mut AgentClient<UnixStream>,
@@ -482,14 +476,6 @@ impl Signer for PlainSigner<'_> {
     ) -> Result<Vec<u8>, Self::Error> {
         let identity = AgentIdentity::PublicKey { key: self.key.clone(), comment: String::new() };
         self.agent.auth_sign(&identity, hash, to_sign).await
-    }
-}
-
-/// `~/` at the beginning means the home directory, as ssh takes it.
-pub(crate) fn expand(path: &Utf8Path, home: Option<&Utf8Path>) -> Utf8PathBuf {
-    match (path.strip_prefix("~"), home) {
-        (Ok(rest), Some(home)) => home.join(rest),
-        _ => path.to_owned(),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Ours knows `Host`, `HostName`, `User`, `Port`, `IdentityFile`, `IdentitiesOnly`, `CertificateFile`, `ProxyJump`, `ProxyCommand`,
 //! `UserKnownHostsFile`, `HostKeyAlias` and `Include`. A `Match` block other than `Match all` counts for nothing there.
 
-use crate::auth::expand;
+use crate::files::expand;
 use crate::known_hosts::glob;
 use crate::target::Options;
 use camino::{Utf8Path, Utf8PathBuf};

@@ -1,13 +1,14 @@
 //! Dialling, key exchange, host keys.
 
 use crate::auth;
+use crate::connection::{Connection, Decided, Handler, Lookup};
 use crate::error::ConnectError;
-use crate::known_hosts::{HostKeyVerdict, KnownHosts};
+use crate::jump;
+use crate::known_hosts::KnownHosts;
 use crate::stream::{Duplex, Ear, FirstWords, Program, Prompt};
 use crate::target::{Options, Target};
-use crate::trail::{Mark, Trail, Trust};
-use russh::client::{self, Handle, Msg};
-use russh::keys::{HashAlg, PublicKey, PublicKeyOrCertificate};
+use crate::trail::{Mark, Trail};
+use russh::client::{self, Msg};
 use russh::{ChannelOpenFailure, ChannelStream, Preferred, cipher, compression, kex};
 use std::borrow::Cow;
 use std::io;
@@ -15,7 +16,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
@@ -48,74 +49,6 @@ const CIPHERS: &[cipher::Name] = &[
     cipher::AES_192_CTR,
     cipher::AES_128_CTR,
 ];
-
-/// A connection on which a user is logged in.
-pub(crate) struct Connection {
-    pub handle: Handle<Handler>,
-    /// The jump host below it, which lives as long.
-    _hop: Option<Arc<Connection>>,
-}
-
-/// Decides on the host key; everything else of the protocol is left to russh, and what the server opens by itself is refused.
-pub(crate) struct Handler {
-    known: Arc<KnownHosts>,
-    host: String,
-    lookup: Lookup,
-    accept_new: bool,
-    decided: Arc<Mutex<Decided>>,
-}
-
-/// The decision about the host key: russh passes errors on only in part.
-#[derive(Default)]
-struct Decided {
-    refused: Option<ConnectError>,
-    trusted: Option<Mark>,
-}
-
-/// The name under which a host's keys are recorded.
-#[derive(Debug, Clone)]
-pub(crate) struct Lookup {
-    pub name: String,
-    pub port: u16,
-}
-
-impl client::Handler for Handler {
-    type Error = russh::Error;
-
-    async fn check_server_key(&mut self, shown: &PublicKeyOrCertificate) -> Result<bool, Self::Error> {
-        let known = &self.known;
-        let Lookup { name, port } = &self.lookup;
-        let (verdict, key) = match shown {
-            PublicKeyOrCertificate::PublicKey { key, .. } => (known.check(name, *port, key), key.clone()),
-            PublicKeyOrCertificate::Certificate(certificate) => (
-                known.check_certificate(name, *port, certificate, SystemTime::now()),
-                PublicKey::new(certificate.public_key().clone(), ""),
-            ),
-        };
-        let trusted = |trust| Mark::HostKey {
-            algorithm: key.algorithm().to_string(),
-            fingerprint: key.fingerprint(HashAlg::Sha256).to_string(),
-            trust,
-        };
-        let outcome = match verdict {
-            HostKeyVerdict::Known => {
-                let at = known.recorded_at(name, *port, &key).map(|at| at.to_string());
-                Ok(trusted(Trust::Recorded(at.unwrap_or_default())))
-            }
-            HostKeyVerdict::Certified { at } => Ok(trusted(Trust::Certified(at.to_string()))),
-            HostKeyVerdict::Unknown { ref others, .. } if self.accept_new && others.is_empty() => {
-                known.record(&self.host, name, *port, &key).map(|file| trusted(Trust::New(file)))
-            }
-            verdict => Err(verdict.into_error(&self.host, known)),
-        };
-        let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
-        match outcome {
-            Ok(mark) => decided.trusted = Some(mark),
-            Err(error) => decided.refused = error,
-        }
-        Ok(decided.refused.is_none() && decided.trusted.is_some())
-    }
-}
 
 /// A deadline for the phases of a connection; the error of a timeout names the phase.
 struct Limit<'a> {
@@ -150,9 +83,7 @@ async fn connect_to(
     trail: &mut Trail,
 ) -> Result<Connection, ConnectError> {
     let begun = Instant::now();
-    let hop = options
-        .jumps
-        .connection(&target.jumps, options)
+    let hop = jump::connection(&target.jumps, options)
         .await
         .map_err(|reason| ConnectError::Jump { host: target.name.clone(), reason: Box::new(reason) })?;
     if let (Some(_), Some(last)) = (&hop, target.jumps.last()) {
@@ -160,7 +91,12 @@ async fn connect_to(
         trail.push(Mark::Through { hop: last.name.clone(), to, took: begun.elapsed() });
     }
     let limit = Limit { target, at: Instant::now() + target.connect_timeout };
-    let known = Arc::new(KnownHosts::load(target, options)?);
+    let known = Arc::new(KnownHosts::load(
+        &target.name,
+        &target.known_hosts,
+        &target.host_keys,
+        options.home.as_deref(),
+    )?);
     let mut wait = FIRST_WAIT;
     loop {
         match attempt(target, options, &limit, hop.as_ref(), Arc::clone(&known), trail).await {

@@ -1,6 +1,6 @@
 //! Errors of connecting and of running; each message says what to do.
 
-use crate::target::Method;
+use crate::method::Method;
 use std::time::Duration;
 use thiserror::Error;
 

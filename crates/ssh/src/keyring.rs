@@ -26,7 +26,7 @@ impl KeyRing {
     /// # Errors
     /// The file cannot be read; a sentence.
     pub fn unlock(&self, path: &Utf8Path, passphrase: &SecretString) -> Result<bool, String> {
-        if crate::auth::is_open(path) {
+        if crate::files::is_open(path) {
             return Err(format!(
                 "{path} can be read or written by others than its owner, so it is not used: run `chmod 600 {path}`"
             ));

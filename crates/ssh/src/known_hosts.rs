@@ -1,8 +1,7 @@
 //! Our own strict reading of known_hosts: hashes, patterns, markers, several files.
 
-use crate::auth::expand;
 use crate::error::{ConnectError, Place, ShownKey};
-use crate::target::{Options, Target};
+use crate::files::expand;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -97,16 +96,21 @@ pub enum HostKeyVerdict {
 }
 
 impl KnownHosts {
-    /// Reads the files of a target. A file that does not exist is empty, as for ssh.
+    /// Reads the files of a target, with `~` as this home directory; those of ssh when it has none. A file that does not exist is empty, as for ssh.
+    /// Where the target has `pinned` keys, only they are trusted.
     ///
     /// # Errors
-    /// `KnownHostsFile` when a file exists and cannot be read.
-    pub fn load(target: &Target, options: &Options) -> Result<Self, ConnectError> {
-        let home = options.home.as_deref();
-        let files: Vec<Utf8PathBuf> = if target.known_hosts.is_empty() {
+    /// `KnownHostsFile` when a file exists and cannot be read; `PinnedKey` when a pinned key is none.
+    pub fn load(
+        target: &str,
+        files: &[Utf8PathBuf],
+        pinned: &[String],
+        home: Option<&Utf8Path>,
+    ) -> Result<Self, ConnectError> {
+        let files: Vec<Utf8PathBuf> = if files.is_empty() {
             DEFAULT_FILES.iter().map(|file| expand(Utf8Path::new(file), home)).collect()
         } else {
-            target.known_hosts.iter().map(|file| expand(file, home)).collect()
+            files.iter().map(|file| expand(file, home)).collect()
         };
         let mut known =
             Self { entries: Vec::new(), first: files.first().map(ToString::to_string).unwrap_or_default() };
@@ -116,25 +120,23 @@ impl KnownHosts {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => {
                     return Err(ConnectError::KnownHostsFile {
-                        host: target.name.clone(),
+                        host: target.to_owned(),
                         file: file.to_string(),
                         reason: error.to_string(),
                     });
                 }
             }
         }
-        if !target.host_keys.is_empty() {
+        if !pinned.is_empty() {
             // Pinned keys are the only trusted ones; revoked keys stay revoked.
             known.entries.retain(|entry| entry.marker == Marker::Revoked);
             known.first = String::new();
         }
-        for (at, line) in target.host_keys.iter().enumerate() {
+        for (at, line) in pinned.iter().enumerate() {
             let at = Place { file: "converge_host_keys".to_owned(), line: at + 1 };
             known.entries.push(
-                Entry::pinned(line, at).ok_or_else(|| ConnectError::PinnedKey {
-                    host: target.name.clone(),
-                    line: line.clone(),
-                })?,
+                Entry::pinned(line, at)
+                    .ok_or_else(|| ConnectError::PinnedKey { host: target.to_owned(), line: line.clone() })?,
             );
         }
         Ok(known)

@@ -1,4 +1,5 @@
 use super::*;
+use crate::target::Target;
 
 /// A key of any bytes: checks compare keys, they do not use them.
 fn ed(fill: u8) -> String {
@@ -156,7 +157,7 @@ fn several_files_count_together_and_a_missing_one_is_empty() {
         .unwrap();
     let mut target = Target::ssh("h");
     target.known_hosts = vec![file("none"), file("one"), file("two")];
-    let known = KnownHosts::load(&target, &Options::default()).unwrap();
+    let known = KnownHosts::load(&target.name, &target.known_hosts, &target.host_keys, None).unwrap();
     let verdict = known.check("h", 22, &PublicKey::from_openssh(&ed(1)).unwrap());
     let error = verdict.into_error("gpu1", &known).unwrap();
     let ConnectError::ChangedHostKey { recorded, .. } = &error else { panic!("{error}") };
@@ -167,7 +168,7 @@ fn several_files_count_together_and_a_missing_one_is_empty() {
     assert!(text.contains(&format!("add this line to {}:\ni {}", file("none"), ed(1))), "{text}");
 
     target.known_hosts.push(Utf8PathBuf::try_from(dir.path().to_owned()).unwrap());
-    let error = KnownHosts::load(&target, &Options::default()).unwrap_err();
+    let error = KnownHosts::load(&target.name, &target.known_hosts, &target.host_keys, None).unwrap_err();
     assert!(matches!(&error, ConnectError::KnownHostsFile { .. }) && error.is_refused(), "{error}");
 }
 

@@ -1,7 +1,8 @@
 //! The loop that runs on the host: one line of POSIX shell for dash, bash and busybox ash.
 
+use crate::method::Method;
 use crate::quote::quote;
-use crate::target::{Become, Method};
+use crate::target::Become;
 use memchr::memmem;
 
 /// The program on the command line: it prints a greeting and reads the loop as the first line of input. The loop itself is

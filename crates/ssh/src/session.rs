@@ -1,6 +1,7 @@
 //! One connection to one host.
 
-use crate::connect::{self, Connection};
+use crate::connect;
+use crate::connection::Connection;
 use crate::error::{ConnectError, ShellError};
 use crate::pipes::{self, Reader, Writer};
 use crate::program::Start;

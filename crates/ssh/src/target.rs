@@ -1,7 +1,8 @@
 //! The description of a target: a host and its connection.
 
-use crate::jump::JumpPool;
+use crate::jump_pool::JumpPool;
 use crate::keyring::KeyRing;
+use crate::method::Method;
 use camino::Utf8PathBuf;
 use secrecy::SecretString;
 use std::time::Duration;
@@ -99,35 +100,6 @@ pub enum Become {
         /// The password that the program asks for; `None` requires a program that does not ask.
         password: Option<SecretString>,
     },
-}
-
-/// The program by which another user is become.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
-    /// sudo: the password is the login user's, as a rule.
-    Sudo,
-    /// su: the password is the other user's.
-    Su,
-    /// doas: the password is the login user's.
-    Doas,
-}
-
-impl Method {
-    /// The program's name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sudo => "sudo",
-            Self::Su => "su",
-            Self::Doas => "doas",
-        }
-    }
-}
-
-impl std::fmt::Display for Method {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 impl Become {

@@ -1,5 +1,6 @@
 //! `converge apply`: plan, show, ask, converge.
 
+use super::allowed_ids::refuse_unknown_ids;
 use super::plan::{Arguments, inventory_names, show};
 use crate::args::{Apply, Removal, Select};
 use crate::console::Console;
@@ -11,10 +12,9 @@ use crate::session::Session;
 use camino::Utf8Path;
 use converge_engine::saved::{self, SavedPlan};
 use converge_engine::{ApplyReport, Engine, FleetPlan, HostApply, ItemResult, TargetError};
-use converge_planner::{HostPlan, Item, Outcome, PlannedChange};
+use converge_planner::{HostPlan, Item, Outcome};
 use converge_render as render;
-use converge_resource::{Reversibility, counted, quote};
-use std::collections::BTreeSet;
+use converge_resource::{counted, quote};
 use std::io::Read;
 
 pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
@@ -121,48 +121,6 @@ pub struct How {
     pub page: Page,
     /// It is a rollback: afterwards the checks of the roles that are still in place are run.
     pub goes_back: bool,
-}
-
-/// Refuses IDs to destroy that name nothing in the plan: a misspelt one would pass without a word.
-pub(super) fn refuse_unknown_ids(plan: &FleetPlan, allowed: &[String]) -> Result<(), Failure> {
-    let Some(known) = plan.object_ids().filter(|known| !known.is_empty()) else { return Ok(()) };
-    let is_known = |id: &String| {
-        // An object in a directory of the plan may be removed with the directory.
-        let inside =
-            |known: &String| id.strip_prefix(known.as_str()).is_some_and(|rest| rest.starts_with('/'));
-        known.contains(id) || known.iter().any(inside)
-    };
-    let unknown: Vec<String> =
-        allowed.iter().filter(|id| !is_known(id)).map(|id| format!("`{id}`")).collect();
-    if unknown.is_empty() {
-        return Ok(());
-    }
-    let wanted: BTreeSet<String> =
-        plan.planned().flat_map(|host| &host.items).flat_map(ids_to_allow).collect();
-    let help = match wanted.len() {
-        0 => "nothing in this plan needs --allow-destroy: leave it out".to_owned(),
-        _ => format!("the plan asks for: {}", wanted.into_iter().collect::<Vec<_>>().join(", ")),
-    };
-    Err(Failure::usage(
-        format!("--allow-destroy names what the plan does not have: {}", unknown.join(", ")),
-        help,
-    ))
-}
-
-/// The IDs that an item says it wants to be allowed, and those that were allowed.
-fn ids_to_allow(item: &Item) -> Vec<String> {
-    let refused = match &item.outcome {
-        Outcome::Refused(why) => Some(why),
-        _ => None,
-    };
-    let said = item.notes.iter().chain(refused).flat_map(|text| text.split("--allow-destroy ").skip(1));
-    let said = said.filter_map(|rest| rest.split('`').next()).map(str::to_owned);
-    let irreversible = |planned: &&PlannedChange| {
-        matches!(planned.reversibility, Reversibility::Irreversible(_))
-            && planned.change.object.kind != "command"
-    };
-    said.chain(item.changes().iter().filter(irreversible).map(|planned| planned.change.object.to_string()))
-        .collect()
 }
 
 /// Shows a plan, asks, applies it, and says what became of it.

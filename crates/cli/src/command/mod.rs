@@ -1,5 +1,6 @@
 //! One command, one file.
 
+mod allowed_ids;
 pub mod apply;
 pub mod completions;
 pub mod docs;

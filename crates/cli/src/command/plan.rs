@@ -98,7 +98,7 @@ pub async fn make(
     let page = Page::new(report, &names, &session);
     let plan = session.plan().await?;
     session.close().await;
-    super::apply::refuse_unknown_ids(&plan, &removal.allow_destroy)?;
+    super::allowed_ids::refuse_unknown_ids(&plan, &removal.allow_destroy)?;
     page.write(&plan, None, console);
     Ok((plan, loaded))
 }

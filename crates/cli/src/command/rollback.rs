@@ -1,6 +1,7 @@
 //! `converge rollback`: put back what a run changed.
 
-use super::apply::{How, back, carry_out, refuse_unknown_ids};
+use super::allowed_ids::refuse_unknown_ids;
+use super::apply::{How, back, carry_out};
 use super::plan::inventory_names;
 use crate::args::{Removal, Rollback, Select};
 use crate::console::Console;

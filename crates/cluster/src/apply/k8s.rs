@@ -6,7 +6,7 @@ use crate::connect::Cluster;
 use crate::object::{self, merge_patch, told};
 use crate::observe::{no_key, observed};
 use crate::records::{Beside, Ended};
-use crate::run::{seal, unseal};
+use crate::sealed::{seal, unseal};
 use crate::work::WorkEnd;
 use converge_objects::k8s::fields::{self, Field, Segment, deviating, leaf_differences};
 use converge_objects::k8s::{K8sState, normalised};

@@ -7,7 +7,7 @@ use crate::helm::Helm;
 use crate::object::text;
 use crate::observe::release::{chart_name, newest, number, parts, revision};
 use crate::records::{Beside, Ended};
-use crate::run::{seal, unseal};
+use crate::sealed::{seal, unseal};
 use crate::work::{Work, WorkEnd};
 use converge_objects::release::{self, Recovery, ReleaseState};
 use converge_resource::{Answer, ApiCall, Chart, Content, Digest, Kept, ObjectId, Probe, ReleaseSpec, State};

@@ -1,22 +1,21 @@
 //! A real API server, inside a lab host.
 
-use super::control_plane::{Administrator, ApiOptions, Component, Layout, POD_LOG, Ports, log_text};
+use super::control_plane::{Administrator, ApiOptions, Component, ETC, Layout, POD_LOG, Ports, log_text};
 use super::kubectl::{self, Kubectl, expect};
-use super::local::Supervisor;
 use super::parts::{self, Parts};
+use super::pki::{self, PKI};
+use super::supervisor::Supervisor;
 use crate::error::{LabError, Result};
 use crate::host::{ExecOutput, Host};
 use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-pub(crate) const PKI: &str = include_str!("../scripts/kube-pki.sh");
 /// The time that a start may take, on a loaded machine too.
 const START: Duration = Duration::from_secs(90);
 /// etcd's data on a host.
 const DATA: &str = "/var/lib/converge-lab-etcd";
-/// Where a host has its kubeconfigs.
-pub(crate) const ETC: &str = "/etc/kubernetes";
+
 /// The stages on a host.
 const STAGES_AT: &str = "/etc/kubernetes/kwok-stages.yaml";
 
@@ -90,7 +89,7 @@ impl ApiServer {
                 let line = format!("sh -s -- {etc} {port} {}", administrator.days());
                 expect(host.exec_with_input(&line, PKI.as_bytes())?, "making certificates").map(drop)
             }
-            Place::Local(_) => super::local::certificates(&self.layout, administrator),
+            Place::Local(_) => pki::certificates(&self.layout, administrator),
         }
     }
 

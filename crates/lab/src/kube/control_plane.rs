@@ -7,6 +7,9 @@ const STAGES: &str = include_str!("stages.yaml");
 /// The initial text of [`Layout::pod_log`], as a validation workload of a GPU ends.
 pub(crate) const POD_LOG: &str = "simulated\nTest PASSED\n";
 
+/// The folder of a host with its kubeconfigs.
+pub(crate) const ETC: &str = "/etc/kubernetes";
+
 /// The environment of long-lived processes: Go's collector begins when the heap has grown to four times the size after the last
 /// collection, not twice. This trades memory for time, of which a machine with many clusters has less.
 pub(crate) const LONG_LIVED: &str = "GOGC=300";

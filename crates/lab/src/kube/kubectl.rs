@@ -1,7 +1,6 @@
 //! kubectl on a control plane, with the rights of an administrator.
 
-use super::api::ETC;
-use super::control_plane::SHORT_LIVED;
+use super::control_plane::{ETC, SHORT_LIVED};
 use crate::error::{LabError, Result};
 use crate::host::{ExecOutput, Host};
 

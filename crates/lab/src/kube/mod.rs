@@ -37,9 +37,11 @@ mod modules;
 mod network;
 mod nodes;
 mod parts;
+mod pki;
 mod repositories;
 mod role;
 mod server;
+mod supervisor;
 pub mod versions;
 
 pub use api::ApiServer;

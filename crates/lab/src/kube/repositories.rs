@@ -387,7 +387,7 @@ fn repository(parts: &Parts, work: &Path, runc: &Path, older: bool) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::SHARE;
+    use crate::inner::SHARE;
 
     #[test]
     fn hosts_see_the_images_where_it_says() {

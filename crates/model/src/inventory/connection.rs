@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value, did_you_mean};
 use secrecy::SecretString;
 
-use super::ssh_args::{Hop, SshOptions};
+use super::ssh_args::{Hop, HostKeyChecking, SshOptions};
 
 /// The transport of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,17 +17,6 @@ pub enum Transport {
     Ssh,
     /// Processes of this machine.
     Local,
-}
-
-/// The policy for the key of a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HostKeyChecking {
-    /// Only known keys.
-    Strict,
-    /// Unknown keys are learned; changed keys are refused.
-    AcceptNew,
-    /// Any key.
-    Off,
 }
 
 /// The method of becoming another user.

@@ -32,12 +32,12 @@ use crate::vault::{TAGS, Vault};
 
 pub use address::{is_ipv4, is_ipv6, parse_address};
 pub(crate) use connection::CONNECTION_VARIABLES;
-pub use connection::{Become, BecomeMethod, Connection, HostKeyChecking, Transport};
+pub use connection::{Become, BecomeMethod, Connection, Transport};
 pub use graph::{Assignment, Group, Host, LOCALHOST};
 pub use output::OutputOptions;
 pub use pattern::{Selection, split_pattern};
 pub use source::InventorySource;
-pub use ssh_args::Hop;
+pub use ssh_args::{Hop, HostKeyChecking};
 
 /// The place of a value among the layers.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,18 @@
 
 use converge_syntax::{Diagnostic, Diagnostics, Span, did_you_mean};
 
-use super::connection::HostKeyChecking;
 use super::shlex;
+
+/// The policy for the key of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostKeyChecking {
+    /// Only known keys.
+    Strict,
+    /// Unknown keys are learned; changed keys are refused.
+    AcceptNew,
+    /// Any key.
+    Off,
+}
 
 /// The options in arguments of ssh. Of an option that is given twice the first counts, as in ssh.
 #[derive(Debug, Clone, Default)]

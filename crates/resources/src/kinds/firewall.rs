@@ -1,7 +1,7 @@
 //! `firewall`
 
 use crate::look::{package_id, state};
-use crate::ufw::{self, Connection};
+use crate::ufw::{self, Connection, Rule};
 use converge_objects::FirewallState;
 use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
@@ -44,58 +44,6 @@ pub enum Policy {
     Deny,
     /// It is refused with an answer.
     Reject,
-}
-
-/// The action of a rule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Action {
-    /// It lets through.
-    #[default]
-    Allow,
-    /// It drops.
-    Deny,
-    /// It refuses with an answer.
-    Reject,
-    /// It lets through, but drops an address that comes six times in 30 seconds.
-    Limit,
-}
-
-/// The direction of connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// To the host.
-    #[default]
-    In,
-    /// They leave it.
-    Out,
-}
-
-/// One rule.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Rule {
-    /// The action.
-    #[serde(default)]
-    pub action: Action,
-    /// The port on the receiving side: `22/tcp`, `53`, `8000:8010/tcp`, `80,443/tcp`, or an application of ufw such as `OpenSSH`. Left
-    /// out: all.
-    pub port: Option<String>,
-    /// Where connections come from: an address or a network. Left out: anywhere.
-    pub from: Option<String>,
-    /// Where they go to. Left out: any address.
-    pub to: Option<String>,
-    /// Only on this network interface.
-    pub interface: Option<String>,
-    /// Whether connections come in or go out.
-    #[serde(default)]
-    pub direction: Direction,
-    /// A remark that ufw keeps with the rule.
-    pub comment: Option<String>,
-    /// Take such a rule away.
-    #[serde(default)]
-    pub absent: bool,
 }
 
 fn id() -> ObjectId {

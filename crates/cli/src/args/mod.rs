@@ -1,6 +1,9 @@
 //! The command line.
 
-use crate::vault::VaultArgs;
+mod vault;
+
+pub use vault::VaultArgs;
+
 use camino::Utf8PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;

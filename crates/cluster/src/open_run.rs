@@ -1,0 +1,236 @@
+//! A run at work on a cluster: its journal, and the contents that it saves.
+
+use crate::api::{APPLY, Api, Fault, escaped};
+use crate::lease::Held;
+use crate::options::ClusterOptions;
+use crate::owned::OwnedDoc;
+use crate::records::{self, Beside, ChangeDoc, ContentsDoc, Ended, Kept, NAMESPACE, RUN_LABEL, RunDoc};
+use crate::sealed::closed;
+use crate::work::Work;
+use converge_executor::RunMeta;
+use converge_ledger::{Managed, fold};
+use converge_resource::{Change, Content, Digest, FIELD_MANAGER, ObjectId, State};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A run at work.
+pub(crate) struct OpenRun {
+    pub(crate) api: Arc<Api>,
+    pub(crate) meta: RunMeta,
+    pub(crate) lease: Held,
+    pub(crate) doc: RunDoc,
+    /// The managed objects before it.
+    pub(crate) base: Managed,
+    /// The contents that the present Secret of contents holds, and its number.
+    pub(crate) contents: ContentsDoc,
+    pub(crate) number: u32,
+    /// The digests that are saved, and whether each is with its further data.
+    pub(crate) saved: BTreeMap<Digest, bool>,
+}
+
+pub(crate) fn secrets() -> String {
+    format!("/api/v1/namespaces/{NAMESPACE}/secrets")
+}
+
+pub(crate) fn labelled(what: &str) -> String {
+    let labels = format!("app.kubernetes.io/managed-by={FIELD_MANAGER},{what}");
+    format!("{}?labelSelector={}", secrets(), escaped(&labels))
+}
+
+pub(crate) async fn put(api: &Api, name: &str, secret: &Value) -> Result<(), Fault> {
+    let path = format!("{}/{}?fieldManager={FIELD_MANAGER}&force=true", secrets(), escaped(name));
+    api.patch(&path, APPLY, secret).await.map(|_| ())
+}
+
+pub(crate) async fn write_owned(api: &Api, managed: &Managed) -> Result<(), String> {
+    let packed = records::pack(&OwnedDoc::of(managed))?;
+    if !records::fits(&packed) {
+        return Err("the record of what is managed is full".to_owned());
+    }
+    let secret = records::secret("owned", "owned", None, &packed, &[]);
+    put(api, "owned", &secret).await.map_err(|fault| fault.to_string())
+}
+
+impl OpenRun {
+    pub(crate) async fn write(&mut self) -> Result<(), String> {
+        let packed = records::pack(&self.doc)?;
+        if !records::fits(&packed) {
+            return Err("the journal of this run is full; divide the run with --tags or --limit".to_owned());
+        }
+        let name = format!("run-{}", self.meta.id);
+        let seq = self.doc.seq.map(|n| n.to_string()).unwrap_or_default();
+        let opened = self.doc.opened.map(|n| n.to_string()).unwrap_or_default();
+        let mut notes =
+            vec![("time", self.meta.time.as_str()), ("seq", seq.as_str()), ("opened", opened.as_str())];
+        if let Some(result) = &self.doc.result {
+            notes.push(("result", result));
+        }
+        let secret = records::secret(&name, "run", Some(&self.meta.id), &packed, &notes);
+        put(&self.api, &name, &secret).await.map_err(|fault| fault.to_string())
+    }
+
+    /// The managed objects after it.
+    pub(crate) fn managed(&self) -> Managed {
+        fold(self.base.clone(), &[self.doc.clone().record()])
+    }
+
+    /// The server's identity of what is managed, but for changes that are on their way.
+    pub(crate) fn uid(&self, object: &ObjectId) -> Option<String> {
+        let mut doc = self.doc.clone();
+        doc.changes.retain(|change| change.outcome.is_some());
+        let managed = fold(self.base.clone(), &[doc.record()]);
+        managed.present().find(|thing| thing.object == *object)?.uid.clone()
+    }
+
+    /// Saves a content, before anything changes.
+    ///
+    /// Of a sensitive item (`sealed`) it is kept for the recipients alone; with none of them it is not kept.
+    pub(crate) async fn save(
+        &mut self,
+        content: &Content,
+        beside: Option<Beside>,
+        sealed: Option<&ClusterOptions>,
+    ) -> Result<(), String> {
+        let digest = content.digest();
+        if self.saved.get(digest).is_some_and(|with_more| *with_more || beside.is_none()) {
+            return Ok(());
+        }
+        let with_more = beside.is_some();
+        let text = content.text().ok_or("the state before is no text")?.to_owned();
+        let mut kept = Kept { text, beside };
+        if let Some(options) = sealed {
+            match closed(&kept, options)? {
+                Some(closed) => kept = closed,
+                None => return Ok(()),
+            }
+        }
+        let mut next = self.contents.clone();
+        next.contents.insert(digest.clone(), kept);
+        let mut packed = records::pack(&next)?;
+        if !records::fits(&packed) && !self.contents.contents.is_empty() {
+            // The present Secret is full.
+            self.number += 1;
+            next.contents.retain(|d, _| d == digest);
+            packed = records::pack(&next)?;
+        }
+        if !records::fits(&packed) {
+            return Err("it is too large for a Secret".to_owned());
+        }
+        let name = format!("run-{}-{}", self.meta.id, self.number);
+        let secret = records::secret(&name, "contents", Some(&self.meta.id), &packed, &[]);
+        put(&self.api, &name, &secret).await.map_err(|fault| fault.to_string())?;
+        self.contents = next;
+        self.saved.insert(digest.clone(), with_more);
+        Ok(())
+    }
+
+    /// Writes that a change begins; its number in the run.
+    pub(crate) async fn begin(
+        &mut self,
+        change: &Change,
+        before: &State,
+        work: &Work,
+        unsaved: Option<String>,
+    ) -> Result<u32, String> {
+        let seq = self.doc.changes.last().map_or(1, |c| c.seq + 1);
+        self.doc.changes.push(ChangeDoc {
+            seq,
+            object: change.object.clone(),
+            before: before.clone(),
+            after: change.to.clone(),
+            item: work.address.clone(),
+            owner: Some(work.owner.clone()).filter(|owner| !owner.is_empty()),
+            uid: None,
+            sensitive: work.sensitive,
+            unsaved,
+            outcome: None,
+        });
+        let written = self.write().await;
+        if written.is_err() {
+            self.doc.changes.pop();
+        }
+        written.map(|()| seq)
+    }
+
+    /// The change is about to be made on another state than it began with.
+    pub(crate) async fn begin_again(&mut self, seq: u32, before: &State) -> Result<(), String> {
+        if let Some(change) = self.doc.changes.iter_mut().find(|c| c.seq == seq) {
+            change.before = before.clone();
+        }
+        self.write().await
+    }
+
+    /// Writes how a change ended. `after` is `None` when nobody could look; `contents` are what it names.
+    pub(crate) async fn end(
+        &mut self,
+        seq: u32,
+        ended: Ended,
+        after: Option<&State>,
+        uid: Option<String>,
+    ) -> Result<(), String> {
+        let Some(change) = self.doc.changes.iter_mut().find(|c| c.seq == seq) else { return Ok(()) };
+        let Some(after) = after else { return Ok(()) };
+        change.outcome = Some(ended);
+        change.after = after.clone();
+        change.uid = uid;
+        self.write().await
+    }
+
+    /// Writes that foreign code moved an object.
+    pub(crate) async fn moved(
+        &mut self,
+        moved: &[(ObjectId, State, State)],
+        item: &str,
+    ) -> Result<(), String> {
+        if moved.is_empty() {
+            return Ok(());
+        }
+        for (object, before, after) in moved {
+            let seq = self.doc.changes.last().map_or(1, |c| c.seq + 1);
+            self.doc.changes.push(ChangeDoc {
+                seq,
+                object: object.clone(),
+                before: before.clone(),
+                after: after.clone(),
+                item: item.to_owned(),
+                owner: None,
+                uid: None,
+                sensitive: false,
+                unsaved: None,
+                outcome: Some(Ended::Moved),
+            });
+        }
+        self.write().await
+    }
+
+    /// Brings what it left managed into `owned`, and then drops old records: none that is not in there.
+    pub(crate) async fn settle(&mut self, keep_all_runs: bool) -> Result<(), String> {
+        let mut managed = self.managed();
+        let found = self.api.list_metadata(&labelled(RUN_LABEL)).await.map_err(|e| e.to_string())?;
+        let dropped = if keep_all_runs {
+            Vec::new()
+        } else {
+            let things = managed.entries.iter().map(|e| &e.thing);
+            let needed = things.filter(|t| !t.before.is_absent()).map(|t| t.run.clone());
+            // A rollback can be repeated: what it set out for stays until another run comes.
+            let needed = needed.chain(self.meta.rolls_back.iter().cloned()).collect();
+            records::to_drop(&records::listed(&found), &self.meta.id, &needed, self.api.now())
+        };
+        managed.forget_gone(&|id| !dropped.iter().any(|d| d == id));
+        managed.folded.retain(|id| !dropped.contains(id));
+        write_owned(&self.api, &managed).await?;
+        for id in &dropped {
+            for secret in &found {
+                let of =
+                    secret.pointer("/metadata/labels").and_then(|l| l.get(RUN_LABEL)).and_then(Value::as_str);
+                if of == Some(id) {
+                    let name = crate::object::text(secret, "/metadata/name");
+                    let path = format!("{}/{}", secrets(), escaped(name));
+                    self.api.delete(&path, &json!({})).await.map_err(|e| e.to_string())?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

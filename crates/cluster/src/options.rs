@@ -1,0 +1,38 @@
+//! The options of a connection to a cluster.
+
+use secrecy::SecretString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The options of a connection.
+#[derive(Clone)]
+pub struct ClusterOptions {
+    /// For each request.
+    pub deadline: Duration,
+    /// The helm program; found in `PATH` when `None`.
+    pub helm: Option<PathBuf>,
+    /// age recipients (`age1…`) to whom saved values of Secrets are encrypted; none are saved when there are none.
+    pub recipients: Vec<String>,
+    /// age identities (`AGE-SECRET-KEY-1…`) with which a rollback reads them.
+    pub identities: Vec<SecretString>,
+    /// Who works: `alice@admin1`.
+    pub operator: String,
+    /// Where helm keeps charts and indexes.
+    pub cache: PathBuf,
+    /// Drop no record of a run, however many there are.
+    pub keep_all_runs: bool,
+}
+
+impl Default for ClusterOptions {
+    fn default() -> Self {
+        Self {
+            deadline: Duration::from_secs(30),
+            helm: None,
+            recipients: Vec::new(),
+            identities: Vec::new(),
+            operator: String::new(),
+            cache: std::env::temp_dir().join("converge-helm"),
+            keep_all_runs: false,
+        }
+    }
+}

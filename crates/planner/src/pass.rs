@@ -1,0 +1,521 @@
+//! One pass over the declared items of a host: each is planned against the virtual host.
+
+use crate::conflict::Conflict;
+use crate::declared::{Declared, Output, Outputs, Resolved, Source};
+use crate::guard::{guarded, refuses};
+use crate::{Guarded, HostPlan, Item, Knowledge, Outcome, PlannedChange, Problem, VirtualHost, names};
+use converge_resource::{
+    Change, Claim, ClaimMode, Disruption, DynResource, First, ObjectId, Probe, State, Stop, View as _, Wait,
+    Wanted,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The number of changes that must be made before one item, at most.
+const MOST_FIRST: u32 = 4;
+
+/// The result of a fold.
+#[derive(Debug, Default)]
+pub struct Folded {
+    /// The plan so far. Complete when `asks` is empty.
+    pub plan: HostPlan,
+    /// Questions that the host must answer first.
+    pub asks: BTreeSet<Probe>,
+    /// Contents that only a diff for people needs. They are worth a round trip only if a diff is shown.
+    pub diff_asks: BTreeSet<Probe>,
+    /// Conflicts of two owners of one object: an error of the whole run.
+    pub conflicts: Vec<Conflict>,
+    /// Values of `register`.
+    pub outputs: Outputs,
+}
+
+/// The results of earlier items of the same run, by address. Such items are not planned again.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// Items that were changed: for `restart_on` and `on_change` they count as changed.
+    pub changed: BTreeSet<String>,
+    /// Items that ended without a change: as declared, failed, refused or skipped.
+    pub over: BTreeSet<String>,
+}
+
+/// Units that several items restart, with the addresses of these.
+pub(crate) type Restarters = BTreeMap<ObjectId, Vec<String>>;
+
+/// The state of a pass.
+pub(crate) struct Pass<'a> {
+    pub(crate) virtual_host: VirtualHost<'a>,
+    pub(crate) known: &'a Knowledge,
+    pub(crate) history: &'a History,
+    pub(crate) closed: &'a BTreeSet<ObjectId>,
+    pub(crate) contested: &'a BTreeMap<usize, Problem>,
+    pub(crate) out: Folded,
+    /// Items whose failure stops later ones: the last of each role that matters, and the last that changed each object.
+    pub(crate) last_of_role: BTreeMap<String, u32>,
+    pub(crate) last_on_object: BTreeMap<ObjectId, u32>,
+    /// Roles in which an item failed at plan time.
+    pub(crate) failed_roles: BTreeMap<String, String>,
+    /// Guarded items by role and name, and the numbers of those that restart something for one.
+    pub(crate) guarded: BTreeMap<(String, String), Guarded>,
+    pub(crate) restarts: BTreeSet<u32>,
+    pub(crate) restarters: Restarters,
+    /// The roles of those that were planned.
+    pub(crate) restarting_roles: BTreeMap<ObjectId, Vec<String>>,
+}
+
+/// The reason of a sensitive item may quote a secret.
+fn silent(stop: Stop) -> Stop {
+    let pointer = if let Stop::Invalid { pointer, .. } = stop { pointer } else { String::new() };
+    Stop::Invalid {
+        pointer,
+        message: "error on this host (the reason is sensitive)".to_owned(),
+        help: Some("look on the host, or try it with a value that is no secret".to_owned()),
+    }
+}
+
+impl Pass<'_> {
+    pub(crate) fn item(
+        &mut self,
+        index: usize,
+        declared: &Declared,
+        resolved: Resolved,
+        source: &dyn Source,
+    ) {
+        let mut item = Item {
+            id: u32::try_from(index).unwrap_or(u32::MAX),
+            address: declared.address.clone(),
+            name: declared.name.clone(),
+            item_id: declared.item_id.clone(),
+            role: declared.role.clone(),
+            kind: declared.kind.clone(),
+            location: declared.location.clone(),
+            needs: self.role_needs(declared, source),
+            facts: source.facts_read(index),
+            ..Item::default()
+        };
+        let mut objects = Vec::new();
+        let mut basis = None;
+        let mut by_kind = Disruption::None;
+        let mut names = Vec::new();
+        let mut restarts = None;
+        let outcome = match resolved {
+            Resolved::Skipped(why) => Outcome::Skipped(why),
+            Resolved::Invalid(problem) => Outcome::Failed(problem),
+            Resolved::Unknown { names, claims, sensitive } => {
+                item.sensitive = sensitive;
+                let claims = self.called(claims, &mut item.notes);
+                objects = objects_of(&claims);
+                Outcome::Deferred {
+                    wait: self.wait_for(index, declared, &names, source),
+                    objects: objects.clone(),
+                }
+            }
+            Resolved::Ready { resource, params, sensitive } => {
+                let sensitive = sensitive || resource.sensitive();
+                item.sensitive = sensitive;
+                by_kind = resource.disruption();
+                names = resource.names();
+                restarts = resource.restarts().map(|unit| self.virtual_host.one(&unit));
+                if names.iter().any(|n| self.guarded.contains_key(&(declared.role.clone(), n.clone()))) {
+                    self.virtual_host.guard();
+                }
+                basis = resource.basis();
+                item.params = (!sensitive).then_some(params);
+                let claims = self.called(resource.claims(), &mut item.notes);
+                objects = objects_of(&claims);
+                let read_only = resource.read_only();
+                let over =
+                    self.history.changed.contains(&item.address) || self.history.over.contains(&item.address);
+                match self.failed_before(declared, source) {
+                    // An item that has read does not read again, unless later items need its value.
+                    _ if over && !(read_only && declared.register.is_some()) => {
+                        self.still_runs_with(resource.as_ref());
+                        Outcome::Unchanged
+                    }
+                    _ if self.contested.contains_key(&index) => {
+                        self.contested.get(&index).cloned().map_or(Outcome::Unchanged, Outcome::Failed)
+                    }
+                    Some(why) if !read_only => Outcome::Failed(Problem::blocked(why)),
+                    _ => self.planned_behind(&mut item, resource.as_ref(), &claims, declared),
+                }
+            }
+        };
+        if let Some(unit) = restarts.filter(|_| !matches!(outcome, Outcome::Failed(_) | Outcome::Refused(_)))
+        {
+            // A unit is not restarted for changes that an earlier role could not make.
+            for role in self.restarting_roles.get(&unit).into_iter().flatten() {
+                if let Some(last) = self.last_of_role.get(role).filter(|id| !item.needs.contains(id)) {
+                    item.needs.push(*last);
+                }
+            }
+            self.restarting_roles.entry(unit.clone()).or_default().push(declared.role.clone());
+            self.restarters.entry(unit).or_default().push(declared.address.clone());
+        }
+        item.disruption = self.disruption(declared, by_kind, &outcome);
+        self.close(&mut item, outcome, (objects, basis), declared);
+        if let Some(problem) = refuses(&item, declared.guard) {
+            item.outcome = Outcome::Failed(problem);
+        }
+        let named = names.iter().find_map(|name| self.guarded.get(&(declared.role.clone(), name.clone())));
+        item.guard = guarded(&item, declared.guard, named.copied());
+        if let Some(guard) = item.guard {
+            if named.is_some() {
+                self.restarts.insert(item.id);
+            }
+            self.guarded.insert((declared.role.clone(), declared.name.clone()), guard);
+        }
+        self.out.plan.items.push(item);
+    }
+
+    /// The reason to wait for an item that reads these unknown variables.
+    fn wait_for(&self, index: usize, declared: &Declared, names: &[String], source: &dyn Source) -> Wait {
+        let altered = self.virtual_host.altered();
+        let fact = |name: &String| {
+            let (_, fact) =
+                name.strip_prefix("facts.").map(|f| ("", f)).or_else(|| name.split_once(".facts."))?;
+            altered.wait(fact.split('.').next().unwrap_or(fact)).cloned()
+        };
+        let registers = |earlier: &&Declared| {
+            earlier.role == declared.role && earlier.register.as_ref().is_some_and(|r| names.contains(r))
+        };
+        let mut waits: Vec<Wait> = names.iter().filter_map(fact).collect();
+        if !waits.is_empty() && waits.len() == names.len() {
+            waits.dedup();
+            let reasons: Vec<&str> = waits.iter().map(|w| w.reason.as_str()).collect();
+            let item = waits.last().map(|w| w.item.clone()).unwrap_or_default();
+            return Wait { item, reason: reasons.join("; ") };
+        }
+        let earlier = source.items().iter().take(index).rev();
+        let item = earlier.clone().find(registers).map(|i| i.address.clone()).unwrap_or_default();
+        Wait { item, reason: format!("{} is not known yet", names.join(", ")) }
+    }
+
+    /// The effect of an item on running work: as the user declares it, else the worst of its kind and its objects.
+    fn disruption(&self, declared: &Declared, by_kind: Disruption, outcome: &Outcome) -> Disruption {
+        let by_objects = match outcome {
+            Outcome::Changed(changes) => disruption(changes),
+            Outcome::Deferred { objects, .. } => objects
+                .iter()
+                .filter_map(|object| {
+                    let seen = self.known.observed(object).ok()?;
+                    Some(converge_objects::object(&object.kind)?.disruption(&seen.state, None))
+                })
+                .max()
+                .unwrap_or_default(),
+            _ => return Disruption::None,
+        };
+        declared.disruption.unwrap_or(by_kind.max(by_objects))
+    }
+
+    /// Plans one resource, after the changes that must be made first.
+    fn planned_behind(
+        &mut self,
+        item: &mut Item,
+        resource: &dyn DynResource,
+        claims: &[Claim],
+        declared: &Declared,
+    ) -> Outcome {
+        let mut count = 0;
+        loop {
+            let firsts = match self.planned(item, resource, claims, declared) {
+                Ok(outcome) => return outcome,
+                Err(firsts) => firsts,
+            };
+            if firsts.is_empty() || count >= MOST_FIRST {
+                return Outcome::Failed(Problem::new("needs again what was done before it"));
+            }
+            for first in firsts {
+                self.put_first(first, count, item);
+                count += 1;
+            }
+        }
+    }
+
+    /// Plans one resource whose parameters are known; the error holds changes that must be made first.
+    fn planned(
+        &mut self,
+        item: &mut Item,
+        resource: &dyn DynResource,
+        claims: &[Claim],
+        declared: &Declared,
+    ) -> Result<Outcome, Vec<First>> {
+        let planned = resource.plan(&self.virtual_host).map_err(|stop| match stop {
+            Stop::Invalid { .. } | Stop::Failed(_) if item.sensitive => silent(stop),
+            stop => stop,
+        });
+        let wanted = match planned {
+            Ok(wanted) => wanted,
+            Err(Stop::Ask(probes)) => {
+                let unanswered: Vec<Probe> = probes.into_iter().filter(|p| !self.known.knows(p)).collect();
+                if unanswered.is_empty() {
+                    return Ok(Outcome::Failed(Problem::new("asks again for what was answered already")));
+                }
+                self.out.asks.extend(unanswered);
+                return Ok(Outcome::Unchanged);
+            }
+            Err(Stop::Deferred(wait)) => {
+                for claim in claims.iter().filter(|c| is_promise(c)) {
+                    self.virtual_host.promise(claim.object.clone(), &item.address);
+                }
+                return Ok(Outcome::Deferred { wait, objects: objects_of(claims) });
+            }
+            Err(Stop::Invalid { pointer, message, help }) => {
+                return Ok(Outcome::Failed(Problem { message, help, pointer, at: None, blocked: false }));
+            }
+            Err(Stop::Failed(why)) => return Ok(Outcome::Failed(Problem::new(why))),
+            Err(Stop::First(firsts)) => return Err(firsts),
+        };
+        if let (Some(unit), Some(with)) = (resource.restarts(), &wanted.runs_with) {
+            self.virtual_host.runs_with(self.virtual_host.one(&unit), with.clone());
+        }
+        item.notes.extend(wanted.notes.iter().cloned());
+        item.settings = wanted.settings.clone();
+        item.calls.clone_from(&wanted.calls);
+        item.fetch = wanted.fetch.clone();
+        item.backup = wanted.backup.clone();
+        item.way_back = wanted.way_back.clone();
+        if let (Some(name), Some(output)) = (&declared.register, &wanted.output) {
+            let output = Output { value: output.clone(), sensitive: item.sensitive };
+            self.out.outputs.insert((declared.role.clone(), name.clone()), output);
+        }
+        Ok(self.take(item, wanted, claims))
+    }
+
+    /// Records a finished item for the later ones that restart the same unit.
+    fn still_runs_with(&mut self, resource: &dyn DynResource) {
+        let Some(unit) = resource.restarts().map(|unit| self.virtual_host.one(&unit)) else { return };
+        match resource.plan(&self.virtual_host) {
+            Ok(Wanted { runs_with: Some(with), .. }) => self.virtual_host.runs_with(unit, with),
+            Err(Stop::Ask(probes)) => {
+                self.out.asks.extend(probes.into_iter().filter(|p| !self.known.knows(p)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Lays the wanted states of a resource over the virtual host.
+    fn take(&mut self, item: &mut Item, wanted: Wanted, claims: &[Claim]) -> Outcome {
+        for content in wanted.contents {
+            self.virtual_host.add_content(content);
+        }
+        self.virtual_host.add_incidental(wanted.incidental);
+        let mut changes = Vec::new();
+        let mut adopted = Vec::new();
+        for (list, targets) in [(&mut changes, wanted.targets), (&mut adopted, wanted.adopt)] {
+            // The steps of an item start only if all its objects are still as the earlier items left them.
+            let mut moves = Vec::new();
+            for (object, to) in targets {
+                let object = self.virtual_host.one(&object);
+                self.virtual_host.settle(&object, &to);
+                match self.virtual_host.observed(&object) {
+                    Ok(seen) if seen.state == to => {}
+                    Ok(seen) => {
+                        let change = Change { object, from: seen.state, to };
+                        item.notes.extend(names::severed(&change, seen.names));
+                        moves.push(change);
+                    }
+                    Err(Stop::Ask(probes)) => self.out.asks.extend(probes),
+                    Err(Stop::Deferred(wait)) => return Outcome::Deferred { wait, objects: vec![object] },
+                    Err(Stop::Failed(why)) => return Outcome::Failed(Problem::new(why)),
+                    Err(Stop::Invalid { message, .. }) => return Outcome::Failed(Problem::new(message)),
+                    Err(Stop::First(_)) => {
+                        return Outcome::Failed(Problem::new("a state needs nothing first"));
+                    }
+                }
+            }
+            for change in moves {
+                self.virtual_host.set(change.object.clone(), change.to.clone());
+                if !self.closed.contains(&change.object) {
+                    list.push(change);
+                }
+            }
+        }
+        if !changes.is_empty() {
+            self.virtual_host.note_change(&item.address, &changes);
+            for claim in claims.iter().filter(|c| is_promise(c)) {
+                let seen = self.virtual_host.observed(&claim.object);
+                if seen.is_ok_and(|o| o.state.is_absent()) {
+                    self.virtual_host.promise(claim.object.clone(), &item.address);
+                }
+            }
+            let mut planned: Vec<PlannedChange> = changes.into_iter().map(plan_change).collect();
+            for (object, why) in wanted.irreversible {
+                let object = self.virtual_host.one(&object);
+                for change in planned.iter_mut().filter(|p| p.change.object == object) {
+                    change.reversibility = converge_resource::Reversibility::Irreversible(why.clone());
+                }
+            }
+            return Outcome::Changed(planned);
+        }
+        if adopted.is_empty() { Outcome::Unchanged } else { Outcome::Adopt(adopted) }
+    }
+
+    /// Records the outcome for later items.
+    fn close(
+        &mut self,
+        item: &mut Item,
+        outcome: Outcome,
+        (objects, basis): (Vec<ObjectId>, Option<String>),
+        declared: &Declared,
+    ) {
+        let changed = matches!(outcome, Outcome::Changed(_));
+        if !changed {
+            item.fetch = None;
+            item.backup = None;
+            item.way_back = None;
+        }
+        let deferred = matches!(outcome, Outcome::Deferred { .. });
+        if deferred {
+            self.virtual_host.defer(&declared.address, &objects);
+        }
+        let mut matters = changed || deferred;
+        if let Outcome::Failed(problem) = &outcome {
+            // Items that only read are still planned behind it; when their turn comes, they are not begun.
+            matters = true;
+            self.failed_roles
+                .entry(declared.role.clone())
+                .or_insert_with(|| format!("`{}` has an error: {}", item.address, problem.message));
+        }
+        if changed || deferred {
+            for planned in match &outcome {
+                Outcome::Changed(changes) => changes.as_slice(),
+                _ => &[],
+            } {
+                if let Some(last) = self.last_on_object.insert(planned.change.object.clone(), item.id)
+                    && !item.needs.contains(&last)
+                {
+                    item.needs.push(last);
+                }
+            }
+        }
+        if matters {
+            self.last_of_role.insert(declared.role.clone(), item.id);
+        }
+        let changed = changed || self.history.changed.contains(&declared.address);
+        item.claims.clone_from(&objects);
+        self.virtual_host.finish(&declared.name, (objects, basis), changed, deferred);
+        item.outcome = outcome;
+    }
+
+    /// The last pending item of this role, and of every role that surely comes before it.
+    fn role_needs(&self, declared: &Declared, source: &dyn Source) -> Vec<u32> {
+        self.last_of_role
+            .iter()
+            .filter(|(role, _)| **role == declared.role || source.ordered(role, &declared.role))
+            .map(|(_, id)| *id)
+            .collect()
+    }
+
+    fn failed_before(&self, declared: &Declared, source: &dyn Source) -> Option<String> {
+        self.failed_roles
+            .iter()
+            .find(|(role, _)| **role == declared.role || source.ordered(role, &declared.role))
+            .map(|(_, why)| why.clone())
+    }
+
+    /// The claims of an item, under the names that the run uses; objects are read under either name.
+    fn called(&mut self, claims: Vec<Claim>, notes: &mut Vec<String>) -> Vec<Claim> {
+        self.ask_for_claims(&claims);
+        self.virtual_host.call(&claims);
+        let one = self.virtual_host.on_one(claims.clone());
+        for (claim, one) in claims.iter().zip(&one).filter(|(claim, one)| claim.object != one.object) {
+            let note = format!("{} is another name of {}", claim.object.key, one.object.key);
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        self.ask_for_claims(&one);
+        one
+    }
+
+    /// Claimed objects are always read, and so are edited files, in the first round already.
+    fn ask_for_claims(&mut self, claims: &[Claim]) {
+        if self.known.absent().is_some() {
+            return;
+        }
+        for claim in claims {
+            let mut probes = vec![Probe::Object(claim.object.clone())];
+            if claim.mode == ClaimMode::Edit && claim.facet == "content" && claim.object.kind == "path" {
+                probes.push(Probe::Content(claim.object.key.clone()));
+            }
+            self.out.asks.extend(probes.into_iter().filter(|p| !self.known.knows(p)));
+        }
+    }
+
+    /// For changed files: the old content, for the diff.
+    pub(crate) fn ask_for_diffs(&mut self) {
+        let mut found = Vec::new();
+        for item in &self.out.plan.items {
+            for planned in item.changes() {
+                let change = &planned.change;
+                let Some(digest) = content_of(&change.object, &change.from) else { continue };
+                if change.object.kind != "path" {
+                    // The content of an object of a cluster came with its state; fields are compared later.
+                    found.extend(self.known.content(&digest).cloned());
+                    continue;
+                }
+                if item.sensitive {
+                    continue;
+                }
+                match self.known.content(&digest) {
+                    Some(content) => found.push(content.clone()),
+                    None => {
+                        let probe = Probe::Content(change.object.key.clone());
+                        let predicted = content_of(&change.object, &change.to).as_ref() == Some(&digest);
+                        if !predicted && !self.known.knows(&probe) {
+                            self.out.diff_asks.insert(probe);
+                        }
+                    }
+                }
+            }
+        }
+        for content in found {
+            self.out.plan.contents.insert(content.digest().clone(), content);
+        }
+    }
+}
+
+/// The objects of these claims, each once.
+fn objects_of(claims: &[Claim]) -> Vec<ObjectId> {
+    let mut objects = Vec::new();
+    for claim in claims.iter().filter(|c| !is_promise(c)) {
+        if !objects.contains(&claim.object) {
+            objects.push(claim.object.clone());
+        }
+    }
+    objects
+}
+
+/// A claim that only declares that the item's steps may create this object.
+fn is_promise(claim: &Claim) -> bool {
+    claim.facet == "may-create"
+}
+
+fn content_of(object: &ObjectId, state: &State) -> Option<converge_resource::Digest> {
+    converge_objects::object(&object.kind).and_then(|o| o.content(state))
+}
+
+/// The worst effect of these changes on running work, by their objects.
+pub fn disruption(changes: &[PlannedChange]) -> Disruption {
+    let one = |planned: &PlannedChange| {
+        let object = converge_objects::object(&planned.change.object.kind)?;
+        Some(object.disruption(&planned.change.from, Some(&planned.change.to)))
+    };
+    changes.iter().filter_map(one).max().unwrap_or_default()
+}
+
+/// Adds notes that people need beforehand.
+pub(crate) fn plan_change(change: Change) -> PlannedChange {
+    match converge_objects::object(&change.object.kind) {
+        Some(object) => PlannedChange {
+            reversibility: object.reversibility(&change),
+            opaque: object.opaque(&change),
+            change,
+        },
+        None => PlannedChange {
+            reversibility: converge_resource::Reversibility::Irreversible(
+                "unknown kind of object".to_owned(),
+            ),
+            opaque: true,
+            change,
+        },
+    }
+}
