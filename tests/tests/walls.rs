@@ -142,12 +142,23 @@ fn circle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     uses.keys().find_map(|module| walk(uses, &mut vec![module.clone()], &mut done))
 }
 
-/// Crates whose modules use each other in one direction only.
-const WITHOUT_CIRCLES: &[&str] = &["engine", "executor", "host"];
+/// Crates in which modules use each other in a circle, and why. All others have none.
+const WITH_CIRCLES: &[(&str, &str)] = &[
+    ("ssh", "a host behind a jump host connects through it: `connect` and `jump` call each other"),
+    (
+        "template",
+        "a filter renders templates, and the engine has the filters: the files are one recursive evaluator",
+    ),
+    (
+        "model",
+        "a role is read by what also reads its parts: the loaded project and what is declared in it are not parted yet",
+    ),
+];
 
 #[test]
-fn modules_of_the_engine_do_not_use_each_other_in_a_circle() {
-    for name in WITHOUT_CIRCLES {
+fn modules_do_not_use_each_other_in_a_circle() {
+    let listed: Vec<String> = table().into_iter().map(|row| row.name).collect();
+    for name in &listed {
         let modules = modules_of(name);
         assert!(!modules.is_empty(), "{name}");
         // The longest beginning of a path that is a file: the rest names what is in it.
@@ -164,9 +175,15 @@ fn modules_of_the_engine_do_not_use_each_other_in_a_circle() {
                 (own.clone(), named.iter().filter_map(file).filter(|other| other != own).collect())
             })
             .collect();
-        assert_eq!(circle(&uses), None, "modules of converge-{name} use each other");
+        let found = circle(&uses);
+        match WITH_CIRCLES.iter().find(|(known, _)| known == name) {
+            Some((_, why)) => {
+                assert!(found.is_some(), "{name} has no circle any more, and is still listed: {why}")
+            }
+            None => assert_eq!(found, None, "modules of converge-{name} use each other"),
+        }
         assert!(
-            uses.values().all(|named| !named.contains("engine")),
+            name != "engine" || uses.values().all(|named| !named.contains("engine")),
             "{name}: engine.rs is for users of the crate"
         );
     }
