@@ -211,6 +211,7 @@ fn copy_workspace(to: &Path) -> Result<()> {
         "Cargo.toml",
         "Cargo.lock",
         "crates",
+        "docs",
         "tests",
         "xtask",
     ]);

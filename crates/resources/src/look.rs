@@ -234,19 +234,49 @@ fn may_enter(view: &dyn View, pointer: &str, dir: &str, owner: &str) -> Result<(
     if view.changed(&path_id(dir)).is_none() {
         return Ok(());
     }
-    let above = parent(dir);
-    match path(view, &above)? {
-        PathState::Dir { owner: user, .. } if user != "root" && user != owner => Err(Stop::invalid_help(
-            pointer,
-            format!(
-                "{dir} will belong to {owner} and lies in a directory of {user}, who can put another one in its place: below it nothing is read or written"
-            ),
-            format!(
-                "make it {user}'s: `directory: {{path: {dir}, owner: {user}}}`, or choose a place where only root may write"
-            ),
-        )),
-        _ => Ok(()),
+    let PathState::Dir { owner: user, .. } = path(view, &parent(dir))? else { return Ok(()) };
+    let remedy = || format!("make it {user}'s: `directory: {{path: {dir}, owner: {user}}}`");
+    if is_crossed(owner, &user) { Err(no_way_into(pointer, dir, owner, &user, &remedy())) } else { Ok(()) }
+}
+
+/// The same rule for the directories that one item makes and fills.
+pub fn may_fill(view: &dyn View, pointer: &str, targets: &[(ObjectId, State)]) -> Result<(), Stop> {
+    let own = |path: &str| {
+        let state = targets.iter().find(|(id, _)| *id == path_id(path)).map(|(_, state)| state.clone())?;
+        match PathState::try_from(state) {
+            Ok(PathState::Dir { owner, .. }) => Some(owner),
+            _ => None,
+        }
+    };
+    for (id, _) in targets {
+        let dir = parent(&id.key);
+        let Some(owner) = own(&dir) else { continue };
+        let above = parent(&dir);
+        let user = match (own(&above), path(view, &above)?) {
+            (Some(user), _) | (None, PathState::Dir { owner: user, .. }) => user,
+            _ => continue,
+        };
+        if is_crossed(&owner, &user) {
+            let remedy = format!("say `owner: {user}`");
+            return Err(no_way_into(pointer, &dir, &owner, &user, &remedy));
+        }
     }
+    Ok(())
+}
+
+/// Whether the way into a directory of `owner` leads through one of another user's.
+fn is_crossed(owner: &str, user: &str) -> bool {
+    user != "root" && user != owner
+}
+
+fn no_way_into(pointer: &str, dir: &str, owner: &str, user: &str, remedy: &str) -> Stop {
+    Stop::invalid_help(
+        pointer,
+        format!(
+            "{dir} will belong to {owner} and lies in a directory of {user}, who can put another one in its place: below it nothing is read or written"
+        ),
+        format!("{remedy}, or choose a place where only root may write"),
+    )
 }
 
 /// The earlier item of this run after which the kernel may have what it has not now: a module, or foreign code, which may load

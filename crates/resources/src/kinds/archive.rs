@@ -2,8 +2,8 @@
 
 use crate::attrs::check_account;
 use crate::look::{
-    Account, Asks, account_name, check_path, may_be_made, need_parent, normal, path, path_id, path_id_below,
-    program_may_come,
+    Account, Asks, account_name, check_path, may_be_made, may_fill, need_parent, normal, path, path_id,
+    path_id_below, program_may_come,
 };
 use crate::unpack::{Choice, Listing, Member, parse, read, script};
 use converge_objects::PathState;
@@ -263,6 +263,7 @@ impl Resource for Archive {
                 contents.extend(listing.contents.get(digest).cloned());
             }
         }
+        asks.take(may_fill(view, "/path", &targets))?;
         asks.finish()?;
         Ok(Wanted { targets, contents, settings, ..Wanted::default() })
     }
@@ -299,6 +300,30 @@ mod tests {
         assert!(
             matches!(kind.plan(&FakeView::new().dir("/opt")), Err(Stop::Invalid { pointer, .. }) if pointer == "/path")
         );
+    }
+
+    /// As a directory of root's and a file in it, by two resources, are refused.
+    #[test]
+    fn a_directory_in_a_users_directory_is_filled_only_as_the_users() {
+        let home = || PathState::Dir { mode: 0o755, owner: "alice".into(), group: "alice".into() };
+        let view = || FakeView::new().dir("/home").has(path_id("/home/alice"), home()).user("alice", 1000);
+        let archive = |more: serde_json::Value| {
+            let mut all = json!({"source": packed(), "path": "/home/alice"});
+            all.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            read::<Archive>(all)
+        };
+        let stop = archive(json!({})).plan(&view()).unwrap_err();
+        let Stop::Invalid { pointer, message, help } = stop else { panic!("{stop:?}") };
+        assert_eq!(pointer, "/path");
+        assert!(message.starts_with("/home/alice/top will belong to root and lies in a directory of alice"));
+        assert!(help.unwrap().starts_with("say `owner: alice`"));
+        let after = settle(&archive(json!({"owner": "alice"})), view());
+        assert_eq!(after.line(&path_id("/home/alice/top/bin")), "dir 755 alice root");
+        // A directory that is there is the host's to judge, and files beside each other need no way.
+        let there =
+            view().has(path_id("/home/alice/top"), home()).has(path_id("/home/alice/top/bin"), home());
+        let there = there.has(path_id("/home/alice/top/etc"), home());
+        settle(&archive(json!({})), there);
     }
 
     #[test]
