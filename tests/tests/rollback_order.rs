@@ -228,12 +228,7 @@ fn packages_go_together_and_a_masked_unit_is_masked_without_its_link() {
         if way == "rollback" {
             let plan = rollback(&world, &[]);
             assert_eq!(plan.code, Some(0), "{}", plan.all());
-            assert_eq!(
-                plan.stdout.matches("remove package python3-minimal").count().max(1),
-                1,
-                "{}",
-                plan.stdout
-            );
+            assert_eq!(plan.stdout.matches(" python3-minimal ").count(), 1, "{}", plan.stdout);
         } else {
             let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
             assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
@@ -490,6 +485,38 @@ fn the_checks_after_a_rollback_are_reported_in_every_form() {
     assert!(xml.contains("h1: checks") && xml.contains("its value"), "{xml}");
     apply(&world, &role("four", more));
     rollback(&world, &[]).expect(0).says("1 of 1 check failed").says("its value");
+}
+
+/// A check of a role of which nothing is left is not asked: it may wait for minutes for what the rollback took away.
+#[test]
+fn the_checks_of_roles_that_are_gone_are_not_run() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let role = |name: &str| {
+        format!(
+            "resources:\n  - name: it\n    file: {{path: /srv/{name}, content: x}}\n\
+             verify:\n  - name: its check\n    query: {{run: 'echo {name} >>/run/asked; test -e /srv/{name}'}}\n"
+        )
+    };
+    for name in ["stays", "goes"] {
+        world.write(&format!("roles/{name}/role.yaml"), &role(name)).unwrap();
+    }
+    let site = |roles: &str| {
+        world.write("playbooks/site.yaml", &format!("- hosts: lab\n  roles: [{roles}]\n")).unwrap();
+    };
+    let apply = || world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    site("stays");
+    apply();
+    site("stays, goes");
+    apply();
+    exec(host, "rm -f /run/asked");
+    let ran = rollback(&world, &[]).expect(0).says("1 check holds");
+    assert!(!ran.all().contains("goes/its check"), "{}", ran.all());
+    assert_eq!(exec(host, "sort -u /run/asked"), "stays");
+    // To the bare host: no check at all.
+    exec(host, "rm -f /run/asked");
+    rollback(&world, &[]).expect(0);
+    assert_eq!(exec(host, "cat /run/asked 2>/dev/null || echo none"), "none");
 }
 
 #[test]

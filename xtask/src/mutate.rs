@@ -173,7 +173,7 @@ fn judge(copy: &Path, target: &Path) -> Result<End> {
     if !quiet(&build)? {
         return Ok(End::Void);
     }
-    for which in [&["--test", "model"][..], &["--lib"]] {
+    for which in [&["--test", "model"][..], &["--lib", "--test", "stacks"]] {
         if !tests(copy, target, which)? {
             return Ok(End::Caught);
         }

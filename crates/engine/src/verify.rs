@@ -1,12 +1,11 @@
 //! The roles' live checks.
 
 use crate::context::RunContext;
-use crate::plan::look::Look;
-use crate::plan::other_targets::ByRole;
 use crate::plan::source::Part;
 use crate::tasks::on_each;
 use crate::{HostVerify, TargetError};
-use converge_planner::{History, HostPlan, Item, Outcome};
+use converge_executor::Questions;
+use converge_planner::{History, HostPlan, Item, Knowledge, Outcome};
 use converge_resource::{ObjectId, State, Wait};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,12 +23,7 @@ pub(crate) async fn verify(context: &Arc<RunContext>) -> Vec<HostVerify> {
         };
         match folded {
             Err(lost) => HostVerify { host, checks: Vec::new(), lost: Some(lost) },
-            Ok(folded) => {
-                let bad = differences(&folded.plan);
-                let why = |address: &str| bad.iter().find(|(a, _)| a == address).map(|(_, w)| w.clone());
-                let checks = folded.plan.items.iter().map(|i| (i.address.clone(), why(&i.address))).collect();
-                HostVerify { host, checks, lost: None }
-            }
+            Ok(folded) => HostVerify { host, checks: checks(&folded.plan), lost: None },
         }
     });
     checking.await
@@ -51,16 +45,28 @@ async fn checks_in_place(
     host: &str,
 ) -> Result<Vec<(String, Option<String>)>, TargetError> {
     let target = crate::connect::target::connect(context, host).await?;
-    let look = Look { part: Part::Verify, history: &History::default(), diffs: false, records: true };
-    let looked = crate::plan::look::look_and_plan(context, &target, &look, ByRole::new()).await?;
-    let Some(Ok(records)) = looked.records else { return Ok(Vec::new()) };
+    let (nothing, mut known) = (BTreeSet::new(), Knowledge::default());
+    let questions = Questions { probes: &nothing, facts: None, managed: true };
+    let Some(Ok(records)) = target.observe(questions, &mut known).await?.managed else {
+        return Ok(Vec::new());
+    };
     let scope = context.scope(host);
     let things = records.things.iter().filter(|thing| !thing.by_product && thing.scope == scope);
-    let roles: BTreeSet<&str> = things.flat_map(|thing| &thing.roles).map(String::as_str).collect();
-    let bad = differences(&looked.folded.plan);
+    let roles: BTreeSet<String> = things.flat_map(|thing| &thing.roles).cloned().collect();
+    if roles.is_empty() {
+        return Ok(Vec::new());
+    }
+    // A check of another role may wait for minutes for what the rollback has removed: it is not run.
+    let part = Part::VerifyOf(&roles);
+    let folded = crate::plan::look::plan_part(context, &target, part, &History::default(), false).await?;
+    Ok(checks(&folded.plan))
+}
+
+/// The address of each check, with the reason why it does not hold.
+fn checks(plan: &HostPlan) -> Vec<(String, Option<String>)> {
+    let bad = differences(plan);
     let why = |address: &str| bad.iter().find(|(a, _)| a == address).map(|(_, w)| w.clone());
-    let items = looked.folded.plan.items.iter().filter(|item| roles.contains(item.role.as_str()));
-    Ok(items.map(|item| (item.address.clone(), why(&item.address))).collect())
+    plan.items.iter().map(|item| (item.address.clone(), why(&item.address))).collect()
 }
 
 /// The reason why nobody could look at an item: one before it is not as it should be, or what it stands in is not there.

@@ -78,4 +78,18 @@ fn a_step_that_was_cut_off_may_have_left_what_it_planned_with_what_the_host_chos
     let [mut undo] = <[Undo; 1]>::try_from(undos(&[whole])).unwrap();
     undo.settle(&state("v 8 1"), &same);
     assert_eq!(undo.left, state("v 7 1"));
+    undo.settle(&state("v 8 1"), &|_, _, _| true);
+    assert_eq!(undo.left, state("v 7 1"), "only a planned state leaves anything open");
+}
+
+#[test]
+fn a_rollback_that_failed_may_have_left_either_of_its_states() {
+    let run = "begin\t1\tpath\t/a\tabsent\tv 1\tr/a\t-\ndone\t1\tv 1\n";
+    let tried = "purpose\trollback\nundoes\tr1\nplanned\tr/a\n\
+                 begin\t1\tpath\t/a\tv merged\tabsent\tr/a\t-\nfailed\t1\t1\tv broken\n";
+    for now in ["v merged", "v broken"] {
+        let [mut undo] = <[Undo; 1]>::try_from(undos(&[run, tried])).unwrap();
+        undo.settle(&state(now), &same);
+        assert_eq!((undo.left, undo.before), (state(now), state("absent")), "{now}");
+    }
 }

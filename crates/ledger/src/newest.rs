@@ -18,3 +18,20 @@ pub fn newest<'a>(hosts: &[Vec<(&'a str, i64)>]) -> Option<&'a str> {
     let from = if free.is_empty() { heads } else { free };
     from.into_iter().min_by_key(|id| (ages.get(id).copied().unwrap_or_default(), std::cmp::Reverse(*id)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_a_host_counts_more_than_the_age_on_another() {
+        assert_eq!(newest(&[]), None);
+        // By its clock the second host has made the older run a moment ago.
+        assert_eq!(newest(&[vec![("one", 100), ("two", 50)], vec![("one", 10)]]), Some("two"));
+        // No host has both: the younger one.
+        assert_eq!(newest(&[vec![("one", 100)], vec![("two", 50)]]), Some("two"));
+        // Each host has them in another order: the younger one again.
+        let crossed = [vec![("one", 9), ("two", 5)], vec![("two", 7), ("one", 3)]];
+        assert_eq!(newest(&crossed), Some("one"));
+    }
+}

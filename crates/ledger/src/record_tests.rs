@@ -30,7 +30,7 @@ fn a_rollback_that_left_something_alone_has_not_undone_its_run() {
     let begin = "begin\t1\tpath\t/a\tabsent\tabsent\tr/one\t-\n";
     assert_eq!(marks(&format!("{begin}done\t1\tabsent\nclose\tfinished\n")), (true, false));
     assert_eq!(marks("close\tfinished\n"), (false, true), "refused");
-    assert_eq!(marks(&format!("{begin}failed\t1\tabsent\nclose\tfinished\n")), (false, true));
+    assert_eq!(marks(&format!("{begin}failed\t1\t1\tabsent\nclose\tfinished\n")), (false, true));
     assert_eq!(marks(&format!("{begin}done\t1\tabsent\n")), (false, true), "cut off");
     // A second one has done the rest.
     let rest = format!(

@@ -37,7 +37,7 @@ impl Looked {
 pub(crate) async fn plan_part(
     context: &RunContext,
     target: &Target,
-    part: Part,
+    part: Part<'_>,
     history: &History,
     diffs: bool,
 ) -> Result<Folded, TargetError> {
@@ -47,7 +47,7 @@ pub(crate) async fn plan_part(
 
 /// The scope of a look.
 pub(crate) struct Look<'a> {
-    pub part: Part,
+    pub part: Part<'a>,
     /// The results of earlier items of the same run.
     pub history: &'a History,
     /// Read old contents that only a diff needs.

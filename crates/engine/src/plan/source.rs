@@ -16,11 +16,13 @@ use std::sync::Arc;
 
 /// Which items of the roles take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum Part<'a> {
     /// Preconditions and resources.
     Converge,
     /// Postconditions only.
     Verify,
+    /// Postconditions of these roles.
+    VerifyOf(&'a BTreeSet<String>),
     /// All of it.
     Whole,
 }
@@ -100,7 +102,7 @@ impl<'a> HostSource<'a> {
         graph: &'a RoleGraph<Span>,
         host: &str,
         facts: &Facts,
-        part: Part,
+        part: Part<'_>,
         outputs: &Outputs,
     ) -> Self {
         let declared = project.host_plan(host, facts, &registered(outputs));
@@ -119,21 +121,22 @@ impl<'a> HostSource<'a> {
         source
     }
 
-    fn list(&mut self, part: Part, start: Option<(&str, Option<&str>)>) {
+    fn list(&mut self, part: Part<'_>, start: Option<(&str, Option<&str>)>) {
         let order = self.graph.order();
         let rank = |role: &RoleUse| order.iter().position(|r| *r == role.role.name);
         let mut roles: Vec<(usize, &RoleUse)> = self.declared.roles.iter().enumerate().collect();
         roles.sort_by_key(|(_, role)| rank(role));
         let sections: &[Section] = match part {
             Part::Converge => &[Section::Checks, Section::Resources],
-            Part::Verify => &[Section::Verify],
+            Part::Verify | Part::VerifyOf(_) => &[Section::Verify],
             Part::Whole => &[Section::Checks, Section::Resources, Section::Verify],
         };
         let mut items = Vec::new();
         let mut places = Vec::new();
         let first = start.and_then(|(role, _)| order.iter().position(|r| r == role));
         for (at, role) in roles {
-            if rank(role) < first {
+            let left_out = matches!(part, Part::VerifyOf(roles) if !roles.contains(&role.role.name));
+            if left_out || rank(role) < first {
                 continue;
             }
             // Within the role the run starts at an item; checks, and queries that later items read, are made all the same.
