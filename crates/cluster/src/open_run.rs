@@ -61,8 +61,13 @@ impl OpenRun {
         let name = format!("run-{}", self.meta.id);
         let seq = self.doc.seq.map(|n| n.to_string()).unwrap_or_default();
         let opened = self.doc.opened.map(|n| n.to_string()).unwrap_or_default();
-        let mut notes =
-            vec![("time", self.meta.time.as_str()), ("seq", seq.as_str()), ("opened", opened.as_str())];
+        let project = format!("{} {}", self.meta.scope.playbook, self.meta.scope.inventory);
+        let mut notes = vec![
+            ("time", self.meta.time.as_str()),
+            ("seq", seq.as_str()),
+            ("opened", opened.as_str()),
+            ("project", project.as_str()),
+        ];
         if let Some(result) = &self.doc.result {
             notes.push(("result", result));
         }

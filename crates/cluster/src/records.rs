@@ -39,8 +39,10 @@ pub(crate) const RUN_LABEL: &str = "converge/run";
 /// Label with what the Secret is.
 pub(crate) const RECORD_LABEL: &str = "converge/record";
 
-/// The number of runs that are kept. Age and size are limited too; the newest good one is kept in every case.
+/// The number of runs of a project that are kept. Age and size are limited too; the newest good one is kept in every case.
 const RUNS: usize = 10;
+/// The number of runs of all projects that are kept.
+const ALL_RUNS: usize = 100;
 const AGE: SignedDuration = SignedDuration::from_hours(30 * 24);
 const BYTES: usize = 20 << 20;
 
@@ -342,6 +344,8 @@ pub(crate) struct Listed {
     pub(crate) bytes: usize,
     /// It ended well.
     pub(crate) good: bool,
+    /// Its project; empty in records that do not say so.
+    pub(crate) project: String,
 }
 
 /// Runs by the metadata of their Secrets, oldest first.
@@ -365,6 +369,7 @@ pub(crate) fn listed(secrets: &[Value]) -> Vec<Listed> {
             run.time = note("converge/time").parse().ok();
             run.opened = note("converge/opened").parse().ok();
             run.good = note("converge/result") == "finished";
+            note("converge/project").clone_into(&mut run.project);
         }
     }
     let mut runs: Vec<Listed> = runs.into_values().collect();
@@ -390,7 +395,9 @@ pub(crate) fn to_drop(
     let mut total: usize = runs.iter().map(|r| r.bytes).sum();
     let mut dropped = Vec::new();
     for (at, run) in runs.iter().enumerate() {
-        let too_many = runs.len() - at > RUNS;
+        let later = runs.get(at + 1..).unwrap_or_default();
+        let of_project = later.iter().filter(|r| r.project == run.project).count();
+        let too_many = of_project >= RUNS || later.len() >= ALL_RUNS;
         // By the clocks of the controllers and by that of the server: one that is off deletes nothing.
         let by_controllers = match (run.time, present_time) {
             (Some(time), Some(present)) => present.duration_since(time) > AGE,
@@ -462,10 +469,19 @@ mod tests {
             opened: None,
             bytes: 1000,
             good,
+            project: "p".to_owned(),
         };
         let runs: Vec<Listed> = (0..13).map(|n| run(n, n == 1)).collect();
         let none = BTreeSet::new();
         assert_eq!(to_drop(&runs, "12", &none, now), ["00", "02"], "01 is the newest good one");
+        // Another project's only run stays, however many runs others have made since.
+        let mut shared = runs.clone();
+        shared[0].project = "q".to_owned();
+        assert_eq!(to_drop(&shared, "12", &none, now), ["02"]);
+        let many: Vec<Listed> =
+            (0..=100).map(|n| Listed { project: n.to_string(), ..run(n, false) }).collect();
+        let many = many.into_iter().map(|r| Listed { time: Some(now), id: format!("{:>3}", r.id), ..r });
+        assert_eq!(to_drop(&many.collect::<Vec<_>>(), "100", &none, now), [" 00"]);
         let needed = BTreeSet::from(["00".to_owned()]);
         assert_eq!(to_drop(&runs, "12", &needed, now), ["02"]);
         let old = Listed { time: Some(day(31)), ..run(1, false) };

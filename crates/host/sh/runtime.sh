@@ -297,7 +297,25 @@ cv_run_aged() {
   [ -z "$cv_r_opened" ] || [ $((cv_r_now - cv_r_opened)) -gt $((${CV_KEEP_DAYS:-30} * 86400)) ]
 }
 
-# Keeps 10 runs, 30 days, 1 GiB; the present run, the newest good one and those that are not in the base yet always. A run is too old when the controllers' clocks and
+# cv_run_surplus RUN…: of these runs, oldest first, prints those beyond the newest CV_KEEP_RUNS of their project, and beyond ten times as many in all. What
+# undid a run is of that run's project. Reads CV_KEEP_RUNS.
+cv_run_surplus() {
+  for run; do
+    printf 'run\t%s\n' "$run"
+    cv_meta_of "$run"
+  done | awk -F '\t' -v most="${CV_KEEP_RUNS:-10}" '
+    $1 == "run" { id[++n] = $2; place[$2] = n }
+    $1 == "scope" { project[n] = $2 FS $3 }
+    $1 == "attempts" { target[n] = $2 }
+    END {
+      for (i = n; i > 0; i--) {
+        whose = target[i] in place ? project[place[target[i]]] : project[i]
+        if (++count[whose] > most || n - i >= 10 * most) print id[i]
+      }
+    }'
+}
+
+# Keeps 10 runs of each project and 100 in all, 30 days, 1 GiB; the present run, the newest good one and those that are not in the base yet always. A run is too old when the controllers' clocks and
 # this host's both say so: one clock that is off, or was, deletes nothing. The runs that a rollback set out for stay until another run comes: it can be repeated.
 # shellcheck disable=SC2086
 cv_retain() (
@@ -313,17 +331,16 @@ cv_retain() (
   for run in $runs; do
     if cv_plain "$run/journal" && grep -q "^close${CV_TAB}finished" "$run/journal" 2>/dev/null && ! grep -q "^failed$CV_TAB" "$run/journal"; then good=$run; fi
   done
-  set -- $runs
-  for run; do
+  surplus=" $(cv_run_surplus $runs | tr '\n' ' ')"
+  for run in $runs; do
     drop=
     cv_run_ms "$run"
-    [ $# -le "${CV_KEEP_RUNS:-10}" ] || drop=yes
+    case $surplus in *" $run "*) drop=yes ;; esac
     if [ "$CV_MS" -lt "$oldest" ] && cv_run_aged "$run"; then drop=yes; fi
     case $named in *" $run "*) drop= ;; esac
     # The records of a run without changes are in the base.
     if cv_plain "$run/journal" && ! grep -q "^begin$CV_TAB" "$run/journal"; then drop=yes; fi
     if [ -n "$drop" ] && [ "$run" != "$good" ] && cv_may_drop "$run"; then cv_run_drop "$run"; fi
-    shift
   done
   cv_drop_unnamed
   for run in $(cv_order); do

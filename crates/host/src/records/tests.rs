@@ -19,6 +19,7 @@ mod large;
 mod live;
 mod not_recorded;
 mod owned;
+mod retained;
 mod secret;
 mod switch;
 mod together;
@@ -488,25 +489,6 @@ fn undo_leaves_alone_what_others_and_later_runs_changed() {
         assert_eq!(attempts, ["001", "002", "001"]);
         assert_eq!(host.undo(&["nothing"]).0, Some(64));
         assert_eq!(host.undo(&["--bogus"]).0, Some(64));
-    }
-}
-
-#[test]
-fn old_runs_and_content_that_nothing_names_are_dropped() {
-    for host in hosts() {
-        let path = host.file("a");
-        for n in 0..13 {
-            let change = host.change(&path, host.file_line(format!("{n}").as_bytes(), 0o600));
-            host.one(&format!("r{n:02}"), &mut spec(vec![change]), &[format!("{n}").as_bytes()]);
-        }
-        let ids: Vec<String> = host.records().into_iter().map(|r| r.id).collect();
-        assert_eq!(ids.len(), 10);
-        assert_eq!(ids[0], "r03");
-        let blobs = std::fs::read_dir(host.root().join("blobs")).unwrap().count();
-        assert_eq!(blobs, 10, "each of ten runs saved one former content");
-        let empty = host.run("r99", &[], "true");
-        assert!(empty.status.success());
-        assert_eq!(host.records().len(), 10, "a run without changes is not recorded");
     }
 }
 

@@ -1,0 +1,57 @@
+//! Which runs a host keeps.
+
+use super::*;
+use converge_ledger::Scope;
+
+#[test]
+fn old_runs_and_content_that_nothing_names_are_dropped() {
+    for host in hosts() {
+        let path = host.file("a");
+        for n in 0..13 {
+            let change = host.change(&path, host.file_line(format!("{n}").as_bytes(), 0o600));
+            host.one(&format!("r{n:02}"), &mut spec(vec![change]), &[format!("{n}").as_bytes()]);
+        }
+        let ids: Vec<String> = host.records().into_iter().map(|r| r.id).collect();
+        assert_eq!(ids.len(), 10);
+        assert_eq!(ids[0], "r03");
+        let blobs = std::fs::read_dir(host.root().join("blobs")).unwrap().count();
+        assert_eq!(blobs, 10, "each of ten runs saved one former content");
+        let empty = host.run("r99", &[], "true");
+        assert!(empty.status.success());
+        assert_eq!(host.records().len(), 10, "a run without changes is not recorded");
+    }
+}
+
+#[test]
+fn each_project_keeps_its_own_runs_and_a_hundred_stay_in_all() {
+    for host in hosts() {
+        let path = host.file("a");
+        let run = |id: &str, playbook: &str, most: &str| {
+            let scope = Scope { playbook: playbook.to_owned(), inventory: "i".to_owned() };
+            let meta = RunMeta { id: id.to_owned(), scope, ..RunMeta::default() };
+            let mut item = spec(vec![host.change(&path, host.file_line(id.as_bytes(), 0o600))]);
+            item.run = id.to_owned();
+            let item = host.item(&item, &[id.as_bytes()]);
+            let keep = format!("export CV_KEEP_RUNS={most}");
+            let (open, base, close) = (open_script(&meta), host.base(id), close_script(id, "finished"));
+            let text = format!("{keep}\n{open}\n{base}\n{item}\n{close}");
+            assert!(host.sh(&text).status.success());
+        };
+        let ids = || host.records().into_iter().map(|r| r.id).collect::<Vec<_>>();
+        run("p1", "quiet", "2");
+        for n in 1..=4 {
+            run(&format!("q{n}"), "busy", "2");
+        }
+        assert_eq!(ids(), ["p1", "q3", "q4"]);
+        // What undid a run is of that run's project, and counts there.
+        assert_eq!(host.undo(&["q4"]).0, Some(0));
+        run("q5", "busy", "2");
+        let left = ids();
+        assert_eq!((left.len(), left[0].as_str(), left[2].as_str()), (3, "p1", "q5"));
+        // Ten times as many in all.
+        for n in 0..12 {
+            run(&format!("s{n:02}"), &format!("other{n}"), "1");
+        }
+        assert_eq!(ids(), (2..12).map(|n| format!("s{n:02}")).collect::<Vec<_>>());
+    }
+}
