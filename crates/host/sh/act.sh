@@ -53,22 +53,25 @@ cv_act_due() {
 
 # Nobody else works here meanwhile. Whoever has asked holds the lock and waits; whoever let the window pass counts as gone: what is left of
 # his run is ended, first politely. That the lock is free says little: a step does not hold it. A process may start others while it is ended,
-# so they are looked for again and again. Within 8 s it is reverted in any case.
+# so they are looked for again and again. After 8 s, and two KILLs, it is reverted in any case.
 cv_act_alone() {
   [ ! -e "$CV_ROOT/switch/asked" ] || return 0
   : >"$CV_DIR/stop"
   exec 9>>"$CV_ROOT/lock"
   cv_switch_clock
-  cv_a_begun=$CV_UPTIME cv_a_groups=
+  cv_a_begun=$CV_UPTIME cv_a_groups= cv_a_kills=0
   while :; do
-    cv_act_groups
-    if [ -z "$cv_a_groups" ] && flock -n 9; then return 0; fi
+    if cv_act_groups && [ -z "$cv_a_groups" ] && flock -n 9; then return 0; fi
     cv_a_signal=TERM
-    [ "$((CV_UPTIME - cv_a_begun))" -lt 3 ] || cv_a_signal=KILL
-    [ "$((CV_UPTIME - cv_a_begun))" -lt 8 ] || {
-      echo 'a process of the run cannot be ended; it is reverted all the same'
-      return 0
-    }
+    if [ "$((CV_UPTIME - cv_a_begun))" -ge 3 ]; then
+      cv_a_signal=KILL
+      # On a busy host one scan takes seconds: none is given up before it was killed.
+      [ "$((CV_UPTIME - cv_a_begun))" -lt 8 ] || [ "$cv_a_kills" -lt 2 ] || {
+        echo 'a process of the run cannot be ended; it is reverted all the same'
+        return 0
+      }
+      cv_a_kills=$((cv_a_kills + 1))
+    fi
     for cv_a_group in $cv_a_groups; do kill "-$cv_a_signal" "-$cv_a_group" 2>/dev/null; done
     cv_nap
     cv_switch_clock
@@ -85,7 +88,7 @@ cv_act_groups() {
     cv_a_pid=${cv_a_pid%%/*}
     [ "$cv_a_pid" = $$ ] || [ ! "$cv_a_fd" -ef "$CV_ROOT/lock" ] || cv_a_held="$cv_a_held$cv_a_pid "
   done
-  cv_a_groups=$(printf '%s\n' /proc/[0-9]*/stat | awk -v own=$$ -v held="$cv_a_held" -v known=" $cv_a_groups " '
+  cv_a_found=$(printf '%s\n' /proc/[0-9]*/stat | awk -v own=$$ -v held="$cv_a_held" -v known=" $cv_a_groups " '
     {
       file = $0; text = ""
       # The name of a process may hold anything, a newline too.
@@ -109,7 +112,12 @@ cv_act_groups() {
         if (found && (pid in manager)) spared[group[pid]]
       }
       for (g in ends) if (g + 0 > 1 && g != group[own] && !(g in spared)) printf "%s ", g
+      if (own in group) printf "."
     }' 9>&-)
+  case $cv_a_found in
+  *.) cv_a_groups=${cv_a_found%.} ;;
+  *) return 1 ;;
+  esac
 }
 
 # The rows of what stands behind the switch, newest first; those of units after all others, so that they start with what was there.

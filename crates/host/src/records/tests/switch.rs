@@ -225,3 +225,19 @@ fn a_step_that_hears_nothing_is_ended_before_the_switch_restores() {
         }
     });
 }
+
+/// Where the processes cannot be listed, nobody knows that none is left: those that were found before stay known.
+#[test]
+fn processes_that_cannot_be_listed_do_not_count_as_ended() {
+    for host in hosts() {
+        let ask = "cv_a_groups='7 '; cv_act_groups; echo \"$? <$cv_a_groups>\"";
+        let answer = |before: &str| {
+            let output = host.sh(&format!("{}\n{before}{ask}", include_str!("../../../sh/act.sh")));
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        assert_eq!(answer(""), "0 <>\n", "no process is of group 7");
+        for broken in ["return 1", "cat >/dev/null", "command awk \"$@\" </dev/null"] {
+            assert_eq!(answer(&format!("awk() {{ {broken}; }}\n")), "1 <7 >\n", "{broken}");
+        }
+    }
+}
