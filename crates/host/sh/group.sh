@@ -47,7 +47,8 @@ cv_many() {
     return 73
   }
   cv_journal "$cv_i_text" sync || {
-    cv_enc_to "the journal in $CV_ROOT cannot be written: is the disk full?"
+    cv_cause
+    cv_enc_to "the journal in $CV_ROOT cannot be written ($CV_CAUSE)"
     for cv_i_row in $cv_y_rows; do
       cv_row "$cv_i_row"
       cv_tell member "$row_seq"

@@ -120,15 +120,14 @@ cv_run_fit() (
     cv_say "$CV_ROOT belongs to someone else: changing this machine needs root (ansible_become: true in the inventory, or a login as root)"
     return 1
   fi
-  if [ ! -w "$CV_ROOT" ]; then
-    cv_say "$CV_ROOT cannot be written to (is its file system mounted read-only?): without records nothing is changed"
-    return 1
-  fi
   if { [ -e "$CV_ROOT/lock" ] || [ -L "$CV_ROOT/lock" ]; } && ! cv_plain "$CV_ROOT/lock"; then
     cv_say "$CV_ROOT/lock is no regular file: remove it when no converge is at work on this host"
     return 1
   fi
-  chmod 700 "$CV_ROOT" || return 1
+  why=$(chmod 700 "$CV_ROOT" 2>&1) && why=$({ : >>"$CV_ROOT/lock"; } 2>&1) || {
+    cv_say "$CV_ROOT cannot be written to (${why##*: }): without records nothing is changed"
+    return 1
+  }
   cv_version
   if [ -n "$CV_VERSION" ]; then
     cv_format_known "$CV_VERSION" || {
@@ -136,8 +135,15 @@ cv_run_fit() (
       return 1
     }
   fi
-  : >>"$CV_ROOT/lock"
 )
+
+# cv_cause: the reason why CV_ROOT takes no writes, as the system says it, in CV_CAUSE. A second try tells; where it succeeds, a full disk is the best guess.
+cv_cause() {
+  CV_CAUSE=$({ printf '%01024d\n' 0 | tee "$CV_ROOT/.tried-$$" >/dev/null; } 2>&1)
+  rm -f "$CV_ROOT/.tried-$$" 2>/dev/null
+  CV_CAUSE=${CV_CAUSE##*: }
+  CV_CAUSE=${CV_CAUSE:-is the disk full?}
+}
 
 # cv_run_holder: prints which run and which processes hold the lock.
 cv_run_holder() (
@@ -168,7 +174,8 @@ cv_run_begin() (
   mkdir -p "$dir" || return 1
   rm -f "$dir/stop" "$dir/moved" "$dir/watched"
   mkdir -p "$dir/alive" && cv_run_session >"$dir/alive/session" 2>/dev/null || {
-    cv_say "cannot write the records of this run to $CV_ROOT: is the disk full?"
+    cv_cause
+    cv_say "cannot write the records of this run to $CV_ROOT ($CV_CAUSE)"
     return 1
   }
   if [ -e "$dir/journal" ]; then
@@ -179,14 +186,16 @@ cv_run_begin() (
   who=$(printf '%s\n' "$1" | sed -n "s/^operator$CV_TAB//p")
   since=$(printf '%s\n' "$1" | sed -n "s/^time$CV_TAB//p")
   printf '%s\t%s\t%s\n' "$CV_RUN" "${who:-\\}" "${since:-?}" >"$CV_ROOT/lock" 2>/dev/null || {
-    cv_say "cannot write to $CV_ROOT: is the disk full?"
+    cv_cause
+    cv_say "cannot write to $CV_ROOT ($CV_CAUSE)"
     return 1
   }
   cv_run_settle || return 1
   if [ ! -e "$dir/meta" ]; then
     seq=$(cv_seq_next)
     printf 'version\t%s\nid\t%s\nseq\t%s\n%s\nopened\t%s\n' "$CV_FORMAT" "$CV_RUN" "$seq" "$1" "$(date +%s)" >"$dir/meta" 2>/dev/null || {
-      cv_say "cannot write the records of this run to $CV_ROOT: is the disk full?"
+      cv_cause
+      cv_say "cannot write the records of this run to $CV_ROOT ($CV_CAUSE)"
       return 1
     }
   fi
@@ -228,7 +237,8 @@ cv_run_settle() (
       cv_journal_of "$run" >"$CV_ROOT/runs/$run/journal.new" &&
         printf 'close\tcut-off\t%s\n' "$(date +%s)" >>"$CV_ROOT/runs/$run/journal.new" 2>/dev/null &&
         mv -f "$CV_ROOT/runs/$run/journal.new" "$CV_ROOT/runs/$run/journal" || {
-        cv_say "cannot write to $CV_ROOT: is the disk full?"
+        cv_cause
+        cv_say "cannot write to $CV_ROOT ($CV_CAUSE)"
         return 1
       }
       (cd "$CV_ROOT/runs/$run" && rm -rf stop moved watched stage && cv_run_unwatch)
@@ -275,7 +285,8 @@ cv_run_end() (
     return 0
   fi
   printf 'close\t%s\t%s\n' "$1" "$(date +%s)" >>"$dir/journal" 2>/dev/null || {
-    cv_say "the journal in $CV_ROOT cannot be written: is the disk full?"
+    cv_cause
+    cv_say "the journal in $CV_ROOT cannot be written ($CV_CAUSE)"
     return 1
   }
   cv_retain
@@ -570,7 +581,8 @@ cv_item_begin() {
   done
   for cv_i_row in ${CV_REMARKS:-}; do cv_i_text="$cv_i_text$cv_i_row$CV_NL"; done
   cv_journal "$cv_i_text" sync || {
-    cv_enc_to "the journal in $CV_ROOT cannot be written: is the disk full?"
+    cv_cause
+    cv_enc_to "the journal in $CV_ROOT cannot be written ($CV_CAUSE)"
     cv_tell unsaveable - "$CV_ENC"
     exit 71
   }

@@ -46,7 +46,8 @@ cv_packages_together() {
   done
   cv_g_lost=
   cv_journal "$cv_i_text" sync || {
-    cv_enc_to "the journal in $CV_ROOT cannot be written: is the disk full?"
+    cv_cause
+    cv_enc_to "the journal in $CV_ROOT cannot be written ($CV_CAUSE)"
     cv_g_lost=$CV_ENC
     cv_together_each cv_together_unsaveable
     return 73
