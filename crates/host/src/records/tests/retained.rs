@@ -43,7 +43,7 @@ fn each_project_keeps_its_own_runs_and_a_hundred_stay_in_all() {
             run(&format!("q{n}"), "busy", "2");
         }
         assert_eq!(ids(), ["p1", "q3", "q4"]);
-        // What undid a run is of that run's project, and counts there.
+        // The record of an undo belongs to the project of the run that it undid.
         assert_eq!(host.undo(&["q4"]).0, Some(0));
         run("q5", "busy", "2");
         let left = ids();
