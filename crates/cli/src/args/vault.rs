@@ -1,7 +1,7 @@
-//! The options for encrypted values.
+//! The options for encrypted values, and the arguments of `converge vault`.
 
 use camino::Utf8PathBuf;
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 
 /// The sources of passwords for encrypted values and files.
@@ -31,4 +31,96 @@ pub struct VaultArgs {
         alias = "ask-vault-password"
     )]
     pub ask: bool,
+}
+
+/// `converge vault`
+#[derive(Debug, Args)]
+pub struct Vault {
+    /// The action.
+    #[command(subcommand)]
+    pub action: VaultAction,
+}
+
+/// The action of `converge vault`.
+#[derive(Debug, Subcommand)]
+pub enum VaultAction {
+    /// Encrypt files in place; without a file, standard input to standard output
+    Encrypt(VaultWrite),
+    /// Encrypt one value, for a file of variables
+    ///
+    /// The value is asked for at a terminal, or read from standard input as it is, line ends included. It is no argument: those stand
+    /// in the list of processes.
+    EncryptString(VaultString),
+    /// Decrypt files in place; without a file, standard input to standard output
+    Decrypt(VaultRead),
+    /// Print what is in encrypted files
+    View(VaultRead),
+    /// Edit an encrypted file with $VISUAL or $EDITOR; a file that is not there is made
+    Edit(VaultEdit),
+    /// Encrypt files anew with another password
+    Rekey(VaultRekey),
+}
+
+/// `converge vault decrypt` and `view`
+#[derive(Debug, Args)]
+pub struct VaultRead {
+    /// The files [default: standard input]
+    #[arg(value_name = "FILE")]
+    pub files: Vec<Utf8PathBuf>,
+    #[command(flatten)]
+    pub vault: VaultArgs,
+}
+
+/// `converge vault encrypt`
+#[derive(Debug, Args)]
+pub struct VaultWrite {
+    /// The files [default: standard input]
+    #[arg(value_name = "FILE")]
+    pub files: Vec<Utf8PathBuf>,
+    /// Which of several passwords encrypts
+    #[arg(long, value_name = "ID")]
+    pub encrypt_vault_id: Option<String>,
+    #[command(flatten)]
+    pub vault: VaultArgs,
+}
+
+/// `converge vault encrypt-string`
+#[derive(Debug, Args)]
+pub struct VaultString {
+    /// The variable: prints `NAME: !vault |`
+    #[arg(short, long)]
+    pub name: Option<String>,
+    /// Which of several passwords encrypts
+    #[arg(long, value_name = "ID")]
+    pub encrypt_vault_id: Option<String>,
+    #[command(flatten)]
+    pub vault: VaultArgs,
+}
+
+/// `converge vault edit`
+#[derive(Debug, Args)]
+pub struct VaultEdit {
+    /// The file
+    pub file: Utf8PathBuf,
+    /// Which of several passwords encrypts a new file
+    #[arg(long, value_name = "ID")]
+    pub encrypt_vault_id: Option<String>,
+    #[command(flatten)]
+    pub vault: VaultArgs,
+}
+
+/// `converge vault rekey`
+#[derive(Debug, Args)]
+pub struct VaultRekey {
+    /// The files
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<Utf8PathBuf>,
+    /// The new password [default: ask]
+    #[arg(long, value_name = "FILE", conflicts_with = "new_vault_id")]
+    pub new_vault_password_file: Option<Utf8PathBuf>,
+    /// The new password with its name: ID@FILE or ID@prompt
+    #[arg(long, value_name = "ID@SOURCE")]
+    pub new_vault_id: Option<String>,
+    #[command(flatten)]
+    pub vault: VaultArgs,
 }

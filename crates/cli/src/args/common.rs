@@ -1,0 +1,90 @@
+//! Options that several commands have.
+
+use super::VaultArgs;
+use camino::Utf8PathBuf;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+/// Which hosts and which part of the playbook.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Select {
+    /// More inventories: a file, a folder, or host names with commas (`h1,h2,`). May be given several times
+    #[arg(help_heading = "Targeting", short, long = "inventory", value_name = "INVENTORY")]
+    pub inventories: Vec<String>,
+    /// The playbook [default: the inventory's variable converge_playbook, else playbooks/site.yaml]
+    #[arg(help_heading = "Targeting", long, value_name = "FILE")]
+    pub playbook: Option<Utf8PathBuf>,
+    /// Only these hosts, in Ansible's pattern language: `web:&prod:!web3`
+    #[arg(help_heading = "Targeting", short, long, value_name = "PATTERN")]
+    pub limit: Option<String>,
+    /// Only this role. May be given several times
+    #[arg(help_heading = "Targeting", long = "role", value_name = "NAME")]
+    pub roles: Vec<String>,
+    /// Start here in the order of the roles: leave out what comes before
+    #[arg(help_heading = "Targeting", long, value_name = "ROLE[/RESOURCE]")]
+    #[serde(default)]
+    pub start_at: Option<String>,
+    /// Only resources with one of these tags
+    #[arg(help_heading = "Targeting", short, long, value_delimiter = ',', value_name = "TAG,…")]
+    pub tags: Vec<String>,
+    /// Not the resources with one of these tags
+    #[arg(help_heading = "Targeting", long, value_delimiter = ',', value_name = "TAG,…")]
+    pub skip_tags: Vec<String>,
+    /// Set a variable, above all other places. May be given several times
+    ///
+    /// NAME=@FILE takes the text of a file, NAME=@- standard input: what is typed here stands in the list of processes, and so the
+    /// value of a sensitive input is taken only in these ways.
+    #[arg(
+        help_heading = "Targeting",
+        short = 'e',
+        long = "set",
+        visible_alias = "extra-vars",
+        value_name = "NAME=VALUE"
+    )]
+    pub set: Vec<String>,
+    /// Selecting nothing is no error: a `--limit`, a pattern of a play or a tag without a match, an inventory without hosts
+    #[arg(help_heading = "Targeting", long)]
+    #[serde(default)]
+    pub allow_empty: bool,
+    #[command(flatten)]
+    #[serde(default)]
+    pub vault: VaultArgs,
+}
+
+/// The options of connections.
+#[derive(Clone, Debug, Args)]
+pub struct ConnectionArgs {
+    /// The number of hosts that are worked on at once
+    #[arg(help_heading = "How to reach the hosts", short, long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub forks: u16,
+    /// Ask for the password for sudo, su or doas
+    #[arg(
+        help_heading = "How to reach the hosts",
+        short = 'K',
+        long,
+        conflicts_with = "become_password_file"
+    )]
+    pub ask_become_pass: bool,
+    /// Read the password for sudo, su or doas from the first line of this file
+    #[arg(help_heading = "How to reach the hosts", long, alias = "become-pass-file", value_name = "FILE")]
+    pub become_password_file: Option<Utf8PathBuf>,
+    /// Read the passphrase of ssh keys from the first line of this file [default: ask, where a terminal is]
+    #[arg(help_heading = "How to reach the hosts", long, value_name = "FILE")]
+    pub key_passphrase_file: Option<Utf8PathBuf>,
+    /// First contact: record and trust the keys of hosts that known_hosts does not know; a changed key stays refused
+    #[arg(help_heading = "How to reach the hosts", long)]
+    pub accept_new_host_keys: bool,
+}
+
+/// The options that allow removal.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Removal {
+    /// Remove what runs of this playbook and inventory made and no role declares any more, or restore their original state.
+    /// With more than 10 objects or 10 % of a host's, N confirms their number where there is no terminal to ask on
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true)]
+    pub prune: Option<Option<usize>>,
+    /// Destroy this though no snapshot holds it: an ID as the plan shows it, such as `path:/srv/big`. May be given several times
+    #[arg(long, value_name = "ID")]
+    pub allow_destroy: Vec<String>,
+}
