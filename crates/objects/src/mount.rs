@@ -208,7 +208,7 @@ mod tests {
         let mut inside = std::process::Command::new("sleep").arg("600").current_dir(&at).spawn().unwrap();
         let file = std::fs::File::create(at.join("log")).unwrap();
         let mut reader = std::process::Command::new("sleep").arg("600").stdin(file).spawn().unwrap();
-        // What it starts is there for a moment each: not named.
+        // The programs that this one starts are there for a moment each, and are not named.
         let mut script = std::process::Command::new("sh");
         script.args(["-c", "while :; do sleep 0.9; done"]).current_dir(&at);
         let mut busy = script.spawn().unwrap();
