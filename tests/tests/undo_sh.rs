@@ -175,6 +175,46 @@ fn roots(host: &Host) -> String {
     )
 }
 
+/// Not by the host when half of it is made, after which every plan would be an error.
+fn what_the_run_makes_below_a_users_directory_is_refused_by_the_plan(world: &World) {
+    exec(
+        &world.hosts()[0],
+        "mkdir -p /srv/tree/sub && echo x >/srv/tree/sub/a && tar -czf /srv/tree.tgz -C /srv tree",
+    );
+    let crossed = "will belong to root and lies in a directory of mallory";
+    let commit = format!("{:040}", 7);
+    let git =
+        format!("git: {{repo: /srv/none.git, dest: /home/mallory/app/checkout, version: \"{commit}\"}}");
+    let cases: &[(&[&str], &str)] = &[
+        (&["archive: {on_host: /srv/tree.tgz, path: /home/mallory/app}"], crossed),
+        (
+            &[
+                "directory: {path: /home/mallory/app/made}",
+                "directory: {path: /home/mallory/app/made/a/b, parents: true}",
+            ],
+            crossed,
+        ),
+        (&[&git], "others than root may write to /home/mallory/app, where a checkout of root is not done"),
+        (
+            &[
+                "directory: {path: /srv/theirs, owner: mallory}",
+                "mount: {path: /srv/theirs/m, fstype: tmpfs, boot: false}",
+            ],
+            "others than root may write to /srv/theirs, where mounting is not done",
+        ),
+    ];
+    for (items, why) in cases {
+        let lines = items.iter().enumerate().map(|(n, item)| format!("  - name: n{n}\n    {item}\n"));
+        world.only_role("mallory", &format!("resources:\n{}", lines.collect::<String>())).unwrap();
+        let planned = world.converge(&["plan", "hosts.yaml"]).unwrap();
+        assert!(
+            planned.all().contains("1 error") && planned.all().contains(why),
+            "{items:?}: {}",
+            planned.all()
+        );
+    }
+}
+
 /// A user who puts links and directories of others on a path that root works on gains nothing by it.
 fn the_paths_of_a_user_lead_nowhere(world: &World) {
     let host = &world.hosts()[0];
@@ -232,6 +272,7 @@ fn the_paths_of_a_user_lead_nowhere(world: &World) {
         host,
         "rm -r /home/mallory/app /home/mallory/.ssh && su mallory -c 'mkdir ~/app && echo old >~/app/kept && chmod 640 ~/app/kept'",
     );
+    what_the_run_makes_below_a_users_directory_is_refused_by_the_plan(world);
     let home = "find /home/mallory -printf '%p %y %u %g %m %l\\n' | sort; cat /home/mallory/app/kept";
     let (roots_then, start) = (roots(host), exec(host, home));
     let honest = format!(

@@ -145,15 +145,21 @@ cv_cause() {
   CV_CAUSE=${CV_CAUSE:-is the disk full?}
 }
 
-# cv_run_holder: prints which run and which processes hold the lock.
+# cv_lock_held: the processes that hold the lock, a line each. Our own descriptor is closed by then.
+cv_lock_held() {
+  for cv_h_fd in /proc/[0-9]*/fd/9; do
+    [ "$cv_h_fd" -ef "$CV_ROOT/lock" ] || continue
+    cv_h_pid=${cv_h_fd#/proc/}
+    printf '%s\n' "${cv_h_pid%%/*}"
+  done
+}
+
+# cv_run_holder: prints which run and which processes hold the lock: those that stay, not each program of a step that is there for a moment.
 cv_run_holder() (
   cv_h_run= cv_h_who= cv_h_since= cv_h_by=
   IFS=$CV_TAB read -r cv_h_run cv_h_who cv_h_since <"$CV_ROOT/lock"
-  for cv_h_fd in /proc/[0-9]*/fd/9; do
-    # Our own descriptor is closed by now.
-    [ "$cv_h_fd" -ef "$CV_ROOT/lock" ] || continue
-    cv_h_pid=${cv_h_fd#/proc/} cv_h_name=
-    cv_h_pid=${cv_h_pid%%/*}
+  for cv_h_pid in $(cv_staying cv_lock_held); do
+    cv_h_name=
     read -r cv_h_name 2>/dev/null <"/proc/$cv_h_pid/comm"
     cv_h_by="$cv_h_by, process $cv_h_pid${cv_h_name:+ ($cv_h_name)}"
   done

@@ -106,6 +106,15 @@ cv_note() {
 # cv_nap: a fifth of a second.
 cv_nap() { sleep 0.2 2>/dev/null || sleep 1; }
 
+# cv_staying COMMAND...: of the lines of this command, each of a process (`PID` or `PID/…`), those of processes that it names again a second later.
+cv_staying() {
+  cv_t_first=" $("$@" | cut -d / -f 1 | tr '\n' ' ')"
+  sleep 1
+  "$@" | while IFS= read -r cv_t_line; do
+    case $cv_t_first in *" ${cv_t_line%%/*} "*) printf '%s\n' "$cv_t_line" ;; esac
+  done
+}
+
 # cv_bounded SECONDS COMMAND...: the command under a time limit, where the host has the tool.
 cv_bounded() {
   cv_b_limit=$1

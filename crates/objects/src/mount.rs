@@ -208,8 +208,13 @@ mod tests {
         let mut inside = std::process::Command::new("sleep").arg("600").current_dir(&at).spawn().unwrap();
         let file = std::fs::File::create(at.join("log")).unwrap();
         let mut reader = std::process::Command::new("sleep").arg("600").stdin(file).spawn().unwrap();
+        // The programs that this one starts are there for a moment each, and are not named.
+        let mut script = std::process::Command::new("sh");
+        script.args(["-c", "while :; do sleep 0.9; done"]).current_dir(&at);
+        let mut busy = script.spawn().unwrap();
         let at = at.display().to_string();
         let mut wanted = [
+            format!("process {} (sh) uses {at}: end it, then apply again\n", busy.id()),
             format!("process {} (sleep) uses {at}: end it, then apply again\n", inside.id()),
             format!("process {} (sleep) uses {at}/log: end it, then apply again\n", reader.id()),
         ];
@@ -222,7 +227,7 @@ mod tests {
                 shell.name
             );
         }
-        for sleeper in [&mut inside, &mut reader] {
+        for sleeper in [&mut inside, &mut reader, &mut busy] {
             sleeper.kill().unwrap();
             sleeper.wait().unwrap();
         }

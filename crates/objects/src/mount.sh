@@ -115,8 +115,18 @@ cv_mount_off() {
   return 1
 }
 
-# cv_mount_users PATH: the processes that work in it or have something of it open, a line each. fuser is not on every host.
+# cv_mount_users PATH: the processes that work in it or have something of it open and stay, a line each.
 cv_mount_users() {
+  cv_staying cv_mount_used "$1" |
+    while IFS=/ read -r cv_m_pid cv_m_how cv_m_rest; do
+      IFS= read -r cv_m_name <"/proc/$cv_m_pid/comm" || continue
+      case $cv_m_how in fd) cv_m_rest=${cv_m_rest#*/} ;; esac
+      printf 'process %s (%s) uses %s: end it, then apply again\n' "$cv_m_pid" "$cv_m_name" "$cv_m_rest"
+    done 2>/dev/null | sort -u | head -n 10
+}
+
+# cv_mount_used PATH: these processes now: PID/cwd/PATH, PID/root/PATH and PID/fd/NUMBER/PATH. fuser is not on every host.
+cv_mount_used() {
   find /proc/[0-9]*/ -maxdepth 2 -type l \( -name cwd -o -name root -o -path '*/fd/*' \) -exec ls -ld {} + 2>/dev/null |
     CV_M_AT=$1 awk '
       BEGIN { at = ENVIRON["CV_M_AT"] }
@@ -126,12 +136,7 @@ cv_mount_users() {
         if (to != at && index(to, at "/") != 1) next
         split(substr($0, 1, arrow - 1), part, "/proc/")
         print part[2] "/" to
-      }' |
-    while IFS=/ read -r cv_m_pid cv_m_how cv_m_rest; do
-      IFS= read -r cv_m_name <"/proc/$cv_m_pid/comm" || continue
-      case $cv_m_how in fd) cv_m_rest=${cv_m_rest#*/} ;; esac
-      printf 'process %s (%s) uses %s: end it, then apply again\n' "$cv_m_pid" "$cv_m_name" "$cv_m_rest"
-    done 2>/dev/null | sort -u | head -n 10
+      }'
 }
 
 # cv_made_record DIR: the record that we made this directory.

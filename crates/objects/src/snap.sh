@@ -51,6 +51,8 @@ cv_same_snap() {
   *) return 1 ;;
   esac
   (
+    # The run splits at line feeds alone.
+    IFS=' '
     set -f
     wanted=$3
     set -- $2

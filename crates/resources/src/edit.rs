@@ -1,8 +1,9 @@
 //! Edits of a part of a text file: the frame that `line`, `block` and `sysctl` share.
 
+use crate::above::need_parent;
 use crate::attrs::Attrs;
 use crate::body::{file_state, keep_setting};
-use crate::look::{Asks, may_be_made, need_parent, path, path_id};
+use crate::look::{Asks, may_be_made, path, path_id};
 use converge_objects::PathState;
 use converge_resource::{Content, Stop, View, Wanted};
 

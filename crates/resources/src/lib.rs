@@ -2,6 +2,7 @@
 //!
 //! A kind maps present states to wanted ones and does nothing else: no I/O, no shell text but read-only probes.
 
+mod above;
 mod attrs;
 mod body;
 mod boot_settings;
@@ -15,6 +16,7 @@ mod look;
 mod manifest;
 mod names;
 mod openpgp;
+mod own_file;
 mod picked;
 mod pointer;
 mod reference;

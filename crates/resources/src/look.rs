@@ -1,13 +1,10 @@
 //! Looking at the virtual host: states, parents, owners, several questions at once.
 
-use crate::body::file_state;
 use converge_objects::path::within;
 use converge_objects::{
     GroupState, PackageState, PathState, SysctlState, UnitState, UserState, account_number,
 };
-use converge_resource::{
-    BadState, Content, ObjectId, ParamError, Probe, State, Stop, View, Wait, Wanted, quote,
-};
+use converge_resource::{BadState, ObjectId, ParamError, Probe, State, Stop, View, Wait, quote};
 
 /// Gathers questions, so that one round asks all of them.
 #[derive(Default)]
@@ -94,30 +91,6 @@ pub fn sysctl(view: &dyn View, name: &str) -> Result<SysctlState, Stop> {
     state(view, &sysctl_id(name))
 }
 
-/// A file of our own with exactly this text. Owner and mode of one that is there stay; a new one is root's, 0644.
-pub fn own_file(view: &dyn View, pointer: &str, file: &str, text: &str) -> Result<Wanted, Stop> {
-    let attrs = match path(view, file)? {
-        PathState::File { mode, owner, group, .. } => (mode, owner, group),
-        PathState::Absent | PathState::Link { .. } => {
-            need_parent(view, pointer, file)?;
-            (0o644, "root".to_owned(), "root".to_owned())
-        }
-        PathState::Dir { .. } | PathState::Other { .. } => {
-            return Err(Stop::invalid(pointer, format!("{file} is there and is not a file")));
-        }
-    };
-    let content = Content::new(text.as_bytes());
-    Ok(Wanted::one(path_id(file), file_state(&content, attrs)).with(content))
-}
-
-/// The same file, not there.
-pub fn own_file_gone(view: &dyn View, file: &str) -> Result<Wanted, Stop> {
-    match path(view, file)? {
-        PathState::Dir { .. } => Err(Stop::invalid("", format!("{file} is a directory"))),
-        _ => Ok(Wanted::one(path_id(file), PathState::Absent)),
-    }
-}
-
 /// The path without doubled and trailing slashes, so that one place has one key.
 pub fn normal(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
@@ -164,119 +137,6 @@ pub fn check_path(pointer: &str, path: &str, errors: &mut Vec<ParamError>) {
     } else if path.chars().any(char::is_control) {
         wrong("the path has a control character in it".to_owned(), "write one path on one line".to_owned());
     }
-}
-
-/// Follows a link's target from the directory that holds the link.
-fn follow(link: &str, target: &str) -> String {
-    let base = if target.starts_with('/') { String::new() } else { parent(link) };
-    let mut parts: Vec<&str> = Vec::new();
-    for part in base.split('/').chain(target.split('/')) {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            name => parts.push(name),
-        }
-    }
-    format!("/{}", parts.join("/"))
-}
-
-/// Makes sure that the directory above `target` is there when the item's turn comes, or may be.
-pub fn need_parent(view: &dyn View, pointer: &str, target: &str) -> Result<(), Stop> {
-    let mut dir = parent(target);
-    for _ in 0..8 {
-        if dir == "/" {
-            return Ok(());
-        }
-        match path(view, &dir)? {
-            PathState::Dir { owner, .. } => return may_enter(view, pointer, &dir, &owner),
-            PathState::Link { target } => dir = follow(&dir, &target),
-            PathState::Absent => {
-                // Whether it comes decides whether this can be done at all.
-                if let Some(wait) = view.may_appear(&path_id(&dir)).or_else(|| may_be_made(view)) {
-                    return Err(Stop::Deferred(wait));
-                }
-                return Err(Stop::invalid_help(
-                    pointer,
-                    format!("the directory {dir} does not exist"),
-                    format!("add a resource before this one: `directory: {{path: {dir}, parents: true}}`"),
-                ));
-            }
-            PathState::File { .. } | PathState::Other { .. } => {
-                return Err(Stop::invalid(pointer, format!("{dir} is not a directory")));
-            }
-        }
-    }
-    Err(Stop::invalid(pointer, format!("too many symbolic links above {target}")))
-}
-
-/// A file whose content the role does not declare gets no other owner or mode where a user may have moved it: only his own files do. Of more
-/// directories than users' own the host says so itself.
-pub fn may_give(view: &dyn View, pointer: &str, target: &str, owner: &str) -> Result<(), Stop> {
-    match path(view, &parent(target))? {
-        PathState::Dir { mode, owner: user, .. } if user != "root" && user != owner && mode & 0o1000 == 0 => {
-            Err(Stop::invalid_help(
-                pointer,
-                format!(
-                    "{target} belongs to {owner} and lies in a directory of {user}, who may have moved it there: its content gets no other owner or mode"
-                ),
-                "give the whole content, or set them by hand",
-            ))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The host never steps from a user's directory into another owner's. It checks this for existing directories itself; the
-/// plan checks it for those that this run makes first.
-fn may_enter(view: &dyn View, pointer: &str, dir: &str, owner: &str) -> Result<(), Stop> {
-    if view.changed(&path_id(dir)).is_none() {
-        return Ok(());
-    }
-    let PathState::Dir { owner: user, .. } = path(view, &parent(dir))? else { return Ok(()) };
-    let remedy = || format!("make it {user}'s: `directory: {{path: {dir}, owner: {user}}}`");
-    if is_crossed(owner, &user) { Err(no_way_into(pointer, dir, owner, &user, &remedy())) } else { Ok(()) }
-}
-
-/// The same rule for the directories that one item makes and fills.
-pub fn may_fill(view: &dyn View, pointer: &str, targets: &[(ObjectId, State)]) -> Result<(), Stop> {
-    let own = |path: &str| {
-        let state = targets.iter().find(|(id, _)| *id == path_id(path)).map(|(_, state)| state.clone())?;
-        match PathState::try_from(state) {
-            Ok(PathState::Dir { owner, .. }) => Some(owner),
-            _ => None,
-        }
-    };
-    for (id, _) in targets {
-        let dir = parent(&id.key);
-        let Some(owner) = own(&dir) else { continue };
-        let above = parent(&dir);
-        let user = match (own(&above), path(view, &above)?) {
-            (Some(user), _) | (None, PathState::Dir { owner: user, .. }) => user,
-            _ => continue,
-        };
-        if is_crossed(&owner, &user) {
-            let remedy = format!("say `owner: {user}`");
-            return Err(no_way_into(pointer, &dir, &owner, &user, &remedy));
-        }
-    }
-    Ok(())
-}
-
-/// Whether the way into a directory of `owner` leads through one of another user's.
-fn is_crossed(owner: &str, user: &str) -> bool {
-    user != "root" && user != owner
-}
-
-fn no_way_into(pointer: &str, dir: &str, owner: &str, user: &str, remedy: &str) -> Stop {
-    Stop::invalid_help(
-        pointer,
-        format!(
-            "{dir} will belong to {owner} and lies in a directory of {user}, who can put another one in its place: below it nothing is read or written"
-        ),
-        format!("{remedy}, or choose a place where only root may write"),
-    )
 }
 
 /// The earlier item of this run after which the kernel may have what it has not now: a module, or foreign code, which may load

@@ -8,35 +8,6 @@ fn paths_have_one_spelling() {
     assert_eq!(parent("/etc/x/"), "/etc");
     assert_eq!(parent("/etc"), "/");
     assert_eq!(ancestors("/a/b/c"), ["/a", "/a/b"]);
-    assert_eq!(follow("/var/run", "../run"), "/run");
-    assert_eq!(follow("/lib", "usr/lib"), "/usr/lib");
-}
-
-#[test]
-fn a_linked_parent_is_followed() {
-    let view = FakeView::new().link("/var/run", "../run").dir("/run");
-    assert_eq!(need_parent(&view, "/path", "/var/run/x"), Ok(()));
-    let gone = FakeView::new().link("/var/run", "/run");
-    let stop = need_parent(&gone, "/path", "/var/run/x").unwrap_err();
-    assert!(
-        matches!(&stop, Stop::Invalid { message, .. } if message.contains("/run does not exist")),
-        "{stop:?}"
-    );
-}
-
-#[test]
-fn a_directory_of_roots_in_a_home_is_no_way() {
-    let dir = |owner: &str| PathState::Dir { mode: 0o755, owner: owner.into(), group: "root".into() };
-    let home = path_id("/home/a");
-    let view = |owner| FakeView::new().has(home.clone(), dir("a")).has(path_id("/home/a/app"), dir(owner));
-    let made = |owner| view(owner).changes(path_id("/home/a/app"));
-    assert_eq!(need_parent(&made("a"), "/path", "/home/a/app/x"), Ok(()));
-    let stop = need_parent(&made("root"), "/path", "/home/a/app/x").unwrap_err();
-    assert!(
-        matches!(&stop, Stop::Invalid { help: Some(help), .. } if help.contains("owner: a}")),
-        "{stop:?}"
-    );
-    assert_eq!(need_parent(&view("root"), "/path", "/home/a/app/x"), Ok(()), "the host says so itself");
 }
 
 #[test]
@@ -61,7 +32,7 @@ fn accounts_are_found_locally_or_by_the_name_service() {
 #[test]
 fn what_may_appear_is_not_there_yet() {
     let view = FakeView::new().may(path_id("/opt/tool")).may(user_id("tool"));
-    assert!(matches!(need_parent(&view, "/path", "/opt/tool/conf"), Err(Stop::Deferred(_))));
+    assert!(matches!(crate::above::need_parent(&view, "/path", "/opt/tool/conf"), Err(Stop::Deferred(_))));
     assert!(matches!(account_name(&view, Account::User, "/owner", "tool"), Err(Stop::Deferred(_))));
 }
 

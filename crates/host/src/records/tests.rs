@@ -431,12 +431,13 @@ fn one_run_at_a_time_and_the_lock_says_whose() {
     for host in hosts() {
         let meta =
             |id: &str| RunMeta { id: id.to_owned(), operator: "bob b".to_owned(), ..RunMeta::default() };
-        // The holder says `ready`, then waits for the end of its input.
-        let library = host.dir.path().join("library");
-        let holder =
-            format!(". '{}'\n{}\necho ready\nread -r _", library.display(), open_script(&meta("r1")));
+        // The holder says `ready`; each program that it starts from then on is there for a moment.
+        let (library, end) = (host.dir.path().join("library"), host.file("end"));
+        let (dir, file) = (host.dir.path().display(), end.display());
+        let wait = format!("while [ -d '{dir}' ] && [ ! -e '{file}' ]; do sleep 0.9; done");
+        let holder = format!(". '{}'\n{}\necho ready\n{wait}", library.display(), open_script(&meta("r1")));
         let mut holder_shell = host.command();
-        holder_shell.arg("-c").arg(holder).stdin(Stdio::piped()).stdout(Stdio::piped());
+        holder_shell.arg("-c").arg(holder).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = holder_shell.spawn().unwrap();
         let mut said = String::new();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut said)
@@ -446,7 +447,12 @@ fn one_run_at_a_time_and_the_lock_says_whose() {
         assert_eq!(second.status.code(), Some(LOCKED));
         let said = String::from_utf8_lossy(&second.stderr).into_owned();
         assert!(said.contains("locked by run r1 of bob b"), "{said}");
-        drop(child.stdin.take());
+        let by = format!("; held by process {} (", child.id());
+        assert!(
+            said.contains(&by) && said.matches("process ").count() == 1,
+            "only what stays is named: {said}"
+        );
+        std::fs::write(end, "").unwrap();
         child.wait().unwrap();
         assert!(host.sh(&open_script(&meta("r2"))).status.success());
         std::fs::write(host.root().join("version"), "99\n").unwrap();

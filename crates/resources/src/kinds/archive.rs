@@ -1,9 +1,10 @@
 //! `archive`
 
+use crate::above::{may_fill, need_parent};
 use crate::attrs::check_account;
 use crate::look::{
-    Account, Asks, account_name, check_path, may_be_made, may_fill, need_parent, normal, path, path_id,
-    path_id_below, program_may_come,
+    Account, Asks, account_name, check_path, may_be_made, normal, path, path_id, path_id_below,
+    program_may_come,
 };
 use crate::unpack::{Choice, Listing, Member, parse, read, script};
 use converge_objects::PathState;
@@ -324,6 +325,14 @@ mod tests {
             view().has(path_id("/home/alice/top"), home()).has(path_id("/home/alice/top/bin"), home());
         let there = there.has(path_id("/home/alice/top/etc"), home());
         settle(&archive(json!({})), there);
+        // One that an earlier item of this run makes is judged here.
+        let top = |owner: &str| PathState::Dir { mode: 0o755, owner: owner.into(), group: owner.into() };
+        let made =
+            |owner| view().has(path_id("/home/alice/top"), top(owner)).changes(path_id("/home/alice/top"));
+        let kind = archive(json!({"owner": "alice"}));
+        let Err(Stop::Invalid { message, .. }) = kind.plan(&made("root")) else { panic!("it is filled") };
+        assert!(message.starts_with("/home/alice/top will belong to root and lies in a directory of alice"));
+        settle(&kind, made("alice"));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `authorized_key`
 
+use crate::above::need_parent;
 use crate::attrs::{Attrs, check_account};
 use crate::body::file_state;
 use crate::edit::Edit;
 use crate::kinds::line::Presence;
-use crate::look::{Asks, ancestors, check_path, need_parent, normal, parent, path, path_id, user, user_id};
+use crate::look::{Asks, ancestors, check_path, normal, parent, path, path_id, user, user_id};
 use crate::names::Names;
 use base64::Engine as _;
 use converge_objects::path::within;

@@ -3,8 +3,9 @@
 use crate::attrs::{Attrs, check_account};
 use crate::edit::Edit;
 use crate::kinds::line::Presence;
-use crate::look::{own_file, own_file_gone, path_id};
+use crate::look::path_id;
 use crate::names::Names;
+use crate::own_file::{own_file, own_file_gone};
 use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,8 +1,9 @@
 //! `download`
 
+use crate::above::need_parent;
 use crate::attrs::{Attrs, Mode};
 use crate::body::{check_validate, validate_setting};
-use crate::look::{Asks, check_path, need_parent, path, path_id, program_may_come};
+use crate::look::{Asks, check_path, path, path_id, program_may_come};
 use converge_objects::PathState;
 use converge_resource::{Claim, Digest, ParamError, Probe, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;

@@ -1,8 +1,9 @@
 //! `file`
 
+use crate::above::{may_give, need_parent};
 use crate::attrs::{Attrs, Mode};
 use crate::body::{Body, check_validate, file_state, keep_setting, validate_setting};
-use crate::look::{Asks, check_path, may_be_made, may_give, need_parent, path, path_id};
+use crate::look::{Asks, check_path, may_be_made, path, path_id};
 use crate::tree::emptied;
 use converge_objects::PathState;
 use converge_resource::{Claim, ParamError, Resource, Source, Stop, Template, View, Wanted};

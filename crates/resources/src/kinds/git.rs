@@ -1,7 +1,8 @@
 //! `git`
 
+use crate::above::{need_parent, need_root_only};
 use crate::attrs::check_account;
-use crate::look::{check_path, need_parent, normal, path_id, state};
+use crate::look::{check_path, normal, path_id, state};
 use converge_objects::GitState;
 use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted, quote};
 use schemars::JsonSchema;
@@ -160,7 +161,13 @@ impl Resource for Git {
     fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let now = state::<GitState>(view, &self.id())?;
         match &now {
-            GitState::Absent => need_parent(view, "/dest", &self.dest)?,
+            GitState::Absent => {
+                need_parent(view, "/dest", &self.dest)?;
+                if self.user.is_none() {
+                    let remedy = "choose a place where only root may write, or name the user whose it is to be (`user`)";
+                    need_root_only(view, "/dest", &normal(&self.dest), "a checkout of root", false, remedy)?;
+                }
+            }
             GitState::Other => {
                 return Err(Stop::invalid_help(
                     "/dest",
@@ -190,6 +197,7 @@ impl Resource for Git {
 mod tests {
     use super::*;
     use crate::fake::{FakeView, read, settle, wrong};
+    use converge_objects::PathState;
     use converge_resource::State;
     use serde_json::json;
 
@@ -232,6 +240,32 @@ mod tests {
             format!("checkout {A} /srv/r.git clean")
         );
         assert!(matches!(forced.plan(&host(&forced, "other")), Err(Stop::Invalid { .. })));
+    }
+
+    /// The host refuses it when it clones.
+    #[test]
+    fn a_checkout_of_roots_is_made_only_where_nobody_else_may_write() {
+        let git = |user: serde_json::Value| {
+            read::<Git>(json!({"repo": "/r", "dest": "/srv/u/app", "version": A, "user": user}))
+        };
+        let view = |mode: u32, owner: &str, group: &str| {
+            let dir = PathState::Dir { mode, owner: owner.into(), group: group.into() };
+            FakeView::new().dir("/srv").has(path_id("/srv/u"), dir)
+        };
+        for (mode, owner, group) in
+            [(0o755, "alice", "root"), (0o1777, "root", "root"), (0o775, "root", "crew")]
+        {
+            let Err(Stop::Invalid { pointer, message, help }) =
+                git(json!(null)).plan(&view(mode, owner, group))
+            else {
+                panic!("{owner} {mode:o}")
+            };
+            assert_eq!(pointer, "/dest");
+            assert!(message.starts_with("/srv/u/app: others than root may write to /srv/u,"), "{message}");
+            assert!(help.unwrap().contains("`user`"));
+            settle(&git(json!("alice")), view(mode, owner, group));
+        }
+        settle(&git(json!(null)), view(0o775, "root", "root"));
     }
 
     #[test]

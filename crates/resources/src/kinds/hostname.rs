@@ -1,6 +1,7 @@
 //! `hostname`
 
-use crate::look::{own_file, path_id, state};
+use crate::look::{path_id, state};
+use crate::own_file::own_file;
 use converge_objects::HostnameState;
 use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;

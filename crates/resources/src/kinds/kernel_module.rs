@@ -1,8 +1,9 @@
 //! `kernel_module`
 
 use crate::kinds::line::Presence;
-use crate::look::{kernel_may_change, own_file, own_file_gone, state};
+use crate::look::{kernel_may_change, state};
 use crate::names::Names;
+use crate::own_file::{own_file, own_file_gone};
 use converge_objects::ModuleState;
 use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted, quote};
 use schemars::JsonSchema;

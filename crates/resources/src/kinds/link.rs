@@ -1,6 +1,7 @@
 //! `link`
 
-use crate::look::{check_path, need_parent, path, path_id};
+use crate::above::need_parent;
+use crate::look::{check_path, path, path_id};
 use crate::tree::emptied;
 use converge_objects::PathState;
 use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};

@@ -1,9 +1,10 @@
 //! `mount`
 
+use crate::above::{need_parent, need_root_only};
 use crate::fstab::{self, FSTAB, Which};
 use crate::kinds::kernel_module::yes;
 use crate::kinds::line::Presence;
-use crate::look::{check_path, kernel_may_change, need_parent, normal, path, path_id, state};
+use crate::look::{check_path, kernel_may_change, normal, path, path_id, state};
 use crate::names::Names;
 use converge_objects::{MountState, PathState};
 use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted, quote};
@@ -220,6 +221,8 @@ impl Mount {
             ));
         }
         self.need_source(view)?;
+        let remedy = "choose a place where only root may write";
+        need_root_only(view, "/path", &self.at(), "mounting", true, remedy)?;
         match path(view, &self.path)? {
             PathState::Dir { .. } | PathState::Link { .. } => {}
             PathState::Absent => need_parent(view, "/path", &self.path)?,
@@ -326,6 +329,22 @@ mod tests {
 
     fn seen(kind: &Mount, line: &str) -> FakeView {
         host().has(kind.id(), State::from_line(line))
+    }
+
+    /// Of a directory that is there the host says so when it looks.
+    #[test]
+    fn nothing_is_mounted_in_a_users_directory_that_this_run_makes() {
+        let kind = read::<Mount>(json!({"path": "/mnt/u/fast", "fstype": "tmpfs", "boot": false}));
+        let dir = PathState::Dir { mode: 0o755, owner: "alice".into(), group: "alice".into() };
+        let there = host().has(path_id("/mnt/u"), dir);
+        let Err(Stop::Invalid { pointer, message, .. }) =
+            kind.plan(&there.clone().changes(path_id("/mnt/u")))
+        else {
+            panic!("it is mounted")
+        };
+        assert_eq!(pointer, "/path");
+        assert!(message.starts_with("/mnt/u/fast: others than root may write to /mnt/u, where mounting"));
+        settle(&kind, there);
     }
 
     #[test]

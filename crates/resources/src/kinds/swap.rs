@@ -1,9 +1,10 @@
 //! `swap`
 
+use crate::above::{need_parent, need_root_only};
 use crate::fstab::{self, FSTAB, Which};
 use crate::kinds::kernel_module::yes;
 use crate::kinds::line::Presence;
-use crate::look::{check_path, need_parent, path_id, state};
+use crate::look::{check_path, normal, path_id, state};
 use crate::size::Size;
 use converge_objects::SwapState;
 use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wanted};
@@ -40,7 +41,7 @@ pub struct Swap {
 
 impl Swap {
     fn id(&self) -> ObjectId {
-        ObjectId::new("swap", self.path.as_deref().map_or_else(|| "all".to_owned(), crate::look::normal))
+        ObjectId::new("swap", self.path.as_deref().map_or_else(|| "all".to_owned(), normal))
     }
 
     fn entry(&self) -> Option<Vec<String>> {
@@ -72,6 +73,8 @@ impl Swap {
             }
             SwapState::Absent | SwapState::InUse(_) => {
                 need_parent(view, "/path", path)?;
+                let remedy = "choose a place where only root may write";
+                need_root_only(view, "/path", &normal(path), "swapping", true, remedy)?;
                 match (size, view.may_appear(&path_id(path))) {
                     (Some(size), _) => SwapState::On { size, priority: self.priority },
                     (None, Some(wait)) => return Err(Stop::Deferred(wait)),
@@ -155,6 +158,7 @@ impl Resource for Swap {
 mod tests {
     use super::*;
     use crate::fake::{FakeView, read, settle, wrong};
+    use converge_objects::PathState;
     use converge_resource::State;
     use serde_json::json;
 
@@ -185,6 +189,21 @@ mod tests {
         let precious = host().has(kind.id(), State::from_line("idle 9 other"));
         assert!(matches!(kind.plan(&precious), Err(Stop::Invalid { .. })));
         assert_eq!(settle(&gone, precious).line(&kind.id()), "idle 9 other");
+    }
+
+    #[test]
+    fn no_swap_file_is_made_in_a_users_directory_that_this_run_makes() {
+        let kind = read::<Swap>(json!({"path": "/srv/u/swap", "size": "1GiB"}));
+        let dir = |owner: &str| {
+            let dir = PathState::Dir { mode: 0o755, owner: owner.into(), group: "root".into() };
+            host().dir("/srv").has(path_id("/srv/u"), dir).changes(path_id("/srv/u"))
+        };
+        let Err(Stop::Invalid { pointer, message, .. }) = kind.plan(&dir("alice")) else {
+            panic!("it is made")
+        };
+        assert_eq!(pointer, "/path");
+        assert!(message.starts_with("/srv/u/swap: others than root may write to /srv/u, where swapping"));
+        settle(&kind, dir("root"));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! `unit`
 
+use crate::above::need_parent;
 use crate::body::{Body, file_state};
 use crate::kinds::service::{plan_unit, unit_claims};
-use crate::look::{need_parent, path, path_id, unit, unit_id};
+use crate::look::{path, path_id, unit, unit_id};
 use crate::restart::{self, Basis, Running, Wish, check_unit_name, full_name};
 use converge_objects::unit::enabled_by_file;
 use converge_objects::{PathState, UnitState};

@@ -1,11 +1,11 @@
 //! `user`
 
+use crate::above::need_parent;
 use crate::attrs::check_account;
 use crate::kinds::group::system_setting;
 use crate::kinds::line::Presence;
 use crate::look::{
-    Account, Asks, account_name, account_probe, check_path, group, group_id, need_parent, path, path_id,
-    user, user_id,
+    Account, Asks, account_name, account_probe, check_path, group, group_id, path, path_id, user, user_id,
 };
 use converge_objects::{GroupState, PathState, UserState};
 use converge_resource::{Claim, ObjectId, ParamError, Resource, State, Stop, View, Wanted};
