@@ -3,6 +3,7 @@
 use crate::look::{Asks, ancestors, may_be_made, parent, path, path_id};
 use converge_objects::PathState;
 use converge_resource::{ObjectId, State, Stop, View};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Makes sure that the directory above `target` is there when the item's turn comes, or may be.
 pub fn need_parent(view: &dyn View, pointer: &str, target: &str) -> Result<(), Stop> {
@@ -79,30 +80,31 @@ pub fn may_enter(view: &dyn View, pointer: &str, dir: &str, owner: &str) -> Resu
 
 /// The same rule for the directories that one item makes and fills.
 pub fn may_fill(view: &dyn View, pointer: &str, targets: &[(ObjectId, State)]) -> Result<(), Stop> {
-    let own = |path: &str| {
-        let state = targets.iter().find(|(id, _)| *id == path_id(path)).map(|(_, state)| state.clone())?;
-        match PathState::try_from(state) {
-            Ok(PathState::Dir { owner, .. }) => Some(owner),
+    let made: BTreeMap<&str, String> = targets
+        .iter()
+        .filter_map(|(id, state)| match PathState::try_from(state.clone()) {
+            Ok(PathState::Dir { owner, .. }) => Some((id.key.as_str(), owner)),
             _ => None,
-        }
-    };
-    for (id, _) in targets {
-        let dir = parent(&id.key);
-        let above = parent(&dir);
-        let Some(owner) = own(&dir) else {
+        })
+        .collect();
+    let filled: BTreeSet<String> = targets.iter().map(|(id, _)| parent(&id.key)).collect();
+    for dir in &filled {
+        let Some(owner) = made.get(dir.as_str()) else {
             // An earlier item of this run may have made it.
-            if let PathState::Dir { owner, .. } = path(view, &dir)? {
-                may_enter(view, pointer, &dir, &owner)?;
+            if let PathState::Dir { owner, .. } = path(view, dir)? {
+                may_enter(view, pointer, dir, &owner)?;
             }
             continue;
         };
-        let user = match (own(&above), path(view, &above)?) {
-            (Some(user), _) | (None, PathState::Dir { owner: user, .. }) => user,
+        let above = parent(dir);
+        let user = match (made.get(above.as_str()), path(view, &above)?) {
+            (Some(user), _) => user.clone(),
+            (None, PathState::Dir { owner: user, .. }) => user,
             _ => continue,
         };
-        if is_crossed(&owner, &user) {
+        if is_crossed(owner, &user) {
             let remedy = format!("say `owner: {user}`");
-            return Err(no_way_into(pointer, &dir, &owner, &user, &remedy));
+            return Err(no_way_into(pointer, dir, owner, &user, &remedy));
         }
     }
     Ok(())
