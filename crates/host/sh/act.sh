@@ -82,12 +82,8 @@ cv_act_alone() {
 # before and in which something still runs. A step that runs as another user, or within a limit, has a group of its own. A package manager in
 # its work is not ended in the middle; none is behind a switch.
 cv_act_groups() {
-  cv_a_held=' '
-  for cv_a_fd in /proc/[0-9]*/fd/9; do
-    cv_a_pid=${cv_a_fd#/proc/}
-    cv_a_pid=${cv_a_pid%%/*}
-    [ "$cv_a_pid" = $$ ] || [ ! "$cv_a_fd" -ef "$CV_ROOT/lock" ] || cv_a_held="$cv_a_held$cv_a_pid "
-  done
+  # Neither this shell nor those that look count.
+  cv_a_held=" $({ cv_lock_held | grep -vx "$$" | tr '\n' ' '; } 9>&-)"
   cv_a_found=$(printf '%s\n' /proc/[0-9]*/stat | awk -v own=$$ -v held="$cv_a_held" -v known=" $cv_a_groups " '
     {
       file = $0; text = ""
