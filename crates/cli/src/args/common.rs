@@ -88,3 +88,32 @@ pub struct Removal {
     #[arg(long, value_name = "ID")]
     pub allow_destroy: Vec<String>,
 }
+
+/// The hosts of a command that reads their inventory and no playbook.
+#[derive(Debug, Args)]
+pub struct Hosts {
+    /// More inventories: a file, a folder, or host names with commas (`h1,h2,`). May be given several times
+    #[arg(short, long = "inventory", value_name = "INVENTORY")]
+    pub inventories: Vec<String>,
+    /// Only these hosts, in Ansible's pattern language
+    #[arg(short, long, value_name = "PATTERN")]
+    pub limit: Option<String>,
+    /// Set a variable, above all other places. May be given several times
+    #[arg(short = 'e', long = "set", visible_alias = "extra-vars", value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// Selecting nothing is no error: a `--limit`, a pattern of a play or a tag without a match, an inventory without hosts
+    #[arg(long)]
+    pub allow_empty: bool,
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+    #[command(flatten)]
+    pub vault: VaultArgs,
+}
+
+impl Hosts {
+    /// As a selection of all that the inventory says, and the options of the connections.
+    pub fn split(self) -> (Select, ConnectionArgs) {
+        let Self { inventories, limit, set, allow_empty, connection, vault } = self;
+        (Select { inventories, limit, set, allow_empty, vault, ..Select::default() }, connection)
+    }
+}

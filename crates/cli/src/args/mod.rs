@@ -300,22 +300,8 @@ pub struct Facts {
     /// One fact: `os.id`, `nvidia.gpus[0].name`, `network.interfaces[].name` [default: all]
     #[arg(value_name = "NAME.PATH")]
     pub name: Option<String>,
-    /// More inventories: a file, a folder, or host names with commas (`h1,h2,`). May be given several times
-    #[arg(short, long = "inventory", value_name = "INVENTORY")]
-    pub inventories: Vec<String>,
-    /// Only these hosts, in Ansible's pattern language
-    #[arg(short, long, value_name = "PATTERN")]
-    pub limit: Option<String>,
-    /// Set a variable, above all other places. May be given several times
-    #[arg(short = 'e', long = "set", visible_alias = "extra-vars", value_name = "NAME=VALUE")]
-    pub set: Vec<String>,
-    /// Selecting nothing is no error: a `--limit`, a pattern of a play or a tag without a match, an inventory without hosts
-    #[arg(long)]
-    pub allow_empty: bool,
     #[command(flatten)]
-    pub connection: ConnectionArgs,
-    #[command(flatten)]
-    pub vault: VaultArgs,
+    pub hosts: Hosts,
 }
 
 /// `converge doctor`
@@ -324,22 +310,8 @@ pub struct Doctor {
     /// The inventory
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
-    /// More inventories: a file, a folder, or host names with commas (`h1,h2,`). May be given several times
-    #[arg(short, long = "inventory", value_name = "INVENTORY")]
-    pub inventories: Vec<String>,
-    /// Only these hosts, in Ansible's pattern language
-    #[arg(short, long, value_name = "PATTERN")]
-    pub limit: Option<String>,
-    /// Set a variable, above all other places. May be given several times
-    #[arg(short = 'e', long = "set", visible_alias = "extra-vars", value_name = "NAME=VALUE")]
-    pub set: Vec<String>,
-    /// Selecting nothing is no error: a `--limit`, a pattern of a play or a tag without a match, an inventory without hosts
-    #[arg(long)]
-    pub allow_empty: bool,
     #[command(flatten)]
-    pub connection: ConnectionArgs,
-    #[command(flatten)]
-    pub vault: VaultArgs,
+    pub hosts: Hosts,
 }
 
 /// `converge test`

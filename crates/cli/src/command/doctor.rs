@@ -1,7 +1,7 @@
 //! `converge doctor`: why a host cannot be reached or worked on.
 
 use super::plan::inventory_names;
-use crate::args::{Doctor, Removal, Select};
+use crate::args::{Doctor, Removal};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
@@ -10,18 +10,10 @@ use converge_engine::{Engine, Health};
 use converge_render as render;
 
 pub async fn run(args: Doctor, console: &Console) -> Result<u8, Failure> {
-    let select = Select {
-        inventories: args.inventories,
-        limit: args.limit,
-        set: args.set,
-        vault: args.vault,
-        allow_empty: args.allow_empty,
-        ..Select::default()
-    };
+    let (select, connection) = args.hosts.split();
     let project = project::load_inventory(args.target.as_deref(), &select, console)?;
     let names = inventory_names(args.target.as_deref(), &select);
-    let mut session =
-        Session::begin(None, project, &args.connection, names, false, &Removal::default(), console)?;
+    let mut session = Session::begin(None, project, &connection, names, false, &Removal::default(), console)?;
     let found = session.look(async |engine: &Engine| engine.doctor().await).await?;
     session.close().await;
     if console.json {

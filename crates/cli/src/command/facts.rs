@@ -2,7 +2,7 @@
 
 use super::plan::inventory_names;
 use super::snapshots::lost_code;
-use crate::args::{Facts, Removal, Select};
+use crate::args::{Facts, Removal};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::project;
@@ -15,14 +15,7 @@ use serde_json::Value;
 pub async fn run(args: Facts, console: &Console) -> Result<u8, Failure> {
     let mut name = args.name;
     let mut target = args.target;
-    let select = Select {
-        inventories: args.inventories,
-        limit: args.limit,
-        set: args.set,
-        vault: args.vault,
-        allow_empty: args.allow_empty,
-        ..Select::default()
-    };
+    let (select, connection) = args.hosts.split();
     // `converge facts -i h1, nvidia`: the one plain word is a fact.
     let is_file = target.as_ref().is_some_and(|word| std::path::Path::new(word).exists());
     if name.is_none() && !select.inventories.is_empty() && !is_file {
@@ -31,7 +24,7 @@ pub async fn run(args: Facts, console: &Console) -> Result<u8, Failure> {
     let path = name.as_deref().map(read_path).transpose()?;
     let project = project::load_inventory(target.as_deref(), &select, console)?;
     let names = inventory_names(target.as_deref(), &select);
-    let mut session = Session::open(project, &args.connection, names, false, &Removal::default(), console)?;
+    let mut session = Session::open(project, &connection, names, false, &Removal::default(), console)?;
     let wanted = |group: &str| path.as_ref().is_none_or(|path| path.first() == group);
     let found = session.look(async |engine: &Engine| engine.gather_facts(wanted).await).await?;
     session.close().await;
