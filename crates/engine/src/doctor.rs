@@ -10,7 +10,7 @@ use crate::context::RunContext;
 use crate::tasks::on_each;
 use converge_executor::without_name as bare;
 use converge_ledger::{FORMAT, reads_format};
-use converge_objects::CERTIFICATES;
+use converge_objects::KUBEADM_FILES;
 use converge_planner::Summary;
 use converge_ssh::{Batch, Become, ConnectError, Item, Mark, Session, ShellError, Target, Trust};
 use serde::Serialize;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// The questions to a host, run after [`CERTIFICATES`].
+/// The questions to a host, run after [`KUBEADM_FILES`].
 const SCRIPT: &str = include_str!("doctor.sh");
 /// The free share that `converge` needs in the file system of `/var/lib/converge`, in per cent.
 const ROOM: u64 = 10;
@@ -319,7 +319,7 @@ async fn ask(session: &Session, become_: &Become, what: &str) -> Result<Answer, 
     let shell = session.shell(become_).await?;
     let item = Item {
         timeout: Some(Duration::from_secs(60)),
-        ..Item::new(1, format!("CV_WHAT={what}\n{CERTIFICATES}{SCRIPT}"))
+        ..Item::new(1, format!("CV_WHAT={what}\n{KUBEADM_FILES}{SCRIPT}"))
     };
     let before = SystemTime::now();
     let (results, error) = shell.run_to_end(&Batch::of(vec![item])).await?;

@@ -66,11 +66,7 @@ EOF
     cv_doctor_say kubelet_cgroup "$(sed -n 's/^cgroupDriver: *"*\([a-z]*\).*/\1/p' /var/lib/kubelet/config.yaml)"
   fi
   if [ -e /etc/kubernetes/manifests/kube-apiserver.yaml ]; then
-    cv_doctor_say kube_open "$(sed -n 's/^ *- *//p' /etc/kubernetes/manifests/kube-apiserver.yaml | tr -d "'\"" | awk '
-      /^--authorization-(mode|config)=/ { asks = 1 }
-      /^--authorization-mode=(.*,)?AlwaysAllow(,|$)/ || /^--(token-auth-file|basic-auth-file|insecure-bind-address)=/ || /^--insecure-port=[1-9]/ ||
-        /^--service-account-lookup=false/ || /^--enable-admission-plugins=(.*,)?AlwaysAdmit(,|$)/ || /^--disable-admission-plugins=(.*,)?NodeRestriction(,|$)/ { printf "%s%s", (n++ ? ", " : ""), $0 }
-      END { if (!asks) printf "%sno --authorization-mode", (n ? ", " : "") }')"
+    cv_doctor_say kube_open "$(cv_fact_open /etc/kubernetes /var/lib/kubelet | sed -n 's/^kube-apiserver has //p' | awk '{ printf "%s%s", (NR > 1 ? ", " : ""), $0 }')"
   fi
   gpus=0
   for device in /sys/bus/pci/devices/*; do

@@ -10,7 +10,7 @@ mod shape;
 pub use page::facts_page;
 pub use shape::HostFacts;
 
-use converge_objects::CERTIFICATES;
+use converge_objects::KUBEADM_FILES;
 use parse::Said;
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ pub fn script(groups: &Groups) -> String {
     }
     for group in groups {
         if *group == "kubernetes" {
-            script.push_str(CERTIFICATES);
+            script.push_str(KUBEADM_FILES);
         }
         script.push_str(match *group {
             "nvidia" => include_str!("../sh/facts/nvidia.sh"),
@@ -57,7 +57,7 @@ pub fn watch_script() -> String {
         ("kubelet", include_str!("../sh/facts/kubelet.sh")),
         ("kubernetes", include_str!("../sh/facts/kubernetes.sh")),
     ];
-    let mut script = format!("cv_fact_watch_base() (\n{BASE}\n)\n{CERTIFICATES}\n");
+    let mut script = format!("cv_fact_watch_base() (\n{BASE}\n)\n{KUBEADM_FILES}\n");
     for (name, text) in NAMED {
         let head = BASE.split_once("\n{\n").map_or("", |(head, _)| head);
         let programs = include_str!("../sh/facts/programs.sh");

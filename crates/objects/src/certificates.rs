@@ -4,8 +4,9 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-/// Shell functions that read certificates.
-pub const CERTIFICATES: &str = include_str!("read_certificates.sh");
+/// Shell functions that read the files of kubeadm: certificates, and settings that let everyone in.
+pub const KUBEADM_FILES: &str =
+    concat!(include_str!("read_certificates.sh"), "\n", include_str!("read_open.sh"));
 
 /// A moment as openssl writes it: `Nov 22 03:45:01 2027 GMT`.
 pub fn openssl_moment(said: &str) -> Option<Timestamp> {

@@ -2,8 +2,8 @@
 
 use crate::{
     apt_index, apt_lists, boot, certificates, command, condition, container_image, dpkg, firewall, git,
-    group, hostname, k8s, kubeadm, kubeadm_certificates, kubeadm_config, kubeadm_upgrade, module, mount,
-    package, path, release, snap, swap, sysctl, unit, user, workload,
+    group, hostname, k8s, kubeadm, kubeadm_certificates, kubeadm_config, kubeadm_control_plane,
+    kubeadm_upgrade, module, mount, package, path, release, snap, swap, sysctl, unit, user, workload,
 };
 use converge_resource::{DynObject, Erased};
 
@@ -28,6 +28,7 @@ static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<kubeadm::Kubeadm>::new(),
     &Erased::<kubeadm_certificates::KubeadmCertificates>::new(),
     &Erased::<kubeadm_config::KubeadmConfig>::new(),
+    &Erased::<kubeadm_control_plane::KubeadmControlPlane>::new(),
     &Erased::<kubeadm_upgrade::KubeadmUpgrade>::new(),
     &Erased::<module::Module>::new(),
     &Erased::<mount::Mount>::new(),
@@ -51,7 +52,7 @@ pub fn object(kind: &str) -> Option<&'static dyn DynObject> {
 pub fn shell_library() -> String {
     let mut text = concat!(include_str!("common.sh"), "\n", include_str!("walk.sh")).to_owned();
     text.push('\n');
-    text.push_str(certificates::CERTIFICATES);
+    text.push_str(certificates::KUBEADM_FILES);
     for object in OBJECTS {
         text.push('\n');
         text.push_str(object.shell());

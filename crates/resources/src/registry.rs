@@ -34,6 +34,7 @@ pub const KINDS: &[KindInfo] = &[
     KindInfo::of::<kinds::kubeadm::Kubeadm>(),
     KindInfo::of::<kinds::kubeadm_certificates::KubeadmCertificates>(),
     KindInfo::of::<kinds::kubeadm_config::KubeadmConfig>(),
+    KindInfo::of::<kinds::kubeadm_control_plane::KubeadmControlPlane>(),
     KindInfo::of::<kinds::kubeadm_upgrade::KubeadmUpgrade>(),
     KindInfo::of::<kinds::line::Line>(),
     KindInfo::of::<kinds::link::Link>(),

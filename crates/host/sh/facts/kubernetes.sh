@@ -1,4 +1,4 @@
-# Kubernetes as kubeadm has set it up: what the control plane runs with, and when its certificates end.
+# Kubernetes as kubeadm has set it up: what the control plane runs with, which settings let everyone in, and when its certificates end.
 {
   cvf_d=/etc/kubernetes
   for cvf_v in kube-controller-manager kube-apiserver; do
@@ -7,6 +7,7 @@
     sed -n -e 's/^ *- --cluster-cidr=/kubernetes.pod_cidr=/p' -e 's/^ *- --service-cluster-ip-range=/kubernetes.service_cidr=/p' \
       "$cvf_d/manifests/$cvf_v.yaml"
   done
+  cv_fact_open "$cvf_d" /var/lib/kubelet | sed 's/^/kubernetes.open=/'
   if [ -d "$cvf_d" ] && cv_fact_has openssl; then
     printf 'kubernetes.now=%s\n' "$(date +%s)"
     cvf_v=$(

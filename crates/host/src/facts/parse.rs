@@ -295,6 +295,7 @@ pub(super) fn kubernetes(said: &Said<'_>) -> Kubernetes {
         control_plane: said.all("kubernetes.runs").any(|name| name == "kube-apiserver"),
         pod_cidr: said.text("kubernetes.pod_cidr"),
         service_cidr: said.text("kubernetes.service_cidr"),
+        open: said.all("kubernetes.open").filter_map(text).collect(),
         certificates_end: first.map(|(end, _)| end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
         certificates_days: first.and_then(|(end, _)| days(end)),
         first_certificate: first.map(|(_, file)| file.clone()),

@@ -380,6 +380,9 @@ pub struct Kubernetes {
     pub pod_cidr: Option<String>,
     /// The network of the services with which the cluster was made: `10.96.0.0/16`. Null on workers
     pub service_cidr: Option<String>,
+    /// Settings that let everyone in, each with its program: `kube-apiserver has --authorization-mode=AlwaysAllow`, `kube-apiserver has no
+    /// --authorization-mode`, `etcd has no --client-cert-auth=true`, `kubelet has authentication.anonymous.enabled: true`
+    pub open: Vec<String>,
     /// When the first of the certificates ends that `kubeadm certs renew` renews: `2027-11-22T03:45:01Z`. Null on workers, and where
     /// there is no openssl
     pub certificates_end: Option<String>,

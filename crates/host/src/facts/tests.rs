@@ -162,7 +162,7 @@ fn programs_have_versions_and_the_configuration_that_they_run_with() {
 fn a_control_plane_tells_its_networks_and_the_first_end_of_its_certificates() {
     let said = "kubernetes.runs=kube-controller-manager\nkubernetes.pod_cidr=10.244.0.0/16\n\
         kubernetes.service_cidr=10.96.0.0/16\nkubernetes.runs=kube-apiserver\nkubernetes.service_cidr=10.96.0.0/16\n\
-        kubernetes.now=1795319101\n\
+        kubernetes.open=kube-apiserver has --authorization-mode=AlwaysAllow\nkubernetes.now=1795319101\n\
         kubernetes.certificate=/etc/kubernetes/pki/apiserver.crt|Nov 22 03:45:01 2027 GMT\n\
         kubernetes.certificate=/etc/kubernetes/admin.conf|Dec  2 03:45:00 2026 GMT\n\
         kubernetes.certificate=/etc/kubernetes/odd.crt|soon\n\
@@ -173,6 +173,7 @@ fn a_control_plane_tells_its_networks_and_the_first_end_of_its_certificates() {
         facts["kubernetes"],
         json!({
             "control_plane": true, "pod_cidr": "10.244.0.0/16", "service_cidr": "10.96.0.0/16",
+            "open": ["kube-apiserver has --authorization-mode=AlwaysAllow"],
             "certificates_end": "2026-12-02T03:45:00Z", "certificates_days": 9,
             "first_certificate": "/etc/kubernetes/admin.conf",
             "first_end_days": 7, "first_to_end": "/etc/kubernetes/pki/etcd/ca.crt",

@@ -53,7 +53,7 @@ fn facts() -> Value {
         "network": {"ipv4": {"address": "192.0.2.21"}},
         "nvidia": nvidia, "amd": {"present": true, "count": 8, "gpus": []},
         "containerd": containerd, "ufw": {"present": false, "enabled": false}, "snapd": {"present": false, "active": false}, "docker": program, "kubelet": program,
-        "kubernetes": {"control_plane": false, "pod_cidr": null, "service_cidr": null, "certificates_days": null, "first_end_days": null, "first_to_end": null},
+        "kubernetes": {"control_plane": false, "pod_cidr": null, "service_cidr": null, "open": [], "certificates_days": null, "first_end_days": null, "first_to_end": null},
     })
 }
 

@@ -71,7 +71,9 @@ impl Resource for KubeadmCertificates {
 
     fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         // An upgrade renews them too, and an init or join makes them.
-        let matters = |object: &ObjectId, _: bool| matches!(object.kind.as_str(), "command" | "kubeadm");
+        let matters = |object: &ObjectId, _: bool| {
+            matches!(object.kind.as_str(), "command" | "kubeadm" | "kubeadm_control_plane")
+        };
         if let Some(wait) = view.pending_act(&matters) {
             return Err(Stop::Deferred(wait));
         }

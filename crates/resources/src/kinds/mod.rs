@@ -29,6 +29,7 @@ pub mod kernel_module;
 pub mod kubeadm;
 pub mod kubeadm_certificates;
 pub mod kubeadm_config;
+pub mod kubeadm_control_plane;
 pub mod kubeadm_upgrade;
 pub mod line;
 pub mod link;

@@ -1,0 +1,204 @@
+# --- kubeadm_control_plane ---
+# The programs of which kubeadm writes the manifests.
+CV_PLANE_PARTS='kube-apiserver kube-controller-manager kube-scheduler'
+
+# For root alone, and gone with the node: `kubeadm reset` empties the folder of the kubelet.
+cv_plane_dir() { printf '%s/control-plane-by-converge\n' "$CV_KUBELET_DIR"; }
+
+# cv_plane_kept LINE: the folder with the files of a control plane in this state.
+cv_plane_kept() { printf '%s/%s\n' "$(cv_plane_dir)" "before-$(printf '%s' "$1" | sha256sum | cut -c1-64)"; }
+
+# cv_plane_names CERTIFICATE: the names in it, a line each.
+cv_plane_names() {
+  [ ! -e "$1" ] ||
+    openssl x509 -noout -ext subjectAltName -in "$1" 2>/dev/null | tr ',' '\n' | sed -n 's/^ *\(DNS\|IP Address\)://p'
+}
+
+# cv_plane_words PROGRAM: its arguments, and a digest of its manifest for all else, such as volumes. An upgrade changes the image.
+cv_plane_words() {
+  cv_fact_arguments "$CV_KUBE_DIR/manifests/$1.yaml" | sed "s/^/$1:/"
+  [ ! -e "$CV_KUBE_DIR/manifests/$1.yaml" ] ||
+    printf 'manifest:%s=%s\n' "$1" "$(sed '/^ *image:/d' "$CV_KUBE_DIR/manifests/$1.yaml" | sha256sum | cut -c1-64)"
+}
+
+cv_see_kubeadm_control_plane() (
+  for key; do
+    if [ -e "$CV_ROOT/kubeadm" ] || [ ! -e "$CV_KUBE_DIR/manifests/kube-apiserver.yaml" ]; then
+      echo '- absent'
+      continue
+    fi
+    if [ ! -r "$CV_KUBE_DIR/manifests/kube-apiserver.yaml" ]; then
+      cv_fail_all "$CV_KUBE_DIR/manifests cannot be read: root is needed (become: true)" "$key"
+      continue
+    fi
+    if ! command -v openssl >/dev/null 2>&1; then
+      cv_fail_all 'this host has no openssl: install the package openssl' "$key"
+      continue
+    fi
+    cv_enc_to "$(cat "$(cv_plane_dir)/declared" 2>/dev/null || echo -)"
+    line="- plane $CV_ENC"
+    while IFS= read -r word; do
+      [ -n "$word" ] || continue
+      cv_enc_to "$word"
+      line="$line $CV_ENC"
+    done <<EOF_OF_WORDS
+$(for part in kube-apiserver kube-controller-manager kube-scheduler; do cv_plane_words "$part"; done)
+$(cv_plane_names "$CV_KUBE_DIR/pki/apiserver.crt" | sed 's/^/name:/')
+EOF_OF_WORDS
+    printf '%s\n' "$line"
+  done
+)
+
+cv_line_kubeadm_control_plane() { cv_line_of "$(cv_see_kubeadm_control_plane "$1")"; }
+
+# The manifests, and the certificate with its key. The ten states before this one stay.
+cv_save_kubeadm_control_plane() (
+  case $2 in 'plane '*) ;; *) return 0 ;; esac
+  umask 077
+  kept=$(cv_plane_kept "$2")
+  mkdir -p "${kept%/*}" && rm -rf "$kept.part" && mkdir "$kept.part" || return 1
+  for file in manifests/kube-apiserver.yaml manifests/kube-controller-manager.yaml manifests/kube-scheduler.yaml pki/apiserver.crt pki/apiserver.key; do
+    [ ! -e "$CV_KUBE_DIR/$file" ] || cp -p "$CV_KUBE_DIR/$file" "$kept.part/" || return 1
+  done
+  rm -rf "$kept" && mv "$kept.part" "$kept" || return 1
+  # shellcheck disable=SC2012
+  ls -dt "${kept%/*}"/before-* | sed 1,10d | while IFS= read -r old; do rm -rf "$old"; done
+)
+
+cv_restore_kubeadm_control_plane() { cv_apply_kubeadm_control_plane "$1" "$2"; }
+
+# cv_same_kubeadm_control_plane KEY NOW PLANNED: a plan knows what must be among the words, and what (after ^) must not.
+cv_same_kubeadm_control_plane() (
+  case $3 in 'plane '*' ~' | 'plane '*' ~ '*) ;; *) return 1 ;; esac
+  case $2 in "${3%% ~*}" | "${3%% ~*} "*) ;; *) return 1 ;; esac
+  words=${3#* "~"}
+  # The run splits at line feeds alone.
+  IFS=' '
+  set -f
+  for word in $words; do
+    case $word in
+    ^*) case "$2 " in *" ${word#^} "*) return 1 ;; esac ;;
+    '\0136'*) case "$2 " in *" ${word#?0136} "*) return 1 ;; esac ;;
+    *) case "$2 " in *" $word "*) ;; *) return 1 ;; esac ;;
+    esac
+  done
+)
+
+# cv_plane_record WORD: what the manifests were made from.
+cv_plane_record() {
+  cv_dec_to "$1"
+  if [ "$CV_DEC" = - ]; then rm -f "$(cv_plane_dir)/declared"; else cv_write_record "$(cv_plane_dir)/declared" "$CV_DEC"; fi
+}
+
+# cv_plane_rest LINE: the words after the record.
+cv_plane_rest() {
+  cv_p_rest=${1#plane }
+  case $cv_p_rest in *' '*) printf '%s\n' "${cv_p_rest#* }" ;; esac
+}
+
+# cv_plane_served PARTS PROCESSES: waits until these processes have ended, these programs run, and the API server of this host answers.
+cv_plane_served() (
+  cv_kubeadm_answers "$2" || return 1
+  second=0
+  for part in $1; do
+    until [ -n "$(cv_kubeadm_pods "$part")" ]; do
+      second=$((second + 1))
+      [ "$second" -lt "$CV_KUBE_PATIENCE" ] || {
+        cv_say "$part does not run within $CV_KUBE_PATIENCE s: see its log below /var/log/pods"
+        return 1
+      }
+      sleep 1
+    done
+  done
+)
+
+# cv_apply_kubeadm_control_plane KEY LINE. Reads CV_KUBEADM_CONFIG (kubeadm's documents) for a planned state; any other one is that of before.
+cv_apply_kubeadm_control_plane() (
+  umask 077
+  is=$(cv_line_kubeadm_control_plane "$1") || return 1
+  [ "$is" != "$2" ] || return 0
+  case $is in absent)
+    cv_say 'this host is no control plane of kubeadm'
+    return 1
+    ;;
+  esac
+  case $2 in 'plane '*) ;; *)
+    cv_say "nobody can bring a control plane to the state '$2'"
+    return 1
+    ;;
+  esac
+  word=${2#plane }
+  word=${word%% *}
+  if [ "$(cv_plane_rest "$is")" = "$(cv_plane_rest "$2")" ]; then
+    cv_plane_record "$word"
+    return
+  fi
+  # A run that is cut off here has the next one make all of it anew.
+  cv_plane_record begun || return 1
+  processes=$(cv_kubeadm_pods $CV_PLANE_PARTS)
+  now=$CV_KUBE_RUN/now
+  rm -rf "$CV_KUBE_RUN"
+  mkdir -m 700 "$CV_KUBE_RUN" "$now" || return 1
+  trap 'rm -rf "$CV_KUBE_RUN"' EXIT
+  cp -p "$CV_KUBE_DIR"/manifests/kube-*.yaml "$now/" || return 1
+  case " $(cv_plane_rest "$2")" in
+  ' ~' | ' ~ '*) cv_plane_anew || return 1 ;;
+  *) cv_plane_back "$2" || return 1 ;;
+  esac
+  changed=
+  for part in $CV_PLANE_PARTS; do
+    cmp -s "$now/$part.yaml" "$CV_KUBE_DIR/manifests/$part.yaml" || changed="$changed $part"
+  done
+  # The kubelet starts anew what has another manifest. The certificate is read at the start.
+  case $changed in *kube-apiserver*) ;; *)
+    changed="$changed kube-apiserver"
+    for process in $(cv_kubeadm_pods kube-apiserver); do kill "${process##*/}"; done
+    ;;
+  esac
+  ended=
+  for process in $processes; do
+    program=$(readlink "$process/exe") || continue
+    case " $changed " in *" ${program##*/} "*) ended="$ended $process" ;; esac
+  done
+  cv_plane_served "$changed" "$ended" && cv_plane_record "$word"
+)
+
+# kubeadm writes the certificate and the manifests. It keeps a certificate that is there, whatever its names are.
+cv_plane_anew() {
+  [ -n "${CV_KUBEADM_CONFIG:-}" ] || {
+    cv_say 'a planned state of a control plane is nothing to come back to: run converge'
+    return 1
+  }
+  printf '%s\n' "$CV_KUBEADM_CONFIG" >"$CV_KUBE_RUN/config" || return 1
+  for file in apiserver.crt apiserver.key; do
+    [ ! -e "$CV_KUBE_DIR/pki/$file" ] || mv "$CV_KUBE_DIR/pki/$file" "$CV_KUBE_RUN/" || return 1
+  done
+  cv_bounded 120 kubeadm init phase certs apiserver --config "$CV_KUBE_RUN/config" </dev/null || {
+    cv_say 'kubeadm makes no certificate: the one before stays'
+    mv "$CV_KUBE_RUN"/apiserver.* "$CV_KUBE_DIR/pki/"
+    return 1
+  }
+  cv_bounded 120 kubeadm init phase control-plane all --config "$CV_KUBE_RUN/config" </dev/null
+}
+
+# cv_plane_back LINE: the manifests of before, with the present images: an upgrade in between stays. The certificate of before, unless the
+# present one has the same names: it ends later.
+cv_plane_back() {
+  kept=$(cv_plane_kept "$1")
+  [ -e "$kept/kube-apiserver.yaml" ] || {
+    cv_say "what the control plane's manifests were before is no longer kept in $kept"
+    return 1
+  }
+  if [ "$(cv_plane_names "$kept/apiserver.crt")" != "$(cv_plane_names "$CV_KUBE_DIR/pki/apiserver.crt")" ]; then
+    for file in apiserver.crt apiserver.key; do
+      [ ! -e "$kept/$file" ] || { cp -p "$kept/$file" "$CV_KUBE_DIR/pki/.$file.converge" && mv "$CV_KUBE_DIR/pki/.$file.converge" "$CV_KUBE_DIR/pki/$file"; } ||
+        return 1
+    done
+  fi
+  for part in $CV_PLANE_PARTS; do
+    manifest=$CV_KUBE_DIR/manifests/$part.yaml new=$CV_KUBE_DIR/manifests/.$part.converge
+    image=$(sed -n 's/^ *image: *//p' "$manifest" | sed -n 1p)
+    sed "s|^\( *image: *\).*|\1$image|" "$kept/$part.yaml" >"$new" || return 1
+    if cmp -s "$new" "$manifest"; then rm -f "$new"; else mv "$new" "$manifest" || return 1; fi
+  done
+}
