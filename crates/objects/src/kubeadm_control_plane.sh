@@ -135,7 +135,7 @@ cv_apply_kubeadm_control_plane() (
   fi
   # A run that is cut off here has the next one make all of it anew.
   cv_plane_record begun || return 1
-  processes=$(cv_kubeadm_pods $CV_PLANE_PARTS)
+  processes=$(cv_kubeadm_pods kube-apiserver kube-controller-manager kube-scheduler)
   now=$CV_KUBE_RUN/now
   rm -rf "$CV_KUBE_RUN"
   mkdir -m 700 "$CV_KUBE_RUN" "$now" || return 1
