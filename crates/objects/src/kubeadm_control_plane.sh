@@ -14,6 +14,9 @@ cv_plane_names() {
     openssl x509 -noout -ext subjectAltName -in "$1" 2>/dev/null | tr ',' '\n' | sed -n 's/^ *\(DNS\|IP Address\)://p'
 }
 
+# cv_plane_declared: the declaration that the manifests were made from. Earlier versions of role k8s kept it in a file of its own.
+cv_plane_declared() { cat "$(cv_plane_dir)/declared" 2>/dev/null || cat "$CV_KUBE_DIR/control-plane-by-converge.json" 2>/dev/null || echo -; }
+
 # cv_plane_words PROGRAM: its arguments, and a digest of its manifest for all else, such as volumes. An upgrade changes the image.
 cv_plane_words() {
   cv_fact_arguments "$CV_KUBE_DIR/manifests/$1.yaml" | sed "s/^/$1:/"
@@ -35,7 +38,7 @@ cv_see_kubeadm_control_plane() (
       cv_fail_all 'this host has no openssl: install the package openssl' "$key"
       continue
     fi
-    cv_enc_to "$(cat "$(cv_plane_dir)/declared" 2>/dev/null || echo -)"
+    cv_enc_to "$(cv_plane_declared)"
     line="- plane $CV_ENC"
     while IFS= read -r word; do
       [ -n "$word" ] || continue
@@ -96,15 +99,31 @@ cv_plane_rest() {
   case $cv_p_rest in *' '*) printf '%s\n' "${cv_p_rest#* }" ;; esac
 }
 
-# cv_plane_served PARTS PROCESSES: waits until these processes have ended, these programs run, and the API server of this host answers.
+# cv_plane_healthy PROGRAM: asks the controller manager or the scheduler as the kubelet does: one that ends again and again runs now and then.
+cv_plane_healthy() {
+  case $1 in
+  kube-controller-manager) port=10257 ;;
+  kube-scheduler) port=10259 ;;
+  *) return 0 ;;
+  esac
+  arguments=$(cv_fact_arguments "$CV_KUBE_DIR/manifests/$1.yaml")
+  asked=$(printf '%s\n' "$arguments" | sed -n 's/^--secure-port=//p')
+  address=$(printf '%s\n' "$arguments" | sed -n 's/^--bind-address=//p')
+  case $address in '' | 0.0.0.0 | ::) address=127.0.0.1 ;; *:*) address="[$address]" ;; esac
+  [ "$asked" = 0 ] ||
+    cv_bounded 10 kubectl --kubeconfig=/dev/null --server="https://$address:${asked:-$port}" --insecure-skip-tls-verify get --raw /healthz >/dev/null 2>&1 </dev/null
+}
+
+# cv_plane_served PARTS PROCESSES: waits until these processes have ended, these programs run and are healthy, and the API server of this host
+# answers.
 cv_plane_served() (
   cv_kubeadm_answers "$2" || return 1
   second=0
   for part in $1; do
-    until [ -n "$(cv_kubeadm_pods "$part")" ]; do
+    until [ -n "$(cv_kubeadm_pods "$part")" ] && cv_plane_healthy "$part"; do
       second=$((second + 1))
       [ "$second" -lt "$CV_KUBE_PATIENCE" ] || {
-        cv_say "$part does not run within $CV_KUBE_PATIENCE s: see its log below /var/log/pods"
+        cv_say "$part does not run and answer within $CV_KUBE_PATIENCE s: see its log below /var/log/pods"
         return 1
       }
       sleep 1

@@ -19,8 +19,12 @@ case "$*" in
 esac
 "#;
 
-/// A server that is silent as long as `down` is there.
-const KUBECTL: &str = "#!/bin/sh\n[ ! -e \"${0%/*}/down\" ]\n";
+/// A server that is silent as long as `down` is there; `sick` beside it has the port of a program that is not healthy.
+const KUBECTL: &str = "#!/bin/sh
+here=${0%/*}
+[ ! -e \"$here/down\" ] || exit 1
+case $* in *127.0.0.1:\"$(cat \"$here/sick\" 2>/dev/null || echo none)\"*) exit 1 ;; esac
+";
 
 fn there(record: &str, words: &[&str]) -> ControlPlaneState {
     let words = words.iter().map(|word| (*word).to_owned()).collect();
@@ -125,6 +129,12 @@ fn a_control_plane_is_made_anew_and_brought_back_in_every_shell() {
         let expected =
             ["kube-apiserver:--v=2", "kube-apiserver:--x={\"a\": 1}", "name:kubernetes", "name:10.0.0.1"];
         assert_eq!((record.as_str(), plain.as_slice()), ("-", &expected[..]), "{}", shell.name);
+        // The record of an earlier version of role k8s counts.
+        let earlier = at.join("kubernetes/control-plane-by-converge.json");
+        std::fs::write(&earlier, "{\"earlier\": 1}\n").unwrap();
+        let found = ControlPlaneState::try_from(State::from_line(&line())).unwrap();
+        assert_eq!(found.record(), Some("{\"earlier\": 1}"), "{}", shell.name);
+        std::fs::remove_file(&earlier).unwrap();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let read = |name: &str| std::fs::read_to_string(at.join("kubernetes").join(name)).unwrap();
 
@@ -163,7 +173,7 @@ fn a_control_plane_is_made_anew_and_brought_back_in_every_shell() {
         }
         // The files are there: the API server is ended, and the kubelet starts it, or does not.
         let kill = format!("kill() {{ rm -r {}/proc/99999991 && echo \"$1\"", at.display());
-        assert!(fails(&format!("{kill}; }}; {apply}")).contains("kube-apiserver does not run within 2 s"));
+        assert!(fails(&format!("{kill}; }}; {apply}")).contains("kube-apiserver does not run and answer within 2 s"));
         process("99999991", programs[0]);
         let kubelet = format!(
             "mkdir {0}/proc/99999994 && ln -s /usr/bin/kube-apiserver {0}/proc/99999994/exe && \
@@ -193,6 +203,13 @@ fn a_control_plane_is_made_anew_and_brought_back_in_every_shell() {
         let scheduler = at.join("kubernetes/manifests/kube-scheduler.yaml");
         std::fs::write(&scheduler, read("manifests/kube-scheduler.yaml") + "  volumes: [x]\n").unwrap();
         assert_ne!(line(), recorded.line());
+        // A program that ends again and again runs now and then, and answers nothing.
+        std::fs::write(tool("sick"), "10259").unwrap();
+        let waits = "cv_kubeadm_answers() { :; }; kill() { :; }; ";
+        let back = format!("{waits}cv_restore_kubeadm_control_plane all {}", quote(recorded.line()));
+        assert!(fails(&back).contains("kube-scheduler does not run and answer within 2 s"), "{}", shell.name);
+        std::fs::remove_file(tool("sick")).unwrap();
+        std::fs::write(&scheduler, read("manifests/kube-scheduler.yaml") + "  volumes: [x]\n").unwrap();
         let serves = "cv_plane_served() { :; }; kill() { :; }; ";
         good(&format!("{serves}cv_restore_kubeadm_control_plane all {}", quote(recorded.line())));
         assert!(!read("manifests/kube-scheduler.yaml").contains("volumes"), "{}", shell.name);
@@ -247,6 +264,11 @@ fn settings_that_let_everyone_in_are_facts_and_differences_alike() {
             }
             assert_eq!(open_argument(argument), is_open, "{argument}");
         }
+        // As YAML quotes them.
+        let quoted = "    - '--x=a: it''s'\n    - \"--y=a\\\\b\\\"c\"\n    - --z=''\n";
+        std::fs::write(at.join("quoted.yaml"), quoted).unwrap();
+        let read = shell.good(at, &format!("cv_fact_arguments {}/quoted.yaml", at.display()), &[], b"");
+        assert_eq!(read, "--x=a: it's\n--y=a\\b\"c\n--z=''\n", "{}", shell.name);
         std::fs::write(at.join("manifests/kube-apiserver.yaml"), "").unwrap();
         std::fs::write(at.join("manifests/etcd.yaml"), "    - --client-cert-auth=true\n").unwrap();
         let kubelet = "authentication:\n  anonymous:\n    enabled: true\n  webhook:\n    enabled: true\nauthorization:\n  mode: AlwaysAllow\nreadOnlyPort: 10255\n";

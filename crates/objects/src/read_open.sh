@@ -1,7 +1,8 @@
 # Settings that let everyone in. Facts and doctor read them with it.
 # cv_fact_arguments MANIFEST: the arguments in the manifest of a static pod, a line each.
 cv_fact_arguments() {
-  sed -n -e "s/^ *- *'\(--.*\)' *$/\1/p" -e 's/^ *- *"\(--.*\)" *$/\1/p' -e 's/^ *- *\(--.*[^ ]\) *$/\1/p' "$1" 2>/dev/null
+  sed -n -e "/^ *- *'--.*' *$/{s/^ *- *'\(.*\)' *$/\1/;s/''/'/g;p;b" -e '}' \
+    -e '/^ *- *"--.*" *$/{s/^ *- *"\(.*\)" *$/\1/;s/\\\(["\\]\)/\1/g;p;b' -e '}' -e 's/^ *- *\(--.*[^ ]\) *$/\1/p' "$1" 2>/dev/null
 }
 # cv_fact_open DIR KUBELET: a line for each such setting of the API server and of etcd, with their manifests in DIR/manifests, and of the kubelet,
 # with its configuration KUBELET/config.yaml. Declared or not: who has declared what is not known here.

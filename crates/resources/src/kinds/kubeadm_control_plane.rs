@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 ///
 /// The record of the declaration and the files of the ten states before lie in `/var/lib/kubelet/control-plane-by-converge`, for root alone. A rollback
 /// brings the earlier manifests and the earlier certificate back; the images stay, so that it takes no upgrade back. A run that was cut off is completed
-/// by the next one.
+/// by the next one. The file in which earlier versions of role `k8s` kept the declaration is read and replaced.
 ///
 /// On a host that is no control plane, and before its init has ended, it does nothing. The cluster's own copy of the configuration, from which
 /// control planes that join or are upgraded are made, is that of [`kubeadm_config`](kubeadm_config.md). `etcd`, `dns` and images change with an upgrade.
@@ -44,8 +44,20 @@ impl KubeadmControlPlane {
     fn declared(&self) -> Map<String, Value> {
         let of =
             |part: &str| Some((part.to_owned(), self.document("ClusterConfiguration")?.get(part)?.clone()));
-        PARTS.iter().filter_map(|(part, _)| of(part)).collect()
+        let parts = PARTS.iter().filter_map(|(part, _)| of(part));
+        parts.filter(|(_, fields)| fields.as_object().is_none_or(|fields| !fields.is_empty())).collect()
     }
+}
+
+/// The parts of a recorded declaration that have fields: earlier versions of role k8s recorded the others too.
+fn filled(record: &str) -> Option<Map<String, Value>> {
+    let parts: Map<String, Value> = serde_json::from_str(record).ok()?;
+    Some(parts.into_iter().filter(|(_, fields)| fields.as_object().is_some_and(|of| !of.is_empty())).collect())
+}
+
+/// Whether the record is one of this kind's own, on one line; earlier versions of role k8s wrote several.
+fn is_own(record: &str) -> bool {
+    !record.trim_end().contains('\n')
 }
 
 /// The program and the name of the argument in a word: `kube-apiserver:--audit-log-path`.
@@ -147,15 +159,14 @@ impl Resource for KubeadmControlPlane {
         let declared = self.declared();
         let with = required(&declared, words);
         let without = forbidden(&with, words);
-        let recorded: Option<Map<String, Value>> = serde_json::from_str(record).ok();
         let is_there = without.is_empty() && with.iter().all(|word| words.contains(word));
-        let was_declared = recorded.as_ref() == Some(&declared);
-        if is_there && was_declared {
+        let was_declared = filled(record).as_ref() == Some(&declared);
+        if is_there && was_declared && is_own(record) {
             return Ok(Wanted::one(Self::id(), now));
         }
         let new = Value::Object(declared.clone()).to_string();
         // Without a record nothing says whether volumes and the like are those that are declared.
-        if is_there && record == "-" && !has_more(&declared) {
+        if is_there && (was_declared || record == "-" && !has_more(&declared)) {
             let target = ControlPlaneState::There { record: new, words: words.clone() };
             return Ok(Wanted::one(Self::id(), target));
         }

@@ -65,7 +65,7 @@ fn an_argument_that_lacks_or_has_another_value_is_a_difference() {
 #[test]
 fn what_is_no_longer_declared_and_a_run_that_was_cut_off_make_it_anew() {
     let own = kind(&json!({}));
-    let with_nothing = json!({"apiServer": {}}).to_string();
+    let with_nothing = "{}".to_owned();
     let before = json!({"apiServer": {"extraArgs": [{"name": "v", "value": "4"}]}}).to_string();
     let words = [&DEFAULTS[..], &["kube-apiserver:--v=4"]].concat();
     for record in [before.as_str(), "begun"] {
@@ -139,6 +139,22 @@ fn documents_have_what_kubeadm_needs() {
     for arguments in [json!({"v": "4"}), json!([{"name": "v", "value": 4}])] {
         assert_eq!(wrong::<KubeadmControlPlane>(config(&json!({"extraArgs": arguments}))), ["/config"]);
     }
+}
+
+#[test]
+fn the_record_of_an_earlier_version_of_role_k8s_is_replaced() {
+    let declared = json!({"extraArgs": [{"name": "v", "value": "4"}]});
+    let words = [&DEFAULTS[..], &["kube-apiserver:--v=4"]].concat();
+    let earlier = |declared: &Value| format!("{:#}", json!({"apiServer": declared, "scheduler": {}}));
+    let record = json!({"apiServer": declared}).to_string();
+    assert_eq!(target(&kind(&declared), &host(&earlier(&declared), &words)), {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        ControlPlaneState::There { record: record.clone(), words }
+    });
+    settle(&kind(&declared), host(&record, &words));
+    // An argument that was declared then goes.
+    let none = host(&earlier(&declared), &words);
+    assert!(matches!(target(&kind(&json!({})), &none), ControlPlaneState::Planned { .. }));
 }
 
 #[test]
