@@ -17,8 +17,9 @@ struct Lab {
 }
 
 impl Lab {
-    fn new() -> Self {
-        let world = World::new(&format!("doctor-p{}", std::process::id()), 1).unwrap();
+    /// `name`: two tests of this program may run at once.
+    fn new(name: &str) -> Self {
+        let world = World::new(&format!("doctor-{name}{}", std::process::id()), 1).unwrap();
         let api = ApiServer::start(&world.hosts()[0], ApiOptions::new().kwok()).unwrap();
         world.write("roles/cluster/role.yaml", "scope: cluster\nresources: []\n").unwrap();
         world.write("playbooks/site.yaml", "- hosts: lab\n  roles: [cluster]\n").unwrap();
@@ -138,7 +139,7 @@ impl Lab {
 
 #[test]
 fn faults_of_a_cluster_are_found_until_they_are_corrected() {
-    let lab = Lab::new();
+    let lab = Lab::new("p");
     lab.finds(&[]);
     let well = lab.doctor(&["-v"]).expect(0);
     well.says("cluster · healthy").says("2 nodes, 2 with GPUs").says("1 host, 1 cluster: 2 healthy");
@@ -192,7 +193,10 @@ fn faults_of_a_cluster_are_found_until_they_are_corrected() {
     lab.api.set_gpus(&["gpu-1"], 8, 0).unwrap();
     lab.finds(&["allocatable"]);
     lab.api.set_gpus(&["gpu-1"], 8, 6).unwrap();
-    assert_eq!(lab.finds(&["sick"])[0]["found"], "fewer allocatable than there are on gpu-1 (6 of 8)");
+    assert_eq!(
+        lab.finds(&["sick"])[0]["found"],
+        "fewer nvidia.com/gpu allocatable than there are on gpu-1 (6 of 8)"
+    );
     lab.api.set_gpus(&["gpu-1"], 6, 6).unwrap();
     assert_eq!(lab.finds(&["shares"])[0]["found"], "gpu-1 offers 6, not 4 × 2");
     lab.api.set_gpus(&["gpu-1"], 8, 8).unwrap();
@@ -272,6 +276,128 @@ fn faults_of_a_cluster_are_found_until_they_are_corrected() {
     // No API server.
     lab.api.stop().unwrap();
     lab.doctor(&[]).expect(3).says("cluster · cannot be reached");
+}
+
+/// AMD's GPUs, models of the NIM operator and runners of GitHub's controller.
+#[test]
+fn faults_of_amd_of_models_and_of_runners_are_found() {
+    let lab = Lab::new("a");
+    let amd = NodeSpec::new("amd", 1).label("amd.com/gpu.device-id", "74a1");
+    lab.api.nodes(&amd).unwrap();
+    let offers = |count: u32| {
+        let status = json!({"status": {"capacity": {"amd.com/gpu": "8"}, "allocatable": {"amd.com/gpu": count.to_string()}}});
+        lab.kubectl(&[
+            "patch",
+            "node",
+            "amd-1",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            &status.to_string(),
+        ]);
+    };
+    let finds = |step: &str, role: &str, text: &str| {
+        let found = lab.finds(&[step]);
+        assert_eq!(found[0]["role"], role, "{found:?}");
+        assert!(found[0]["found"].as_str().unwrap().contains(text), "{found:?}");
+    };
+    finds("plugin", "amd_device_plugin", "no amd.com/gpu allocatable on amd-1");
+    let plugin = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": {"name": "amdgpu-device-plugin-daemonset", "namespace": "kube-system"},
+        "spec": {"selector": {"matchLabels": {"app": "amd"}}, "template": {
+            "metadata": {"labels": {"app": "amd"}},
+            "spec": {"containers": [{"name": "plugin", "image": "docker.io/rocm/k8s-device-plugin:1.31"}]},
+        }},
+    });
+    lab.api.apply(&plugin.to_string()).unwrap();
+    offers(0);
+    finds("allocatable", "amd_device_plugin", "no amd.com/gpu allocatable on amd-1 (0 of 8)");
+    offers(7);
+    finds("sick", "amd_device_plugin", "amd-1 (7 of 8)");
+    offers(8);
+    lab.finds(&[]);
+
+    for (group, kind, plural) in [
+        ("apps.nvidia.com", "NIMService", "nimservices"),
+        ("actions.github.com", "AutoscalingRunnerSet", "autoscalingrunnersets"),
+    ] {
+        let schema =
+            json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.{group}")},
+            "spec": {"group": group, "scope": "Namespaced", "names": {"kind": kind, "plural": plural},
+                "versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": schema}]},
+        });
+        lab.api.apply(&crd.to_string()).unwrap();
+        lab.kubectl(&[
+            "wait",
+            "--for=condition=Established",
+            &format!("crd/{plural}.{group}"),
+            "--timeout=30s",
+        ]);
+    }
+    lab.kubectl(&["create", "namespace", "nim"]);
+    let model = |state: &str| {
+        let service = json!({
+            "apiVersion": "apps.nvidia.com/v1alpha1", "kind": "NIMService",
+            "metadata": {"name": "llama", "namespace": "nim"}, "status": {"state": state},
+        });
+        lab.api.apply(&service.to_string()).unwrap();
+    };
+    model("NotReady");
+    finds("nim", "nim_service", "NIMService nim/llama is NotReady");
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "llama-0", "namespace": "nim"},
+        "spec": {"nodeSelector": {"no": "where"}, "containers": [{"name": "c", "image": "nvcr.io/nim/meta/llama:1"}]},
+    });
+    lab.api.apply(&pod.to_string()).unwrap();
+    let waits = json!({"status": {"containerStatuses": [{
+        "name": "c", "image": "nvcr.io/nim/meta/llama:1", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"waiting": {"reason": "ErrImagePull", "message": "failed to fetch anonymous token: 401 Unauthorized"}},
+    }]}});
+    let patch = waits.to_string();
+    lab.kubectl(&[
+        "patch",
+        "pod",
+        "-n",
+        "nim",
+        "llama-0",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &patch,
+    ]);
+    finds("ngc", "nim_service", "nim/llama-0: failed to fetch anonymous token");
+    lab.kubectl(&["delete", "pod", "-n", "nim", "llama-0"]);
+    model("Ready");
+    lab.finds(&[]);
+
+    let runners = |selector: &Value, limits: &Value| {
+        let set = json!({
+            "apiVersion": "actions.github.com/v1alpha1", "kind": "AutoscalingRunnerSet",
+            "metadata": {"name": "gpu-runners", "namespace": "default"},
+            "spec": {"template": {"spec": {
+                "nodeSelector": selector, "containers": [{"name": "runner", "resources": {"limits": limits}}]}}},
+        });
+        let _ = lab.api.kubectl(&["delete", "autoscalingrunnerset", "gpu-runners", "--ignore-not-found"]);
+        lab.api.apply(&set.to_string()).unwrap();
+    };
+    let one = json!({"nvidia.com/gpu": "1"});
+    let selector = json!({"nvidia.com/gpu.present": "true"});
+    runners(&selector, &json!({"cpu": "1"}));
+    finds("runners", "arc_runner_set", "the runners of default/gpu-runners ask for no GPU");
+    runners(&json!({"pool": "gpu"}), &one);
+    finds("runners", "arc_runner_set", "no such node has what their nodeSelector asks for");
+    runners(&selector, &one);
+    lab.finds(&[]);
+    lab.kubectl(&["taint", "node", "gpu-1", "gpu-2", "pool=ci:NoSchedule"]);
+    let found = lab.finds(&["taint", "runners"]);
+    assert!(
+        found[1]["found"].as_str().unwrap().contains("they do not tolerate pool:NoSchedule of gpu-"),
+        "{found:?}"
+    );
 }
 
 /// Faults of a node itself: files and programs in the places where real ones are.

@@ -70,6 +70,8 @@ fn faults_of_a_gpu_host_are_named_until_they_are_corrected() {
     devices(&lab);
     docker(&lab);
     toolkit(&lab);
+    missing_runtimes(&lab);
+    amd(&lab);
     firewall(&lab);
 }
 
@@ -131,6 +133,48 @@ fn docker(lab: &Lab) {
     lab.is_silent("docker");
     assert!(exec(host, "cat /etc/docker/daemon.json").contains("max-size"), "what is not ours is gone");
     lab.world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+}
+
+/// Runtimes that stay in a configuration although their programs are gone, as after a removal of the toolkit.
+fn missing_runtimes(lab: &Lab) {
+    let host = lab.host();
+    let docker = "a runtime of docker is named, and its program is not there: nvidia-container-runtime";
+    let cause = "NVIDIA's container toolkit is not installed";
+    lab.tells("runtime", Some("docker_runtime"), docker, cause);
+    exec(host, "ln -s /bin/true /usr/bin/nvidia-container-runtime");
+    lab.is_silent("runtime");
+    let dump = "version = 3\n[plugins.x.containerd.runtimes.runc]\n[plugins.x.containerd.runtimes.nvidia.options]\n  BinaryName = '/usr/local/nvidia/toolkit/nvidia-container-runtime'\n";
+    exec(
+        host,
+        &format!(
+            "mkdir -p /etc/containerd && : >/etc/containerd/config.toml && printf \"{dump}\" >/etc/dump && printf '#!/bin/sh\ncat /etc/dump\n' >/usr/local/bin/containerd && chmod 755 /usr/local/bin/containerd"
+        ),
+    );
+    let containerd = "a runtime of containerd is named, and its program is not there: /usr/local/nvidia/toolkit/nvidia-container-runtime";
+    lab.tells("runtime", Some("gpu_runtime"), containerd, cause);
+    exec(
+        host,
+        "mkdir -p /usr/local/nvidia/toolkit && ln -s /bin/true /usr/local/nvidia/toolkit/nvidia-container-runtime",
+    );
+    lab.is_silent("runtime");
+    exec(host, "rm -r /usr/local/nvidia /usr/local/bin/containerd /etc/containerd");
+}
+
+/// An accelerator of AMD's on the bus, as the kernel shows one.
+fn amd(lab: &Lab) {
+    let host = lab.host();
+    let device = "/sys/bus/pci/devices/0000:07:00.0";
+    exec(
+        host,
+        &format!("mkdir -p {device} && echo 0x1002 >{device}/vendor && echo 0x120000 >{device}/class"),
+    );
+    lab.tells("driver", None, "the module amdgpu is not loaded", "is not installed");
+    exec(host, "mkdir /sys/module/amdgpu");
+    lab.tells("driver", None, "there is no /dev/kfd", "no support for computing");
+    exec(host, "touch /dev/kfd");
+    lab.is_silent("driver");
+    exec(host, "rm /dev/kfd");
+    exec(host, &format!("rm -r {device} /sys/module/amdgpu"));
 }
 
 fn toolkit(lab: &Lab) {

@@ -42,6 +42,10 @@ EOF
   fi
   # The parts of a node with GPUs; each only where it is there.
   cv_doctor_quick() { timeout 10 "$@"; }
+  # Of the programs on stdin, those that are not there.
+  cv_doctor_missing() {
+    while IFS= read -r program; do command -v "$program" >/dev/null 2>&1 || printf '%s ' "$program"; done
+  }
   if command -v containerd >/dev/null && [ -e /etc/containerd/config.toml ]; then
     dump=$(cv_doctor_quick containerd config dump 2>&1)
     if [ $? -eq 0 ]; then
@@ -60,6 +64,9 @@ EOF
       [ -f "$file" ] && files="$files $file=$(cv_doctor_version_of "$file")"
     done
     cv_doctor_say ctd_files "${files# }"
+    if [ -z "${dump##*BinaryName*}" ]; then
+      cv_doctor_say ctd_missing "$(printf '%s\n' "$dump" | tr -d "'\"" | awk '$1 == "BinaryName" && $3 != "" { print $3 }' | sort -u | cv_doctor_missing)"
+    fi
     cv_doctor_say ctd_cgroup "$(awk '$1 == "SystemdCgroup" { print FILENAME "=" $3 }' /etc/containerd/config.toml /etc/containerd/conf.d/*.toml 2>/dev/null | sort -u | tr '\n' ' ')"
   fi
   if [ -e /var/lib/kubelet/config.yaml ]; then
@@ -68,12 +75,19 @@ EOF
   if [ -e /etc/kubernetes/manifests/kube-apiserver.yaml ]; then
     cv_doctor_say kube_open "$(cv_fact_open /etc/kubernetes /var/lib/kubelet | sed -n 's/^kube-apiserver has //p' | awk '{ printf "%s%s", (NR > 1 ? ", " : ""), $0 }')"
   fi
-  gpus=0
+  gpus=0 amd=0
   for device in /sys/bus/pci/devices/*; do
     read -r vendor <"$device/vendor" && read -r class <"$device/class" || continue
-    case "$vendor $class" in '0x10de 0x03'*) gpus=$((gpus + 1)) ;; esac
+    case "$vendor $class" in
+    '0x10de 0x03'*) gpus=$((gpus + 1)) ;;
+    # Accelerators; a display of AMD's is no GPU to compute with.
+    '0x1002 0x12'* | '0x1002 0x0380'*) amd=$((amd + 1)) ;;
+    esac
   done 2>/dev/null
   cv_doctor_say gpu_pci "$gpus"
+  cv_doctor_say amd_pci "$amd"
+  if [ -d /sys/module/amdgpu ]; then cv_doctor_say amdgpu yes; fi
+  if [ -e /dev/kfd ]; then cv_doctor_say kfd yes; fi
   if [ -e /sys/module/nvidia/version ]; then cv_doctor_say driver_loaded "$(head -c 64 /sys/module/nvidia/version)"; fi
   if [ "$gpus" -gt 0 ] && [ -d /sys/module/nouveau ] && [ ! -d /sys/module/nvidia ]; then cv_doctor_say nouveau yes; fi
   if command -v nvidia-smi >/dev/null; then
@@ -82,6 +96,7 @@ EOF
   fi
   if command -v docker >/dev/null; then
     cv_doctor_say docker "$(cv_doctor_quick docker info --format '{{range $name, $x := .Runtimes}}{{$name}} {{end}}' 2>/dev/null)"
+    cv_doctor_say docker_missing "$(cv_doctor_quick docker info --format '{{range .Runtimes}}{{println .Path}}{{end}}' 2>/dev/null | sed '/^$/d' | sort -u | cv_doctor_missing)"
     if grep -q '"nvidia"' /etc/docker/daemon.json 2>/dev/null; then cv_doctor_say docker_file yes; fi
   fi
   if command -v nvidia-ctk >/dev/null; then

@@ -173,7 +173,10 @@ fn a_control_plane_is_made_anew_and_brought_back_in_every_shell() {
         }
         // The files are there: the API server is ended, and the kubelet starts it, or does not.
         let kill = format!("kill() {{ rm -r {}/proc/99999991 && echo \"$1\"", at.display());
-        assert!(fails(&format!("{kill}; }}; {apply}")).contains("kube-apiserver does not run and answer within 2 s"));
+        assert!(
+            fails(&format!("{kill}; }}; {apply}"))
+                .contains("kube-apiserver does not run and answer within 2 s")
+        );
         process("99999991", programs[0]);
         let kubelet = format!(
             "mkdir {0}/proc/99999994 && ln -s /usr/bin/kube-apiserver {0}/proc/99999994/exe && \

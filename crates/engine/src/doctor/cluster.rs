@@ -71,11 +71,8 @@ async fn look_at_cluster(
     second_round(&target, &mut seen, &mut unanswered).await?;
     match unanswered.first() {
         None => {
-            let found = format!(
-                "answers; {}, {} with GPUs",
-                counted(seen.nodes.len(), "node"),
-                seen.gpu_nodes().count()
-            );
+            let found =
+                format!("answers; {}, {} with GPUs", counted(seen.nodes.len(), "node"), seen.with_gpus());
             chart.findings.push(Finding::new("api", Health::Well, found));
         }
         Some(why) => {
@@ -124,6 +121,9 @@ async fn first_round(
         list("v1", "Secret", None, Some(RELEASES)),
         list("v1", "Event", None, None),
         list("v1", "ResourceQuota", None, None),
+        list("apps.nvidia.com/v1alpha1", "NIMCache", None, None),
+        list("apps.nvidia.com/v1alpha1", "NIMService", None, None),
+        list("actions.github.com/v1alpha1", "AutoscalingRunnerSet", None, None),
     ];
     let mut answers = ask(target, &probes, unanswered).await?.into_iter();
     let mut next = || answers.next().flatten();
@@ -142,6 +142,9 @@ async fn first_round(
     seen.events = next().unwrap_or_default();
     seen.events.retain(|event| text(event, "/type") == "Warning");
     seen.quotas = next().unwrap_or_default();
+    seen.nims = next().unwrap_or_default();
+    seen.nims.extend(next().unwrap_or_default());
+    seen.runner_sets = next().unwrap_or_default();
     Ok(())
 }
 
@@ -151,6 +154,7 @@ async fn second_round(
     unanswered: &mut Vec<String>,
 ) -> Result<(), TargetError> {
     let mut places = seen.gpu_namespaces();
+    places.extend(seen.nim_namespaces());
     places.insert("kube-system");
     let stuck = seen.events.iter().filter(|event| {
         let kind = text(event, "/involvedObject/kind");

@@ -21,7 +21,10 @@ pub(super) fn diagnose(answer: &Answer, now: Timestamp) -> Vec<Finding> {
         nvidia(get("ctd_runtimes"), get("ctd_files")),
         cgroup(get("ctd_runtimes"), get("kubelet_cgroup"), get("ctd_cgroup")),
         driver(get("gpu_pci"), get("driver"), get("driver_error"), get("driver_loaded"), get("nouveau")),
+        amd_driver(get("amd_pci"), get("amdgpu"), get("kfd")),
         docker(get("gpu_pci"), get("docker"), get("docker_file")),
+        missing("docker", get("docker_missing"), "docker_runtime"),
+        missing("containerd", get("ctd_missing"), "gpu_runtime"),
         toolkit(get("toolkit"), get("nvkind")),
         firewall(get("kubelet_cgroup"), get("ufw_forward")),
         opened(get("kube_open")),
@@ -157,6 +160,41 @@ fn driver(pci: &str, version_: &str, error: &str, loaded: &str, nouveau: &str) -
                 "containers bring a newer CUDA than the driver knows: `CUDA driver version is insufficient`",
             )
             .help("install a newer driver, then restart the host")
+    })
+}
+
+/// A GPU of AMD's with which nobody can compute.
+fn amd_driver(pci: &str, module: &str, kfd: &str) -> Option<Finding> {
+    if pci.is_empty() || pci == "0" || (!module.is_empty() && !kfd.is_empty()) {
+        return None;
+    }
+    let (found, cause) = if module.is_empty() {
+        (
+            "a GPU of AMD's is on the bus, and the module amdgpu is not loaded",
+            "the driver is not installed, or its module is held back",
+        )
+    } else {
+        (
+            "the module amdgpu is loaded, and there is no /dev/kfd",
+            "the kernel's module has no support for computing, or takes none of these GPUs",
+        )
+    };
+    Some(
+        Finding::new("driver", Health::Ill, found)
+            .because(cause)
+            .help("`dmesg | grep -i amdgpu`, `dkms status`, `modprobe amdgpu`; the device plugin needs /dev/kfd and /dev/dri"),
+    )
+}
+
+/// Programs of runtimes that are named and not there.
+fn missing(engine: &str, programs: &str, role: &'static str) -> Option<Finding> {
+    let programs: Vec<&str> = programs.split_whitespace().collect();
+    (!programs.is_empty()).then(|| {
+        let found = format!("a runtime of {engine} is named, and its program is not there: {}", programs.join(", "));
+        Finding::new("runtime", Health::Ill, found)
+            .because(format!("NVIDIA's container toolkit is not installed, or was removed while {engine}'s configuration still names it"))
+            .help(format!("install the toolkit again, or take the runtime out of {engine}'s configuration and restart {engine}"))
+            .role(role)
     })
 }
 
@@ -349,6 +387,25 @@ mod tests {
         says(&[("gpu_pci", "1"), ("nouveau", "yes")], "nouveau");
         assert!(told(&[("gpu_pci", "1"), ("driver", "470.82.01")]).is_empty());
         assert!(told(&[("gpu_pci", "0"), ("driver_error", "no devices")]).is_empty());
+    }
+
+    #[test]
+    fn drivers_of_amd() {
+        let found = one(&[("amd_pci", "8")]);
+        assert!(found.step == "driver" && found.found.contains("amdgpu is not loaded"), "{found:?}");
+        assert!(one(&[("amd_pci", "8"), ("amdgpu", "yes")]).found.contains("no /dev/kfd"));
+        assert!(told(&[("amd_pci", "8"), ("amdgpu", "yes"), ("kfd", "yes")]).is_empty());
+        assert!(told(&[("amd_pci", "0"), ("amdgpu", "yes")]).is_empty());
+    }
+
+    #[test]
+    fn runtimes_that_are_named_and_not_there() {
+        let found = one(&[("docker_missing", "nvidia-container-runtime ")]);
+        assert_eq!((found.step, found.role), ("runtime", Some("docker_runtime")));
+        assert!(found.found.ends_with("not there: nvidia-container-runtime"), "{found:?}");
+        let found = one(&[("ctd_missing", "/usr/local/nvidia/toolkit/nvidia-container-runtime ")]);
+        assert_eq!((found.step, found.role), ("runtime", Some("gpu_runtime")));
+        assert!(told(&[("docker_missing", ""), ("ctd_missing", "")]).is_empty());
     }
 
     #[test]

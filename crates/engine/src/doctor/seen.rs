@@ -5,7 +5,35 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// The resource of NVIDIA's GPUs.
-pub(super) const GPU: &str = "nvidia.com/gpu";
+pub(super) const GPU: &str = NVIDIA.resource;
+
+/// A maker of GPUs: the resource that its nodes offer, and how its nodes are recognised.
+pub(super) struct Maker {
+    /// The resource of whole GPUs.
+    pub resource: &'static str,
+    /// The beginning of all its resources: GPUs, and parts of them.
+    domain: &'static str,
+    /// Labels with values that say that a node has such GPUs, as feature discovery and the makers' labellers write them.
+    labels: &'static [(&'static str, &'static str)],
+    /// The beginning of labels that only a node with such GPUs has.
+    label_prefix: &'static str,
+}
+
+/// NVIDIA's GPUs.
+pub(super) const NVIDIA: Maker = Maker {
+    resource: "nvidia.com/gpu",
+    domain: "nvidia.com/",
+    labels: &[("nvidia.com/gpu.present", "true"), ("feature.node.kubernetes.io/pci-10de.present", "true")],
+    label_prefix: "nvidia.com/gpu.product",
+};
+
+/// AMD's GPUs.
+pub(super) const AMD: Maker = Maker {
+    resource: "amd.com/gpu",
+    domain: "amd.com/",
+    labels: &[("feature.node.kubernetes.io/amd-gpu", "true")],
+    label_prefix: "amd.com/gpu.",
+};
 
 /// Names that a sentence lists before it says "and N more".
 const SHOWN: usize = 4;
@@ -29,6 +57,10 @@ pub(super) struct Seen {
     pub pods: Vec<Value>,
     /// Those that a device plugin is configured with.
     pub config_maps: Vec<Value>,
+    /// The caches and services of NVIDIA's NIM operator.
+    pub nims: Vec<Value>,
+    /// The sets of runners of GitHub's controller.
+    pub runner_sets: Vec<Value>,
 }
 
 /// Text at a JSON pointer, empty when there is none.
@@ -77,6 +109,19 @@ pub(super) fn resource(node: &Value, which: &str, resource: &str) -> Option<u64>
     number(node.get("status")?.get(which)?.get(resource))
 }
 
+/// Does the node offer, or has it the capacity for, anything of this maker?
+pub(super) fn offers(node: &Value, maker: &Maker) -> bool {
+    let capacity = node.pointer("/status/capacity").and_then(Value::as_object);
+    let own = capacity.into_iter().flatten().filter(|(key, _)| key.starts_with(maker.domain));
+    own.into_iter().any(|(_, count)| number(Some(count)).is_some_and(|count| count > 0))
+}
+
+/// Has the object a label that begins so?
+fn has_label_prefix(object: &Value, prefix: &str) -> bool {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    labels.is_some_and(|labels| labels.keys().any(|key| key.starts_with(prefix)))
+}
+
 /// A moment at a JSON pointer.
 pub(super) fn moment(value: &Value, pointer: &str) -> Option<Timestamp> {
     text(value, pointer).parse().ok()
@@ -113,42 +158,84 @@ pub(super) fn ready(node: &Value) -> Option<&Value> {
     list(node, "/status/conditions").iter().find(|condition| text(condition, "/type") == "Ready")
 }
 
+/// Is this the DaemonSet of a part of AMD's?
+fn is_amd(set: &Value) -> bool {
+    let containers = list(set, "/spec/template/spec/containers");
+    name(set).contains("amd")
+        || containers.iter().any(|container| text(container, "/image").contains("rocm/"))
+}
+
+/// Whether a pod with this specification tolerates the taint.
+pub(super) fn tolerates(spec: &Value, taint: &Value) -> bool {
+    let key = text(taint, "/key");
+    list(spec, "/tolerations").iter().any(|toleration| {
+        let exists = text(toleration, "/operator") == "Exists";
+        let wanted = text(toleration, "/key");
+        let effect = text(toleration, "/effect");
+        (wanted == key || (exists && wanted.is_empty()))
+            && (exists || text(toleration, "/value") == text(taint, "/value"))
+            && (effect.is_empty() || effect == text(taint, "/effect"))
+    })
+}
+
+/// Whether the selector of a pod with this specification selects the node.
+pub(super) fn takes(spec: &Value, node: &Value) -> bool {
+    spec.pointer("/nodeSelector").and_then(Value::as_object).is_none_or(|selector| selects(node, selector))
+}
+
 /// Does this pair of labels select the node?
 fn selects(node: &Value, selector: &serde_json::Map<String, Value>) -> bool {
     selector.iter().all(|(key, value)| label(node, key) == value.as_str())
 }
 
 impl Seen {
-    /// Nodes with GPUs, as far as something has said so: the kubelet or feature discovery.
+    /// Nodes with GPUs of this maker, as far as something has said so: the kubelet or feature discovery.
+    pub fn nodes_of<'a>(&'a self, maker: &'a Maker) -> impl Iterator<Item = &'a Value> {
+        self.nodes.iter().filter(move |node| {
+            resource(node, "capacity", maker.resource).is_some_and(|count| count > 0)
+                || maker.labels.iter().any(|(key, value)| label(node, key) == Some(value))
+                || has_label_prefix(node, maker.label_prefix)
+                || maker.resource == GPU
+                    && label(node, "nvidia.com/gpu.count").is_some_and(|count| count != "0")
+        })
+    }
+
+    /// How many nodes have GPUs, whoever made them.
+    pub fn with_gpus(&self) -> usize {
+        let both = self.nodes_of(&NVIDIA).chain(self.nodes_of(&AMD));
+        both.map(name).collect::<BTreeSet<_>>().len()
+    }
+
+    /// Nodes with NVIDIA's GPUs.
     pub fn gpu_nodes(&self) -> impl Iterator<Item = &Value> {
-        self.nodes.iter().filter(|node| {
-            resource(node, "capacity", GPU).is_some_and(|count| count > 0)
-                || label(node, "nvidia.com/gpu.present") == Some("true")
-                || label(node, "nvidia.com/gpu.count").is_some_and(|count| count != "0")
-                || label(node, "feature.node.kubernetes.io/pci-10de.present") == Some("true")
+        self.nodes_of(&NVIDIA)
+    }
+
+    /// The DaemonSets of this maker's device plugin.
+    pub fn plugins_of<'a>(&'a self, maker: &'a Maker) -> impl Iterator<Item = &'a Value> {
+        self.daemon_sets.iter().filter(move |set| {
+            name(set).contains("device-plugin")
+                && !name(set).contains("mps")
+                && is_amd(set) == (maker.resource == AMD.resource)
         })
     }
 
     /// The DaemonSets of NVIDIA's device plugin.
     pub fn plugins(&self) -> impl Iterator<Item = &Value> {
-        self.daemon_sets
-            .iter()
-            .filter(|set| name(set).contains("device-plugin") && !name(set).contains("mps"))
+        self.plugins_of(&NVIDIA)
     }
 
     /// The nodes that a DaemonSet selects, whatever their taints.
     pub fn selected_by(&self, set: &Value) -> Vec<&Value> {
-        let none = serde_json::Map::new();
-        let selector = set.pointer("/spec/template/spec/nodeSelector").and_then(Value::as_object);
-        let selector = selector.unwrap_or(&none);
-        self.nodes.iter().filter(|node| selects(node, selector)).collect()
+        let spec = set.pointer("/spec/template/spec").unwrap_or(&Value::Null);
+        self.nodes.iter().filter(|node| takes(spec, node)).collect()
     }
 
     /// The namespaces in which GPU parts run.
     pub fn gpu_namespaces(&self) -> BTreeSet<&str> {
         let is_gpu = |set: &&Value| {
             let name = name(set);
-            ["nvidia", "gpu", "dcgm", "amdgpu"].iter().any(|word| name.contains(word))
+            is_amd(set) || ["nvidia", "gpu", "dcgm"].iter().any(|word| name.contains(word))
         };
         let sets = self.daemon_sets.iter().filter(is_gpu).chain(&self.operators);
         sets.map(namespace).filter(|name| !name.is_empty()).collect()
@@ -184,6 +271,11 @@ impl Seen {
                     .iter()
                     .any(|owner| text(owner, "/kind") == "DaemonSet" && text(owner, "/name") == name(set))
         })
+    }
+
+    /// The namespaces of models.
+    pub fn nim_namespaces(&self) -> BTreeSet<&str> {
+        self.nims.iter().map(namespace).collect()
     }
 
     /// The pods of the GPU parts' namespaces.

@@ -1,9 +1,11 @@
 //! The troubleshooting tables of GPU clusters: each diagnosis is a small pure function over what was seen.
 
+mod nim;
 mod nodes;
 mod operator;
 mod plugin;
 mod pods;
+mod runners;
 mod runtime;
 mod sharing;
 
@@ -45,7 +47,9 @@ pub(super) const TABLE: &[Diagnosis] = &[
     operator::QUOTA,
     operator::SECURITY,
     plugin::LABEL,
+    plugin::AMD_LABEL,
     plugin::TAINT,
+    plugin::AMD_TAINT,
     sharing::REPLICAS,
     sharing::PROFILE,
     sharing::KEY,
@@ -53,11 +57,19 @@ pub(super) const TABLE: &[Diagnosis] = &[
     pods::IMAGE,
     pods::CRASH,
     plugin::GONE,
+    plugin::AMD_GONE,
     plugin::NONE,
+    plugin::AMD_NONE,
     plugin::SICK,
+    plugin::AMD_SICK,
     sharing::SHARES,
     pods::ADMISSION,
     pods::FULL,
+    pods::AMD_FULL,
+    nim::KEY,
+    nim::MODEL,
+    runners::PLACE,
+    runners::REQUEST,
 ];
 
 /// The problems of a cluster.

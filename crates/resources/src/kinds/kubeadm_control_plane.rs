@@ -52,7 +52,9 @@ impl KubeadmControlPlane {
 /// The parts of a recorded declaration that have fields: earlier versions of role k8s recorded the others too.
 fn filled(record: &str) -> Option<Map<String, Value>> {
     let parts: Map<String, Value> = serde_json::from_str(record).ok()?;
-    Some(parts.into_iter().filter(|(_, fields)| fields.as_object().is_some_and(|of| !of.is_empty())).collect())
+    Some(
+        parts.into_iter().filter(|(_, fields)| fields.as_object().is_some_and(|of| !of.is_empty())).collect(),
+    )
 }
 
 /// Whether the record is one of this kind's own, on one line; earlier versions of role k8s wrote several.

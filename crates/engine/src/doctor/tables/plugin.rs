@@ -1,6 +1,8 @@
 //! The device plugin: where it runs, and what it offers.
 
-use super::super::seen::{GPU, Seen, few, full, list, name, resource, text};
+use super::super::seen::{
+    AMD, Maker, NVIDIA, Seen, few, full, list, name, offers, resource, text, tolerates,
+};
 use super::{Diagnosis, Health, sharing};
 use serde_json::Value;
 
@@ -11,7 +13,16 @@ pub(in super::super) const LABEL: Diagnosis = Diagnosis {
     cause: "the device plugin's nodeSelector matches no node",
     help: "name the nodes in `device_plugin_nodes`, or let feature discovery label them",
     role: Some("device_plugin"),
-    look: label,
+    look: |seen| label(seen, &NVIDIA),
+};
+
+/// The same of AMD's plugin.
+pub(in super::super) const AMD_LABEL: Diagnosis = Diagnosis {
+    symptom: "no node offers amd.com/gpu, and the DaemonSet shows 0/0, which looks healthy",
+    help: "name the nodes in `amd_device_plugin_nodes`, or let AMD's labeller or feature discovery label them",
+    role: Some("amd_device_plugin"),
+    look: |seen| label(seen, &AMD),
+    ..LABEL
 };
 
 /// A taint that the plugin does not tolerate.
@@ -21,17 +32,30 @@ pub(in super::super) const TAINT: Diagnosis = Diagnosis {
     cause: "no toleration of the device plugin matches the node's taint: key, value and effect must all match",
     help: "give the plugin the toleration first (`operator: Exists` takes every value), then the node its taint",
     role: Some("gpu_operator"),
-    look: taint,
+    look: |seen| taint(seen, &NVIDIA),
 };
+
+/// The same of AMD's plugin.
+pub(in super::super) const AMD_TAINT: Diagnosis =
+    Diagnosis { role: Some("amd_device_plugin"), look: |seen| taint(seen, &AMD), ..TAINT };
 
 /// Nobody who offers GPUs.
 pub(in super::super) const GONE: Diagnosis = Diagnosis {
     step: "plugin",
-    symptom: "GPU nodes offered GPUs, and offer none any more; capacity stays for minutes",
-    cause: "there is no device plugin in the cluster any more",
+    symptom: "GPU nodes offer no GPUs, or offer none any more; capacity stays for minutes",
+    cause: "there is no device plugin in the cluster",
     help: "let the role make its DaemonSet again; with an operator: what does ClusterPolicy say of devicePlugin.enabled?",
     role: Some("device_plugin"),
-    look: gone,
+    look: |seen| gone(seen, &NVIDIA),
+};
+
+/// The same of AMD's plugin.
+pub(in super::super) const AMD_GONE: Diagnosis = Diagnosis {
+    symptom: "nodes with AMD's GPUs offer no amd.com/gpu",
+    help: "let the role make AMD's device plugin, or AMD's operator: has its DeviceConfig `devicePlugin`, and does cert-manager run?",
+    role: Some("amd_device_plugin"),
+    look: |seen| gone(seen, &AMD),
+    ..GONE
 };
 
 /// GPUs that nobody can have.
@@ -41,7 +65,16 @@ pub(in super::super) const NONE: Diagnosis = Diagnosis {
     cause: "the device plugin on the node does not run, or does not find the driver",
     help: "the plugin's log says which: `kubectl logs` of its pod; on the host: `nvidia-smi`",
     role: Some("gpu_host"),
-    look: none,
+    look: |seen| none(seen, &NVIDIA),
+};
+
+/// The same of AMD's.
+pub(in super::super) const AMD_NONE: Diagnosis = Diagnosis {
+    symptom: "a node offers 0 of its AMD GPUs",
+    help: "the plugin's log says which: `kubectl logs` of its pod; on the host: `ls -l /dev/kfd /dev/dri`, `lsmod | grep amdgpu`, `rocm-smi`",
+    role: Some("amd_device_plugin"),
+    look: |seen| none(seen, &AMD),
+    ..NONE
 };
 
 /// Some of the GPUs, or of their shares.
@@ -51,49 +84,49 @@ pub(in super::super) const SICK: Diagnosis = Diagnosis {
     cause: "the device plugin holds a GPU to be sick (an Xid). Where GPUs are shared only one share of it is taken away: pods still come to the others",
     help: "on the host: `nvidia-smi -L`, `dmesg | grep -i xid`; drain the node, reset or replace the GPU, then restart the device plugin's pod",
     role: Some("gpu_host"),
-    look: sick,
+    look: |seen| sick(seen, &NVIDIA),
 };
 
-fn label(seen: &Seen) -> Option<(Health, String)> {
-    let set = seen.plugins().find(|set| seen.selected_by(set).is_empty())?;
+/// The same of AMD's.
+pub(in super::super) const AMD_SICK: Diagnosis = Diagnosis {
+    symptom: "a node offers fewer AMD GPUs than its capacity says",
+    cause: "AMD's device plugin holds a GPU to be sick: its exporter says so, or the card does not answer",
+    help: "on the host: `rocm-smi`, `dmesg | grep -i amdgpu`; drain the node, reset or replace the GPU, then restart the device plugin's pod",
+    role: Some("amd_device_plugin"),
+    look: |seen| sick(seen, &AMD),
+    ..SICK
+};
+
+fn label(seen: &Seen, maker: &Maker) -> Option<(Health, String)> {
+    let set = seen.plugins_of(maker).find(|set| seen.selected_by(set).is_empty())?;
     let selector = set.pointer("/spec/template/spec/nodeSelector").and_then(Value::as_object)?;
     let pairs = selector.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
     Some((Health::Ill, format!("DaemonSet {} wants 0 nodes: none has {}", full(set), few(pairs))))
 }
 
-fn tolerates(set: &Value, taint: &Value) -> bool {
-    let key = text(taint, "/key");
-    // The controller of DaemonSets adds tolerations for these itself.
-    if key.starts_with("node.kubernetes.io/") {
-        return true;
-    }
-    list(set, "/spec/template/spec/tolerations").iter().any(|toleration| {
-        let exists = text(toleration, "/operator") == "Exists";
-        let wanted = text(toleration, "/key");
-        let effect = text(toleration, "/effect");
-        (wanted == key || (exists && wanted.is_empty()))
-            && (exists || text(toleration, "/value") == text(taint, "/value"))
-            && (effect.is_empty() || effect == text(taint, "/effect"))
-    })
+/// Whether the plugin is kept out by this taint. The controller of DaemonSets adds tolerations of the node's own conditions.
+fn keeps_out(set: &Value, taint: &Value) -> bool {
+    let spec = set.pointer("/spec/template/spec").unwrap_or(&Value::Null);
+    text(taint, "/effect") != "PreferNoSchedule"
+        && !text(taint, "/key").starts_with("node.kubernetes.io/")
+        && !tolerates(spec, taint)
 }
 
 /// The GPU nodes of a plugin that keep it out, each with the taint that does.
-fn kept_out<'a>(seen: &'a Seen, set: &'a Value) -> Vec<(&'a Value, &'a Value)> {
-    let gpu: Vec<&str> = seen.gpu_nodes().map(name).collect();
+fn kept_out<'a>(seen: &'a Seen, maker: &Maker, set: &'a Value) -> Vec<(&'a Value, &'a Value)> {
+    let gpu: Vec<&str> = seen.nodes_of(maker).map(name).collect();
     let selected = seen.selected_by(set).into_iter().filter(|node| gpu.contains(&name(node)));
     selected
         .filter_map(|node| {
-            let taint = list(node, "/spec/taints")
-                .iter()
-                .find(|taint| text(taint, "/effect") != "PreferNoSchedule" && !tolerates(set, taint))?;
+            let taint = list(node, "/spec/taints").iter().find(|taint| keeps_out(set, taint))?;
             Some((node, taint))
         })
         .collect()
 }
 
-fn taint(seen: &Seen) -> Option<(Health, String)> {
-    for set in seen.plugins() {
-        let out = kept_out(seen, set);
+fn taint(seen: &Seen, maker: &Maker) -> Option<(Health, String)> {
+    for set in seen.plugins_of(maker) {
+        let out = kept_out(seen, maker, set);
         let Some((_, taint)) = out.first() else { continue };
         let shown = format!("{}={}:{}", text(taint, "/key"), text(taint, "/value"), text(taint, "/effect"));
         let nodes = few(out.iter().map(|(node, _)| name(node)));
@@ -102,41 +135,52 @@ fn taint(seen: &Seen) -> Option<(Health, String)> {
     None
 }
 
-/// Nodes that offer less than their capacity: their name, what they offer, their capacity.
-fn lacking(seen: &Seen) -> impl Iterator<Item = (&str, u64, u64)> {
-    seen.nodes.iter().filter_map(|node| {
-        let capacity = resource(node, "capacity", GPU).filter(|count| *count > 0)?;
-        let allocatable = resource(node, "allocatable", GPU).unwrap_or(0);
-        (allocatable < capacity).then(|| (name(node), allocatable, capacity))
+/// Nodes that offer less than their capacity, or nothing of this maker although they have its GPUs: their name, what they offer, their capacity.
+fn lacking<'a>(seen: &'a Seen, maker: &'a Maker) -> impl Iterator<Item = (&'a str, u64, u64)> {
+    seen.nodes_of(maker).filter_map(|node| {
+        let capacity = resource(node, "capacity", maker.resource).unwrap_or(0);
+        let allocatable = resource(node, "allocatable", maker.resource).unwrap_or(0);
+        (allocatable < capacity || !offers(node, maker)).then(|| (name(node), allocatable, capacity))
     })
 }
 
 fn told<'a>(nodes: impl Iterator<Item = (&'a str, u64, u64)>) -> Option<String> {
-    let nodes: Vec<String> = nodes.map(|(name, has, of)| format!("{name} ({has} of {of})")).collect();
+    let said = |(name, has, of): (&str, u64, u64)| match of {
+        0 => name.to_owned(),
+        _ => format!("{name} ({has} of {of})"),
+    };
+    let nodes: Vec<String> = nodes.map(said).collect();
     (!nodes.is_empty()).then(|| few(nodes))
 }
 
-fn empty(seen: &Seen) -> Option<String> {
-    told(lacking(seen).filter(|(_, has, _)| *has == 0))
+fn empty(seen: &Seen, maker: &Maker) -> Option<String> {
+    told(lacking(seen, maker).filter(|(_, has, _)| *has == 0))
 }
 
-fn gone(seen: &Seen) -> Option<(Health, String)> {
-    if seen.plugins().next().is_some() {
+fn gone(seen: &Seen, maker: &Maker) -> Option<(Health, String)> {
+    if seen.plugins_of(maker).next().is_some() {
         return None;
     }
-    let nodes = empty(seen)?;
-    Some((Health::Ill, format!("no DaemonSet of a device plugin, and nothing allocatable on {nodes}")))
+    let nodes = empty(seen, maker)?;
+    Some((
+        Health::Ill,
+        format!("no DaemonSet of a device plugin, and no {} allocatable on {nodes}", maker.resource),
+    ))
 }
 
-fn none(seen: &Seen) -> Option<(Health, String)> {
-    // A plugin that is not there, and a configuration that it refuses, explain it.
-    if seen.plugins().next().is_none() || sharing::is_refused(seen) {
+fn none(seen: &Seen, maker: &Maker) -> Option<(Health, String)> {
+    // A plugin that is not there, that no node takes, and a configuration that it refuses, explain it.
+    let explained = seen.plugins_of(maker).next().is_none()
+        || label(seen, maker).is_some()
+        || taint(seen, maker).is_some()
+        || sharing::is_refused(seen);
+    if explained {
         return None;
     }
-    Some((Health::Ill, format!("nothing allocatable on {}", empty(seen)?)))
+    Some((Health::Ill, format!("no {} allocatable on {}", maker.resource, empty(seen, maker)?)))
 }
 
-fn sick(seen: &Seen) -> Option<(Health, String)> {
-    let nodes = told(lacking(seen).filter(|(_, has, _)| *has > 0))?;
-    Some((Health::Ill, format!("fewer allocatable than there are on {nodes}")))
+fn sick(seen: &Seen, maker: &Maker) -> Option<(Health, String)> {
+    let nodes = told(lacking(seen, maker).filter(|(_, has, _)| *has > 0))?;
+    Some((Health::Ill, format!("fewer {} allocatable than there are on {nodes}", maker.resource)))
 }

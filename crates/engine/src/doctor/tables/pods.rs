@@ -1,6 +1,6 @@
 //! Pods that do not run.
 
-use super::super::seen::{GPU, Seen, about, few, full, list, resource, short, text};
+use super::super::seen::{AMD, Maker, NVIDIA, Seen, about, few, full, list, resource, short, text};
 use super::{Diagnosis, Health, sharing};
 use serde_json::Value;
 
@@ -41,7 +41,16 @@ pub(in super::super) const FULL: Diagnosis = Diagnosis {
     cause: "all GPUs that the scheduler knows of are taken, or the node that the pod asks for has none",
     help: "free some, add nodes, or share the GPUs",
     role: Some("time_slicing"),
-    look: full_up,
+    look: |seen| full_up(seen, &NVIDIA),
+};
+
+/// No free GPU of AMD's.
+pub(in super::super) const AMD_FULL: Diagnosis = Diagnosis {
+    symptom: "GPU pods stay Pending: `Insufficient amd.com/gpu`",
+    help: "free some, or add nodes",
+    role: None,
+    look: |seen| full_up(seen, &AMD),
+    ..FULL
 };
 
 /// The statuses of a pod's containers, as the kubelet reports them.
@@ -50,7 +59,7 @@ fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// The reason why a pod's containers wait: (reason, image, message).
-fn waits(pod: &Value) -> impl Iterator<Item = (&str, &str, &str)> {
+pub(super) fn waits(pod: &Value) -> impl Iterator<Item = (&str, &str, &str)> {
     containers(pod).map(|status| {
         (
             text(status, "/state/waiting/reason"),
@@ -95,13 +104,14 @@ fn admission(seen: &Seen) -> Option<(Health, String)> {
     Some((Health::Odd, format!("{}: {said}", few(failed.iter().map(|pod| full(pod))))))
 }
 
-fn full_up(seen: &Seen) -> Option<(Health, String)> {
-    let mut waiting: Vec<String> = seen.warnings(&["Insufficient nvidia.com/gpu"]).map(about).collect();
+fn full_up(seen: &Seen, maker: &Maker) -> Option<(Health, String)> {
+    let said = format!("Insufficient {}", maker.resource);
+    let mut waiting: Vec<String> = seen.warnings(&[&said]).map(about).collect();
     waiting.sort();
     waiting.dedup();
     if waiting.is_empty() {
         return None;
     }
-    let all: u64 = seen.nodes.iter().filter_map(|node| resource(node, "allocatable", GPU)).sum();
+    let all: u64 = seen.nodes.iter().filter_map(|node| resource(node, "allocatable", maker.resource)).sum();
     Some((Health::Odd, format!("Pending for want of GPUs ({all} allocatable in all): {}", few(waiting))))
 }

@@ -47,6 +47,40 @@ fn event(pod: &str, reason: &str, message: &str) -> Value {
         "involvedObject": {"kind": "Pod", "namespace": "gpu-operator", "name": pod}})
 }
 
+/// A set of runners with this selector and these limits; they tolerate the taint nvidia.com/gpu.
+fn runners(selector: Value, limits: Value) -> Value {
+    json!({
+        "metadata": {"name": "gpu-runners", "namespace": "arc"},
+        "spec": {"template": {"spec": {
+            "nodeSelector": selector,
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+            "containers": [{"name": "runner", "resources": {"limits": limits}}],
+        }}},
+    })
+}
+
+/// A node with eight GPUs of AMD's, all of them offered.
+fn amd_node() -> Value {
+    let mut node = node("a1");
+    node["metadata"]["labels"] = json!({"amd.com/gpu.device-id": "74a1"});
+    for which in ["capacity", "allocatable"] {
+        node["status"][which] = json!({"amd.com/gpu": "8"});
+    }
+    node["status"]["runtimeHandlers"] = json!([{"name": ""}, {"name": "runc"}]);
+    node
+}
+
+fn amd_plugin() -> Value {
+    json!({
+        "metadata": {"name": "amdgpu-device-plugin-daemonset", "namespace": "kube-system"},
+        "spec": {"template": {"spec": {
+            "nodeSelector": {"kubernetes.io/arch": "amd64"},
+            "containers": [{"image": "docker.io/rocm/k8s-device-plugin:1.31"}],
+        }}},
+        "status": {"desiredNumberScheduled": 1, "numberReady": 1},
+    })
+}
+
 fn well() -> Seen {
     Seen {
         nodes: vec![node("g1"), node("g2")],
@@ -66,6 +100,10 @@ fn well() -> Seen {
                 "managedFields": [{"manager": "converge", "time": "2026-11-20T09:00:00Z", "fieldsV1": {"f:data": {"f:any": {}}}}]},
             "data": {"any": "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: 2\n"},
         })],
+        nims: vec![
+            json!({"kind": "NIMService", "metadata": {"name": "llama", "namespace": "nim"}, "status": {"state": "Ready"}}),
+        ],
+        runner_sets: vec![runners(json!({"nvidia.com/gpu.present": "true"}), json!({"nvidia.com/gpu": 1}))],
     }
 }
 
@@ -223,13 +261,16 @@ fn plugins() {
     only("allocatable", Some("gpu_host"), "g1 (0 of 8)", |seen| {
         seen.nodes[0]["status"]["allocatable"] = json!({"nvidia.com/gpu": "0"})
     });
-    only("plugin", Some("device_plugin"), "nothing allocatable on g1 (0 of 8)", |seen| {
+    only("plugin", Some("device_plugin"), "no nvidia.com/gpu allocatable on g1 (0 of 8)", |seen| {
         seen.nodes[0]["status"]["allocatable"] = json!({"nvidia.com/gpu": "0"});
         seen.daemon_sets.clear();
     });
-    only("sick", Some("gpu_host"), "fewer allocatable than there are on g2 (7 of 8)", |seen| {
-        seen.nodes[1]["status"]["allocatable"] = json!({"nvidia.com/gpu": "7"})
-    });
+    only(
+        "sick",
+        Some("gpu_host"),
+        "fewer nvidia.com/gpu allocatable than there are on g2 (7 of 8)",
+        |seen| seen.nodes[1]["status"]["allocatable"] = json!({"nvidia.com/gpu": "7"}),
+    );
 }
 
 #[test]
@@ -333,13 +374,159 @@ fn pods_that_do_not_run() {
     });
 }
 
+#[test]
+fn a_node_with_gpus_that_never_offered_any_and_one_with_parts_of_gpus() {
+    let labelled = |seen: &mut Seen, status: Value| {
+        seen.nodes[0]["metadata"]["labels"] = json!({"nvidia.com/gpu.present": "true"});
+        for which in ["capacity", "allocatable"] {
+            seen.nodes[0]["status"][which] = status.clone();
+        }
+    };
+    only("allocatable", Some("gpu_host"), "no nvidia.com/gpu allocatable on g1", |seen| {
+        labelled(seen, json!({"cpu": "8"}));
+    });
+    let mut seen = well();
+    labelled(&mut seen, json!({"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "7"}));
+    assert_eq!(diagnose(&seen), Vec::new());
+}
+
+/// A cluster of AMD's alone, with this change.
+fn amd(change: impl FnOnce(&mut Seen)) -> impl FnOnce(&mut Seen) {
+    move |seen: &mut Seen| {
+        seen.nodes = vec![amd_node()];
+        seen.nodes[0]["metadata"]["labels"]["kubernetes.io/arch"] = json!("amd64");
+        seen.daemon_sets = vec![amd_plugin()];
+        seen.runner_sets.clear();
+        (seen.policies, seen.operators) = (None, Vec::new());
+        change(seen);
+    }
+}
+
+#[test]
+fn gpus_of_amd() {
+    let role = Some("amd_device_plugin");
+    let mut seen = well();
+    amd(|_| {})(&mut seen);
+    assert_eq!(diagnose(&seen), Vec::new());
+    assert_eq!(seen.with_gpus(), 1);
+    only(
+        "allocatable",
+        role,
+        "no amd.com/gpu allocatable on a1 (0 of 8)",
+        amd(|seen| {
+            seen.nodes[0]["status"]["allocatable"] = json!({"amd.com/gpu": "0"});
+        }),
+    );
+    only(
+        "plugin",
+        role,
+        "no DaemonSet of a device plugin, and no amd.com/gpu allocatable on a1",
+        amd(|seen| {
+            seen.daemon_sets.clear();
+            seen.nodes[0]["status"]["capacity"] = json!({});
+            seen.nodes[0]["status"]["allocatable"] = json!({});
+        }),
+    );
+    only(
+        "sick",
+        role,
+        "fewer amd.com/gpu allocatable than there are on a1 (7 of 8)",
+        amd(|seen| {
+            seen.nodes[0]["status"]["allocatable"] = json!({"amd.com/gpu": "7"});
+        }),
+    );
+    only(
+        "label",
+        role,
+        "wants 0 nodes",
+        amd(|seen| {
+            seen.nodes[0]["metadata"]["labels"]["kubernetes.io/arch"] = json!("arm64");
+            seen.nodes[0]["status"]["allocatable"] = json!({"amd.com/gpu": "0"});
+        }),
+    );
+    only(
+        "taint",
+        role,
+        "does not tolerate amd.com/gpu=:NoSchedule of a1",
+        amd(|seen| {
+            seen.nodes[0]["spec"]["taints"] = json!([{"key": "amd.com/gpu", "effect": "NoSchedule"}]);
+        }),
+    );
+    only(
+        "gpus",
+        None,
+        "8 allocatable in all): gpu-operator/big",
+        amd(|seen| {
+            seen.pods.push(pod("big", "Pending"));
+            seen.events.push(event(
+                "big",
+                "FailedScheduling",
+                "0/1 nodes are available: 1 Insufficient amd.com/gpu.",
+            ));
+        }),
+    );
+}
+
+#[test]
+fn models() {
+    let role = Some("nim_service");
+    let nim_pod = |reason: &str, message: &str| {
+        let mut pod = pod("llama-0", "Pending");
+        pod["metadata"]["namespace"] = json!("nim");
+        pod["status"]["containerStatuses"] = json!([{"image": "nvcr.io/nim/x:1", "state": {"waiting": {"reason": reason, "message": message}}}]);
+        pod
+    };
+    let not_ready = |seen: &mut Seen, state: &str| {
+        seen.nims[0]["status"] = json!({"state": state, "conditions": [
+            {"type": "Ready", "status": "False", "message": "deployment \"llama\" not ready"}]});
+    };
+    only("nim", role, "NIMService nim/llama is NotReady: deployment", |seen| not_ready(seen, "NotReady"));
+    only("nim", role, "is Failed", |seen| not_ready(seen, "Failed"));
+    only("ngc", role, "nim/llama-0: ", |seen| {
+        not_ready(seen, "NotReady");
+        seen.pods.push(nim_pod("ErrImagePull", "failed to authorize: unexpected status 401 Unauthorized"));
+    });
+    only("ngc", role, "secret \"ngc-api-secret\" not found", |seen| {
+        seen.pods.push(nim_pod("CreateContainerConfigError", "secret \"ngc-api-secret\" not found"));
+    });
+    // Another pod of the namespace with another reason is no missing key.
+    only("nim", role, "nim/llama is NotReady", |seen| {
+        not_ready(seen, "NotReady");
+        seen.pods.push(nim_pod("ErrImagePull", "not found"));
+    });
+}
+
+#[test]
+fn runners_and_gpus() {
+    let role = Some("arc_runner_set");
+    only("runners", role, "no such node has what their nodeSelector asks for", |seen| {
+        seen.runner_sets[0] = runners(json!({"pool": "gpu"}), json!({"nvidia.com/gpu": 1}));
+    });
+    only("runners", role, "they do not tolerate pool:NoSchedule of g1", |seen| {
+        seen.daemon_sets[0]["spec"]["template"]["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
+        for node in &mut seen.nodes {
+            node["spec"]["taints"] = json!([{"key": "pool", "value": "gpu", "effect": "NoSchedule"}]);
+        }
+    });
+    for limits in [json!({}), json!({"nvidia.com/gpu": "0"})] {
+        only("runners", role, "the runners of arc/gpu-runners ask for no GPU", |seen| {
+            seen.runner_sets[0] = runners(json!({"nvidia.com/gpu.present": "true"}), limits.clone());
+        });
+    }
+    // Runners of no GPU may run anywhere, and so may those of a cluster without any.
+    let mut seen = well();
+    seen.runner_sets[0] = json!({"spec": {"template": {"spec": {"containers": [{"name": "runner"}]}}}});
+    assert_eq!(diagnose(&seen), Vec::new());
+}
+
 /// The page has a row for each: what people notice, what doctor says, which role mends it.
 #[test]
 fn the_page_has_every_diagnosis() {
     let page = include_str!("../../../../../docs/troubleshooting.md");
-    for entry in TABLE {
+    let row = |entry: &Diagnosis| {
         let role = entry.role.map_or("–".to_owned(), |role| format!("`{role}`"));
-        let row = format!("| {} | `{}`: {} | {role} |", entry.symptom, entry.step, entry.cause);
-        assert!(page.contains(&row), "docs/troubleshooting.md lacks this row:\n{row}");
-    }
+        format!("| {} | `{}`: {} | {role} |", entry.symptom, entry.step, entry.cause)
+    };
+    let lacking: Vec<String> = TABLE.iter().map(row).filter(|row| !page.contains(row)).collect();
+    assert!(lacking.is_empty(), "docs/troubleshooting.md lacks these rows:\n{}", lacking.join("\n"));
 }
