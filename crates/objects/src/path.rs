@@ -206,6 +206,8 @@ impl Object for Path {
 
     fn drifts(key: &str, state: &PathState) -> Vec<DriftScript> {
         let path = quote(key);
+        let above =
+            quote(key.rsplit_once('/').map_or("/", |(above, _)| if above.is_empty() { "/" } else { above }));
         // Another mode that its owner can still work with.
         let mode = |mode: u32| {
             let other = mode ^ 0o001;
@@ -229,7 +231,11 @@ impl Object for Path {
             ],
             PathState::Dir { mode: m, owner: o, group: g } => vec![
                 mode(*m),
-                owner(o),
+                // In a user's directory a directory of another owner is left as it is, with an error.
+                DriftScript {
+                    script: format!("[ \"$(stat -c %u -- {above})\" = 0 ] || exit 3; {}", owner(o).script),
+                    ..owner(o)
+                },
                 group(g),
                 // The contents belong to others.
                 DriftScript::new("presence", "removed", format!("rmdir -- {path} 2>/dev/null || exit 3")),
@@ -238,14 +244,9 @@ impl Object for Path {
                 DriftScript::new("target", "another target", format!("ln -sfn -- /nowhere/spoiled {path}")),
                 DriftScript::new("presence", "removed", format!("rm -f -- {path}")),
             ],
-            PathState::Absent => vec![DriftScript::new(
-                "presence",
-                "made",
-                format!(
-                    "[ -d {0} ] || exit 3; : >{path}",
-                    quote(key.rsplit_once('/').map_or("/", |(above, _)| above))
-                ),
-            )],
+            PathState::Absent => {
+                vec![DriftScript::new("presence", "made", format!("[ -d {above} ] || exit 3; : >{path}"))]
+            }
             PathState::Other { .. } => Vec::new(),
         }
     }

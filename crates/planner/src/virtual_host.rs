@@ -39,6 +39,13 @@ struct Done {
     deferred: Option<Wait>,
 }
 
+/// The directories above an object that lies at a path, from the lowest one up.
+fn above(object: &ObjectId) -> impl Iterator<Item = ObjectId> {
+    let at_path = converge_objects::object(&object.kind).is_some_and(|kind| kind.traits().at_path);
+    let ends = object.key.rmatch_indices('/').filter(move |(at, _)| at_path && *at > 0);
+    ends.filter_map(|(at, _)| Some(ObjectId::new(&object.kind, object.key.get(..at)?)))
+}
+
 /// The template of an object that is an instance of one, or one itself.
 fn template(object: &ObjectId) -> Option<ObjectId> {
     converge_objects::object(&object.kind)?.links().template(&object.key)
@@ -217,13 +224,12 @@ impl<'a> VirtualHost<'a> {
 
     /// The reason to wait if a path above this one is not known yet: it may be a link to an existing directory.
     fn unknown_above(&self, object: &ObjectId) -> Option<&Wait> {
-        converge_objects::object(&object.kind).filter(|kind| kind.traits().at_path)?;
-        let above = |path: &str| self.unknown.get(&ObjectId::new(&object.kind, path));
-        object
-            .key
-            .rmatch_indices('/')
-            .filter(|(at, _)| *at > 0)
-            .find_map(|(at, _)| above(object.key.get(..at)?))
+        above(object).find_map(|directory| self.unknown.get(&directory))
+    }
+
+    /// The earlier item that changes a directory above this object.
+    fn changed_above(&self, object: &ObjectId) -> Option<&Wait> {
+        above(object).find_map(|directory| self.changed.get(&directory))
     }
 
     /// Records an item that is not known yet: it may turn out to change something.
@@ -426,6 +432,11 @@ impl View for VirtualHost<'_> {
                     None => Ok(seen),
                 }
             }
+            // A directory above it is set right first, by an item of this run: another owner, or no longer a link.
+            (Err(Stop::Failed(why)), _) => Err(match self.changed_above(object) {
+                Some(wait) => Stop::Deferred(Wait { reason: why, ..wait.clone() }),
+                None => Stop::Failed(why),
+            }),
             (seen, _) => seen,
         }
     }

@@ -321,6 +321,20 @@ fn a_command_that_may_make_a_file_defers_an_edit_of_it() {
 }
 
 #[test]
+fn what_cannot_be_looked_at_waits_for_a_change_of_a_directory_above_it() {
+    let below = "/home/ops/.kube/config";
+    let mut known = host(&[]);
+    known.learn(Probe::Object(path(below)), Answer::Failed(".kube belongs to daemon".to_owned()));
+    let kinds = [("r", Kind::Write("/home/ops/.kube", "w")), ("r", Kind::Append(below, "a"))];
+    let folded = planned(&kinds, known.clone());
+    let Outcome::Deferred { wait, .. } = outcome(&folded, 1) else { panic!("{:?}", outcome(&folded, 1)) };
+    assert_eq!(wait.item, "r/0");
+    assert!(wait.reason.ends_with(".kube belongs to daemon"), "{}", wait.reason);
+    let alone = planned(&[("r", Kind::Append(below, "a"))], known);
+    assert!(matches!(outcome(&alone, 0), Outcome::Failed(_)), "{:?}", outcome(&alone, 0));
+}
+
+#[test]
 fn what_others_will_bring_is_waited_for() {
     let mut known = host(&[]);
     let reason = "h3 joins the cluster in this run".to_owned();

@@ -17,6 +17,13 @@ impl ObjectId {
     pub fn new(kind: &str, key: impl Into<String>) -> Self {
         Self { kind: kind.to_owned(), key: key.into() }
     }
+
+    /// Whether this one stands for the other too: a key with a slash at its end stands for all that lies below.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        self == other
+            || (self.kind == other.kind && self.key.ends_with('/') && other.key.starts_with(&self.key))
+    }
 }
 
 impl fmt::Display for ObjectId {

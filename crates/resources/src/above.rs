@@ -53,18 +53,46 @@ fn follow(link: &str, target: &str) -> String {
 /// A file whose content the role does not declare gets no other owner or mode where a user may have moved it: only his own files do. Of more
 /// directories than users' own the host says so itself.
 pub fn may_give(view: &dyn View, pointer: &str, target: &str, owner: &str) -> Result<(), Stop> {
-    match path(view, &parent(target))? {
-        PathState::Dir { mode, owner: user, .. } if user != "root" && user != owner && mode & 0o1000 == 0 => {
-            Err(Stop::invalid_help(
-                pointer,
-                format!(
-                    "{target} belongs to {owner} and lies in a directory of {user}, who may have moved it there: its content gets no other owner or mode"
-                ),
-                "give the whole content, or set them by hand",
-            ))
-        }
+    match entered(view, &parent(target))? {
+        Some((mode, user)) if is_crossed(owner, &user) && mode & 0o1000 == 0 => Err(Stop::invalid_help(
+            pointer,
+            format!(
+                "{target} belongs to {owner} and lies in a directory of {user}, who may have moved it there: its content gets no other owner or mode"
+            ),
+            "give the whole content, or set them by hand",
+        )),
         _ => Ok(()),
     }
+}
+
+/// A directory of another owner in a user's directory gets no other owner or mode: the user may have put it there. The host says so too when the
+/// item's turn comes.
+pub fn may_set(view: &dyn View, pointer: &str, dir: &str, owner: &str) -> Result<(), Stop> {
+    match entered(view, &parent(dir))? {
+        Some((_, user)) if is_crossed(owner, &user) => Err(Stop::invalid_help(
+            pointer,
+            format!(
+                "{dir} belongs to {owner} and lies in a directory of {user}, who can put another one in its place: it gets no other owner or mode"
+            ),
+            format!(
+                "give it to {user} by hand (`chown -h {user} {dir}`), or keep it where only root may write"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Mode and owner of the directory at `dir`, or of the one that a link there leads to.
+fn entered(view: &dyn View, dir: &str) -> Result<Option<(u32, String)>, Stop> {
+    let mut dir = dir.to_owned();
+    for _ in 0..8 {
+        match path(view, &dir)? {
+            PathState::Dir { mode, owner, .. } => return Ok(Some((mode, owner))),
+            PathState::Link { target } => dir = follow(&dir, &target),
+            _ => return Ok(None),
+        }
+    }
+    Ok(None)
 }
 
 /// The host never steps from a user's directory into another owner's. It checks this for existing directories itself; the
@@ -73,7 +101,7 @@ pub fn may_enter(view: &dyn View, pointer: &str, dir: &str, owner: &str) -> Resu
     if view.changed(&path_id(dir)).is_none() {
         return Ok(());
     }
-    let PathState::Dir { owner: user, .. } = path(view, &parent(dir))? else { return Ok(()) };
+    let Some((_, user)) = entered(view, &parent(dir))? else { return Ok(()) };
     let remedy = || format!("make it {user}'s: `directory: {{path: {dir}, owner: {user}}}`");
     if is_crossed(owner, &user) { Err(no_way_into(pointer, dir, owner, &user, &remedy())) } else { Ok(()) }
 }
@@ -97,10 +125,12 @@ pub fn may_fill(view: &dyn View, pointer: &str, targets: &[(ObjectId, State)]) -
             continue;
         };
         let above = parent(dir);
-        let user = match (made.get(above.as_str()), path(view, &above)?) {
-            (Some(user), _) => user.clone(),
-            (None, PathState::Dir { owner: user, .. }) => user,
-            _ => continue,
+        let user = match made.get(above.as_str()) {
+            Some(user) => user.clone(),
+            None => match entered(view, &above)? {
+                Some((_, user)) => user,
+                None => continue,
+            },
         };
         if is_crossed(owner, &user) {
             let remedy = format!("say `owner: {user}`");
@@ -173,6 +203,23 @@ mod tests {
             matches!(&stop, Stop::Invalid { message, .. } if message.contains("/run does not exist")),
             "{stop:?}"
         );
+    }
+
+    #[test]
+    fn a_link_to_a_users_directory_is_that_directory() {
+        let dir = |owner: &str| PathState::Dir { mode: 0o755, owner: owner.into(), group: "root".into() };
+        let view = FakeView::new().link("/srv/lnk", "/home/a").has(path_id("/home/a"), dir("a"));
+        let made = |owner| {
+            [
+                (path_id("/srv/lnk/bin"), dir(owner).into()),
+                (path_id("/srv/lnk/bin/x"), PathState::Absent.into()),
+            ]
+        };
+        assert_eq!(may_fill(&view, "/path", &made("a")), Ok(()));
+        assert!(matches!(may_fill(&view, "/path", &made("root")), Err(Stop::Invalid { .. })));
+        assert!(matches!(may_set(&view, "/path", "/srv/lnk/bin", "root"), Err(Stop::Invalid { .. })));
+        let safe = FakeView::new().link("/srv/lnk", "/opt").dir("/opt");
+        assert_eq!(may_fill(&safe, "/path", &made("root")), Ok(()));
     }
 
     #[test]

@@ -158,7 +158,7 @@ pub(crate) fn as_planned(plan: &FleetPlan, report: &ApplyReport) -> Vec<Mismatch
                         .changes()
                         .iter()
                         .map(|c| &c.change.object)
-                        .filter(|o| !objects.is_empty() && !objects.contains(o))
+                        .filter(|o| !objects.is_empty() && !objects.iter().any(|may| may.covers(o)))
                         .map(ToString::to_string)
                         .collect();
                     if more.is_empty() {

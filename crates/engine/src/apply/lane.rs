@@ -520,7 +520,7 @@ impl Lane {
             }
             (Outcome::Deferred { objects, .. }, Outcome::Changed(fresh)) if !objects.is_empty() => {
                 match fresh.iter().find(|c| {
-                    c.change.object.kind != "package" && !objects.iter().any(|o| covers(o, &c.change.object))
+                    c.change.object.kind != "package" && !objects.iter().any(|o| o.covers(&c.change.object))
                 }) {
                     Some(c) => {
                         Err(format!("it would touch {}, which the plan did not name", c.change.object))
@@ -564,11 +564,6 @@ pub(crate) fn element_of(address: &str) -> &str {
 
 fn is_deferred(item: &Item) -> bool {
     matches!(item.outcome, Outcome::Deferred { .. })
-}
-
-/// Whether what may be touched includes this object: a path with a slash at its end stands for all that lies below.
-fn covers(may: &ObjectId, object: &ObjectId) -> bool {
-    may == object || (may.kind == object.kind && may.key.ends_with('/') && object.key.starts_with(&may.key))
 }
 
 /// Whether it restarts its host.

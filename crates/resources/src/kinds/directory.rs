@@ -1,6 +1,6 @@
 //! `directory`
 
-use crate::above::{may_enter, need_parent};
+use crate::above::{may_enter, may_set, need_parent};
 use crate::attrs::{Attrs, Mode};
 use crate::look::{Asks, ancestors, check_path, path, path_id};
 use converge_objects::PathState;
@@ -114,6 +114,11 @@ impl Resource for Directory {
         }
         let as_present = present.as_ref().map(|(m, o, g)| (*m, o.as_str(), g.as_str()));
         let attrs = self.attrs().settle(view, as_present, 0o755, &mut asks)?;
+        if let (Some((m, o, g)), Some(wanted)) = (&present, &attrs)
+            && (m, o, g) != (&wanted.0, &wanted.1, &wanted.2)
+        {
+            asks.take(may_set(view, "/path", &self.path, o))?;
+        }
         asks.finish()?;
         if let Some((mode, owner, group)) = attrs {
             targets.push((path_id(&self.path), PathState::Dir { mode, owner, group }.into()));
@@ -188,6 +193,28 @@ mod tests {
         assert_eq!(pointer, "/path");
         assert!(message.starts_with("/home/alice/app will belong to root and lies in a directory of alice"));
         assert_eq!(line(&settle(&kind, view("alice")), "/home/alice/app/data"), "dir 755 alice alice");
+    }
+
+    #[test]
+    fn what_belongs_to_another_in_a_users_directory_stays_as_it_is() {
+        let dir = |owner: &str| PathState::Dir { mode: 0o755, owner: owner.into(), group: owner.into() };
+        let view = |owner: &str| {
+            let view = FakeView::new().dir("/home").has(path_id("/home/alice"), dir("alice"));
+            view.user("alice", 1000).has(path_id("/home/alice/app"), dir(owner))
+        };
+        for change in [json!({"owner": "alice"}), json!({"mode": "0700"})] {
+            let mut params = json!({"path": "/home/alice/app"});
+            params.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            let kind = read::<Directory>(params);
+            let Err(Stop::Invalid { message, help, .. }) = kind.plan(&view("root")) else {
+                panic!("{change}")
+            };
+            assert!(message.starts_with("/home/alice/app belongs to root and lies in a directory of alice"));
+            assert!(help.unwrap().contains("chown -h alice /home/alice/app"));
+            settle(&kind, view("alice"));
+        }
+        // Nothing to change is nothing to refuse.
+        settle(&read::<Directory>(json!({"path": "/home/alice/app"})), view("root"));
     }
 
     #[test]
