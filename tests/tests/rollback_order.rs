@@ -610,6 +610,46 @@ fn what_lies_below_a_link_that_is_not_there_yet_waits_for_it() {
     rollback(&world, &[]).expect(0);
 }
 
+/// A path below a mount point is one file before the mount and another one after it.
+#[test]
+fn what_lies_in_a_file_system_that_a_run_mounts_goes_back_as_it_was_there() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let begin = "mkdir -p /srv/src/dir /srv/dst; echo s >/srv/src/s; echo old >/srv/src/dir/s; chmod 700 /srv/src/dir; \
+        echo below >/srv/dst/low; echo in >/srv/src/low";
+    let look = "mountpoint -q /srv/dst && echo mounted; cd /srv && find . -mindepth 1 ! -type d -exec grep -H . {} + | sort; \
+        stat -c '%n %a' src/dir; cat /etc/fstab";
+    let mount = "resources:\n  - mount: {path: /srv/dst, source: /srv/src, fstype: bind}\n";
+    let roles = [
+        // As it is there.
+        "  - file: {path: /srv/dst/s, content: \"s\\n\"}\n",
+        "  - line: {path: /srv/dst/s, line: more}\n  - file: {path: /srv/dst/low, content: \"new\\n\"}\n",
+        "  - directory: {path: /srv/dst/dir, mode: \"0750\"}\n  - file: {path: /srv/dst/dir/s, content: \"new\\n\"}\n",
+    ];
+    for role in roles {
+        for by_the_host in [false, true] {
+            exec(host, begin);
+            let before = exec(host, look);
+            apply(&world, &format!("{mount}{role}"));
+            assert_ne!(exec(host, look), before);
+            if by_the_host {
+                exec(host, "sh /var/lib/converge/undo.sh");
+            } else {
+                rollback(&world, &[]).expect(0);
+            }
+            assert_eq!(exec(host, look), before, "{role} {by_the_host}");
+            exec(host, "rm -rf /srv/*");
+        }
+    }
+    // A prune takes the mount and leaves what lies in it.
+    exec(host, begin);
+    let before = exec(host, look);
+    apply(&world, &format!("{mount}{}", roles[0]));
+    world.only_role("r", "resources: []\n").unwrap();
+    let pruned = world.converge(&["apply", "--yes", "--prune=2", "hosts.yaml"]).unwrap().expect(0);
+    assert_eq!(exec(host, look), before, "{}", pruned.all());
+}
+
 #[test]
 fn a_directory_goes_with_the_files_that_a_run_made_in_it_through_a_link() {
     let world = world();

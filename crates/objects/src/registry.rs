@@ -5,7 +5,7 @@ use crate::{
     group, hostname, k8s, kubeadm, kubeadm_certificates, kubeadm_config, kubeadm_control_plane,
     kubeadm_upgrade, module, mount, package, path, release, snap, swap, sysctl, unit, user, workload,
 };
-use converge_resource::{DynObject, Erased};
+use converge_resource::{Change, DynObject, Erased, ObjectId};
 
 static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<path::Path>::new(),
@@ -46,6 +46,12 @@ pub fn objects() -> &'static [&'static dyn DynObject] {
 /// The object of this kind.
 pub fn object(kind: &str) -> Option<&'static dyn DynObject> {
     OBJECTS.iter().copied().find(|o| o.kind() == kind)
+}
+
+/// All paths below the place at which this change mounts or unmounts something: one of them is another file before it than after it.
+pub fn covered(change: &Change) -> Option<ObjectId> {
+    let place = object(&change.object.kind)?.links().covers(change)?;
+    Some(ObjectId::new("path", format!("{}/", place.trim_end_matches('/'))))
 }
 
 /// The shell functions of all objects and the helpers that they share. Read once per shell; see [`converge_resource::Object::SHELL`].

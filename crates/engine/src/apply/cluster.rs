@@ -109,7 +109,7 @@ impl HostRun {
         let watch = match foreign {
             true => self
                 .lane
-                .watched_around(item.id)
+                .watched_around(item)
                 .into_iter()
                 .filter(|c| !own(&c.object))
                 .map(|c| (c.object, c.state))

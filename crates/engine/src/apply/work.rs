@@ -95,7 +95,7 @@ impl Work {
             spec.owns = own.map(|r| (r.seq, item.role.clone())).collect();
         }
         if item.changes().iter().any(|c| c.opaque) {
-            let watched = lane.watched_around(item.id);
+            let watched = lane.watched_around(item);
             let own = |object: &ObjectId| changes.iter().any(|c| c.object == *object);
             spec.window = watched
                 .into_iter()

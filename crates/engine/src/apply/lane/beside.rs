@@ -50,8 +50,12 @@ impl Lane {
             && self.between.range(place(first.id)..place(second.id)).next().is_none()
     }
 
-    /// The objects to watch around the foreign code of an item: those that items after it claim, and those that items before it have made.
-    pub fn watched_around(&self, id: u32) -> Vec<Claimed> {
+    /// The objects to watch around the foreign code of an item: those that items after it claim, and those that items before it have made. Below
+    /// a place at which it mounts or unmounts something nothing is watched: a path there is one file before it and another one after it.
+    pub fn watched_around(&self, item: &Item) -> Vec<Claimed> {
+        let id = item.id;
+        let covered: Vec<ObjectId> =
+            item.changes().iter().filter_map(|planned| converge_objects::covered(&planned.change)).collect();
         // An item that must be done first for another has that one's place, and claims nothing itself.
         let mut later: Vec<u32> =
             self.claims.keys().copied().filter(|other| place(*other) > place(id)).collect();
@@ -80,6 +84,7 @@ impl Lane {
             state: state.clone(),
             role: role.to_owned(),
         }));
+        watched.retain(|own| !covered.iter().any(|place| place.covers(&own.object)));
         watched
     }
 
