@@ -24,6 +24,7 @@ mod verify;
 pub use converge_executor::TargetError;
 pub use converge_host::facts::{FACT_GROUPS, HostFacts, facts_page, facts_schema};
 pub use converge_ledger::Scope;
+pub use converge_ssh::KeyFileError;
 pub use critical_path::{PathStep, TimedItem, critical_path};
 pub use doctor::{Finding, Health, HostDoctor};
 pub use engine::Engine;
