@@ -127,7 +127,8 @@ impl Target {
             .filter(|digest| known.content(digest).is_none())
             .collect();
         if let (false, Some(cluster)) = (wanted.is_empty(), link.present().await) {
-            let found = cluster.contents(&wanted).await.map_err(TargetError::Refused)?;
+            let found = cluster.contents(&wanted).await;
+            let found = found.map_err(|error| TargetError::Refused(error.to_string()))?;
             found.into_values().for_each(|content| known.learn_content(content));
         }
         Ok(())
