@@ -28,7 +28,7 @@ pub use converge_ssh::KeyFileError;
 pub use critical_path::{PathStep, TimedItem, critical_path};
 pub use doctor::{Finding, Health, HostDoctor};
 pub use engine::Engine;
-pub use event::{Event, EventSink, ItemResult, KeptBackup, RoleWork};
+pub use event::{Event, EventSink, ItemResult, KeptBackup, NoBackup, RoleWork};
 pub use options::{Options, Question, StepAnswer, Steps, StopSwitch};
 pub use plan::saved;
 pub use report::{
