@@ -47,7 +47,7 @@ pub(crate) fn unseal(sealed: &str, options: &ClusterOptions) -> Result<Value, Se
         .identities
         .iter()
         .map(|i| i.expose_secret().parse())
-        .collect::<Result<_, &str>>()
+        .collect::<Result<_, _>>()
         .map_err(|_| SealError::Identity)?;
     if identities.is_empty() {
         return Err(SealError::NoIdentity);
