@@ -50,8 +50,8 @@ impl Failure {
     }
 
     /// The work failed.
-    pub fn failed(message: impl Into<String>) -> Self {
-        Self::Message { code: code::FAILED, message: message.into(), help: None }
+    pub fn failed(message: impl ToString) -> Self {
+        Self::Message { code: code::FAILED, message: message.to_string(), help: None }
     }
 
     /// Reports the failure and returns the exit code.

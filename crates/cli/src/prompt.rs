@@ -3,7 +3,7 @@
 use crate::args::ConnectionArgs;
 use crate::failure::Failure;
 use camino::{Utf8Path, Utf8PathBuf};
-use converge_engine::{Question, StepAnswer};
+use converge_engine::{KeyFileError, Question, StepAnswer};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use secrecy::{ExposeSecret, SecretString};
 use std::fs::File;
@@ -121,7 +121,7 @@ impl Passphrases {
     pub fn give(
         &self,
         keys: &[Utf8PathBuf],
-        unlock: impl Fn(&Utf8Path, &SecretString) -> Result<bool, String>,
+        unlock: impl Fn(&Utf8Path, &SecretString) -> Result<bool, KeyFileError>,
     ) -> Result<(), Failure> {
         let wrong = |key: &Utf8Path| {
             Failure::refused(

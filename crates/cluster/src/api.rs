@@ -1,6 +1,7 @@
 //! Requests to the API server: each with a deadline, a few side by side, errors as people understand them.
 
 use crate::error::ClusterError;
+use crate::fault::{Fault, Said};
 use bytes::Bytes;
 use converge_resource::ApiRef;
 use http::{Method, Request, StatusCode};
@@ -8,7 +9,6 @@ use jiff::Timestamp;
 use kube::client::Body;
 use serde_json::Value;
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -47,89 +47,6 @@ pub(crate) struct Resource {
     kind: String,
     plural: String,
     pub(crate) namespaced: bool,
-}
-
-/// The server's refusal.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Said {
-    /// HTTP status.
-    pub(crate) code: u16,
-    /// `NotFound`, `Conflict`, `Invalid` …
-    pub(crate) reason: String,
-    /// For people.
-    pub(crate) message: String,
-    /// The content of `details`.
-    pub(crate) details: Value,
-}
-
-impl Said {
-    fn of(code: u16, body: &[u8]) -> Self {
-        let status: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
-        let text = |key: &str| status.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let mut message = text("message");
-        if message.is_empty() {
-            let body = String::from_utf8_lossy(body);
-            let words: String = body.trim().chars().filter(|c| !c.is_control()).take(300).collect();
-            message = if words.is_empty() { format!("HTTP status {code}") } else { words };
-        }
-        Self {
-            code,
-            reason: text("reason"),
-            message,
-            details: status.get("details").cloned().unwrap_or_default(),
-        }
-    }
-
-    /// Fields that other managers own.
-    pub(crate) fn conflicts(&self) -> Vec<(String, String)> {
-        let causes = self.details.get("causes").and_then(Value::as_array).into_iter().flatten();
-        causes
-            .filter(|c| c.get("reason").and_then(Value::as_str) == Some("FieldManagerConflict"))
-            .map(|cause| {
-                let text = |key: &str| cause.get(key).and_then(Value::as_str).unwrap_or_default();
-                let message = text("message");
-                let manager = message.split('"').nth(1).unwrap_or(message);
-                (manager.to_owned(), text("field").to_owned())
-            })
-            .collect()
-    }
-
-    /// The namespace is not there.
-    pub(crate) fn lacks_namespace(&self) -> bool {
-        self.code == 404 && self.details.get("kind").and_then(Value::as_str) == Some("namespaces")
-    }
-}
-
-/// The reason why there is no answer.
-#[derive(Clone, Debug)]
-pub(crate) enum Fault {
-    /// The way to the server is broken.
-    Lost(ClusterError),
-    /// The server refused.
-    Said(Box<Said>),
-    /// The question makes no sense.
-    Wrong(String),
-}
-
-impl Fault {
-    /// The HTTP status.
-    pub(crate) fn code(&self) -> Option<u16> {
-        match self {
-            Self::Said(said) => Some(said.code),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lost(error) => error.fmt(f),
-            Self::Said(said) if said.code == 403 => write!(f, "the API server forbids it: {}", said.message),
-            Self::Said(said) => write!(f, "the API server says: {}", said.message),
-            Self::Wrong(why) => f.write_str(why),
-        }
-    }
 }
 
 struct Known {
@@ -238,8 +155,8 @@ impl Api {
 
     /// The status with which what stands behind the server answers a GET. It is asked once, and says nothing about the server itself.
     pub(crate) async fn status(&self, path: &str) -> Result<u16, Fault> {
-        let _slot = self.slots.acquire().await.map_err(|e| Fault::Wrong(e.to_string()))?;
-        let request = Request::get(path).body(Body::empty()).map_err(|e| Fault::Wrong(e.to_string()))?;
+        let _slot = self.slots.acquire().await.map_err(|_| Fault::Closed)?;
+        let request = Request::get(path).body(Body::empty())?;
         match timeout(BEHIND, self.client.send(request)).await {
             Ok(Ok(response)) => Ok(response.status().as_u16()),
             Ok(Err(error)) => Err(self.lost(&error)),
@@ -315,13 +232,8 @@ impl Api {
         let ApiRef { api_version, kind, namespace, name } = object;
         let Some(resource) = self.resource(api_version, kind).await? else { return Ok(None) };
         match (resource.namespaced, namespace) {
-            (true, None) => {
-                Err(Fault::Wrong(format!("{}: this kind lives in a namespace; name one", object.shown())))
-            }
-            (false, Some(_)) => Err(Fault::Wrong(format!(
-                "{}: this kind lives in no namespace; take the namespace away",
-                object.shown()
-            ))),
+            (true, None) => Err(Fault::NoNamespace(object.shown())),
+            (false, Some(_)) => Err(Fault::ExtraNamespace(object.shown())),
             (_, namespace) => Ok(Some(format!(
                 "{}/{}",
                 list_path(api_version, &resource, namespace.as_deref()),
@@ -357,7 +269,7 @@ impl Api {
         accept: &'static str,
         body: Option<(&'static str, &Value)>,
     ) -> Result<Bytes, Fault> {
-        let _slot = self.slots.acquire().await.map_err(|e| Fault::Wrong(e.to_string()))?;
+        let _slot = self.slots.acquire().await.map_err(|_| Fault::Closed)?;
         let reads = *method == Method::GET;
         let deadline = self.patience()?;
         let trying = async {
@@ -423,9 +335,9 @@ impl Api {
         let mut bytes = Vec::new();
         if let Some((form, value)) = body {
             request = request.header("content-type", form);
-            bytes = serde_json::to_vec(value).map_err(|e| Fault::Wrong(e.to_string()))?;
+            bytes = serde_json::to_vec(value).map_err(Fault::Body)?;
         }
-        let request = request.body(Body::from(bytes)).map_err(|e| Fault::Wrong(e.to_string()))?;
+        let request = request.body(Body::from(bytes))?;
         let response = self.client.send(request).await.map_err(|e| self.lost(&e))?;
         let date = response.headers().get("date").and_then(|d| d.to_str().ok());
         if let Some(theirs) = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok()) {
@@ -469,7 +381,7 @@ impl Api {
                 ClusterError::Forbidden { cluster, server, said: said.message }
             }
             Fault::Said(said) => ClusterError::Odd { cluster, server, said: said.message },
-            Fault::Wrong(said) => ClusterError::Odd { cluster, server, said },
+            fault => ClusterError::Odd { cluster, server, said: fault.to_string() },
         }
     }
 }
@@ -496,8 +408,7 @@ fn broken(cluster: &str, server: &str, error: &dyn std::error::Error) -> Cluster
 }
 
 fn json(bytes: &[u8]) -> Result<Value, Fault> {
-    serde_json::from_slice(bytes)
-        .map_err(|e| Fault::Wrong(format!("the API server's answer is no JSON: {e}")))
+    serde_json::from_slice(bytes).map_err(Fault::NotJson)
 }
 
 /// Groups and kinds of an aggregated discovery; of an older server's, the groups alone. Pure.
@@ -596,15 +507,5 @@ mod tests {
         assert!(api.patch("/x", MERGE, &json!({})).await.is_err() && api.is_gone());
         down.store(false, Ordering::Relaxed);
         assert!(api.get("/x").await.is_ok() && !api.is_gone());
-    }
-
-    #[test]
-    fn a_conflict_names_both() {
-        let body = json!({"reason": "Conflict", "message": "Apply failed", "details": {"causes": [
-            {"reason": "FieldManagerConflict", "message": "conflict with \"kubectl\" using v1", "field": ".data.a"}]}});
-        let said = Said::of(409, body.to_string().as_bytes());
-        assert_eq!(said.conflicts(), [("kubectl".to_owned(), ".data.a".to_owned())]);
-        assert!(!said.lacks_namespace());
-        assert_eq!(Said::of(502, b"<html>\nbad gateway").message, "<html>bad gateway");
     }
 }

@@ -7,6 +7,7 @@ mod workload;
 
 use crate::connect::Cluster;
 use crate::options::ClusterOptions;
+use crate::record_error::RecordsError;
 use crate::records::{Beside, Ended};
 use crate::work::{Work, WorkEnd, Worked};
 use converge_objects::k8s as text;
@@ -94,11 +95,12 @@ impl Cluster {
         saves: Vec<Save>,
         unsaved: Option<String>,
     ) -> Result<u32, WorkEnd> {
-        let not_saved = |why: String| WorkEnd::NotSaved(format!("{}: {why}", shown(&job.change.object)));
+        let not_saved =
+            |why: RecordsError| WorkEnd::NotSaved(format!("{}: {why}", shown(&job.change.object)));
         let mut slot = self.inner.run.lock().await;
         let open = slot.as_mut().filter(|open| open.meta.id == job.run);
-        let open = open.ok_or_else(|| not_saved("the run is not open on the cluster".to_owned()))?;
-        open.lease.confirm().await.map_err(WorkEnd::Refused)?;
+        let open = open.ok_or_else(|| not_saved(RecordsError::NotOpen))?;
+        open.lease.confirm().await.map_err(|error| WorkEnd::Refused(error.to_string()))?;
         let sealed = self.sealed(job);
         // helm itself keeps what a release was.
         let kept_by_us = job.change.object.kind == "k8s" && !before.is_absent();
@@ -174,8 +176,8 @@ fn not_sealed(options: &ClusterOptions) -> Option<String> {
 }
 
 /// A failure of one line.
-pub(crate) fn failed(message: impl Into<String>) -> WorkEnd {
-    WorkEnd::Failed { message: message.into(), output: String::new() }
+pub(crate) fn failed(message: impl ToString) -> WorkEnd {
+    WorkEnd::Failed { message: message.to_string(), output: String::new() }
 }
 
 /// An object as people name it.

@@ -1,8 +1,8 @@
 //! A connection to a cluster.
 
 use crate::api::Api;
-use crate::certificate;
 use crate::error::ClusterError;
+use crate::kubeconfig::{KubeconfigError, check};
 use crate::open_run::OpenRun;
 use crate::options::ClusterOptions;
 use crate::tunnel::{Dialer, Road};
@@ -11,7 +11,7 @@ use converge_ssh::Session;
 use hyper_util::client::legacy::Client as Hyper;
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ConfigExt as _};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::KubeConfigOptions;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -83,14 +83,14 @@ impl Cluster {
                 why: format!("`{recipient}` is no age recipient ({e}); it is written age1…"),
             })?;
         }
-        let bad = |why: String| ClusterError::Kubeconfig { cluster: name.to_owned(), why };
+        let bad = |why: KubeconfigError| ClusterError::Kubeconfig { cluster: name.to_owned(), why };
         let far = matches!(road, Road::Through(_));
         let (parsed, expires) = check(kubeconfig.expose_secret(), context.as_deref(), far).map_err(bad)?;
         let chosen = KubeConfigOptions { context: context.clone(), cluster: None, user: None };
-        let config =
-            kube::Config::from_custom_kubeconfig(parsed, &chosen).await.map_err(|e| bad(e.to_string()))?;
+        let unusable = |e: &dyn std::fmt::Display| bad(KubeconfigError::Client(e.to_string()));
+        let config = kube::Config::from_custom_kubeconfig(parsed, &chosen).await.map_err(|e| unusable(&e))?;
         let server = config.cluster_url.clone();
-        let client = client(&config, road.clone()).map_err(|e| bad(e.to_string()))?;
+        let client = client(&config, road.clone()).map_err(|e| unusable(&e))?;
         let api = Api::new(client, name.to_owned(), server.to_string(), options.deadline, expires);
         hello(&api).await?;
         Ok(Self {
@@ -159,126 +159,5 @@ async fn hello(api: &Api) -> Result<(), ClusterError> {
         // Older servers do not know the question, which does not mean that they do not know us.
         Err(fault) if fault.code() == Some(404) => Ok(()),
         Err(fault) => Err(api.refusal(fault)),
-    }
-}
-
-/// The kubeconfig, and when its client certificate ends. What would run programs or read files behind our back is refused.
-fn check(
-    text: &str,
-    context: Option<&str>,
-    far: bool,
-) -> Result<(Kubeconfig, Option<jiff::Timestamp>), String> {
-    // A parser's message may quote the text, which holds keys: only the place is told.
-    let parsed = Kubeconfig::from_yaml(text).map_err(|_| match serde_yaml::from_str::<Value>(text) {
-        Err(error) => match error.location() {
-            Some(at) => format!("line {} is not valid YAML", at.line()),
-            None => "it is not valid YAML".to_owned(),
-        },
-        Ok(_) => "it is not a kubeconfig (`kind: Config` with clusters, users and contexts)".to_owned(),
-    })?;
-    let names: Vec<&str> = parsed.contexts.iter().map(|c| c.name.as_str()).collect();
-    let chosen = context.or(parsed.current_context.as_deref().filter(|c| !c.is_empty()));
-    let chosen = chosen
-        .ok_or_else(|| format!("it names no current context; choose one of these: {}", names.join(", ")))?;
-    let entry = parsed
-        .contexts
-        .iter()
-        .find(|c| c.name == chosen)
-        .and_then(|c| c.context.as_ref())
-        .ok_or_else(|| format!("it has no context `{chosen}`; it has: {}", names.join(", ")))?;
-    let cluster = parsed.clusters.iter().find(|c| c.name == entry.cluster).and_then(|c| c.cluster.as_ref());
-    let user = entry.user.as_deref();
-    let user = parsed.auth_infos.iter().find(|u| Some(u.name.as_str()) == user);
-    let user = user.and_then(|u| u.auth_info.as_ref());
-    if let Some(exec) = user.and_then(|u| u.exec.as_ref()) {
-        let program = exec.command.as_deref().unwrap_or("a program");
-        return Err(format!(
-            "its user runs {program} to log in (`exec`), which converge does not do; use a client certificate or a token of a service account"
-        ));
-    }
-    if user.is_some_and(|u| u.auth_provider.is_some()) {
-        return Err("its user logs in through an `auth-provider`, which converge does not do; use a client certificate or a token".to_owned());
-    }
-    if cluster.is_some_and(|c| c.proxy_url.is_some()) {
-        return Err(
-            "its cluster is behind `proxy-url`; reach it through a host of the inventory instead".to_owned()
-        );
-    }
-    let files = [
-        ("certificate-authority", cluster.and_then(|c| c.certificate_authority.as_deref())),
-        ("client-certificate", user.and_then(|u| u.client_certificate.as_deref())),
-        ("client-key", user.and_then(|u| u.client_key.as_deref())),
-        ("tokenFile", user.and_then(|u| u.token_file.as_deref())),
-    ];
-    for (field, file) in files {
-        match file {
-            Some(file) if far || !file.starts_with('/') => {
-                return Err(format!(
-                    "its `{field}` names the file {file}; hold the content itself in it (`kubectl config view --flatten --raw`)"
-                ));
-            }
-            _ => {}
-        }
-    }
-    let expires = user.and_then(|u| u.client_certificate_data.as_deref()).and_then(pem);
-    Ok((parsed, expires))
-}
-
-fn pem(data: &str) -> Option<jiff::Timestamp> {
-    use base64::Engine as _;
-    let bytes = base64::engine::general_purpose::STANDARD.decode(data.trim()).ok()?;
-    certificate::expires(std::str::from_utf8(&bytes).ok()?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn config(user: &str, cluster: &str) -> String {
-        format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{{name: a, context: {{cluster: c, user: u}}}}]\n\
-             clusters: [{{name: c, cluster: {{server: 'https://127.0.0.1:6443'{cluster}}}}}]\nusers: [{{name: u, user: {{{user}}}}}]\n"
-        )
-    }
-
-    fn refused(text: &str, context: Option<&str>, far: bool) -> String {
-        check(text, context, far).err().unwrap_or_default()
-    }
-
-    #[test]
-    fn what_would_run_programs_or_read_files_is_refused() {
-        let exec = config(
-            "exec: {apiVersion: client.authentication.k8s.io/v1, command: aws, interactiveMode: Never}",
-            "",
-        );
-        assert!(
-            refused(&exec, None, false).contains("runs aws to log in"),
-            "{}",
-            refused(&exec, None, false)
-        );
-        let file = config("client-key: /etc/key", "");
-        assert!(refused(&file, None, true).contains("--flatten"));
-        assert_eq!(refused(&file, None, false), "");
-        assert!(refused(&config("tokenFile: token", ""), None, false).contains("tokenFile"));
-        assert!(refused(&config("token: x", ", proxy-url: 'http://p'"), None, false).contains("proxy-url"));
-    }
-
-    #[test]
-    fn a_context_is_named_or_current() {
-        let text = config("token: x", "");
-        assert!(check(&text, None, true).is_ok());
-        assert_eq!(refused(&text, Some("b"), true), "it has no context `b`; it has: a");
-        assert!(
-            refused(&text.replace("current-context: a", "current-context: ''"), None, true)
-                .contains("these: a")
-        );
-    }
-
-    #[test]
-    fn a_bad_kubeconfig_is_never_quoted() {
-        for bad in ["token: [s3cret", "s3cret", "clusters: s3cret"] {
-            let why = refused(bad, None, true);
-            assert!(!why.is_empty() && !why.contains("s3cret"), "{why}");
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! The reason why a cluster cannot be worked with.
 
+use crate::kubeconfig::KubeconfigError;
 use thiserror::Error;
 
 /// The reason why there is no connection to a cluster, or no answer on it. Each message says what is wrong, where, and what to do.
@@ -90,7 +91,7 @@ pub enum ClusterError {
         /// The cluster as shown.
         cluster: String,
         /// The problem and its correction.
-        why: String,
+        why: KubeconfigError,
     },
     /// An option is wrong.
     #[error("{cluster}: {why}")]

@@ -2,8 +2,14 @@
 
 use crate::connect::Cluster;
 use crate::error::Refused;
+use crate::record_error::RecordsError;
 use converge_executor::{Answers, Executor, Pending, Questions, RunMeta, TargetError};
 use converge_ledger::Records;
+
+/// A cluster whose records are not read must not be worked on.
+fn unread(error: RecordsError) -> TargetError {
+    TargetError::Refused(error.to_string())
+}
 
 impl Executor for Cluster {
     fn name(&self) -> &str {
@@ -14,7 +20,7 @@ impl Executor for Cluster {
         Box::pin(async move {
             let managed = async {
                 match questions.managed {
-                    true => Some(self.owned().await),
+                    true => Some(self.owned().await.map_err(unread)),
                     false => None,
                 }
             };
@@ -40,6 +46,6 @@ impl Executor for Cluster {
     }
 
     fn history(&self) -> Pending<'_, Result<Records, TargetError>> {
-        Box::pin(async move { self.records().await.map_err(TargetError::Refused) })
+        Box::pin(async move { self.records().await.map_err(unread) })
     }
 }

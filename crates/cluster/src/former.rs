@@ -3,7 +3,8 @@
 //! A rollback cannot count on the chart: its repository may be gone, and helm's own record holds no subcharts. It needs none: what the
 //! chart rendered stands in helm's record, and a chart that is nothing but these manifests brings back the same release.
 
-use crate::helm::private;
+use crate::helm::{FileError, private};
+use base64::DecodeError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_objects::release;
@@ -13,7 +14,7 @@ use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 /// The limit of the packed size of one release: a Secret of the records must hold it.
@@ -24,6 +25,19 @@ const UNPACKED: u64 = 128 << 20;
 
 /// Entries of a chart's metadata that would keep it from being installed: its parts are in the manifests, and it ran on this cluster.
 const LEFT_OUT: [&str; 2] = ["dependencies", "kubeVersion"];
+
+/// The reason why a release is not kept, or its saved parts cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FormerError {
+    #[error("it has {kib} KiB, and {} can be kept", LIMIT >> 10)]
+    TooLarge { kib: usize },
+    #[error(transparent)]
+    Base64(#[from] DecodeError),
+    #[error(transparent)]
+    Packed(#[from] io::Error),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
 
 /// The parts from which a release is restored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,35 +88,36 @@ impl Former {
         })
     }
 
-    /// For a record of ours; the error is for people.
-    pub(crate) fn pack(&self) -> Result<String, String> {
-        let json = serde_json::to_vec(self).map_err(|e| e.to_string())?;
+    /// For a record of ours.
+    pub(crate) fn pack(&self) -> Result<String, FormerError> {
+        let json = serde_json::to_vec(self)?;
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-        let packed = encoder.write_all(&json).and_then(|()| encoder.finish()).map_err(|e| e.to_string())?;
+        encoder.write_all(&json)?;
+        let packed = encoder.finish()?;
         if packed.len() > LIMIT {
-            return Err(format!("it has {} KiB, and {} can be kept", packed.len() >> 10, LIMIT >> 10));
+            return Err(FormerError::TooLarge { kib: packed.len() >> 10 });
         }
         Ok(STANDARD.encode(packed))
     }
 
     /// Reads what [`Former::pack`] wrote.
-    pub(crate) fn unpack(packed: &str) -> Result<Self, String> {
-        let packed = STANDARD.decode(packed).map_err(|e| e.to_string())?;
+    pub(crate) fn unpack(packed: &str) -> Result<Self, FormerError> {
+        let packed = STANDARD.decode(packed)?;
         let mut json = Vec::new();
         let mut reader = GzDecoder::new(packed.as_slice()).take(UNPACKED);
-        reader.read_to_end(&mut json).map_err(|e| e.to_string())?;
-        serde_json::from_slice(&json).map_err(|e| e.to_string())
+        reader.read_to_end(&mut json)?;
+        Ok(serde_json::from_slice(&json)?)
     }
 
     /// Lays the chart into a folder that only we can read; helm's arguments that name it and its values.
-    pub(crate) fn lay(&self, folder: &Path) -> Result<Vec<String>, String> {
+    pub(crate) fn lay(&self, folder: &Path) -> Result<Vec<String>, FileError> {
         let (chart, values) = (folder.join("former"), folder.join("values.json"));
         let mut metadata = self.metadata.clone();
         metadata.retain(|key, _| !LEFT_OUT.contains(&key.as_str()));
         let place = |name: &str, text: &str| {
             let path = chart.join(name);
             let above = path.parent().unwrap_or(folder);
-            std::fs::create_dir_all(above).map_err(|e| format!("{}: {e}", above.display()))?;
+            std::fs::create_dir_all(above).map_err(|error| FileError { path: above.to_owned(), error })?;
             private(&path, text.as_bytes())
         };
         place("Chart.yaml", &Value::Object(metadata).to_string())?;
@@ -144,7 +159,7 @@ mod tests {
     fn a_release_comes_back_as_a_chart_of_its_manifests() {
         let former = Former::of(&record("kind: ConfigMap\ndata: {a: '{{ x }}'}\n")).unwrap();
         assert!(!former.holds_secrets());
-        assert_eq!(Former::unpack(&former.pack().unwrap()), Ok(former.clone()));
+        assert_eq!(Former::unpack(&former.pack().unwrap()).unwrap(), former);
         let folder = tempfile::tempdir().unwrap();
         let arguments = former.lay(folder.path()).unwrap();
         assert_eq!(arguments[1], "--values");
@@ -161,6 +176,6 @@ mod tests {
         assert!(Former::of(&record(secret)).unwrap().holds_secrets());
         assert!(Former::of(&record("a: [")).unwrap().holds_secrets(), "what is not understood may be one");
         assert_eq!(Former::of(&json!({"chart": {}})), None);
-        assert!(Former::unpack("%").is_err());
+        assert!(matches!(Former::unpack("%"), Err(FormerError::Base64(_))));
     }
 }

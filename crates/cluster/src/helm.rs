@@ -7,9 +7,9 @@ use crate::tunnel::{Road, address};
 use converge_resource::{Chart, ReleaseSpec};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::PoisonError;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -38,6 +38,90 @@ const PASSED: [&str; 10] = [
     "TMPDIR",
 ];
 
+/// A file of this machine that cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {error}", path.display())]
+pub(crate) struct FileError {
+    pub(crate) path: PathBuf,
+    pub(crate) error: io::Error,
+}
+
+/// The reason why helm has not done what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HelmError {
+    #[error("there is no helm at {}", .0.display())]
+    NotAt(PathBuf),
+    #[error("helm releases need the program `helm` (3) on this machine: install it into a folder of PATH")]
+    NotInPath,
+    #[error("the kubeconfig is not understood")]
+    Kubeconfig,
+    #[error("the server's address names no host")]
+    NoHost,
+    #[error("helm gets no folder on this machine: {0}")]
+    Folder(io::Error),
+    #[error("helm gets no port on this machine: {0}")]
+    Port(io::Error),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("the content of the packaged chart is not at hand; plan again")]
+    NoChart,
+    #[error("what a release was is not rendered again")]
+    FormerChart,
+    #[error("{} does not start: {error}", program.display())]
+    Start { program: PathBuf, error: io::Error },
+    #[error("helm has no pipes")]
+    NoPipes,
+    /// Its end or its output did not come through.
+    #[error("{0}")]
+    Output(io::Error),
+    #[error("helm did not end within {0} s and was killed")]
+    Late(u64),
+    /// It failed without a word.
+    #[error("helm ended with {0}")]
+    Status(ExitStatus),
+    /// It failed: what it wrote to its standard error.
+    #[error("{0}")]
+    Said(String),
+    #[error("helm's answer is no JSON: {0}")]
+    Answer(serde_json::Error),
+    #[error("helm's manifests: {0}")]
+    Manifests(serde_yaml::Error),
+    #[error("what helm rendered cannot be read: {0}")]
+    Rendered(io::Error),
+}
+
+impl HelmError {
+    /// Words of helm itself: it gives no codes.
+    fn words(&self) -> &str {
+        match self {
+            Self::Said(said) => said,
+            _ => "",
+        }
+    }
+
+    /// The release hangs in another operation: helm looks at nothing else then.
+    pub(crate) fn hangs(&self) -> bool {
+        self.words().contains("another operation")
+    }
+
+    /// Something is to come yet: a kind, a namespace.
+    pub(crate) fn waits(&self) -> bool {
+        const WAITS: [&str; 4] = [
+            "no matches for kind",
+            "ensure CRDs are installed first",
+            "could not find the requested resource",
+            "namespaces \"",
+        ];
+        WAITS.iter().any(|word| self.words().contains(word))
+    }
+
+    /// The kinds that helm misses: `no matches for kind "ClusterPolicy" in version "nvidia.com/v1"`.
+    pub(crate) fn missing_kinds(&self) -> Vec<String> {
+        let after = self.words().split("no matches for kind \"").skip(1);
+        after.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
+    }
+}
+
 /// A forwarded port and a folder with what helm reads. Dropping it takes both away.
 pub(crate) struct Helm {
     program: PathBuf,
@@ -56,31 +140,25 @@ impl Drop for Helm {
 }
 
 /// Finds the program.
-fn program(options: &ClusterOptions) -> Result<PathBuf, String> {
+fn program(options: &ClusterOptions) -> Result<PathBuf, HelmError> {
     if let Some(path) = &options.helm {
-        return if path.is_file() {
-            Ok(path.clone())
-        } else {
-            Err(format!("there is no helm at {}", path.display()))
-        };
+        return if path.is_file() { Ok(path.clone()) } else { Err(HelmError::NotAt(path.clone())) };
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).map(|folder| folder.join("helm")).find(|p| p.is_file()).ok_or_else(|| {
-        "helm releases need the program `helm` (3) on this machine: install it into a folder of PATH"
-            .to_owned()
-    })
+    let found = std::env::split_paths(&path).map(|folder| folder.join("helm")).find(|p| p.is_file());
+    found.ok_or(HelmError::NotInPath)
 }
 
 /// Puts a file there that only we can read.
-pub(crate) fn private(path: &Path, text: &[u8]) -> Result<(), String> {
+pub(crate) fn private(path: &Path, text: &[u8]) -> Result<(), FileError> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-    file.and_then(|mut file| file.write_all(text)).map_err(|e| format!("{}: {e}", path.display()))
+    file.and_then(|mut file| file.write_all(text)).map_err(|error| FileError { path: path.to_owned(), error })
 }
 
 /// The same kubeconfig with another server, verified by the name of the first.
-fn redirected(access: &Access, port: Option<u16>) -> Result<String, String> {
-    let bad = || "the kubeconfig is not understood".to_owned();
+fn redirected(access: &Access, port: Option<u16>) -> Result<String, HelmError> {
+    let bad = || HelmError::Kubeconfig;
     let mut config: Value = serde_yaml::from_str(access.kubeconfig.expose_secret()).map_err(|_| bad())?;
     if let Some(context) = &access.context {
         config["current-context"] = json!(context);
@@ -105,10 +183,10 @@ fn redirected(access: &Access, port: Option<u16>) -> Result<String, String> {
 }
 
 /// Leads each connection to a port of the loopback through the tunnel.
-async fn forward(access: &Access) -> Result<(u16, JoinHandle<()>), String> {
-    let (host, port) = address(&access.server).ok_or("the server's address names no host")?;
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|e| e.to_string())?;
-    let local = listener.local_addr().map_err(|e| e.to_string())?.port();
+async fn forward(access: &Access) -> Result<(u16, JoinHandle<()>), HelmError> {
+    let (host, port) = address(&access.server).ok_or(HelmError::NoHost)?;
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(HelmError::Port)?;
+    let local = listener.local_addr().map_err(HelmError::Port)?.port();
     let road = access.road.clone();
     let task = tokio::spawn(async move {
         // Connections end with the listener.
@@ -133,11 +211,11 @@ async fn forward(access: &Access) -> Result<(u16, JoinHandle<()>), String> {
 }
 
 impl Helm {
-    pub(crate) async fn ready(cluster: &Cluster) -> Result<Self, String> {
+    pub(crate) async fn ready(cluster: &Cluster) -> Result<Self, HelmError> {
         let inner = &cluster.inner;
         let program = program(&inner.options)?;
         let folder =
-            tempfile::Builder::new().prefix("converge-helm-").tempdir().map_err(|e| e.to_string())?;
+            tempfile::Builder::new().prefix("converge-helm-").tempdir().map_err(HelmError::Folder)?;
         let (port, forward) = match inner.access.road {
             Road::Direct => (None, None),
             Road::Through(_) => {
@@ -157,20 +235,19 @@ impl Helm {
     }
 
     /// The arguments that name the chart; a packaged one is laid down.
-    pub(crate) fn chart(&self, cluster: &Cluster, spec: &ReleaseSpec) -> Result<Vec<String>, String> {
+    pub(crate) fn chart(&self, cluster: &Cluster, spec: &ReleaseSpec) -> Result<Vec<String>, HelmError> {
         let mut arguments = match &spec.chart {
             Chart::Repository { url, name } => vec![name.clone(), "--repo".to_owned(), url.clone()],
             Chart::Oci(url) => vec![url.clone()],
             Chart::Archive(hex) => {
                 let charts = cluster.inner.charts.lock().unwrap_or_else(PoisonError::into_inner);
                 let found = charts.iter().find(|(digest, _)| digest.as_str() == hex);
-                let (_, content) =
-                    found.ok_or("the content of the packaged chart is not at hand; plan again")?;
+                let (_, content) = found.ok_or(HelmError::NoChart)?;
                 let path = self.folder.path().join("chart.tgz");
                 private(&path, content.bytes())?;
                 vec![path.display().to_string()]
             }
-            Chart::Former(_) => return Err("what a release was is not rendered again".to_owned()),
+            Chart::Former(_) => return Err(HelmError::FormerChart),
         };
         if let Some(version) = &spec.version {
             arguments.extend(["--version".to_owned(), version.clone()]);
@@ -181,8 +258,8 @@ impl Helm {
         Ok(arguments)
     }
 
-    /// Runs it; its standard output. The error is what it said.
-    pub(crate) async fn run(&self, arguments: &[String], limit: Duration) -> Result<String, String> {
+    /// Runs it; its standard output.
+    pub(crate) async fn run(&self, arguments: &[String], limit: Duration) -> Result<String, HelmError> {
         let limit = limit + SLACK;
         let mut command = Command::new(&self.program);
         command.env_clear();
@@ -215,20 +292,19 @@ impl Helm {
             .process_group(0)
             .kill_on_drop(true);
         let mut child =
-            command.spawn().map_err(|e| format!("{} does not start: {e}", self.program.display()))?;
+            command.spawn().map_err(|error| HelmError::Start { program: self.program.clone(), error })?;
         let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else {
-            return Err("helm has no pipes".to_owned());
+            return Err(HelmError::NoPipes);
         };
         let running = async {
             let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
             let (mut out, mut err) = (out.take(OUTPUT), err.take(OUTPUT));
             let (status, a, b) =
                 tokio::join!(child.wait(), out.read_to_end(&mut stdout), err.read_to_end(&mut stderr));
-            a.and(b).and(status).map(|status| (status, stdout, stderr)).map_err(|e| e.to_string())
+            a.and(b).and(status).map(|status| (status, stdout, stderr)).map_err(HelmError::Output)
         };
-        let (status, stdout, stderr) = tokio::time::timeout(limit, running)
-            .await
-            .map_err(|_| format!("helm did not end within {} s and was killed", limit.as_secs()))??;
+        let (status, stdout, stderr) =
+            tokio::time::timeout(limit, running).await.map_err(|_| HelmError::Late(limit.as_secs()))??;
         if status.success() {
             return Ok(String::from_utf8_lossy(&stdout).into_owned());
         }
@@ -236,7 +312,7 @@ impl Helm {
         let folder = self.folder.path().display().to_string();
         let lines = said.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("WARNING:"));
         let said = lines.collect::<Vec<_>>().join("\n").replace(&folder, "…");
-        Err(if said.is_empty() { format!("helm ended with {status}") } else { said })
+        Err(if said.is_empty() { HelmError::Status(status) } else { HelmError::Said(said) })
     }
 }
 

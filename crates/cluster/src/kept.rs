@@ -5,7 +5,8 @@
 //! that lay the manifests into a file of the private folder and wait for another one, which we write.
 
 use crate::connect::Cluster;
-use crate::helm::{Helm, private};
+use crate::fault::Fault;
+use crate::helm::{FileError, Helm, HelmError, private};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_objects::k8s::fields;
@@ -15,6 +16,19 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
+
+/// The reason why live values are not laid into helm's manifests.
+#[derive(Debug, thiserror::Error)]
+enum KeepError {
+    #[error(transparent)]
+    Api(#[from] Fault),
+    #[error("helm's manifests: {0}")]
+    Manifests(#[from] serde_yaml::Error),
+    #[error(transparent)]
+    Field(#[from] fields::FieldError),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
 
 /// How often we look whether helm has rendered.
 const LOOK: Duration = Duration::from_millis(20);
@@ -30,7 +44,7 @@ cat \"$1/kept\"
 ";
 
 impl Helm {
-    /// Runs an upgrade that leaves these fields as they are; its standard output. The error is what helm or the server said.
+    /// Runs an upgrade that leaves these fields as they are; its standard output.
     pub(crate) async fn run_keeping(
         &self,
         cluster: &Cluster,
@@ -38,12 +52,13 @@ impl Helm {
         limit: Duration,
         keep: &[Kept],
         namespace: &str,
-    ) -> Result<String, String> {
+    ) -> Result<String, HelmError> {
         let folder = self.folder();
         let program = folder.join("keep.sh");
         private(&program, PROGRAM.as_bytes())?;
         let rights = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-        std::fs::set_permissions(&program, rights).map_err(|e| e.to_string())?;
+        std::fs::set_permissions(&program, rights)
+            .map_err(|error| FileError { path: program.clone(), error })?;
         let mut arguments = arguments.to_vec();
         let (program, argument) = (program.display().to_string(), folder.display().to_string());
         arguments.extend([
@@ -65,19 +80,20 @@ impl Helm {
 }
 
 /// Gives helm its manifests back once it has rendered them; whether that is done.
-async fn answer(cluster: &Cluster, folder: &Path, keep: &[Kept], namespace: &str) -> Result<bool, String> {
+async fn answer(cluster: &Cluster, folder: &Path, keep: &[Kept], namespace: &str) -> Result<bool, HelmError> {
     let rendered = match std::fs::read_to_string(folder.join("rendered")) {
         Ok(rendered) => rendered,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(format!("what helm rendered cannot be read: {error}")),
+        Err(error) => return Err(HelmError::Rendered(error)),
     };
     let (name, text) = match with_live(cluster, &rendered, keep, namespace).await {
         Ok(text) => ("kept", text),
-        Err(why) => ("refused", why),
+        Err(error) => ("refused", error.to_string()),
     };
     let part = folder.join("answer.part");
     private(&part, text.as_bytes())?;
-    std::fs::rename(part, folder.join(name)).map_err(|e| e.to_string())?;
+    let answer = folder.join(name);
+    std::fs::rename(part, &answer).map_err(|error| FileError { path: answer, error })?;
     Ok(true)
 }
 
@@ -86,12 +102,12 @@ async fn with_live(
     rendered: &str,
     keep: &[Kept],
     namespace: &str,
-) -> Result<String, String> {
+) -> Result<String, KeepError> {
     let mut documents = documents(rendered);
     let mut objects = BTreeMap::new();
     for kept in keep {
         if !objects.contains_key(&kept.object) {
-            let live = cluster.inner.api.object(&kept.object).await.map_err(|e| e.to_string())?;
+            let live = cluster.inner.api.object(&kept.object).await?;
             objects.insert(&kept.object, live);
         }
         let live = objects.get(&kept.object).and_then(Option::as_ref);
@@ -130,15 +146,15 @@ fn documents(stream: &str) -> Vec<String> {
 }
 
 /// Lays a value into the document, if it is that object; others stay as they are, to the letter.
-fn lay(document: &mut String, kept: &Kept, value: &Value, namespace: &str) -> Result<(), String> {
-    let parsed = release::manifests(document).map_err(|e| format!("helm's manifests: {e}"))?;
+fn lay(document: &mut String, kept: &Kept, value: &Value, namespace: &str) -> Result<(), KeepError> {
+    let parsed = release::manifests(document)?;
     let [manifest] = parsed.as_slice() else { return Ok(()) };
     if !release::is(manifest, &kept.object, namespace) {
         return Ok(());
     }
     let mut manifest = manifest.clone();
     fields::write(&mut manifest, &kept.path, Some(value.clone()))?;
-    let text = serde_json::to_string_pretty(&manifest).map_err(|e| e.to_string())?;
+    let text = serde_json::to_string_pretty(&manifest)?;
     // JSON is YAML.
     *document = format!("---\n{text}\n");
     Ok(())

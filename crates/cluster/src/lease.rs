@@ -1,7 +1,8 @@
 //! The lock of a cluster: a Lease that holds the run's ID and is renewed while the run is at work.
 
-use crate::api::{Api, Fault};
+use crate::api::Api;
 use crate::error::Refused;
+use crate::fault::Fault;
 use crate::object::text;
 use crate::records::NAMESPACE;
 use converge_resource::FIELD_MANAGER;
@@ -17,6 +18,17 @@ const SECONDS: i64 = 60;
 
 /// It is renewed this often.
 const RENEWAL: Duration = Duration::from_secs(15);
+
+/// The reason why a run may not go on: its lock is not known to be its own.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LockError {
+    /// It is another run's.
+    #[error("another run has taken the lock of the cluster (Lease {NAMESPACE}/{FIELD_MANAGER}) over")]
+    Taken,
+    /// Nobody could ask.
+    #[error(transparent)]
+    NotKnown(#[from] Fault),
+}
 
 /// The lock, held. It is no longer renewed when this is dropped, and expires; see [`Held::give_back`].
 pub(crate) struct Held {
@@ -174,13 +186,10 @@ async fn renew(api: &Api, run: &str, last: bool) -> Result<bool, Fault> {
 }
 
 impl Held {
-    /// Renews it, unless that was just done. The error says that it is no longer ours, or that it cannot be known.
-    pub(crate) async fn confirm(&self) -> Result<(), String> {
-        let taken = || {
-            format!("another run has taken the lock of the cluster (Lease {NAMESPACE}/{FIELD_MANAGER}) over")
-        };
+    /// Renews it, unless that was just done.
+    pub(crate) async fn confirm(&self) -> Result<(), LockError> {
         if self.lost.load(Ordering::Relaxed) {
-            return Err(taken());
+            return Err(LockError::Taken);
         }
         if self.confirmed.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < RENEWAL {
             return Ok(());
@@ -190,8 +199,8 @@ impl Held {
                 *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
                 Ok(())
             }
-            Ok(false) => Err(taken()),
-            Err(fault) => Err(fault.to_string()),
+            Ok(false) => Err(LockError::Taken),
+            Err(fault) => Err(fault.into()),
         }
     }
 

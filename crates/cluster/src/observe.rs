@@ -1,14 +1,17 @@
 //! Looking at a cluster: all questions at once, a bounded number of requests side by side, each failure with its own question.
 
 mod ask;
+mod error;
 mod job;
 pub(crate) mod release;
 mod workload;
 
+pub(crate) use error::LookError;
 pub(crate) use workload::Running;
 
-use crate::api::{Fault, escaped};
+use crate::api::escaped;
 use crate::connect::Cluster;
+use crate::fault::Fault;
 use crate::object;
 use crate::work::Observation;
 use converge_objects::k8s::K8sState;
@@ -16,6 +19,7 @@ use converge_resource::{Answer, ApiProbe, ApiRef, Content, ObjectId, Observed, P
 use futures::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Questions in work at a time; the requests themselves are fewer.
 const AT_ONCE: usize = 32;
@@ -27,7 +31,7 @@ const BY_LIST: usize = 4;
 type Group = (String, String, Option<String>);
 
 /// Lists that stand for many single questions.
-type Lists = BTreeMap<Group, Result<BTreeMap<String, Value>, String>>;
+type Lists = BTreeMap<Group, Result<BTreeMap<String, Value>, Arc<Fault>>>;
 
 /// An answer, and the content that its state names.
 pub(crate) type Seen = (Answer, Vec<Content>);
@@ -79,7 +83,7 @@ impl Cluster {
                     return None;
                 }
                 let list = self.list(version, kind, namespace.as_deref(), None).await;
-                let list = list.map(|l| object::by_name(l.unwrap_or_default())).map_err(|e| e.to_string());
+                let list = list.map(|l| object::by_name(l.unwrap_or_default())).map_err(Arc::new);
                 Some((group, list))
             })
             .buffer_unordered(AT_ONCE)
@@ -108,29 +112,27 @@ impl Cluster {
         let result = match probe {
             Probe::Object(id) => self.look_in(id, lists).await,
             Probe::Api(question) => self.ask(question).await.map(|answer| (Answer::Api(answer), Vec::new())),
-            Probe::Content(_) | Probe::Run { .. } => {
-                Err("a cluster has no files and runs no scripts".to_owned())
-            }
+            Probe::Content(_) | Probe::Run { .. } => Err(LookError::OfHosts),
         };
-        result.unwrap_or_else(|why| (Answer::Failed(why), Vec::new()))
+        result.unwrap_or_else(|error| (Answer::Failed(error.to_string()), Vec::new()))
     }
 
-    async fn look_in(&self, id: &ObjectId, lists: &Lists) -> Result<Seen, String> {
+    async fn look_in(&self, id: &ObjectId, lists: &Lists) -> Result<Seen, LookError> {
         if let Some(wanted) = api_ref(id) {
             let ApiRef { api_version, kind, namespace, name } = wanted;
             if let Some(list) = lists.get(&(kind, api_version, namespace)) {
-                return Ok(seen(list.as_ref().map_err(Clone::clone)?.get(&name)));
+                return Ok(seen(list.as_ref().map_err(Arc::clone)?.get(&name)));
             }
         }
         self.look(id).await.map(|(observed, contents)| (Answer::Object(observed), contents))
     }
 
     /// The state of one object.
-    pub(crate) async fn look(&self, id: &ObjectId) -> Result<(Observed, Vec<Content>), String> {
+    pub(crate) async fn look(&self, id: &ObjectId) -> Result<(Observed, Vec<Content>), LookError> {
         match id.kind.as_str() {
             "k8s" => {
                 let wanted = ApiRef::from_key(&id.key).ok_or_else(|| no_key(id))?;
-                let found = self.inner.api.object(&wanted).await.map_err(|e| e.to_string())?;
+                let found = self.inner.api.object(&wanted).await?;
                 Ok(observed(found.as_ref()))
             }
             "workload" => {
@@ -141,31 +143,31 @@ impl Cluster {
             }
             "release" => self.release(id).await,
             "condition" => Ok((self.condition(id).await?, Vec::new())),
-            other => Err(format!("`{other}` is not of a cluster")),
+            other => Err(LookError::Kind(other.to_owned())),
         }
     }
 
-    pub(crate) async fn ask(&self, question: &ApiProbe) -> Result<Value, String> {
+    pub(crate) async fn ask(&self, question: &ApiProbe) -> Result<Value, LookError> {
         match question {
-            ApiProbe::Apply { manifest, force } => self.dry_run(manifest, *force).await,
+            ApiProbe::Apply { manifest, force } => Ok(self.dry_run(manifest, *force).await?),
             ApiProbe::Get(wanted) => {
-                let found = self.inner.api.object(wanted).await.map_err(|e| e.to_string())?;
+                let found = self.inner.api.object(wanted).await?;
                 Ok(found.unwrap_or_default())
             }
             ApiProbe::List { api_version, kind, namespace, labels } => {
                 let list = self.list(api_version, kind, namespace.as_deref(), labels.as_deref()).await;
-                Ok(list.map_err(|e| e.to_string())?.map(Value::Array).unwrap_or_default())
+                Ok(list?.map(Value::Array).unwrap_or_default())
             }
             ApiProbe::Service { namespace, name, port, tls, path } => {
                 let scheme = if *tls { "https:" } else { "" };
                 let path =
                     format!("/api/v1/namespaces/{namespace}/services/{scheme}{name}:{port}/proxy{path}");
-                let status = self.inner.api.status(&path).await.map_err(|e| e.to_string())?;
+                let status = self.inner.api.status(&path).await?;
                 Ok(json!({"status": status}))
             }
             ApiProbe::Release { namespace, name } => self.revisions(namespace, name).await.map(Value::Array),
             ApiProbe::Render(spec) => self.render(spec).await,
-            ApiProbe::Job { manifest, seconds } => self.job(manifest, *seconds).await,
+            ApiProbe::Job { manifest, seconds } => Ok(self.job(manifest, *seconds).await?),
         }
     }
 }
@@ -174,8 +176,8 @@ fn api_ref(id: &ObjectId) -> Option<ApiRef> {
     (id.kind == "k8s").then(|| ApiRef::from_key(&id.key)).flatten()
 }
 
-pub(crate) fn no_key(id: &ObjectId) -> String {
-    format!("`{}` names no object of a cluster", id.key)
+pub(crate) fn no_key(id: &ObjectId) -> LookError {
+    LookError::ObjectKey(id.key.clone())
 }
 
 /// State and content of an object as the server gives it.

@@ -1,9 +1,11 @@
 //! A run at work on a cluster: its journal, and the contents that it saves.
 
-use crate::api::{APPLY, Api, Fault, escaped};
+use crate::api::{APPLY, Api, escaped};
+use crate::fault::Fault;
 use crate::lease::Held;
 use crate::options::ClusterOptions;
 use crate::owned::OwnedDoc;
+use crate::record_error::RecordsError;
 use crate::records::{self, Beside, ChangeDoc, ContentsDoc, Ended, Kept, NAMESPACE, RUN_LABEL, RunDoc};
 use crate::sealed::closed;
 use crate::work::Work;
@@ -43,20 +45,20 @@ pub(crate) async fn put(api: &Api, name: &str, secret: &Value) -> Result<(), Fau
     api.patch(&path, APPLY, secret).await.map(|_| ())
 }
 
-pub(crate) async fn write_owned(api: &Api, managed: &Managed) -> Result<(), String> {
+pub(crate) async fn write_owned(api: &Api, managed: &Managed) -> Result<(), RecordsError> {
     let packed = records::pack(&OwnedDoc::of(managed))?;
     if !records::fits(&packed) {
-        return Err("the record of what is managed is full".to_owned());
+        return Err(RecordsError::ManagedFull);
     }
     let secret = records::secret("owned", "owned", None, &packed, &[]);
-    put(api, "owned", &secret).await.map_err(|fault| fault.to_string())
+    Ok(put(api, "owned", &secret).await?)
 }
 
 impl OpenRun {
-    pub(crate) async fn write(&mut self) -> Result<(), String> {
+    pub(crate) async fn write(&mut self) -> Result<(), RecordsError> {
         let packed = records::pack(&self.doc)?;
         if !records::fits(&packed) {
-            return Err("the journal of this run is full; divide the run with --tags or --limit".to_owned());
+            return Err(RecordsError::JournalFull);
         }
         let name = format!("run-{}", self.meta.id);
         let seq = self.doc.seq.map(|n| n.to_string()).unwrap_or_default();
@@ -72,7 +74,7 @@ impl OpenRun {
             notes.push(("result", result));
         }
         let secret = records::secret(&name, "run", Some(&self.meta.id), &packed, &notes);
-        put(&self.api, &name, &secret).await.map_err(|fault| fault.to_string())
+        Ok(put(&self.api, &name, &secret).await?)
     }
 
     /// The managed objects after it.
@@ -96,13 +98,13 @@ impl OpenRun {
         content: &Content,
         beside: Option<Beside>,
         sealed: Option<&ClusterOptions>,
-    ) -> Result<(), String> {
+    ) -> Result<(), RecordsError> {
         let digest = content.digest();
         if self.saved.get(digest).is_some_and(|with_more| *with_more || beside.is_none()) {
             return Ok(());
         }
         let with_more = beside.is_some();
-        let text = content.text().ok_or("the state before is no text")?.to_owned();
+        let text = content.text().ok_or(RecordsError::NotText)?.to_owned();
         let mut kept = Kept { text, beside };
         if let Some(options) = sealed {
             match closed(&kept, options)? {
@@ -120,11 +122,11 @@ impl OpenRun {
             packed = records::pack(&next)?;
         }
         if !records::fits(&packed) {
-            return Err("it is too large for a Secret".to_owned());
+            return Err(RecordsError::TooLarge);
         }
         let name = format!("run-{}-{}", self.meta.id, self.number);
         let secret = records::secret(&name, "contents", Some(&self.meta.id), &packed, &[]);
-        put(&self.api, &name, &secret).await.map_err(|fault| fault.to_string())?;
+        put(&self.api, &name, &secret).await?;
         self.contents = next;
         self.saved.insert(digest.clone(), with_more);
         Ok(())
@@ -137,7 +139,7 @@ impl OpenRun {
         before: &State,
         work: &Work,
         unsaved: Option<String>,
-    ) -> Result<u32, String> {
+    ) -> Result<u32, RecordsError> {
         let seq = self.doc.changes.last().map_or(1, |c| c.seq + 1);
         self.doc.changes.push(ChangeDoc {
             seq,
@@ -159,7 +161,7 @@ impl OpenRun {
     }
 
     /// The change is about to be made on another state than it began with.
-    pub(crate) async fn begin_again(&mut self, seq: u32, before: &State) -> Result<(), String> {
+    pub(crate) async fn begin_again(&mut self, seq: u32, before: &State) -> Result<(), RecordsError> {
         if let Some(change) = self.doc.changes.iter_mut().find(|c| c.seq == seq) {
             change.before = before.clone();
         }
@@ -173,7 +175,7 @@ impl OpenRun {
         ended: Ended,
         after: Option<&State>,
         uid: Option<String>,
-    ) -> Result<(), String> {
+    ) -> Result<(), RecordsError> {
         let Some(change) = self.doc.changes.iter_mut().find(|c| c.seq == seq) else { return Ok(()) };
         let Some(after) = after else { return Ok(()) };
         change.outcome = Some(ended);
@@ -187,7 +189,7 @@ impl OpenRun {
         &mut self,
         moved: &[(ObjectId, State, State)],
         item: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), RecordsError> {
         if moved.is_empty() {
             return Ok(());
         }
@@ -210,9 +212,9 @@ impl OpenRun {
     }
 
     /// Brings what it left managed into `owned`, and then drops old records: none that is not in there.
-    pub(crate) async fn settle(&mut self, keep_all_runs: bool) -> Result<(), String> {
+    pub(crate) async fn settle(&mut self, keep_all_runs: bool) -> Result<(), RecordsError> {
         let mut managed = self.managed();
-        let found = self.api.list_metadata(&labelled(RUN_LABEL)).await.map_err(|e| e.to_string())?;
+        let found = self.api.list_metadata(&labelled(RUN_LABEL)).await?;
         let dropped = if keep_all_runs {
             Vec::new()
         } else {
@@ -232,7 +234,7 @@ impl OpenRun {
                 if of == Some(id) {
                     let name = crate::object::text(secret, "/metadata/name");
                     let path = format!("{}/{}", secrets(), escaped(name));
-                    self.api.delete(&path, &json!({})).await.map_err(|e| e.to_string())?;
+                    self.api.delete(&path, &json!({})).await?;
                 }
             }
         }

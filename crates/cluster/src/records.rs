@@ -3,6 +3,7 @@
 //! Namespace [`NAMESPACE`]. A run has the Secret `run-ID` (what it did) and `run-ID-2`, `run-ID-3` … (the states before, by digest).
 //! `owned` holds what is managed ([`crate::owned`]). Each Secret holds one value, `record`: JSON with `format`, packed by gzip.
 
+use crate::record_error::{Damage, RecordsError, Unread};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_executor::RunMeta;
@@ -191,7 +192,7 @@ impl RunDoc {
 
 /// All runs, oldest first, and those of them that wrote into `owned` themselves. A record that is damaged does not hide the others; one of a later
 /// format does.
-pub(crate) fn runs(secrets: &[Value], now: Timestamp) -> Result<(Records, BTreeSet<String>), String> {
+pub(crate) fn runs(secrets: &[Value], now: Timestamp) -> Result<(Records, BTreeSet<String>), Unread> {
     let mut records = Records { now: Some(now.as_second()), ..Records::default() };
     let mut in_owned = BTreeSet::new();
     for secret in secrets {
@@ -200,29 +201,14 @@ pub(crate) fn runs(secrets: &[Value], now: Timestamp) -> Result<(Records, BTreeS
                 in_owned.extend(doc.is_in_owned().then(|| doc.id.clone()));
                 records.runs.push(doc.record());
             }
-            Err(Unread::Format(why)) => return Err(why),
-            Err(Unread::Damaged(why)) => records.broken.push(format!("{why}; it is not considered")),
+            Err(unread @ Unread::Format { .. }) => return Err(unread),
+            Err(unread @ Unread::Damaged { .. }) => {
+                records.broken.push(format!("{unread}; it is not considered"));
+            }
         }
     }
     in_order(&mut records.runs);
     Ok((records, in_owned))
-}
-
-/// The reason why a record was not read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unread {
-    /// It has another format.
-    Format(String),
-    /// It is no record.
-    Damaged(String),
-}
-
-impl From<Unread> for String {
-    fn from(unread: Unread) -> Self {
-        match unread {
-            Unread::Format(why) | Unread::Damaged(why) => why,
-        }
-    }
 }
 
 /// A record's formats that this converge reads.
@@ -274,11 +260,12 @@ impl Kept {
     }
 }
 
-/// Packs a record; the error is for people.
-pub(crate) fn pack<T: Serialize>(record: &T) -> Result<Vec<u8>, String> {
-    let json = serde_json::to_vec(record).map_err(|e| e.to_string())?;
+/// Packs a record.
+pub(crate) fn pack<T: Serialize>(record: &T) -> Result<Vec<u8>, RecordsError> {
+    let json = serde_json::to_vec(record)?;
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(&json).and_then(|()| encoder.finish()).map_err(|e| e.to_string())
+    encoder.write_all(&json)?;
+    Ok(encoder.finish()?)
 }
 
 /// Whether a Secret can hold it.
@@ -288,26 +275,23 @@ pub(crate) fn fits(packed: &[u8]) -> bool {
 
 /// Reads the record of a Secret.
 pub(crate) fn unpack<T: Record>(secret: &Value) -> Result<T, Unread> {
-    let name = crate::object::text(secret, "/metadata/name");
-    let said = |why: String| format!("the record {NAMESPACE}/{name} in the cluster is not understood: {why}");
-    let bad = |why: String| Unread::Damaged(said(why));
-    let text = crate::object::text(secret, "/data/record");
-    let packed = STANDARD.decode(text).map_err(|e| bad(e.to_string()))?;
-    let mut json = Vec::new();
-    GzDecoder::new(packed.as_slice())
-        .take(UNPACKED)
-        .read_to_end(&mut json)
-        .map_err(|e| bad(e.to_string()))?;
-    let value: Value = serde_json::from_slice(&json).map_err(|e| bad(e.to_string()))?;
+    let record = || format!("{NAMESPACE}/{}", crate::object::text(secret, "/metadata/name"));
+    let damaged = |damage: Damage| Unread::Damaged { record: record(), damage };
+    let value = json_of(secret).map_err(damaged)?;
     match value.get("format").and_then(Value::as_u64) {
         Some(format) if (1..=u64::from(T::NEWEST)).contains(&format) => {}
-        Some(other) => {
-            let why = format!("it has format {other}, this converge reads {}", T::NEWEST);
-            return Err(Unread::Format(said(why)));
-        }
-        None => return Err(bad("it has no format".to_owned())),
+        Some(found) => return Err(Unread::Format { record: record(), found, newest: T::NEWEST }),
+        None => return Err(damaged(Damage::NoFormat)),
     }
-    serde_json::from_value(value).map_err(|e| bad(e.to_string()))
+    serde_json::from_value(value).map_err(|error| damaged(error.into()))
+}
+
+/// The JSON of a Secret's record.
+fn json_of(secret: &Value) -> Result<Value, Damage> {
+    let packed = STANDARD.decode(crate::object::text(secret, "/data/record"))?;
+    let mut json = Vec::new();
+    GzDecoder::new(packed.as_slice()).take(UNPACKED).read_to_end(&mut json)?;
+    Ok(serde_json::from_slice(&json)?)
 }
 
 /// The Secret for a packed record, as a manifest to apply.
@@ -440,17 +424,18 @@ mod tests {
         });
         let packed = pack(&doc).unwrap();
         let secret = secret("run-a", "run", Some("a"), &packed, &[("time", "t")]);
-        assert_eq!(unpack::<RunDoc>(&secret), Ok(doc.clone()));
+        assert_eq!(unpack::<RunDoc>(&secret).unwrap(), doc);
         let old = RunDoc { format: 1, id: "0".to_owned(), ..doc.clone() };
         let old_secret = super::secret("run-0", "run", Some("0"), &pack(&old).unwrap(), &[]);
-        assert_eq!(unpack::<RunDoc>(&old_secret), Ok(old), "records of format 1 are read");
+        assert_eq!(unpack::<RunDoc>(&old_secret).unwrap(), old, "records of format 1 are read");
         assert_eq!(doc.clone().record().changes[0].outcome, SavedOutcome::Unknown);
         assert!(!doc.clone().record().finished);
         doc.format = 4;
         let later = super::secret("run-a", "run", Some("a"), &pack(&doc).unwrap(), &[]);
         let now = Timestamp::UNIX_EPOCH;
-        let why = runs(&[later], now).unwrap_err();
-        assert!(why.contains("it has format 4, this converge reads 3"), "{why}");
+        let unread = runs(&[later], now).unwrap_err();
+        assert!(matches!(unread, Unread::Format { found: 4, newest: 3, .. }), "{unread}");
+        assert!(unread.to_string().contains("it has format 4, this converge reads 3"), "{unread}");
         let broken = super::secret("run-b", "run", None, b"no gzip", &[]);
         let (read, in_owned) = runs(&[broken, secret, old_secret], now).unwrap();
         assert_eq!(in_owned.len(), 1, "a run of an older format wrote into `owned` itself");

@@ -2,8 +2,30 @@
 
 use crate::object::text;
 use converge_objects::condition::ready;
+use converge_resource::counted;
 use serde_json::Value;
 use std::collections::BTreeSet;
+
+/// The reason why a rollout is not complete.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Incomplete {
+    #[error("its controller has not seen the change yet")]
+    NotSeen,
+    #[error(
+        "of {} {updated} are of the present template and {available} are ready{}{}",
+        counted(usize::try_from(*wanted).unwrap_or_default(), "pod"),
+        if *paused { ", and it is paused" } else { "" },
+        if unready.is_empty() { String::new() } else { format!(": {}", unready.join("; ")) }
+    )]
+    Pods {
+        wanted: u64,
+        updated: u64,
+        available: u64,
+        paused: bool,
+        /// The first few pods that are not ready, and why.
+        unready: Vec<String>,
+    },
+}
 
 /// A workload with all that its judgement needs.
 pub(crate) struct Rollout<'a> {
@@ -38,11 +60,11 @@ fn counts(object: &Value) -> (u64, u64, u64) {
 }
 
 impl Rollout<'_> {
-    /// The error says what is missing.
-    pub(crate) fn complete(&self) -> Result<(), String> {
+    /// Whether all wanted pods are there.
+    pub(crate) fn complete(&self) -> Result<(), Incomplete> {
         let object = self.object;
         if number(object, "/status/observedGeneration") < number(object, "/metadata/generation") {
-            return Err("its controller has not seen the change yet".to_owned());
+            return Err(Incomplete::NotSeen);
         }
         let (wanted, updated, available) = counts(object);
         let updated = if on_delete(object) { wanted } else { updated };
@@ -51,15 +73,12 @@ impl Rollout<'_> {
         if updated >= wanted && available >= wanted && old == 0 {
             return Ok(());
         }
-        let missing = || {
-            let pods = self.unready();
-            let pods = if pods.is_empty() { String::new() } else { format!(": {}", pods.join("; ")) };
-            let paused = object.pointer("/spec/paused") == Some(&Value::Bool(true));
-            let paused = if paused { ", and it is paused" } else { "" };
-            format!(
-                "of {} {updated} are of the present template and {available} are ready{paused}{pods}",
-                converge_resource::counted(usize::try_from(wanted).unwrap_or_default(), "pod")
-            )
+        let missing = || Incomplete::Pods {
+            wanted,
+            updated,
+            available,
+            paused: object.pointer("/spec/paused") == Some(&Value::Bool(true)),
+            unready: self.unready(),
         };
         // Pods on nodes that are not ready themselves, or are gone, do not count; then each other pod must be right.
         let (away, here): (Vec<&Value>, Vec<&Value>) = self.pods.iter().partition(|pod| self.is_away(pod));
@@ -163,7 +182,7 @@ mod tests {
             "desiredNumberScheduled": desired, "updatedNumberScheduled": updated, "numberAvailable": available}})
     }
 
-    fn judge(object: &Value, pods: &[Value], nodes: &[Value]) -> Result<(), String> {
+    fn judge(object: &Value, pods: &[Value], nodes: &[Value]) -> Result<(), Incomplete> {
         Rollout { object, pods, nodes, newest: Some("new") }.complete()
     }
 
@@ -174,10 +193,13 @@ mod tests {
         let nodes = [node("a", true), node("b", true)];
         let why =
             judge(&daemons(2, 1, 1), &[pod("a", "new", true), pod("b", "new", false)], &nodes).unwrap_err();
-        assert_eq!(why, "of 2 pods 1 are of the present template and 1 are ready: pod p-b on b (Running)");
+        assert_eq!(
+            why.to_string(),
+            "of 2 pods 1 are of the present template and 1 are ready: pod p-b on b (Running)"
+        );
         let mut unseen = daemons(2, 2, 2);
         unseen["metadata"]["generation"] = json!(3);
-        assert!(judge(&unseen, &[], &[]).unwrap_err().contains("has not seen"));
+        assert_eq!(judge(&unseen, &[], &[]), Err(Incomplete::NotSeen));
         let deployment = json!({"kind": "Deployment", "spec": {"replicas": 2}, "metadata": {"generation": 1},
             "status": {"observedGeneration": 1, "replicas": 3, "updatedReplicas": 2, "availableReplicas": 2}});
         assert!(judge(&deployment, &[], &[]).is_err(), "an old pod is there yet");

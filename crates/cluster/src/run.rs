@@ -1,11 +1,13 @@
 //! A run on a cluster: its lock, its journal, what it saves.
 
-use crate::api::{Api, Fault, escaped};
+use crate::api::{Api, escaped};
 use crate::connect::Cluster;
 use crate::error::Refused;
+use crate::fault::Fault;
 use crate::lease::{self};
 use crate::open_run::{OpenRun, labelled, secrets, write_owned};
 use crate::owned::OwnedDoc;
+use crate::record_error::{RecordsError, Unread};
 use crate::records::{self, ContentsDoc, Kept, Listed, NAMESPACE, RECORD_LABEL, RUN_LABEL, RunDoc};
 use crate::sealed::opened;
 use converge_executor::RunMeta;
@@ -15,8 +17,8 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-async fn read_owned(api: &Api) -> Result<Managed, String> {
-    let found = api.find(&format!("{}/owned", secrets())).await.map_err(|e| e.to_string())?;
+async fn read_owned(api: &Api) -> Result<Managed, RecordsError> {
+    let found = api.find(&format!("{}/owned", secrets())).await?;
     let doc: OwnedDoc = match &found {
         Some(secret) => records::unpack(secret)?,
         None => OwnedDoc::default(),
@@ -25,19 +27,19 @@ async fn read_owned(api: &Api) -> Result<Managed, String> {
 }
 
 /// The managed objects after the recorded runs. A run that was cut off is not in `owned` yet: it is brought there. The lease is held.
-async fn settle(api: &Api, runs: &[Listed]) -> Result<Managed, String> {
+async fn settle(api: &Api, runs: &[Listed]) -> Result<Managed, RecordsError> {
     let mut managed = read_owned(api).await?;
     let mut cut_off = Vec::new();
     let all = managed.folded.len();
     for run in runs.iter().filter(|r| !managed.folded.contains(&r.id)).map(|r| &r.id).collect::<Vec<_>>() {
         let path = format!("{}/{}", secrets(), escaped(&format!("run-{run}")));
-        let Some(secret) = api.find(&path).await.map_err(|e| e.to_string())? else { continue };
+        let Some(secret) = api.find(&path).await? else { continue };
         match records::unpack::<RunDoc>(&secret) {
             Ok(doc) if doc.is_in_owned() => drop(managed.folded.insert(doc.id)),
             Ok(doc) => cut_off.push(doc.record()),
             // It is named wherever the runs are read.
-            Err(records::Unread::Damaged(_)) => {}
-            Err(records::Unread::Format(why)) => return Err(why),
+            Err(Unread::Damaged { .. }) => {}
+            Err(unread @ Unread::Format { .. }) => return Err(unread.into()),
         }
     }
     let managed = fold(managed, &cut_off);
@@ -48,9 +50,9 @@ async fn settle(api: &Api, runs: &[Listed]) -> Result<Managed, String> {
 }
 
 /// All recorded runs as they stand there, and those that wrote into `owned` themselves.
-async fn read_runs(api: &Api) -> Result<(Records, BTreeSet<String>), String> {
-    let found = api.list(&labelled(&format!("{RECORD_LABEL}=run"))).await.map_err(|e| e.to_string())?;
-    records::runs(&found, api.now())
+async fn read_runs(api: &Api) -> Result<(Records, BTreeSet<String>), RecordsError> {
+    let found = api.list(&labelled(&format!("{RECORD_LABEL}=run"))).await?;
+    Ok(records::runs(&found, api.now())?)
 }
 
 impl Cluster {
@@ -60,15 +62,15 @@ impl Cluster {
     /// Another run is at work, or the cluster takes no records.
     pub async fn open(&self, meta: &RunMeta) -> Result<(), Refused> {
         let api = &self.inner.api;
-        let unfit = |why: String| {
+        let unfit = |why: RecordsError| {
             Refused::Unfit(format!("{}: no record of the run can be written: {why}", self.inner.name))
         };
         let mut slot = self.inner.run.lock().await;
-        namespace(api).await.map_err(|fault| unfit(fault.to_string()))?;
+        namespace(api).await.map_err(|fault| unfit(fault.into()))?;
         let operator = if meta.operator.is_empty() { &self.inner.options.operator } else { &meta.operator };
         let lease = lease::take(api, &meta.id, operator).await?;
         let begin = async {
-            let listed = api.list_metadata(&labelled(RUN_LABEL)).await.map_err(|e| e.to_string())?;
+            let listed = api.list_metadata(&labelled(RUN_LABEL)).await?;
             let listed = records::listed(&listed);
             let seq = Some(records::next_seq(&listed));
             let opened = Some(api.now().as_second());
@@ -83,7 +85,7 @@ impl Cluster {
                 saved: BTreeMap::new(),
             };
             run.write().await?;
-            Ok(run)
+            Ok::<_, RecordsError>(run)
         };
         *slot = Some(begin.await.map_err(unfit)?);
         Ok(())
@@ -110,7 +112,7 @@ impl Cluster {
     ///
     /// # Errors
     /// No answer, or records of another format.
-    pub async fn records(&self) -> Result<Records, String> {
+    pub async fn records(&self) -> Result<Records, RecordsError> {
         read_runs(&self.inner.api).await.map(|(records, _)| records)
     }
 
@@ -118,7 +120,7 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`Cluster::records`].
-    pub async fn owned(&self) -> Result<OwnedRecords, String> {
+    pub async fn owned(&self) -> Result<OwnedRecords, RecordsError> {
         let api = &self.inner.api;
         let (mut base, (runs, in_owned)) = futures::try_join!(read_owned(api), read_runs(api))?;
         let Records { mut runs, broken, .. } = runs;
@@ -126,7 +128,7 @@ impl Cluster {
         let managed = fold(base, &runs);
         let cut_off = runs.pop().filter(|run| !run.finished);
         let busy = match cut_off {
-            Some(_) => lease::busy(api).await.map_err(|e| e.to_string())?,
+            Some(_) => lease::busy(api).await?,
             None => false,
         };
         let things = managed.present().cloned().collect();
@@ -137,10 +139,9 @@ impl Cluster {
     ///
     /// # Errors
     /// The record could not be written.
-    pub async fn disown(&self, run: &str, object: &ObjectId) -> Result<(), String> {
+    pub async fn disown(&self, run: &str, object: &ObjectId) -> Result<(), RecordsError> {
         let mut slot = self.inner.run.lock().await;
-        let open =
-            slot.as_mut().filter(|open| open.meta.id == run).ok_or("the run is not open on the cluster")?;
+        let open = slot.as_mut().filter(|open| open.meta.id == run).ok_or(RecordsError::NotOpen)?;
         open.doc.disowned.push((open.doc.changes.len(), object.clone()));
         open.write().await
     }
@@ -149,21 +150,27 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`Cluster::records`].
-    pub async fn contents(&self, wanted: &BTreeSet<Digest>) -> Result<BTreeMap<Digest, Content>, String> {
+    pub async fn contents(
+        &self,
+        wanted: &BTreeSet<Digest>,
+    ) -> Result<BTreeMap<Digest, Content>, RecordsError> {
         let kept = self.kept(wanted).await?;
         Ok(kept.into_iter().map(|(digest, kept)| (digest, kept.content())).collect())
     }
 
     /// The same, with what stands beside them. What is sealed as a whole and cannot be read here is missing.
-    pub(crate) async fn kept(&self, wanted: &BTreeSet<Digest>) -> Result<BTreeMap<Digest, Kept>, String> {
+    pub(crate) async fn kept(
+        &self,
+        wanted: &BTreeSet<Digest>,
+    ) -> Result<BTreeMap<Digest, Kept>, RecordsError> {
         if wanted.is_empty() {
             return Ok(BTreeMap::new());
         }
         let path = labelled(&format!("{RECORD_LABEL}=contents"));
-        let found = self.inner.api.list(&path).await.map_err(|e| e.to_string())?;
+        let found = self.inner.api.list(&path).await?;
         let mut all: BTreeMap<Digest, Kept> = BTreeMap::new();
         for secret in &found {
-            for (digest, kept) in records::unpack::<ContentsDoc>(secret).map_err(String::from)?.contents {
+            for (digest, kept) in records::unpack::<ContentsDoc>(secret)?.contents {
                 // Of two the one with more.
                 if !wanted.contains(&digest) || all.get(&digest).is_some_and(|old| old.beside.is_some()) {
                     continue;

@@ -1,42 +1,45 @@
 //! Saved values of sensitive items, encrypted to the recipients of the options.
 
 use crate::options::ClusterOptions;
+use crate::record_error::SealError;
 use crate::records::{Beside, Kept};
 use serde_json::Value;
 
 /// The saved part of a sensitive item, as it was before it was sealed.
-pub(crate) fn opened(kept: Kept, options: &ClusterOptions) -> Result<Kept, String> {
+pub(crate) fn opened(kept: Kept, options: &ClusterOptions) -> Result<Kept, SealError> {
     let Some(Beside::Whole(sealed)) = &kept.beside else { return Ok(kept) };
-    serde_json::from_value(unseal(sealed, options)?).map_err(|e| e.to_string())
+    Ok(serde_json::from_value(unseal(sealed, options)?)?)
 }
 
 /// Seals the saved part of a sensitive item: nothing of it is in the clear. `None` where there is no recipient.
-pub(crate) fn closed(kept: &Kept, options: &ClusterOptions) -> Result<Option<Kept>, String> {
-    let whole = serde_json::to_value(kept).map_err(|e| e.to_string())?;
+pub(crate) fn closed(kept: &Kept, options: &ClusterOptions) -> Result<Option<Kept>, SealError> {
+    let whole = serde_json::to_value(kept)?;
     let sealed = seal(&whole, options)?;
     Ok(sealed.map(|sealed| Kept { text: String::new(), beside: Some(Beside::Whole(sealed)) }))
 }
 
 /// Encrypts values to the recipients; `None` when there are none.
-pub(crate) fn seal(values: &Value, options: &ClusterOptions) -> Result<Option<String>, String> {
+pub(crate) fn seal(values: &Value, options: &ClusterOptions) -> Result<Option<String>, SealError> {
     use base64::Engine as _;
     use std::io::Write as _;
-    let recipients: Vec<age::x25519::Recipient> =
-        options.recipients.iter().map(|r| r.parse()).collect::<Result<_, &str>>()?;
+    let recipients: Vec<age::x25519::Recipient> = options
+        .recipients
+        .iter()
+        .map(|r| r.parse().map_err(SealError::Recipient))
+        .collect::<Result<_, _>>()?;
     if recipients.is_empty() {
         return Ok(None);
     }
-    let encryptor = age::Encryptor::with_recipients(recipients.iter().map(|r| r as &dyn age::Recipient))
-        .map_err(|e| e.to_string())?;
+    let encryptor = age::Encryptor::with_recipients(recipients.iter().map(|r| r as &dyn age::Recipient))?;
     let mut sealed = Vec::new();
-    let mut writer = encryptor.wrap_output(&mut sealed).map_err(|e| e.to_string())?;
-    writer.write_all(values.to_string().as_bytes()).map_err(|e| e.to_string())?;
-    writer.finish().map_err(|e| e.to_string())?;
+    let mut writer = encryptor.wrap_output(&mut sealed)?;
+    writer.write_all(values.to_string().as_bytes())?;
+    writer.finish()?;
     Ok(Some(base64::engine::general_purpose::STANDARD.encode(sealed)))
 }
 
 /// Reads what [`seal`] wrote.
-pub(crate) fn unseal(sealed: &str, options: &ClusterOptions) -> Result<Value, String> {
+pub(crate) fn unseal(sealed: &str, options: &ClusterOptions) -> Result<Value, SealError> {
     use base64::Engine as _;
     use secrecy::ExposeSecret as _;
     use std::io::Read as _;
@@ -44,18 +47,18 @@ pub(crate) fn unseal(sealed: &str, options: &ClusterOptions) -> Result<Value, St
         .identities
         .iter()
         .map(|i| i.expose_secret().parse())
-        .collect::<Result<_, &str>>()
-        .map_err(|_| "an age identity is not of the form AGE-SECRET-KEY-1…")?;
+        .collect::<Result<_, _>>()
+        .map_err(|_| SealError::Identity)?;
     if identities.is_empty() {
-        return Err("no age identity was given to read it with".to_owned());
+        return Err(SealError::NoIdentity);
     }
-    let sealed = base64::engine::general_purpose::STANDARD.decode(sealed).map_err(|e| e.to_string())?;
-    let decryptor = age::Decryptor::new(sealed.as_slice()).map_err(|e| e.to_string())?;
+    let sealed = base64::engine::general_purpose::STANDARD.decode(sealed)?;
+    let decryptor = age::Decryptor::new(sealed.as_slice())?;
     let identities = identities.iter().map(|i| i as &dyn age::Identity);
-    let mut reader = decryptor.decrypt(identities).map_err(|e| e.to_string())?;
+    let mut reader = decryptor.decrypt(identities)?;
     let mut text = String::new();
-    reader.read_to_string(&mut text).map_err(|e| e.to_string())?;
-    serde_json::from_str(&text).map_err(|e| e.to_string())
+    reader.read_to_string(&mut text)?;
+    Ok(serde_json::from_str(&text)?)
 }
 
 #[cfg(test)]
@@ -73,20 +76,20 @@ mod tests {
         };
         let values = json!({"token": "aHVudGVyMg=="});
         let sealed = seal(&values, &options).unwrap().unwrap();
-        assert!(unseal(&sealed, &options).unwrap_err().contains("no age identity"));
+        assert!(matches!(unseal(&sealed, &options), Err(SealError::NoIdentity)));
         options.identities =
             vec![age::x25519::Identity::generate().to_string().expose_secret().to_owned().into()];
-        assert!(unseal(&sealed, &options).is_err());
+        assert!(matches!(unseal(&sealed, &options), Err(SealError::Decrypt(_))));
         options.identities = vec![identity.to_string().expose_secret().to_owned().into()];
-        assert_eq!(unseal(&sealed, &options), Ok(values.clone()));
-        assert_eq!(seal(&values, &ClusterOptions::default()), Ok(None));
+        assert_eq!(unseal(&sealed, &options).unwrap(), values);
+        assert_eq!(seal(&values, &ClusterOptions::default()).unwrap(), None);
         // A sensitive item is kept as a whole, and nothing of it stands in the open.
         let kept = Kept { text: "data: hunter2".to_owned(), beside: Some(Beside::Plain("x".to_owned())) };
         let shut = closed(&kept, &options).unwrap().unwrap();
         assert!(!serde_json::to_string(&shut).unwrap().contains("hunter2"));
-        assert_eq!(opened(shut.clone(), &options), Ok(kept.clone()));
+        assert_eq!(opened(shut.clone(), &options).unwrap(), kept);
         assert!(opened(shut, &ClusterOptions::default()).is_err());
-        assert_eq!(closed(&kept, &ClusterOptions::default()), Ok(None));
-        assert_eq!(opened(kept.clone(), &ClusterOptions::default()), Ok(kept));
+        assert_eq!(closed(&kept, &ClusterOptions::default()).unwrap(), None);
+        assert_eq!(opened(kept.clone(), &ClusterOptions::default()).unwrap(), kept);
     }
 }

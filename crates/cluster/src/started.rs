@@ -3,6 +3,7 @@
 
 use crate::connect::Cluster;
 use crate::open_run::put;
+use crate::record_error::RecordsError;
 use crate::records::{self, NAMESPACE, Record};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,30 +41,30 @@ impl Record for StartedDoc {
 }
 
 impl Cluster {
-    async fn all_started(&self) -> Result<StartedDoc, String> {
+    async fn all_started(&self) -> Result<StartedDoc, RecordsError> {
         let path = format!("/api/v1/namespaces/{NAMESPACE}/secrets/{NAME}");
-        let found = self.inner.api.find(&path).await.map_err(|e| e.to_string())?;
+        let found = self.inner.api.find(&path).await?;
         match found {
             None => Ok(StartedDoc::default()),
-            Some(secret) => records::unpack(&secret).map_err(String::from),
+            Some(secret) => Ok(records::unpack(&secret)?),
         }
     }
 
     /// The record of a workload; `None` where there is none, or that of another one of the same name.
-    pub(crate) async fn started(&self, key: &str, uid: &str) -> Result<Option<Started>, String> {
+    pub(crate) async fn started(&self, key: &str, uid: &str) -> Result<Option<Started>, RecordsError> {
         let found = self.all_started().await?.workloads.remove(key);
         Ok(found.filter(|started| started.uid == uid))
     }
 
     /// Writes it. The cluster's lock is held.
-    pub(crate) async fn note(&self, key: &str, started: Started) -> Result<(), String> {
+    pub(crate) async fn note(&self, key: &str, started: Started) -> Result<(), RecordsError> {
         let mut all = self.all_started().await?;
         all.workloads.insert(key.to_owned(), started);
         let packed = records::pack(&all)?;
         if !records::fits(&packed) {
-            return Err("the record of what workloads were started with is full".to_owned());
+            return Err(RecordsError::StartedFull);
         }
         let secret = records::secret(NAME, NAME, None, &packed, &[]);
-        put(&self.inner.api, NAME, &secret).await.map_err(|fault| fault.to_string())
+        Ok(put(&self.inner.api, NAME, &secret).await?)
     }
 }

@@ -129,8 +129,8 @@ async fn examine(context: &RunContext, host: &str) -> HostDoctor {
         cluster: false,
     };
     match crate::connect::endpoints::endpoint(context, host).await {
-        Err(why) => {
-            chart.say("inventory", Health::Ill, why, None);
+        Err(error) => {
+            chart.say("inventory", Health::Ill, error.to_string(), None);
         }
         Ok((target, become_)) => {
             chart.address.clone_from(&target.address);

@@ -13,6 +13,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use converge_model::Project;
 use converge_planner::RoleGraph;
 use converge_resource::{ObjectId, RunAnswer, State};
+use converge_ssh::KeyFileError;
 use converge_syntax::{Diagnostics, Span};
 use secrecy::SecretString;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,8 +76,8 @@ impl Engine {
     /// Unlocks a key for all hosts; false when this is not its passphrase.
     ///
     /// # Errors
-    /// The file cannot be read; a sentence.
-    pub fn unlock(&self, key: &Utf8Path, passphrase: &SecretString) -> Result<bool, String> {
+    /// The file cannot be read, or others can write or read it too.
+    pub fn unlock(&self, key: &Utf8Path, passphrase: &SecretString) -> Result<bool, KeyFileError> {
         self.0.pool.ssh.keys.unlock(key, passphrase)
     }
 

@@ -109,7 +109,7 @@ pub enum Event {
         /// The kind of copy: `snapshot of etcd`.
         what: String,
         /// The copy that is kept, or the reason why none is.
-        kept: Result<KeptBackup, String>,
+        kept: Result<KeptBackup, NoBackup>,
     },
     /// A batch of a play has begun.
     BatchStarted {
@@ -182,6 +182,22 @@ pub struct KeptBackup {
     pub size: u64,
     /// The host's remark on it: `1234 keys`.
     pub remark: String,
+}
+
+/// The reason why no copy is kept, and the item begins all the same.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoBackup {
+    /// The host has nothing of the sort: its words.
+    #[error("{0}")]
+    NothingThere(String),
+    /// It did not come to this machine, and the user goes on without it.
+    #[error("{reason}; `--allow-destroy {id}` goes on without it")]
+    Allowed {
+        /// The reason why it did not come.
+        reason: String,
+        /// The ID that the user has given.
+        id: String,
+    },
 }
 
 /// The work of a role in a run.

@@ -24,10 +24,11 @@ mod verify;
 pub use converge_executor::TargetError;
 pub use converge_host::facts::{FACT_GROUPS, HostFacts, facts_page, facts_schema};
 pub use converge_ledger::Scope;
+pub use converge_ssh::KeyFileError;
 pub use critical_path::{PathStep, TimedItem, critical_path};
 pub use doctor::{Finding, Health, HostDoctor};
 pub use engine::Engine;
-pub use event::{Event, EventSink, ItemResult, KeptBackup, RoleWork};
+pub use event::{Event, EventSink, ItemResult, KeptBackup, NoBackup, RoleWork};
 pub use options::{Options, Question, StepAnswer, Steps, StopSwitch};
 pub use plan::saved;
 pub use report::{

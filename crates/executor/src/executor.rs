@@ -40,8 +40,8 @@ pub struct Answers {
     pub contents: Vec<Content>,
     /// The facts, when they were asked for.
     pub facts: Option<serde_json::Value>,
-    /// The managed objects, when they were asked for; the problem, when the records are not understood.
-    pub managed: Option<Result<OwnedRecords, String>>,
+    /// The managed objects, when they were asked for; the refusal, when the records are not understood.
+    pub managed: Option<Result<OwnedRecords, TargetError>>,
 }
 
 /// A host or a cluster that is connected.

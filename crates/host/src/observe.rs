@@ -3,7 +3,7 @@
 use crate::facts::Groups;
 use crate::link::Link;
 use crate::records;
-use converge_executor::{Answers, Questions};
+use converge_executor::{Answers, Questions, TargetError};
 use converge_ledger::{OwnedRecords, parse_owned};
 use converge_resource::{Answer, AnswerError, Content, Probe, RunAnswer, quote, unlisted};
 use converge_ssh::{Batch, Item, ItemResult, Outcome, ShellError, Status, Stderr};
@@ -65,15 +65,15 @@ pub(crate) const TOO_LARGE: &str = "its records of runs are larger than what is 
      /var/lib/converge/runs on the host (what these runs changed stays as it is, is managed no more, and cannot be rolled back)";
 
 /// The records of the host. None where they may not be read.
-fn owned(result: &ItemResult) -> Result<OwnedRecords, String> {
+fn owned(result: &ItemResult) -> Result<OwnedRecords, TargetError> {
+    let unread =
+        |why: &str| TargetError::Refused(format!("the record of what is managed cannot be read: {why}"));
     match result.outcome {
-        Outcome::Finished { status: Status::Exited(0), .. } if result.cut => {
-            Err(format!("the record of what is managed cannot be read: {TOO_LARGE}"))
-        }
+        Outcome::Finished { status: Status::Exited(0), .. } if result.cut => Err(unread(TOO_LARGE)),
         Outcome::Finished { status: Status::Exited(0), .. } => {
             Ok(parse_owned(&String::from_utf8_lossy(&result.output)))
         }
-        _ => Err(format!("the record of what is managed cannot be read: {}", failure(result))),
+        _ => Err(unread(&failure(result))),
     }
 }
 

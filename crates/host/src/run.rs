@@ -82,20 +82,19 @@ async fn history(link: &Link) -> Result<Records, TargetError> {
     if let Some(error) = error {
         return Err(link.lost(&error));
     }
-    let refused = TargetError::Refused;
-    let result = results.into_iter().next().ok_or_else(|| refused("gave no answer".to_owned()))?;
-    read_history(&result).map_err(refused)
+    let none = || TargetError::Refused("gave no answer".to_owned());
+    read_history(&results.into_iter().next().ok_or_else(none)?)
 }
 
 /// The records in an answer, if they are in it as a whole.
-fn read_history(result: &ItemResult) -> Result<Records, String> {
+fn read_history(result: &ItemResult) -> Result<Records, TargetError> {
     if !result.success() {
-        return Err(String::from_utf8_lossy(&result.stderr).trim().to_owned());
+        return Err(TargetError::Refused(String::from_utf8_lossy(&result.stderr).trim().to_owned()));
     }
     if result.cut {
-        return Err(TOO_LARGE.to_owned());
+        return Err(TargetError::Refused(TOO_LARGE.to_owned()));
     }
-    parse_records(&String::from_utf8_lossy(&result.output)).map_err(|e| e.to_string())
+    parse_records(&String::from_utf8_lossy(&result.output)).map_err(|e| TargetError::Refused(e.to_string()))
 }
 
 #[cfg(test)]
@@ -109,7 +108,7 @@ mod tests {
         let output = b"converge\t4\nrun\ta\nclose\tfinished\n".to_vec();
         let whole = ItemResult { id: 1, outcome, output, stderr: Vec::new(), cut: false };
         assert_eq!(read_history(&whole).unwrap().runs.len(), 1);
-        let why = read_history(&ItemResult { cut: true, ..whole }).unwrap_err();
+        let why = read_history(&ItemResult { cut: true, ..whole }).unwrap_err().to_string();
         assert!(why.contains("larger than what is read") && why.contains("/var/lib/converge/runs"), "{why}");
     }
 }

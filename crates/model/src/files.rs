@@ -1,6 +1,7 @@
 //! Files of a role: templates and sources. Each is read once in a run.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
@@ -9,16 +10,37 @@ use converge_syntax::{Diagnostic, Source, Span};
 use crate::catalog::Load;
 use crate::fields::nearest;
 use crate::role::Role;
-use crate::vault::{Vault, decrypted_text, is_vault};
+use crate::vault::{Vault, VaultError, decrypted_text, is_vault};
 
 /// The largest file of a role that is sent to hosts.
 const MAX_BYTES: u64 = 64 << 20;
 
+/// The reason why a file of a role has no content.
+#[derive(Debug, thiserror::Error)]
+enum FileError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(
+        "it is larger than {} MiB; let the host fetch it: the kind `download` takes an address and its SHA-256",
+        MAX_BYTES >> 20
+    )]
+    TooLarge,
+    /// It is encrypted, and its text cannot be had.
+    #[error("{}", .0.message)]
+    Text(Box<Diagnostic>),
+    /// It is encrypted, and its bytes cannot be had.
+    #[error("{0}; {help}", help = .0.help())]
+    Bytes(#[from] VaultError),
+}
+
+/// The content of a file, or the reason why it has none. Both are kept for all places that name the file.
+type Read<T> = Result<T, Arc<FileError>>;
+
 /// A cache of the files read so far.
 pub(crate) struct Files {
     vault: Vault,
-    templates: Mutex<HashMap<Utf8PathBuf, Result<Arc<Source>, String>>>,
-    sources: Mutex<HashMap<Utf8PathBuf, Result<Bytes, String>>>,
+    templates: Mutex<HashMap<Utf8PathBuf, Read<Arc<Source>>>>,
+    sources: Mutex<HashMap<Utf8PathBuf, Read<Bytes>>>,
 }
 
 /// The bytes of a file of a role.
@@ -96,10 +118,12 @@ impl Files {
         let mut known = self.templates.lock().unwrap_or_else(PoisonError::into_inner);
         let read = || {
             check_size(path)?;
-            let source = Source::read(path.as_std_path()).map_err(|error| error.to_string())?;
-            let opened = decrypted_text(&source, &self.vault).map_err(|problem| problem.message)?;
+            let source = Source::read(path.as_std_path())?;
+            let opened =
+                decrypted_text(&source, &self.vault).map_err(|problem| FileError::Text(Box::new(problem)))?;
             Ok(opened.map_or(source, |text| Source::secret(path.as_str(), text.as_str(), [])))
         };
+        let read = || read().map_err(Arc::new);
         known.entry(path.to_owned()).or_insert_with(read).clone().map_err(|why| unreadable(path, &why, span))
     }
 
@@ -108,30 +132,27 @@ impl Files {
         let mut known = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let read = || {
             check_size(path)?;
-            let bytes = fs_err::read(path).map_err(|error| error.to_string())?;
+            let bytes = fs_err::read(path)?;
             if !is_vault(&bytes) {
                 return Ok(Bytes { hex: hex(&bytes).into(), secret: false });
             }
-            let opened = self.vault.open(&String::from_utf8_lossy(&bytes));
-            let opened = opened.map_err(|error| format!("{error}; {}", error.help()))?;
+            let opened = self.vault.open(&String::from_utf8_lossy(&bytes))?;
             Ok(Bytes { hex: hex(&opened.plain).into(), secret: true })
         };
+        let read = || read().map_err(Arc::new);
         known.entry(path.to_owned()).or_insert_with(read).clone().map_err(|why| unreadable(path, &why, span))
     }
 }
 
-fn check_size(path: &Utf8Path) -> Result<(), String> {
-    let size = fs_err::metadata(path).map_err(|error| error.to_string())?.len();
+fn check_size(path: &Utf8Path) -> Result<(), FileError> {
+    let size = fs_err::metadata(path)?.len();
     if size > MAX_BYTES {
-        return Err(format!(
-            "it is larger than {} MiB; let the host fetch it: the kind `download` takes an address and its SHA-256",
-            MAX_BYTES >> 20
-        ));
+        return Err(FileError::TooLarge);
     }
     Ok(())
 }
 
-fn unreadable(path: &Utf8Path, why: &str, span: &Span) -> Diagnostic {
+fn unreadable(path: &Utf8Path, why: &FileError, span: &Span) -> Diagnostic {
     Diagnostic::error("unreadable", format!("cannot read {path}: {why}")).label(span, "named here")
 }
 

@@ -3,7 +3,7 @@
 mod jsonpath;
 mod question;
 
-pub use jsonpath::FieldQuery;
+pub use jsonpath::{FieldQuery, QueryError};
 pub use question::{Amount, CountTest, Pick, Test, Verdict, Wait, What, quantity, ready};
 
 use converge_resource::{DynNeeds, Erased, Facets, Needs, Object, Place, Traits, state_of_words};

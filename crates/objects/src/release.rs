@@ -54,7 +54,7 @@ impl ReleaseState {
     ///
     /// # Errors
     /// Its manifest is no YAML.
-    pub fn of(revision: &Value) -> Result<(Self, Content), String> {
+    pub fn of(revision: &Value) -> Result<(Self, Content), serde_yaml::Error> {
         let word = |pointer: &str| revision.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (chart, version) = (word("/chart/name"), word("/chart/version"));
         let values = revision.get("values").unwrap_or(&Value::Null);
@@ -154,10 +154,10 @@ pub fn with_manifests(text: &Content, manifests: &[Value]) -> Option<Content> {
 ///
 /// # Errors
 /// It is no YAML, and where.
-pub fn manifests(text: &str) -> Result<Vec<Value>, String> {
+pub fn manifests(text: &str) -> Result<Vec<Value>, serde_yaml::Error> {
     let mut found = Vec::new();
     for document in serde_yaml::Deserializer::from_str(text) {
-        match Value::deserialize(document).map_err(|e| e.to_string())? {
+        match Value::deserialize(document)? {
             Value::Null => {}
             value => found.push(value),
         }

@@ -81,7 +81,7 @@ pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
                     let remark = if remark.is_empty() { String::new() } else { format!(", {remark}") };
                     start(host).plain(format!("{what}: {path} ({}{remark}, checked)", bytes(*size)))
                 }
-                Err(why) => start(host).say(Tone::Warn, format!("! no {what}: ")).plain(why.as_str()),
+                Err(none) => start(host).say(Tone::Warn, format!("! no {what}: ")).plain(none.to_string()),
             };
             text.push(line.fold(column + 4));
         }
@@ -190,6 +190,7 @@ fn push_output(text: &mut Text, output: &str, message: &str, indent: usize, look
 mod tests {
     use super::*;
     use crate::samples;
+    use converge_engine::NoBackup;
 
     fn finished(result: ItemResult) -> Event {
         Event::ItemFinished {
@@ -229,7 +230,7 @@ mod tests {
         };
         let kept = KeptBackup { path: "/s/1.db".into(), size: 12_897_485, remark: "1234 keys".into() };
         assert_eq!(said(Ok(kept)), "cp1     snapshot of etcd: /s/1.db (12.3 MiB, 1234 keys, checked)\n");
-        let none = said(Err("kubeadm runs no etcd here".into()));
+        let none = said(Err(NoBackup::NothingThere("kubeadm runs no etcd here".into())));
         assert_eq!(none, "cp1     ! no snapshot of etcd: kubeadm runs no etcd here\n");
     }
 

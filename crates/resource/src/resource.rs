@@ -166,13 +166,18 @@ pub enum Stop {
 
 impl Stop {
     /// An invalid parameter.
-    pub fn invalid(pointer: &str, message: impl Into<String>) -> Self {
-        Self::Invalid { pointer: pointer.to_owned(), message: message.into(), help: None }
+    pub fn invalid(pointer: &str, message: impl ToString) -> Self {
+        Self::Invalid { pointer: pointer.to_owned(), message: message.to_string(), help: None }
     }
 
     /// An invalid parameter, with help.
-    pub fn invalid_help(pointer: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self::Invalid { pointer: pointer.to_owned(), message: message.into(), help: Some(help.into()) }
+    pub fn invalid_help(pointer: &str, message: impl ToString, help: impl Into<String>) -> Self {
+        Self::Invalid { pointer: pointer.to_owned(), message: message.to_string(), help: Some(help.into()) }
+    }
+
+    /// The host cannot be read, or a check failed.
+    pub fn failed(reason: impl ToString) -> Self {
+        Self::Failed(reason.to_string())
     }
 }
 
@@ -248,8 +253,8 @@ pub struct ParamError {
 
 impl ParamError {
     /// An invalid parameter, with help.
-    pub fn new(pointer: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { pointer: pointer.to_owned(), message: message.into(), help: Some(help.into()) }
+    pub fn new(pointer: &str, message: impl ToString, help: impl Into<String>) -> Self {
+        Self { pointer: pointer.to_owned(), message: message.to_string(), help: Some(help.into()) }
     }
 }
 

@@ -14,6 +14,17 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode(pub u32);
 
+/// The reason why a number is not taken for a mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum ModeError {
+    /// Its decimal digits would be a usual mode.
+    #[error("the mode {0} is a decimal number: write \"0{0}\"")]
+    Decimal(u64),
+    /// No usual mode has this value.
+    #[error("the mode {0} is a number: write octal digits in quotes, as \"0644\"")]
+    Number(u64),
+}
+
 /// The usual form of a file's mode: the owner may read, and nobody may do more than the one before.
 fn usual(mode: u32) -> bool {
     let (owner, group, other) = ((mode >> 6) & 7, (mode >> 3) & 7, mode & 7);
@@ -26,14 +37,12 @@ impl Mode {
         u32::from_str_radix(text, 8).ok().filter(|m| digits && *m <= 0o7777).map(Self)
     }
 
-    fn from_number(number: u64) -> Result<Self, String> {
+    fn from_number(number: u64) -> Result<Self, ModeError> {
         let forgotten_zero = Self::from_text(&number.to_string()).is_some_and(|m| usual(m.0));
         match u32::try_from(number).ok().filter(|m| usual(*m) && !forgotten_zero) {
             Some(mode) => Ok(Self(mode)),
-            None if forgotten_zero => {
-                Err(format!("the mode {number} is a decimal number: write \"0{number}\""))
-            }
-            None => Err(format!("the mode {number} is a number: write octal digits in quotes, as \"0644\"")),
+            None if forgotten_zero => Err(ModeError::Decimal(number)),
+            None => Err(ModeError::Number(number)),
         }
     }
 }

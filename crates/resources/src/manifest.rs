@@ -206,7 +206,7 @@ impl Apply<'_> {
         } else {
             fields::differences(&live, &made)
         };
-        fields::with(&base, &changes).map(|new| k8s::normalised(&new)).map_err(Stop::Failed)
+        fields::with(&base, &changes).map(|new| k8s::normalised(&new)).map_err(Stop::failed)
     }
 
     /// The reason why the server would not make it.
@@ -314,7 +314,7 @@ pub fn merged(now: Option<&Value>, wanted: &Value) -> Value {
 }
 
 /// The server keeps no empty list and no empty map of labels: they go with the last entry.
-fn drop_empty(object: &mut Value, path: &[fields::Segment]) -> Result<(), String> {
+fn drop_empty(object: &mut Value, path: &[fields::Segment]) -> Result<(), fields::FieldError> {
     let Some((_, parent)) = path.split_last() else { return Ok(()) };
     let empty = match (fields::read(object, parent), parent.last()) {
         (Some(Value::Array(list)), _) => list.is_empty(),

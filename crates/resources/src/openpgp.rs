@@ -3,11 +3,36 @@
 use base64::Engine as _;
 use sha1::{Digest as _, Sha1};
 
+/// The reason why bytes are no public keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenPgpError {
+    #[error("the end of its armour is missing")]
+    OpenArmour,
+    #[error("its armour is damaged")]
+    DamagedArmour,
+    #[error("it is no OpenPGP key")]
+    NotOpenPgp,
+    #[error("it is cut off")]
+    CutOff,
+    #[error("it has a packet in parts")]
+    PartialPacket,
+    #[error("it has a packet without a length")]
+    NoLength,
+    #[error("a key in it is not of version 4")]
+    Version,
+    #[error("a key in it is too large")]
+    TooLarge,
+    #[error("it does not begin with a public key")]
+    NoKeyFirst,
+    #[error("there is no public key in it")]
+    NoKey,
+}
+
 /// The keys of a text or file as packets, without armour.
 ///
 /// # Errors
 /// The error in the text.
-pub fn dearmor(bytes: &[u8]) -> Result<Vec<u8>, String> {
+pub fn dearmor(bytes: &[u8]) -> Result<Vec<u8>, OpenPgpError> {
     const BEGIN: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
     const END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
     let Some(text) = std::str::from_utf8(bytes).ok().filter(|t| t.contains(BEGIN)) else {
@@ -15,7 +40,7 @@ pub fn dearmor(bytes: &[u8]) -> Result<Vec<u8>, String> {
     };
     let mut packets = Vec::new();
     for block in text.split(BEGIN).skip(1) {
-        let (block, _) = block.split_once(END).ok_or("the end of its armour is missing")?;
+        let (block, _) = block.split_once(END).ok_or(OpenPgpError::OpenArmour)?;
         // Headers end with a blank line; a checksum begins with `=`.
         let block = block.replace('\r', "");
         let body = block.split_once("\n\n").map_or(block.as_str(), |(_, body)| body);
@@ -23,7 +48,7 @@ pub fn dearmor(bytes: &[u8]) -> Result<Vec<u8>, String> {
         packets.extend(
             base64::engine::general_purpose::STANDARD
                 .decode(data)
-                .map_err(|_| "its armour is damaged".to_owned())?,
+                .map_err(|_| OpenPgpError::DamagedArmour)?,
         );
     }
     Ok(packets)
@@ -33,46 +58,46 @@ pub fn dearmor(bytes: &[u8]) -> Result<Vec<u8>, String> {
 ///
 /// # Errors
 /// The error in the packets.
-pub fn fingerprints(packets: &[u8]) -> Result<Vec<String>, String> {
+pub fn fingerprints(packets: &[u8]) -> Result<Vec<String>, OpenPgpError> {
     let mut rest = packets;
     let mut found = Vec::new();
     while let Some((tag, body, after)) = packet(rest)? {
         if tag == 6 {
             if body.first() != Some(&4) {
-                return Err("a key in it is not of version 4".to_owned());
+                return Err(OpenPgpError::Version);
             }
-            let length = u16::try_from(body.len()).map_err(|_| "a key in it is too large".to_owned())?;
+            let length = u16::try_from(body.len()).map_err(|_| OpenPgpError::TooLarge)?;
             let mut hash = Sha1::new();
             hash.update([0x99]);
             hash.update(length.to_be_bytes());
             hash.update(body);
             found.push(hash.finalize().iter().map(|b| format!("{b:02X}")).collect());
         } else if found.is_empty() {
-            return Err("it does not begin with a public key".to_owned());
+            return Err(OpenPgpError::NoKeyFirst);
         }
         rest = after;
     }
-    if found.is_empty() { Err("there is no public key in it".to_owned()) } else { Ok(found) }
+    if found.is_empty() { Err(OpenPgpError::NoKey) } else { Ok(found) }
 }
 
 /// A packet: its tag, its body, and what follows it.
 type Packet<'b> = (u8, &'b [u8], &'b [u8]);
 
 /// The first packet.
-fn packet(bytes: &[u8]) -> Result<Option<Packet<'_>>, String> {
-    let cut = || "it is cut off".to_owned();
+fn packet(bytes: &[u8]) -> Result<Option<Packet<'_>>, OpenPgpError> {
+    let cut = OpenPgpError::CutOff;
     let Some((head, rest)) = bytes.split_first() else { return Ok(None) };
     if head & 0x80 == 0 {
-        return Err("it is no OpenPGP key".to_owned());
+        return Err(OpenPgpError::NotOpenPgp);
     }
     let number = |bytes: &[u8]| bytes.iter().fold(0usize, |n, b| (n << 8) | usize::from(*b));
     let (tag, octets, length) = if head & 0x40 != 0 {
-        let first = usize::from(*rest.first().ok_or_else(cut)?);
+        let first = usize::from(*rest.first().ok_or(cut)?);
         let (octets, length) = match first {
             0..=191 => (1, first),
-            192..=223 => (2, ((first - 192) << 8) + usize::from(*rest.get(1).ok_or_else(cut)?) + 192),
-            255 => (5, number(rest.get(1..5).ok_or_else(cut)?)),
-            _ => return Err("it has a packet in parts".to_owned()),
+            192..=223 => (2, ((first - 192) << 8) + usize::from(*rest.get(1).ok_or(cut)?) + 192),
+            255 => (5, number(rest.get(1..5).ok_or(cut)?)),
+            _ => return Err(OpenPgpError::PartialPacket),
         };
         (head & 0x3f, octets, length)
     } else {
@@ -80,12 +105,12 @@ fn packet(bytes: &[u8]) -> Result<Option<Packet<'_>>, String> {
             0 => 1,
             1 => 2,
             2 => 4,
-            _ => return Err("it has a packet without a length".to_owned()),
+            _ => return Err(OpenPgpError::NoLength),
         };
-        ((head >> 2) & 0xf, octets, number(rest.get(..octets).ok_or_else(cut)?))
+        ((head >> 2) & 0xf, octets, number(rest.get(..octets).ok_or(cut)?))
     };
-    let end = octets.checked_add(length).ok_or_else(cut)?;
-    Ok(Some((tag, rest.get(octets..end).ok_or_else(cut)?, rest.get(end..).unwrap_or_default())))
+    let end = octets.checked_add(length).ok_or(cut)?;
+    Ok(Some((tag, rest.get(octets..end).ok_or(cut)?, rest.get(end..).unwrap_or_default())))
 }
 
 #[cfg(test)]

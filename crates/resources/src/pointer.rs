@@ -12,13 +12,33 @@ pub enum Part {
     Each,
 }
 
+/// The reason why a text is no path.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    #[error("`{0}` does not begin with a slash")]
+    NoSlash(String),
+    #[error("`{0}`: a bracket is not closed")]
+    OpenBracket(String),
+    #[error("`{0}`: items of a list are found by their key, as `[name=driver]`, never by their place")]
+    ByPlace(String),
+    #[error("`{0}` is no way to a field: a name is missing")]
+    NoName(String),
+    #[error("`{0}`: `[*]` leads to several fields; `k8s_transform` sets them")]
+    Several(String),
+}
+
+/// The list at this path has items without a key: none can be told from the others.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: its items have no key to find them by", fields::shown(.0))]
+pub struct NoItemKeys(pub Path);
+
 /// Keys of list items that are numbers.
 const NUMBERS: [&str; 2] = ["containerPort", "port"];
 
 /// Parses a path.
-pub fn parse(text: &str) -> Result<Vec<Part>, String> {
+pub fn parse(text: &str) -> Result<Vec<Part>, PathError> {
     let Some(mut rest) = text.strip_prefix('/') else {
-        return Err(format!("`{text}` does not begin with a slash"));
+        return Err(PathError::NoSlash(text.to_owned()));
     };
     let mut parts = Vec::new();
     loop {
@@ -30,16 +50,14 @@ pub fn parse(text: &str) -> Result<Vec<Part>, String> {
         rest = left;
         while let Some(inside) = rest.strip_prefix('[') {
             let (inside, left) =
-                inside.split_once(']').ok_or_else(|| format!("`{text}`: a bracket is not closed"))?;
-            parts.push(item(inside).ok_or_else(|| {
-                format!("`{text}`: items of a list are found by their key, as `[name=driver]`, never by their place")
-            })?);
+                inside.split_once(']').ok_or_else(|| PathError::OpenBracket(text.to_owned()))?;
+            parts.push(item(inside).ok_or_else(|| PathError::ByPlace(text.to_owned()))?);
             rest = left;
         }
         match rest.strip_prefix('/') {
             Some(left) if !left.is_empty() && !left.starts_with('/') => rest = left,
             None if rest.is_empty() && !parts.is_empty() => return Ok(parts),
-            _ => return Err(format!("`{text}` is no way to a field: a name is missing")),
+            _ => return Err(PathError::NoName(text.to_owned())),
         }
     }
 }
@@ -60,16 +78,16 @@ fn item(inside: &str) -> Option<Part> {
 }
 
 /// Parses a path that leads to one field.
-pub fn single(text: &str) -> Result<Path, String> {
+pub fn single(text: &str) -> Result<Path, PathError> {
     let one = |part| match part {
         Part::One(segment) => Ok(segment),
-        Part::Each => Err(format!("`{text}`: `[*]` leads to several fields; `k8s_transform` sets them")),
+        Part::Each => Err(PathError::Several(text.to_owned())),
     };
     parse(text)?.into_iter().map(one).collect()
 }
 
 /// All fields of an object that a path matches.
-pub fn expand(object: &Value, parts: &[Part]) -> Result<Vec<Path>, String> {
+pub fn expand(object: &Value, parts: &[Part]) -> Result<Vec<Path>, NoItemKeys> {
     let mut ways: Vec<Path> = vec![Vec::new()];
     for part in parts {
         let mut next = Vec::new();
@@ -82,9 +100,7 @@ pub fn expand(object: &Value, parts: &[Part]) -> Result<Vec<Path>, String> {
                 }
                 Part::Each => {
                     let Some(list) = fields::read(object, &way).and_then(Value::as_array) else { continue };
-                    let items = fields::items(list).ok_or_else(|| {
-                        format!("{}: its items have no key to find them by", fields::shown(&way))
-                    })?;
+                    let items = fields::items(list).ok_or_else(|| NoItemKeys(way.clone()))?;
                     next.extend(items.into_iter().map(|item| {
                         let mut one = way.clone();
                         one.push(item);
@@ -120,7 +136,7 @@ mod tests {
         for bad in ["", "/", "spec", "/a//b", "/a/", "/a/[0]", "/a/[name=", "/a/[=x]", "/a[name=]"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
-        assert!(single("/a/[*]/b").unwrap_err().contains("k8s_transform"));
+        assert_eq!(single("/a/[*]/b"), Err(PathError::Several("/a/[*]/b".to_owned())));
     }
 
     #[test]

@@ -164,7 +164,7 @@ impl Drift {
     ///
     /// # Errors
     /// A manifest has no place for it.
-    pub fn keep(&self, namespace: &str, manifests: &mut [Value]) -> Result<Vec<Kept>, String> {
+    pub fn keep(&self, namespace: &str, manifests: &mut [Value]) -> Result<Vec<Kept>, fields::FieldError> {
         let mut kept = Vec::new();
         for their in &self.theirs {
             let own = |m: &&mut Value| release::is(m, &their.object, namespace);
@@ -250,13 +250,13 @@ impl Drift {
         }
         if !taken.is_empty() {
             let mut only = Self::default();
-            only.want(object, &fields::with(base, &taken).map_err(Stop::Failed)?);
+            only.want(object, &fields::with(base, &taken).map_err(Stop::failed)?);
             self.taken.targets.extend(only.targets);
             self.taken.contents.extend(only.contents);
             self.taken.calls.extend(only.calls);
         }
         if !ours.is_empty() {
-            self.want(object, &fields::with(base, &ours).map_err(Stop::Failed)?);
+            self.want(object, &fields::with(base, &ours).map_err(Stop::failed)?);
         }
         Ok(())
     }

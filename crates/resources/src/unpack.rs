@@ -2,11 +2,52 @@
 
 use converge_resource::{Content, Digest};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Cursor, Read};
+use std::io::{self, Cursor, Read};
+use zip::result::ZipError;
 
 /// The greatest number of members and of unpacked bytes.
 const MEMBERS: usize = 20_000;
 const BYTES: u64 = 1 << 30;
+
+/// The reason why the members of an archive are not known, or cannot be unpacked below a directory.
+#[derive(Debug, thiserror::Error)]
+pub enum UnpackError {
+    #[error("the member `{}` would not stay below the directory", .0.escape_debug())]
+    Outside(String),
+    #[error("it has more than {MEMBERS} members")]
+    TooManyMembers,
+    #[error("it has more than {} MiB unpacked", BYTES >> 20)]
+    TooLarge,
+    #[error("a member lies below another one that is a file or a link")]
+    BelowMember,
+    #[error("nothing of it is left after {}", if *.only { "`only` and `strip`" } else { "`strip`" })]
+    NothingLeft {
+        /// Whether the user has chosen members.
+        only: bool,
+    },
+    #[error(
+        "it is packed with xz, zstd or bzip2, which are read on hosts only: pack it with gzip, or give `on_host`"
+    )]
+    ReadOnHostsOnly,
+    #[error("it is no tar archive: {0}")]
+    NotTar(io::Error),
+    #[error("it is no zip archive that can be read: {0}")]
+    NotZip(#[from] ZipError),
+    /// A member's content ends early or is damaged.
+    #[error("{0}")]
+    Content(io::Error),
+    #[error("the name of a member is not UTF-8")]
+    Name,
+    #[error("the target of a link is not UTF-8")]
+    Target,
+    #[error("`{name}` is a hard link to `{target}`, which is not there")]
+    NoLinkTarget { name: String, target: String },
+    #[error("`{0}` is neither file, directory nor link")]
+    Special(String),
+    /// The output of the host's tools.
+    #[error("the host's list of its members is not understood")]
+    List,
+}
 
 /// One member that is not a directory of others alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,10 +73,10 @@ pub struct Choice<'a> {
 
 impl Choice<'_> {
     /// The path below the directory; `None` for a member that is left out.
-    fn path(&self, name: &str) -> Result<Option<String>, String> {
+    fn path(&self, name: &str) -> Result<Option<String>, UnpackError> {
         let parts: Vec<&str> = name.split('/').filter(|p| !p.is_empty() && *p != ".").collect();
         if name.starts_with('/') || parts.contains(&"..") || name.chars().any(char::is_control) {
-            return Err(format!("the member `{}` would not stay below the directory", name.escape_debug()));
+            return Err(UnpackError::Outside(name.to_owned()));
         }
         let whole = parts.join("/");
         let chosen = |o: &String| {
@@ -50,9 +91,9 @@ impl Choice<'_> {
 }
 
 impl Listing {
-    fn add(&mut self, choice: &Choice<'_>, name: &str, member: Member) -> Result<(), String> {
+    fn add(&mut self, choice: &Choice<'_>, name: &str, member: Member) -> Result<(), UnpackError> {
         if self.members.len() >= MEMBERS {
-            return Err(format!("it has more than {MEMBERS} members"));
+            return Err(UnpackError::TooManyMembers);
         }
         if let Some(path) = choice.path(name)? {
             self.members.insert(path, member);
@@ -61,7 +102,7 @@ impl Listing {
     }
 
     /// Adds the directories that are not members themselves, and refuses a member below a link or file.
-    fn finish(mut self, choice: &Choice<'_>) -> Result<Self, String> {
+    fn finish(mut self, choice: &Choice<'_>) -> Result<Self, UnpackError> {
         let mut above = BTreeSet::new();
         for path in self.members.keys() {
             above.extend(path.match_indices('/').filter_map(|(at, _)| path.get(..at).map(str::to_owned)));
@@ -69,12 +110,11 @@ impl Listing {
         for dir in above {
             match self.members.entry(dir).or_insert(Member::Dir { mode: 0o755 }) {
                 Member::Dir { .. } => {}
-                _ => return Err("a member lies below another one that is a file or a link".to_owned()),
+                _ => return Err(UnpackError::BelowMember),
             }
         }
         if self.members.is_empty() {
-            let what = if choice.only.is_empty() { "`strip`" } else { "`only` and `strip`" };
-            return Err(format!("nothing of it is left after {what}"));
+            return Err(UnpackError::NothingLeft { only: !choice.only.is_empty() });
         }
         Ok(self)
     }
@@ -89,43 +129,41 @@ fn bits(mode: u32) -> u32 {
 ///
 /// # Errors
 /// The error in the archive.
-pub fn read(bytes: &[u8], choice: &Choice<'_>) -> Result<Listing, String> {
+pub fn read(bytes: &[u8], choice: &Choice<'_>) -> Result<Listing, UnpackError> {
     match bytes {
         [b'P', b'K', 3 | 5, 4 | 6, ..] => zip(bytes, choice),
         [0x1f, 0x8b, ..] => tar(flate2::read::MultiGzDecoder::new(bytes), choice),
-        [0xfd, b'7', b'z', ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] | [b'B', b'Z', b'h', ..] => Err(
-            "it is packed with xz, zstd or bzip2, which are read on hosts only: pack it with gzip, or give `on_host`".to_owned(),
-        ),
+        [0xfd, b'7', b'z', ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] | [b'B', b'Z', b'h', ..] => {
+            Err(UnpackError::ReadOnHostsOnly)
+        }
         _ => tar(bytes, choice),
     }
 }
 
-fn content(listing: &mut Listing, read: &mut dyn Read, left: &mut u64) -> Result<(u64, Digest), String> {
+fn content(listing: &mut Listing, read: &mut dyn Read, left: &mut u64) -> Result<(u64, Digest), UnpackError> {
     let mut bytes = Vec::new();
-    read.take(left.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    read.take(left.saturating_add(1)).read_to_end(&mut bytes).map_err(UnpackError::Content)?;
     let size = bytes.len() as u64;
-    *left = left.checked_sub(size).ok_or_else(|| format!("it has more than {} MiB unpacked", BYTES >> 20))?;
+    *left = left.checked_sub(size).ok_or(UnpackError::TooLarge)?;
     let content = Content::new(bytes);
     let digest = content.digest().clone();
     listing.contents.insert(digest.clone(), content);
     Ok((size, digest))
 }
 
-fn tar(reader: impl Read, choice: &Choice<'_>) -> Result<Listing, String> {
-    let broken = |e: std::io::Error| format!("it is no tar archive: {e}");
+fn tar(reader: impl Read, choice: &Choice<'_>) -> Result<Listing, UnpackError> {
     let mut archive = tar::Archive::new(reader);
     let mut listing = Listing::default();
     let mut left = BYTES;
     // A hard link names another member.
     let mut files: BTreeMap<String, Member> = BTreeMap::new();
-    for entry in archive.entries().map_err(broken)? {
-        let mut entry = entry.map_err(broken)?;
-        let name = String::from_utf8(entry.path_bytes().into_owned())
-            .map_err(|_| "the name of a member is not UTF-8".to_owned())?;
-        let mode = bits(entry.header().mode().map_err(broken)?);
-        let target = || -> Result<String, String> {
+    for entry in archive.entries().map_err(UnpackError::NotTar)? {
+        let mut entry = entry.map_err(UnpackError::NotTar)?;
+        let name = String::from_utf8(entry.path_bytes().into_owned()).map_err(|_| UnpackError::Name)?;
+        let mode = bits(entry.header().mode().map_err(UnpackError::NotTar)?);
+        let target = || -> Result<String, UnpackError> {
             let bytes = entry.link_name_bytes().map(|b| b.into_owned()).unwrap_or_default();
-            String::from_utf8(bytes).map_err(|_| "the target of a link is not UTF-8".to_owned())
+            String::from_utf8(bytes).map_err(|_| UnpackError::Target)
         };
         let kind = entry.header().entry_type();
         let member = if kind.is_dir() {
@@ -134,17 +172,15 @@ fn tar(reader: impl Read, choice: &Choice<'_>) -> Result<Listing, String> {
             Member::Link { target: target()? }
         } else if kind.is_hard_link() {
             let target = target()?;
-            files
-                .get(&target)
-                .cloned()
-                .ok_or_else(|| format!("`{name}` is a hard link to `{target}`, which is not there"))?
+            let linked = files.get(&target).cloned();
+            linked.ok_or_else(|| UnpackError::NoLinkTarget { name: name.clone(), target })?
         } else if kind.is_file() || kind.is_contiguous() {
             let (size, digest) = content(&mut listing, &mut entry, &mut left)?;
             Member::File { mode, size, digest }
         } else if kind.is_pax_global_extensions() {
             continue;
         } else {
-            return Err(format!("`{name}` is neither file, directory nor link"));
+            return Err(UnpackError::Special(name));
         };
         files.insert(name.clone(), member.clone());
         listing.add(choice, &name, member)?;
@@ -152,14 +188,13 @@ fn tar(reader: impl Read, choice: &Choice<'_>) -> Result<Listing, String> {
     listing.finish(choice)
 }
 
-fn zip(bytes: &[u8], choice: &Choice<'_>) -> Result<Listing, String> {
-    let broken = |e: zip::result::ZipError| format!("it is no zip archive that can be read: {e}");
-    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(broken)?;
+fn zip(bytes: &[u8], choice: &Choice<'_>) -> Result<Listing, UnpackError> {
+    let mut archive = zip::ZipArchive::new(Cursor::new(bytes))?;
     let mut listing = Listing::default();
     let mut left = BYTES;
     for n in 0..archive.len() {
-        let mut entry = archive.by_index(n).map_err(broken)?;
-        let name = entry.name().map_err(broken)?.into_owned();
+        let mut entry = archive.by_index(n)?;
+        let name = entry.name()?.into_owned();
         let mode = entry.unix_mode();
         let member = if entry.is_dir() {
             Member::Dir { mode: bits(mode.unwrap_or(0o755)) }
@@ -201,11 +236,11 @@ pub fn script(archive: &str) -> String {
 ///
 /// # Errors
 /// The error in the archive.
-pub fn parse(output: &str, zip: bool, choice: &Choice<'_>) -> Result<Option<(Digest, Listing)>, String> {
+pub fn parse(output: &str, zip: bool, choice: &Choice<'_>) -> Result<Option<(Digest, Listing)>, UnpackError> {
     if output.trim() == "absent" {
         return Ok(None);
     }
-    let strange = || "the host's list of its members is not understood".to_owned();
+    let strange = || UnpackError::List;
     let (list, sums) =
         output.split_once("\n==\n").or_else(|| output.split_once("\n==")).ok_or_else(strange)?;
     let (own, list) = list.split_once('\n').unwrap_or((list, ""));
@@ -228,7 +263,7 @@ pub fn parse(output: &str, zip: bool, choice: &Choice<'_>) -> Result<Option<(Dig
             }
             (Some(b'l'), Some(target)) => Member::Link { target },
             (Some(b'h'), Some(target)) => files.get(&target).cloned().ok_or_else(strange)?,
-            _ => return Err(format!("`{name}` is neither file, directory nor link")),
+            _ => return Err(UnpackError::Special(name)),
         };
         files.insert(name.clone(), member.clone());
         listing.add(choice, &name, member)?;

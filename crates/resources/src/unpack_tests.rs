@@ -51,17 +51,20 @@ fn members_are_chosen_and_stripped() {
     let only = ["a/b".to_owned()];
     let found = read(&bytes, &Choice { strip: 2, only: &only }).unwrap();
     assert_eq!(found.members.keys().collect::<Vec<_>>(), ["x", "z"]);
-    assert!(read(&bytes, &Choice { strip: 9, only: &[] }).unwrap_err().contains("nothing of it is left"));
+    assert!(matches!(
+        read(&bytes, &Choice { strip: 9, only: &[] }),
+        Err(UnpackError::NothingLeft { only: false })
+    ));
 }
 
 #[test]
 fn nothing_leaves_the_directory() {
     for bad in ["../x", "a/../../x", "/etc/x", "a\nb"] {
         let error = read(&tgz(&[(bad, 0o644, b"")]), &ALL).unwrap_err();
-        assert!(error.contains("below the directory"), "{bad}: {error}");
+        assert!(matches!(error, UnpackError::Outside(_)), "{bad}: {error}");
     }
     let below = tgz(&[("l/x", 0o644, b"")]);
-    assert!(read(&below, &ALL).unwrap_err().contains("below another one"));
+    assert!(matches!(read(&below, &ALL), Err(UnpackError::BelowMember)));
     for bad in [&b"no archive"[..], b"PK\x03\x04", &[0x1f, 0x8b, 8, 0], b"BZh9"] {
         assert!(read(bad, &ALL).is_err(), "{bad:?}");
     }
@@ -86,7 +89,7 @@ fn a_hosts_listing_is_read() {
     );
     let (_, found) = parse(&text, true, &ALL).unwrap().unwrap();
     assert_eq!(found.members["d/x y"], Member::File { mode: 0o644, size: 2, digest: x });
-    assert_eq!(parse("absent\n", false, &ALL), Ok(None));
+    assert!(matches!(parse("absent\n", false, &ALL), Ok(None)));
     for bad in ["", "x\n==\n", &format!("{own}  -\n-rw 0/0 1\n==\n"), &format!("{own}  -\n==\n{own}  -\n")] {
         assert!(parse(bad, false, &ALL).is_err(), "{bad}");
     }

@@ -1,8 +1,8 @@
 //! The cluster of a scenario while it runs: what it is given, and all its objects, listed before and after.
 
 use crate::cluster_spec::{ClusterSpec, taint};
-use converge_lab::Host;
 use converge_lab::kube::{ApiOptions, ApiServer, Kubectl, NodeSpec};
+use converge_lab::{Host, LabError};
 use converge_objects::k8s::{self, fields};
 use converge_objects::workload;
 use converge_resource::ApiRef;
@@ -34,9 +34,24 @@ const RECORDS: &str = "converge-system";
 /// Annotations about restarts, which are not part of the wanted state.
 const NOTES: [&str; 2] = [workload::STARTED_WITH, workload::RESTARTED];
 
+/// The reason why the cluster of a scenario cannot be made, or its objects are not known.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClusterFault {
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    #[error("kubectl's list cannot be read: {0}")]
+    List(serde_json::Error),
+    /// Objects that go on changing.
+    #[error("the cluster does not come to rest: {}", .0.join(", "))]
+    Restless(Vec<String>),
+    /// A host does not take the administrator's kubeconfig: its words.
+    #[error("{host}: {said}")]
+    Kubeconfig { host: String, said: String },
+}
+
 /// Starts an API server in a host and gives it what the scenario says.
-pub(crate) fn start(host: &Host, spec: &ClusterSpec) -> Result<ApiServer, String> {
-    let api = ApiServer::start(host, ApiOptions::new().kwok()).map_err(|e| e.to_string())?;
+pub(crate) fn start(host: &Host, spec: &ClusterSpec) -> Result<ApiServer, ClusterFault> {
+    let api = ApiServer::start(host, ApiOptions::new().kwok())?;
     let asked = Kubectl::of_api_server(host);
     for nodes in &spec.nodes {
         let mut wanted = NodeSpec::new(nodes.prefix.value.clone(), nodes.count).gpus(nodes.gpus);
@@ -55,16 +70,16 @@ pub(crate) fn start(host: &Host, spec: &ClusterSpec) -> Result<ApiServer, String
         if nodes.cordoned {
             wanted = wanted.cordoned();
         }
-        let names = api.nodes(&wanted).map_err(|e| e.to_string())?;
+        let names = api.nodes(&wanted)?;
         let Some(status) = &nodes.status else { continue };
-        api.patch_status(&names, &status.to_json()).map_err(|e| e.to_string())?;
+        api.patch_status(&names, &status.to_json())?;
     }
     objects(&asked, spec)?;
     Ok(api)
 }
 
 /// Makes the objects that the scenario gives, and waits for the workloads among them.
-pub(crate) fn objects(api: &Kubectl, spec: &ClusterSpec) -> Result<(), String> {
+pub(crate) fn objects(api: &Kubectl, spec: &ClusterSpec) -> Result<(), ClusterFault> {
     for object in &spec.objects {
         give(api, object)?;
     }
@@ -72,28 +87,24 @@ pub(crate) fn objects(api: &Kubectl, spec: &ClusterSpec) -> Result<(), String> {
         if ["DaemonSet", "Deployment", "StatefulSet"].contains(&object.kind.as_str()) {
             let target = format!("{}/{}", object.kind.to_lowercase(), object.name);
             let namespace = object.namespace.as_deref().unwrap_or("default");
-            kubectl(api, &["rollout", "status", &target, "--namespace", namespace, ROLLOUT])?;
+            api.said(&["rollout", "status", &target, "--namespace", namespace, ROLLOUT])?;
         }
     }
     Ok(())
 }
 
 /// Makes an object; one of a kind that was defined a moment ago takes a moment.
-fn give(api: &Kubectl, object: &Value) -> Result<(), String> {
+fn give(api: &Kubectl, object: &Value) -> Result<(), LabError> {
     let deadline = Instant::now() + REST;
     loop {
         let Err(error) = api.apply(&object.to_string()) else { return Ok(()) };
-        let said = error.to_string();
-        if !said.contains("no matches for kind") || Instant::now() > deadline {
-            return Err(said);
+        // kubectl tells it in words alone.
+        let comes = matches!(&error, LabError::Tool { detail, .. } if detail.contains("no matches for kind"));
+        if !comes || Instant::now() > deadline {
+            return Err(error);
         }
         std::thread::sleep(PAUSE);
     }
-}
-
-/// Runs kubectl; what it printed.
-pub(crate) fn kubectl(api: &Kubectl, arguments: &[&str]) -> Result<String, String> {
-    api.said(arguments).map_err(|error| error.to_string())
 }
 
 /// All objects of a cluster by their keys, as their owners mean them.
@@ -109,22 +120,21 @@ pub(crate) struct Listed {
 }
 
 /// Lists all objects.
-pub(crate) fn list(api: &Kubectl) -> Result<Listed, String> {
+pub(crate) fn list(api: &Kubectl) -> Result<Listed, ClusterFault> {
     list_of(api, &kinds(api)?)
 }
 
 /// The kinds that can be listed, without noise, in the form that kubectl takes.
-fn kinds(api: &Kubectl) -> Result<String, String> {
-    let kinds = kubectl(api, &["api-resources", "--verbs=list", "--output=name"])?;
+fn kinds(api: &Kubectl) -> Result<String, LabError> {
+    let kinds = api.said(&["api-resources", "--verbs=list", "--output=name"])?;
     Ok(kinds.lines().filter(|kind| !NOISE.contains(kind)).collect::<Vec<_>>().join(","))
 }
 
-fn list_of(api: &Kubectl, kinds: &str) -> Result<Listed, String> {
+fn list_of(api: &Kubectl, kinds: &str) -> Result<Listed, ClusterFault> {
     let arguments =
         ["get", kinds, "--all-namespaces", "--show-managed-fields", "--output=json", "--ignore-not-found"];
-    let text = kubectl(api, &arguments)?;
-    let all: Value =
-        serde_json::from_str(&text).map_err(|e| format!("kubectl's list cannot be read: {e}"))?;
+    let text = api.said(&arguments)?;
+    let all: Value = serde_json::from_str(&text).map_err(ClusterFault::List)?;
     let objects = all.get("items").and_then(Value::as_array).into_iter().flatten();
     let mut listed = Listed::default();
     for (key, meant, exact) in objects.filter(|object| counts(object)).filter_map(entry) {
@@ -179,7 +189,7 @@ fn entry(object: &Value) -> Option<(String, Value, Value)> {
 }
 
 /// Lists all objects once controllers are at rest: two lists, one after the other, are the same.
-pub(crate) fn at_rest(api: &Kubectl) -> Result<Listed, String> {
+pub(crate) fn at_rest(api: &Kubectl) -> Result<Listed, ClusterFault> {
     let deadline = Instant::now() + REST;
     let kinds = kinds(api)?;
     let mut last = list_of(api, &kinds)?;
@@ -190,15 +200,14 @@ pub(crate) fn at_rest(api: &Kubectl) -> Result<Listed, String> {
             return Ok(now);
         }
         if Instant::now() > deadline {
-            let moving = differences(&last.exact, &now.exact);
-            return Err(format!("the cluster does not come to rest: {}", moving.join(", ")));
+            return Err(ClusterFault::Restless(differences(&last.exact, &now.exact)));
         }
         last = now;
     }
 }
 
 /// The differences from this list that remain once the cluster is at rest.
-pub(crate) fn left(api: &Kubectl, before: &Objects) -> Result<Vec<String>, String> {
+pub(crate) fn left(api: &Kubectl, before: &Objects) -> Result<Vec<String>, ClusterFault> {
     let deadline = Instant::now() + REST;
     loop {
         let left = differences(before, &list(api)?.meant);

@@ -1,6 +1,5 @@
 //! Drift on a cluster: objects that an item made are deleted, and fields that it takes from others are changed.
 
-use crate::cluster::kubectl;
 use crate::injected::{Drift, shown};
 use converge_engine::{Engine, FleetPlan, ItemClaims};
 use converge_lab::kube::Kubectl;
@@ -103,9 +102,9 @@ fn patch(manifest: &Value) -> Option<String> {
 /// Spoils it.
 pub(crate) fn inject(api: &Kubectl, drift: &Drift) -> RunAnswer {
     let words: Vec<&str> = drift.script.split('\n').collect();
-    match kubectl(api, &words) {
+    match api.said(&words) {
         Ok(stdout) => RunAnswer { status: 0, stdout, stderr: String::new() },
-        Err(stderr) => RunAnswer { status: 1, stdout: String::new(), stderr },
+        Err(error) => RunAnswer { status: 1, stdout: String::new(), stderr: error.to_string() },
     }
 }
 

@@ -1,6 +1,6 @@
 //! Hosts of a scenario: thrown away afterwards, or those of an inventory.
 
-use crate::cluster;
+use crate::cluster::{self, ClusterFault};
 use crate::cluster_spec::{ClusterSpec, WholeSpec};
 use crate::discover::Case;
 use crate::project::inventory;
@@ -9,12 +9,33 @@ use camino::Utf8PathBuf;
 use converge_lab::kube::{ApiServer, Kubectl, Part, Repositories, device_plugin_image, ensure};
 use converge_lab::{Host, Lab, LabError, LabOptions};
 use converge_model::inventory::InventorySource;
+use converge_resource::counted;
 use serde_json::{Map, Value, json};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::TempDir;
 
 pub use converge_lab::Missing;
+
+/// The reason why a scenario has no hosts.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HostsError {
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    #[error(transparent)]
+    Cluster(#[from] ClusterFault),
+    #[error("the inventory of the hosts cannot be written: {0}")]
+    Inventory(#[from] io::Error),
+    #[error("{}: the name is not UTF-8", .0.display())]
+    NotUtf8(PathBuf),
+    #[error("a scenario with a cluster runs on disposable hosts only: leave --inventory out")]
+    ClusterOnGiven,
+    #[error("the scenario needs {}, and the inventory gives {given}", counted(*needed, "host"))]
+    TooFew { needed: usize, given: usize },
+    #[error("recorded answers are no hosts")]
+    Recorded,
+}
 
 /// The start of the names of labs of this program; the process ID and a number follow.
 const PREFIX: &str = "test-";
@@ -59,25 +80,24 @@ impl Hosts {
         number: usize,
         spec: Option<&ClusterSpec>,
         say: Arc<dyn Fn(&str) + Send + Sync>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, HostsError> {
         let name = format!("{PREFIX}{}-{number}", std::process::id());
         let whole = spec.and_then(|spec| spec.whole.as_ref());
         let mut options = LabOptions::new(name).install_nothing().on_progress(move |line| say(line));
         if whole.is_some() {
             options = options.kube();
         }
-        let words = |error: LabError| error.to_string();
-        let lab = Lab::open(options).map_err(words)?;
-        let repositories = whole.map(|_| Repositories::serve(&lab)).transpose().map_err(words)?;
+        let lab = Lab::open(options)?;
+        let repositories = whole.map(|_| Repositories::serve(&lab)).transpose()?;
         let names = case.scenario.host_names();
-        let hosts = lab.start_hosts(&names).map_err(words)?;
+        let hosts = lab.start_hosts(&names)?;
         if let Some(whole) = whole {
-            give_gpus(&lab, &hosts, whole).map_err(words)?;
+            give_gpus(&lab, &hosts, whole)?;
         }
-        lab.write_ssh_files().map_err(words)?;
+        lab.write_ssh_files()?;
         let mut all = lab.variables();
         if let (Some(repositories), Some(first)) = (&repositories, hosts.first()) {
-            all.extend(repositories.role_variables(first).map_err(words)?);
+            all.extend(repositories.role_variables(first)?);
         }
         let own = |name: &str| {
             let address = hosts.iter().find(|h| h.name() == name).map(|h| h.address().to_string());
@@ -92,7 +112,7 @@ impl Hosts {
             _ => (None, None),
         };
         let helm = || ensure(&[Part::Helm])?.program("helm");
-        let helm = spec.map(|_| helm()).transpose().map_err(words)?;
+        let helm = spec.map(|_| helm()).transpose()?;
         Ok(Self {
             inventories: vec![source],
             names: names.iter().map(|n| (*n).to_owned()).collect(),
@@ -107,7 +127,7 @@ impl Hosts {
     }
 
     /// Hosts that are never contacted: for checks that need none.
-    pub fn imagined(case: &Case) -> Result<Self, String> {
+    pub fn imagined(case: &Case) -> Result<Self, HostsError> {
         let names = case.scenario.host_names();
         // Addresses of the block for documentation: roles may write addresses of hosts into files.
         let address = |name: &str| {
@@ -189,11 +209,10 @@ fn give_gpus(lab: &Lab, hosts: &[Host], whole: &WholeSpec) -> Result<(), LabErro
     Ok(())
 }
 
-fn inventory_file(text: &str) -> Result<(TempDir, InventorySource), String> {
-    let folder = tempfile::Builder::new().prefix("converge-test-").tempdir().map_err(|e| e.to_string())?;
-    let path = Utf8PathBuf::from_path_buf(folder.path().join("hosts.yaml"))
-        .map_err(|p| format!("{}: the name is not UTF-8", p.display()))?;
-    fs_err::write(&path, text).map_err(|e| e.to_string())?;
+fn inventory_file(text: &str) -> Result<(TempDir, InventorySource), HostsError> {
+    let folder = tempfile::Builder::new().prefix("converge-test-").tempdir()?;
+    let path = Utf8PathBuf::from_path_buf(folder.path().join("hosts.yaml")).map_err(HostsError::NotUtf8)?;
+    fs_err::write(&path, text)?;
     Ok((folder, InventorySource::Path(path)))
 }
 
@@ -201,6 +220,6 @@ fn inventory_file(text: &str) -> Result<(TempDir, InventorySource), String> {
 ///
 /// # Errors
 /// One that cannot be taken down.
-pub fn remove_remaining_hosts() -> Result<Vec<String>, String> {
-    converge_lab::remove_left(PREFIX).map_err(|e| e.to_string())
+pub fn remove_remaining_hosts() -> Result<Vec<String>, LabError> {
+    converge_lab::remove_left(PREFIX)
 }

@@ -1,5 +1,6 @@
 //! Compares the results of a run with its plan.
 
+use crate::cluster::ClusterFault;
 use crate::report::Mismatch;
 use converge_engine::{ApplyReport, FleetPlan, ItemClaims, ItemResult};
 use converge_planner::{Item, Outcome as Planned};
@@ -72,14 +73,16 @@ pub(crate) fn made_whole(start: &InitialStates) -> Vec<String> {
 }
 
 /// The mismatch for differences of a cluster.
-pub(crate) fn as_before(found: Result<Vec<String>, String>, what: &str) -> Option<Mismatch> {
+pub(crate) fn as_before(found: Result<Vec<String>, ClusterFault>, what: &str) -> Option<Mismatch> {
     match found {
         Ok(differ) if differ.is_empty() => None,
         Ok(differ) => {
             let found = format!("{} that differ", differ.len());
             Some(Mismatch::new(what).but("every object as before", found).lines(differ))
         }
-        Err(why) => Some(Mismatch::new("the objects of the cluster cannot be compared").lines([why])),
+        Err(fault) => {
+            Some(Mismatch::new("the objects of the cluster cannot be compared").lines([fault.to_string()]))
+        }
     }
 }
 

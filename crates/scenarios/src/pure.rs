@@ -2,10 +2,10 @@
 
 use crate::discover::Case;
 use crate::expect::{self, Complaint};
-use crate::hosts::Hosts;
+use crate::hosts::{Hosts, HostsError};
 use crate::options::RunOptions;
 use crate::project::{self, RoleSet};
-use crate::recording;
+use crate::recording::{self, RecordingError};
 use crate::report::{CaseReport, Gate, GateOutcome, GateReport, Mismatch, Progress};
 use crate::scenario::before_file;
 use converge_engine::recorded::{HostRecording, RecordedContent, RecordedObject};
@@ -35,7 +35,6 @@ pub(crate) fn run(
     };
     let errors = &case.scenario.expect.errors;
     match folded(case, options) {
-        Err(LoadError::Files(why)) => close(Gate::Input, vec![Mismatch::new(why)], Vec::new()),
         Err(LoadError::Input(found)) => {
             let wrong = if errors.is_empty() {
                 expect::complaints(&found)
@@ -45,6 +44,7 @@ pub(crate) fn run(
             };
             close(Gate::Input, wrong, Vec::new());
         }
+        Err(error) => close(Gate::Input, vec![Mismatch::new(error.to_string())], Vec::new()),
         Ok(_) if project::needs_cluster(case, &options.catalog) => {
             let note = "what a cluster answers is not recorded: its plan is tested on disposable hosts";
             close(Gate::Input, Vec::new(), vec![note.to_owned()]);
@@ -82,20 +82,21 @@ pub(crate) fn run(
     }
 }
 
+/// The reason why role and scenario cannot be loaded.
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
-    Files(String),
-    Input(Diagnostics),
-}
-
-impl From<Diagnostics> for LoadError {
-    fn from(found: Diagnostics) -> Self {
-        Self::Input(found)
-    }
+    #[error(transparent)]
+    Hosts(#[from] HostsError),
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// What their author has to correct.
+    #[error(transparent)]
+    Input(#[from] Diagnostics),
 }
 
 /// Role and scenario with hosts that are never contacted; their inventory exists as long as they do.
 pub(crate) fn imagined(case: &Case, options: &RunOptions) -> Result<(Engine, Hosts), LoadError> {
-    let hosts = Hosts::imagined(case).map_err(LoadError::Files)?;
+    let hosts = Hosts::imagined(case)?;
     let project = project::load(
         case,
         RoleSet::Tested,
@@ -111,7 +112,7 @@ pub(crate) fn imagined(case: &Case, options: &RunOptions) -> Result<(Engine, Hos
 fn folded(case: &Case, options: &RunOptions) -> Result<(converge_engine::FleetPlan, Vec<String>), LoadError> {
     let (engine, _hosts) = imagined(case, options)?;
     let mut notes = Vec::new();
-    let mut recordings = match recording::load(case).map_err(LoadError::Files)? {
+    let mut recordings = match recording::load(case)? {
         Some(recordings) => recordings,
         None => {
             notes.push(format!(

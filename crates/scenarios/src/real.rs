@@ -5,7 +5,7 @@ use crate::cluster_spec::ClusterSpec;
 use crate::discover::Case;
 use crate::expect::{self, Complaint};
 use crate::given;
-use crate::hosts::Hosts;
+use crate::hosts::{Hosts, HostsError};
 use crate::judge::{
     InitialState, InitialStates, add_what_waited, applied, as_before, as_planned, made_whole,
 };
@@ -20,7 +20,7 @@ use converge_engine::{
 };
 use converge_lab::kube::Kubectl;
 use converge_planner::{Item, Outcome as Planned};
-use converge_resource::{ObjectId, State, counted};
+use converge_resource::{ObjectId, State};
 use converge_syntax::{Diagnostic, Diagnostics};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
@@ -168,8 +168,8 @@ impl CaseRun<'_> {
         let begun = Instant::now();
         self.doing(Gate::Input, "");
         match refused_without_hosts(self.case, self.options) {
-            Err(why) => {
-                self.close(Gate::Input, begun, Ok(vec![Mismatch::new(why)].into()));
+            Err(error) => {
+                self.close(Gate::Input, begun, Ok(vec![Mismatch::new(error.to_string())].into()));
                 return self.not_run("the scenario cannot be read");
             }
             Ok(found) if found.has_errors() => {
@@ -218,24 +218,17 @@ impl CaseRun<'_> {
         let spec = self.case.scenario.cluster.as_ref().or(needed);
         let made = match &self.options.hosts {
             Where::ThrowAway => Hosts::make(self.case, self.number, spec, say),
-            Where::Inventory(_) if spec.is_some() => {
-                Err("a scenario with a cluster runs on disposable hosts only: leave --inventory out"
-                    .to_owned())
-            }
+            Where::Inventory(_) if spec.is_some() => Err(HostsError::ClusterOnGiven),
             Where::Inventory(given) => {
-                let wanted = self.case.scenario.hosts.len();
-                match given.names.get(..wanted) {
+                let needed = self.case.scenario.hosts.len();
+                match given.names.get(..needed) {
                     Some(names) => Ok(Hosts::given(&given.inventories, names)),
-                    None => Err(format!(
-                        "the scenario needs {}, and the inventory gives {}",
-                        counted(wanted, "host"),
-                        given.names.len()
-                    )),
+                    None => Err(HostsError::TooFew { needed, given: given.names.len() }),
                 }
             }
-            Where::Recorded => Err("recorded answers are no hosts".to_owned()),
+            Where::Recorded => Err(HostsError::Recorded),
         };
-        let made = made.map_err(|why| vec![Mismatch::new(why)])?;
+        let made = made.map_err(|error| vec![Mismatch::new(error.to_string())])?;
         let made = hosts.insert(made);
         if let Some(spec) = spec.filter(|spec| spec.whole.is_some()) {
             self.doing(Gate::Given, "makes the cluster");
@@ -459,7 +452,7 @@ impl CaseRun<'_> {
         }
         if let Some(api) = site.api {
             self.doing(Gate::Given, "lists the objects of the cluster");
-            self.objects = cluster::at_rest(api).map_err(TargetError::Refused)?;
+            self.objects = cluster::at_rest(api).map_err(|fault| TargetError::Refused(fault.to_string()))?;
         }
         Ok(findings)
     }
@@ -599,11 +592,11 @@ impl CaseRun<'_> {
 }
 
 /// The errors of role and scenario that show without a host.
-fn refused_without_hosts(case: &Case, options: &RunOptions) -> Result<Diagnostics, String> {
+fn refused_without_hosts(case: &Case, options: &RunOptions) -> Result<Diagnostics, LoadError> {
     match pure::imagined(case, options) {
         Ok((engine, _hosts)) => Ok(engine.check_without_hosts().err().unwrap_or_default()),
         Err(LoadError::Input(found)) => Ok(found),
-        Err(LoadError::Files(why)) => Err(why),
+        Err(error) => Err(error),
     }
 }
 

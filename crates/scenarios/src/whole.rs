@@ -1,14 +1,14 @@
 //! The whole cluster of a scenario: before the gates the role `k8s` makes it of the scenario's hosts.
 
-use crate::cluster::{self, kubectl};
+use crate::cluster::{self, ClusterFault};
 use crate::cluster_spec::ClusterSpec;
 use crate::expect::Complaint;
 use crate::hosts::Hosts;
 use crate::judge;
 use crate::report::Mismatch;
 use converge_engine::{Engine, HostResult, StopSwitch};
-use converge_lab::Host;
 use converge_lab::kube::{Kubectl, pod_routes};
+use converge_lab::{Host, LabError};
 use tokio::sync::Mutex;
 
 /// Paths that a node's kubelet, container runtime and etcd write by themselves, in addition to [`crate::NOISE`].
@@ -32,7 +32,8 @@ pub(crate) async fn raise(engine: Engine, hosts: &Hosts, spec: &ClusterSpec) -> 
     made?;
     let Some(api) = &hosts.kubectl else { return Ok(()) };
     let ready = ready(api, &hosts.nodes()).and_then(|()| cluster::objects(api, spec));
-    ready.map_err(|why| vec![Mismatch::new("the whole cluster does not come up").lines([why])])
+    ready
+        .map_err(|fault| vec![Mismatch::new("the whole cluster does not come up").lines([fault.to_string()])])
 }
 
 async fn apply(engine: &Engine) -> Result<(), Vec<Mismatch>> {
@@ -55,34 +56,34 @@ async fn apply(engine: &Engine) -> Result<(), Vec<Mismatch>> {
 }
 
 /// Waits until pods run on every node and reach those of the others.
-fn ready(api: &Kubectl, nodes: &[Host]) -> Result<(), String> {
-    kubectl(api, &["wait", "--for=condition=Ready", "node", "--all", LIMIT])?;
+fn ready(api: &Kubectl, nodes: &[Host]) -> Result<(), ClusterFault> {
+    api.said(&["wait", "--for=condition=Ready", "node", "--all", LIMIT])?;
     if nodes.len() == 1 {
         // There is no other node for pods.
-        kubectl(api, &["taint", "node", "--all", "node-role.kubernetes.io/control-plane-"])?;
+        api.said(&["taint", "node", "--all", "node-role.kubernetes.io/control-plane-"])?;
     }
-    let runs = |what: &str| kubectl(api, &["--namespace=kube-system", "rollout", "status", what, LIMIT]);
+    let runs = |what: &str| api.said(&["--namespace=kube-system", "rollout", "status", what, LIMIT]);
     runs("daemonset/kube-proxy")?;
     let networks = nodes
         .iter()
-        .map(|host| kubectl(api, &["get", "node", host.name(), "--output=jsonpath={.spec.podCIDR}"]))
-        .collect::<Result<Vec<String>, String>>()?;
+        .map(|host| api.said(&["get", "node", host.name(), "--output=jsonpath={.spec.podCIDR}"]))
+        .collect::<Result<Vec<String>, LabError>>()?;
     let networks: Vec<(&Host, &str)> = nodes.iter().zip(networks.iter().map(String::as_str)).collect();
-    pod_routes(&networks).map_err(|error| error.to_string())?;
+    pod_routes(&networks)?;
     runs("deployment/coredns")?;
     administrator(nodes)
 }
 
 /// Gives every host the administrator's kubeconfig, for the commands of a scenario.
-fn administrator(nodes: &[Host]) -> Result<(), String> {
-    let words = |error: converge_lab::LabError| error.to_string();
+fn administrator(nodes: &[Host]) -> Result<(), ClusterFault> {
     let Some(first) = nodes.first() else { return Ok(()) };
-    let text = first.exec("cat /etc/kubernetes/admin.conf").map_err(words)?.stdout;
+    let text = first.exec("cat /etc/kubernetes/admin.conf")?.stdout;
     let script = format!("umask 077; mkdir -p \"$(dirname {KUBECONFIG})\" && cat >{KUBECONFIG}");
     for host in nodes {
-        let output = host.exec_with_input(&script, text.as_bytes()).map_err(words)?;
+        let output = host.exec_with_input(&script, text.as_bytes())?;
         if !output.success() {
-            return Err(format!("{}: {}", host.name(), output.stderr.trim()));
+            let (host, said) = (host.name().to_owned(), output.stderr.trim().to_owned());
+            return Err(ClusterFault::Kubeconfig { host, said });
         }
     }
     Ok(())

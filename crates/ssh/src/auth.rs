@@ -2,8 +2,8 @@
 
 use crate::connection::Handler;
 use crate::error::ConnectError;
-use crate::files::{expand, is_open};
-use crate::keyring::{self, KeyRing};
+use crate::files::expand;
+use crate::keyring::{self, KeyFileError, KeyRing};
 use crate::known_hosts::ago;
 use crate::target::{Options, Target};
 use crate::trail::{Mark, Trail};
@@ -51,7 +51,7 @@ struct KeyFile {
     path: Utf8PathBuf,
     /// From the file itself or from the `.pub` beside it.
     public: Option<PublicKey>,
-    private: Result<Arc<PrivateKey>, String>,
+    private: Result<Arc<PrivateKey>, KeyFileError>,
     /// Certificates for it that hold now.
     certificates: Vec<Certificate>,
 }
@@ -312,8 +312,8 @@ impl Login<'_> {
         for file in files {
             let key = match &file.private {
                 Ok(key) => key,
-                Err(why) => {
-                    self.note(why.clone());
+                Err(error) => {
+                    self.note(error.to_string());
                     continue;
                 }
             };
@@ -441,19 +441,7 @@ impl Login<'_> {
 impl KeyFile {
     fn read(path: Utf8PathBuf, ring: &KeyRing) -> Self {
         let beside = keyring::public_beside(&path);
-        let private = match ring.get(&path) {
-            Some(key) => Ok(key),
-            None if is_open(&path) => Err(format!(
-                "{path} can be read or written by others than its owner, so it is not used: run `chmod 600 {path}`"
-            )),
-            None => keys::load_secret_key(&path, None).map(Arc::new).map_err(|error| match error {
-                keys::Error::KeyIsEncrypted => {
-                    format!("{path} is protected by a passphrase; add it to the ssh-agent with `ssh-add {path}`, or give --key-passphrase-file")
-                }
-                keys::Error::IO(error) => format!("{path} cannot be read ({error})"),
-                error => format!("{path} is not a private key that can be used ({error})"),
-            }),
-        };
+        let private = ring.read(&path);
         let public = private.as_ref().ok().map(|key| key.public_key().clone()).or(beside);
         Self { public, path, private, certificates: Vec::new() }
     }

@@ -6,6 +6,36 @@ use secrecy::{ExposeSecret, SecretString};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// The reason why a private key file is not used, and the correction.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyFileError {
+    /// Others may read or write it.
+    #[error("{0} can be read or written by others than its owner, so it is not used: run `chmod 600 {0}`")]
+    Open(Utf8PathBuf),
+    /// The file system does not give it.
+    #[error("{path} cannot be read ({error})")]
+    Unreadable {
+        /// The file.
+        path: Utf8PathBuf,
+        /// The error.
+        error: Arc<std::io::Error>,
+    },
+    /// Its passphrase is not known.
+    #[error(
+        "{0} is protected by a passphrase; add it to the ssh-agent with `ssh-add {0}`, or give --key-passphrase-file"
+    )]
+    Locked(Utf8PathBuf),
+    /// It holds no private key, or one of another format.
+    #[error("{path} is not a private key that can be used ({error})")]
+    NotAKey {
+        /// The file.
+        path: Utf8PathBuf,
+        /// The error of the parser.
+        error: Arc<keys::Error>,
+    },
+}
+
 /// Unlocked keys, by path. Clones share them.
 #[derive(Clone, Default)]
 pub struct KeyRing {
@@ -24,15 +54,13 @@ impl KeyRing {
     /// Unlocks a key file and keeps the key; false when the passphrase is wrong.
     ///
     /// # Errors
-    /// The file cannot be read; a sentence.
-    pub fn unlock(&self, path: &Utf8Path, passphrase: &SecretString) -> Result<bool, String> {
+    /// The file cannot be read, or others can write or read it too.
+    pub fn unlock(&self, path: &Utf8Path, passphrase: &SecretString) -> Result<bool, KeyFileError> {
         if crate::files::is_open(path) {
-            return Err(format!(
-                "{path} can be read or written by others than its owner, so it is not used: run `chmod 600 {path}`"
-            ));
+            return Err(KeyFileError::Open(path.to_owned()));
         }
-        let text =
-            std::fs::read_to_string(path).map_err(|error| format!("{path} cannot be read ({error})"))?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| KeyFileError::Unreadable { path: path.to_owned(), error: Arc::new(error) })?;
         let Ok(key) = keys::decode_secret_key(&text, Some(passphrase.expose_secret())) else {
             return Ok(false);
         };
@@ -40,7 +68,23 @@ impl KeyRing {
         Ok(true)
     }
 
-    pub(crate) fn get(&self, path: &Utf8Path) -> Option<Arc<PrivateKey>> {
+    /// The private key of a file: the unlocked one, or the file's own.
+    pub(crate) fn read(&self, path: &Utf8Path) -> Result<Arc<PrivateKey>, KeyFileError> {
+        if let Some(key) = self.get(path) {
+            return Ok(key);
+        }
+        let path = path.to_owned();
+        if crate::files::is_open(&path) {
+            return Err(KeyFileError::Open(path));
+        }
+        keys::load_secret_key(&path, None).map(Arc::new).map_err(|error| match error {
+            keys::Error::KeyIsEncrypted => KeyFileError::Locked(path),
+            keys::Error::IO(error) => KeyFileError::Unreadable { path, error: Arc::new(error) },
+            error => KeyFileError::NotAKey { path, error: Arc::new(error) },
+        })
+    }
+
+    fn get(&self, path: &Utf8Path) -> Option<Arc<PrivateKey>> {
         self.unlocked.lock().unwrap_or_else(PoisonError::into_inner).get(path).map(Arc::clone)
     }
 

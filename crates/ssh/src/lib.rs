@@ -30,7 +30,7 @@ pub use batch::{Batch, Because, Event, Item, ItemResult, Outcome, Status, Stderr
 pub use config::ClientConfig;
 pub use error::{ConnectError, Place, ShellError, ShownKey};
 pub use jump_pool::JumpPool;
-pub use keyring::{KeyRing, is_locked, locked_keys};
+pub use keyring::{KeyFileError, KeyRing, is_locked, locked_keys};
 pub use known_hosts::{HostKeyVerdict, KnownHosts};
 pub use method::Method;
 pub use quote::quote;

@@ -4,6 +4,7 @@ use super::{Done, Job, failed};
 use crate::api::escaped;
 use crate::connect::Cluster;
 use crate::object::text;
+use crate::observe::LookError;
 use crate::rollout::told;
 use crate::work::WorkEnd;
 use converge_objects::condition::{ConditionState, Pick, Verdict, Wait, What, ready};
@@ -20,8 +21,8 @@ const PODS: usize = 6;
 /// The time that one look at a condition may take at least.
 const LEAST: Duration = Duration::from_secs(2);
 
-fn read(id: &ObjectId) -> Result<Wait, String> {
-    Wait::from_key(&id.key).ok_or_else(|| "the condition is not understood; plan again".to_owned())
+fn read(id: &ObjectId) -> Result<Wait, LookError> {
+    Wait::from_key(&id.key).ok_or(LookError::ConditionKey)
 }
 
 /// The namespaces of what is waited for.
@@ -41,14 +42,14 @@ fn namespaces(wait: &Wait) -> Vec<String> {
 }
 
 impl Cluster {
-    async fn verdict(&self, wait: &Wait) -> Result<Verdict, String> {
+    async fn verdict(&self, wait: &Wait) -> Result<Verdict, LookError> {
         let asks = wait.asks();
         let answers = try_join_all(asks.iter().map(|question| self.ask(question))).await?;
         Ok(wait.judge(&answers))
     }
 
     /// Whether it holds now.
-    pub(crate) async fn condition(&self, id: &ObjectId) -> Result<Observed, String> {
+    pub(crate) async fn condition(&self, id: &ObjectId) -> Result<Observed, LookError> {
         let state = match self.verdict(&read(id)?).await? {
             Verdict::Met => ConditionState::Met,
             Verdict::Open(_) => ConditionState::Open,
@@ -101,7 +102,7 @@ impl Cluster {
 
     /// Waits until it holds.
     pub(super) async fn change_condition(&self, job: &Job<'_>) -> Result<Done, WorkEnd> {
-        let wait = read(&job.change.object).map_err(WorkEnd::Refused)?;
+        let wait = read(&job.change.object).map_err(|error| WorkEnd::Refused(error.to_string()))?;
         let limit = Duration::from_secs(wait.seconds);
         let (start, mut last) = (Instant::now(), String::new());
         loop {
@@ -112,7 +113,8 @@ impl Cluster {
                     return Ok(Done { after: ConditionState::Met.into(), contents: Vec::new() });
                 }
                 // A server that is away for a moment is no answer either.
-                Ok(Ok(Verdict::Open(why)) | Err(why)) => why,
+                Ok(Ok(Verdict::Open(why))) => why,
+                Ok(Err(error)) => error.to_string(),
                 Err(_) => "the API server does not answer".to_owned(),
             };
             if self.inner.access.road.is_closed() {

@@ -1,8 +1,9 @@
 //! Changes of objects.
 
 use super::{Done, Job, Save, failed, named, shown};
-use crate::api::{APPLY, Fault, MERGE, escaped};
+use crate::api::{APPLY, MERGE, escaped};
 use crate::connect::Cluster;
+use crate::fault::Fault;
 use crate::object::{self, merge_patch, told};
 use crate::observe::{no_key, observed};
 use crate::records::{Beside, Ended};
@@ -13,6 +14,7 @@ use converge_objects::k8s::{K8sState, normalised};
 use converge_resource::{ApiCall, ApiRef, FIELD_MANAGER, State};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
@@ -63,15 +65,15 @@ enum Miss {
 impl<'a> Planned<'a> {
     fn of(job: &Job<'a>) -> Result<Self, WorkEnd> {
         let change = job.change;
-        let refused = |why: String| WorkEnd::Refused(format!("{}: {why}", shown(&change.object)));
-        let wanted = ApiRef::from_key(&change.object.key).ok_or_else(|| refused(no_key(&change.object)))?;
-        let state = |state: &State| K8sState::try_from(state.clone()).map_err(|e| refused(e.to_string()));
+        let refused = |why: &dyn Display| WorkEnd::Refused(format!("{}: {why}", shown(&change.object)));
+        let wanted = ApiRef::from_key(&change.object.key).ok_or_else(|| refused(&no_key(&change.object)))?;
+        let state = |state: &State| K8sState::try_from(state.clone()).map_err(|e| refused(&e));
         let (from_state, to_state) = (state(&change.from)?, state(&change.to)?);
         let value = |state: &K8sState| match state {
             K8sState::Absent => Ok(None),
             K8sState::Present(digest) => named(job.work, digest)
                 .map(Some)
-                .ok_or_else(|| refused("the plan does not hold the content that it names".to_owned())),
+                .ok_or_else(|| refused(&"the plan does not hold the content that it names")),
         };
         let (from, to) = (value(&from_state)?, value(&to_state)?);
         let nothing = json!({});
@@ -245,7 +247,8 @@ impl Cluster {
             return Ok((vec![(content, None)], None));
         }
         let values = live.get("data").cloned().unwrap_or_else(|| json!({}));
-        let sealed = seal(&values, &self.inner.options).map_err(WorkEnd::NotSaved)?;
+        let sealed =
+            seal(&values, &self.inner.options).map_err(|error| WorkEnd::NotSaved(error.to_string()))?;
         let unsaved = sealed.is_none().then(|| {
             "the inventory names no age recipients, so the values of a Secret are not kept".to_owned()
         });
@@ -259,13 +262,13 @@ impl Cluster {
         if planned.wanted.kind != "Secret" || planned.manifest.is_some() || !needs {
             return Ok(Value::Null);
         }
-        let refused = |why: String| {
+        let refused = |why: &dyn Display| {
             WorkEnd::Refused(format!("{}: its values cannot be restored: {why}", planned.wanted.shown()))
         };
-        let kept = self.kept(&BTreeSet::from([digest.clone()])).await.map_err(refused)?;
+        let kept = self.kept(&BTreeSet::from([digest.clone()])).await.map_err(|e| refused(&e))?;
         match kept.get(digest).and_then(|kept| kept.beside.as_ref()) {
-            Some(Beside::Sealed(sealed)) => unseal(sealed, &self.inner.options).map_err(refused),
-            _ => Err(refused("they were not saved (no age recipients)".to_owned())),
+            Some(Beside::Sealed(sealed)) => unseal(sealed, &self.inner.options).map_err(|e| refused(&e)),
+            _ => Err(refused(&"they were not saved (no age recipients)")),
         }
     }
 

@@ -2,10 +2,11 @@
 
 use super::{Done, Job, Save, failed, shown};
 use crate::connect::Cluster;
-use crate::former::Former;
-use crate::helm::Helm;
+use crate::former::{Former, FormerError};
+use crate::helm::{FileError, Helm, HelmError};
 use crate::object::text;
 use crate::observe::release::{chart_name, newest, number, parts, revision};
+use crate::record_error::{RecordsError, SealError};
 use crate::records::{Beside, Ended};
 use crate::sealed::{seal, unseal};
 use crate::work::{Work, WorkEnd};
@@ -13,6 +14,7 @@ use converge_objects::release::{self, Recovery, ReleaseState};
 use converge_resource::{Answer, ApiCall, Chart, Content, Digest, Kept, ObjectId, Probe, ReleaseSpec, State};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::time::Duration;
 
 /// helm waits so long for what it was not told about.
@@ -20,6 +22,38 @@ const WAIT: u64 = 300;
 
 /// Watched objects before and after.
 pub(crate) type Window = (BTreeMap<ObjectId, State>, BTreeMap<ObjectId, State>);
+
+/// The reason why it is not known how helm brings a release to its planned state.
+#[derive(Debug, thiserror::Error)]
+enum ActionError {
+    #[error(transparent)]
+    Helm(#[from] HelmError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+    #[error("the plan names no content")]
+    NoContent,
+    #[error("helm keeps no revision with this content ({chart}), and no record of a run holds it")]
+    NotKept { chart: String },
+    #[error("what was kept of it ({chart}) cannot be read: {error}")]
+    Sealed { chart: String, error: SealError },
+    #[error("what was kept of it ({chart}) cannot be read: {error}")]
+    Packed { chart: String, error: FormerError },
+}
+
+/// The reason why a release is not kept.
+#[derive(Debug, thiserror::Error)]
+enum NotKept {
+    #[error("helm's record of it is not understood")]
+    Record,
+    #[error("the release is too large to be kept: {0}")]
+    Packed(#[from] FormerError),
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    #[error("the inventory names no age recipients, so a release that holds Secrets is not kept")]
+    NoRecipients,
+}
 
 /// A release as it was found.
 struct Found<'a> {
@@ -50,15 +84,15 @@ impl Cluster {
         window: &mut Option<Window>,
     ) -> Result<Done, WorkEnd> {
         let id = &job.change.object;
-        let refused = |why: String| WorkEnd::Refused(format!("{}: {why}", shown(id)));
-        let (namespace, name) = parts(id).map_err(&refused)?;
-        let read = |state: &State| ReleaseState::try_from(state.clone()).map_err(|e| refused(e.to_string()));
+        let refused = |why: &dyn Display| WorkEnd::Refused(format!("{}: {why}", shown(id)));
+        let (namespace, name) = parts(id).map_err(|e| refused(&e))?;
+        let read = |state: &State| ReleaseState::try_from(state.clone()).map_err(|e| refused(&e));
         let (from, to) = (read(&job.change.from)?, read(&job.change.to)?);
-        let records = self.helm_records(namespace, name).await.map_err(&refused)?;
+        let records = self.helm_records(namespace, name).await.map_err(|e| refused(&e))?;
         let revisions: Vec<Value> = records.iter().map(revision).collect();
-        let (seen, contents) = newest(&revisions).map_err(&refused)?;
+        let (seen, contents) = newest(&revisions).map_err(|e| refused(&e))?;
         if seen.state != job.change.from {
-            return Err(refused(format!(
+            return Err(refused(&format!(
                 "it was {} when this was planned, and is {} now; plan again",
                 told(&from),
                 told(&read(&seen.state)?)
@@ -73,9 +107,9 @@ impl Cluster {
         {
             self.offer(content.clone());
         }
-        let helm = Helm::ready(self).await.map_err(&refused)?;
+        let helm = Helm::ready(self).await.map_err(|e| refused(&e))?;
         let found = Found { namespace, name, there: !seen.state.is_absent(), records, revisions };
-        let action = self.action(&helm, &found, &to, call).await.map_err(&refused)?;
+        let action = self.action(&helm, &found, &to, call).await.map_err(|e| refused(&e))?;
         let recovery = found.recovery(call.map_or(WAIT, seconds));
         let hangs = recovery
             .as_ref()
@@ -136,12 +170,12 @@ impl Cluster {
         found: &Found<'_>,
         to: &ReleaseState,
         call: Option<&ReleaseSpec>,
-    ) -> Result<Action, String> {
+    ) -> Result<Action, ActionError> {
         let ReleaseState::Installed { digest, chart, .. } = to else { return Ok(found.uninstall(WAIT)) };
         let name = found.name;
         let (digest, keep) = match call {
             Some(ReleaseSpec { chart: Chart::Former(hex), keep, .. }) => {
-                (Digest::from_hex(hex).ok_or("the plan names no content")?, keep.clone())
+                (Digest::from_hex(hex).ok_or(ActionError::NoContent)?, keep.clone())
             }
             Some(spec) => {
                 return Ok(Action {
@@ -181,25 +215,21 @@ impl Cluster {
     }
 
     /// A release as it was: out of what helm keeps, or out of our records.
-    async fn former(&self, found: &Found<'_>, digest: &Digest, chart: &str) -> Result<Former, String> {
+    async fn former(&self, found: &Found<'_>, digest: &Digest, chart: &str) -> Result<Former, ActionError> {
         let same = |record: &&Value| found.shows(&revision(record), digest);
         if let Some(former) = found.records.iter().find(same).and_then(Former::of) {
             return Ok(former);
         }
-        let bad = |why: String| format!("what was kept of it ({chart}) cannot be read: {why}");
         let packed = match self.kept(&BTreeSet::from([digest.clone()])).await?.remove(digest) {
             Some(crate::records::Kept { beside: Some(Beside::Plain(packed)), .. }) => packed,
             Some(crate::records::Kept { beside: Some(Beside::Sealed(sealed)), .. }) => {
-                let packed = unseal(&sealed, &self.inner.options).map_err(bad)?;
+                let packed = unseal(&sealed, &self.inner.options)
+                    .map_err(|error| ActionError::Sealed { chart: chart.to_owned(), error })?;
                 packed.as_str().unwrap_or_default().to_owned()
             }
-            _ => {
-                return Err(format!(
-                    "helm keeps no revision with this content ({chart}), and no record of a run holds it"
-                ));
-            }
+            _ => return Err(ActionError::NotKept { chart: chart.to_owned() }),
         };
-        Former::unpack(&packed).map_err(bad)
+        Former::unpack(&packed).map_err(|error| ActionError::Packed { chart: chart.to_owned(), error })
     }
 
     /// The saved parts of a release as it is. The second is the reason why it cannot come back once it is gone.
@@ -209,31 +239,29 @@ impl Cluster {
         found: &Found<'_>,
         contents: Vec<Content>,
     ) -> (Vec<Save>, Option<String>) {
-        let keep = |record: &Value| -> Result<Beside, String> {
-            let former = Former::of(record).ok_or("helm's record of it is not understood")?;
-            let packed =
-                former.pack().map_err(|why| format!("the release is too large to be kept: {why}"))?;
+        let keep = |record: &Value| -> Result<Beside, NotKept> {
+            let former = Former::of(record).ok_or(NotKept::Record)?;
+            let packed = former.pack()?;
             if !job.work.sensitive && !former.holds_secrets() {
                 return Ok(Beside::Plain(packed));
             }
             let sealed = seal(&Value::String(packed), &self.inner.options)?;
-            Ok(Beside::Sealed(sealed.ok_or(
-                "the inventory names no age recipients, so a release that holds Secrets is not kept",
-            )?))
+            Ok(Beside::Sealed(sealed.ok_or(NotKept::NoRecipients)?))
         };
         let kept = found.records.first().filter(|_| found.there).map(keep).transpose();
         let (beside, why) = match kept {
             Ok(beside) => (beside, None),
-            Err(why) => (None, Some(why)),
+            Err(not_kept) => (None, Some(not_kept.to_string())),
         };
         let saves = contents.into_iter().map(|content| (content, beside.clone())).collect();
         // A release that goes on being installed has its history.
         (saves, why.filter(|_| job.change.to.is_absent()))
     }
 
-    async fn helm_failed(&self, job: &Job<'_>, what: &str, said: &str, namespace: &str) -> WorkEnd {
+    async fn helm_failed(&self, job: &Job<'_>, what: &str, error: &HelmError, namespace: &str) -> WorkEnd {
+        let said = error.to_string();
         // The error may go over several lines; what stands before it are warnings.
-        let (more, error) = said.rsplit_once("Error: ").unwrap_or(("", said));
+        let (more, error) = said.rsplit_once("Error: ").unwrap_or(("", &said));
         let line = error.split_whitespace().collect::<Vec<_>>().join(" ");
         if job.work.sensitive {
             return failed(format!("{what} failed; what it said is hidden, since the resource is sensitive"));

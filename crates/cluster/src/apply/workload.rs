@@ -12,6 +12,7 @@ use crate::work::WorkEnd;
 use converge_objects::workload::{RESTARTED, STARTED_WITH, WorkloadState, restarts};
 use converge_resource::{ApiRef, Change, State};
 use serde_json::{Value, json};
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
@@ -28,31 +29,28 @@ impl Cluster {
     /// Restarts a workload where that is planned, and waits until all of its pods are there.
     pub(super) async fn change_workload(&self, job: &Job<'_>) -> Result<Done, WorkEnd> {
         let id = &job.change.object;
-        let refused = |why: String| WorkEnd::Refused(format!("{}: {why}", shown(id)));
-        let wanted = ApiRef::from_key(&id.key).ok_or_else(|| refused(no_key(id)))?;
-        let state =
-            |state: &State| WorkloadState::try_from(state.clone()).map_err(|e| refused(e.to_string()));
+        let refused = |why: &dyn Display| WorkEnd::Refused(format!("{}: {why}", shown(id)));
+        let wanted = ApiRef::from_key(&id.key).ok_or_else(|| refused(&no_key(id)))?;
+        let state = |state: &State| WorkloadState::try_from(state.clone()).map_err(|e| refused(&e));
         let (from, to) = (state(&job.change.from)?, state(&job.change.to)?);
         let WorkloadState::Running { started_with: with, .. } = &to else {
-            return Err(refused("a workload goes with its object, not by itself".to_owned()));
+            return Err(refused(&"a workload goes with its object, not by itself"));
         };
         // Back to before the first restart there is no record of what it was started with.
         let restart = restarts(&from, &to).then_some(with.as_deref());
-        let seen = self.running(&wanted).await.map_err(&refused)?;
+        let seen = self.running(&wanted).await.map_err(|e| refused(&e))?;
         let Some(seen) = seen else {
             // Taken back: what has gone with its release runs with nothing.
             return match job.work.owner.is_empty() {
                 true => Ok(Done { after: State::absent(), contents: Vec::new() }),
-                false => Err(refused("it is not there".to_owned())),
+                false => Err(refused(&"it is not there")),
             };
         };
         let before = seen.observed().state;
         if let (Some(_), WorkloadState::Running { started_with: planned, .. }) = (restart, &from) {
             let found = state(&before)?;
             if !matches!(&found, WorkloadState::Running { started_with, .. } if started_with == planned) {
-                return Err(refused(
-                    "somebody has restarted it since this was planned; plan again".to_owned(),
-                ));
+                return Err(refused(&"somebody has restarted it since this was planned; plan again"));
             }
         }
         let seq = self.begin(job, &before, Vec::new(), None).await?;
@@ -93,21 +91,22 @@ impl Cluster {
 
     /// Records what a workload was started with, where nothing is restarted.
     pub(super) async fn note_started(&self, change: &Change) -> Result<(), WorkEnd> {
-        let fail =
-            |why: String| failed(format!("{}: its record was not written: {why}", shown(&change.object)));
-        let to = WorkloadState::try_from(change.to.clone()).map_err(|e| fail(e.to_string()))?;
+        let fail = |why: &dyn Display| {
+            failed(format!("{}: its record was not written: {why}", shown(&change.object)))
+        };
+        let to = WorkloadState::try_from(change.to.clone()).map_err(|e| fail(&e))?;
         let WorkloadState::Running { started_with: Some(with), .. } = to else { return Ok(()) };
-        let wanted = ApiRef::from_key(&change.object.key).ok_or_else(|| fail(no_key(&change.object)))?;
-        let found = self.inner.api.object(&wanted).await.map_err(|e| fail(e.to_string()))?;
+        let wanted = ApiRef::from_key(&change.object.key).ok_or_else(|| fail(&no_key(&change.object)))?;
+        let found = self.inner.api.object(&wanted).await.map_err(|e| fail(&e))?;
         let uid = found.map(|object| text(&object, "/metadata/uid").to_owned()).unwrap_or_default();
-        self.note(&wanted.key(), Started { uid, with: Some(with) }).await.map_err(fail)
+        self.note(&wanted.key(), Started { uid, with: Some(with) }).await.map_err(|e| fail(&e))
     }
 
     /// Sets the annotation that makes its controller start all pods anew, and records with what.
     async fn restart(&self, wanted: &ApiRef, seen: Running, with: Option<&str>) -> Result<(), WorkEnd> {
         let api = &self.inner.api;
-        let fail = |why: String| failed(format!("{} was not restarted: {why}", wanted.shown()));
-        let path = api.path(wanted).await.map_err(|e| fail(e.to_string()))?.unwrap_or_default();
+        let fail = |why: &dyn Display| failed(format!("{} was not restarted: {why}", wanted.shown()));
+        let path = api.path(wanted).await.map_err(|e| fail(&e))?.unwrap_or_default();
         let path = format!("{path}?fieldManager={}", converge_resource::FIELD_MANAGER);
         let mut object = seen.object;
         for _ in 0..TRIES {
@@ -134,13 +133,13 @@ impl Cluster {
                     });
                 }
                 Err(fault) if fault.code() == Some(409) => {
-                    let found = api.object(wanted).await.map_err(|e| fail(e.to_string()))?;
-                    object = found.ok_or_else(|| fail("it is gone".to_owned()))?;
+                    let found = api.object(wanted).await.map_err(|e| fail(&e))?;
+                    object = found.ok_or_else(|| fail(&"it is gone"))?;
                 }
-                Err(fault) => return Err(fail(fault.to_string())),
+                Err(fault) => return Err(fail(&fault)),
             }
         }
-        Err(fail(format!("others write it all the time; it was tried {TRIES} times")))
+        Err(fail(&format!("others write it all the time; it was tried {TRIES} times")))
     }
 
     /// Waits until it is complete.
@@ -155,13 +154,13 @@ impl Cluster {
                     return Err(failed(format!("{} has gone while it was waited for", wanted.shown())));
                 }
                 // The API server may be away for a moment; the deadline counts.
-                Err(why) => why,
+                Err(error) => error.to_string(),
                 Ok(Some(running)) => match running.rollout().complete() {
                     Ok(()) => match running.rollout().old().first().filter(|_| on_delete(&running.object)) {
                         None => return Ok(()),
                         Some(pod) => self.replace(namespace, pod).await,
                     },
-                    Err(why) => why,
+                    Err(incomplete) => incomplete.to_string(),
                 },
             };
             if start.elapsed() > ROLLOUT {

@@ -1,13 +1,14 @@
 //! The server's dry run of a manifest.
 
-use crate::api::{APPLY, Fault, Said};
+use crate::api::APPLY;
 use crate::connect::Cluster;
+use crate::fault::{Fault, Said};
 use converge_resource::{ApiRef, FIELD_MANAGER};
 use serde_json::{Value, json};
 
 impl Cluster {
     /// A dry run of a server-side apply; see [`converge_resource::ApiProbe::Apply`].
-    pub(super) async fn dry_run(&self, manifest: &str, force: bool) -> Result<Value, String> {
+    pub(super) async fn dry_run(&self, manifest: &str, force: bool) -> Result<Value, Fault> {
         let manifest: Value = match serde_json::from_str(manifest) {
             Ok(manifest) => manifest,
             Err(error) => return Ok(json!({"invalid": format!("the manifest is no JSON: {error}")})),
@@ -20,14 +21,16 @@ impl Cluster {
             Ok(None) => {
                 return Ok(json!({"no_kind": format!("{} {}", wanted.api_version, wanted.kind)}));
             }
-            Err(Fault::Wrong(why)) => return Ok(json!({"invalid": why})),
-            Err(fault) => return Err(fault.to_string()),
+            Err(fault @ (Fault::NoNamespace(_) | Fault::ExtraNamespace(_))) => {
+                return Ok(json!({"invalid": fault.to_string()}));
+            }
+            Err(fault) => return Err(fault),
         };
         let path = format!("{path}?fieldManager={FIELD_MANAGER}&force={force}&dryRun=All");
         match self.inner.api.patch(&path, APPLY, &manifest).await {
             Ok(object) => Ok(json!({"object": object})),
-            Err(Fault::Said(said)) => refused(&said, &wanted).ok_or_else(|| Fault::Said(said).to_string()),
-            Err(fault) => Err(fault.to_string()),
+            Err(Fault::Said(said)) => refused(&said, &wanted).ok_or(Fault::Said(said)),
+            Err(fault) => Err(fault),
         }
     }
 }

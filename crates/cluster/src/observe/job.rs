@@ -2,6 +2,7 @@
 
 use crate::api::{Api, escaped};
 use crate::connect::Cluster;
+use crate::fault::Fault;
 use crate::object::text;
 use converge_resource::{ApiRef, FIELD_MANAGER};
 use serde_json::{Value, json};
@@ -14,6 +15,23 @@ const GOING: Duration = Duration::from_secs(30);
 
 /// Bytes of a log that are read.
 const LOG: u64 = 256 << 10;
+
+/// The reason why a Job did not run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JobError {
+    #[error("the Job is no JSON: {0}")]
+    NotJson(#[from] serde_json::Error),
+    #[error("the Job needs apiVersion, kind and metadata.name")]
+    NoName,
+    #[error("{0} is no Job")]
+    NotAJob(String),
+    #[error("the API server has no Jobs")]
+    NoJobs,
+    #[error("{job}: {fault}")]
+    Api { job: String, fault: Fault },
+    #[error("{0} of a former run does not go away")]
+    Leftover(String),
+}
 
 /// Takes the Job away, also when nobody waits for its end any more.
 struct Taken {
@@ -43,15 +61,13 @@ async fn take(api: &Api, path: &str) {
 
 impl Cluster {
     /// See [`converge_resource::ApiProbe::Job`].
-    pub(super) async fn job(&self, manifest: &str, seconds: u64) -> Result<Value, String> {
+    pub(super) async fn job(&self, manifest: &str, seconds: u64) -> Result<Value, JobError> {
         let api = &self.inner.api;
-        let mut manifest: Value =
-            serde_json::from_str(manifest).map_err(|e| format!("the Job is no JSON: {e}"))?;
-        let wanted = ApiRef::of(&manifest).ok_or("the Job needs apiVersion, kind and metadata.name")?;
-        let shown = wanted.shown();
-        let fail = |fault: crate::api::Fault| format!("{shown}: {fault}");
+        let mut manifest: Value = serde_json::from_str(manifest)?;
+        let wanted = ApiRef::of(&manifest).ok_or(JobError::NoName)?;
+        let fail = |fault: Fault| JobError::Api { job: wanted.shown(), fault };
         if wanted.kind != "Job" {
-            return Err(format!("{shown} is no Job"));
+            return Err(JobError::NotAJob(wanted.shown()));
         }
         if let Some(map) = manifest.as_object_mut() {
             let spec = map.entry("spec").or_insert_with(|| json!({}));
@@ -62,7 +78,7 @@ impl Cluster {
             }
         }
         let start = Instant::now();
-        let path = api.path(&wanted).await.map_err(fail)?.ok_or("the API server has no Jobs")?;
+        let path = api.path(&wanted).await.map_err(fail)?.ok_or(JobError::NoJobs)?;
         self.leftover(&wanted, &path).await?;
         let namespace = wanted.namespace.clone().unwrap_or_default();
         let list =
@@ -106,12 +122,13 @@ impl Cluster {
     }
 
     /// One of a former run is taken away first.
-    async fn leftover(&self, wanted: &ApiRef, path: &str) -> Result<(), String> {
+    async fn leftover(&self, wanted: &ApiRef, path: &str) -> Result<(), JobError> {
         let api = &self.inner.api;
         let start = Instant::now();
-        while api.object(wanted).await.map_err(|e| e.to_string())?.is_some() {
+        let fail = |fault: Fault| JobError::Api { job: wanted.shown(), fault };
+        while api.object(wanted).await.map_err(fail)?.is_some() {
             if start.elapsed() > GOING {
-                return Err(format!("{} of a former run does not go away", wanted.shown()));
+                return Err(JobError::Leftover(wanted.shown()));
             }
             take(api, path).await;
             sleep(Duration::from_millis(300)).await;

@@ -1,8 +1,9 @@
 //! Helm releases, as helm itself keeps them, and charts as helm would render them.
 
+use super::LookError;
 use crate::api::escaped;
 use crate::connect::Cluster;
-use crate::helm::Helm;
+use crate::helm::{Helm, HelmError};
 use crate::object::text;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -19,19 +20,38 @@ use std::time::{Duration, Instant};
 /// The limit of the unpacked size of a record of helm.
 const UNPACKED: u64 = 128 << 20;
 
-/// Words of helm that tell that something is to come yet.
-const WAITS: [&str; 4] = [
-    "no matches for kind",
-    "ensure CRDs are installed first",
-    "could not find the requested resource",
-    "namespaces \"",
-];
+/// The reason why a chart was not rendered.
+enum Unrendered {
+    /// helm refuses it: an answer, for its kind.
+    Refused(HelmError),
+    /// There is no answer.
+    Failed(LookError),
+}
+
+impl From<LookError> for Unrendered {
+    fn from(error: LookError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<HelmError> for Unrendered {
+    fn from(error: HelmError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<Unrendered> for LookError {
+    fn from(unrendered: Unrendered) -> Self {
+        match unrendered {
+            Unrendered::Refused(error) => error.into(),
+            Unrendered::Failed(error) => error,
+        }
+    }
+}
 
 /// Namespace and name of a release's key.
-pub(crate) fn parts(id: &ObjectId) -> Result<(&str, &str), String> {
-    id.key
-        .split_once('/')
-        .ok_or_else(|| format!("`{}` names no release; it is written NAMESPACE/NAME", id.key))
+pub(crate) fn parts(id: &ObjectId) -> Result<(&str, &str), LookError> {
+    id.key.split_once('/').ok_or_else(|| LookError::ReleaseKey(id.key.clone()))
 }
 
 /// A record of helm, out of its Secret; pure.
@@ -63,7 +83,7 @@ pub(crate) fn revision(release: &Value) -> Value {
 }
 
 /// The state of a release: that of its newest revision. What was uninstalled with its history kept is not there.
-pub(crate) fn newest(revisions: &[Value]) -> Result<(Observed, Vec<Content>), String> {
+pub(crate) fn newest(revisions: &[Value]) -> Result<(Observed, Vec<Content>), LookError> {
     let Some(newest) = revisions.first().filter(|r| text(r, "/status") != "uninstalled") else {
         return Ok((Observed::new(State::absent(), None), Vec::new()));
     };
@@ -79,15 +99,16 @@ pub(crate) fn number(revision: &Value) -> u64 {
 
 impl Cluster {
     /// The records of helm for a release, newest first.
-    pub(crate) async fn helm_records(&self, namespace: &str, name: &str) -> Result<Vec<Value>, String> {
+    pub(crate) async fn helm_records(&self, namespace: &str, name: &str) -> Result<Vec<Value>, LookError> {
         let labels = escaped(&format!("owner=helm,name={name}"));
         let path = format!("/api/v1/namespaces/{}/secrets?labelSelector={labels}", escaped(namespace));
-        let secrets = self.inner.api.list(&path).await.map_err(|e| e.to_string())?;
+        let secrets = self.inner.api.list(&path).await?;
         let mut found = Vec::new();
         for secret in &secrets {
-            let what = text(secret, "/metadata/name");
-            found.push(record(secret).ok_or_else(|| {
-                format!("helm's record {namespace}/{what} is not understood; `helm history {name} -n {namespace}` may tell more")
+            found.push(record(secret).ok_or_else(|| LookError::HelmRecord {
+                namespace: namespace.to_owned(),
+                secret: text(secret, "/metadata/name").to_owned(),
+                release: name.to_owned(),
             })?);
         }
         found.sort_by_key(|r| std::cmp::Reverse(r.get("version").and_then(Value::as_u64)));
@@ -95,34 +116,35 @@ impl Cluster {
     }
 
     /// The revisions of a release, newest first.
-    pub(crate) async fn revisions(&self, namespace: &str, name: &str) -> Result<Vec<Value>, String> {
+    pub(crate) async fn revisions(&self, namespace: &str, name: &str) -> Result<Vec<Value>, LookError> {
         Ok(self.helm_records(namespace, name).await?.iter().map(revision).collect())
     }
 
     /// The state of a release.
-    pub(crate) async fn release(&self, id: &ObjectId) -> Result<(Observed, Vec<Content>), String> {
+    pub(crate) async fn release(&self, id: &ObjectId) -> Result<(Observed, Vec<Content>), LookError> {
         let (namespace, name) = parts(id)?;
         newest(&self.revisions(namespace, name).await?)
     }
 
     /// The result of rendering by helm; see [`converge_resource::ApiProbe::Render`].
-    pub(super) async fn render(&self, spec: &str) -> Result<Value, String> {
-        let bad = |e: &dyn std::fmt::Display| format!("the release is not understood: {e}");
-        let spec: Value = serde_json::from_str(spec).map_err(|e| bad(&e))?;
+    pub(super) async fn render(&self, spec: &str) -> Result<Value, LookError> {
+        let spec: Value = serde_json::from_str(spec).map_err(LookError::ReleaseSpec)?;
         if let Some(archive) = spec.get(ARCHIVE).and_then(Value::as_str) {
-            self.offer(Content::new(STANDARD.decode(archive).map_err(|e| bad(&e))?));
+            self.offer(Content::new(STANDARD.decode(archive).map_err(LookError::Archive)?));
         }
-        let spec: ReleaseSpec = serde_json::from_value(spec).map_err(|e| bad(&e))?;
+        let spec: ReleaseSpec = serde_json::from_value(spec).map_err(LookError::ReleaseSpec)?;
         let helm = Helm::ready(self).await?;
         let chart = helm.chart(self, &spec)?;
         let begun = Instant::now();
-        let how = match self.how(&helm, &spec, chart).await? {
-            Ok(how) => how,
-            Err(said) => return Ok(refused(&said)),
+        let rendered = async {
+            let how = self.how(&helm, &spec, chart).await?;
+            let answer = how.render(&helm).await?;
+            Ok((how, answer))
         };
-        let mut answer = match how.render(&helm).await? {
-            Ok(answer) => answer,
-            Err(said) => return Ok(refused(&said)),
+        let (how, mut answer) = match rendered.await {
+            Ok(rendered) => rendered,
+            Err(Unrendered::Refused(error)) => return Ok(refused(&error)),
+            Err(Unrendered::Failed(error)) => return Err(error),
         };
         let random = self.random(&helm, &spec, &how, &answer, begun).await?;
         if let (Some(map), false) = (answer.as_object_mut(), random.is_empty()) {
@@ -131,35 +153,30 @@ impl Cluster {
         Ok(answer)
     }
 
-    /// How helm can be asked for its manifests; the inner error is what it says where it cannot.
-    async fn how(
-        &self,
-        helm: &Helm,
-        spec: &ReleaseSpec,
-        chart: Vec<String>,
-    ) -> Result<Result<How, String>, String> {
+    /// How helm can be asked for its manifests.
+    async fn how(&self, helm: &Helm, spec: &ReleaseSpec, chart: Vec<String>) -> Result<How, Unrendered> {
         let mut arguments =
             words(&["upgrade", "--install", "--dry-run=server", "--reset-values", "-o", "json"]);
         arguments.extend(words(&["--namespace", &spec.namespace, &spec.name]));
         arguments.extend(chart.clone());
         let said = match helm.run(&arguments, LIMIT).await {
-            Ok(release) => return Ok(Ok(How::Upgrade { arguments, first: release })),
+            Ok(release) => return Ok(How::Upgrade { arguments, first: release }),
             Err(said) => said,
         };
         // A release that hangs: helm looks at nothing else then. Or a chart that brings the kinds of its own objects: helm
         // makes these first when it installs, and not in a dry run. The templates can be rendered all the same.
-        let hangs = said.contains("another operation");
+        let hangs = said.hangs();
         let about: Vec<String> = chart.iter().take_while(|word| *word != "--values").cloned().collect();
         let shown = |what: &str| [words(&["show", what]), about.clone()].concat();
         let crds = helm.run(&shown("crds"), LIMIT).await?;
         let brought = kinds_of(&crds);
-        let missing = missing_kinds(&said);
+        let missing = said.missing_kinds();
         let brings = |kind: &String| brought.iter().any(|word| word.rsplit('/').next() == Some(kind));
         // Without the server helm takes the cluster for one of its own build's version that has nothing but Kubernetes' own kinds.
-        let (version, mut apis) = self.inner.api.capabilities().await.map_err(|e| e.to_string())?;
+        let (version, mut apis) = self.inner.api.capabilities().await.map_err(LookError::from)?;
         let comes = brought.iter().any(|api| !apis.contains(api)) && missing.iter().all(brings);
         if !hangs && !comes {
-            return Ok(Err(said));
+            return Err(Unrendered::Refused(said));
         }
         apis.extend(brought);
         let mut arguments =
@@ -171,7 +188,7 @@ impl Cluster {
         }
         arguments.push(spec.name.clone());
         arguments.extend(chart);
-        Ok(Ok(How::Template { arguments, chart: shown("chart"), values: shown("values") }))
+        Ok(How::Template { arguments, chart: shown("chart"), values: shown("values") })
     }
 
     /// The fields that come out otherwise each time that the chart is rendered, where there is a release that has them: a password that it draws,
@@ -183,7 +200,7 @@ impl Cluster {
         how: &How,
         answer: &Value,
         begun: Instant,
-    ) -> Result<Vec<Kept>, String> {
+    ) -> Result<Vec<Kept>, LookError> {
         let revisions = self.revisions(&spec.namespace, &spec.name).await?;
         let list =
             |answer: &Value| answer.get("manifests").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -199,19 +216,14 @@ impl Cluster {
         }
         // The time of day is drawn too, to the second.
         tokio::time::sleep(Duration::from_millis(1100).saturating_sub(begun.elapsed())).await;
-        match how.render_anew(helm).await? {
-            Err(said) => Err(said),
-            Ok(again) => {
-                let mut found = moving(&one, &list(&again));
-                for kept in found.iter_mut().filter(|kept| kept.object.namespace.is_none()) {
-                    let ApiRef { api_version, kind, .. } = &kept.object;
-                    let resource =
-                        self.inner.api.resource(api_version, kind).await.map_err(|e| e.to_string())?;
-                    kept.object.namespace = resource.filter(|r| r.namespaced).map(|_| spec.namespace.clone());
-                }
-                Ok(found)
-            }
+        let again = how.render_anew(helm).await?;
+        let mut found = moving(&one, &list(&again));
+        for kept in found.iter_mut().filter(|kept| kept.object.namespace.is_none()) {
+            let ApiRef { api_version, kind, .. } = &kept.object;
+            let resource = self.inner.api.resource(api_version, kind).await?;
+            kept.object.namespace = resource.filter(|r| r.namespaced).map(|_| spec.namespace.clone());
         }
+        Ok(found)
     }
 }
 
@@ -227,47 +239,43 @@ enum How {
 }
 
 impl How {
-    /// The answer for kinds; the inner error is what helm says.
-    async fn render(&self, helm: &Helm) -> Result<Result<Value, String>, String> {
+    /// The answer for kinds.
+    async fn render(&self, helm: &Helm) -> Result<Value, Unrendered> {
         match self {
-            Self::Upgrade { first, .. } => upgraded(first).map(Ok),
+            Self::Upgrade { first, .. } => Ok(upgraded(first)?),
             Self::Template { arguments, chart, values } => {
-                let rendered = match helm.run(arguments, LIMIT).await {
-                    Ok(rendered) => rendered,
-                    Err(said) => return Ok(Err(said)),
-                };
+                let rendered = helm.run(arguments, LIMIT).await.map_err(Unrendered::Refused)?;
                 let about = helm.run(chart, LIMIT).await?;
                 let values = helm.run(values, LIMIT).await?;
                 let about: Value = serde_yaml::from_str(&about).unwrap_or_default();
-                Ok(Ok(json!({
-                    "manifests": manifests(&rendered).map_err(|e| format!("helm's manifests: {e}"))?,
+                Ok(json!({
+                    "manifests": manifests(&rendered).map_err(HelmError::Manifests)?,
                     "chart": about.get("name"),
                     "version": about.get("version"),
                     "values": serde_yaml::from_str::<Value>(&values).unwrap_or_default(),
                     "notes": null,
-                })))
+                }))
             }
         }
     }
 
     /// The same, asked once more.
-    async fn render_anew(&self, helm: &Helm) -> Result<Result<Value, String>, String> {
+    async fn render_anew(&self, helm: &Helm) -> Result<Value, Unrendered> {
         match self {
-            Self::Upgrade { arguments, .. } => match helm.run(arguments, LIMIT).await {
-                Ok(release) => upgraded(&release).map(Ok),
-                Err(said) => Ok(Err(said)),
-            },
+            Self::Upgrade { arguments, .. } => {
+                let release = helm.run(arguments, LIMIT).await.map_err(Unrendered::Refused)?;
+                Ok(upgraded(&release)?)
+            }
             Self::Template { .. } => self.render(helm).await,
         }
     }
 }
 
 /// The result of a dry run of an upgrade.
-fn upgraded(release: &str) -> Result<Value, String> {
-    let release: Value =
-        serde_json::from_str(release).map_err(|e| format!("helm's answer is no JSON: {e}"))?;
+fn upgraded(release: &str) -> Result<Value, HelmError> {
+    let release: Value = serde_json::from_str(release).map_err(HelmError::Answer)?;
     Ok(json!({
-        "manifests": manifests(text(&release, "/manifest")).map_err(|e| format!("helm's manifests: {e}"))?,
+        "manifests": manifests(text(&release, "/manifest")).map_err(HelmError::Manifests)?,
         "chart": release.pointer("/chart/metadata/name"),
         "version": release.pointer("/chart/metadata/version"),
         "values": release.pointer("/chart/values").cloned().unwrap_or_else(|| json!({})),
@@ -305,17 +313,11 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|w| (*w).to_owned()).collect()
 }
 
-/// The kinds that helm misses, by its own words: `no matches for kind "ClusterPolicy" in version "nvidia.com/v1"`.
-fn missing_kinds(said: &str) -> Vec<String> {
-    let after = said.split("no matches for kind \"").skip(1);
-    after.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
-}
-
 /// The meaning of a refusal by helm.
-fn refused(said: &str) -> Value {
-    let waits = WAITS.iter().any(|word| said.contains(word));
-    let line = said.strip_prefix("Error: ").unwrap_or(said);
-    if waits { json!({"waits": line}) } else { json!({"invalid": line}) }
+fn refused(error: &HelmError) -> Value {
+    let said = error.to_string();
+    let line = said.strip_prefix("Error: ").unwrap_or(&said);
+    if error.waits() { json!({"waits": line}) } else { json!({"invalid": line}) }
 }
 
 /// A chart for people.
@@ -336,9 +338,12 @@ mod tests {
     #[test]
     fn helms_refusals_are_told_apart() {
         let missing = "Error: unable to build kubernetes objects: resource mapping not found: no matches for kind \"X\" in version \"y/v1\"\nensure CRDs are installed first";
-        assert!(refused(missing)["waits"].as_str().unwrap().starts_with("unable to build"));
+        let missing = HelmError::Said(missing.to_owned());
+        assert_eq!(missing.missing_kinds(), ["X"]);
+        assert!(refused(&missing)["waits"].as_str().unwrap().starts_with("unable to build"));
+        assert!(HelmError::Said("Error: another operation is in progress".to_owned()).hangs());
         assert_eq!(
-            refused("Error: chart \"x\" version \"9\" not found"),
+            refused(&HelmError::Said("Error: chart \"x\" version \"9\" not found".to_owned())),
             json!({"invalid": "chart \"x\" version \"9\" not found"})
         );
         let crd = "kind: CustomResourceDefinition\nspec: {group: g.io, names: {kind: K}, versions: [{name: v1, served: true}, {name: v0, served: false}]}\n";

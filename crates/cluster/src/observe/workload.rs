@@ -1,6 +1,8 @@
 //! Workloads with their pods.
 
+use super::LookError;
 use crate::connect::Cluster;
+use crate::fault::Fault;
 use crate::object::{seconds, selector, text};
 use crate::rollout::Rollout;
 use converge_objects::workload::{STARTED_WITH, WorkloadState};
@@ -38,9 +40,8 @@ impl Running {
 
 impl Cluster {
     /// The workload; `None` when there is none.
-    pub(crate) async fn running(&self, wanted: &ApiRef) -> Result<Option<Running>, String> {
-        let said = |fault: crate::api::Fault| fault.to_string();
-        let Some(mut object) = self.inner.api.object(wanted).await.map_err(said)? else { return Ok(None) };
+    pub(crate) async fn running(&self, wanted: &ApiRef) -> Result<Option<Running>, LookError> {
+        let Some(mut object) = self.inner.api.object(wanted).await? else { return Ok(None) };
         if let Some(map) = object.as_object_mut() {
             map.entry("kind").or_insert_with(|| Value::from(wanted.kind.clone()));
         }
@@ -50,8 +51,7 @@ impl Cluster {
             self.list("v1", "Pod", namespace, Some(&labels)),
             self.list("v1", "Node", None, None),
             self.newest(wanted, &object, &labels),
-        )
-        .map_err(said)?;
+        )?;
         // Of what has the same labels only its own.
         let uid = text(&object, "/metadata/uid");
         let own = |pod: &Value| {
@@ -71,12 +71,7 @@ impl Cluster {
     }
 
     /// The label value that pods of the present template have.
-    async fn newest(
-        &self,
-        wanted: &ApiRef,
-        object: &Value,
-        labels: &str,
-    ) -> Result<Option<String>, crate::api::Fault> {
+    async fn newest(&self, wanted: &ApiRef, object: &Value, labels: &str) -> Result<Option<String>, Fault> {
         let namespace = wanted.namespace.as_deref();
         let uid = text(object, "/metadata/uid");
         let owned = |o: &&Value| {

@@ -3,12 +3,12 @@
 
 use super::HostRun;
 use super::fetch::last_words;
-use crate::{Event, ItemResult, KeptBackup};
+use crate::{Event, ItemResult, KeptBackup, NoBackup, TargetError};
 use converge_host::Aside;
 use converge_planner::Item;
 use converge_resource::{Backup, Digest, Made, quote};
-use converge_ssh::Status;
-use converge_store::{Arriving, Backups};
+use converge_ssh::{ShellError, Status};
+use converge_store::{Arriving, BackupError, Backups};
 use std::time::Instant;
 
 /// Bytes of one piece: below what a shell gives of one item's output, and all of the file that is ever in memory.
@@ -19,6 +19,34 @@ const PIECE_SECONDS: u64 = 300;
 
 /// More than any etcd has: a host that says so is wrong, and would fill this machine's disk.
 const MOST: u64 = 64 << 30;
+
+/// The reason why a copy did not come to this machine.
+#[derive(Debug, thiserror::Error)]
+enum BringError {
+    /// The host is not reached.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// This machine does not keep it.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    /// The session is over.
+    #[error(transparent)]
+    Shell(#[from] ShellError),
+    #[error("no answer within {0} s")]
+    Late(u64),
+    /// The script failed: its last words.
+    #[error("{0}")]
+    Said(String),
+    #[error("what the host said of it is not understood")]
+    Answer,
+    #[error("{arrived} bytes arrived of {size}")]
+    Short { arrived: u64, size: u64 },
+    #[error("its file stays on the host: {0}")]
+    Stays(Box<BringError>),
+    /// The task that writes it has ended early.
+    #[error(transparent)]
+    Task(#[from] tokio::task::JoinError),
+}
 
 /// The result of fetching a copy.
 enum Came {
@@ -49,9 +77,9 @@ impl HostRun {
         let allowed = allowed.filter(|id| self.context.options.allow_destroy.contains(id));
         let kept = match (self.carry(&of, &backup).await, allowed) {
             (Ok(Came::Kept(kept)), _) => Ok(kept),
-            (Ok(Came::Nothing(why)), _) => Err(why),
+            (Ok(Came::Nothing(why)), _) => Err(NoBackup::NothingThere(why)),
             (Ok(Came::Stopped), _) => return false,
-            (Err(why), Some(id)) => Err(format!("{why}; `--allow-destroy {id}` goes on without it")),
+            (Err(error), Some(id)) => Err(NoBackup::Allowed { reason: error.to_string(), id: id.clone() }),
             (Err(why), None) => {
                 let without = backup.unless_allowed.as_ref();
                 let without = without.map(|id| format!("; `--allow-destroy {id}` goes on without it"));
@@ -75,23 +103,22 @@ impl HostRun {
     }
 
     /// Has it made, and brings it here.
-    async fn carry(&self, of: &str, backup: &Backup) -> Result<Came, String> {
-        let lost = |lost: crate::TargetError| lost.to_string();
+    async fn carry(&self, of: &str, backup: &Backup) -> Result<Came, BringError> {
         let link = match of == self.lane.host {
-            true => std::sync::Arc::clone(self.target.host().map_err(lost)?),
-            false => crate::connect::sessions::link(&self.context, of).await.map_err(lost)?,
+            true => std::sync::Arc::clone(self.target.host()?),
+            false => crate::connect::sessions::link(&self.context, of).await?,
         };
-        let recipients = crate::connect::target::recipients(&self.context, of).map_err(lost)?;
+        let recipients = crate::connect::target::recipients(&self.context, of)?;
         // A machine that cannot keep it says so before anybody makes it.
-        let backups = Backups::of(&backup.of).map_err(|e| e.to_string())?;
-        let arriving = backups.begin(&recipients).map_err(|e| e.to_string())?;
-        let aside = link.aside().await.map_err(|e| link.lost(&e).to_string())?;
+        let backups = Backups::of(&backup.of)?;
+        let arriving = backups.begin(&recipients)?;
+        let aside = link.aside().await.map_err(|e| link.lost(&e))?;
         let said = ask(&aside, &backup.script, backup.seconds).await?;
         let made = Made::read(&String::from_utf8_lossy(&said));
         let (digest, size, path, remark) = match made {
             Some(Made::File { digest, size, path, remark }) if size <= MOST => (digest, size, path, remark),
             Some(Made::Nothing(why)) => return Ok(Came::Nothing(why)),
-            _ => return Err("what the host said of it is not understood".to_owned()),
+            _ => return Err(BringError::Answer),
         };
         let file = Remote { path: &path, size, digest: &digest };
         let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
@@ -102,7 +129,7 @@ impl HostRun {
         match came? {
             None => Ok(Came::Stopped),
             Some(path) => {
-                gone.map_err(|why| format!("its file stays on the host: {why}"))?;
+                gone.map_err(|error| BringError::Stays(Box::new(error)))?;
                 Ok(Came::Kept(KeptBackup { path, size, remark }))
             }
         }
@@ -115,7 +142,7 @@ impl HostRun {
         file: &Remote<'_>,
         mut arriving: Arriving,
         name: &str,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<String>, BringError> {
         while arriving.size() < file.size {
             if self.stop.is_stopped() {
                 return Ok(None);
@@ -128,30 +155,28 @@ impl HostRun {
             );
             let piece = ask(aside, &script, PIECE_SECONDS).await?;
             if piece.len() as u64 != PIECE.min(file.size.saturating_sub(at)) {
-                let came = at.saturating_add(piece.len() as u64);
-                return Err(format!("{came} bytes arrived of {}", file.size));
+                let arrived = at.saturating_add(piece.len() as u64);
+                return Err(BringError::Short { arrived, size: file.size });
             }
             // The disk must not hold up the other hosts.
             let written =
                 tokio::task::spawn_blocking(move || arriving.write(&piece).map(|()| arriving)).await;
-            arriving = written.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
+            arriving = written??;
         }
         let (name, size, digest) = (name.to_owned(), file.size, file.digest.to_string());
         let finished = tokio::task::spawn_blocking(move || arriving.finish(&name, size, &digest)).await;
-        Ok(Some(finished.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?.into_string()))
+        Ok(Some(finished??.into_string()))
     }
 }
 
 /// The output of a script that succeeds; else the end of its error output.
-async fn ask(aside: &Aside, script: &str, seconds: u64) -> Result<Vec<u8>, String> {
-    let result = aside.ask(script, seconds).await.map_err(|e| e.to_string())?;
+async fn ask(aside: &Aside, script: &str, seconds: u64) -> Result<Vec<u8>, BringError> {
+    let result = aside.ask(script, seconds).await?;
     match result.outcome {
         converge_ssh::Outcome::Finished { status, .. } if status.success() && !result.cut => {
             Ok(result.output)
         }
-        converge_ssh::Outcome::Finished { status: Status::TimedOut, .. } => {
-            Err(format!("no answer within {seconds} s"))
-        }
-        _ => Err(last_words(&result.stderr)),
+        converge_ssh::Outcome::Finished { status: Status::TimedOut, .. } => Err(BringError::Late(seconds)),
+        _ => Err(BringError::Said(last_words(&result.stderr))),
     }
 }

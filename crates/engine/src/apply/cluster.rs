@@ -89,8 +89,8 @@ impl HostRun {
     async fn disown(&mut self, cluster: &Cluster, item: &Item) -> bool {
         let mut result = ItemResult::Unchanged;
         for object in &item.claims {
-            if let Err(message) = cluster.disown(&self.run, object).await {
-                result = ItemResult::Failed { message, output: String::new() };
+            if let Err(error) = cluster.disown(&self.run, object).await {
+                result = ItemResult::Failed { message: error.to_string(), output: String::new() };
             }
         }
         let bad = result.is_bad();

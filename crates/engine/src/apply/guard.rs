@@ -5,7 +5,7 @@ use crate::{Event, ItemResult, TargetError};
 use converge_host::Link;
 use converge_host::records as host;
 use converge_planner::{Guarded, Item};
-use converge_ssh::{Batch, Outcome, Status};
+use converge_ssh::{Batch, Outcome, ShellError, Status};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,43 @@ const MARGIN: Duration = Duration::from_secs(2);
 
 /// Seconds that the host gets for putting back.
 const ACTING: u64 = 150;
+
+/// The reason why guarded changes are reverted.
+#[derive(Debug, thiserror::Error)]
+enum NotConfirmed {
+    #[error("the run was stopped in the middle")]
+    Stopped,
+    /// One of the guarded items, by its address.
+    #[error("`{0}` failed")]
+    Failed(String),
+    #[error("no new session within {seconds} s: {reason}")]
+    NoSession { seconds: u64, reason: NoSession },
+    #[error("a new session did not last: {0}")]
+    SessionLost(AskError),
+    /// The host asked what the change can break, and does not confirm it: its words.
+    #[error("{0}")]
+    Check(String),
+}
+
+/// The reason why there is no new session.
+#[derive(Debug, thiserror::Error)]
+enum NoSession {
+    #[error("the host does not answer")]
+    NoAnswer,
+    #[error("{}", .0.to_string().trim_end_matches('.'))]
+    Lost(TargetError),
+}
+
+/// The reason why a script has no end that is known.
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    #[error("no answer within {0} s")]
+    Late(u64),
+    #[error(transparent)]
+    Shell(#[from] ShellError),
+    #[error("no answer")]
+    NoAnswer,
+}
 
 /// The result of the automatic revert, as the host reports it.
 enum Acted {
@@ -72,12 +109,12 @@ impl HostRun {
         let Some(Guarded { seconds, .. }) = last.guard else { return Ok(()) };
         let bad = self.lane.unconfirmed().iter().find(|(_, result)| result.is_bad());
         let bad = bad.map(|(item, result)| match result {
-            ItemResult::Stopped => "the run was stopped in the middle".to_owned(),
-            _ => format!("`{}` failed", item.address),
+            ItemResult::Stopped => NotConfirmed::Stopped,
+            _ => NotConfirmed::Failed(item.address.clone()),
         });
         let good = match bad {
             Some(why) => Err(why),
-            None if more && self.stop.is_stopped() => Err("the run was stopped in the middle".to_owned()),
+            None if more && self.stop.is_stopped() => Err(NotConfirmed::Stopped),
             None if more => return Ok(()),
             None => self.confirm(&last, seconds).await,
         };
@@ -88,7 +125,7 @@ impl HostRun {
                 self.tell(ended);
                 Ok(())
             }
-            Err(why) => self.put_back(&why, seconds).await,
+            Err(reason) => self.put_back(&reason, seconds).await,
         }
     }
 
@@ -107,28 +144,28 @@ impl HostRun {
     }
 
     /// Reaches the host by a new connection, and has it ask what the change can break.
-    async fn confirm(&self, item: &Item, seconds: u64) -> Result<(), String> {
+    async fn confirm(&self, item: &Item, seconds: u64) -> Result<(), NotConfirmed> {
         let host = self.lane.host.clone();
         let text =
             format!("changed; reverted automatically unless a new session confirms it within {seconds} s");
         self.context.events.send(Event::ItemOutput { host, id: item.id, text });
         let deadline = self.deadline(seconds).checked_sub(MARGIN).unwrap_or_else(Instant::now);
         loop {
-            let why = match self.anew(deadline).await {
-                Err(why) => return Err(format!("no new session within {seconds} s: {why}")),
+            let lost = match self.anew(deadline).await {
+                Err(reason) => return Err(NotConfirmed::NoSession { seconds, reason }),
                 Ok(link) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     let said = ask(&link, host::confirm_script(&self.run), left).await;
                     leave(link).await;
                     match said {
                         Ok((Status::Exited(0), _)) => return Ok(()),
-                        Ok((_, said)) => return Err(said),
-                        Err(why) => why,
+                        Ok((_, said)) => return Err(NotConfirmed::Check(said)),
+                        Err(error) => error,
                     }
                 }
             };
             if Instant::now() >= deadline {
-                return Err(format!("a new session did not last: {why}"));
+                return Err(NotConfirmed::SessionLost(lost));
             }
         }
     }
@@ -138,8 +175,8 @@ impl HostRun {
     }
 
     /// A new session, tried until the deadline.
-    async fn anew(&self, deadline: Instant) -> Result<Link, String> {
-        let mut why = "the host does not answer".to_owned();
+    async fn anew(&self, deadline: Instant) -> Result<Link, NoSession> {
+        let mut why = NoSession::NoAnswer;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match tokio::time::timeout(
@@ -149,7 +186,7 @@ impl HostRun {
             .await
             {
                 Ok(Ok(link)) => return Ok(link),
-                Ok(Err(lost)) => lost.to_string().trim_end_matches('.').clone_into(&mut why),
+                Ok(Err(lost)) => why = NoSession::Lost(lost),
                 Err(_) => return Err(why),
             }
             tokio::time::sleep(PAUSE.min(left)).await;
@@ -157,7 +194,7 @@ impl HostRun {
     }
 
     /// Has the switch act, and says what became of it. The run goes on with what does not stand on it.
-    async fn put_back(&mut self, why: &str, seconds: u64) -> Result<(), TargetError> {
+    async fn put_back(&mut self, why: &NotConfirmed, seconds: u64) -> Result<(), TargetError> {
         let now = host::put_back_now_script(&self.run, ACTING, self.switches);
         let link = Arc::clone(self.target.host()?);
         let (acted, link) = match ask(&link, now, Duration::from_secs(ACTING + 10)).await {
@@ -214,14 +251,14 @@ impl HostRun {
         loop {
             let link = match self.anew(deadline).await {
                 Ok(link) => link,
-                Err(why) => return (Acted::Open(why), None),
+                Err(reason) => return (Acted::Open(reason.to_string()), None),
             };
             let left = deadline.saturating_duration_since(Instant::now());
             let wait = host::put_back_script(&self.run, left.as_secs(), self.switches);
             match ask(&link, wait, left + Duration::from_secs(10)).await {
                 Ok(said) => return (acted(&said), Some(link)),
                 // A session that came about during the change may go with it.
-                Err(why) if Instant::now() >= deadline => return (Acted::Open(why), None),
+                Err(error) if Instant::now() >= deadline => return (Acted::Open(error.to_string()), None),
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }
@@ -240,19 +277,19 @@ fn acted((status, said): &(Status, String)) -> Acted {
     }
 }
 
-/// Runs one script in a session: how it ended and what it said, or why there is no answer.
-async fn ask(link: &Link, script: String, within: Duration) -> Result<(Status, String), String> {
+/// Runs one script in a session: how it ended and what it said.
+async fn ask(link: &Link, script: String, within: Duration) -> Result<(Status, String), AskError> {
     let item = converge_ssh::Item { timeout: Some(within), ..converge_ssh::Item::new(1, script) };
     let batch = Batch::of(vec![item]);
     let asked = tokio::time::timeout(within + PAUSE, link.shell.run_to_end(&batch)).await;
     match asked {
-        Err(_) => Err(format!("no answer within {} s", within.as_secs())),
-        Ok(Err(error) | Ok((_, Some(error)))) => Err(error.to_string()),
+        Err(_) => Err(AskError::Late(within.as_secs())),
+        Ok(Err(error) | Ok((_, Some(error)))) => Err(error.into()),
         Ok(Ok((results, None))) => match results.into_iter().next().map(|r| (r.outcome, r.output)) {
             Some((Outcome::Finished { status, .. }, output)) => {
                 Ok((status, String::from_utf8_lossy(&output).trim().to_owned()))
             }
-            _ => Err("no answer".to_owned()),
+            _ => Err(AskError::NoAnswer),
         },
     }
 }

@@ -6,6 +6,7 @@ mod beside;
 pub(crate) use beside::Claimed;
 
 use crate::ItemResult;
+use crate::apply::outside_plan::OutsidePlan;
 use crate::barriers::Permit;
 use converge_objects::k8s as text;
 use converge_planner::{History, HostPlan, Item, Outcome, Problem, place};
@@ -414,7 +415,9 @@ impl Lane {
                     let guard = new.guard.or(before.guard);
                     let new = Item { guard, ..new };
                     match self.allowed(&before, &new) {
-                        Err(message) => self.end(before, ItemResult::Refused { message }),
+                        Err(outside) => {
+                            self.end(before, ItemResult::Refused { message: outside.to_string() })
+                        }
                         Ok(()) => self.take(before, new, &mut resolved),
                     }
                 }
@@ -485,7 +488,7 @@ impl Lane {
     }
 
     /// Whether a fresh plan of an item stays inside what was shown and agreed to.
-    fn allowed(&self, before: &Item, new: &Item) -> Result<(), String> {
+    fn allowed(&self, before: &Item, new: &Item) -> Result<(), OutsidePlan> {
         let moved = |object: &ObjectId| self.accepted.contains(object);
         match (&before.outcome, &new.outcome) {
             (Outcome::Changed(old), Outcome::Changed(fresh)) => {
@@ -497,12 +500,13 @@ impl Lane {
                         Some(was) if comes_by_itself(object, &was.change.from, &planned.change.from) => {}
                         Some(was) if self.same_fields(&was.change, &planned.change) => {}
                         Some(was) => {
-                            return Err(format!(
-                                "{object} was planned as `{}` and is `{}` now",
-                                was.change.from, planned.change.from
-                            ));
+                            return Err(OutsidePlan::Moved {
+                                object: object.clone(),
+                                planned: was.change.from.clone(),
+                                found: planned.change.from.clone(),
+                            });
                         }
-                        None => return Err(format!("{object} would be changed too; it was not in the plan")),
+                        None => return Err(OutsidePlan::Added(object.clone())),
                     }
                 }
                 Ok(())
@@ -511,10 +515,10 @@ impl Lane {
             (Outcome::Changed(old), Outcome::Unchanged) => {
                 let settled = |c: &Change| comes_by_itself(&c.object, &c.from, &c.to);
                 match old.iter().find(|c| !moved(&c.change.object) && !settled(&c.change)) {
-                    Some(was) => Err(format!(
-                        "{} was planned as `{}` and someone else has changed it",
-                        was.change.object, was.change.from
-                    )),
+                    Some(was) => Err(OutsidePlan::ChangedByOthers {
+                        object: was.change.object.clone(),
+                        planned: was.change.from.clone(),
+                    }),
                     None => Ok(()),
                 }
             }
@@ -522,9 +526,7 @@ impl Lane {
                 match fresh.iter().find(|c| {
                     c.change.object.kind != "package" && !objects.iter().any(|o| o.covers(&c.change.object))
                 }) {
-                    Some(c) => {
-                        Err(format!("it would touch {}, which the plan did not name", c.change.object))
-                    }
+                    Some(c) => Err(OutsidePlan::NotNamed(c.change.object.clone())),
                     None => Ok(()),
                 }
             }

@@ -7,6 +7,7 @@ mod goal;
 mod group;
 mod guard;
 pub(crate) mod lane;
+mod outside_plan;
 mod restart;
 mod work;
 
@@ -484,14 +485,9 @@ impl HostRun {
         for item in &stretch {
             let work = match Work::given(item, &self.lane, &self.run, &mut self.sequence, said.clone()) {
                 Ok(work) => work,
-                Err(message) => {
-                    // Only what another version of this program has planned can come here.
-                    self.finish(
-                        item,
-                        ItemResult::Failed { message, output: String::new() },
-                        &[],
-                        Duration::ZERO,
-                    );
+                Err(error) => {
+                    let failed = ItemResult::Failed { message: error.to_string(), output: String::new() };
+                    self.finish(item, failed, &[], Duration::ZERO);
                     continue;
                 }
             };

@@ -50,8 +50,8 @@ impl HostRun {
         }
         let work = match Work::new(item, &self.lane, &self.run, &mut self.sequence) {
             Ok(work) => work,
-            Err(message) => {
-                fail(self, message);
+            Err(error) => {
+                fail(self, error.to_string());
                 return Ok(());
             }
         };

@@ -8,7 +8,7 @@ use converge_host::records::{
     joins,
 };
 use converge_planner::{Guarded, Item, ItemOrigin, Outcome};
-use converge_resource::{Change, Digest, ObjectId, State};
+use converge_resource::{BadState, Change, Digest, ObjectId, State};
 use converge_ssh::Status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +16,20 @@ use std::time::Duration;
 
 /// Lines of a failed item's output that are kept.
 const TAIL: usize = 40;
+
+/// The reason why an item is not begun: only what another version of this program has planned can have one of the last two.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WorkError {
+    /// A copy of this kind must be here first.
+    #[error("not begun: there is no {0} on this machine")]
+    NoBackup(String),
+    /// It changes an object of this kind.
+    #[error("no object is called `{0}`")]
+    NoObject(String),
+    /// A state is not of its object.
+    #[error(transparent)]
+    State(#[from] BadState),
+}
 
 /// An item that is being worked on.
 #[derive(Clone)]
@@ -37,7 +51,7 @@ pub(crate) struct Reading {
 
 impl Work {
     /// Prepares an item. `sequence` numbers the journal's rows.
-    pub fn new(item: &Item, lane: &Lane, run: &str, sequence: &mut u32) -> Result<Self, String> {
+    pub fn new(item: &Item, lane: &Lane, run: &str, sequence: &mut u32) -> Result<Self, WorkError> {
         Self::given(item, lane, run, sequence, None)
     }
 
@@ -48,9 +62,9 @@ impl Work {
         run: &str,
         sequence: &mut u32,
         said: Option<Bytes>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, WorkError> {
         if let Some(backup) = item.backup.as_ref().filter(|_| !lane.is_backed_up(item)) {
-            return Err(format!("not begun: there is no {} on this machine", backup.what));
+            return Err(WorkError::NoBackup(backup.what.clone()));
         }
         let mut number = || {
             *sequence = sequence.saturating_add(1);
@@ -280,7 +294,7 @@ impl Work {
 }
 
 /// All steps of an item: its changes by kind of object, in the order in which the kinds first come.
-fn steps(changes: &[&Change]) -> Result<Vec<converge_resource::Step>, String> {
+fn steps(changes: &[&Change]) -> Result<Vec<converge_resource::Step>, WorkError> {
     let mut kinds: Vec<&str> = Vec::new();
     for change in changes {
         if !kinds.contains(&change.object.kind.as_str()) {
@@ -289,9 +303,9 @@ fn steps(changes: &[&Change]) -> Result<Vec<converge_resource::Step>, String> {
     }
     let mut steps = Vec::new();
     for kind in kinds {
-        let object = converge_objects::object(kind).ok_or_else(|| format!("no object is called `{kind}`"))?;
+        let object = converge_objects::object(kind).ok_or_else(|| WorkError::NoObject(kind.to_owned()))?;
         let own: Vec<&Change> = changes.iter().filter(|c| c.object.kind == kind).copied().collect();
-        steps.extend(object.steps(&own).map_err(|e| e.to_string())?);
+        steps.extend(object.steps(&own)?);
     }
     Ok(steps)
 }

@@ -1,6 +1,7 @@
 //! From the inventory's connection variables and ssh's configuration to targets of the SSH executor. The inventory wins.
 
 use crate::Options;
+use crate::session::endpoint::{Endpoint, EndpointError};
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_model::inventory::{BecomeMethod, Connection, Hop, HostKeyChecking, Transport};
 use converge_ssh::{Become, ClientConfig, Method, Target};
@@ -11,7 +12,7 @@ use std::time::Duration;
 const DEPTH: usize = 8;
 
 /// Gives the connection variables of a host of the inventory; nothing for other names.
-pub(crate) type Inventory<'a> = dyn Fn(&str) -> Option<Result<Connection, String>> + Sync + 'a;
+pub(crate) type Inventory<'a> = dyn Fn(&str) -> Option<Result<Connection, EndpointError>> + Sync + 'a;
 
 /// Where and as whom.
 pub(crate) async fn way(
@@ -20,13 +21,10 @@ pub(crate) async fn way(
     inventory: &Inventory<'_>,
     options: &Options,
     ssh: &converge_ssh::Options,
-) -> Result<(Target, Become), String> {
+) -> Endpoint {
     if let Some(mode @ (HostKeyChecking::Off | HostKeyChecking::AcceptNew)) = connection.host_key_checking {
         let said = if mode == HostKeyChecking::Off { "off" } else { "accept-new" };
-        return Err(format!(
-            "host key checking is set to {said}; converge always checks host keys. Remove the setting; for a first contact run once \
-             with --accept-new-host-keys, or add the host's key to known_hosts (`ssh-keyscan`, compared with the host's console)"
-        ));
+        return Err(EndpointError::HostKeyChecking(said));
     }
     let target = match connection.transport {
         Transport::Local => Target::local(host),
@@ -60,18 +58,16 @@ fn target<'a>(
     inventory: &'a Inventory<'_>,
     ssh: &'a converge_ssh::Options,
     depth: usize,
-) -> Pin<Box<dyn Future<Output = Result<Target, String>> + Send + 'a>> {
+) -> Pin<Box<dyn Future<Output = Result<Target, EndpointError>> + Send + 'a>> {
     Box::pin(async move {
         let user = connection.user.as_deref();
         let config = ClientConfig::of(&connection.address, user, connection.port, ssh).await;
         let mut target = plain(name, connection, &config, ssh.home.as_deref());
         let hops = match (&connection.jumps, &config.proxy_jump) {
             (Some(hops), _) => hops.clone(),
-            (None, Some(text)) => Hop::parse_list(text).ok_or_else(|| {
-                format!(
-                    "`ProxyJump {text}` in ssh's configuration is no list of hosts; write [user@]host[:port]"
-                )
-            })?,
+            (None, Some(text)) => {
+                Hop::parse_list(text).ok_or_else(|| EndpointError::ProxyJump(text.clone()))?
+            }
             (None, None) => {
                 target.proxy_command = config.proxy_command;
                 return Ok(target);
@@ -84,14 +80,15 @@ fn target<'a>(
             return Ok(target);
         }
         if depth >= DEPTH {
-            return Err(format!(
-                "more than {DEPTH} jump hosts lead to each other; look for a circle of ProxyJump"
-            ));
+            return Err(EndpointError::TooManyJumps(DEPTH));
         }
         let mut jumps: Vec<Target> = Vec::new();
         for hop in &hops {
             let own = match inventory(&hop.host) {
-                Some(own) => own.map_err(|why| format!("the jump host {}: {why}", hop.host))?,
+                Some(own) => own.map_err(|error| EndpointError::JumpHost {
+                    host: hop.host.clone(),
+                    error: Box::new(error),
+                })?,
                 None => Connection::plain(&hop.host),
             };
             let own = Connection {

@@ -1,7 +1,7 @@
 //! The ways to the hosts: worked out once for each, and the keys on them that need a passphrase.
 
 use crate::context::RunContext;
-use crate::session::pool::Endpoint;
+use crate::session::endpoint::{Endpoint, EndpointError};
 use crate::tasks::side_by_side;
 use crate::{Event, TargetError};
 use camino::Utf8PathBuf;
@@ -10,20 +10,20 @@ use converge_model::inventory::Connection;
 use converge_ssh::{ConnectError, Mark, Session, Target, Trust};
 use converge_syntax::Diagnostics;
 
-/// Where a host is reached and as whom; a sentence where that cannot be said.
+/// Where a host is reached and as whom.
 pub(crate) async fn endpoint(context: &RunContext, host: &str) -> Endpoint {
     if let Some(way) = context.pool.endpoints.lock().await.get(host) {
         return way.clone();
     }
     let inventory = |name: &str| {
         let known = context.project.inventory().host(name).is_some();
-        known.then(|| connection(context, name).map_err(|found| one_line(&found)))
+        known.then(|| connection(context, name).map_err(EndpointError::Variables))
     };
     let way = match connection(context, host) {
         Ok(own) => {
             crate::connect::endpoint::way(host, &own, &inventory, &context.options, &context.pool.ssh).await
         }
-        Err(found) => Err(one_line(&found)),
+        Err(found) => Err(EndpointError::Variables(found)),
     };
     context.pool.endpoints.lock().await.insert(host.to_owned(), way.clone());
     way
@@ -100,16 +100,4 @@ pub(crate) fn no_session(host: &str, error: &ConnectError) -> TargetError {
     } else {
         TargetError::Refused(message)
     }
-}
-
-/// All complaints in one line, for a place that has room for one.
-pub(crate) fn one_line(found: &Diagnostics) -> String {
-    let lines: Vec<String> = found
-        .iter()
-        .map(|d| match d.span() {
-            Some(span) => format!("{span}: {}", d.message),
-            None => d.message.clone(),
-        })
-        .collect();
-    lines.join("; ")
 }

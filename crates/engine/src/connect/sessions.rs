@@ -28,7 +28,7 @@ pub(crate) async fn link(context: &RunContext, host: &str) -> Result<Arc<Link>, 
 
 /// A session of its own with a host, beside any other one.
 pub(crate) async fn new_link(context: &RunContext, host: &str) -> Result<Link, TargetError> {
-    let (endpoint, become_) = endpoint(context, host).await.map_err(TargetError::Refused)?;
+    let (endpoint, become_) = endpoint(context, host).await?;
     let session = enter(context, host, &endpoint).await.1.map_err(|error| no_session(host, &error))?;
     Link::open(host, session, become_).await
 }

@@ -2,6 +2,7 @@
 
 use crate::context::RunContext;
 use crate::session::cluster::ClusterLink;
+use crate::session::endpoint::EndpointError;
 use crate::{Event, TargetError};
 use converge_cluster::{Cluster, ClusterError, ClusterOptions, Way};
 use converge_executor::FactGroups as Groups;
@@ -46,8 +47,17 @@ pub(crate) enum Target {
     Cluster(Arc<ClusterLink>),
 }
 
-/// A cluster, or why it is not there yet, for people.
-type Found = Result<Cluster, String>;
+/// The reason why a cluster is not there yet.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoCluster {
+    #[error("all hosts through which it is reached are in maintenance")]
+    Maintenance,
+    #[error("there is no cluster yet: no kubeconfig on {}", .0.join(", "))]
+    NoKubeconfig(Vec<String>),
+}
+
+/// A cluster, or why it is not there yet.
+type Found = Result<Cluster, NoCluster>;
 
 impl Target {
     /// The inventory's name.
@@ -127,7 +137,8 @@ impl Target {
             .filter(|digest| known.content(digest).is_none())
             .collect();
         if let (false, Some(cluster)) = (wanted.is_empty(), link.present().await) {
-            let found = cluster.contents(&wanted).await.map_err(TargetError::Refused)?;
+            let found = cluster.contents(&wanted).await;
+            let found = found.map_err(|error| TargetError::Refused(error.to_string()))?;
             found.into_values().for_each(|content| known.learn_content(content));
         }
         Ok(())
@@ -156,7 +167,7 @@ impl Target {
     pub async fn absent(&self, context: &RunContext) -> Result<Option<String>, TargetError> {
         match self {
             Self::Host(_) => Ok(None),
-            Self::Cluster(link) => Ok(arrive(context, link).await?.err()),
+            Self::Cluster(link) => Ok(arrive(context, link).await?.err().map(|none| none.to_string())),
         }
     }
 
@@ -218,7 +229,7 @@ pub(crate) async fn first_knowledge(context: &RunContext, target: &Target) -> Re
     };
     let mut known = match arrive(context, link).await? {
         Ok(_) => Knowledge::default(),
-        Err(why) => Knowledge::until(Wait { item: String::new(), reason: why }),
+        Err(none) => Knowledge::until(Wait { item: String::new(), reason: none.to_string() }),
     };
     for (name, host) in &link.state.lock().await.joining {
         let (api_version, kind) = ("v1".to_owned(), "Node".to_owned());
@@ -251,7 +262,7 @@ pub(crate) async fn leave(context: &RunContext, target: &Target) {
 /// A variable of a host as text.
 fn text_var(context: &RunContext, host: &str, name: &str) -> Result<Option<String>, TargetError> {
     let found = context.project.host_var(host, name);
-    let node = found.map_err(|e| TargetError::Refused(crate::connect::endpoints::one_line(&e)))?;
+    let node = found.map_err(EndpointError::Variables)?;
     Ok(node.and_then(|node| node.scalar_text()).filter(|text| !text.is_empty()))
 }
 
@@ -290,13 +301,8 @@ async fn find_cluster(context: &RunContext, name: &str) -> Result<Found, TargetE
     }
     match last {
         Some(lost) => Err(lost),
-        None => {
-            let why = match without.as_slice() {
-                [] => "all hosts through which it is reached are in maintenance".to_owned(),
-                hosts => format!("there is no cluster yet: no kubeconfig on {}", hosts.join(", ")),
-            };
-            Ok(Err(why))
-        }
+        None if without.is_empty() => Ok(Err(NoCluster::Maintenance)),
+        None => Ok(Err(NoCluster::NoKubeconfig(without))),
     }
 }
 
@@ -324,8 +330,7 @@ async fn way_through(
         return Err(TargetError::Refused(format!("the kubeconfig cannot be read: {said}")));
     }
     let text = SecretString::from(String::from_utf8_lossy(&result.output).into_owned());
-    let (target, _) =
-        crate::connect::endpoints::endpoint(context, host).await.map_err(TargetError::Refused)?;
+    let (target, _) = crate::connect::endpoints::endpoint(context, host).await?;
     // A connection of its own: bulk data must not hold up the shell's.
     let session = crate::connect::endpoints::enter(context, host, &target)
         .await
@@ -337,7 +342,7 @@ async fn way_through(
 /// The age recipients to whom what is secret of this host's cluster is encrypted.
 pub(crate) fn recipients(context: &RunContext, host: &str) -> Result<Vec<String>, TargetError> {
     let found = context.project.host_var(host, RECIPIENTS);
-    Ok(match found.map_err(|e| TargetError::Refused(crate::connect::endpoints::one_line(&e)))? {
+    Ok(match found.map_err(EndpointError::Variables)? {
         None => Vec::new(),
         Some(node) => match node.as_list() {
             Some(list) => list.iter().filter_map(Node::scalar_text).collect(),

@@ -20,7 +20,7 @@ pub(crate) struct Looked {
     pub folded: Folded,
     pub known: Knowledge,
     /// The host's records of earlier runs, or the reason why they cannot be read.
-    pub records: Option<Result<OwnedRecords, String>>,
+    pub records: Option<Result<OwnedRecords, TargetError>>,
     pub declares: Declares,
 }
 
@@ -67,7 +67,7 @@ impl Look<'_> {
 /// Answers from which a look goes on.
 pub(crate) struct Start {
     pub known: Knowledge,
-    pub records: Option<Result<OwnedRecords, String>>,
+    pub records: Option<Result<OwnedRecords, TargetError>>,
 }
 
 /// Looks at a target and plans a part of the project there. `other_targets`: the roles on other targets that come before its own.

@@ -14,6 +14,18 @@ use std::collections::BTreeMap;
 /// Rounds of questions about one release.
 const ROUNDS: usize = 3;
 
+/// The reason why it is not known what of a release belongs to others.
+#[derive(Debug, thiserror::Error)]
+enum NotKnown {
+    /// The look at it stopped: its words.
+    #[error("{0}")]
+    Stopped(String),
+    #[error("something must be done first")]
+    First,
+    #[error("the server is asked for more and more")]
+    Endless,
+}
+
 /// The reverts of earlier items of the plan: the fields and the object as it will be; `None` for one that goes.
 type Undone = BTreeMap<ObjectId, Option<(Vec<Field>, Value)>>;
 
@@ -101,24 +113,26 @@ async fn back(
     Ok(())
 }
 
-/// Where the manifests differ from what is live; the inner error is why that cannot be known.
+/// Where the manifests differ from what is live.
 async fn drift(
     target: &Target,
     release: Installed<'_>,
     manifests: &[Value],
     known: &mut Knowledge,
-) -> Result<Result<Drift, String>, TargetError> {
+) -> Result<Result<Drift, NotKnown>, TargetError> {
     for _ in 0..ROUNDS {
         let found = release.drift(&VirtualHost::new(known), manifests);
         match found {
             Ok(drift) => return Ok(Ok(drift)),
             Err(Stop::Ask(probes)) => target.look(&probes.into_iter().collect(), known).await?,
-            Err(Stop::Failed(why) | Stop::Invalid { message: why, .. }) => return Ok(Err(why)),
-            Err(Stop::Deferred(wait)) => return Ok(Err(wait.reason)),
-            Err(Stop::First(_)) => return Ok(Err("something must be done first".to_owned())),
+            Err(Stop::Failed(why) | Stop::Invalid { message: why, .. }) => {
+                return Ok(Err(NotKnown::Stopped(why)));
+            }
+            Err(Stop::Deferred(wait)) => return Ok(Err(NotKnown::Stopped(wait.reason))),
+            Err(Stop::First(_)) => return Ok(Err(NotKnown::First)),
         }
     }
-    Ok(Err("the server is asked for more and more".to_owned()))
+    Ok(Err(NotKnown::Endless))
 }
 
 /// Whether a field is still another's when the release's turn comes. What an earlier item reverts to what the release itself has made of

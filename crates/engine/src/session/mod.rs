@@ -1,4 +1,5 @@
 //! Open sessions with targets: the types, without what opens them.
 
 pub(crate) mod cluster;
+pub(crate) mod endpoint;
 pub(crate) mod pool;

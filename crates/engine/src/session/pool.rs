@@ -1,13 +1,11 @@
 //! The open sessions of a run, and what opens more of them.
 
 use crate::session::cluster::ClusterLink;
+use crate::session::endpoint::Endpoint;
 use converge_host::Link;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::{Mutex, Semaphore};
-
-/// Where a host is reached and as whom, or why that cannot be said.
-pub(crate) type Endpoint = Result<(converge_ssh::Target, converge_ssh::Become), String>;
 
 /// The sessions that all tasks of an engine share: they stay open from the plan to the apply.
 pub(crate) struct Pool {

@@ -175,16 +175,13 @@ enum Matcher {
 }
 
 impl Matcher {
-    fn new(expr: &str) -> Result<Self, String> {
+    fn new(expr: &str) -> Result<Self, regex::Error> {
         let source = match expr.strip_prefix('~') {
             Some(regex) => format!("\\A(?:{regex})"),
             None if !expr.contains(['*', '?', '[']) => return Ok(Self::Exact(expr.to_owned())),
             None => glob_to_regex(expr),
         };
-        Regex::new(&source).map(Self::Regex).map_err(|error| {
-            let text = error.to_string();
-            text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
-        })
+        Regex::new(&source).map(Self::Regex)
     }
 
     fn matches(&self, text: &str) -> bool {
@@ -315,7 +312,10 @@ impl Evaluation<'_> {
     fn matches(&mut self, expr: &str, at: &Span) -> Vec<Picked> {
         let matcher = match Matcher::new(expr) {
             Ok(matcher) => matcher,
-            Err(reason) => {
+            Err(error) => {
+                // The lines before the last one show the expression, which this message names itself.
+                let text = error.to_string();
+                let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
                 self.diagnostics.push(
                     Diagnostic::error(
                         "bad-pattern",

@@ -3,6 +3,31 @@
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
+/// The reason why a text is no query for fields.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// It is empty, or holds several paths.
+    #[error("write one path, as `{{.status.phase}}`")]
+    NotOnePath,
+    /// The brace at its begin has no counterpart at its end.
+    #[error("`{0}`: the brace is not closed")]
+    OpenBrace(String),
+    /// A bracket has no counterpart.
+    #[error("`{0}`: a bracket is not closed")]
+    OpenBracket(String),
+    /// A dot has no name behind it.
+    #[error("`{0}`: a name is missing behind a dot")]
+    NoName(String),
+    /// RFC 9535 has no such query.
+    #[error("`{text}` is no JSONPath: {error}")]
+    NotJsonPath {
+        /// The text as it was given.
+        text: String,
+        /// The error of the parser.
+        error: serde_json_path::ParseError,
+    },
+}
+
 /// A query for fields of an object.
 #[derive(Clone, Debug)]
 pub struct FieldQuery {
@@ -14,11 +39,13 @@ impl FieldQuery {
     /// pointer as `/status/state`.
     ///
     /// # Errors
-    /// The error in the text.
-    pub fn read(text: &str) -> Result<Self, String> {
+    /// The text is no query: see [`QueryError`].
+    pub fn read(text: &str) -> Result<Self, QueryError> {
         let standard = standard(text.trim())?;
-        let path = JsonPath::parse(&standard).map_err(|e| format!("`{text}` is no JSONPath: {e}"))?;
-        Ok(Self { path })
+        match JsonPath::parse(&standard) {
+            Ok(path) => Ok(Self { path }),
+            Err(error) => Err(QueryError::NotJsonPath { text: text.to_owned(), error }),
+        }
     }
 
     /// All values that it leads to.
@@ -28,18 +55,18 @@ impl FieldQuery {
 }
 
 /// The same query in the form of RFC 9535.
-fn standard(text: &str) -> Result<String, String> {
+fn standard(text: &str) -> Result<String, QueryError> {
     if text.starts_with('/') {
         let names = text.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~"));
         return Ok(names.fold("$".to_owned(), |path, name| path + &bracketed(&name)));
     }
     let text = match text.strip_prefix('{') {
-        Some(inner) => inner.strip_suffix('}').ok_or_else(|| format!("`{text}`: the brace is not closed"))?,
+        Some(inner) => inner.strip_suffix('}').ok_or_else(|| QueryError::OpenBrace(text.to_owned()))?,
         None => text,
     };
     let text = text.strip_prefix('$').unwrap_or(text);
     if text.is_empty() || text.contains(['{', '}']) {
-        return Err("write one path, as `{.status.phase}`".to_owned());
+        return Err(QueryError::NotOnePath);
     }
     let mut out = "$".to_owned();
     let mut rest = text;
@@ -50,7 +77,7 @@ fn standard(text: &str) -> Result<String, String> {
     }
     while let Some(first) = rest.chars().next() {
         if first == '[' {
-            let end = closing(rest).ok_or_else(|| format!("`{text}`: a bracket is not closed"))?;
+            let end = closing(rest).ok_or_else(|| QueryError::OpenBracket(text.to_owned()))?;
             let (inside, left) = rest.split_at(end);
             out.push_str(inside);
             rest = left;
@@ -59,7 +86,7 @@ fn standard(text: &str) -> Result<String, String> {
         let deep = rest.starts_with("..");
         let (found, left) = name(rest.trim_start_matches('.'));
         if found.is_empty() && !left.starts_with('[') {
-            return Err(format!("`{text}`: a name is missing behind a dot"));
+            return Err(QueryError::NoName(text.to_owned()));
         }
         out.push_str(if deep { ".." } else { "" });
         match found.as_str() {

@@ -232,7 +232,7 @@ impl Wait {
                 each(of, answers, false, &|object| condition(object, name, status))
             }
             What::Field { of, path, or, test, none_is_fine, ready_nodes_only } => {
-                match std::iter::once(path).chain(or).map(|p| Ok((p, FieldQuery::read(p)?))).collect() {
+                match std::iter::once(path).chain(or).map(|p| FieldQuery::read(p).map(|q| (p, q))).collect() {
                     Ok::<Vec<(&String, FieldQuery)>, _>(queries) => {
                         each(of, answers, *none_is_fine, &|object| {
                             // Answers of a node that is not ready tell nothing.
@@ -246,7 +246,7 @@ impl Wait {
                             open.map(|open| open.join(", "))
                         })
                     }
-                    Err(why) => vec![why],
+                    Err(error) => vec![error.to_string()],
                 }
             }
             What::Count { of, condition: name, test } => {

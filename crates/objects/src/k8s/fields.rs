@@ -131,22 +131,34 @@ pub fn read<'a>(object: &'a Value, path: &[Segment]) -> Option<&'a Value> {
     })
 }
 
+/// The reason why an object has no place for a field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FieldError {
+    /// A key is looked for in a value that has none: the rest of the path from there.
+    #[error("{} is no map", shown(.0))]
+    NotAMap(Path),
+    /// An item is looked for in a value that has none: the rest of the path from there.
+    #[error("{} is no list", shown(.0))]
+    NotAList(Path),
+}
+
 /// Sets or removes a field. Missing maps and lists above it are created.
 ///
 /// # Errors
 /// A value above the field is neither a map nor a list.
-pub fn write(object: &mut Value, path: &[Segment], value: Option<Value>) -> Result<(), String> {
+pub fn write(object: &mut Value, path: &[Segment], value: Option<Value>) -> Result<(), FieldError> {
     let Some((segment, rest)) = path.split_first() else {
         *object = value.unwrap_or(Value::Null);
         return Ok(());
     };
-    let wrong = |what: &str| Err(format!("{} is no {what}", shown(path)));
     match segment {
         Segment::Key(key) => {
             if object.is_null() {
                 *object = Value::Object(Map::new());
             }
-            let Some(map) = object.as_object_mut() else { return wrong("map") };
+            let Some(map) = object.as_object_mut() else {
+                return Err(FieldError::NotAMap(path.to_vec()));
+            };
             if rest.is_empty() && value.is_none() {
                 map.shift_remove(key);
                 return Ok(());
@@ -160,7 +172,9 @@ pub fn write(object: &mut Value, path: &[Segment], value: Option<Value>) -> Resu
             if object.is_null() {
                 *object = Value::Array(Vec::new());
             }
-            let Some(list) = object.as_array_mut() else { return wrong("list") };
+            let Some(list) = object.as_array_mut() else {
+                return Err(FieldError::NotAList(path.to_vec()));
+            };
             let at = list.iter().position(|item| has(item, key, name));
             match (at, rest.is_empty(), value) {
                 (Some(at), true, None) => {
@@ -188,7 +202,7 @@ pub fn write(object: &mut Value, path: &[Segment], value: Option<Value>) -> Resu
 ///
 /// # Errors
 /// As [`write()`].
-pub fn with(object: &Value, fields: &[Field]) -> Result<Value, String> {
+pub fn with(object: &Value, fields: &[Field]) -> Result<Value, FieldError> {
     let mut new = object.clone();
     for field in fields {
         write(&mut new, &field.path, field.after.clone())?;

@@ -5,7 +5,7 @@ use crate::kinds::download::{FETCH_TOOLS, check_url};
 use crate::kinds::line::Presence;
 use crate::look::{check_path, path, path_id, program_may_come, state};
 use crate::names::Names;
-use crate::openpgp::{dearmor, fingerprints};
+use crate::openpgp::{OpenPgpError, dearmor, fingerprints};
 use base64::Engine as _;
 use converge_objects::{AptListsState, PathState};
 use converge_resource::{
@@ -75,6 +75,17 @@ fn key_probe(url: &str) -> Probe {
     ))
 }
 
+/// The reason why a key is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum KeyError {
+    #[error(transparent)]
+    Unreadable(#[from] OpenPgpError),
+    #[error("it holds the key {0}, which is not declared")]
+    Undeclared(String),
+    #[error("it does not hold the key {0}")]
+    Missing(String),
+}
+
 impl AptRepository {
     fn file(&self) -> String {
         format!("/etc/apt/sources.list.d/{}.sources", self.name)
@@ -114,7 +125,7 @@ impl AptRepository {
     }
 
     /// The key as packets, when it is the declared one.
-    fn checked(&self, bytes: &[u8]) -> Result<Vec<u8>, String> {
+    fn checked(&self, bytes: &[u8]) -> Result<Vec<u8>, KeyError> {
         let packets = dearmor(bytes)?;
         let mut found = fingerprints(&packets)?;
         found.sort();
@@ -123,11 +134,11 @@ impl AptRepository {
             return Ok(packets);
         }
         Err(match found.iter().find(|f| !declared.contains(f)) {
-            Some(other) => format!("it holds the key {other}, which is not declared"),
-            None => format!(
-                "it does not hold the key {}",
-                declared.iter().find(|d| !found.contains(d)).cloned().unwrap_or_default()
-            ),
+            Some(other) => KeyError::Undeclared(other.clone()),
+            None => {
+                let missing = declared.iter().find(|d| !found.contains(d));
+                KeyError::Missing(missing.cloned().unwrap_or_default())
+            }
         })
     }
 

@@ -6,7 +6,7 @@ use crate::look::{
     Account, Asks, account_name, check_path, may_be_made, normal, path, path_id, path_id_below,
     program_may_come,
 };
-use crate::unpack::{Choice, Listing, Member, parse, read, script};
+use crate::unpack::{Choice, Listing, Member, UnpackError, parse, read, script};
 use converge_objects::PathState;
 use converge_resource::{
     Claim, Content, ObjectId, ParamError, Probe, Resource, Source, State, Stop, View, Wait, Wanted,
@@ -55,7 +55,7 @@ impl Archive {
         normal(&format!("{}/{member}", self.path))
     }
 
-    fn own(&self) -> Option<Result<Listing, String>> {
+    fn own(&self) -> Option<Result<Listing, UnpackError>> {
         self.source.as_ref().map(|s| read(s.content.bytes(), &self.choice()))
     }
 

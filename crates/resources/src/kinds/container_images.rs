@@ -94,20 +94,36 @@ struct Held {
     missing: Vec<String>,
 }
 
+/// The reason why the images of the archives are not known.
+#[derive(Debug, thiserror::Error)]
+enum HeldError {
+    #[error(
+        "{0} has no image with a name: make it with `docker save NAME:TAG` or `ctr images export`, or take it away"
+    )]
+    NoName(String),
+    /// A line of the answer.
+    #[error("the answer of the host is not understood: {0}")]
+    Answer(String),
+    #[error("{path}: its {list}.json cannot be read: {error}")]
+    List {
+        path: String,
+        /// `manifest` or `index`.
+        list: String,
+        error: serde_json::Error,
+    },
+}
+
 /// Reads the answer of `cv_container_image_archives`.
-fn held(answer: &str) -> Result<Held, String> {
+fn held(answer: &str) -> Result<Held, HeldError> {
     let mut all = Held::default();
     let mut archive: Option<(String, bool)> = None;
     let unnamed = |archive: &Option<(String, bool)>| match archive {
-        Some((path, false)) => Err(format!(
-            "{path} has no image with a name: make it with `docker save NAME:TAG` or `ctr images export`, or take it away"
-        )),
+        Some((path, false)) => Err(HeldError::NoName(path.clone())),
         _ => Ok(()),
     };
     for line in answer.lines() {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-        let path =
-            || decode_field(rest).ok_or_else(|| format!("the answer of the host is not understood: {line}"));
+        let path = || decode_field(rest).ok_or_else(|| HeldError::Answer(line.to_owned()));
         match word {
             "missing" => all.missing.push(path()?),
             "archive" => {
@@ -116,10 +132,13 @@ fn held(answer: &str) -> Result<Held, String> {
             }
             _ => {
                 let Some((path, named)) = &mut archive else {
-                    return Err(format!("the answer of the host is not understood: {line}"));
+                    return Err(HeldError::Answer(line.to_owned()));
                 };
-                let text: Value = serde_json::from_str(rest)
-                    .map_err(|why| format!("{path}: its {word}.json cannot be read: {why}"))?;
+                let text: Value = serde_json::from_str(rest).map_err(|error| HeldError::List {
+                    path: path.clone(),
+                    list: word.to_owned(),
+                    error,
+                })?;
                 let names = if word == "manifest" { of_manifest(&text) } else { of_index(&text) };
                 *named = !names.is_empty();
                 all.images.extend(names.into_iter().map(|name| (name, path.clone())));

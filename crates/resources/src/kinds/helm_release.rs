@@ -161,7 +161,7 @@ impl HelmRelease {
             Some(Recovery::Rollback(number)) => {
                 let is = |r: &&Value| r.get("revision").and_then(Value::as_u64) == Some(number);
                 let Some(revision) = revisions.iter().find(is) else { return Ok(None) };
-                let (state, content) = ReleaseState::of(revision).map_err(Stop::Failed)?;
+                let (state, content) = ReleaseState::of(revision).map_err(Stop::failed)?;
                 let state = match state {
                     ReleaseState::Installed { chart, digest, .. } => {
                         ReleaseState::Installed { status: "deployed".to_owned(), chart, digest }
@@ -201,7 +201,7 @@ impl HelmRelease {
             };
             let own = |m: &&mut Value| release::is(m, &field.object, &self.namespace);
             let Some(manifest) = manifests.iter_mut().find(own) else { continue };
-            fields::write(manifest, &field.path, Some(value.clone())).map_err(Stop::Failed)?;
+            fields::write(manifest, &field.path, Some(value.clone())).map_err(Stop::failed)?;
             kept.push(field);
         }
         Ok(kept)
@@ -397,7 +397,7 @@ impl Resource for HelmRelease {
             drift = self.installed().drift(view, &manifests)?;
             drift.conflict()?;
             if !self.force_conflicts {
-                spec.keep.extend(drift.keep(&self.namespace, &mut manifests).map_err(Stop::Failed)?);
+                spec.keep.extend(drift.keep(&self.namespace, &mut manifests).map_err(Stop::failed)?);
             }
         }
         let content = release::content(name, version, &spec.values, &manifests);

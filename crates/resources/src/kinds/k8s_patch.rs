@@ -36,7 +36,7 @@ impl K8sPatch {
         self.target.find("/target", self.namespace.as_deref())
     }
 
-    fn changes(&self, now: &Value) -> Result<Vec<(fields::Path, Option<Value>)>, String> {
+    fn changes(&self, now: &Value) -> Result<Vec<(fields::Path, Option<Value>)>, pointer::PathError> {
         let mut changes = Vec::new();
         for (way, value) in &self.set {
             let path = pointer::single(way)?;

@@ -95,12 +95,11 @@ impl Resource for K8sTransform {
             namespace: self.namespace.as_deref(),
             labels: self.selector.as_deref(),
         };
-        let wrong = |pointer: &str, why: String| Stop::invalid(pointer, why);
         let queries: Vec<FieldQuery> = self
             .conditions
             .0
             .iter()
-            .map(|text| FieldQuery::read(text).map_err(|why| wrong("/where", why)))
+            .map(|text| FieldQuery::read(text).map_err(|why| Stop::invalid("/where", why)))
             .collect::<Result<_, _>>()?;
         let mut all = Wanted::default();
         let found = picked.find(view)?;
@@ -111,8 +110,8 @@ impl Resource for K8sTransform {
             }
             let mut changes = Vec::new();
             for (text, value) in &self.set {
-                let parts = pointer::parse(text).map_err(|why| wrong("/set", why))?;
-                for path in pointer::expand(&content, &parts).map_err(|why| wrong("/set", why))? {
+                let parts = pointer::parse(text).map_err(|why| Stop::invalid("/set", why))?;
+                for path in pointer::expand(&content, &parts).map_err(|why| Stop::invalid("/set", why))? {
                     let new = merged(fields::read(&content, &path), value);
                     changes.push((path, Some(new).filter(|v| !v.is_null())));
                 }

@@ -302,7 +302,7 @@ impl Resource for K8sWait {
             wrong("/kind", "whose labels and version are these", "give `kind` too");
         }
         if let Some(Err(why)) = self.jsonpath.as_deref().map(condition::FieldQuery::read) {
-            wrong("/jsonpath", &why, "write it as `{.status.state}`");
+            wrong("/jsonpath", &why.to_string(), "write it as `{.status.state}`");
         }
         if self.allocatable.as_ref().is_some_and(|a| a.resource.0.is_empty()) {
             wrong("/allocatable/resource", "no resource is named", "write it as `nvidia.com/gpu`");

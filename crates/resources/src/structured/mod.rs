@@ -112,13 +112,24 @@ trait Editor {
     fn append(&self, text: &str, at: &[String], value: &Value) -> Result<String, Refusal>;
 }
 
+/// The reason why a text is no JSON pointer to one place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PointerError {
+    #[error("`{0}` is not a JSON pointer: it starts with `/`, as in `/a/b`")]
+    NoSlash(String),
+    #[error("`{0}`: a `~` in a JSON pointer is written `~0`, and a `/` in a key is written `~1`")]
+    Tilde(String),
+    #[error("`{0}`: `-` would append again in every run")]
+    Append(String),
+}
+
 /// Reads a JSON pointer.
 ///
 /// # Errors
-/// The error in the pointer.
-pub fn parse_pointer(text: &str) -> Result<Path, String> {
+/// The text is none: see [`PointerError`].
+pub fn parse_pointer(text: &str) -> Result<Path, PointerError> {
     let Some(rest) = text.strip_prefix('/') else {
-        return Err(format!("`{text}` is not a JSON pointer: it starts with `/`, as in `/a/b`"));
+        return Err(PointerError::NoSlash(text.to_owned()));
     };
     let mut path = Path::new();
     for word in rest.split('/') {
@@ -128,16 +139,12 @@ pub fn parse_pointer(text: &str) -> Result<Path, String> {
             match (c, if c == '~' { chars.next() } else { None }) {
                 ('~', Some('0')) => plain.push('~'),
                 ('~', Some('1')) => plain.push('/'),
-                ('~', _) => {
-                    return Err(format!(
-                        "`{text}`: a `~` in a JSON pointer is written `~0`, and a `/` in a key is written `~1`"
-                    ));
-                }
+                ('~', _) => return Err(PointerError::Tilde(text.to_owned())),
                 (c, _) => plain.push(c),
             }
         }
         if plain == "-" {
-            return Err(format!("`{text}`: `-` would append again in every run"));
+            return Err(PointerError::Append(text.to_owned()));
         }
         path.push(plain);
     }

@@ -98,10 +98,11 @@ async fn a_private_key_that_others_may_read_is_not_used() {
     // Nor is one that would be unlocked.
     let (ring, locked) = (KeyRing::default(), camino::Utf8PathBuf::try_from(host.path("locked")).unwrap());
     mode("locked", 0o644);
-    let said = ring.unlock(&locked, &"secret".into()).unwrap_err();
-    assert!(said.contains("chmod 600"), "{said}");
+    let error = ring.unlock(&locked, &"secret".into()).unwrap_err();
+    assert!(matches!(&error, KeyFileError::Open(path) if *path == locked), "{error}");
+    assert!(error.to_string().contains("chmod 600"), "{error}");
     mode("locked", 0o600);
-    assert_eq!(ring.unlock(&locked, &"secret".into()), Ok(true));
+    assert!(ring.unlock(&locked, &"secret".into()).unwrap());
 }
 
 struct Agent {
