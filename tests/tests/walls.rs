@@ -470,7 +470,10 @@ fn text_errors(text: &str) -> Vec<String> {
 #[test]
 fn errors_are_types_and_not_texts() {
     assert_eq!(text_errors("type Found = Result<u32, String>;\n"), ["-"]);
-    assert_eq!(text_errors("fn f<T>(g: impl Fn(&str) -> T)\n-> Result<\n    Vec<(T, u8)>, String> {\n"), ["f"]);
+    assert_eq!(
+        text_errors("fn f<T>(g: impl Fn(&str) -> T)\n-> Result<\n    Vec<(T, u8)>, String> {\n"),
+        ["f"]
+    );
     assert_eq!(text_errors("fn f() -> Option<Result<Result<u8, &'static str>, E>> {\n"), ["f"]);
     let fine = "fn f() -> Result<String, Box<E>> {}\n// Result<(), String>\n#[cfg(test)]\nfn g() -> Result<(), String> {}";
     assert_eq!(text_errors(fine), [""; 0]);

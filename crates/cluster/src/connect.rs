@@ -2,7 +2,8 @@
 
 use crate::api::Api;
 use crate::error::ClusterError;
-use crate::kubeconfig::{KubeconfigError, check};
+use crate::kubeconfig::{Checked, KubeconfigError, check};
+use crate::login::{Login, LoginError};
 use crate::open_run::OpenRun;
 use crate::options::ClusterOptions;
 use crate::tunnel::{Dialer, Road};
@@ -10,12 +11,14 @@ use converge_resource::{Content, Digest};
 use converge_ssh::Session;
 use hyper_util::client::legacy::Client as Hyper;
 use hyper_util::rt::TokioExecutor;
-use kube::client::{Body, ConfigExt as _};
+use kube::client::{AuthError, Body, ConfigExt as _};
 use kube::config::KubeConfigOptions;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tower::ServiceBuilder;
 
 /// The endpoint of a cluster.
@@ -26,6 +29,8 @@ pub enum Way {
         text: SecretString,
         /// Its context; the current one when `None`.
         context: Option<String>,
+        /// The programs that it may run to log in.
+        login: Login,
     },
     /// Through an SSH session of its own, with the kubeconfig of that host.
     Tunnel {
@@ -59,6 +64,8 @@ pub(crate) struct Access {
     pub(crate) server: http::Uri,
     pub(crate) kubeconfig: SecretString,
     pub(crate) context: Option<String>,
+    /// The user who logs in with a program, and the program.
+    pub(crate) login: Option<(String, PathBuf)>,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -73,9 +80,9 @@ impl Cluster {
     /// # Errors
     /// See [`ClusterError`].
     pub async fn connect(name: &str, way: Way, options: ClusterOptions) -> Result<Self, ClusterError> {
-        let (road, kubeconfig, context) = match way {
-            Way::Kubeconfig { text, context } => (Road::Direct, text, context),
-            Way::Tunnel { session, text, context } => (Road::Through(session), text, context),
+        let (road, kubeconfig, context, login) = match way {
+            Way::Kubeconfig { text, context, login } => (Road::Direct, text, context, Some(login)),
+            Way::Tunnel { session, text, context } => (Road::Through(session), text, context, None),
         };
         for recipient in &options.recipients {
             recipient.parse::<age::x25519::Recipient>().map_err(|e| ClusterError::Options {
@@ -84,13 +91,16 @@ impl Cluster {
             })?;
         }
         let bad = |why: KubeconfigError| ClusterError::Kubeconfig { cluster: name.to_owned(), why };
-        let far = matches!(road, Road::Through(_));
-        let (parsed, expires) = check(kubeconfig.expose_secret(), context.as_deref(), far).map_err(bad)?;
+        let checked = check(kubeconfig.expose_secret(), context.as_deref(), login.as_ref()).map_err(bad)?;
+        let Checked { config: parsed, expires, login } = checked;
         let chosen = KubeConfigOptions { context: context.clone(), cluster: None, user: None };
         let unusable = |e: &dyn std::fmt::Display| bad(KubeconfigError::Client(e.to_string()));
         let config = kube::Config::from_custom_kubeconfig(parsed, &chosen).await.map_err(|e| unusable(&e))?;
         let server = config.cluster_url.clone();
-        let client = client(&config, road.clone()).map_err(|e| unusable(&e))?;
+        let client = match &login {
+            None => client(&config, road.clone()).map_err(|e| unusable(&e))?,
+            Some((_, program)) => log_in(config, road.clone(), program).await.map_err(bad)?,
+        };
         let api = Api::new(client, name.to_owned(), server.to_string(), options.deadline, expires);
         hello(&api).await?;
         Ok(Self {
@@ -98,7 +108,7 @@ impl Cluster {
                 name: name.to_owned(),
                 api: Arc::new(api),
                 options,
-                access: Access { road, server, kubeconfig, context },
+                access: Access { road, server, kubeconfig, context, login },
                 run: tokio::sync::Mutex::new(None),
                 charts: std::sync::Mutex::default(),
             }),
@@ -145,6 +155,34 @@ fn client(config: &kube::Config, road: Road) -> Result<kube::Client, kube::Error
         .map_err(tower::BoxError::from)
         .service(hyper);
     Ok(kube::Client::new(service, config.default_namespace.clone()))
+}
+
+/// Seconds within which a program that logs in must have ended.
+const LOGIN: u64 = 60;
+
+/// The client of a user who logs in with a program: the library runs it at once, and waits for it.
+async fn log_in(config: kube::Config, road: Road, program: &Path) -> Result<kube::Client, KubeconfigError> {
+    let runtime = tokio::runtime::Handle::current();
+    let task = tokio::task::spawn_blocking(move || {
+        let _within = runtime.enter();
+        client(&config, road)
+    });
+    let own = program.to_owned();
+    let ended = tokio::time::timeout(Duration::from_secs(LOGIN), task).await;
+    let ended = ended.map_err(|_| LoginError::Slow(own.clone(), LOGIN))?;
+    ended.map_err(|e| KubeconfigError::Client(e.to_string()))?.map_err(|error| match error {
+        // The library's own message shows all that the program wrote, its answer too.
+        kube::Error::Auth(AuthError::AuthExecRun { out, .. }) => {
+            let said =
+                String::from_utf8_lossy(&out.stderr).trim().lines().next().unwrap_or_default().to_owned();
+            let said = if said.is_empty() { out.status.to_string() } else { said };
+            LoginError::Failed(own, said).into()
+        }
+        kube::Error::Auth(AuthError::AuthExecParse(_)) => {
+            LoginError::Failed(own, "its answer is no ExecCredential".to_owned()).into()
+        }
+        other => KubeconfigError::Client(other.to_string()),
+    })
 }
 
 /// Everybody who is known may ask who he is.

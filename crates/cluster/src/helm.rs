@@ -2,6 +2,7 @@
 //! kubeconfig that nobody else can read. Both are gone afterwards, and no secret stands on a command line.
 
 use crate::connect::{Access, Cluster};
+use crate::login;
 use crate::options::ClusterOptions;
 use crate::tunnel::{Road, address};
 use converge_resource::{Chart, ReleaseSpec};
@@ -162,6 +163,9 @@ fn redirected(access: &Access, port: Option<u16>) -> Result<String, HelmError> {
     let mut config: Value = serde_yaml::from_str(access.kubeconfig.expose_secret()).map_err(|_| bad())?;
     if let Some(context) = &access.context {
         config["current-context"] = json!(context);
+    }
+    if let Some((user, program)) = &access.login {
+        login::for_helm(&mut config, user, program);
     }
     let Some(port) = port else { return serde_yaml::to_string(&config).map_err(|_| bad()) };
     let current = config.get("current-context").and_then(Value::as_str).unwrap_or_default();
@@ -330,6 +334,7 @@ mod tests {
             server: server.parse().unwrap(),
             kubeconfig: text.into(),
             context: Some("a".to_owned()),
+            login: None,
         }
     }
 

@@ -1,8 +1,10 @@
 //! The check of a kubeconfig before it is used. Pure.
 
 use crate::certificate;
-use kube::config::Kubeconfig;
+use crate::login::{Login, LoginError, program};
+use kube::config::{ExecInteractiveMode, Kubeconfig};
 use serde_json::Value;
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// The reason why a kubeconfig cannot be used, and the correction. Nothing of its values is told: it holds keys.
@@ -29,11 +31,9 @@ pub enum KubeconfigError {
         /// Those that it has.
         known: Vec<String>,
     },
-    /// Its user runs a program to log in.
-    #[error(
-        "its user runs {0} to log in (`exec`), which converge does not do; use a client certificate or a token of a service account"
-    )]
-    Exec(String),
+    /// Its user logs in with a program that does not run, or that failed.
+    #[error(transparent)]
+    Login(#[from] LoginError),
     /// Its user has an `auth-provider`.
     #[error(
         "its user logs in through an `auth-provider`, which converge does not do; use a client certificate or a token"
@@ -57,14 +57,26 @@ pub enum KubeconfigError {
     Client(String),
 }
 
-/// The kubeconfig, and when its client certificate ends. What would run programs or read files behind our back is refused.
+/// A kubeconfig that may be used.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    /// The kubeconfig; its `exec` names the program by its absolute path.
+    pub config: Kubeconfig,
+    /// The moment at which its client certificate ends.
+    pub expires: Option<jiff::Timestamp>,
+    /// Its user's name, and the program that logs in.
+    pub login: Option<(String, PathBuf)>,
+}
+
+/// The kubeconfig. `login`: the programs that it may run; none for one that was read off a host. What would run others, or read files behind our
+/// back, is refused.
 pub(crate) fn check(
     text: &str,
     context: Option<&str>,
-    far: bool,
-) -> Result<(Kubeconfig, Option<jiff::Timestamp>), KubeconfigError> {
+    login: Option<&Login>,
+) -> Result<Checked, KubeconfigError> {
     // A parser's message may quote the text, which holds keys: only the place is told.
-    let parsed = Kubeconfig::from_yaml(text).map_err(|_| match serde_yaml::from_str::<Value>(text) {
+    let mut parsed = Kubeconfig::from_yaml(text).map_err(|_| match serde_yaml::from_str::<Value>(text) {
         Err(error) => match error.location() {
             Some(at) => KubeconfigError::NotYamlAt(at.line() as u64),
             None => KubeconfigError::NotYaml,
@@ -81,13 +93,19 @@ pub(crate) fn check(
         .and_then(|c| c.context.as_ref())
         .ok_or_else(|| KubeconfigError::NoContext { name: chosen.to_owned(), known: names() })?;
     let cluster = parsed.clusters.iter().find(|c| c.name == entry.cluster).and_then(|c| c.cluster.as_ref());
-    let user = entry.user.as_deref();
-    let user = parsed.auth_infos.iter().find(|u| Some(u.name.as_str()) == user);
+    let named = entry.user.clone().unwrap_or_default();
+    let user = parsed.auth_infos.iter().find(|u| u.name == named);
     let user = user.and_then(|u| u.auth_info.as_ref());
-    if let Some(exec) = user.and_then(|u| u.exec.as_ref()) {
-        let program = exec.command.as_deref().unwrap_or("a program");
-        return Err(KubeconfigError::Exec(program.to_owned()));
-    }
+    let runs = match user.and_then(|u| u.exec.as_ref()) {
+        None => None,
+        Some(exec) => {
+            let program = program(exec.command.as_deref(), login)?;
+            if exec.interactive_mode == Some(ExecInteractiveMode::Always) {
+                return Err(LoginError::Interactive(program.display().to_string()).into());
+            }
+            Some(program)
+        }
+    };
     if user.is_some_and(|u| u.auth_provider.is_some()) {
         return Err(KubeconfigError::AuthProvider);
     }
@@ -102,14 +120,21 @@ pub(crate) fn check(
     ];
     for (field, file) in files {
         match file {
-            Some(file) if far || !file.starts_with('/') => {
+            Some(file) if login.is_none() || !file.starts_with('/') => {
                 return Err(KubeconfigError::File { field, file: file.to_owned() });
             }
             _ => {}
         }
     }
     let expires = user.and_then(|u| u.client_certificate_data.as_deref()).and_then(pem);
-    Ok((parsed, expires))
+    if let Some(program) = &runs {
+        let users = parsed.auth_infos.iter_mut().filter(|u| u.name == named);
+        for exec in users.filter_map(|u| u.auth_info.as_mut()?.exec.as_mut()) {
+            exec.command = Some(program.display().to_string());
+            exec.interactive_mode = Some(ExecInteractiveMode::Never);
+        }
+    }
+    Ok(Checked { config: parsed, expires, login: runs.map(|program| (named, program)) })
 }
 
 fn pem(data: &str) -> Option<jiff::Timestamp> {
@@ -130,7 +155,8 @@ mod tests {
     }
 
     fn refused(text: &str, context: Option<&str>, far: bool) -> String {
-        check(text, context, far).err().map(|error| error.to_string()).unwrap_or_default()
+        let login = (!far).then(Login::default);
+        check(text, context, login.as_ref()).err().map(|error| error.to_string()).unwrap_or_default()
     }
 
     #[test]
@@ -139,11 +165,20 @@ mod tests {
             "exec: {apiVersion: client.authentication.k8s.io/v1, command: aws, interactiveMode: Never}",
             "",
         );
-        assert!(
-            refused(&exec, None, false).contains("runs aws to log in"),
-            "{}",
-            refused(&exec, None, false)
-        );
+        assert!(refused(&exec, None, true).contains("read off a host runs no program"));
+        assert!(refused(&exec, None, false).contains("converge_kubeconfig_exec: [/usr/local/bin/aws]"));
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        let login = Login { file: file.clone(), programs: vec![file.clone()] };
+        let listed = exec.replace("command: aws", "command: Cargo.toml");
+        let checked = check(&listed, None, Some(&login)).unwrap();
+        assert_eq!(checked.login, Some(("u".to_owned(), file.clone())));
+        let user = checked.config.auth_infos[0].auth_info.as_ref().unwrap();
+        assert_eq!(user.exec.as_ref().unwrap().command, Some(file.display().to_string()));
+        let asks = listed.replace("Never", "Always");
+        assert!(matches!(
+            check(&asks, None, Some(&login)).unwrap_err(),
+            KubeconfigError::Login(LoginError::Interactive(_))
+        ));
         let file = config("client-key: /etc/key", "");
         assert!(refused(&file, None, true).contains("--flatten"));
         assert_eq!(refused(&file, None, false), "");
@@ -154,7 +189,7 @@ mod tests {
     #[test]
     fn a_context_is_named_or_current() {
         let text = config("token: x", "");
-        assert!(check(&text, None, true).is_ok());
+        assert!(check(&text, None, None).is_ok());
         assert_eq!(refused(&text, Some("b"), true), "it has no context `b`; it has: a");
         assert!(
             refused(&text.replace("current-context: a", "current-context: ''"), None, true)

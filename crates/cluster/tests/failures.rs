@@ -5,7 +5,7 @@
 mod common;
 
 use common::*;
-use converge_cluster::{Cluster, ClusterError, ClusterOptions, Refused, Way, Work, WorkEnd};
+use converge_cluster::{Cluster, ClusterError, ClusterOptions, Login, Refused, Way, Work, WorkEnd};
 use converge_lab::kube::{Administrator, ApiOptions, Component, LocalApi};
 use converge_ledger::SavedOutcome;
 use converge_objects::condition::{ConditionState, Pick, Test, Wait, What};
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 async fn refused(text: String) -> ClusterError {
-    let way = Way::Kubeconfig { text: text.into(), context: None };
+    let way = Way::Kubeconfig { text: text.into(), context: None, login: Login::default() };
     let quick = ClusterOptions { deadline: Duration::from_secs(3), ..options() };
     Cluster::connect("test", way, quick).await.unwrap_err()
 }
@@ -25,6 +25,57 @@ fn with_user(text: &str, user: &str) -> String {
     let mut config: serde_json::Value = serde_yaml::from_str(text).unwrap();
     config["users"][0]["user"] = serde_yaml::from_str(user).unwrap();
     config.to_string()
+}
+
+/// The program is such that a cloud's own kubeconfig names: it prints a credential, and helm runs it too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listed_program_logs_in_and_one_that_fails_is_named() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir_in(folder()).unwrap();
+    let api = LocalApi::start(dir.path(), ApiOptions::new()).unwrap();
+    let text = kubeconfig(&api);
+    let config: serde_json::Value = serde_yaml::from_str(&text).unwrap();
+    let decoded = |field: &str| {
+        use base64::Engine as _;
+        let data = config["users"][0]["user"][field].as_str().unwrap();
+        String::from_utf8(base64::engine::general_purpose::STANDARD.decode(data).unwrap()).unwrap()
+    };
+    let credential = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+        "status": {
+            "clientCertificateData": decoded("client-certificate-data"),
+            "clientKeyData": decoded("client-key-data"),
+        },
+    });
+    let (answer, program, file) =
+        (dir.path().join("answer"), dir.path().join("get-token"), dir.path().join("config"));
+    std::fs::write(&answer, credential.to_string()).unwrap();
+    let script = |body: &str| {
+        std::fs::write(&program, format!("#!/bin/sh\n{body}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let user = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: get-token, args: [eks], interactiveMode: IfAvailable}}";
+    let exec = with_user(&text, user);
+    std::fs::write(&file, &exec).unwrap();
+    let login = |programs: &[&std::path::Path]| Login {
+        file: file.clone(),
+        programs: programs.iter().map(|p| (*p).to_owned()).collect(),
+    };
+    let way = |login: Login| Way::Kubeconfig { text: exec.clone().into(), context: None, login };
+    script(&format!("[ \"$1\" = eks ] && cat {}", answer.display()));
+    let none = Cluster::connect("test", way(login(&[])), options()).await.unwrap_err().to_string();
+    assert!(none.contains("converge_kubeconfig_exec: [/usr/local/bin/get-token]"), "{none}");
+    let cluster = Cluster::connect("test", way(login(&[&program])), options()).await.unwrap();
+    assert!(cluster.answers().await);
+    script("echo secret-answer; echo 'no session: run get-token login' >&2; exit 3");
+    let failed = Cluster::connect("test", way(login(&[&program])), options()).await.unwrap_err().to_string();
+    assert!(
+        failed.contains("no session: run get-token login") && !failed.contains("secret-answer"),
+        "{failed}"
+    );
+    script("echo secret-answer");
+    let failed = Cluster::connect("test", way(login(&[&program])), options()).await.unwrap_err().to_string();
+    assert!(failed.contains("no ExecCredential") && !failed.contains("secret-answer"), "{failed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,7 +107,7 @@ async fn each_way_of_not_getting_in_has_its_own_message() {
     let error = refused(named.to_string()).await;
     assert!(matches!(error, ClusterError::Untrusted { .. }), "{error}");
     named["clusters"][0]["cluster"]["tls-server-name"] = json!("kubernetes.default");
-    let way = Way::Kubeconfig { text: named.to_string().into(), context: None };
+    let way = Way::Kubeconfig { text: named.to_string().into(), context: None, login: Login::default() };
     Cluster::connect("test", way, options()).await.unwrap();
     // Slow: the connection is taken, and nobody answers.
     api.pause(Component::ApiServer).unwrap();
@@ -173,7 +224,7 @@ async fn a_user_without_rights_sees_what_is_forbidden() {
     api.apply("{apiVersion: v1, kind: ServiceAccount, metadata: {name: weak, namespace: default}}").unwrap();
     let token = api.kubectl(&["-n", "default", "create", "token", "weak"]).unwrap().stdout;
     let text = with_user(&kubeconfig(&api), &format!("{{token: {}}}", token.trim()));
-    let way = Way::Kubeconfig { text: text.into(), context: None };
+    let way = Way::Kubeconfig { text: text.into(), context: None, login: Login::default() };
     let cluster = Cluster::connect("test", way, options()).await.unwrap();
     let map = configmap("default", "x", json!({}));
     let (answer, _) = ask(&cluster, Probe::Object(object(&map))).await;

@@ -8,7 +8,7 @@
     reason = "helpers of tests stop the test, and each file uses its own part"
 )]
 
-use converge_cluster::{Cluster, ClusterOptions, Way, Work, WorkEnd, Worked};
+use converge_cluster::{Cluster, ClusterOptions, Login, Way, Work, WorkEnd, Worked};
 use converge_executor::RunMeta;
 use converge_lab::kube::{ApiOptions, LocalApi};
 use converge_ledger::Scope;
@@ -53,7 +53,7 @@ pub fn kubeconfig(api: &LocalApi) -> String {
 }
 
 pub async fn connect_with(api: &LocalApi, options: ClusterOptions) -> Cluster {
-    let way = Way::Kubeconfig { text: kubeconfig(api).into(), context: None };
+    let way = Way::Kubeconfig { text: kubeconfig(api).into(), context: None, login: Login::default() };
     Cluster::connect("test", way, options).await.unwrap()
 }
 

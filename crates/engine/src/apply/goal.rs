@@ -157,7 +157,7 @@ async fn settled(
 fn ends<'a>(changes: &[&'a Change]) -> BTreeMap<&'a ObjectId, (&'a State, State)> {
     let mut ends: BTreeMap<&ObjectId, (&State, State)> = BTreeMap::new();
     for change in changes {
-        // What was below a place at which this change mounts or unmounts something is out of sight now.
+        // A file below a place at which this change mounts or unmounts something is out of sight now.
         if let Some(place) = converge_objects::covered(change) {
             ends.retain(|id, _| !place.covers(id));
         }

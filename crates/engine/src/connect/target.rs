@@ -4,7 +4,7 @@ use crate::context::RunContext;
 use crate::session::cluster::ClusterLink;
 use crate::session::endpoint::EndpointError;
 use crate::{Event, TargetError};
-use converge_cluster::{Cluster, ClusterError, ClusterOptions, Way};
+use converge_cluster::{Cluster, ClusterError, ClusterOptions, Login, Way};
 use converge_executor::FactGroups as Groups;
 use converge_executor::{Answers, Executor, Questions};
 use converge_host::Link;
@@ -24,6 +24,9 @@ const ADMIN_CONF: &str = "/etc/kubernetes/admin.conf";
 
 /// The variable that names a kubeconfig on this machine: then no host is entered for the cluster.
 const KUBECONFIG: &str = "converge_kubeconfig";
+
+/// The variable that lists the programs that it may run to log in, by their absolute paths.
+const PROGRAMS: &str = "converge_kubeconfig_exec";
 
 /// The variable that names the context in it.
 const CONTEXT: &str = "converge_kube_context";
@@ -276,7 +279,11 @@ async fn find_cluster(context: &RunContext, name: &str) -> Result<Found, TargetE
     for host in &ways {
         let kube_context = text_var(context, host, CONTEXT)?;
         let way = match text_var(context, host, KUBECONFIG)? {
-            Some(path) => local_file(&path).map(|text| Some(Way::Kubeconfig { text, context: kube_context })),
+            Some(path) => {
+                let programs = text_list(context, host, PROGRAMS)?.into_iter().map(PathBuf::from).collect();
+                let login = Login { file: local_path(&path), programs };
+                local_file(&path).map(|text| Some(Way::Kubeconfig { text, context: kube_context, login }))
+            }
             None => way_through(context, host, kube_context).await,
         };
         let way = match way {
@@ -341,7 +348,12 @@ async fn way_through(
 
 /// The age recipients to whom what is secret of this host's cluster is encrypted.
 pub(crate) fn recipients(context: &RunContext, host: &str) -> Result<Vec<String>, TargetError> {
-    let found = context.project.host_var(host, RECIPIENTS);
+    text_list(context, host, RECIPIENTS)
+}
+
+/// A variable of a host as texts: a list, or one.
+fn text_list(context: &RunContext, host: &str, name: &str) -> Result<Vec<String>, TargetError> {
+    let found = context.project.host_var(host, name);
     Ok(match found.map_err(EndpointError::Variables)? {
         None => Vec::new(),
         Some(node) => match node.as_list() {
@@ -378,11 +390,17 @@ fn cluster_options(context: &RunContext, host: &str) -> Result<ClusterOptions, T
 
 /// A file of this machine that holds secrets.
 fn local_file(path: &str) -> Result<SecretString, TargetError> {
-    let home = std::env::var("HOME").unwrap_or_default();
-    let path = path.strip_prefix("~/").map_or_else(|| path.to_owned(), |rest| format!("{home}/{rest}"));
+    let path = local_path(path);
     std::fs::read_to_string(&path)
         .map(SecretString::from)
-        .map_err(|e| TargetError::Refused(format!("{path} cannot be read: {e}")))
+        .map_err(|e| TargetError::Refused(format!("{} cannot be read: {e}", path.display())))
+}
+
+/// A path of this machine, `~/` being the home of who runs converge; absolute.
+fn local_path(path: &str) -> PathBuf {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let path = path.strip_prefix("~/").map_or_else(|| path.to_owned(), |rest| format!("{home}/{rest}"));
+    std::path::absolute(&path).unwrap_or_else(|_| PathBuf::from(path))
 }
 
 /// The reason why a cluster is excluded from a run.
