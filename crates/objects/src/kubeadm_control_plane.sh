@@ -111,7 +111,7 @@ cv_plane_healthy() {
   address=$(printf '%s\n' "$arguments" | sed -n 's/^--bind-address=//p')
   case $address in '' | 0.0.0.0 | ::) address=127.0.0.1 ;; *:*) address="[$address]" ;; esac
   [ "$asked" = 0 ] ||
-    cv_bounded 10 kubectl --kubeconfig=/dev/null --server="https://$address:${asked:-$port}" --insecure-skip-tls-verify get --raw /healthz >/dev/null 2>&1 </dev/null
+    cv_bounded 10 kubectl --cache-dir=/dev/null --kubeconfig "$CV_KUBE_DIR/controller-manager.conf" --server="https://$address:${asked:-$port}" --insecure-skip-tls-verify get --raw /healthz >/dev/null 2>&1 </dev/null
 }
 
 # cv_plane_served PARTS PROCESSES: waits until these processes have ended, these programs run and are healthy, and the API server of this host
