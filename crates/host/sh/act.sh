@@ -1,11 +1,13 @@
 # --- the switch acts: undo.sh --switch, run by its unit ---
 
-# cv_act_main: waits until the armed switch is confirmed, or restores what it guards.
+# cv_act_main: waits until the armed switch is confirmed, or restores what it guards. Nothing here depends on a store that takes writes: where
+# it is full or read-only, what can be restored is restored, and the output says it all.
 cv_act_main() {
   umask 077
   PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
   export PATH
   cv_boot_now || return 1
+  cv_a_due=
   until cv_switch_read acting; do
     cv_switch_read armed || {
       # Confirmed, or cut off before the first change. Another one may be armed by now.
@@ -16,16 +18,26 @@ cv_act_main() {
       sleep 1
       continue
     }
+    cv_a_due=$CV_DUE
     (
       cv_switch_lock || exit 1
       # It may have been confirmed, or joined by another item, just now.
       cv_switch_read armed && cv_act_due || exit 0
-      cv_write_record "$CV_ROOT/switch/why" "$CV_DUE" && mv -f "$CV_ROOT/switch/armed" "$CV_ROOT/switch/acting"
-    ) || sleep 1
+      cv_write_record "$CV_ROOT/switch/why" "$CV_DUE" 2>/dev/null
+      mv -f "$CV_ROOT/switch/armed" "$CV_ROOT/switch/acting" 2>/dev/null || exit 3
+    )
+    case $? in
+    0) ;;
+    3)
+      echo "$CV_ROOT takes no writes: the revert goes on without its records"
+      break
+      ;;
+    *) sleep 1 ;;
+    esac
   done
   CV_RUN=$sw_run CV_FROM_RUN=$sw_run CV_TOKEN=switch
-  CV_DUE='the host restarted in the middle'
-  if [ -r "$CV_ROOT/switch/why" ]; then read -r CV_DUE <"$CV_ROOT/switch/why"; fi
+  CV_DUE=${cv_a_due:-the host restarted in the middle}
+  if [ -z "$cv_a_due" ] && [ -r "$CV_ROOT/switch/why" ]; then read -r CV_DUE <"$CV_ROOT/switch/why"; fi
   cv_run_dir
   cv_act_alone
   cv_enc_to "$CV_DUE"
@@ -33,8 +45,9 @@ cv_act_main() {
   printf 'putting back the guarded change of run %s: %s\n' "$CV_RUN" "$CV_DUE"
   cv_act_restore
   cv_act_restart
-  cv_act_record
-  cv_switch_clear
+  cv_act_record || echo 'the records of the run do not say that it was reverted'
+  # A failure would have systemd start it again, and again.
+  cv_switch_clear || echo "$CV_ROOT/switch stays: take it away when the store takes writes again"
 }
 
 # Whether it is time, and why in CV_DUE.
@@ -56,8 +69,9 @@ cv_act_due() {
 # so they are looked for again and again. After 8 s, and two KILLs, it is reverted in any case.
 cv_act_alone() {
   [ ! -e "$CV_ROOT/switch/asked" ] || return 0
-  : >"$CV_DIR/stop"
-  exec 9>>"$CV_ROOT/lock"
+  # No redirection of a special built-in: one that fails would end this shell.
+  { true >"$CV_DIR/stop"; } 2>/dev/null
+  if [ -r "$CV_ROOT/lock" ]; then exec 9<"$CV_ROOT/lock"; else exec 9</dev/null; fi
   cv_switch_clock
   cv_a_begun=$CV_UPTIME cv_a_groups= cv_a_kills=0
   while :; do
@@ -121,14 +135,14 @@ cv_act_rows() {
   cv_undo_rows "$CV_RUN" | while IFS= read -r cv_a_row; do
     cv_row "$cv_a_row"
     if grep -qxF -- "$row_item" "$CV_ROOT/switch/items"; then printf '%s\n' "$cv_a_row"; fi
-  done >"$CV_ROOT/switch/rows"
-  awk -F '\t' '$2 != "unit"' "$CV_ROOT/switch/rows"
-  awk -F '\t' '$2 == "unit"' "$CV_ROOT/switch/rows"
+  done | awk -F '\t' '$2 == "unit" { units = units $0 "\n"; next } { print } END { printf "%s", units }'
 }
 
 # cv_act_restore: restores the rows of the switch that is acting. Sets force, later, failed and reload.
 # shellcheck disable=SC2086
 cv_act_restore() {
+  cv_a_did=
+  [ ! -e "$CV_ROOT/switch/did" ] || cv_a_did=yes
   force= later= failed= reload= cv_a_netplan= cv_u_stays= CV_FORCE_ROWS=yes
   cv_a_starts=$(cv_act_starts)
   cv_a_rows=$(cv_act_rows)
@@ -143,7 +157,8 @@ cv_act_restore() {
     case $judged in
     same) printf 'as before      %s\n' "$CV_SHOWN" ;;
     restore)
-      : >"$CV_ROOT/switch/did"
+      cv_a_did=yes
+      { true >"$CV_ROOT/switch/did"; } 2>/dev/null
       case $row_kind:$CV_SHOWN in
       path:*/systemd/*) reload=yes ;;
       path:*/netplan/*) cv_a_netplan=yes ;;
@@ -185,7 +200,7 @@ cv_act_starts() {
 
 # cv_act_restart: restarts the units that ran then, with the restored files.
 cv_act_restart() {
-  [ -e "$CV_ROOT/switch/did" ] || [ ! -e "$CV_ROOT/switch/asked" ] || return 0
+  [ -n "$cv_a_did" ] || [ ! -e "$CV_ROOT/switch/asked" ] || return 0
   if [ -n "$cv_a_netplan" ] && command -v netplan >/dev/null 2>&1; then netplan apply || failed=yes; fi
   while read -r cv_a_unit cv_a_id; do
     [ -n "$cv_a_unit" ] || continue
@@ -207,7 +222,7 @@ END
 cv_act_record() {
   cv_a_status=0
   # The first step behind the switch had failed before it changed anything.
-  [ -e "$CV_ROOT/switch/did" ] || [ ! -e "$CV_ROOT/switch/asked" ] || cv_a_status=4
+  [ -n "$cv_a_did" ] || [ ! -e "$CV_ROOT/switch/asked" ] || cv_a_status=4
   [ -z "$failed" ] || cv_a_status=1
   cv_table now "$(cv_rows_now "$cv_a_rows")"
   cv_a_text=$(

@@ -89,7 +89,7 @@ pub(crate) enum LoadError {
     Hosts(#[from] HostsError),
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// What their author has to correct.
+    /// Errors in the scenario or its role, for the author.
     #[error(transparent)]
     Input(#[from] Diagnostics),
 }

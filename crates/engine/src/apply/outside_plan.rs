@@ -1,4 +1,4 @@
-//! What a fresh plan of an item has that was not shown and agreed to.
+//! Differences between a fresh plan of an item and the one that was shown and agreed to.
 
 use converge_resource::{ObjectId, State};
 

@@ -365,7 +365,14 @@ fn cut_off(run: &RunRecord, busy: bool, known: &Knowledge) -> CutOff {
     let (mut done, mut unknown, mut put_back) = (Vec::new(), Vec::new(), Vec::new());
     for (item, changes) in items {
         if changes.iter().any(|c| c.outcome == SavedOutcome::PutBack) {
-            put_back.push(item.to_owned());
+            let stays = changes.iter().filter(|c| c.outcome == SavedOutcome::PutBack && !is_back(c));
+            let stays: Vec<String> = stays.map(|c| c.object.to_string()).collect();
+            if stays.is_empty() {
+                put_back.push(item.to_owned());
+            } else {
+                let why = format!("not as it was before, the host could not revert it: {}", stays.join(", "));
+                unknown.push((item.to_owned(), why));
+            }
             continue;
         }
         let open: Vec<String> = changes
@@ -389,6 +396,13 @@ fn cut_off(run: &RunRecord, busy: bool, known: &Knowledge) -> CutOff {
         unknown,
         not_begun,
     }
+}
+
+/// Whether the automatic revert has led to the state before.
+fn is_back(change: &SavedChange) -> bool {
+    change.after == change.before
+        || converge_objects::object(&change.object.kind)
+            .is_some_and(|object| object.fulfils(&change.after, &change.before))
 }
 
 fn found(change: &SavedChange, known: &Knowledge) -> &'static str {

@@ -36,8 +36,12 @@ impl Host {
     }
 
     pub(super) fn act(&self) -> String {
+        self.act_with(&undo_text())
+    }
+
+    fn act_with(&self, text: &str) -> String {
         let script = self.dir.path().join("undo.sh");
-        std::fs::write(&script, undo_text()).unwrap();
+        std::fs::write(&script, text).unwrap();
         let output = self.with_systemd().arg(script).arg("--switch").output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
@@ -224,6 +228,34 @@ fn a_step_that_hears_nothing_is_ended_before_the_switch_restores() {
             });
         }
     });
+}
+
+/// A store that is full takes no line more, and one that is read-only takes no other name either: the revert begins all the same.
+#[test]
+fn a_store_that_takes_no_writes_does_not_hold_the_switch_up() {
+    let no_lines = "cv_write_record() { return 1; }\ncv_journal() { return 1; }\ntrue() { return 1; }\n";
+    let no_names = "mv() { case $* in */switch/*) return 1 ;; esac; command mv \"$@\"; }\nrm() { case $* in */switch) return 1 ;; esac; command rm \"$@\"; }\n";
+    for host in hosts() {
+        for broken in [no_lines.to_owned(), format!("{no_lines}{no_names}")] {
+            std::fs::write(host.file("conf"), "old").unwrap();
+            let before = host.line(&host.file("conf"));
+            let said = host.in_session(&host.item(&host.guarded(), &[b"new"]));
+            assert!(said.contains("status 0"), "{said}");
+            let armed = host.root().join("switch/armed");
+            let text = std::fs::read_to_string(&armed).unwrap();
+            let fields: Vec<&str> = text.split('\t').collect();
+            std::fs::write(&armed, [&fields[..3], &["0"], &fields[4..]].concat().join("\t")).unwrap();
+            let text = undo_text().replace("cv_act_main() {", &format!("{broken}cv_act_main() {{"));
+            assert_ne!(text, undo_text());
+            let said = host.act_with(&text);
+            assert!(said.contains("restored       path:"), "{:?}: {said}", host.argv);
+            assert!(said.contains("nobody confirmed it within 60 s"), "{said}");
+            assert_eq!(host.line(&host.file("conf")), before);
+            // With room again the next switch is an ordinary one.
+            std::fs::remove_dir_all(host.root().join("switch")).ok();
+            std::fs::remove_file(host.dir.path().join("units/converge-switch.service")).ok();
+        }
+    }
 }
 
 /// Where the processes cannot be listed, nobody knows that none is left: those that were found before stay known.
