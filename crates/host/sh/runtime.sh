@@ -614,7 +614,7 @@ cv_item_safe() {
 # cv_journal TEXT [sync]
 cv_journal() {
   # Who calls says what it means that the disk is full.
-  printf %s "$1" >>"$CV_DIR/journal" 2>/dev/null || return 1
+  { printf %s "$1" >>"$CV_DIR/journal"; } 2>/dev/null || return 1
   [ -z "${2:-}" ] || sync "$CV_DIR/journal" 2>/dev/null || sync
 }
 
@@ -655,17 +655,17 @@ cv_item_window() {
     cv_tell window "$row_kind" "$row_key" "$cv_i_was" "$CV_NOW"
     # A fact is no object: nothing of it is saved, and only that it moves counts.
     if [ "$row_kind" = fact ]; then
-      [ "$cv_i_was" = "$CV_NOW" ] || : >"$CV_DIR/moved"
+      [ "$cv_i_was" = "$CV_NOW" ] || { true >"$CV_DIR/moved"; } 2>/dev/null
       cv_i_text=$cv_i_text$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_NL
       continue
     fi
     if [ "$cv_i_was" != "$CV_NOW" ]; then
       cv_journal "moved$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$cv_i_was$CV_TAB$CV_NOW$CV_TAB${row_item:-$CV_ITEM}$CV_TAB${CV_FLAGS:--}$CV_NL"
     fi
-    [ "$CV_NOW" = "$row_after" ] || : >"$CV_DIR/moved"
+    [ "$CV_NOW" = "$row_after" ] || { true >"$CV_DIR/moved"; } 2>/dev/null
     cv_i_text=$cv_i_text$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_NL
   done
-  printf %s "$cv_i_text" >"$CV_DIR/watched" 2>/dev/null || rm -f "$CV_DIR/watched"
+  { printf %s "$cv_i_text" >"$CV_DIR/watched"; } 2>/dev/null || rm -f "$CV_DIR/watched"
 }
 
 # cv_item_failed STEP STATUS: a step of the item failed.
