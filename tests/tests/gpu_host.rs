@@ -27,7 +27,14 @@ impl Lab {
     fn new() -> Self {
         let world =
             World::open(LabOptions::new(format!("gpu-host-{}", std::process::id())).kube(), 1).unwrap();
-        std::os::unix::fs::symlink(root().join("roles"), world.dir().join("roles")).unwrap();
+        std::fs::create_dir_all(world.dir().join("roles")).unwrap();
+        std::os::unix::fs::symlink(root().join("roles/gpu_host"), world.dir().join("roles/gpu_host"))
+            .unwrap();
+        // As the role k8s has it.
+        let routed =
+            "resources:\n  - name: routed\n    firewall: {rules: [{port: 6443/tcp}], routed: allow}\n";
+        world.write("roles/routed/role.yaml", routed).unwrap();
+        world.write("playbooks/routed.yaml", "- hosts: lab\n  roles: [routed]\n").unwrap();
         world.write("playbooks/site.yaml", "- hosts: lab\n  roles: [gpu_host]\n").unwrap();
         Self { world }
     }
@@ -212,9 +219,13 @@ fn firewall(lab: &Lab) {
         "ufw is active and drops what passes",
         "pods are reached through the host",
     );
-    exec(
-        host,
-        "sed -i 's/^DEFAULT_FORWARD_POLICY=.*/DEFAULT_FORWARD_POLICY=\"ACCEPT\"/' /etc/default/ufw && ufw reload >/dev/null",
-    );
+    let run = |command: &str| {
+        lab.world.converge(&[command, "--yes", "hosts.yaml", "--playbook", "playbooks/routed.yaml"]).unwrap()
+    };
+    run("apply").expect(0);
     lab.is_silent("firewall");
+    let forwards = "iptables -S FORWARD | head -n 1";
+    assert!(exec(host, forwards).ends_with("ACCEPT"), "{}", exec(host, forwards));
+    run("rollback").expect(0);
+    assert!(exec(host, forwards).ends_with("DROP"), "{}", exec(host, forwards));
 }
