@@ -14,7 +14,7 @@ use std::process::Command;
 const PREPARE: &str = r#"set -e
 # The records on a file system of their own: how full the machine's disk is does not matter here.
 mkdir -p -m 700 /var/lib/converge; mount -t tmpfs -o size=200m,mode=700 tmpfs /var/lib/converge
-mkdir -p /srv/www/repo /srv/tls /etc/docker /etc/containerd /etc/shop /opt/tool /opt/pack
+mkdir -p /srv/www/repo /srv/tls /etc/docker /etc/containerd /etc/shop /opt/tool /opt/pack /opt/folder
 chmod 755 /srv /srv/www
 export GNUPGHOME=/root/gpg; mkdir -p -m 700 $GNUPGHOME
 gpg --batch -q --passphrase '' --quick-generate-key 'Throw Away <t@example.org>' ed25519 sign never 2>/dev/null
@@ -80,6 +80,8 @@ resources:
     archive: {on_host: /opt/tool.tgz, path: /opt/tool, strip: 1}
   - name: pack
     archive: {source: pack.tgz, path: /opt/pack}
+  - name: folder
+    archive: {folder: raw, path: /opt/folder}
   - name: repository
     apt_repository: {name: shop, uris: "http://127.0.0.1:8080/repo", suites: ./, fingerprint: @FPR@, key_url: "https://localhost:8443/key.asc"}
   - name: package
@@ -151,6 +153,7 @@ const DRIFTS: &[(&str, &str)] = &[
     ("tool", "echo spoiled >/opt/tool.tgz"),
     ("tool unpacked", "chmod 700 /opt/tool/bin/tool; rm '/opt/tool/share/read me'"),
     ("pack", "echo more >>/opt/pack/deep/data"),
+    ("folder", "rm /opt/folder/run.sh"),
     ("repository", "echo >/etc/apt/keyrings/shop.gpg; rm /var/lib/apt/lists/*8080*"),
     ("package", "apt-mark -qq unhold shop-tool"),
 ];

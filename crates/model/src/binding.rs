@@ -140,8 +140,8 @@ impl Parts<'_> {
                 continue;
             };
             match load {
-                Load::Source => {
-                    if let Ok(bytes) = project.files.source(&path, span) {
+                Load::Source | Load::Tree => {
+                    if let Ok(bytes) = project.files.bytes(load, &path, span) {
                         self.sensitive |= bytes.secret;
                         files.push(json!(&*bytes.hex));
                     }

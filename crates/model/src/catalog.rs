@@ -36,6 +36,8 @@ pub enum Load {
     Template,
     /// Read from the role's `files/`.
     Source,
+    /// A folder of the role's `files/`, packed.
+    Tree,
 }
 
 impl KindCatalog {
@@ -111,6 +113,7 @@ impl KindSpec {
         match schema.get(LOAD_KEYWORD).and_then(Json::as_str) {
             Some("template") => return Some(Load::Template),
             Some("source") => return Some(Load::Source),
+            Some("tree") => return Some(Load::Tree),
             _ => {}
         }
         ["anyOf", "oneOf", "allOf"]

@@ -10,6 +10,7 @@ use converge_syntax::{Diagnostic, Source, Span};
 use crate::catalog::Load;
 use crate::fields::nearest;
 use crate::role::Role;
+use crate::tree;
 use crate::vault::{Vault, VaultError, decrypted_text, is_vault};
 
 /// The largest file of a role that is sent to hosts.
@@ -17,7 +18,7 @@ const MAX_BYTES: u64 = 64 << 20;
 
 /// The reason why a file of a role has no content.
 #[derive(Debug, thiserror::Error)]
-enum FileError {
+pub(crate) enum FileError {
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(
@@ -31,6 +32,9 @@ enum FileError {
     /// It is encrypted, and its bytes cannot be had.
     #[error("{0}; {help}", help = .0.help())]
     Bytes(#[from] VaultError),
+    /// The folder has a link, a device or the like: its path from the folder.
+    #[error("`{0}` in it is neither a file nor a folder; put the file itself there")]
+    Special(Utf8PathBuf),
 }
 
 /// The content of a file, or the reason why it has none. Both are kept for all places that name the file.
@@ -57,7 +61,7 @@ impl Load {
     fn folder(self) -> &'static str {
         match self {
             Self::Template => "templates",
-            Self::Source => "files",
+            Self::Source | Self::Tree => "files",
         }
     }
 }
@@ -78,8 +82,16 @@ pub(crate) fn locate(role: &Role, load: Load, written: &str, span: &Span) -> Res
         .help(format!("put the file into {}/{folder}/ and write its name", role.dir)));
     }
     let full = role.dir.join(folder).join(path);
-    if full.is_file() {
+    let (found, other) = match load {
+        Load::Tree => (full.is_dir(), full.is_file().then_some("a file, and a folder is meant")),
+        _ => (full.is_file(), full.is_dir().then_some("a folder, and a file is meant")),
+    };
+    if found {
         return Ok(full);
+    }
+    if let Some(other) = other {
+        let message = format!("`{folder}/{written}` of the role `{}` is {other}", role.name);
+        return Err(Diagnostic::error("no-file", message).label(span, "named here"));
     }
     let known = listing(&role.dir.join(folder), 3);
     let stripped = written.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/'));
@@ -127,20 +139,31 @@ impl Files {
         known.entry(path.to_owned()).or_insert_with(read).clone().map_err(|why| unreadable(path, &why, span))
     }
 
-    /// The bytes of a source, decrypted where it is encrypted.
-    pub(crate) fn source(&self, path: &Utf8Path, span: &Span) -> Result<Bytes, Diagnostic> {
+    /// The bytes of a source, or of a folder as a tar.gz; what is encrypted is decrypted.
+    pub(crate) fn bytes(&self, load: Load, path: &Utf8Path, span: &Span) -> Result<Bytes, Diagnostic> {
         let mut known = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let read = || {
-            check_size(path)?;
-            let bytes = fs_err::read(path)?;
-            if !is_vault(&bytes) {
-                return Ok(Bytes { hex: hex(&bytes).into(), secret: false });
-            }
-            let opened = self.vault.open(&String::from_utf8_lossy(&bytes))?;
-            Ok(Bytes { hex: hex(&opened.plain).into(), secret: true })
+            let (bytes, secret) = match load {
+                Load::Tree => tree::packed(path, MAX_BYTES, |file| self.plain(file))?,
+                _ => self.plain(path)?,
+            };
+            Ok(Bytes { hex: hex(&bytes).into(), secret })
         };
         let read = || read().map_err(Arc::new);
         known.entry(path.to_owned()).or_insert_with(read).clone().map_err(|why| unreadable(path, &why, span))
+    }
+}
+
+impl Files {
+    /// The bytes of one file, and whether it is encrypted.
+    fn plain(&self, path: &Utf8Path) -> Result<(Vec<u8>, bool), FileError> {
+        check_size(path)?;
+        let bytes = fs_err::read(path)?;
+        if !is_vault(&bytes) {
+            return Ok((bytes, false));
+        }
+        let opened = self.vault.open(&String::from_utf8_lossy(&bytes))?;
+        Ok((opened.plain.to_vec(), true))
     }
 }
 

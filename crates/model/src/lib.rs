@@ -26,6 +26,7 @@ mod schema;
 mod scope;
 mod stray;
 mod tags;
+mod tree;
 pub mod vars;
 pub mod vault;
 

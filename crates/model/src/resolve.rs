@@ -241,7 +241,7 @@ impl RoleUse {
         for (name, load) in spec.map(|spec| spec.loads()).unwrap_or_default() {
             if let Some(slot) = params.get_mut(name) {
                 *slot = match load {
-                    Load::Source => json!({"path": slot.clone(), "hex": ""}),
+                    Load::Source | Load::Tree => json!({"path": slot.clone(), "hex": ""}),
                     Load::Template => json!({"path": slot.clone(), "text": NOT_KNOWN}),
                 };
             }
@@ -383,8 +383,8 @@ impl RoleUse {
     ) -> Result<Evaluation<Json>, Diagnostics> {
         let path = locate(&self.role, load, written, span)?;
         match load {
-            Load::Source => {
-                let bytes = self.project.files.source(&path, span)?;
+            Load::Source | Load::Tree => {
+                let bytes = self.project.files.bytes(load, &path, span)?;
                 let value = json!({"path": written, "hex": &*bytes.hex});
                 Ok(Evaluation::Known(Evaluated { value, lookups: BTreeSet::new(), sensitive: bytes.secret }))
             }

@@ -498,6 +498,12 @@ cv_path_refused() {
   return 1
 }
 
+# cv_path_unwritten PATH: says why no file can be made beside it, in the words of the system. Reads CV_NEW.
+cv_path_unwritten() {
+  cv_m_why=$({ true >"$CV_NEW"; } 2>&1)
+  cv_say "$1: no file can be made beside it (${cv_m_why##*: })"
+}
+
 # cv_path_swap NEW PATH: renames; a link is replaced, not followed; a directory goes first, when it is empty.
 cv_path_swap() {
   if [ -d "$2" ] && [ ! -L "$2" ]; then rmdir "$2" || return 1; fi
@@ -564,8 +570,8 @@ cv_put_path() (
   cv_path_new "$at"
   set -C
   # A failed exec would end the shell here.
-  command exec 8>"$CV_NEW" || {
-    cv_path_refused "$1" "$at"
+  { command exec 8>"$CV_NEW"; } 2>/dev/null || {
+    cv_path_refused "$1" "$at" || cv_path_unwritten "$1"
     return 1
   }
   set +C
@@ -635,8 +641,12 @@ cv_put_path() (
 
 # cv_fetch URL: prints what is there, with what the host has to fetch with.
 cv_fetch() {
+  # An address may hold a password: it stands on no command line, where the program takes it from its input.
   if command -v curl >/dev/null 2>&1; then
-    curl -fsSL --proto '=http,https' --proto-redir '=http,https' --connect-timeout 30 --retry 2 -- "$1" </dev/null
+    printf '%s\n' "$1" | sed 's/[\\"]/\\&/g; s/^/url = "/; s/$/"/' |
+      curl -fsSL --proto '=http,https' --proto-redir '=http,https' --connect-timeout 30 --retry 2 -K -
+  elif wget --version >/dev/null 2>&1; then
+    printf '%s\n' "$1" | wget -q -T 30 -O - -i -
   elif command -v wget >/dev/null 2>&1; then
     wget -q -T 30 -O - -- "$1" </dev/null
   elif [ -x /usr/lib/apt/apt-helper ]; then
@@ -696,7 +706,11 @@ cv_own_path() (
     cv_path_new "$CV_AT"
     umask 077
     trap 'rm -f "$CV_NEW"' EXIT
-    (set -C && : >"$CV_NEW") && cv_path_attributes "$CV_AT" "$CV_NEW" && cv_path_own "$CV_AT" "$3" "$4" "$2" "$CV_NEW" || {
+    (set -C && : >"$CV_NEW") 2>/dev/null || {
+      cv_path_refused "$1" "$CV_AT" || cv_path_unwritten "$1"
+      return 1
+    }
+    cv_path_attributes "$CV_AT" "$CV_NEW" && cv_path_own "$CV_AT" "$3" "$4" "$2" "$CV_NEW" || {
       cv_path_refused "$1" "$CV_AT"
       return 1
     }

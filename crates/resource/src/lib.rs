@@ -29,7 +29,7 @@ pub use content::{Content, Digest};
 pub use disruption::Disruption;
 pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch, Goodbye, WayBack};
 pub use field::{Segment, pointer_word};
-pub use loaded::{HELP_KEYWORD, LOAD_KEYWORD, Source, Template};
+pub use loaded::{HELP_KEYWORD, LOAD_KEYWORD, Source, Template, Tree};
 pub use object::{
     AlteredFact, AnswerError, AttributeChange, Change, Contents, DriftScript, DynEffects, DynLinks, DynNeeds,
     DynNodePart, DynObject, DynRelations, DynShared, Effects, Erased, Facets, Links, MayBring, Naming, Needs,

@@ -30,6 +30,10 @@ pub struct Source {
     pub content: Content,
 }
 
+/// A parameter written as a folder under the role's `files/`, handed over as a [`Source`]: the folder as a tar.gz, below its own name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tree(pub Source);
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawTemplate {
@@ -55,6 +59,12 @@ impl<'de> Deserialize<'de> for Source {
         let RawSource { path, hex } = RawSource::deserialize(d)?;
         let bytes = from_hex(&hex).ok_or_else(|| serde::de::Error::custom("not hexadecimal"))?;
         Ok(Self { path, content: Content::new(bytes) })
+    }
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Source::deserialize(d).map(Self)
     }
 }
 
@@ -104,6 +114,18 @@ impl JsonSchema for Source {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({"type": "string", "x-converge-load": "source"})
+    }
+}
+
+impl JsonSchema for Tree {
+    fn schema_name() -> Cow<'static, str> {
+        "Tree".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "x-converge-load": "tree"})
     }
 }
 

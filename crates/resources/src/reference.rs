@@ -69,6 +69,7 @@ fn choices<'a>(schema: &'a Value, property: &'a Value) -> Vec<(&'a str, &'a str)
 fn type_of(schema: &Value, property: &Value) -> String {
     match property.get(converge_resource::LOAD_KEYWORD).and_then(Value::as_str) {
         Some("template") => return "path under `templates/`".to_owned(),
+        Some("tree") => return "folder under `files/`".to_owned(),
         Some(_) => return "path under `files/`".to_owned(),
         None => {}
     }

@@ -311,6 +311,18 @@ fn a_release_comes_back_and_leaves_to_others_what_is_theirs() {
     says_all(&lab.converge(&["plan", "hosts.yaml", "--set", "size=1"]).expect(0), &["nothing to change"]);
     apply(&["size=2"]);
     assert_eq!((data(), password()), (json!({"size": "2", "twice": "4"}), drawn.clone()));
+    // The same chart as a folder of the role.
+    let copied = Command::new("cp").arg("-r").arg(&chart).arg(&files).status().unwrap();
+    assert!(copied.success());
+    lab.role("charts", &RELEASE.replace("archive: small-1.0.0.tgz", "folder: small"));
+    says_all(&lab.converge(&["plan", "hosts.yaml", "--set", "size=2"]).expect(0), &["nothing to change"]);
+    let more = map.replace("data: {", "data: {more: \"yes\", ");
+    std::fs::write(files.join("small/templates/map.yaml"), more).unwrap();
+    apply(&["size=2"]);
+    assert_eq!(data(), json!({"size": "2", "twice": "4", "more": "yes"}));
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!((data(), password()), (json!({"size": "2", "twice": "4"}), drawn.clone()));
+    lab.role("charts", RELEASE);
 
     // A controller takes a field: neither an upgrade nor a rollback sets it back, and the plan says so.
     let patch = |manager: &str, size: &str| {

@@ -216,16 +216,20 @@ impl HostRun {
         if !matches!(acted, Acted::NotArmed) {
             self.switches = self.switches.saturating_add(1);
         }
-        let ended = self.lane.settle(|_, result| match (&acted, result) {
-            (Acted::NotArmed | Acted::Nothing, result) => result.clone(),
-            (_, ItemResult::Refused { .. } | ItemResult::Stopped) => result.clone(),
-            (_, ItemResult::Failed { message, output }) => {
-                ItemResult::PutBack { message: format!("{message}; {became}"), output: output.clone() }
+        let ended = self.lane.settle(|_, result| {
+            let (message, output) = match result {
+                _ if matches!(acted, Acted::NotArmed | Acted::Nothing) => return result.clone(),
+                ItemResult::Refused { .. } | ItemResult::Stopped => return result.clone(),
+                ItemResult::Failed { message, output } => (format!("{message}; {became}"), output.clone()),
+                ItemResult::Unknown { message } => (format!("{message}; {became}"), String::new()),
+                _ => (format!("{why}; {became}"), String::new()),
+            };
+            // Only a revert that is known to be whole is told as one.
+            match acted {
+                Acted::Partly => ItemResult::Failed { message, output },
+                Acted::Open(_) => ItemResult::Unknown { message },
+                _ => ItemResult::PutBack { message, output },
             }
-            (_, ItemResult::Unknown { message }) => {
-                ItemResult::PutBack { message: format!("{message}; {became}"), output: String::new() }
-            }
-            _ => ItemResult::PutBack { message: format!("{why}; {became}"), output: String::new() },
         });
         self.tell(ended);
         // Foreign code behind the switch may have moved more than was reverted.

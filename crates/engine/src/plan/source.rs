@@ -321,10 +321,11 @@ impl<'a> HostSource<'a> {
         message: String,
         help: Option<String>,
     ) -> Resolved {
-        let message = if ready.sensitive {
-            "a parameter is wrong (its value is sensitive)".to_owned()
+        // The help may name the value too.
+        let (message, help) = if ready.sensitive {
+            ("a parameter is wrong (its value is sensitive)".to_owned(), None)
         } else {
-            message
+            (message, help)
         };
         let span = if pointer.is_empty() { ready.spans.kind().clone() } else { ready.spans.value(pointer) };
         let complaint =

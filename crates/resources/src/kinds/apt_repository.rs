@@ -1,6 +1,7 @@
 //! `apt_repository`
 
 use crate::body::file_state;
+use crate::fetch::{curl, wget};
 use crate::kinds::download::{FETCH_TOOLS, check_url};
 use crate::kinds::line::Presence;
 use crate::look::{check_path, path, path_id, program_may_come, state};
@@ -67,10 +68,11 @@ fn lists_id(name: &str) -> ObjectId {
 
 /// The read-only question for the key. It prints base64, so that every byte comes through.
 fn key_probe(url: &str) -> Probe {
-    let url = quote(url);
+    let curl = curl(url, "-fsSL --proto =https --proto-redir =https --max-time 40");
+    let wget = wget(url, "-q -T 30 -O -");
     Probe::run(format!(
-        "if command -v curl >/dev/null; then out=$(curl -fsSL --proto =https --proto-redir =https --max-time 40 -- {url} | head -c 262144 | base64)\n\
-         elif command -v wget >/dev/null; then out=$(wget -q -T 30 -O - -- {url} | head -c 262144 | base64)\n\
+        "if command -v curl >/dev/null; then out=$({curl} | head -c 262144 | base64)\n\
+         elif command -v wget >/dev/null; then out=$({{ {wget}; }} | head -c 262144 | base64)\n\
          else exit 69; fi\n[ -n \"$out\" ] && printf '%s\\n' \"$out\""
     ))
 }

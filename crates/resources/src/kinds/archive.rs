@@ -9,7 +9,7 @@ use crate::look::{
 use crate::unpack::{Choice, Listing, Member, UnpackError, parse, read, script};
 use converge_objects::PathState;
 use converge_resource::{
-    Claim, Content, ObjectId, ParamError, Probe, Resource, Source, State, Stop, View, Wait, Wanted,
+    Claim, Content, ObjectId, ParamError, Probe, Resource, Source, State, Stop, Tree, View, Wait, Wanted,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -28,6 +28,8 @@ use serde::Deserialize;
 pub struct Archive {
     /// An archive under the role's `files/`.
     source: Option<Source>,
+    /// In place of it: a folder under the role's `files/`. Its contents are laid into the directory.
+    folder: Option<Tree>,
     /// The absolute path of an archive on the host.
     on_host: Option<String>,
     /// The directory. It must be there.
@@ -48,7 +50,8 @@ pub struct Archive {
 
 impl Archive {
     fn choice(&self) -> Choice<'_> {
-        Choice { strip: usize::from(self.strip), only: &self.only }
+        // A folder is packed below its own name.
+        Choice { strip: usize::from(self.strip) + usize::from(self.folder.is_some()), only: &self.only }
     }
 
     fn place(&self, member: &str) -> String {
@@ -56,7 +59,12 @@ impl Archive {
     }
 
     fn own(&self) -> Option<Result<Listing, UnpackError>> {
-        self.source.as_ref().map(|s| read(s.content.bytes(), &self.choice()))
+        self.packed().map(|s| read(s.content.bytes(), &self.choice()))
+    }
+
+    /// The archive of the role itself.
+    fn packed(&self) -> Option<&Source> {
+        self.source.as_ref().or(self.folder.as_ref().map(|Tree(source)| source))
     }
 
     /// The members of an archive on the host, each with its path and digest for the steps.
@@ -191,12 +199,13 @@ impl Resource for Archive {
                 check_account(pointer, name, &mut errors);
             }
         }
-        if self.source.is_some() == self.on_host.is_some() {
-            let help = "give one of them: `source` under the role's `files/`, or `on_host`";
-            errors.push(ParamError::new("", "`source` or `on_host` says where the archive is", help));
+        let given = [self.source.is_some(), self.folder.is_some(), self.on_host.is_some()];
+        if given.into_iter().filter(|given| *given).count() != 1 {
+            let help = "give one of them: `source` or `folder` under the role's `files/`, or `on_host`";
+            errors.push(ParamError::new("", "`source`, `folder` or `on_host` says what is unpacked", help));
         }
         if let (Some(Err(error)), Some(source)) =
-            (self.own(), self.source.as_ref().filter(|s| !s.content.bytes().is_empty()))
+            (self.own(), self.packed().filter(|s| !s.content.bytes().is_empty()))
         {
             errors.push(ParamError::new(
                 "/source",
@@ -246,7 +255,7 @@ impl Resource for Archive {
         let (listing, settings) = match (self.own(), &self.on_host) {
             (Some(listing), _) => (listing.map_err(|e| Stop::invalid("/source", e))?, Vec::new()),
             (None, Some(archive)) => self.listed(view, archive)?,
-            (None, None) => return Err(Stop::invalid("", "`source` or `on_host` is missing")),
+            (None, None) => return Err(Stop::invalid("", "`source`, `folder` or `on_host` is missing")),
         };
         let mut asks = Asks::default();
         let mut name = |account, pointer, wanted: &Option<String>| match wanted {

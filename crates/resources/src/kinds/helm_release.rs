@@ -10,7 +10,7 @@ use converge_objects::k8s::fields;
 use converge_objects::release::{self, Recovery, Release};
 use converge_resource::{
     ARCHIVE, ApiCall, ApiProbe, Chart, Claim, Kept, ObjectId, ParamError, Place, RANDOM, ReleaseSpec,
-    Resource, Source, Stop, View, Wait, Wanted,
+    Resource, Source, Stop, Tree, View, Wait, Wanted,
 };
 use converge_syntax::did_you_mean;
 use schemars::JsonSchema;
@@ -44,7 +44,9 @@ pub struct HelmRelease {
     oci: Option<String>,
     /// In place of these: a packaged chart (`.tgz`) under the role's `files/`.
     archive: Option<Source>,
-    /// The exact version of the chart. An archive has its own.
+    /// In place of these: a folder of a chart under the role's `files/`, with all that it depends on in its `charts/`.
+    folder: Option<Tree>,
+    /// The exact version of the chart. An archive and a folder have their own.
     version: Option<String>,
     /// The values, typed: `"true"` is text, `true` is not.
     #[serde(default)]
@@ -90,14 +92,19 @@ impl HelmRelease {
         ObjectId::new("release", format!("{}/{}", self.namespace, self.name))
     }
 
+    /// The chart of the role itself.
+    fn packed(&self) -> Option<&Source> {
+        self.archive.as_ref().or(self.folder.as_ref().map(|Tree(source)| source))
+    }
+
     fn chart(&self) -> Option<Chart> {
-        match (&self.repository, &self.chart, &self.oci, &self.archive) {
+        match (&self.repository, &self.chart, &self.oci, self.packed()) {
             (Some(url), Some(name), None, None) => {
                 Some(Chart::Repository { url: url.clone(), name: name.clone() })
             }
             (None, None, Some(oci), None) => Some(Chart::Oci(oci.clone())),
-            (None, None, None, Some(archive)) => {
-                Some(Chart::Archive(archive.content.digest().as_str().to_owned()))
+            (None, None, None, Some(packed)) if self.archive.is_none() || self.folder.is_none() => {
+                Some(Chart::Archive(packed.content.digest().as_str().to_owned()))
             }
             _ => None,
         }
@@ -130,7 +137,7 @@ impl HelmRelease {
             None | Some(Value::Null) => Value::Object(Map::new()),
             Some(values) => values.clone(),
         };
-        self.archive.is_none()
+        self.packed().is_none()
             && word("/status") == Some("deployed")
             && word("/chart/name") == self.chart_name()
             && word("/chart/version").map(bare) == self.version.as_deref().map(bare)
@@ -214,7 +221,7 @@ impl HelmRelease {
     /// The question to helm; it carries a packaged chart.
     fn question(&self, spec: &ReleaseSpec) -> Result<ApiProbe, Stop> {
         let mut question = serde_json::to_value(spec).map_err(|e| Stop::Failed(e.to_string()))?;
-        if let (Some(map), Some(archive)) = (question.as_object_mut(), &self.archive) {
+        if let (Some(map), Some(archive)) = (question.as_object_mut(), self.packed()) {
             map.insert(ARCHIVE.to_owned(), Value::from(STANDARD.encode(archive.content.bytes())));
         }
         Ok(ApiProbe::Render(question.to_string()))
@@ -324,7 +331,7 @@ impl Resource for HelmRelease {
             wrong(
                 "",
                 "it is not clear which chart it is",
-                "give `repository` and `chart`, or `oci`, or `archive`",
+                "give `repository` and `chart`, or `oci`, or `archive`, or `folder`",
             );
         }
         let http = |u: &&String| u.starts_with("https://") || u.starts_with("http://");
@@ -342,8 +349,10 @@ impl Resource for HelmRelease {
                 "write it as `oci://registry.example.org/charts/name`",
             );
         }
-        match (&self.version, &self.archive) {
-            (Some(_), Some(_)) => wrong("/version", "an archive has its own version", "leave `version` out"),
+        match (&self.version, self.packed()) {
+            (Some(_), Some(_)) => {
+                wrong("/version", "an archive and a folder have their own version", "leave `version` out");
+            }
             (None, None) => wrong("", "no version is given", "add `version`, exact, as `v25.10.0`"),
             (Some(version), None) if !exact(version) => {
                 let help = "write an exact version, as `v25.10.0`: what `latest` is changes behind your back";
@@ -388,7 +397,7 @@ impl Resource for HelmRelease {
         let word = |key: &str| rendered.get(key).and_then(Value::as_str);
         let version = word("version").or(self.version.as_deref()).unwrap_or_default();
         let known = word("chart").or(self.chart_name());
-        let name = known.or(self.archive.as_ref().map(|a| archive_name(&a.path))).unwrap_or_default();
+        let name = known.or(self.packed().map(|a| archive_name(&a.path))).unwrap_or_default();
         let list = rendered.get("manifests").and_then(Value::as_array);
         let mut manifests = list.cloned().unwrap_or_default();
         spec.keep = self.keep_drawn(&rendered, revisions, &mut manifests)?;
@@ -413,7 +422,7 @@ impl Resource for HelmRelease {
         let mut wanted = drift.taken();
         wanted.targets.push((object, state.into()));
         wanted.contents.push(content);
-        if let Some(archive) = &self.archive {
+        if let Some(archive) = self.packed() {
             wanted.contents.push(archive.content.clone());
         }
         if let Some(own) = rendered.get("values").and_then(Value::as_object) {
