@@ -25,7 +25,7 @@ fn files() -> Vec<(String, String)> {
             (None, Some(_)) if path.is_some() => text = Some(String::new()),
             (None, _) => {
                 let named = line.strip_prefix('`').and_then(|rest| rest.split('`').next());
-                path = named.filter(|p| p.contains('/')).map(str::to_owned).or(path);
+                path = named.filter(|p| p.contains('/') || p.ends_with(".toml")).map(str::to_owned).or(path);
             }
         }
         if line == "Then:" {
@@ -46,7 +46,7 @@ fn commands() -> Vec<String> {
 /// The address and the user that README's reader has.
 const ADDRESS: &str = "192.0.2.10";
 
-/// Puts the four files into the project as they are printed. That the address leads to a host of the lab stands in ssh's configuration.
+/// Puts the five files into the project as they are printed. That the address leads to a host of the lab stands in ssh's configuration.
 fn first_project(world: &World) {
     for (path, text) in files() {
         world.write(&path, &text).unwrap();
@@ -135,11 +135,12 @@ fn the_first_role_passes_every_gate_with_and_without_its_program() {
     let paths: Vec<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
     let expected = [
         "inventories/hosts.yaml",
+        "converge.toml",
         "playbooks/site.yaml",
         "roles/hello/role.yaml",
         "roles/hello/templates/site.conf.j2",
     ];
-    assert_eq!(paths, expected, "the four files of the section");
+    assert_eq!(paths, expected, "the five files of the section");
     let write = |path: &str, text: &str| {
         assert!(Path::new(path).components().all(|c| matches!(c, Component::Normal(_))), "{path}");
         let path = dir.path().join(path);

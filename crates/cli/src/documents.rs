@@ -141,7 +141,6 @@ fn every_command_line_in_the_documents_is_one() {
 /// Paths in command lines that another user makes, with who does.
 const MADE: &[(&str, &str)] = &[
     ("demo-cluster.yaml", "`cargo xtask demo cluster` writes it"),
-    ("inventories/hosts.yaml", "README has the reader write it"),
     ("roles/exporter", "an example of a role of the reader's own"),
     ("group_vars/db/secrets.yml", "an example of encrypted variables"),
     ("~/.vault-prod", "an example of a file with a password"),

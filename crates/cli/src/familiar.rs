@@ -46,6 +46,10 @@ const WORDS: &[(&[&str], &str)] = &[
         &["encrypt", "encrypt-string", "encrypt_string", "decrypt", "view", "edit", "rekey"],
         "`converge vault encrypt FILE`, and likewise encrypt-string, decrypt, view, edit, rekey",
     ),
+    (
+        &["config", "configuration", "configure", "env"],
+        "`converge settings` shows each setting and its source, converge.toml holds them",
+    ),
     (&["history", "log", "logs", "runs"], "`converge snapshots INVENTORY` lists the runs"),
     (
         &["doc", "describe", "kinds", "modules"],

@@ -13,12 +13,14 @@ mod project;
 mod prompt;
 mod schemas;
 mod session;
+mod settings;
 mod vault;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, FromArgMatches};
 use console::Console;
 use failure::{Failure, code};
+use settings::Settings;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -61,7 +63,16 @@ fn main() -> ExitCode {
     })
 }
 
-fn run(command: Command, console: &Console) -> Result<u8, Failure> {
+fn run(mut command: Command, console: &Console) -> Result<u8, Failure> {
+    let mut settings = Settings::default();
+    if Settings::concern(&command) {
+        let (found, warnings) = Settings::load()?;
+        if !warnings.is_empty() {
+            console.complain(&warnings);
+        }
+        settings = found;
+        settings.complete(&mut command);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -77,6 +88,7 @@ fn run(command: Command, console: &Console) -> Result<u8, Failure> {
         Command::Facts(a) => runtime.block_on(command::facts::run(a, console)),
         Command::Test(a) => command::test::run(a, console),
         Command::Run(a) => runtime.block_on(command::run::run(a, console)),
+        Command::Settings(a) => command::settings::run(a, &settings, console),
         Command::Inventory(a) => command::inventory::run(a, console),
         Command::Vars(a) => command::vars::run(a, console),
         Command::Vault(a) => command::vault::run(a, console),

@@ -26,7 +26,7 @@ pub fn sources(target: Option<&str>, more: &[String]) -> Result<Vec<InventorySou
         .map(InventorySource::from_argument)
         .collect();
     if sources.is_empty() {
-        let help = "name a file, a folder or hosts: `inventories/prod.yaml`, or `-i h1,h2,`";
+        let help = "name a file, a folder or hosts: `inventories/prod.yaml`, or `-i h1,h2,`; or set `inventory` in converge.toml (`converge settings`)";
         return Err(Failure::usage("no inventory is given", help));
     }
     Ok(sources)
@@ -66,10 +66,15 @@ fn read(
         .into_iter()
         .map(|(name, value)| Ok((name, set_value(value)?)))
         .collect::<Result<Vec<_>, Failure>>()?;
+    if let Some(missing) = select.roles_path.iter().find(|dir| !dir.is_dir()) {
+        let help = "correct the roles path: --roles-path DIR, or the setting `roles_path`";
+        return Err(Failure::usage(format!("the roles path names `{missing}`, which is no folder"), help));
+    }
     let options = LoadOptions {
         inventories: sources(target, &select.inventories)?,
         playbook: select.playbook.clone(),
         plays: None,
+        roles_path: select.roles_path.clone(),
         set,
         limit: select.limit.clone(),
         roles: select.roles.clone(),
@@ -111,6 +116,7 @@ pub fn relative_to(folder: &Utf8Path, target: Option<&str>, select: &Select) -> 
         })
         .collect();
     all.playbook = all.playbook.map(|p| folder.join(p));
+    all.roles_path = all.roles_path.iter().map(|dir| folder.join(dir)).collect();
     all.vault = all.vault.relative_to(folder);
     for pair in &mut all.set {
         if let Some((name, file)) = pair.split_once("=@").filter(|(name, _)| !name.contains('=')) {

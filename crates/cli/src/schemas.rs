@@ -5,7 +5,8 @@ use converge_resource::Disruption;
 use converge_resources::KINDS;
 use serde_json::{Map, Value, json};
 
-const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
+/// The version of JSON Schema.
+pub const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// The name and the schema of every file that a user writes.
 pub fn authored() -> Vec<(&'static str, Value)> {

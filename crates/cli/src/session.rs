@@ -1,6 +1,6 @@
 //! The engine at work, its events shown as they come, and what Ctrl-C does.
 
-use crate::args::{ConnectionArgs, Removal, Step};
+use crate::args::{ConnectionArgs, DEFAULT_FORKS, Removal, Step};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
@@ -70,7 +70,8 @@ impl Session {
     ) -> Result<Self, Failure> {
         let hosts = project.hosts().to_vec();
         let options = Options {
-            forks: usize::from(connection.forks),
+            forks: usize::from(connection.forks.unwrap_or(DEFAULT_FORKS)),
+            login_user: connection.user.clone(),
             become_password: prompt::become_password(connection)?,
             become_user,
             accept_new_host_keys: connection.accept_new_host_keys,

@@ -78,10 +78,12 @@ impl VaultArgs {
     pub fn relative_to(self, folder: &Utf8Path) -> Self {
         let from = |text: &str| match split(text) {
             (_, "prompt" | "prompt_ask_vault_pass") => text.to_owned(),
+            // Of the user's home folder, wherever the command is.
+            (_, file) if file.starts_with("~/") => text.to_owned(),
             (id, file) => format!("{id}@{}", folder.join(file)),
         };
         Self {
-            files: self.files.iter().map(|file| folder.join(file)).collect(),
+            files: self.files.iter().map(|file| from_home_or(folder, file)).collect(),
             ids: self.ids.iter().map(|id| from(id)).collect(),
             ask: self.ask,
         }
@@ -153,8 +155,13 @@ fn from_file(id: &str, path: &Utf8Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes.trim_ascii().to_vec())
 }
 
+/// A path of this folder, or of the user's home folder where it says so.
+fn from_home_or(folder: &Utf8Path, file: &Utf8Path) -> Utf8PathBuf {
+    if file.starts_with("~") { file.to_owned() } else { folder.join(file) }
+}
+
 /// `~/` stands for the home folder: `--vault-id prod@~/key` comes past the shell.
-fn expanded(path: &Utf8Path) -> Utf8PathBuf {
+pub fn expanded(path: &Utf8Path) -> Utf8PathBuf {
     let home = std::env::var("HOME").ok().filter(|home| !home.is_empty());
     match (path.strip_prefix("~"), home) {
         (Ok(rest), Some(home)) => Utf8Path::new(&home).join(rest),

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "validate",
     "init",
+    "settings",
     "apply",
     "plan",
     "drift",
@@ -480,8 +481,17 @@ fn what_init_writes_is_a_project() {
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("wrote first/roles/hello/role.yaml") && out.contains("cd first"), "{out}");
     let first = dir.path().join("first");
-    let (code, out, err) = ran(&first, &["validate", "inventories/hosts.yaml"]);
-    assert_eq!((code, out.as_str(), err.as_str()), (0, "1 host, 1 role: no errors\n", ""));
+    // Its settings name the inventory, in each of its folders.
+    for folder in ["", "roles/hello"] {
+        let (code, out, err) = ran(&first.join(folder), &["validate"]);
+        assert_eq!((code, out.as_str(), err.as_str()), (0, "1 host, 1 role: no errors\n", ""), "{folder}");
+    }
+    let schema = std::fs::read_to_string(first.join(".converge/settings.json")).unwrap();
+    let settings = std::fs::read_to_string(first.join("converge.toml")).unwrap();
+    assert!(settings.starts_with("#:schema ./.converge/settings.json\n"), "{settings}");
+    let printed = ran(&first, &["schema", "settings"]).1;
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    assert_eq!(json(&schema), json(&printed));
     let (_, out, _) = ran(&first, &["inventory", "inventories/hosts.yaml", "--host", "web1"]);
     assert!(
         out.contains("\"ansible_host\": \"fe80::1\"") && out.contains("\"ansible_user\": \"joe\""),

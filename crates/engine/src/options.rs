@@ -18,6 +18,8 @@ pub struct Options {
     pub become_password: Option<SecretString>,
     /// The user to become, whatever the inventory says.
     pub become_user: Option<String>,
+    /// The user to log in as by SSH, where the inventory names none.
+    pub login_user: Option<String>,
     /// Record and trust the key of a host that known_hosts does not know. A changed one is refused all the same.
     pub accept_new_host_keys: bool,
     /// Stop before the first deferred resource.
@@ -48,6 +50,7 @@ impl Default for Options {
             forks: 20,
             become_password: None,
             become_user: None,
+            login_user: None,
             accept_new_host_keys: false,
             no_deferred: false,
             operator: "unknown".to_owned(),

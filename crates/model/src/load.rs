@@ -48,9 +48,10 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
     } else {
         Playbook::load(&playbook_path, &mut diags)
     };
-    let Some(playbook) = playbook else {
+    let Some(mut playbook) = playbook else {
         return Err(diags);
     };
+    playbook.role_path.extend(&options.roles_path);
     let set = SetVars::read(&options.set, &mut diags);
     let (roles, broken) = load_roles(&playbook, &options.catalog, &mut diags);
     required_roles(&playbook, &roles, &mut diags);

@@ -30,6 +30,8 @@ pub struct LoadOptions {
     pub playbook: Option<Utf8PathBuf>,
     /// Plays that no file holds, instead of a playbook. Variables beside a playbook are not read then.
     pub plays: Option<GivenPlays>,
+    /// `--roles-path`: folders in which roles are searched after those of the playbook.
+    pub roles_path: Vec<Utf8PathBuf>,
     /// `--set`: names and values as text.
     pub set: Vec<(String, String)>,
     /// `--limit`.

@@ -201,6 +201,15 @@ pub struct RolePath {
 }
 
 impl RolePath {
+    /// Adds folders that are searched after the others.
+    pub fn extend(&mut self, more: &[Utf8PathBuf]) {
+        for dir in more {
+            if !self.dirs.contains(dir) {
+                self.dirs.push(dir.clone());
+            }
+        }
+    }
+
     /// The folder of a role.
     ///
     /// # Errors

@@ -5,6 +5,11 @@ use camino::Utf8PathBuf;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
+/// The numbers of hosts that may be worked on at once.
+pub const FORKS: std::ops::RangeInclusive<i64> = 1..=1000;
+/// The number of hosts that are worked on at once where nothing sets it.
+pub const DEFAULT_FORKS: u16 = 20;
+
 /// Which hosts and which part of the playbook.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -12,9 +17,13 @@ pub struct Select {
     /// More inventories: a file, a folder, or host names with commas (`h1,h2,`). May be given several times
     #[arg(help_heading = "Targeting", short, long = "inventory", value_name = "INVENTORY")]
     pub inventories: Vec<String>,
-    /// The playbook [default: the inventory's variable converge_playbook, else playbooks/site.yaml]
+    /// The playbook [default: the setting `playbook`, the inventory's variable converge_playbook, or playbooks/site.yaml]
     #[arg(help_heading = "Targeting", long, value_name = "FILE")]
     pub playbook: Option<Utf8PathBuf>,
+    /// A folder in which roles are searched after those of the playbook. May be given several times
+    #[arg(help_heading = "Targeting", long, value_name = "DIR")]
+    #[serde(default)]
+    pub roles_path: Vec<Utf8PathBuf>,
     /// Only these hosts, in Ansible's pattern language: `web:&prod:!web3`
     #[arg(help_heading = "Targeting", short, long, value_name = "PATTERN")]
     pub limit: Option<String>,
@@ -55,9 +64,12 @@ pub struct Select {
 /// The options of connections.
 #[derive(Clone, Debug, Args)]
 pub struct ConnectionArgs {
-    /// The number of hosts that are worked on at once
-    #[arg(help_heading = "How to reach the hosts", short, long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub forks: u16,
+    /// The number of hosts that are worked on at once [default: the setting `forks`, or 20]
+    #[arg(help_heading = "How to reach the hosts", short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(FORKS))]
+    pub forks: Option<u16>,
+    /// The user to log in as, where the inventory sets no ansible_user [default: the setting `user`, or yours]
+    #[arg(help_heading = "How to reach the hosts", short, long, value_name = "NAME")]
+    pub user: Option<String>,
     /// Ask for the password for sudo, su or doas
     #[arg(
         help_heading = "How to reach the hosts",

@@ -130,9 +130,14 @@ pub enum Command {
     /// Inventory, variables, playbook, roles, templates, connection variables, key files, vault passwords, and what each resource
     /// declares on each host. Values that facts decide, and states of hosts, are what `plan` looks at. Ends with 64 when something is wrong.
     Validate(Validate),
-    /// Write a first project: an inventory, a playbook, a role and its template
+    /// Show each setting of the project, its value and its source
     ///
-    /// The four files of the README, for a host that you name. No file is overwritten.
+    /// Settings come from the nearest `converge.toml`, from the working folder upwards, and from environment variables. The first of these
+    /// counts: the command line, the environment, the file, the default. `docs/settings.md` lists them.
+    Settings(SettingsArgs),
+    /// Write a first project: settings, an inventory, a playbook, a role and its template
+    ///
+    /// The five files of the README, for a host that you name, and the JSON Schema of the settings for editors. No file is overwritten.
     Init(Init),
     /// Draw which role comes after which
     Graph(Graph),
@@ -169,7 +174,7 @@ impl Command {
 /// `converge apply`
 #[derive(Debug, Args)]
 pub struct Apply {
-    /// The inventory, or a plan that `plan --out` wrote
+    /// The inventory, or a plan that `plan --out` wrote [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY|PLAN")]
     pub target: Option<String>,
     #[command(flatten)]
@@ -190,6 +195,9 @@ pub struct Apply {
     /// Write a page for a browser: plan, diffs, what was done, times. One file that needs no network
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<Utf8PathBuf>,
+    /// The setting `reports`: the folder of the page where no file is named.
+    #[arg(skip)]
+    pub reports: Option<Utf8PathBuf>,
 }
 
 /// The unit of a question of `--step`.
@@ -205,7 +213,7 @@ pub enum Step {
 /// `converge plan`
 #[derive(Debug, Args)]
 pub struct Plan {
-    /// The inventory
+    /// The inventory [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
     #[command(flatten)]
@@ -225,7 +233,7 @@ pub struct Plan {
 /// `converge drift`
 #[derive(Debug, Args)]
 pub struct Drift {
-    /// The inventory
+    /// The inventory [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
     #[command(flatten)]
@@ -240,7 +248,7 @@ pub struct Drift {
 /// `converge rollback`
 #[derive(Debug, Args)]
 pub struct Rollback {
-    /// The inventory
+    /// The inventory [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
     /// More inventories. May be given several times
@@ -249,6 +257,9 @@ pub struct Rollback {
     /// The playbook [default: as for apply]
     #[arg(long, value_name = "FILE")]
     pub playbook: Option<Utf8PathBuf>,
+    /// A folder in which roles are searched after those of the playbook. May be given several times
+    #[arg(long, value_name = "DIR")]
+    pub roles_path: Vec<Utf8PathBuf>,
     /// To the state before this run (see `converge snapshots`) [default: the newest that is not rolled back]
     #[arg(long, value_name = "RUN")]
     pub to: Option<String>,
@@ -277,12 +288,15 @@ pub struct Rollback {
     /// Write a page for a browser: plan, diffs, what was done, times. One file that needs no network
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<Utf8PathBuf>,
+    /// The setting `reports`: the folder of the page where no file is named.
+    #[arg(skip)]
+    pub reports: Option<Utf8PathBuf>,
 }
 
 /// `converge snapshots` and `converge verify`
 #[derive(Debug, Args)]
 pub struct Reading {
-    /// The inventory
+    /// The inventory [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
     #[command(flatten)]
@@ -294,7 +308,7 @@ pub struct Reading {
 /// `converge facts`
 #[derive(Debug, Args)]
 pub struct Facts {
-    /// The inventory
+    /// The inventory [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
     /// One fact: `os.id`, `nvidia.gpus[0].name`, `network.interfaces[].name` [default: all]
@@ -307,7 +321,7 @@ pub struct Facts {
 /// `converge doctor`
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// The inventory
+    /// The inventory [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
     #[command(flatten)]
@@ -385,7 +399,7 @@ pub struct Run {
     #[arg(value_name = "PATTERN")]
     pub pattern: String,
     /// The inventory: a file, a folder, or host names with commas (`h1,h2,`). May be given several times
-    #[arg(short, long = "inventory", value_name = "INVENTORY", required = true)]
+    #[arg(short, long = "inventory", value_name = "INVENTORY")]
     pub inventories: Vec<String>,
     /// As root, though the inventory does not say so
     #[arg(short, long = "become")]

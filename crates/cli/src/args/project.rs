@@ -9,7 +9,7 @@ use clap_complete::Shell;
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub struct InventoryArgs {
-    /// The inventory
+    /// The inventory [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
     /// More inventories. May be given several times
@@ -57,12 +57,16 @@ pub struct Vars {
 /// `converge validate`
 #[derive(Debug, Args)]
 pub struct Validate {
-    /// The inventory
+    /// The inventory [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
     #[command(flatten)]
     pub select: Select,
 }
+
+/// `converge settings`
+#[derive(Debug, Args)]
+pub struct SettingsArgs {}
 
 /// `converge init`
 #[derive(Debug, Args)]
@@ -81,7 +85,7 @@ pub struct Init {
 /// `converge graph`
 #[derive(Debug, Args)]
 pub struct Graph {
-    /// The inventory
+    /// The inventory [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
     #[command(flatten)]
@@ -123,7 +127,7 @@ pub struct Explain {
 /// `converge schema`
 #[derive(Debug, Args)]
 pub struct Schema {
-    /// role, playbook, inventory; plan, apply (also: report), verify, snapshots, vars, facts, fact
+    /// role, playbook, inventory, settings; plan, apply (also: report), verify, snapshots, vars, facts, fact
     pub name: Option<String>,
 }
 

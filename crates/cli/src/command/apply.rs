@@ -5,7 +5,7 @@ use super::plan::{Arguments, inventory_names, show};
 use crate::args::{Apply, Removal, Select};
 use crate::console::Console;
 use crate::failure::{Failure, code};
-use crate::page::Page;
+use crate::page::{Page, PagePath};
 use crate::project;
 use crate::prompt;
 use crate::session::Session;
@@ -30,7 +30,7 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
             &args.removal,
             console,
         )?;
-        let page = Page::new(args.report, &names, &session);
+        let page = Page::new(PagePath::of(args.report, args.reports), &names, &session);
         session.ask_before(args.step)?;
         let plan = session.plan().await?;
         refuse_unknown_ids(&plan, &args.removal.allow_destroy)?;
@@ -50,7 +50,7 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
     let names = inventory_names(None, &select);
     let mut session =
         Session::open(project, &args.connection, names.clone(), args.no_deferred, &removal, console)?;
-    let page = Page::new(args.report, &names, &session);
+    let page = Page::new(PagePath::of(args.report, args.reports), &names, &session);
     session.ask_before(args.step)?;
     let fresh = session.plan().await?;
     refuse_unknown_ids(&fresh, &removal.allow_destroy)?;
@@ -90,7 +90,7 @@ fn saved_plan(args: &Apply, console: &Console) -> Result<Option<(SavedPlan, Argu
 }
 
 /// A plan file names its format at its start; an inventory does not.
-fn is_plan_file(target: &str) -> bool {
+pub fn is_plan_file(target: &str) -> bool {
     let mut start = Vec::new();
     let read = fs_err::File::open(target).and_then(|f| f.take(4096).read_to_end(&mut start));
     let text = String::from_utf8_lossy(&start);

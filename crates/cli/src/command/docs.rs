@@ -3,6 +3,7 @@
 use crate::args::{self, Docs};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::settings;
 use converge_resources::{KINDS, reference_page};
 use std::collections::BTreeMap;
 
@@ -40,6 +41,7 @@ fn pages() -> BTreeMap<String, String> {
         pages.insert(format!("schemas/{name}.json"), format!("{schema:#}\n"));
     }
     pages.insert("ansible.md".to_owned(), converge_model::ansible_page());
+    pages.insert("settings.md".to_owned(), settings::page());
     pages.insert("facts.md".to_owned(), converge_engine::facts_page());
     pages
 }

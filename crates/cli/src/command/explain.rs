@@ -72,6 +72,7 @@ fn folders(args: &Explain) -> Vec<Utf8PathBuf> {
         dirs.push(folder.join("roles"));
         dirs.push(folder.join("../roles"));
     }
+    dirs.extend(args.select.roles_path.iter().cloned());
     dirs
 }
 

@@ -3,10 +3,12 @@
 use crate::args::Init;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::settings;
 use camino::Utf8Path;
 
 /// The files of the README's first role, by their path in the project.
-pub const FILES: [(&str, &str); 4] = [
+pub const FILES: [(&str, &str); 5] = [
+    (settings::FILE, include_str!("../first_project/converge.toml")),
     ("inventories/hosts.yaml", include_str!("../first_project/hosts.yaml")),
     ("playbooks/site.yaml", include_str!("../first_project/site.yaml")),
     ("roles/hello/role.yaml", include_str!("../first_project/role.yaml")),
@@ -15,6 +17,8 @@ pub const FILES: [(&str, &str); 4] = [
 /// The address and the user of the README's host.
 const ADDRESS: &str = "192.0.2.10";
 const USER: &str = "deploy";
+/// The schema that the first line of the settings names.
+const SCHEMA: &str = ".converge/settings.json";
 
 pub fn run(args: Init, console: &Console) -> Result<u8, Failure> {
     let there: Vec<&str> =
@@ -38,10 +42,16 @@ pub fn run(args: Init, console: &Console) -> Result<u8, Failure> {
         write(&args.dir.join(path), &filled(content, &args)).map_err(|e| Failure::failed(e.to_string()))?;
         text.push_str(&format!("wrote {}\n", args.dir.join(path)));
     }
+    // Whoever has the schemas of this or another version keeps them.
+    let schema = args.dir.join(SCHEMA);
+    if !schema.exists() {
+        write(&schema, &format!("{:#}\n", settings::schema())).map_err(|e| Failure::failed(e.to_string()))?;
+        text.push_str(&format!("wrote {schema}\n"));
+    }
     let change = if args.dir.as_str() == "." { String::new() } else { format!("  cd {}\n", args.dir) };
     text.push_str(&format!(
-        "\nThen:\n{change}  converge plan inventories/hosts.yaml   # what would change; nothing does\n  \
-         converge inventories/hosts.yaml        # plan, ask, apply, look again, verify\n"
+        "\nThen:\n{change}  converge plan    # what would change; nothing does\n  \
+         converge apply   # plan, ask, apply, look again, verify\n"
     ));
     console.write(&text);
     Ok(0)
@@ -70,12 +80,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_settings_name_the_schema_and_the_inventory_that_are_written() {
+        let text = FILES.iter().find(|(path, _)| *path == settings::FILE).map_or("", |(_, text)| text);
+        assert!(text.starts_with(&format!("#:schema ./{SCHEMA}\n")), "{text}");
+        assert!(FILES.iter().any(|(path, _)| text.contains(&format!("inventory = \"{path}\"\n"))), "{text}");
+    }
+
+    #[test]
     fn the_files_are_those_of_the_readme() {
         let readme = include_str!("../../../../README.md");
         for (path, content) in FILES {
             assert!(readme.contains(&format!("\n{content}```\n")), "{path}");
         }
-        let hosts = FILES[0].1;
+        let hosts = FILES.iter().find(|(path, _)| path.ends_with("hosts.yaml")).map_or("", |(_, text)| text);
         assert!(
             hosts.contains(&format!("ansible_host: {ADDRESS}"))
                 && hosts.contains(&format!("ansible_user: {USER}"))

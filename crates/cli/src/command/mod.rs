@@ -16,6 +16,7 @@ pub mod plan;
 pub mod rollback;
 pub mod run;
 pub mod schema;
+pub mod settings;
 pub mod snapshots;
 pub mod test;
 pub mod validate;

@@ -3,7 +3,7 @@
 use crate::args::{ConnectionArgs, Plan, Removal, Select};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::page::Page;
+use crate::page::{Page, PagePath};
 use crate::project;
 use crate::session::Session;
 use camino::Utf8PathBuf;
@@ -95,7 +95,7 @@ pub async fn make(
     let loaded = Loaded { playbook: project.playbook().path.clone(), moment: project.moment().clone() };
     let names = inventory_names(target, select);
     let mut session = Session::open(project, connection, names.clone(), false, removal, console)?;
-    let page = Page::new(report, &names, &session);
+    let page = Page::new(PagePath::of(report, None), &names, &session);
     let plan = session.plan().await?;
     session.close().await;
     super::allowed_ids::refuse_unknown_ids(&plan, &removal.allow_destroy)?;

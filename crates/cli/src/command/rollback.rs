@@ -6,7 +6,7 @@ use super::plan::inventory_names;
 use crate::args::{Removal, Rollback, Select};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::page::Page;
+use crate::page::{Page, PagePath};
 use crate::project;
 use crate::session::Session;
 
@@ -15,6 +15,7 @@ pub async fn run(args: Rollback, console: &Console) -> Result<u8, Failure> {
     let select = Select {
         inventories: args.inventories,
         playbook: args.playbook,
+        roles_path: args.roles_path,
         limit: args.limit,
         set: args.set,
         vault: args.vault,
@@ -25,7 +26,7 @@ pub async fn run(args: Rollback, console: &Console) -> Result<u8, Failure> {
     let names = inventory_names(args.target.as_deref(), &select);
     let removal = Removal { prune: None, allow_destroy: args.allow_destroy };
     let mut session = Session::open(project, &args.connection, names.clone(), false, &removal, console)?;
-    let page = Page::new(args.report, &names, &session);
+    let page = Page::new(PagePath::of(args.report, args.reports), &names, &session);
     let plan = session.plan_rollback(args.to.as_deref(), &args.roles).await?;
     refuse_unknown_ids(&plan, &removal.allow_destroy)?;
     let rollback = format!("{} --to {}", back(&names, &select), plan.id);

@@ -3,13 +3,14 @@
 use crate::args::Schema;
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::schemas;
+use crate::{schemas, settings};
 use converge_syntax::did_you_mean;
 use serde_json::Value;
 
 /// All schemas by name: what a user writes, then what `--output json` gives.
 pub fn all() -> Vec<(&'static str, Value)> {
-    schemas::authored().into_iter().chain(converge_render::documents::schemas()).collect()
+    let authored = schemas::authored().into_iter().chain([("settings", settings::schema())]);
+    authored.chain(converge_render::documents::schemas()).collect()
 }
 
 pub fn run(args: Schema, console: &Console) -> Result<u8, Failure> {

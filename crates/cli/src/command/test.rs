@@ -22,7 +22,8 @@ pub fn run(args: Test, console: &Console) -> Result<u8, Failure> {
     let cases = cases(&args)?;
     let hosts = hosts(&args, &cases, console)?;
     let connection = crate::args::ConnectionArgs {
-        forks: 1,
+        forks: Some(1),
+        user: None,
         ask_become_pass: args.ask_become_pass,
         become_password_file: args.become_password_file.clone(),
         key_passphrase_file: None,

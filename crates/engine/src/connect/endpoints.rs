@@ -6,7 +6,7 @@ use crate::tasks::side_by_side;
 use crate::{Event, TargetError};
 use camino::Utf8PathBuf;
 use converge_executor::without_name;
-use converge_model::inventory::Connection;
+use converge_model::inventory::{Connection, Transport};
 use converge_ssh::{ConnectError, Mark, Session, Target, Trust};
 use converge_syntax::Diagnostics;
 
@@ -39,7 +39,10 @@ fn connection(context: &RunContext, host: &str) -> Result<Connection, Diagnostic
             None
         }
     };
-    let (connection, _warnings) = Connection::resolve(host, lookup, |node| Ok(node.clone()))?;
+    let (mut connection, _warnings) = Connection::resolve(host, lookup, |node| Ok(node.clone()))?;
+    if connection.transport == Transport::Ssh && connection.user.is_none() {
+        connection.user.clone_from(&context.options.login_user);
+    }
     complaints.into_inner().or_value(connection)
 }
 

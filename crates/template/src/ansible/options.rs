@@ -5,7 +5,7 @@ use super::AnsibleSort::CommandOption;
 
 /// The options that mean the same here, for the page.
 pub(super) const SAME: &str = "The same here: `-i` `--inventory`, `-l` `--limit`, `-e` `--extra-vars` (also `--set`; NAME=VALUE, several with spaces between them), `-t` `--tags`, \
-    `--skip-tags`, `-f` `--forks`, `-K` `--ask-become-pass`, `--become-password-file`, `-J` `--ask-vault-pass`, `--vault-id`, `--vault-password-file`, `-v`, `--step`; `-C` `--check` \
+    `--skip-tags`, `-f` `--forks`, `-u` `--user`, `-K` `--ask-become-pass`, `--become-password-file`, `-J` `--ask-vault-pass`, `--vault-id`, `--vault-password-file`, `-v`, `--step`; `-C` `--check` \
     and `-D` `--diff` of `plan` and `drift`, which never change anything and always show the difference; `-b` `--become` and `--become-user` of `run`; \
     `--list`, `--graph`, `--host`, `--yaml`, `--export`, `--vars` and `--playbook-dir` of `inventory`.\n\n";
 
@@ -33,7 +33,6 @@ pub(super) const OPTIONS: &[AnsibleName] = &[
         &[],
         "`converge validate INVENTORY` checks everything that can be known without contact to a host",
     ),
-    option("--user", &["-u"], "write `ansible_user` in the inventory, or --set ansible_user=NAME"),
     option(
         "--become",
         &["-b"],
