@@ -269,11 +269,11 @@ fn mistakes_in_the_environment_are_told_with_those_of_the_file() {
         "converge.toml:1:1: unknown key",
         "did you mean `inventory`?",
         "converge.toml:2:9: expected an integer",
-        "3 errors\n",
+        "3 errors, 1 warning\n",
     ] {
         assert!(found.err.contains(text), "{text} in\n{}", found.err);
     }
-    // What has no use for settings is not stopped by them.
+    // A command without use for settings is not stopped by them.
     assert_eq!(ran(dir.path(), &variables, "schema settings").code, 0);
     let gone = ran(dir.path(), &[("CONVERGE_SETTINGS", "nowhere.toml")], "plan");
     assert!(

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use converge_syntax::{Diagnostic, Diagnostics, Severity, Span, Value};
 use indexmap::IndexMap;
 
@@ -208,6 +208,8 @@ fn playbook_path(options: &LoadOptions, inventory: &Inventory) -> Result<Utf8Pat
     };
     let folders: Vec<Utf8PathBuf> = options.inventories.iter().filter_map(real).collect();
     let roots = folders.iter().map(|folder| match folder.parent() {
+        // Above `..` there is another one.
+        _ if matches!(folder.components().next_back(), Some(Utf8Component::ParentDir)) => folder.join(".."),
         Some(parent) if parent.as_str().is_empty() => Utf8PathBuf::from("."),
         Some(parent) if folder.as_str() != "." => parent.to_owned(),
         _ => folder.join(".."),
@@ -226,7 +228,9 @@ fn playbook_path(options: &LoadOptions, inventory: &Inventory) -> Result<Utf8Pat
             (text.to_owned(), Some(candidate.node.span.clone()), bases)
         }
         None => {
-            (DEFAULT_PLAYBOOK.to_owned(), None, [Utf8PathBuf::from(".")].into_iter().chain(roots).collect())
+            // An inventory may lie in the project's own folder, and the user somewhere below it.
+            let bases = [Utf8PathBuf::from(".")].into_iter().chain(roots).chain(folders.iter().cloned());
+            (DEFAULT_PLAYBOOK.to_owned(), None, bases.collect())
         }
     };
     let mut tried: Vec<Utf8PathBuf> = Vec::new();

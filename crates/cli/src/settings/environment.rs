@@ -26,12 +26,12 @@ pub fn read(
         if value.is_empty() {
             continue;
         }
-        let read = value.to_str().ok_or_else(|| "is not UTF-8".to_owned()).and_then(|text| parse(key, text));
+        let read = value.to_str().ok_or(Wrong::NotText).and_then(|text| parse(key, text));
         match read {
             Ok(value) => settings.push((key.name, value)),
             Err(why) => {
                 let message =
-                    format!("the variable `{variable}` must be {}, and it {why}", key.form.expected());
+                    format!("the variable `{variable}` must be {}, and it is {why}", key.form.expected());
                 found.push(
                     Diagnostic::error("wrong-type", message)
                         .help(format!("correct it, or unset it: unset {variable}")),
@@ -42,11 +42,22 @@ pub fn read(
     found.clone().or_value((settings, found))
 }
 
-fn parse(key: &Key, text: &str) -> Result<Value, String> {
+/// The reason why a variable has no value for its setting; what it is, for a sentence.
+#[derive(Debug, thiserror::Error)]
+enum Wrong {
+    #[error("not UTF-8")]
+    NotText,
+    #[error("`{0}`")]
+    Other(String),
+    #[error("`{0}`: {1}")]
+    Piece(String, String),
+}
+
+fn parse(key: &Key, text: &str) -> Result<Value, Wrong> {
     let pieces: Vec<&str> = match key.form {
         Form::Number => {
             let number = text.trim().parse().ok().and_then(Value::forks);
-            return number.ok_or_else(|| format!("is `{text}`"));
+            return number.ok_or_else(|| Wrong::Other(text.to_owned()));
         }
         // Names of hosts with commas are one inventory.
         Form::Inventories if text.contains(',') => vec![text],
@@ -55,8 +66,8 @@ fn parse(key: &Key, text: &str) -> Result<Value, String> {
         Form::Path | Form::User => vec![text],
     };
     match pieces.iter().find_map(|piece| key.form.mistake(piece)) {
-        Some(mistake) => Err(format!("is `{text}`: {mistake}")),
-        None if pieces.is_empty() => Err(format!("is `{text}`")),
+        Some(mistake) => Err(Wrong::Piece(text.to_owned(), mistake.to_string())),
+        None if pieces.is_empty() => Err(Wrong::Other(text.to_owned())),
         None => Ok(Value::Texts(pieces.into_iter().map(str::to_owned).collect())),
     }
 }
