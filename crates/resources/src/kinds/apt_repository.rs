@@ -10,7 +10,7 @@ use crate::openpgp::{OpenPgpError, dearmor, fingerprints};
 use base64::Engine as _;
 use converge_objects::{AptListsState, PathState};
 use converge_resource::{
-    Claim, Content, ObjectId, ParamError, Probe, Resource, Source, State, Stop, View, Wait, Wanted, quote,
+    Claim, Content, ObjectId, ParamError, Probe, Resource, Source, State, Stop, View, Wait, Wanted,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
