@@ -73,9 +73,19 @@ struct State {
     news: u64,
     /// Hosts whose next item waits for their turn in a play, not for a role.
     for_turn: BTreeSet<String>,
+    /// Host → its items that alter facts which items elsewhere read: these wait.
+    altering: BTreeMap<String, BTreeMap<String, Altering>>,
     /// Items and roles that a person decides on: which hosts have them, and what was said.
     steps: Option<StepState>,
     timeline: Vec<TimedItem>,
+}
+
+/// An item that alters facts and has not done so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Altering {
+    Open,
+    /// The reason why it will not do so in this run.
+    Never(String),
 }
 
 #[derive(Debug)]
@@ -92,6 +102,28 @@ impl StepState {
     /// The unit of a decision with `--step` that this item belongs to.
     fn key(&self, item: &Item) -> String {
         if self.by_role { item.role.clone() } else { item.address.clone() }
+    }
+}
+
+impl State {
+    /// Whether the facts of other hosts that an item reads are known.
+    fn facts_for(&self, item: &Item) -> Permit {
+        let mut open = Vec::new();
+        for (host, address) in &item.waits_for_others {
+            match self.altering.get(host).and_then(|items| items.get(address)) {
+                None => {}
+                Some(Altering::Open) => open.push(format!("facts of {host} that `{address}` alters")),
+                Some(Altering::Never(why)) => {
+                    return Permit::Never(format!(
+                        "it reads facts of {host} that `{address}` alters, which {why}"
+                    ));
+                }
+            }
+        }
+        match open.is_empty() {
+            true => Permit::Go,
+            false => Permit::Wait(open.join("; "), open.join("; ")),
+        }
     }
 }
 
@@ -193,9 +225,41 @@ impl Gates {
         }
     }
 
+    /// Items of a host, by address, alter facts that items elsewhere read.
+    pub fn alters(&self, host: &str, items: BTreeSet<String>) {
+        let open = items.into_iter().map(|item| (item, Altering::Open)).collect();
+        self.state().altering.insert(host.to_owned(), open);
+    }
+
+    /// The items of a host that are still to alter facts.
+    pub fn altering(&self, host: &str) -> Vec<String> {
+        let state = self.state();
+        let items = state.altering.get(host).into_iter().flatten();
+        items.filter(|(_, how)| **how == Altering::Open).map(|(item, _)| item.clone()).collect()
+    }
+
+    /// An item of a host has altered facts, which are known now, or never does: why.
+    pub fn altered(&self, host: &str, item: &str, never: Option<&str>) {
+        let mut state = self.state();
+        let Some(items) = state.altering.get_mut(host) else { return };
+        match never {
+            Some(why) => drop(items.insert(item.to_owned(), Altering::Never(why.to_owned()))),
+            None => drop(items.remove(item)),
+        }
+        self.tell(&mut state);
+    }
+
+    /// Whether an item of a host has not altered facts as it was planned: it is still to come, or it never does.
+    pub fn is_to_alter(&self, host: &str, item: &str) -> bool {
+        self.state().altering.get(host).is_some_and(|items| items.contains_key(item))
+    }
+
     /// The host is out of the run: nobody waits for it.
     pub fn lose(&self, host: &str) {
         let mut state = self.state();
+        for how in state.altering.get_mut(host).into_iter().flat_map(BTreeMap::values_mut) {
+            *how = Altering::Never("was not run: the host was lost".to_owned());
+        }
         state.hosts.remove(host);
         state.turns.iter_mut().for_each(|turns| turns.lose(host));
         self.tell(&mut state);
@@ -338,6 +402,10 @@ impl Gates {
             Permit::Go => {}
             other => return other,
         }
+        match state.facts_for(item) {
+            Permit::Go => {}
+            other => return other,
+        }
         let Some(play) = own.and_then(|own| own.get(&item.role)) else { return Permit::Go };
         let Some(turns) = state.turns.get_mut(*play) else { return Permit::Go };
         match turns.may(host, item.disruption.is_some()) {
@@ -353,102 +421,5 @@ impl Gates {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use converge_planner::{Available, Member, Rules, Share};
-    use converge_resource::Disruption;
-
-    fn state(open: bool, failed: bool) -> RoleState {
-        RoleState { open, failed }
-    }
-
-    fn item(role: &str, disruption: Disruption) -> Item {
-        Item {
-            role: role.to_owned(),
-            disruption,
-            ..crate::apply::lane::tests::item(1, role, &[], Outcome::Unchanged)
-        }
-    }
-
-    fn roles(list: &[(&str, RoleState)]) -> BTreeMap<String, RoleState> {
-        list.iter().map(|(n, s)| ((*n).to_owned(), *s)).collect()
-    }
-
-    fn gates(everywhere: bool, turns: Vec<Turns>) -> Gates {
-        let required = Required { role: "db".to_owned(), everywhere };
-        let all = |roles: &[&str]| roles.iter().map(|r| ((*r).to_owned(), 0)).collect::<BTreeMap<_, _>>();
-        let declared = BTreeMap::from([
-            ("h1".to_owned(), all(&["db"])),
-            ("h2".to_owned(), all(&["app"])),
-            ("h3".to_owned(), all(&["app", "db"])),
-        ]);
-        let gates = Gates::new(BTreeMap::from([("app".to_owned(), vec![required])]), declared, turns);
-        gates.report("h1", roles(&[("db", state(true, false))]));
-        gates.report("h2", roles(&[("app", state(true, false))]));
-        gates.report("h3", roles(&[("app", state(true, false)), ("db", state(true, false))]));
-        gates
-    }
-
-    #[test]
-    fn a_role_waits_for_hosts_on_which_its_required_role_runs() {
-        let app = item("app", Disruption::None);
-        let gates = gates(false, Vec::new());
-        let on = "role db on h1, h3".to_owned();
-        assert_eq!(gates.permit("h2", &app), Permit::Wait(on.clone(), on));
-        assert_eq!(gates.permit("h3", &app), Permit::Go, "it has the role itself");
-        // Nothing of it is to be done there, and it has the role all the same.
-        gates.report("h3", roles(&[("app", state(true, false))]));
-        assert_eq!(gates.permit("h3", &app), Permit::Go);
-        gates.report("h1", roles(&[("db", state(false, true))]));
-        assert_eq!(gates.permit("h2", &app), Permit::Never("role `db` failed on h1".to_owned()));
-        gates.lose("h1");
-        assert_eq!(gates.permit("h2", &app), Permit::Go, "a host that is gone holds up nobody");
-    }
-
-    #[test]
-    fn an_edge_over_the_fleet_waits_for_all_hosts() {
-        let gates = gates(true, Vec::new());
-        let on = "role db on h1, h3".to_owned();
-        assert_eq!(gates.permit("h3", &item("app", Disruption::None)), Permit::Wait(on.clone(), on));
-    }
-
-    #[test]
-    fn a_lane_that_plans_again_waits_for_roles_on_other_targets_alone() {
-        let gates = gates(true, Vec::new());
-        let reason = |host: &str| match gates.before(host).remove("app") {
-            Some(OtherTargets::Open(wait)) => wait.reason,
-            other => format!("{other:?}"),
-        };
-        assert_eq!(reason("h2"), "role db on h1, h3 first");
-        assert_eq!(reason("h3"), "role db on h1 first", "its own is a matter of its plan");
-        gates.report("h1", roles(&[("db", state(false, false))]));
-        assert_eq!(reason("h3"), "None");
-    }
-
-    #[test]
-    fn lanes_that_wait_for_each_other_go_on_one_by_one() {
-        let rules = Rules {
-            play: "p".to_owned(),
-            serial: Vec::new(),
-            max_fail_percentage: None,
-            any_errors_fatal: false,
-            min_available: Available::Share(Share::Percent(95.0)),
-        };
-        let member =
-            |host: &str| Member { host: host.to_owned(), work: true, disruptive: true, ..Member::default() };
-        // h2 goes first and waits for the role of h1, which waits for its turn after h2.
-        let turns = Turns::new(rules, vec![member("h2"), member("h1")]);
-        let gates = gates(false, vec![turns]);
-        let (app, db) = (item("app", Disruption::Restarts), item("db", Disruption::Restarts));
-        gates.enter("h1");
-        gates.enter("h2");
-        assert!(matches!(gates.permit("h2", &app), Permit::Wait(..)));
-        gates.wait("h2", gates.news());
-        assert!(matches!(gates.permit("h1", &db), Permit::Wait(..)));
-        gates.wait("h1", gates.news() - 1);
-        assert!(matches!(gates.permit("h1", &db), Permit::Wait(..)), "it may not have seen the last news");
-        gates.wait("h1", gates.news());
-        assert_eq!(gates.permit("h1", &db), Permit::Go);
-        assert!(matches!(gates.permit("h2", &app), Permit::Wait(..)));
-    }
-}
+#[path = "barriers_tests.rs"]
+mod tests;

@@ -2,10 +2,10 @@
 
 use crate::connect::target::Target;
 use crate::context::RunContext;
-use crate::plan::look::Look;
+use crate::plan::look::{Look, Looked};
 use crate::plan::other_targets::{ByRole, OtherRoles};
 use crate::plan::source::{HostSource, Part};
-use crate::plan::target::Planned;
+use crate::plan::target::{Held, Planned};
 use crate::recorded::{HostRecording, learn};
 use crate::{FleetPlan, HostEntry, HostResult, Purpose, TargetError};
 use converge_executor::FactGroups as Groups;
@@ -103,7 +103,7 @@ pub(crate) async fn claims(context: &RunContext, host: &str) -> Result<Vec<ItemC
     let target = crate::connect::target::connect(context, host).await?;
     let folded =
         crate::plan::look::plan_part(context, &target, Part::Converge, &History::default(), false).await?;
-    let facts = crate::plan::facts::facts(context).await;
+    let facts = crate::plan::facts::facts(context, |_| true).await;
     let source =
         HostSource::new(&context.project, &context.graph, host, &facts, Part::Converge, &folded.outputs);
     let claimed = source.items().iter().enumerate().filter_map(|(index, item)| {
@@ -132,22 +132,27 @@ pub(crate) async fn plan_and_record(
     context: &RunContext,
 ) -> Result<(FleetPlan, BTreeMap<String, HostRecording>), Diagnostics> {
     crate::plan::check::check_without_hosts(context)?;
-    let mut entries = Vec::new();
+    context.pool.begin().await;
     let mut recordings = BTreeMap::new();
+    let mut roles = OtherRoles::new(context);
+    let mut begun = Vec::new();
     for host in context.machines() {
-        let begun = Instant::now();
+        let start = Instant::now();
         let result = match record_one(context, &host).await {
-            Ok((folded, recording)) => {
+            Ok((target, looked, recording)) => {
                 recordings.insert(host.clone(), recording);
-                HostResult::Planned(folded.plan)
+                if looked.reads_others {
+                    begun.push(Planned::Held(Box::new(Held::new(target, looked, start.elapsed()))));
+                    continue;
+                }
+                HostResult::Planned(looked.folded.plan)
             }
             Err(lost) => HostResult::Lost(lost),
         };
-        entries.push(HostEntry { host, result, took: begun.elapsed() });
+        let entry = HostEntry { host, result, took: start.elapsed() };
+        roles.take(&entry);
+        begun.push(Planned::Ended(Box::new(entry)));
     }
-    let mut roles = OtherRoles::new(context);
-    entries.iter().for_each(|entry| roles.take(entry));
-    let mut begun: Vec<Planned> = entries.into_iter().map(Planned::Ended).collect();
     for name in context.targets().iter().filter(|name| context.project.entry_hosts(name).is_some()) {
         begun.push(crate::plan::target::plan_one(context, name, roles.before(name)).await);
     }
@@ -157,25 +162,28 @@ pub(crate) async fn plan_and_record(
     Ok((plan, recordings))
 }
 
-async fn record_one(context: &RunContext, host: &str) -> Result<(Folded, HostRecording), TargetError> {
+async fn record_one(
+    context: &RunContext,
+    host: &str,
+) -> Result<(Target, Looked, HostRecording), TargetError> {
     let link = crate::connect::sessions::link(context, host).await?;
     let look = Look { part: Part::Converge, history: &History::default(), diffs: true, records: true };
     let target = Target::from(Arc::clone(&link));
     let looked = crate::plan::look::look_and_plan(context, &target, &look, ByRole::new()).await?;
-    let (folded, known) = (looked.folded, looked.known);
+    let (folded, known) = (&looked.folded, &looked.known);
     // Items that do not read facts today may do so tomorrow.
     crate::plan::facts::facts_of(context, host, &Groups::new()).await?;
     let secret: BTreeSet<&ObjectId> =
         folded.plan.items.iter().filter(|i| i.sensitive).flat_map(|i| &i.claims).collect();
     let any_secret = folded.plan.items.iter().any(|i| i.sensitive);
-    let recording = HostRecording::of(link.known_facts(), &known, |probe| match probe {
+    let recording = HostRecording::of(link.known_facts(), known, |probe| match probe {
         Probe::Content(path) => !secret.iter().any(|o| o.kind == "path" && o.key == *path),
         Probe::Object(object) => object.kind != "command" || !secret.contains(object),
         // A script's text or answer may hold a secret, and nothing says whose it is.
         Probe::Run { .. } => !any_secret,
         Probe::Api(_) => false,
     });
-    Ok((folded, recording))
+    Ok((target, looked, recording))
 }
 
 /// Plans against recorded answers; no host is contacted. Objects that the recording does not know are taken for absent;

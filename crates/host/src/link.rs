@@ -154,6 +154,11 @@ impl Link {
         }
     }
 
+    /// The groups that it was asked for.
+    pub fn known_groups(&self) -> Groups {
+        self.facts().as_ref().map(|known| known.groups.clone()).unwrap_or_default()
+    }
+
     /// Keeps facts with these groups.
     pub fn learn_facts(&self, facts: serde_json::Value, groups: &Groups) {
         let mut known = self.facts();

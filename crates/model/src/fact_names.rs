@@ -48,7 +48,7 @@ impl FactNames {
     }
 
     /// Adds those of another.
-    pub(crate) fn extend(&mut self, other: &Self) {
+    pub fn extend(&mut self, other: &Self) {
         match other {
             Self::All => *self = Self::All,
             Self::Some(names) => names.iter().for_each(|name| self.add(name)),

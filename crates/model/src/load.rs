@@ -685,7 +685,10 @@ fn check_host(inner: &Arc<Inner>, host: &str, facts: &Facts) -> (String, Needs, 
                 Resolution::Unknown { names, .. } if item.selected => {
                     let own =
                         |names: &BTreeSet<String>| names.contains("facts") || names.contains("facts_before");
-                    let names = if own(&names) { names } else { used.possible_lookups(item, names) };
+                    let possible = used.possible_lookups(item, names.clone());
+                    // Which hosts a template goes over may follow from facts and results.
+                    needs.facts_of_others |= possible.contains("hostvars");
+                    let names = if own(&names) { names } else { possible };
                     needs.facts |= own(&names);
                     let others = names
                         .iter()
@@ -703,7 +706,7 @@ fn check_host(inner: &Arc<Inner>, host: &str, facts: &Facts) -> (String, Needs, 
         needs.facts = false;
         needs.facts_of.insert(speaker.to_owned());
     }
-    if needs.facts || !needs.facts_of.is_empty() {
+    if needs.facts || !needs.facts_of.is_empty() || needs.facts_of_others {
         needs.fact_names = crate::fact_names::read_by(inner, &plan);
     }
     (host.to_owned(), needs, unique(found))

@@ -83,8 +83,10 @@ pub struct RoleEdge {
 pub struct Needs {
     /// Its own facts.
     pub facts: bool,
-    /// Facts of other hosts.
+    /// Facts of other hosts, as far as it is known of which.
     pub facts_of: BTreeSet<String>,
+    /// It may read facts of more hosts: facts and results decide of which.
+    pub facts_of_others: bool,
     /// The names of the facts, of this host and of others.
     pub fact_names: FactNames,
 }

@@ -68,17 +68,16 @@ impl Facts {
         Self(Arc::new(facts.into_iter().map(of_host).collect()))
     }
 
-    /// The facts as an item finds them behind others that alter some of one host's: by first names, those whose new value is
+    /// The facts as an item finds them behind others that alter some of them. For each host, by first names, those whose new value is
     /// known, and those whose is not.
     #[must_use]
-    pub fn altered(
+    pub fn altered<'a>(
         &self,
-        host: &str,
-        predicted: &BTreeMap<String, Json>,
-        unknown: impl IntoIterator<Item = String>,
+        hosts: impl IntoIterator<Item = (&'a str, &'a BTreeMap<String, Json>, Vec<String>)>,
     ) -> Self {
         let mut all = (*self.0).clone();
-        if let Some(of_host) = all.get_mut(host) {
+        for (host, predicted, unknown) in hosts {
+            let Some(of_host) = all.get_mut(host) else { continue };
             let mut now = (*of_host.now).clone();
             if let Value::Map(entries) = &mut now.value {
                 for (name, value) in predicted {
@@ -93,6 +92,22 @@ impl Facts {
             of_host.unknown = unknown.into_iter().collect();
         }
         Self(Arc::new(all))
+    }
+
+    /// The facts of one host for all these that were not asked: an evaluation with them shows which hosts it would read.
+    #[must_use]
+    pub fn assumed<'a>(&self, like: &str, hosts: impl IntoIterator<Item = &'a str>) -> Self {
+        let Some(of_host) = self.0.get(like) else { return self.clone() };
+        let mut all = (*self.0).clone();
+        for host in hosts {
+            all.entry(host.to_owned()).or_insert_with(|| of_host.clone());
+        }
+        Self(Arc::new(all))
+    }
+
+    /// The hosts that were asked.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
     }
 
     /// Is this the same collection, not only an equal one?

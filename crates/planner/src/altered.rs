@@ -45,17 +45,22 @@ impl Altered {
         format!("{:?} {unknown:?}", self.predicted)
     }
 
+    /// The facts that differ from those of an earlier moment, with their new values where these are known.
+    pub(crate) fn since(&self, earlier: &Self) -> Vec<(String, Option<Value>)> {
+        let known = self.predicted.iter().filter(|(fact, value)| earlier.predicted.get(*fact) != Some(value));
+        let unknown = self.unknown.iter().filter(|(fact, wait)| earlier.unknown.get(*fact) != Some(wait));
+        let known = known.map(|(fact, value)| (fact.clone(), Some(value.clone())));
+        known.chain(unknown.map(|(fact, _)| (fact.clone(), None))).collect()
+    }
+
     /// Records the changes of an item.
     pub(crate) fn by_changes(&mut self, address: &str, changes: &[Change]) {
         for change in changes.iter().filter(|c| c.from != c.to) {
             let Some(object) = converge_objects::object(&change.object.kind) else { continue };
             for (fact, value) in object.effects().alters(change) {
                 match value {
-                    Some(value) => {
-                        self.unknown.remove(fact);
-                        self.predicted.insert(fact.to_owned(), value);
-                    }
-                    None => self.forget(fact, address),
+                    Some(value) => self.know(fact, value),
+                    None => self.forget_by(fact, address),
                 }
             }
         }
@@ -66,15 +71,25 @@ impl Altered {
         for object in objects {
             let Some(kind) = converge_objects::object(&object.kind) else { continue };
             for fact in kind.effects().may_alter(&object.key) {
-                self.forget(fact, address);
+                self.forget_by(fact, address);
             }
         }
     }
 
-    fn forget(&mut self, fact: &str, address: &str) {
+    fn forget_by(&mut self, fact: &str, address: &str) {
+        self.forget(fact, address, &format!("`{address}` alters facts.{fact} first"));
+    }
+
+    /// The new value of a fact is known.
+    pub(crate) fn know(&mut self, fact: &str, value: Value) {
+        self.unknown.remove(fact);
+        self.predicted.insert(fact.to_owned(), value);
+    }
+
+    /// The value of a fact is not known before the item of this address has run.
+    pub(crate) fn forget(&mut self, fact: &str, address: &str, reason: &str) {
         self.predicted.remove(fact);
-        let wait =
-            Wait { item: address.to_owned(), reason: format!("`{address}` alters facts.{fact} first") };
+        let wait = Wait { item: address.to_owned(), reason: reason.to_owned() };
         self.unknown.insert(fact.to_owned(), wait);
     }
 }
@@ -108,5 +123,18 @@ mod tests {
         assert!(altered.predicted().is_empty() && altered.wait("hostname").is_some());
         altered.by_changes("r/last", &[change("hostname", "running", "name b", "name c")]);
         assert_eq!(altered.predicted().get("hostname"), Some(&Value::from("c")));
+    }
+
+    #[test]
+    fn an_item_alters_what_was_otherwise_before_it() {
+        let mut before = Altered::default();
+        before.by_changes("r/name", &[change("hostname", "running", "name a", "name b")]);
+        assert_eq!(before.since(&before.clone()), []);
+        let mut after = before.clone();
+        after.by_deferred("r/later", &[ObjectId::new("hostname", "running")]);
+        assert_eq!(after.since(&before), [("hostname".to_owned(), None)]);
+        let name = ("hostname".to_owned(), Some(Value::from("b")));
+        assert_eq!(before.since(&after), std::slice::from_ref(&name));
+        assert_eq!(before.since(&Altered::default()), [name]);
     }
 }

@@ -1,7 +1,7 @@
 //! Declared items, as the fold takes them.
 
-use crate::{Altered, Problem, SaidGuard};
-use converge_resource::{Claim, Disruption, DynResource};
+use crate::{Altered, Moment, Problem, SaidGuard};
+use converge_resource::{Claim, Disruption, DynResource, Wait};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An item as far as it is known without a host.
@@ -75,6 +75,22 @@ pub trait Source {
     /// The first names of the facts that item `index` has read when it was resolved last.
     fn facts_read(&self, _index: usize) -> BTreeSet<String> {
         BTreeSet::new()
+    }
+    /// The place of item `index` in the order of the run.
+    fn moment(&self, _index: usize) -> Moment {
+        Moment::default()
+    }
+    /// The items of other hosts that alter facts which item `index` has read then, each as host and address.
+    fn waits_for_others(&self, _index: usize) -> BTreeSet<(String, String)> {
+        BTreeSet::new()
+    }
+    /// The reason why a variable of another host, by its full name, is not known to item `index`.
+    fn wait_for_other(&self, _index: usize, _name: &str) -> Option<Wait> {
+        None
+    }
+    /// Remarks for people on the values that item `index` has read then.
+    fn remarks(&self, _index: usize) -> Vec<String> {
+        Vec::new()
     }
     /// Whether role `a` surely comes before role `b`.
     fn ordered(&self, a: &str, b: &str) -> bool;

@@ -4,7 +4,7 @@ use crate::conflict::{Claims, conflicts};
 use crate::declared::{Declared, Outputs, Resolved, Source};
 use crate::guard::join_guarded;
 use crate::pass::{Folded, History, Pass, Restarters};
-use crate::{Knowledge, Problem, VirtualHost, chains, names};
+use crate::{Alteration, Altered, Knowledge, Problem, VirtualHost, chains, names};
 use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,6 +84,7 @@ fn pass(
     pass.virtual_host.ask_together(stages.values().cloned().collect());
     let places: BTreeMap<usize, usize> = stages.keys().enumerate().map(|(at, index)| (*index, at)).collect();
     let mut all_claims = Vec::new();
+    let mut altered = Altered::default();
     for (index, declared) in source.items().iter().enumerate() {
         pass.virtual_host.enter_role(&declared.role);
         pass.virtual_host.enter_stage(places.get(&index).copied());
@@ -102,6 +103,18 @@ fn pass(
         // An item that only reads changes nothing for the items after it, whatever the answer is.
         if !reads && pass.out.asks.len() > asked {
             pass.virtual_host.leave_open();
+        }
+        let now = pass.virtual_host.altered();
+        if *now != altered {
+            let moment = source.moment(index);
+            let made = now.since(&altered).into_iter().map(|(fact, value)| Alteration {
+                moment,
+                item: declared.address.clone(),
+                fact,
+                value,
+            });
+            pass.out.plan.alterations.extend(made);
+            altered = now.clone();
         }
     }
     join_guarded(&mut pass.out.plan.items, &pass.restarts);

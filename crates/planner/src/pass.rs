@@ -89,6 +89,8 @@ impl Pass<'_> {
             location: declared.location.clone(),
             needs: self.role_needs(declared, source),
             facts: source.facts_read(index),
+            waits_for_others: source.waits_for_others(index),
+            notes: source.remarks(index),
             ..Item::default()
         };
         let mut objects = Vec::new();
@@ -171,7 +173,8 @@ impl Pass<'_> {
         let fact = |name: &String| {
             let (_, fact) =
                 name.strip_prefix("facts.").map(|f| ("", f)).or_else(|| name.split_once(".facts."))?;
-            altered.wait(fact.split('.').next().unwrap_or(fact)).cloned()
+            let own = || altered.wait(fact.split('.').next().unwrap_or(fact)).cloned();
+            source.wait_for_other(index, name).or_else(own)
         };
         let registers = |earlier: &&Declared| {
             earlier.role == declared.role && earlier.register.as_ref().is_some_and(|r| names.contains(r))

@@ -1,6 +1,6 @@
 //! The plan: the changes on each host, item by item.
 
-use crate::Ours;
+use crate::{Alteration, Ours};
 use converge_resource::{
     ApiCall, Backup, Change, Content, Digest, Disruption, Fetch, ObjectId, Reversibility, State, Wait,
     WayBack,
@@ -24,6 +24,9 @@ pub struct HostPlan {
     /// Contents that changes name: the new bytes, and the old ones if a diff needs them (never those of a secret).
     #[serde(skip)]
     pub contents: BTreeMap<Digest, Content>,
+    /// The facts that its items alter, in their order.
+    #[serde(skip)]
+    pub alterations: Vec<Alteration>,
 }
 
 /// The origin of an item.
@@ -91,6 +94,9 @@ pub struct Item {
     /// The first names of the facts that it reads.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub facts: BTreeSet<String>,
+    /// The items of other hosts that must be over before, because they alter facts that it reads: each as host and address.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub waits_for_others: BTreeSet<(String, String)>,
     /// The digest by which a saved plan binds a deferred item: over its source and inputs, sealed if they are secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<String>,

@@ -176,6 +176,12 @@ impl Lane {
         finished
     }
 
+    /// Whether an item with such an address is still to come, or not confirmed.
+    pub fn is_open(&self, is: impl Fn(&str) -> bool) -> bool {
+        let open = self.remaining.iter().chain(self.unconfirmed.iter().map(|(item, _)| item));
+        open.into_iter().any(|item| is(&item.address))
+    }
+
     /// Whether any item of this role is still to come, and whether one has failed.
     pub fn role_state(&self, role: &str) -> (bool, bool) {
         let open = self.remaining.iter().chain(self.unconfirmed.iter().map(|(i, _)| i));
@@ -461,6 +467,8 @@ impl Lane {
                 let message = message.clone();
                 self.end(new, ItemResult::Refused { message });
             }
+            // Other hosts still make it known.
+            Outcome::Deferred { .. } if !new.waits_for_others.is_empty() => self.remaining.push(new),
             Outcome::Deferred { wait, .. } if self.remaining.is_empty() => {
                 // Everything before it is over, so nothing can make it known any more.
                 let message = format!("it still cannot be known: {}", wait.reason);

@@ -72,6 +72,26 @@ fn what_another_host_must_say_first_is_sent_alone_after_the_others() {
 }
 
 #[test]
+fn an_item_that_other_hosts_still_make_known_is_planned_anew_without_an_error() {
+    let reads = |waits: &[(&str, &str)]| Item {
+        waits_for_others: waits.iter().map(|(host, item)| ((*host).to_owned(), (*item).to_owned())).collect(),
+        ..item(0, "r", &[], deferred("/a"))
+    };
+    let waiting = reads(&[("h2", "name/it")]);
+    let waits = || Permit::Wait("facts of h2".to_owned(), "facts".to_owned());
+    let mut lane = lane(vec![waiting.clone(), item(1, "s", &[], changed("/b", "absent", "x"))]);
+    assert_eq!(lane.next(false, &|i| if i.id == 0 { waits() } else { Permit::Go }), Next::Send(vec![1]));
+    lane.rebind(fresh(vec![waiting, item(1, "s", &[], changed("/b", "absent", "x"))]));
+    assert_eq!(lane.remaining().len(), 2, "something else had moved: it goes on waiting");
+    assert_eq!(lane.next(false, &open), Next::Replan, "the other host has made it known");
+    // Where nothing is left that makes it known, it has failed.
+    lane.rebind(fresh(vec![reads(&[]), item(1, "s", &[], changed("/b", "absent", "x"))]));
+    assert!(
+        matches!(&lane.finished()[0].1, ItemResult::Failed { message, .. } if message.contains("still cannot be known"))
+    );
+}
+
+#[test]
 fn what_must_be_here_first_is_brought_before_its_item_and_once() {
     let mut resets = item(1, "r", &[], changed("/b", "x", "absent"));
     resets.backup = Some(converge_resource::Backup {

@@ -2,6 +2,7 @@
 
 mod backup;
 mod cluster;
+mod facts;
 mod fetch;
 mod goal;
 mod group;
@@ -19,8 +20,8 @@ use crate::batches::has_work_on;
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::{
-    ApplyReport, Event, FleetPlan, HostApply, HostResult, ItemResult, Question, RoleWork, StepAnswer,
-    StopSwitch, TargetError, TimedItem,
+    ApplyReport, Event, FleetPlan, HostApply, HostResult, ItemResult, Purpose, Question, RoleWork,
+    StepAnswer, StopSwitch, TargetError, TimedItem,
 };
 use converge_executor::RunMeta;
 use converge_host::Link;
@@ -90,7 +91,17 @@ pub(crate) async fn apply(context: &Arc<RunContext>, plan: FleetPlan, stop: Stop
         }
     }
     let (working, idle): (Vec<HostPlan>, Vec<HostPlan>) = plans.into_iter().partition(has_work_on);
+    if matches!(purpose, Purpose::Converge) {
+        let facts = context.pool.other_facts().clone();
+        for plan in working.iter().chain(&idle) {
+            gates.alters(&plan.host, facts.items_of(&plan.host));
+        }
+    }
     for host in idle {
+        // Its plan is not the one that alters facts: a saved plan refuses that.
+        for item in gates.altering(&host.host) {
+            gates.altered(&host.host, &item, Some("is not run"));
+        }
         report.hosts.push(untouched(host, &gates));
     }
     if let Some(steps) = &context.options.steps {
@@ -373,6 +384,7 @@ impl HostRun {
             let report = gates.next_report();
             tokio::pin!(report);
             report.as_mut().enable();
+            self.tell_facts().await?;
             self.end_plays().await?;
             let host = self.lane.host.clone();
             let no_deferred = self.context.options.no_deferred;
@@ -461,7 +473,10 @@ impl HostRun {
     async fn replan(&mut self) -> Result<(), TargetError> {
         self.resume = true;
         let before = self.gates.before(&self.lane.host);
-        let fresh = self.goal.replan(&self.context, &self.target, &self.lane, before).await?;
+        let mut fresh = self.goal.replan(&self.context, &self.target, &self.lane, before).await?;
+        for item in &mut fresh.items {
+            item.waits_for_others.retain(|(other, address)| self.gates.is_to_alter(other, address));
+        }
         for item in self.lane.rebind(fresh) {
             let host = self.lane.host.clone();
             let contents = self.lane.contents().clone();

@@ -181,13 +181,6 @@ impl Target {
         }
     }
 
-    /// A new run begins.
-    pub fn begin(&self) {
-        if let Self::Host(link) = self {
-            link.begin();
-        }
-    }
-
     /// The groups of facts that are still to be asked here.
     pub fn unknown_facts(&self, wanted: &Groups) -> Option<Groups> {
         match self {

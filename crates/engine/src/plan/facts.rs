@@ -1,6 +1,7 @@
 //! Facts of the hosts of a run.
 
 use crate::context::RunContext;
+use crate::plan::other_hosts::{Lost, OtherHosts};
 use crate::tasks::on_each;
 use crate::{Event, HostAnswer, TargetError};
 use converge_executor::{Executor as _, FactGroups as Groups, Questions};
@@ -11,10 +12,14 @@ use converge_planner::Summary;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The facts of all hosts that were asked so far.
-pub(crate) async fn facts(context: &RunContext) -> Facts {
+/// So many hosts are asked at once for one target.
+const AT_ONCE: usize = 32;
+
+/// The facts of these hosts, as far as they were asked.
+pub(crate) async fn facts(context: &RunContext, hosts: impl Fn(&str) -> bool) -> Facts {
     let links = context.pool.links.lock().await;
-    let told = links.values().filter_map(|link| link.told().map(|told| (link.host.clone(), told)));
+    let links = links.values().filter(|link| hosts(&link.host));
+    let told = links.filter_map(|link| link.told().map(|told| (link.host.clone(), told)));
     Facts::in_a_run(told.map(|(host, (now, before))| (host, now, before)))
 }
 
@@ -31,6 +36,8 @@ pub(crate) async fn facts_of(
     groups: &Groups,
 ) -> Result<Arc<Link>, TargetError> {
     let link = crate::connect::sessions::link(context, host).await?;
+    let door = Arc::clone(context.pool.askers.lock().await.entry(host.to_owned()).or_default());
+    let _one_at_a_time = door.lock().await;
     if let Some(groups) = link.unknown_facts(groups) {
         let probes = BTreeSet::new();
         let questions = Questions { facts: Some(&groups), ..Questions::of(&probes) };
@@ -39,6 +46,60 @@ pub(crate) async fn facts_of(
         }
     }
     Ok(link)
+}
+
+/// Asks other hosts for the facts that a target reads of them. A host that cannot be asked is noted: only items that read its facts fail.
+pub(crate) async fn ask_others(
+    context: &RunContext,
+    needs: &Needs,
+    hosts: BTreeSet<String>,
+    others: &mut OtherHosts,
+) {
+    let shared = Arc::new(context.clone());
+    let new: Vec<String> = hosts.into_iter().filter(|host| others.asked.insert(host.clone())).collect();
+    for some in new.chunks(AT_ONCE) {
+        let answers = on_each(&shared, some, |context, host| {
+            let groups = groups_of(&context, &host, needs);
+            async move {
+                let lost = context.pool.lost().get(&host).cloned();
+                let error = match lost {
+                    Some(error) => Some(error),
+                    None => facts_of(&context, &host, &groups).await.err(),
+                };
+                (host, error)
+            }
+        });
+        for (host, error) in answers.await {
+            let Some(error) = error else { continue };
+            // In the middle of a run the facts that it gave before count: its own lane tells when it is lost.
+            if context.pool.links.lock().await.get(&host).is_some_and(|link| link.told().is_some()) {
+                continue;
+            }
+            context.pool.lost().insert(host.clone(), error.clone());
+            let in_run = context.targets().contains(&host) || context.machines().contains(&host);
+            others.lost.insert(host, Lost { error, in_run });
+        }
+    }
+}
+
+/// Reads the facts of a host again that anything in the run reads of it, in the middle of the run. Returns all that are known.
+pub(crate) async fn read_again(
+    context: &RunContext,
+    link: &Arc<Link>,
+) -> Result<serde_json::Value, TargetError> {
+    let mut groups = link.known_groups();
+    // After a restart of the host its session is a new one, which was not asked for anything.
+    for needs in context.targets().iter().map(|target| context.project.needs(target)) {
+        if needs.facts_of_others || needs.facts_of.contains(&link.host) {
+            groups.extend(groups_of(context, &link.host, &needs));
+        }
+    }
+    let probes = BTreeSet::new();
+    let questions = Questions { facts: Some(&groups), ..Questions::of(&probes) };
+    if let Some(facts) = link.observe(questions).await?.facts {
+        link.learn_facts(facts, &groups);
+    }
+    Ok(link.known_facts().unwrap_or_default())
 }
 
 /// The facts of all hosts of this run, those of [`crate::FACT_GROUPS`] for which `wanted` holds among them. Changes nothing.

@@ -2,12 +2,15 @@
 
 use crate::connect::target::Target;
 use crate::context::RunContext;
+use crate::plan::facts::ask_others;
 use crate::plan::managed::Declares;
+use crate::plan::other_hosts::OtherHosts;
 use crate::plan::other_targets::ByRole;
 use crate::plan::source::{HostSource, Part, shown};
 use crate::{Event, TargetError};
 use converge_executor::Questions;
 use converge_ledger::OwnedRecords;
+use converge_model::Facts;
 use converge_planner::{Folded, History, HostPlan, Item, Knowledge, OtherTargets, Outcome, Outputs, fold};
 use std::collections::BTreeSet;
 
@@ -22,14 +25,16 @@ pub(crate) struct Looked {
     /// The host's records of earlier runs, or the reason why they cannot be read.
     pub records: Option<Result<OwnedRecords, TargetError>>,
     pub declares: Declares,
+    /// It reads, or may read, facts of other hosts, which these may alter in the run.
+    pub reads_others: bool,
 }
 
 impl Looked {
-    /// Whether a resource is deferred until the plans of other targets are made.
+    /// Whether the plans of other targets, when they are made, may change this one.
     pub fn waits_for_plans(&self) -> bool {
         let waits = |role: &str| self.known.other_targets(role) == Some(&OtherTargets::NotPlanned);
         let deferred = |item: &Item| matches!(item.outcome, Outcome::Deferred { .. });
-        self.folded.plan.items.iter().any(|item| deferred(item) && waits(&item.role))
+        self.reads_others || self.folded.plan.items.iter().any(|item| deferred(item) && waits(&item.role))
     }
 }
 
@@ -96,21 +101,37 @@ pub(crate) async fn look_from(
     let host = target.name();
     let needs = context.project.needs(host);
     let groups = crate::plan::facts::groups_of(context, host, &needs);
-    for other in &needs.facts_of {
-        crate::plan::facts::facts_of(context, other, &crate::plan::facts::groups_of(context, other, &needs))
-            .await?;
-    }
+    let mut others = OtherHosts { facts: context.pool.other_facts().clone(), ..OtherHosts::default() };
+    ask_others(context, &needs, needs.facts_of.clone(), &mut others).await;
     for round in 1..=ROUNDS {
-        let facts = crate::plan::facts::facts(context).await;
-        let mut source =
-            HostSource::new(&context.project, &context.graph, host, &facts, part, &Outputs::new());
+        // Only of hosts that this look has asked: what another target has asked of one is a matter of chance.
+        let facts = crate::plan::facts::facts(context, |of| of == host || others.asked.contains(of)).await;
+        let made = |facts: &Facts, outputs: &Outputs| {
+            let source = HostSource::new(&context.project, &context.graph, host, facts, part, outputs);
+            source.beside(others.clone())
+        };
+        let mut source = made(&facts, &Outputs::new());
         let mut folded = fold(host, &source, &known, history);
         // A list may be made of what a query has answered. Each pass answers one more, so this ends.
         let mut outputs = Outputs::new();
         while source.has_open_lists() && folded.outputs.len() > outputs.len() {
             outputs.clone_from(&folded.outputs);
-            source = HostSource::new(&context.project, &context.graph, host, &facts, part, &outputs);
+            source = made(&facts, &outputs);
             folded = fold(host, &source, &known, history);
+        }
+        let read = source.hosts_read();
+        let mut unread: BTreeSet<String> = read.difference(&others.asked).cloned().collect();
+        unread.retain(|of| of != host || !needs.facts);
+        if !unread.is_empty() {
+            // A template that goes over hosts stops at the first that was not asked. With facts like those of a known one it shows the others.
+            if let Some(like) = facts.hosts().next() {
+                let hosts = context.project.inventory().hosts().map(|of| of.name());
+                let assumed = made(&facts.assumed(like, hosts), &outputs);
+                fold(host, &assumed, &known, history);
+                unread.extend(assumed.hosts_read());
+            }
+            ask_others(context, &needs, unread, &mut others).await;
+            continue;
         }
         let want_facts = if needs.facts { target.unknown_facts(&groups) } else { None };
         let mut asks = std::mem::take(&mut folded.asks);
@@ -127,7 +148,8 @@ pub(crate) async fn look_from(
                     Some(_) => Declares::of(&source, &folded.outputs, narrowed),
                     None => Declares::default(),
                 };
-                return Ok(Looked { folded, known, records, declares });
+                let reads_others = needs.facts_of_others || read.iter().any(|of| of != host);
+                return Ok(Looked { folded, known, records, declares, reads_others });
             }
             asked_for_diffs = true;
             asks = std::mem::take(&mut folded.diff_asks);

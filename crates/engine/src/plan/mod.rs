@@ -9,6 +9,7 @@ pub(crate) mod joining_nodes;
 pub(crate) mod look;
 pub(crate) mod managed;
 pub(crate) mod node_removal;
+pub(crate) mod other_hosts;
 pub(crate) mod other_targets;
 pub mod saved;
 pub(crate) mod source;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 /// The errors of the project, found without any host: nothing was contacted then.
 pub(crate) async fn plan_fleet(context: &Arc<RunContext>) -> Result<FleetPlan, Diagnostics> {
     check::check_without_hosts(context)?;
+    context.pool.begin().await;
     let roles = OtherRoles::new(context);
     let begun = on_each(context, context.targets(), |context, target| {
         let before = roles.before(&target);

@@ -1,14 +1,14 @@
 //! From the project's declarations to the planner's: the items of one host in order, resolved when they are asked for.
 
-use converge_model::{
-    DeclaredItem, EMPTY_LIST, Facts, HostPlan as Declared, NOT_KNOWN, Project, Registered, Resolution,
-    RoleUse,
-};
+mod resolve;
+
+use crate::plan::other_hosts::{OtherHosts, Reader, Reads};
+use converge_model::{DeclaredItem, Facts, HostPlan as Declared, Project, Registered, Resolution, RoleUse};
 use converge_planner::{
-    Altered, Conflict, Declared as Item, Guard, HostPlan, Outcome, Outputs, Problem, Resolved, RoleEdge,
-    RoleGraph, SaidGuard, Source, SourceText,
+    Altered, Conflict, Declared as Item, Guard, HostPlan, Moment, Outcome, Outputs, Problem, Resolved,
+    RoleEdge, RoleGraph, SaidGuard, Source as _, SourceText,
 };
-use converge_resource::{Claim, Disruption, ObjectId, Place, Probe};
+use converge_resource::{Disruption, ObjectId, Place, Probe};
 use converge_syntax::{Diagnostic, Diagnostics, Span};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,8 +33,11 @@ pub(crate) struct HostSource<'a> {
     items: Vec<Item>,
     /// For each item, where it lies in `declared`: role, section, index.
     places: Vec<(usize, Section, usize)>,
+    moments: Vec<Moment>,
     graph: &'a RoleGraph<Span>,
     facts: Facts,
+    others: OtherHosts,
+    others_read: Reads,
     /// Roles as they are with facts that earlier items alter: by the role's place and the alterations.
     uses: RefCell<BTreeMap<(usize, String), Arc<RoleUse>>>,
     /// For each item, the role as it was when the item was resolved last, where it is not the declared one.
@@ -110,8 +113,11 @@ impl<'a> HostSource<'a> {
             declared,
             items: Vec::new(),
             places: Vec::new(),
+            moments: Vec::new(),
             graph,
             facts: facts.clone(),
+            others: OtherHosts::default(),
+            others_read: Reads::default(),
             uses: RefCell::default(),
             used: RefCell::default(),
             reads: RefCell::default(),
@@ -119,6 +125,21 @@ impl<'a> HostSource<'a> {
         };
         source.list(part, project.start_at());
         source
+    }
+
+    /// The same beside these other hosts.
+    pub fn beside(self, others: OtherHosts) -> Self {
+        Self { others, ..self }
+    }
+
+    /// The hosts whose facts the items have read by `hostvars` so far.
+    pub fn hosts_read(&self) -> BTreeSet<String> {
+        self.others_read.hosts()
+    }
+
+    /// The reader of what item `index` reads.
+    fn reader<'r>(&'r self, index: usize, role: &'r RoleUse) -> Reader<'r> {
+        Reader { target: &self.declared.host, host: &role.host, index, moment: self.moment(index) }
     }
 
     fn list(&mut self, part: Part<'_>, start: Option<(&str, Option<&str>)>) {
@@ -133,6 +154,7 @@ impl<'a> HostSource<'a> {
         };
         let mut items = Vec::new();
         let mut places = Vec::new();
+        let mut moments = Vec::new();
         let first = start.and_then(|(role, _)| order.iter().position(|r| r == role));
         for (at, role) in roles {
             let left_out = matches!(part, Part::VerifyOf(roles) if !roles.contains(&role.role.name));
@@ -146,6 +168,8 @@ impl<'a> HostSource<'a> {
                 }
                 _ => 0,
             };
+            let names: BTreeMap<&str, usize> =
+                role.role.items().enumerate().map(|(n, item)| (item.name.value.as_str(), n)).collect();
             for section in sections {
                 let left_out = |index: usize, item: &DeclaredItem| {
                     matches!(section, Section::Resources) && index < skipped && item.register.is_none()
@@ -153,6 +177,11 @@ impl<'a> HostSource<'a> {
                 let listed = section.of(role).iter().enumerate();
                 for (index, item) in listed.filter(|(n, i)| i.selected && !left_out(*n, i)) {
                     places.push((at, *section, index));
+                    moments.push(Moment {
+                        verify: matches!(section, Section::Verify),
+                        role: rank(role).unwrap_or(usize::MAX),
+                        item: names.get(item.name.as_str()).copied().unwrap_or(usize::MAX),
+                    });
                     items.push(Item {
                         address: item.address.clone(),
                         name: item.name.clone(),
@@ -172,6 +201,7 @@ impl<'a> HostSource<'a> {
         }
         self.items = items;
         self.places = places;
+        self.moments = moments;
     }
 
     /// Whether a list of `for_each` is not made yet.
@@ -205,16 +235,24 @@ impl<'a> HostSource<'a> {
         Some((role, section.of(role).get(*item)?))
     }
 
-    /// The role of an item where earlier items alter facts; `None` when it is as declared.
+    /// The role of an item where earlier items, of this host or of others, alter facts; `None` when it is as declared.
     fn use_with(&self, index: usize, altered: &Altered) -> Option<Arc<RoleUse>> {
         let (at, ..) = *self.places.get(index)?;
-        let declared = self.declared.roles.get(at).filter(|_| !altered.is_empty())?;
-        let made = self.uses.borrow().get(&(at, altered.key())).cloned();
+        let others = &self.others.facts;
+        let declared = self.declared.roles.get(at).filter(|_| !altered.is_empty() || !others.is_empty())?;
+        let moment = self.moment(index);
+        let key = format!("{} {}", others.count_before(moment), altered.key());
+        let made = self.uses.borrow().get(&(at, key.clone())).cloned();
         let used = made.unwrap_or_else(|| {
-            let unknown = altered.unknown().map(str::to_owned);
-            let facts = self.facts.altered(&declared.host, altered.predicted(), unknown);
+            let mut hosts = self.others.altered(&self.declared.host, moment);
+            if !altered.is_empty() {
+                hosts.insert(declared.host.clone(), altered.clone());
+            }
+            let facts = self.facts.altered(hosts.iter().map(|(host, altered)| {
+                (host.as_str(), altered.predicted(), altered.unknown().map(str::to_owned).collect())
+            }));
             let used = Arc::new(declared.with_facts(&facts));
-            self.uses.borrow_mut().insert((at, altered.key()), used.clone());
+            self.uses.borrow_mut().insert((at, key), used.clone());
             used
         });
         self.used.borrow_mut().insert(index, used.clone());
@@ -396,28 +434,6 @@ impl<'a> HostSource<'a> {
     }
 }
 
-/// The claims of an item, by the parameters that are known. A parameter that must be known to be read is left out
-/// where it may be; nothing is claimed whose name is not known.
-fn outlined_claims(kind: &str, mut params: serde_json::Value) -> Vec<Claim> {
-    let Some(kind) = converge_resources::kind(kind) else { return Vec::new() };
-    loop {
-        let fault = match (kind.parse)(&params) {
-            Ok(resource) => {
-                let known = |claim: &Claim| !claim.object.key.contains(NOT_KNOWN);
-                return resource.claims().into_iter().filter(known).collect();
-            }
-            Err(fault) => fault,
-        };
-        let unknown = params.pointer(&fault.pointer).is_some_and(|v| v.as_str() == Some(NOT_KNOWN));
-        let at = fault.pointer.rsplit_once('/').filter(|_| unknown);
-        let parent = at.and_then(|(parent, name)| Some((params.pointer_mut(parent)?.as_object_mut()?, name)));
-        match parent {
-            Some((parent, name)) => drop(parent.remove(name)),
-            None => return Vec::new(),
-        }
-    }
-}
-
 fn location(span: &Span) -> String {
     span.to_string().rsplit_once(':').map(|(line, _)| line.to_owned()).unwrap_or_default()
 }
@@ -432,95 +448,4 @@ fn registered(outputs: &Outputs) -> Registered {
         }
     }
     registered
-}
-
-/// The first names of the facts of this host among names that an evaluation has reached.
-fn facts_among<'n>(reached: impl IntoIterator<Item = &'n String>, host: &str) -> BTreeSet<String> {
-    let others = format!("hostvars.{host}.facts.");
-    let names = reached.into_iter().filter_map(|name| {
-        let fact = name.strip_prefix("facts.").or_else(|| name.strip_prefix(&others))?;
-        fact.split('.').next()
-    });
-    names.map(str::to_owned).collect()
-}
-
-impl HostSource<'_> {
-    /// A list that is made of facts which an earlier item alters: its elements are not known yet.
-    fn altered_list(&self, item: &DeclaredItem, fact: &str, altered: &Altered) -> Resolved {
-        let wait =
-            altered.wait(fact).map_or_else(|| format!("facts.{fact} changes first"), |w| w.reason.clone());
-        Resolved::Invalid(Problem {
-            message: format!("the list of its `for_each` must be known when the plan is made: {wait}"),
-            help: Some(
-                "once that is done, the next run knows the list; or make it of `facts_before`, the facts before this run".to_owned(),
-            ),
-            pointer: String::new(),
-            at: Some(item.span.to_string()),
-            blocked: false,
-        })
-    }
-}
-
-impl Source for HostSource<'_> {
-    fn items(&self) -> &[Item] {
-        &self.items
-    }
-
-    fn facts_read(&self, index: usize) -> BTreeSet<String> {
-        self.reads.borrow().get(&index).cloned().unwrap_or_default()
-    }
-
-    fn resolve(&self, index: usize, outputs: &Outputs, altered: &Altered) -> Resolved {
-        let Some((role, item)) = self.at(index) else {
-            return Resolved::Invalid(Problem::new("the resource is gone"));
-        };
-        let used = self.use_with(index, altered);
-        let role = used.as_deref().unwrap_or(role);
-        let mut read = BTreeSet::new();
-        let resolution = role.resolve_reading(item, &registered(outputs), &mut read);
-        let read = facts_among(&read, &role.host);
-        let list = facts_among(item.list_lookups().into_iter().flatten(), &role.host);
-        self.reads.borrow_mut().insert(index, read);
-        if let Some(fact) = list.iter().find(|fact| altered.has(fact))
-            && !matches!(&resolution, Resolution::Skipped { why } if why != EMPTY_LIST)
-        {
-            return self.altered_list(item, fact, altered);
-        }
-        match resolution {
-            Resolution::Skipped { why } => Resolved::Skipped(why),
-            Resolution::Unknown { names, outline } => Resolved::Unknown {
-                names: names.into_iter().collect(),
-                claims: outlined_claims(&item.kind, outline.params),
-                sensitive: outline.sensitive,
-            },
-            Resolution::Invalid(found) => {
-                let first = found.iter().next();
-                let problem = Problem {
-                    message: first.map_or_else(|| "it is invalid".to_owned(), |d| d.message.clone()),
-                    help: first.and_then(|d| d.help.clone()),
-                    pointer: String::new(),
-                    at: first.and_then(Diagnostic::span).map(ToString::to_string),
-                    blocked: false,
-                };
-                self.complain(index, found.0);
-                Resolved::Invalid(problem)
-            }
-            Resolution::Ready(ready) => self.ready(index, item, ready),
-        }
-    }
-
-    fn ordered(&self, a: &str, b: &str) -> bool {
-        self.graph.comes_before(a, b)
-    }
-
-    fn stage(&self, index: usize, outputs: &Outputs) -> Option<String> {
-        // Only these ask together: the others need not be evaluated twice.
-        if self.items.get(index)?.kind != "package" {
-            return None;
-        }
-        match self.resolve(index, outputs, &Altered::default()) {
-            Resolved::Ready { resource, .. } => resource.stage(),
-            _ => None,
-        }
-    }
 }

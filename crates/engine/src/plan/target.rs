@@ -5,14 +5,20 @@ use crate::context::RunContext;
 use crate::plan::look::{Look, Looked, Start, look_and_plan, look_from};
 use crate::plan::other_targets::{ByRole, OtherRoles};
 use crate::{Event, HostEntry, HostResult, TargetError};
-use converge_planner::HostPlan;
+use converge_model::FactNames;
+use converge_planner::{Alteration, HostPlan, OtherFacts};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Rounds in which plans go on with those of others. Each makes what comes next in the order of the run exact, so they end by themselves,
+/// after two as a rule.
+const ROUNDS: usize = 100;
 
 /// The plan of one target.
 pub(crate) enum Planned {
     /// It is made, or the target is lost.
-    Ended(HostEntry),
+    Ended(Box<HostEntry>),
     /// The plans of other targets decide whether some of its resources may be asked.
     Held(Box<Held>),
 }
@@ -25,6 +31,11 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// A target with its plan so far, and the time that this took.
+    pub fn new(target: Target, looked: Looked, took: Duration) -> Self {
+        Self { target, looked, took }
+    }
+
     /// The target's name.
     pub fn name(&self) -> &str {
         self.target.name()
@@ -65,10 +76,12 @@ pub(crate) async fn plan_one(context: &RunContext, host: &str, other_targets: By
     let _permit = context.permit().await;
     let begun = Instant::now();
     let target = match crate::connect::target::connect(context, host).await {
-        Err(lost) => return Planned::Ended(entry(context, host.to_owned(), Err(lost), begun.elapsed())),
+        Err(lost) => {
+            context.pool.lost().insert(host.to_owned(), lost.clone());
+            return Planned::Ended(Box::new(entry(context, host.to_owned(), Err(lost), begun.elapsed())));
+        }
         Ok(target) => target,
     };
-    target.begin();
     let looked = look_and_plan(context, &target, &Look::plan(context), other_targets).await;
     end_or_hold(context, target, looked, begun.elapsed()).await
 }
@@ -82,7 +95,7 @@ async fn end_or_hold(
 ) -> Planned {
     let looked = match looked {
         Ok(looked) if looked.waits_for_plans() => {
-            return Planned::Held(Box::new(Held { target, looked, took }));
+            return Planned::Held(Box::new(Held::new(target, looked, took)));
         }
         looked => looked,
     };
@@ -91,7 +104,7 @@ async fn end_or_hold(
         Ok(looked) => with_records(context, &target, looked).await,
         Err(lost) => Err(lost),
     };
-    Planned::Ended(entry(context, target.name().to_owned(), result, took + begun.elapsed()))
+    Planned::Ended(Box::new(entry(context, target.name().to_owned(), result, took + begun.elapsed())))
 }
 
 /// The end of a target's plan, which listeners hear of.
@@ -146,6 +159,29 @@ async fn with_records(
     Ok(plan)
 }
 
+/// The facts that hosts alter by these plans, those that a target reads of another one among them.
+async fn other_facts(context: &RunContext, ended: &[HostEntry], held: &[Held]) -> OtherFacts {
+    let mut read = FactNames::default();
+    for target in held.iter().filter(|target| target.looked.reads_others) {
+        read.extend(&context.project.needs(target.name()).fact_names);
+    }
+    let ended = ended.iter().filter_map(|entry| match &entry.result {
+        HostResult::Planned(plan) => Some(plan),
+        HostResult::Lost(_) => None,
+    });
+    let mut altered: BTreeMap<&str, Vec<Alteration>> = BTreeMap::new();
+    for plan in ended.chain(held.iter().map(Held::plan)) {
+        let own = plan.alterations.iter().filter(|alteration| read.has(&alteration.fact));
+        altered.insert(&plan.host, own.cloned().collect());
+    }
+    let links = context.pool.links.lock().await;
+    let before = |host: &str, fact: &str| {
+        let told = links.get(host).and_then(|link| link.told());
+        told.and_then(|(_, before)| before.get(fact).cloned())
+    };
+    OtherFacts::new(altered.iter().map(|(host, all)| (*host, all.as_slice())), before)
+}
+
 /// Completes the plans of targets that wait for those of others, in the order in which these end.
 pub(crate) async fn complete(
     context: &RunContext,
@@ -153,15 +189,16 @@ pub(crate) async fn complete(
     begun: Vec<Planned>,
 ) -> Vec<HostEntry> {
     let shared = Arc::new(context.clone());
-    let mut ended = Vec::new();
+    let mut ended: Vec<HostEntry> = Vec::new();
     let mut waiting = begun;
+    let mut rounds = 0;
     loop {
         let mut held = Vec::new();
         for planned in waiting {
             match planned {
                 Planned::Ended(entry) => {
                     roles.take(&entry);
-                    ended.push(entry);
+                    ended.push(*entry);
                 }
                 Planned::Held(target) => {
                     roles.take_plan(target.plan(), target.other_targets());
@@ -172,15 +209,22 @@ pub(crate) async fn complete(
         if held.is_empty() {
             break;
         }
+        rounds += 1;
+        let facts = other_facts(context, &ended, &held).await;
+        let altered = **context.pool.other_facts() != facts;
+        *context.pool.other_facts() = Arc::new(facts);
         let before: Vec<ByRole> = held.iter().map(|target| roles.before(target.name())).collect();
         // Roles that wait for each other across targets stay deferred: an apply asks them when their turn comes.
-        let progress = held.iter().zip(&before).any(|(target, before)| target.other_targets() != before);
+        let progress = held.iter().zip(&before).any(|(target, before)| {
+            target.other_targets() != before || altered && target.looked.reads_others
+        });
+        let progress = progress && rounds < ROUNDS;
         let tasks = held.into_iter().zip(before).map(|(target, before)| {
             let context = Arc::clone(&shared);
             async move {
                 match progress {
                     true => target.resume(&context, before).await,
-                    false => Planned::Ended(target.end(&context).await),
+                    false => Planned::Ended(Box::new(target.end(&context).await)),
                 }
             }
         });

@@ -41,7 +41,29 @@ the kernel module of a GPU, kubeadm and a restart of the host. Behind a text fil
 after it. When one has moved, the rest is planned anew; when none has, that costs no round trip.
 
 A list of `for_each` must be known when the plan is made: one that reads a fact which the run alters is an error. A role whose items depend on what a host \
-*was*, such as the steps of an upgrade, reads `facts_before`. Facts of other hosts (`hostvars[HOST].facts`) are those that the other host said last.
+*was*, such as the steps of an upgrade, reads `facts_before`.
+
+## Facts of other hosts
+
+`hostvars[HOST].facts` are the facts of any host of the inventory. Nothing has to gather them before, and a template may go over many hosts:
+
+```jinja
+{% for h in groups['all'] %}
+{{ hostvars[h].facts.network.ipv4.address }} {{ h }}
+{% endfor %}
+```
+
+Hosts outside `--limit` are asked too, and nothing is changed there. Where a host of the run alters the fact, the order of the roles decides, and in a role the order \
+of its resources: `name` comes before `hosts` on every host of `roles: [name, hosts]`.
+
+* Behind what the other host alters before, the value is the new one: predicted in the plan, or deferred until the other host has made the change. The resource is not begun before \
+that, and is skipped where the other host fails in it or is lost.
+* What the other host alters later has its value from before the run. A note in the plan names the resource that changes it; the next run has the new value. So hosts never wait for each \
+other in a circle. To get the new value, put what alters the fact into an earlier role.
+* What other foreign code (a command) alters on the other host is seen by the next run.
+
+A resource that reads a fact of a host that cannot be reached, or is in maintenance, is blocked and names the host; other resources go on. Variables of the inventory need no contact: \
+`hostvars[HOST].ansible_host`.
 
 `containerd` is the one that runs: its command line names the configuration, and `containerd config dump` of the same program gives the socket, the runtimes and their \
 drivers of control groups. Of several the one of k8s-snap, k3s or RKE2 comes before that of a package, and dockerd's own last.

@@ -3,6 +3,7 @@
 use crate::common::{World, item, plan, ready, resolve};
 use converge_model::{Facts, Registered, Resolution};
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// A role that writes what it sees into files.
 const LAYERS: &str = r#"
@@ -413,6 +414,39 @@ fn a_host_is_asked_for_what_others_in_the_run_read_of_it() {
     assert_eq!(names(&world), [[true, true], [false, false]]);
     world.options.limit = Some("h1".into());
     assert_eq!(names(&world), [[true, false], [false, false]]);
+}
+
+/// The template stops at the first host that was not asked. With assumed facts it shows all of them.
+#[test]
+fn a_template_over_hosts_shows_which_hosts_it_reads() {
+    let world = World::new();
+    world.write(
+        "roles/r/role.yaml",
+        "resources:\n  - name: all\n    file: {path: /a, content: \"{% for h in ['h1', 'h2', 'h3'] %}{{ hostvars[h].facts.os }} {% endfor %}\"}\n",
+    );
+    world.write("playbooks/site.yaml", "- hosts: h1\n  roles: [r]\n");
+    let project = world.load();
+    let needs = project.needs("h1");
+    assert_eq!(needs.facts_of.iter().collect::<Vec<_>>(), ["h1"]);
+    assert!(needs.facts_of_others && needs.fact_names.has("os") && !needs.fact_names.has("nvidia"));
+    let none = Registered::new();
+    let with = |facts: &Facts| resolve(&project.host_plan("h1", facts, &none), "r/all", &none);
+    let one = Facts::new([("h1".to_owned(), json!({"os": "debian"}))]);
+    let Resolution::Unknown { names, .. } = with(&one) else { panic!("h2 was not asked") };
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["hostvars.h2.facts"]);
+    let Resolution::Ready(all) = with(&one.assumed("h1", ["h1", "h2", "h3"])) else {
+        panic!("all are assumed")
+    };
+    assert!(["h1", "h2", "h3"].iter().all(|h| all.lookups.contains(&format!("hostvars.{h}.facts.os"))));
+    // Behind what hosts alter.
+    let facts = Facts::new(["h1", "h2", "h3"].map(|host| (host.to_owned(), json!({"os": host}))));
+    let (known, nothing) = (BTreeMap::from([("os".to_owned(), json!("new"))]), BTreeMap::new());
+    let behind = facts.altered([("h2", &known, Vec::new())]);
+    let Resolution::Ready(all) = with(&behind) else { panic!("all are known") };
+    assert_eq!(all.params["content"], "h1 new h3 ");
+    let behind = facts.altered([("h2", &known, Vec::new()), ("h3", &nothing, vec!["os".to_owned()])]);
+    let Resolution::Unknown { names, .. } = with(&behind) else { panic!("one is not known") };
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["hostvars.h3.facts.os"]);
 }
 
 #[test]
