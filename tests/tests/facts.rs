@@ -237,7 +237,7 @@ fn a_host_that_cannot_be_reached_is_named_once() {
     );
     world.write("hosts.yaml", &inventory).unwrap();
     converge(&world, &["plan", "hosts.yaml"], &[]).expect(1).says("is not known: h2 is in maintenance");
-    // What reads the inventory alone goes on.
+    // A resource that reads the inventory alone goes on.
     world
         .only_role(
             "names",

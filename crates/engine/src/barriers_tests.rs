@@ -47,7 +47,7 @@ fn an_item_waits_for_facts_that_another_host_alters() {
     gates.altered("h1", "name/it", None);
     assert_eq!(gates.permit("h2", &reader), Permit::Go);
     assert!(!gates.is_to_alter("h1", "name/it"));
-    // What never comes is waited for no longer.
+    // A fact that never comes is waited for no longer.
     alters();
     gates.altered("h1", "name/it", Some("failed"));
     let never = |why: &str| Permit::Never(format!("it reads facts of h1 that `name/it` alters, which {why}"));
