@@ -304,7 +304,7 @@ fn shares_with_a_name_of_their_own(cluster: &Cluster) {
 fn a_plugin_that_is_gone(cluster: &Cluster) {
     cluster.kubectl(&format!("-n {SPACE} delete daemonset nvidia-device-plugin-daemonset"));
     cluster.offers(0, 16);
-    cluster.finds("plugin", "device_plugin", "nothing allocatable on h2 (0 of 16)");
+    cluster.finds("plugin", "device_plugin", "no nvidia.com/gpu allocatable on h2 (0 of 16)");
     cluster.run(&["verify"]).expect(2).says("allocatable nvidia.com/gpu is 0 of capacity 16");
     cluster.run(&["apply", "--yes"]).expect(0);
     cluster.is_well("a plugin that is gone");
@@ -376,7 +376,7 @@ fn parts_that_do_not_run(cluster: &Cluster) {
     cluster.gpus("driver=none\n");
     cluster.restart_plugin();
     cluster.finds("crash", "gpu_host", "in CrashLoopBackOff: ");
-    cluster.finds("allocatable", "gpu_host", "nothing allocatable on h2 (0 of ");
+    cluster.finds("allocatable", "gpu_host", "no nvidia.com/gpu allocatable on h2 (0 of ");
     cluster.gpus(GPUS);
     cluster.restart_plugin();
     cluster.is_well("a driver that is gone");
