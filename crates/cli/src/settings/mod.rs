@@ -124,14 +124,17 @@ impl Settings {
 
     /// A failure with the places of the settings that it names.
     pub fn placed(&self, failure: Failure) -> Failure {
-        let places: Vec<(&str, &Span)> = self
-            .values
-            .values()
-            .filter_map(|(value, origin)| match origin {
-                Origin::File(at) => Some((value, at)),
+        // A user may bear the name of something else.
+        let files = self.values.iter().filter(|(name, _)| **name != Name::User);
+        let places: Vec<(&str, &Span)> = files
+            .filter_map(|(name, (value, origin))| match origin {
+                Origin::File(at) => Some((*name, value, at)),
                 Origin::Variable(_) => None,
             })
-            .flat_map(|(value, at)| value.texts().iter().map(move |text| (crate::vault::source(text), at)))
+            .flat_map(|(name, value, at)| {
+                let file = move |text| if name == Name::VaultIds { crate::vault::source(text) } else { text };
+                value.texts().iter().map(move |text| (file(text.as_str()), at))
+            })
             .collect();
         let quoted = |message: &str, text: &str| message.contains(&format!("`{text}`"));
         match failure {
@@ -140,7 +143,9 @@ impl Settings {
                     // The name of a file that could not be read stands in place of a place.
                     let named = |text: &str| {
                         quoted(&one.message, text)
-                            || one.span().is_some_and(|at| at.text().is_empty() && at.source.name() == text)
+                            || one
+                                .span()
+                                .is_some_and(|at| at.source.text().is_empty() && at.source.name() == text)
                     };
                     let place = places.iter().find(|(text, _)| named(text));
                     one.labels.extend(place.map(|(_, at)| ((*at).clone(), "set here".to_owned())));
@@ -273,7 +278,12 @@ mod tests {
     fn failures_name_the_place_of_the_setting() {
         let mut settings = Settings::default();
         settings.add_file(
-            vec![written(Name::Inventory, "a.yaml"), written(Name::VaultIds, "x@k")],
+            vec![
+                written(Name::Inventory, "a.yaml"),
+                written(Name::VaultIds, "x@k"),
+                written(Name::User, "web"),
+                written(Name::Playbook, "p@q.yaml"),
+            ],
             "".into(),
             None,
         );
@@ -288,6 +298,10 @@ mod tests {
         assert!(told(Failure::Input(unread.into())).contains("../converge.toml:1:1: set here"));
         assert_eq!(told(Failure::failed("no `k`")), "no `k` (set at ../converge.toml:1:1)");
         assert_eq!(told(Failure::failed("no `x`")), "no `x`");
+        assert_eq!(told(Failure::failed("no role `web`")), "no role `web`");
+        assert!(told(Failure::failed("no `p@q.yaml`")).contains("set at"));
+        let inside = Diagnostic::error("x", "wrong").at(&Span::new(Source::new("a.yaml", "all:"), 4, 4));
+        assert!(!told(Failure::Input(inside.into())).contains("set here"));
     }
 
     #[test]
