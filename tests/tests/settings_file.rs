@@ -38,6 +38,9 @@ fn plan_apply_and_rollback_need_no_argument() {
 
     typed("", &["plan"]).expect(3).says("nobody-of-this-name");
     typed("", &["plan", "--user", "root"]).expect(2).says("create file /etc/settings-page");
+    // A user of the inventory comes before both.
+    world.write("with-user.yaml", &world.inventory("")).unwrap();
+    typed("", &["plan", "-i", "with-user.yaml", "-u", "nobody-of-this-name"]).expect(2);
     world.write("converge.toml", &format!("{settings}user = \"root\"\n")).unwrap();
     let saved = world.dir().join("saved.plan");
     typed("roles/page", &["plan", "--out", saved.to_str().unwrap()]).expect(2);

@@ -103,7 +103,7 @@ fn run(mut command: Command, console: &Console) -> Result<u8, Failure> {
     };
     // A host that no longer answers must not hold up the end.
     runtime.shutdown_background();
-    code
+    code.map_err(|failure| settings.placed(failure))
 }
 
 /// The log, for people who look for a fault: `CONVERGE_LOG=debug`, or `-vv`.

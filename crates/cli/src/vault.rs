@@ -20,6 +20,11 @@ fn split(text: &str) -> (&str, &str) {
     }
 }
 
+/// The source in `ID@SOURCE`.
+pub fn source(text: &str) -> &str {
+    split(text).1
+}
+
 impl VaultArgs {
     /// Reads and asks for all passwords, in Ansible's order: those with names first. `new` asks twice.
     pub fn secrets(&self, new: bool) -> Result<Vec<VaultSecret>, Failure> {

@@ -35,12 +35,7 @@ pub fn read(source: &Arc<Source>) -> Result<Vec<Written>, Diagnostics> {
         let range = range.unwrap_or_default();
         Span::new(source.clone(), range.start, range.end)
     };
-    let document = Document::parse(source.text()).map_err(|error| {
-        let message = error.message().trim().replace('\n', ", ");
-        Diagnostic::error("syntax", format!("this is not TOML: {message}"))
-            .at(&span(error.span()))
-            .help("settings are written KEY = VALUE, texts between double quotes")
-    })?;
+    let document = Document::parse(source.text()).map_err(|error| syntax(source, &error))?;
     let mut found = Diagnostics::new();
     let mut settings = Vec::new();
     for (name, item) in document.as_table() {
@@ -58,12 +53,33 @@ pub fn read(source: &Arc<Source>) -> Result<Vec<Written>, Diagnostics> {
                 found.push(
                     Diagnostic::error("wrong-type", message)
                         .label(&inner.unwrap_or(value_at), format!("expected {}", key.form.expected()))
-                        .help(format!("write {} = {}", key.key, example(key.form))),
+                        .help(format!("write {} = {}", key.key, key.example)),
                 );
             }
         }
     }
     found.or_value(settings)
+}
+
+/// The error for text that is not TOML.
+fn syntax(source: &Arc<Source>, error: &toml_edit::TomlError) -> Diagnostic {
+    let range = error.span().unwrap_or_default();
+    let at = Span::new(source.clone(), range.start, range.end);
+    let (before, rest) = source.text().split_at_checked(range.start).unwrap_or_default();
+    let begins = |c: char| c.is_alphabetic() || "/.~".contains(c);
+    // The parser takes `inventories/a.yaml` for the start of `inf`.
+    if before.trim_end().ends_with(['=', '[', ',']) && rest.starts_with(begins) {
+        let word: String = rest.chars().take_while(|c| !c.is_whitespace() && !"#,]".contains(*c)).collect();
+        return Diagnostic::error("syntax", "a text stands without quotes")
+            .at(&at)
+            .help(format!("put it between double quotes: \"{word}\""));
+    }
+    let message = error.message().trim().replace('\n', ", ");
+    let help = match message.as_str() {
+        "duplicate key" => "keep one of the two",
+        _ => "settings are written KEY = VALUE, texts between double quotes",
+    };
+    Diagnostic::error("syntax", format!("this is not TOML: {message}")).at(&at).help(help)
 }
 
 fn unknown(name: &str, at: &Span) -> Diagnostic {
@@ -93,6 +109,7 @@ fn value(key: &Key, item: &Item, span: &dyn Fn(Option<Range<usize>>) -> Span) ->
         let found = || format!("found {}", described(&Item::Value(value.clone())));
         let Some(text) = value.as_str() else { return Err(Mistake { why: found(), at }) };
         match key.form.mistake(text) {
+            Some(_) if text.is_empty() => Err(Mistake { why: "found an empty text".to_owned(), at }),
             Some(mistake) => Err(Mistake { why: format!("and `{text}` is not: {mistake}"), at }),
             None => Ok(text.to_owned()),
         }
@@ -120,18 +137,6 @@ fn described(item: &Item) -> String {
         Item::Value(toml_edit::Value::Datetime(_)) => "a date".to_owned(),
         Item::Value(toml_edit::Value::Array(_)) => "a list".to_owned(),
         _ => "a table".to_owned(),
-    }
-}
-
-/// A value of this form as it is written.
-pub fn example(form: Form) -> &'static str {
-    match form {
-        Form::Inventories => "\"inventories/prod.yaml\"",
-        Form::Path => "\"PATH\"",
-        Form::Paths => "[\"shared/roles\"]",
-        Form::VaultIds => "[\"prod@~/.vault-prod\"]",
-        Form::User => "\"deploy\"",
-        Form::Number => "50",
     }
 }
 
@@ -220,8 +225,15 @@ mod tests {
     #[test]
     fn text_that_is_not_toml_has_a_place() {
         for (text, place) in [
-            ("forks = 20\ninventory = hosts.yaml\n", "converge.toml:2:13"),
-            ("forks = 1\nforks = 2\n", "converge.toml:2:1"),
+            (
+                "forks = 20\ninventory = hosts.yaml # x\n",
+                "converge.toml:2:13\n  help: put it between double quotes: \"hosts.yaml\"",
+            ),
+            (
+                "inventory = [\"a\", inventories/b]\n",
+                "converge.toml:1:19\n  help: put it between double quotes: \"inventories/b\"",
+            ),
+            ("forks = 1\nforks = 2\n", "converge.toml:2:1\n  help: keep one"),
             ("inventory: hosts.yaml\n", "converge.toml:1:12"),
         ] {
             let found = parsed(text).unwrap_err();
@@ -233,7 +245,7 @@ mod tests {
     #[test]
     fn examples_and_names_of_others_are_right() {
         for key in &KEYS {
-            assert!(parsed(&format!("{} = {}", key.key, example(key.form))).is_ok(), "{}", key.key);
+            assert!(parsed(&format!("{} = {}", key.key, key.example)).is_ok(), "{}", key.key);
         }
         for (other, ours) in OTHERS {
             assert!(KEYS.iter().any(|key| key.key == ours) && KEYS.iter().all(|key| key.key != other));

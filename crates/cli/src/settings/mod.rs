@@ -122,6 +122,47 @@ impl Settings {
         self.values.get(&name)
     }
 
+    /// A failure with the places of the settings that it names.
+    pub fn placed(&self, failure: Failure) -> Failure {
+        // A user may bear the name of something else.
+        let files = self.values.iter().filter(|(name, _)| **name != Name::User);
+        let places: Vec<(&str, &Span)> = files
+            .filter_map(|(name, (value, origin))| match origin {
+                Origin::File(at) => Some((*name, value, at)),
+                Origin::Variable(_) => None,
+            })
+            .flat_map(|(name, value, at)| {
+                let file = move |text| if name == Name::VaultIds { crate::vault::source(text) } else { text };
+                value.texts().iter().map(move |text| (file(text.as_str()), at))
+            })
+            .collect();
+        let quoted = |message: &str, text: &str| message.contains(&format!("`{text}`"));
+        match failure {
+            Failure::Input(mut found) => {
+                for one in &mut found.0 {
+                    // The name of a file that could not be read stands in place of a place.
+                    let named = |text: &str| {
+                        quoted(&one.message, text)
+                            || one
+                                .span()
+                                .is_some_and(|at| at.source.text().is_empty() && at.source.name() == text)
+                    };
+                    let place = places.iter().find(|(text, _)| named(text));
+                    one.labels.extend(place.map(|(_, at)| ((*at).clone(), "set here".to_owned())));
+                }
+                Failure::Input(found)
+            }
+            Failure::Message { code, message, help } => {
+                let place = places.iter().find(|(text, _)| quoted(&message, text));
+                let message = match place {
+                    Some((_, at)) => format!("{message} (set at {at})"),
+                    None => message,
+                };
+                Failure::Message { code, message, help }
+            }
+        }
+    }
+
     /// The place at which the file has a setting that does not count.
     pub fn ignored(&self, name: Name) -> Option<&Span> {
         self.ignored.get(&name)
@@ -231,6 +272,36 @@ mod tests {
         assert!(
             matches!(settings.get(Name::Playbook), Some((_, Origin::Variable(name))) if name == "CONVERGE_PLAYBOOK")
         );
+    }
+
+    #[test]
+    fn failures_name_the_place_of_the_setting() {
+        let mut settings = Settings::default();
+        settings.add_file(
+            vec![
+                written(Name::Inventory, "a.yaml"),
+                written(Name::VaultIds, "x@k"),
+                written(Name::User, "web"),
+                written(Name::Playbook, "p@q.yaml"),
+            ],
+            "".into(),
+            None,
+        );
+        let told = |failure| match settings.placed(failure) {
+            Failure::Input(found) => found.to_string(),
+            Failure::Message { message, .. } => message,
+        };
+        let found = |message: &str| Failure::Input(Diagnostic::error("x", message).into());
+        assert!(told(found("there is no `a.yaml`")).ends_with("--> ../converge.toml:1:1: set here"));
+        assert_eq!(told(found("there is no `b.yaml`")), "error[x]: there is no `b.yaml`");
+        let unread = Diagnostic::error("x", "cannot read").at(&Span::nowhere("a.yaml"));
+        assert!(told(Failure::Input(unread.into())).contains("../converge.toml:1:1: set here"));
+        assert_eq!(told(Failure::failed("no `k`")), "no `k` (set at ../converge.toml:1:1)");
+        assert_eq!(told(Failure::failed("no `x`")), "no `x`");
+        assert_eq!(told(Failure::failed("no role `web`")), "no role `web`");
+        assert!(told(Failure::failed("no `p@q.yaml`")).contains("set at"));
+        let inside = Diagnostic::error("x", "wrong").at(&Span::new(Source::new("a.yaml", "all:"), 4, 4));
+        assert!(!told(Failure::Input(inside.into())).contains("set here"));
     }
 
     #[test]

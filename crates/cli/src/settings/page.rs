@@ -1,7 +1,7 @@
 //! `docs/settings.md`.
 
-use super::keys::{Form, KEYS};
-use super::{FILE, FILE_VARIABLE, file};
+use super::keys::KEYS;
+use super::{FILE, FILE_VARIABLE};
 use std::fmt::Write as _;
 
 const HEAD: &str = "\
@@ -53,19 +53,15 @@ pub fn page() -> String {
     let mut page = HEAD.to_owned();
     for key in &KEYS {
         let options: Vec<String> = key.option.split(", ").map(|option| format!("`{option}`")).collect();
-        let example = match key.form {
-            Form::Path if key.key == "reports" => "\"reports\"",
-            Form::Path => "\"playbooks/site.yaml\"",
-            form => file::example(form),
-        };
         // Writing to a string does not fail.
         let _ = writeln!(
             page,
-            "| `{}` | `{}` | {} | {}: `{example}` | {} |",
+            "| `{}` | `{}` | {} | {}: `{}` | {} |",
             key.key,
             key.variable(),
             options.join(", "),
             key.help,
+            key.example,
             key.default
         );
     }

@@ -67,7 +67,7 @@ mod tests {
         let schema = schema();
         let validator = jsonschema::validator_for(&schema).unwrap();
         let mut texts: Vec<String> =
-            KEYS.iter().map(|key| format!("{} = {}", key.key, file::example(key.form))).collect();
+            KEYS.iter().map(|key| format!("{} = {}", key.key, key.example)).collect();
         let others = [
             "",
             "forks = 1",
