@@ -184,6 +184,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("condition", "of a cluster, and never changed"),
     ("container_image", "of a containerd, which these hosts have not: k8s_nodes.rs"),
     ("kubeadm_certificates", "of a cluster that kubeadm has made, and renewed for a reason: k8s_nodes.rs"),
+    ("kubeadm_control_plane", "of a control plane that kubeadm has made: k8s_nodes.rs"),
     ("kubeadm_config", "of a cluster that kubeadm has made: k8s_nodes.rs"),
     ("kubeadm_upgrade", "of a cluster that kubeadm has made: k8s_role.rs"),
     ("kubeadm", "only an init or a join, which a host that somebody made a node refuses: k8s_role.rs"),
