@@ -4,17 +4,15 @@
 //! chart rendered stands in helm's record, and a chart that is nothing but these manifests brings back the same release.
 
 use crate::helm::{FileError, private};
+use crate::packed;
 use base64::DecodeError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_objects::release;
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::path::Path;
 
 /// The limit of the packed size of one release: a Secret of the records must hold it.
@@ -90,10 +88,7 @@ impl Former {
 
     /// For a record of ours.
     pub(crate) fn pack(&self) -> Result<String, FormerError> {
-        let json = serde_json::to_vec(self)?;
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-        encoder.write_all(&json)?;
-        let packed = encoder.finish()?;
+        let packed = packed::pack::<_, FormerError>(self)?;
         if packed.len() > LIMIT {
             return Err(FormerError::TooLarge { kib: packed.len() >> 10 });
         }
@@ -102,11 +97,7 @@ impl Former {
 
     /// Reads what [`Former::pack`] wrote.
     pub(crate) fn unpack(packed: &str) -> Result<Self, FormerError> {
-        let packed = STANDARD.decode(packed)?;
-        let mut json = Vec::new();
-        let mut reader = GzDecoder::new(packed.as_slice()).take(UNPACKED);
-        reader.read_to_end(&mut json)?;
-        Ok(serde_json::from_slice(&json)?)
+        packed::unpack(packed, UNPACKED)
     }
 
     /// Lays the chart into a folder that only we can read; helm's arguments that name it and its values.

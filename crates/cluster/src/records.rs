@@ -3,21 +3,18 @@
 //! Namespace [`NAMESPACE`]. A run has the Secret `run-ID` (what it did) and `run-ID-2`, `run-ID-3` … (the states before, by digest).
 //! `owned` holds what is managed ([`crate::owned`]). Each Secret holds one value, `record`: JSON with `format`, packed by gzip.
 
+use crate::packed;
 use crate::record_error::{Damage, RecordsError, Unread};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_executor::RunMeta;
 use converge_ledger::{Records, RunPurpose, RunRecord, SavedChange, SavedOutcome, Scope, in_order};
 use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId, State};
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read as _, Write as _};
 
 /// The namespace of all that converge keeps in a cluster.
 pub const NAMESPACE: &str = "converge-system";
@@ -262,10 +259,7 @@ impl Kept {
 
 /// Packs a record.
 pub(crate) fn pack<T: Serialize>(record: &T) -> Result<Vec<u8>, RecordsError> {
-    let json = serde_json::to_vec(record)?;
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(&json)?;
-    Ok(encoder.finish()?)
+    packed::pack(record)
 }
 
 /// Whether a Secret can hold it.
@@ -288,10 +282,7 @@ pub(crate) fn unpack<T: Record>(secret: &Value) -> Result<T, Unread> {
 
 /// The JSON of a Secret's record.
 fn json_of(secret: &Value) -> Result<Value, Damage> {
-    let packed = STANDARD.decode(crate::object::text(secret, "/data/record"))?;
-    let mut json = Vec::new();
-    GzDecoder::new(packed.as_slice()).take(UNPACKED).read_to_end(&mut json)?;
-    Ok(serde_json::from_slice(&json)?)
+    packed::unpack(crate::object::text(secret, "/data/record"), UNPACKED)
 }
 
 /// The Secret for a packed record, as a manifest to apply.

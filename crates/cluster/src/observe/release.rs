@@ -5,6 +5,7 @@ use crate::api::escaped;
 use crate::connect::Cluster;
 use crate::helm::{Helm, HelmError};
 use crate::object::text;
+use crate::packed;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_objects::k8s::fields::leaf_differences;
@@ -12,9 +13,7 @@ use converge_objects::release::{ReleaseState, content, manifests};
 use converge_resource::{
     ARCHIVE, ApiRef, Chart, Content, Kept, ObjectId, Observed, RANDOM, ReleaseSpec, State,
 };
-use flate2::read::GzDecoder;
 use serde_json::{Value, json};
-use std::io::Read as _;
 use std::time::{Duration, Instant};
 
 /// The limit of the unpacked size of a record of helm.
@@ -58,12 +57,8 @@ pub(crate) fn parts(id: &ObjectId) -> Result<(&str, &str), LookError> {
 fn record(secret: &Value) -> Option<Value> {
     let outer = STANDARD.decode(text(secret, "/data/release")).ok()?;
     let inner = STANDARD.decode(&outer).ok()?;
-    let mut bytes = Vec::new();
-    if inner.starts_with(&[0x1f, 0x8b]) {
-        GzDecoder::new(inner.as_slice()).take(UNPACKED).read_to_end(&mut bytes).ok()?;
-    } else {
-        bytes = inner;
-    }
+    let is_packed = inner.starts_with(&[0x1f, 0x8b]);
+    let bytes = if is_packed { packed::decompressed(&inner, UNPACKED).ok()? } else { inner };
     serde_json::from_slice(&bytes).ok()
 }
 
