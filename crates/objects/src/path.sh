@@ -639,16 +639,31 @@ cv_put_path() (
   }
 )
 
+# cv_curl URL OPTION...: curl with these options. An address may hold a password, so it stands on no command line, where others could read it in
+# the list of processes.
+cv_curl() {
+  cv_f_url=$1
+  shift
+  printf '%s\n' "$cv_f_url" | sed 's/[\\"]/\\&/g; s/^/url = "/; s/$/"/' | curl "$@" -K -
+}
+
+# cv_wget URL OPTION...: the same with wget; that of busybox takes an address on its command line alone.
+cv_wget() {
+  cv_f_url=$1
+  shift
+  if wget --version >/dev/null 2>&1; then
+    printf '%s\n' "$cv_f_url" | wget "$@" -i -
+  else
+    wget "$@" -- "$cv_f_url" </dev/null
+  fi
+}
+
 # cv_fetch URL: prints what is there, with what the host has to fetch with.
 cv_fetch() {
-  # An address may hold a password: it stands on no command line, where the program takes it from its input.
   if command -v curl >/dev/null 2>&1; then
-    printf '%s\n' "$1" | sed 's/[\\"]/\\&/g; s/^/url = "/; s/$/"/' |
-      curl -fsSL --proto '=http,https' --proto-redir '=http,https' --connect-timeout 30 --retry 2 -K -
-  elif wget --version >/dev/null 2>&1; then
-    printf '%s\n' "$1" | wget -q -T 30 -O - -i -
+    cv_curl "$1" -fsSL --proto '=http,https' --proto-redir '=http,https' --connect-timeout 30 --retry 2
   elif command -v wget >/dev/null 2>&1; then
-    wget -q -T 30 -O - -- "$1" </dev/null
+    cv_wget "$1" -q -T 30 -O -
   elif [ -x /usr/lib/apt/apt-helper ]; then
     (
       umask 077

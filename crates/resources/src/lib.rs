@@ -9,7 +9,6 @@ mod boot_settings;
 mod edit;
 #[cfg(test)]
 mod fake;
-mod fetch;
 mod fstab;
 mod kinds;
 mod lines;

@@ -1,7 +1,6 @@
 //! `apt_repository`
 
 use crate::body::file_state;
-use crate::fetch::{curl, wget};
 use crate::kinds::download::{FETCH_TOOLS, check_url};
 use crate::kinds::line::Presence;
 use crate::look::{check_path, path, path_id, program_may_come, state};
@@ -10,7 +9,7 @@ use crate::openpgp::{OpenPgpError, dearmor, fingerprints};
 use base64::Engine as _;
 use converge_objects::{AptListsState, PathState};
 use converge_resource::{
-    Claim, Content, ObjectId, ParamError, Probe, Resource, Source, State, Stop, View, Wait, Wanted,
+    Claim, Content, ObjectId, ParamError, Probe, Resource, Source, State, Stop, View, Wait, Wanted, quote,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -68,11 +67,10 @@ fn lists_id(name: &str) -> ObjectId {
 
 /// The read-only question for the key. It prints base64, so that every byte comes through.
 fn key_probe(url: &str) -> Probe {
-    let curl = curl(url, "-fsSL --proto =https --proto-redir =https --max-time 40");
-    let wget = wget(url, "-q -T 30 -O -");
+    let url = quote(url);
     Probe::run(format!(
-        "if command -v curl >/dev/null; then out=$({curl} | head -c 262144 | base64)\n\
-         elif command -v wget >/dev/null; then out=$({{ {wget}; }} | head -c 262144 | base64)\n\
+        "if command -v curl >/dev/null; then out=$(cv_curl {url} -fsSL --proto =https --proto-redir =https --max-time 40 | head -c 262144 | base64)\n\
+         elif command -v wget >/dev/null; then out=$(cv_wget {url} -q -T 30 -O - | head -c 262144 | base64)\n\
          else exit 69; fi\n[ -n \"$out\" ] && printf '%s\\n' \"$out\""
     ))
 }

@@ -1,6 +1,5 @@
 //! `wait_for`
 
-use crate::fetch::{curl, wget};
 use crate::look::{check_deadline, check_path};
 use crate::restart::{check_unit_name, full_name};
 use converge_resource::{Claim, ParamError, Probe, Resource, Stop, View, Wanted, quote, unlisted};
@@ -134,9 +133,7 @@ impl WaitFor {
         if let Some(url) = &self.url {
             let insecure = if self.insecure { "-k " } else { "" };
             let unchecked = if self.insecure { "--no-check-certificate " } else { "" };
-            let status = self.status;
-            let curl = curl(url, &format!("-sS {insecure}--max-time 10 -w '\\n%{{http_code}}'"));
-            let wget = wget(url, &format!("-q {unchecked}-T 10 -O -"));
+            let (url, status) = (quote(url), self.status);
             let body = match &self.contains {
                 Some(text) => format!(
                     "printf '%s\\n' \"$said\" | grep -Eq -- {} || {{ why='no line of the answer matches'; return 1; }}",
@@ -146,12 +143,12 @@ impl WaitFor {
             };
             return format!(
                 "if command -v curl >/dev/null 2>&1; then\n\
-                 said=$({{ {curl}; }} 2>&1)\n\
+                 said=$(cv_curl {url} -sS {insecure}--max-time 10 -w '\\n%{{http_code}}' 2>&1)\n\
                  code=${{said##*$nl}} said=${{said%$nl*}}\n\
                  case $code in 000) why=$(printf '%s' \"$said\" | tail -n 1) ;; *) why=\"it answers with $code\" ;; esac\n\
                  elif command -v wget >/dev/null 2>&1; then\n\
                  why='it does not answer' code=000\n\
-                 said=$({{ {wget}; }} 2>&1) && code=200 why='it answers with 200'\n\
+                 said=$(cv_wget {url} -q {unchecked}-T 10 -O - 2>&1) && code=200 why='it answers with 200'\n\
                  else why='the host has neither curl nor wget'; return 2; fi\n\
                  [ \"$code\" = {status} ] || return 1\n{body}"
             );
