@@ -7,21 +7,35 @@ CV_KUBE_PATIENCE=${CV_KUBE_PATIENCE:-300}
 # The mark outlives a run that is cut off: what reads the certificates when it starts is still to be started anew.
 cv_kubeadm_unread() { printf '%s/restart-by-converge\n' "$CV_KUBELET_DIR"; }
 
+# cv_kubeadm_has_plane: whether kubeadm has made a control plane here, and its init has ended.
+cv_kubeadm_has_plane() { [ ! -e "$CV_ROOT/kubeadm" ] && [ -e "$CV_KUBE_DIR/manifests/kube-apiserver.yaml" ]; }
+
+# cv_kubeadm_needs_plane LINE: status 1, and the reason, for the state of a host that is no control plane.
+cv_kubeadm_needs_plane() {
+  [ "$1" = absent ] || return 0
+  cv_say 'this host is no control plane of kubeadm'
+  return 1
+}
+
+# cv_kubeadm_needs_openssl KEY: status 1 where the host has none; the object has failed then.
+cv_kubeadm_needs_openssl() {
+  ! command -v openssl >/dev/null 2>&1 || return 0
+  cv_fail_all 'this host has no openssl: install the package openssl' "$1"
+  return 1
+}
+
 cv_see_kubeadm_certificates() (
   for key; do
-    if [ -e "$CV_ROOT/kubeadm" ] || [ ! -e "$CV_KUBE_DIR/manifests/kube-apiserver.yaml" ]; then
+    cv_kubeadm_has_plane || {
       echo '- absent'
       continue
-    fi
+    }
     files=$(cv_fact_renewed "$CV_KUBE_DIR")
     if [ -z "$files" ]; then
       cv_fail_all "no certificate can be read in $CV_KUBE_DIR: root is needed (become: true)" "$key"
       continue
     fi
-    if ! command -v openssl >/dev/null 2>&1; then
-      cv_fail_all 'this host has no openssl: install the package openssl' "$key"
-      continue
-    fi
+    cv_kubeadm_needs_openssl "$key" || continue
     word="read"
     [ ! -e "$(cv_kubeadm_unread)" ] || word=unread
     line="- $word"
@@ -88,11 +102,7 @@ cv_kubeadm_answers() (
 cv_apply_kubeadm_certificates() (
   is=$(cv_line_kubeadm_certificates "$1") || return 1
   [ "$is" != "$2" ] || return 0
-  case $is in absent)
-    cv_say 'this host is no control plane of kubeadm'
-    return 1
-    ;;
-  esac
+  cv_kubeadm_needs_plane "$is" || return 1
   case $2 in
   'read ~')
     : >"$(cv_kubeadm_unread)" || return 1

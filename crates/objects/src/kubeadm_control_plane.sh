@@ -1,6 +1,6 @@
 # --- kubeadm_control_plane ---
 # The programs of which kubeadm writes the manifests.
-CV_PLANE_PARTS='kube-apiserver kube-controller-manager kube-scheduler'
+cv_plane_parts() { printf '%s\n' kube-apiserver kube-controller-manager kube-scheduler; }
 
 # For root alone, and gone with the node: `kubeadm reset` empties the folder of the kubelet.
 cv_plane_dir() { printf '%s/control-plane-by-converge\n' "$CV_KUBELET_DIR"; }
@@ -26,18 +26,15 @@ cv_plane_words() {
 
 cv_see_kubeadm_control_plane() (
   for key; do
-    if [ -e "$CV_ROOT/kubeadm" ] || [ ! -e "$CV_KUBE_DIR/manifests/kube-apiserver.yaml" ]; then
+    cv_kubeadm_has_plane || {
       echo '- absent'
       continue
-    fi
+    }
     if [ ! -r "$CV_KUBE_DIR/manifests/kube-apiserver.yaml" ]; then
       cv_fail_all "$CV_KUBE_DIR/manifests cannot be read: root is needed (become: true)" "$key"
       continue
     fi
-    if ! command -v openssl >/dev/null 2>&1; then
-      cv_fail_all 'this host has no openssl: install the package openssl' "$key"
-      continue
-    fi
+    cv_kubeadm_needs_openssl "$key" || continue
     cv_enc_to "$(cv_plane_declared)"
     line="- plane $CV_ENC"
     while IFS= read -r word; do
@@ -45,7 +42,7 @@ cv_see_kubeadm_control_plane() (
       cv_enc_to "$word"
       line="$line $CV_ENC"
     done <<EOF_OF_WORDS
-$(for part in kube-apiserver kube-controller-manager kube-scheduler; do cv_plane_words "$part"; done)
+$(for part in $(cv_plane_parts); do cv_plane_words "$part"; done)
 $(cv_plane_names "$CV_KUBE_DIR/pki/apiserver.crt" | sed 's/^/name:/')
 EOF_OF_WORDS
     printf '%s\n' "$line"
@@ -60,7 +57,7 @@ cv_save_kubeadm_control_plane() (
   umask 077
   kept=$(cv_plane_kept "$2")
   mkdir -p "${kept%/*}" && rm -rf "$kept.part" && mkdir "$kept.part" || return 1
-  for file in manifests/kube-apiserver.yaml manifests/kube-controller-manager.yaml manifests/kube-scheduler.yaml pki/apiserver.crt pki/apiserver.key; do
+  for file in $(cv_plane_parts | sed 's|.*|manifests/&.yaml|') pki/apiserver.crt pki/apiserver.key; do
     [ ! -e "$CV_KUBE_DIR/$file" ] || cp -p "$CV_KUBE_DIR/$file" "$kept.part/" || return 1
   done
   rm -rf "$kept" && mv "$kept.part" "$kept" || return 1
@@ -136,11 +133,7 @@ cv_apply_kubeadm_control_plane() (
   umask 077
   is=$(cv_line_kubeadm_control_plane "$1") || return 1
   [ "$is" != "$2" ] || return 0
-  case $is in absent)
-    cv_say 'this host is no control plane of kubeadm'
-    return 1
-    ;;
-  esac
+  cv_kubeadm_needs_plane "$is" || return 1
   case $2 in 'plane '*) ;; *)
     cv_say "nobody can bring a control plane to the state '$2'"
     return 1
@@ -154,7 +147,8 @@ cv_apply_kubeadm_control_plane() (
   fi
   # A run that is cut off here has the next one make all of it anew.
   cv_plane_record begun || return 1
-  processes=$(cv_kubeadm_pods kube-apiserver kube-controller-manager kube-scheduler)
+  # shellcheck disable=SC2046
+  processes=$(cv_kubeadm_pods $(cv_plane_parts))
   now=$CV_KUBE_RUN/now
   rm -rf "$CV_KUBE_RUN"
   mkdir -m 700 "$CV_KUBE_RUN" "$now" || return 1
@@ -165,7 +159,7 @@ cv_apply_kubeadm_control_plane() (
   *) cv_plane_back "$2" || return 1 ;;
   esac
   changed=
-  for part in $CV_PLANE_PARTS; do
+  for part in $(cv_plane_parts); do
     cmp -s "$now/$part.yaml" "$CV_KUBE_DIR/manifests/$part.yaml" || changed="$changed $part"
   done
   # The kubelet starts anew what has another manifest. The certificate is read at the start.
@@ -214,7 +208,7 @@ cv_plane_back() {
         return 1
     done
   fi
-  for part in $CV_PLANE_PARTS; do
+  for part in $(cv_plane_parts); do
     manifest=$CV_KUBE_DIR/manifests/$part.yaml new=$CV_KUBE_DIR/manifests/.$part.converge
     image=$(sed -n 's/^ *image: *//p' "$manifest" | sed -n 1p)
     sed "s|^\( *image: *\).*|\1$image|" "$kept/$part.yaml" >"$new" || return 1

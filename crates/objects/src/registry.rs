@@ -122,6 +122,20 @@ mod tests {
         assert!(object("nothing").is_none());
     }
 
+    /// A second function of a name takes the place of the first one, for all objects.
+    #[test]
+    fn no_function_is_defined_twice() {
+        let library = shell_library();
+        let mut names: Vec<&str> =
+            library.lines().filter_map(|line| line.split_once("()").map(|(name, _)| name)).collect();
+        names.retain(|name| name.starts_with("cv_") && !name.contains(' '));
+        assert!(names.len() > 300, "{}", names.len());
+        names.sort_unstable();
+        let twice: Vec<&str> =
+            names.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+        assert_eq!(twice, Vec::<&str>::new());
+    }
+
     /// The tests of roles inject drift into the objects that roles manage. An object into which no drift can be injected is
     /// named here.
     #[test]
