@@ -254,3 +254,20 @@ fn the_kinds_of_the_system() {
     roll_back(&world, host, &bare);
     step("done");
 }
+
+/// A package whose scripts tell systemd nothing, or too early, leaves its unit in systemd's memory.
+#[test]
+fn a_unit_whose_file_is_gone_is_absent_before_systemd_reads_its_files_again() {
+    let world = World::new("unit-gone", 1).unwrap();
+    let host = &world.hosts()[0];
+    exec(
+        host,
+        "cd /usr/lib/systemd/system; printf '[Service]\\nExecStart=/bin/true\\n' >gone.service
+         printf '[Unit]\\nAfter=gone.service\\n[Service]\\nExecStart=/bin/sleep infinity\\n' >keeps.service
+         systemctl daemon-reload; systemctl start keeps; systemctl enable gone; rm gone.service",
+    );
+    let shown = exec(host, "systemctl show -p LoadState -p UnitFileState gone");
+    assert_eq!(shown, "LoadState=loaded\nUnitFileState=bad");
+    world.only_role("gone", "resources:\n  - name: unit\n    service: {name: gone, state: started}\n").unwrap();
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(1).says("knows no unit gone.service");
+}

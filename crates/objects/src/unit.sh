@@ -8,9 +8,9 @@ CV_UNIT_FILES=${CV_UNIT_FILES:-/etc/systemd/system /run/systemd/system /usr/loca
 # cv_unit_show UNIT...: prints their properties; times as seconds where systemd knows how.
 cv_unit_show() {
   systemctl show -p Id -p LoadState -p ActiveState -p UnitFileState -p Type -p RemainAfterExit -p Result \
-    -p ActiveEnterTimestamp --timestamp=unix -- "$@" 2>/dev/null ||
+    -p FragmentPath -p ActiveEnterTimestamp --timestamp=unix -- "$@" 2>/dev/null ||
     systemctl show -p Id -p LoadState -p ActiveState -p UnitFileState -p Type -p RemainAfterExit -p Result \
-      -p ActiveEnterTimestamp -- "$@"
+      -p FragmentPath -p ActiveEnterTimestamp -- "$@"
 }
 
 cv_see_unit() (
@@ -42,7 +42,7 @@ cv_see_unit() (
     done
     block=${shown%%"$CV_NL$CV_NL"*}
     shown=${shown#*"$CV_NL$CV_NL"}
-    load= active= file= type= remain= result= since= id=
+    load= active= file= path= type= remain= result= since= id=
     IFS=$CV_NL
     for line in $block; do
       case $line in
@@ -53,10 +53,13 @@ cv_see_unit() (
       Type=*) type=${line#*=} ;;
       RemainAfterExit=*) remain=${line#*=} ;;
       Result=*) result=${line#*=} ;;
+      FragmentPath=*) path=${line#*=} ;;
       ActiveEnterTimestamp=*) since=${line#*=} ;;
       esac
     done
     unset IFS
+    # systemd keeps a unit in memory whose file is gone until it reads its files again: then it knows no such unit.
+    if [ "$file" = bad ] && ! [ -e "$path" ] && ! [ -L "$path" ]; then load=not-found; fi
     # A name that systemd reads as another one, or that a unit takes when it is enabled (Alias=).
     real=
     if [ -n "$id" ] && [ "$id" != "$1" ]; then

@@ -63,7 +63,8 @@ printf '%s\\n' Type=simple RemainAfterExit=no Result=success LoadState=loaded Ac
   LoadState=not-found ActiveState=inactive UnitFileState= ActiveEnterTimestamp= '' \\
   Type=oneshot RemainAfterExit=no Result=success LoadState=loaded ActiveState=inactive \\
   UnitFileState=static ActiveEnterTimestamp= '' \\
-  LoadState=masked ActiveState=inactive UnitFileState=masked
+  LoadState=masked ActiveState=inactive UnitFileState=masked '' \\
+  LoadState=loaded ActiveState=inactive UnitFileState=bad FragmentPath=/nonexistent/gone.service
 ";
 
 #[test]
@@ -77,7 +78,7 @@ fn systemctl_is_read_in_every_shell() {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap();
     std::fs::write(dir.path().join("started/once.service.boot"), boot).unwrap();
     std::fs::write(dir.path().join("started/a.service"), "d1\n").unwrap();
-    let keys = ["a.service", "no.service", "once.service", "m.service"];
+    let keys = ["a.service", "no.service", "once.service", "m.service", "gone.service"];
     for shell in shells(dir.path()) {
         let here = dir.path().display();
         let script = format!("PATH='{here}':$PATH; CV_SYSTEMD='{here}'; cv_see_unit \"$@\"");
@@ -89,6 +90,8 @@ fn systemctl_is_read_in_every_shell() {
         // It ran in this boot, and we started it.
         assert_eq!(line("once.service").state.line(), "unit static active -");
         assert_eq!(line("m.service").state.line(), "unit masked inactive -");
+        // Its file is gone, and systemd has not been told.
+        assert!(line("gone.service").state.is_absent());
         let none = shell.good(dir.path(), "CV_SYSTEMD=/nonexistent; cv_see_unit a.service", &[], b"");
         let reason = crate::testing::parse::<Unit>(&["a.service"], &none)["a.service"].clone().unwrap_err();
         assert_eq!(reason.0, "this host does not run systemd");
