@@ -301,10 +301,14 @@ fn a_transaction_that_was_cut_off_is_completed_by_the_next_run() {
     }
 }
 
-/// The shell of the run's session on the host ends with all that it has started, as by a kill of its session: the script of a package too.
+/// The shell of the run's session on the host ends with all that it has started, as by a kill of its session: the script of a package too. A
+/// process may end by itself between its listing and its kill.
 const KILL_SESSION: &str = r#"
 all() { for child in $(cat /proc/$1/task/*/children 2>/dev/null); do all $child; done; echo $1; }
-for session in /var/lib/converge/runs/*/alive/session; do read -r pid _ <"$session"; kill -KILL $(all $pid); done"#;
+for session in /var/lib/converge/runs/*/alive/session; do
+  read -r pid _ <"$session"
+  for process in $(all $pid); do kill -KILL $process 2>/dev/null || ! kill -0 $process 2>/dev/null; done
+done"#;
 
 /// A file below and one above two packages, of which the second waits while it is removed.
 const GOES: &str = "  - name: below\n    file: {path: /srv/below, content: \"1\\n\"}\n  \
