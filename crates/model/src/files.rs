@@ -152,9 +152,7 @@ impl Files {
         let read = || read().map_err(Arc::new);
         known.entry(path.to_owned()).or_insert_with(read).clone().map_err(|why| unreadable(path, &why, span))
     }
-}
 
-impl Files {
     /// The bytes of one file, and whether it is encrypted.
     fn plain(&self, path: &Utf8Path) -> Result<(Vec<u8>, bool), FileError> {
         check_size(path)?;

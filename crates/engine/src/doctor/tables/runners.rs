@@ -84,8 +84,8 @@ fn request(seen: &Seen) -> Option<(Health, String)> {
                 && with.all(|node| seen.nodes_of(maker).any(|other| name(other) == name(node)));
             names_taint || only_such
         };
-        [&NVIDIA, &AMD].into_iter().any(|maker| placed(maker) && !asks(set, maker))
-            && [&NVIDIA, &AMD].into_iter().all(|maker| !asks(set, maker))
+        let makers = [&NVIDIA, &AMD];
+        makers.into_iter().any(placed) && !makers.into_iter().any(|maker| asks(set, maker))
     });
     let wrong: Vec<String> = wrong.map(full).collect();
     (!wrong.is_empty()).then(|| (Health::Odd, format!("the runners of {} ask for no GPU", few(wrong))))
