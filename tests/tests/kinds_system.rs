@@ -268,6 +268,8 @@ fn a_unit_whose_file_is_gone_is_absent_before_systemd_reads_its_files_again() {
     );
     let shown = exec(host, "systemctl show -p LoadState -p UnitFileState gone");
     assert_eq!(shown, "LoadState=loaded\nUnitFileState=bad");
-    world.only_role("gone", "resources:\n  - name: unit\n    service: {name: gone, state: started}\n").unwrap();
+    world
+        .only_role("gone", "resources:\n  - name: unit\n    service: {name: gone, state: started}\n")
+        .unwrap();
     world.converge(&["plan", "hosts.yaml"]).unwrap().expect(1).says("knows no unit gone.service");
 }

@@ -1,6 +1,10 @@
 //! List items of a role: one kind each, and the keys that every kind has.
 
-use std::collections::HashMap;
+mod guard;
+mod names;
+
+use guard::{guard, guard_seconds, word};
+use names::{name_of, named_items, names_are_earlier, registers, unique_names};
 use std::sync::Arc;
 
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Spanned, Value, did_you_mean};
@@ -10,12 +14,11 @@ use converge_template::{AnsibleSort, ansible_instead};
 
 use crate::catalog::{KindCatalog, KindSpec};
 use crate::expressions::Expression;
-use crate::fields::{conditions, flag, is_identifier, is_template, nearest, string, tags, wrong_type};
+use crate::fields::{conditions, flag, is_identifier, is_template, string, tags, wrong_type};
 use crate::group::{Group, flatten, shared_tags};
 use crate::input::Input;
 use crate::item_id;
 use crate::schema;
-use crate::scope::MAGIC;
 use converge_resource::Place;
 
 /// The keys that an item of any kind may have.
@@ -272,69 +275,6 @@ fn right_place(
     }
 }
 
-/// A key with one of some words, which matters only for an item that changes something.
-fn word(
-    node: &Node,
-    key: &str,
-    words: &[&'static str],
-    section: Section,
-    diags: &mut Diagnostics,
-) -> Option<String> {
-    let word = string(node, key, diags)?;
-    if section != Section::Resources {
-        diags.push(
-            Diagnostic::error("bad-value", format!("`{key}` means nothing here"))
-                .label(&word.span, format!("`{}` only reads", section.key()))
-                .help("remove it"),
-        );
-        return None;
-    }
-    if !words.contains(&word.value.as_str()) {
-        diags.push(
-            Diagnostic::error("bad-value", format!("there is no {key} `{}`", word.value))
-                .label(&word.span, "not known")
-                .help(nearest(&word.value, words.iter().copied())),
-        );
-        return None;
-    }
-    Some(word.value)
-}
-
-/// The key `guard`: hosts have a switch, clusters have none.
-fn guard(node: &Node, section: Section, scope: Place, diags: &mut Diagnostics) -> Option<String> {
-    let said = word(node, "guard", &GUARDS, section, diags)?;
-    if scope == Place::Host {
-        return Some(said);
-    }
-    if let Some(key) = node.key_span("guard") {
-        diags.push(
-            Diagnostic::error("bad-value", "`guard` means nothing in a role of scope `cluster`")
-                .label(key, "a switch stands on a host")
-                .help("remove it"),
-        );
-    }
-    None
-}
-
-/// The key `guard_seconds`.
-fn guard_seconds(node: &Node, diags: &mut Diagnostics) -> Option<u64> {
-    let said = node.get("guard_seconds").filter(|said| !said.is_null())?;
-    let (least, most) = GUARD_SECONDS;
-    let Value::Int(seconds) = said.value else {
-        diags.push(wrong_type(said, "`guard_seconds`", "a whole number").help("write `guard_seconds: 90`"));
-        return None;
-    };
-    if !(least..=most).contains(&seconds) {
-        diags.push(
-            Diagnostic::error("bad-value", format!("`guard_seconds` is from {least} to {most}"))
-                .label(&said.span, "out of range")
-                .help("it is the time to connect anew and to ask what the change can break"),
-        );
-        return None;
-    }
-    u64::try_from(seconds).ok()
-}
-
 /// The one key of an item that is a kind. Complains about none, two, unknown ones.
 fn kind_of<'n, 'c>(
     node: &'n Node,
@@ -403,146 +343,4 @@ fn kind_of<'n, 'c>(
 
 fn spec_has(spec: &KindSpec, name: &str) -> bool {
     spec.resolve(&spec.schema).get("properties").is_some_and(|all| all.get(name).is_some())
-}
-
-fn name_of(
-    node: &Node,
-    kind: &str,
-    kind_key: &Node,
-    params: &Node,
-    spec: &KindSpec,
-    diags: &mut Diagnostics,
-) -> Spanned<String> {
-    match string(node, "name", diags) {
-        Some(name) => {
-            let problem = if name.value.trim().is_empty() {
-                Some("is empty")
-            } else if is_template(&name.value) {
-                Some("holds a template")
-            } else if name.value.contains(char::is_control) {
-                Some("has more than one line")
-            } else {
-                None
-            };
-            if let Some(problem) = problem {
-                diags.push(
-                    Diagnostic::error("bad-name", format!("the name of a resource {problem}"))
-                        .label(&name.span, "a name is the same on every host")
-                        .help("write plain words; elements of `for_each` get their key beside the name"),
-                );
-            }
-            name
-        }
-        None => {
-            let text = match spec.main_parameter(params) {
-                Some(main) => format!("{kind} {main}"),
-                None => kind.to_owned(),
-            };
-            Spanned::new(text, kind_key.span.clone())
-        }
-    }
-}
-
-fn named_items(params: &Node, diags: &mut Diagnostics) -> Vec<Spanned<String>> {
-    let mut names = Vec::new();
-    for key in NAMING {
-        let mut bad = Diagnostics::new();
-        let found = crate::fields::strings(params, key, &mut bad);
-        // Wrong types are the schema's to report.
-        for name in found {
-            if is_template(&name.value) {
-                diags.push(
-                    Diagnostic::error(
-                        "bad-name",
-                        format!("`{key}` names resources of this role, and a template is no name"),
-                    )
-                    .label(&name.span, "a template")
-                    .help("write the resource's name as it stands"),
-                );
-            } else {
-                names.push(name);
-            }
-        }
-    }
-    names
-}
-
-fn unique_names(items: &[Item], diags: &mut Diagnostics) {
-    let mut seen: HashMap<&str, &Span> = HashMap::new();
-    for item in items {
-        match seen.get(item.name.value.as_str()) {
-            Some(first) => diags.push(
-                Diagnostic::error(
-                    "duplicate-name",
-                    format!("two resources are called `{}`", item.name.value),
-                )
-                .label(&item.name.span, "again here")
-                .label(first, "first here")
-                .help("give one of them another `name`"),
-            ),
-            None => {
-                seen.insert(&item.name.value, &item.name.span);
-            }
-        }
-    }
-}
-
-fn registers(
-    items: &[Item],
-    inputs: &IndexMap<String, Input>,
-    vars: &IndexMap<String, Expression>,
-    diags: &mut Diagnostics,
-) {
-    let mut seen: HashMap<&str, &Span> = HashMap::new();
-    for register in items.iter().filter_map(|item| item.register.as_ref()) {
-        let name = register.value.as_str();
-        let taken = if MAGIC.contains(&name) {
-            Some(("set by converge", None))
-        } else if let Some(input) = inputs.get(name) {
-            Some(("an input of the role", Some(&input.span)))
-        } else if let Some(expression) = vars.get(name) {
-            Some(("an expression of the role", Some(&expression.span)))
-        } else {
-            seen.get(name).map(|first| ("registered already", Some(*first)))
-        };
-        if let Some((why, other)) = taken {
-            let mut diagnostic = Diagnostic::error("duplicate-name", format!("`{name}` is {why}"))
-                .label(&register.span, "taken")
-                .help("choose another name for the result");
-            if let Some(span) = other {
-                diagnostic = diagnostic.label(span, "here");
-            }
-            diags.push(diagnostic);
-        }
-        seen.insert(name, &register.span);
-    }
-}
-
-fn names_are_earlier(items: &[Item], index: usize, diags: &mut Diagnostics) {
-    let Some(item) = items.get(index) else {
-        return;
-    };
-    let others = || items.iter().filter(|other| other.section == Section::Resources);
-    for name in &item.names {
-        let position = others().position(|other| other.name == *name);
-        let own = others().position(|other| std::ptr::eq(other, item));
-        let diagnostic = match (position, own) {
-            (Some(at), Some(own)) if at < own => continue,
-            (Some(at), Some(own)) if at == own => {
-                Diagnostic::error("unknown-name", "a resource cannot name itself").label(&name.span, "itself")
-            }
-            (Some(_), Some(_)) => {
-                Diagnostic::error("unknown-name", format!("the resource `{}` comes later", name.value))
-                    .label(&name.span, "only earlier resources can be named")
-                    .help("move this resource below it")
-            }
-            _ => Diagnostic::error("unknown-name", format!("this role has no resource `{}`", name.value))
-                .label(&name.span, "not found")
-                .help(nearest(
-                    &name.value,
-                    others().take_while(|o| !std::ptr::eq(*o, item)).flat_map(Item::references),
-                )),
-        };
-        diags.push(diagnostic);
-    }
 }

@@ -1,5 +1,9 @@
 use super::*;
 use crate::target::Target;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha1::Sha1;
 
 /// A key of any bytes: checks compare keys, they do not use them.
 fn ed(fill: u8) -> String {

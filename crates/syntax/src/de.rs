@@ -1,18 +1,19 @@
 //! Typed values out of nodes, by serde: errors keep the place of the node at fault.
 
-use std::fmt;
+mod error;
+
+pub use error::DeError;
+use error::{UNKNOWN_KEY, UNKNOWN_VALUE, WRONG_TYPE, list_of, unknown_key, wanted};
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Expected, IntoDeserializer, MapAccess,
-    SeqAccess, Unexpected, VariantAccess, Visitor,
+    SeqAccess, VariantAccess, Visitor,
 };
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::node::{Node, Value};
-use crate::source::Span;
 use crate::spanned::{NODE, SPANNED, hand_node, hand_span};
-use crate::suggest::did_you_mean;
 
 /// Reads a typed value out of a node.
 ///
@@ -20,158 +21,6 @@ use crate::suggest::did_you_mean;
 /// One diagnostic for each mismatch: a wrong type, or an unknown, missing or misspelt key, with its place.
 pub fn from_node<T: DeserializeOwned>(node: &Node) -> Result<T, Diagnostics> {
     T::deserialize(node).map_err(|error| error.or_span(node.head_span()).into_diagnostics())
-}
-
-/// The reason why a node does not fit a type.
-#[derive(Debug)]
-pub struct DeError(Box<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    diagnostic: Diagnostic,
-    more: Vec<Diagnostic>,
-}
-
-const UNKNOWN_KEY: &str = "unknown-key";
-const WRONG_TYPE: &str = "wrong-type";
-
-impl DeError {
-    fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { diagnostic: Diagnostic::error(code, message), more: Vec::new() }))
-    }
-
-    /// Adds the place, unless it is known already.
-    fn or_span(mut self, span: &Span) -> Self {
-        if self.0.diagnostic.labels.is_empty() {
-            self.0.diagnostic.labels.push((span.clone(), String::new()));
-        }
-        self
-    }
-
-    fn or_help(mut self, help: Option<String>) -> Self {
-        if self.0.diagnostic.help.is_none() {
-            self.0.diagnostic.help = help;
-        }
-        self
-    }
-
-    /// The place, where it is known.
-    pub fn span(&self) -> Option<&Span> {
-        self.0.diagnostic.span()
-    }
-
-    /// The complaint, and others of the same map.
-    pub fn into_diagnostics(self) -> Diagnostics {
-        let inner = *self.0;
-        std::iter::once(inner.diagnostic).chain(inner.more).collect()
-    }
-}
-
-impl fmt::Display for DeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.diagnostic.message)
-    }
-}
-
-impl std::error::Error for DeError {}
-
-/// `a`, `b` or `c`.
-fn list_of(names: &[&str]) -> String {
-    match names {
-        [] => "nothing".to_owned(),
-        [one] => format!("`{one}`"),
-        [first @ .., last] => {
-            let first: Vec<String> = first.iter().map(|name| format!("`{name}`")).collect();
-            format!("{} or `{last}`", first.join(", "))
-        }
-    }
-}
-
-fn suggestion(word: &str, names: &[&str]) -> String {
-    match did_you_mean(word, names.iter().copied()) {
-        Some(name) => format!("did you mean `{name}`? Known here: {}", list_of(names)),
-        None => format!("known here: {}", list_of(names)),
-    }
-}
-
-fn unknown_key(key: &str, expected: &'static [&'static str]) -> (String, String) {
-    (format!("unknown key `{key}`"), suggestion(key, expected))
-}
-
-/// serde's words for what it wants, in the words of YAML.
-fn wanted(expected: &dyn Expected) -> String {
-    let text = expected.to_string();
-    let whole = |least: &str, most: &str| format!("an integer from {least} to {most}");
-    match text.as_str() {
-        "u8" => whole("0", "255"),
-        "u16" => whole("0", "65535"),
-        "u32" => whole("0", "4294967295"),
-        "u64" | "usize" => "an integer of 0 or more".to_owned(),
-        "i8" => whole("-128", "127"),
-        "i16" => whole("-32768", "32767"),
-        "i32" => whole("-2147483648", "2147483647"),
-        "i64" | "isize" => "an integer".to_owned(),
-        "f32" | "f64" => "a number".to_owned(),
-        "a sequence" => "a list".to_owned(),
-        "unit" => "nothing".to_owned(),
-        _ if text.starts_with("struct ") => "a map".to_owned(),
-        _ if text.starts_with("enum ") => "a name or a map with one key".to_owned(),
-        _ if text.starts_with("tuple ") => "a list".to_owned(),
-        _ => text,
-    }
-}
-
-impl serde::de::Error for DeError {
-    fn custom<T: fmt::Display>(message: T) -> Self {
-        Self::new("invalid-value", message.to_string())
-    }
-
-    fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        let found = match unexpected {
-            Unexpected::Bool(_) => "a boolean".to_owned(),
-            Unexpected::Unsigned(_) | Unexpected::Signed(_) => "an integer".to_owned(),
-            Unexpected::Float(_) => "a number".to_owned(),
-            Unexpected::Str(_) => "a string".to_owned(),
-            Unexpected::Seq => "a list".to_owned(),
-            Unexpected::Map => "a map".to_owned(),
-            Unexpected::Unit | Unexpected::Option => "null".to_owned(),
-            other => other.to_string(),
-        };
-        Self::new(WRONG_TYPE, format!("expected {}, found {found}", wanted(expected)))
-    }
-
-    fn invalid_value(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        // The text of a string is not repeated: it may be a rendered secret.
-        let found = match unexpected {
-            Unexpected::Unsigned(value) => format!("{value}"),
-            Unexpected::Signed(value) => format!("{value}"),
-            Unexpected::Str(_) => "another string".to_owned(),
-            other => other.to_string(),
-        };
-        Self::new("invalid-value", format!("expected {}, found {found}", wanted(expected)))
-    }
-
-    fn invalid_length(length: usize, expected: &dyn Expected) -> Self {
-        Self::new("invalid-length", format!("expected {}, found a length of {length}", wanted(expected)))
-    }
-
-    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
-        Self::new("unknown-value", format!("unknown value `{variant}`"))
-            .or_help(Some(suggestion(variant, expected)))
-    }
-
-    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        let (message, help) = unknown_key(field, expected);
-        Self::new(UNKNOWN_KEY, message).or_help(Some(help))
-    }
-
-    fn missing_field(field: &'static str) -> Self {
-        Self::new("missing-key", format!("the key `{field}` is missing"))
-    }
-
-    fn duplicate_field(field: &'static str) -> Self {
-        Self::new("duplicate-key", format!("the key `{field}` is written twice"))
-    }
 }
 
 impl Node {
@@ -463,11 +312,8 @@ impl<'de> MapAccess<'de> for Entries<'de> {
         self.value = Some(value);
         let read = if key.as_str().is_some() { seed.deserialize(key) } else { seed.deserialize(Key(key)) };
         read.map(Some).map_err(|error| {
-            let mut error = error.or_span(&key.span);
-            if error.0.diagnostic.code == UNKNOWN_KEY {
-                error.0.more = self.other_unknown_keys();
-            }
-            error
+            let error = error.or_span(&key.span);
+            if error.code() == UNKNOWN_KEY { error.and(self.other_unknown_keys()) } else { error }
         })
     }
 
@@ -595,12 +441,14 @@ impl<'de> EnumAccess<'de> for Choice<'de> {
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), DeError> {
         let text = self.name.scalar_text().unwrap_or_default();
         let name: StrDeserializer<'_, DeError> = text.as_str().into_deserializer();
-        let value = seed.deserialize(name).map_err(|mut error| {
+        let value = seed.deserialize(name).map_err(|error| {
             // A rendered value may be a secret: it is not repeated.
-            if error.0.diagnostic.code == "unknown-value" && !self.name.span.text().contains(&text) {
-                error.0.diagnostic.message = "unknown value".to_owned();
-                error.0.diagnostic.help = Some(format!("known here: {}", list_of(self.variants)));
-            }
+            let error = if error.code() == UNKNOWN_VALUE && !self.name.span.text().contains(&text) {
+                DeError::new(UNKNOWN_VALUE, "unknown value")
+                    .or_help(Some(format!("known here: {}", list_of(self.variants))))
+            } else {
+                error
+            };
             error.or_span(&self.name.span)
         })?;
         Ok((value, self))

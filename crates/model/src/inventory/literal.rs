@@ -4,7 +4,12 @@
 //! become text. Kept as text although Python reads them: `\N{…}` escapes and lone surrogates. Whole numbers above 64 bits are
 //! text with a tag, as in YAML.
 
-use converge_syntax::{BIG_INTEGER, Node, Span, Value, decimal};
+mod number;
+mod text;
+
+use converge_syntax::{BIG_INTEGER, Node, Span, Value};
+use number::{Number, number_at, short};
+use text::string_body;
 
 /// The greatest depth of brackets; a deeper text is taken as it is.
 const MAX_DEPTH: usize = 90;
@@ -333,182 +338,6 @@ impl<'a> Parser<'a> {
 /// Lists and maps cannot be keys or members of sets; Python refuses the whole value.
 fn hashable(node: &Node) -> Option<()> {
     (!matches!(node.value, Value::List(_) | Value::Map(_))).then_some(())
-}
-
-fn short(x: f64) -> String {
-    let text = super::python::float_repr(x);
-    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
-}
-
-enum Number {
-    Whole(Value),
-    Real(f64),
-    Imaginary(f64),
-}
-
-/// The length of digits at the start of `text`; one underscore may stand between two of them.
-fn digits_len(text: &str, radix: u32) -> usize {
-    let mut length = 0;
-    let mut after_digit = false;
-    for c in text.chars() {
-        if c.is_digit(radix) {
-            after_digit = true;
-        } else if c == '_' && after_digit {
-            after_digit = false;
-        } else {
-            break;
-        }
-        length += 1;
-    }
-    if length > 0 && !after_digit {
-        length -= 1;
-    }
-    length
-}
-
-fn whole(digits: &str, radix: u32) -> Option<Value> {
-    let digits = digits.replace('_', "");
-    match u64::from_str_radix(&digits, radix) {
-        Ok(n) => Some(Value::from(n)),
-        Err(_) => decimal(&digits, radix).map(Value::String),
-    }
-}
-
-fn number_at(text: &str) -> Option<(Number, usize)> {
-    if let Some(prefix) = text.get(..2) {
-        let radix = match prefix {
-            "0x" | "0X" => 16,
-            "0o" | "0O" => 8,
-            "0b" | "0B" => 2,
-            _ => 0,
-        };
-        if radix > 0 {
-            let body = text.get(2..)?;
-            let body = body.strip_prefix('_').unwrap_or(body);
-            let skipped = text.len() - body.len();
-            let length = digits_len(body, radix);
-            let value = whole(body.get(..length)?, radix)?;
-            return Some((Number::Whole(value), skipped + length));
-        }
-    }
-    let integer = digits_len(text, 10);
-    let mut end = integer;
-    let mut real = false;
-    if text.get(end..)?.starts_with('.') {
-        let fraction = digits_len(text.get(end + 1..)?, 10);
-        if integer == 0 && fraction == 0 {
-            return None;
-        }
-        end += 1 + fraction;
-        real = true;
-    }
-    let tail = text.get(end..)?;
-    if tail.starts_with(['e', 'E']) {
-        let signed = if tail.get(1..)?.starts_with(['+', '-']) { 2 } else { 1 };
-        let exponent = digits_len(tail.get(signed..)?, 10);
-        if exponent == 0 {
-            return None;
-        }
-        end += signed + exponent;
-        real = true;
-    }
-    let body = text.get(..end)?;
-    if text.get(end..)?.starts_with(['j', 'J']) {
-        let x = body.replace('_', "").parse().ok()?;
-        return Some((Number::Imaginary(x), end + 1));
-    }
-    if real {
-        return Some((Number::Real(body.replace('_', "").parse().ok()?), end));
-    }
-    // Leading zeros are allowed for zero alone.
-    if body.starts_with('0') && body.bytes().any(|b| matches!(b, b'1'..=b'9')) {
-        return None;
-    }
-    Some((Number::Whole(whole(body, 10)?), end))
-}
-
-/// The text of a quoted string at the start of `body`, and what follows it.
-fn string_body(body: &str, raw: bool, bytes: bool) -> Option<(String, &str)> {
-    let quote = body.chars().next()?;
-    let triple = quote.to_string().repeat(3);
-    let (close, mut rest) = match body.strip_prefix(triple.as_str()) {
-        Some(rest) => (triple, rest),
-        None => (quote.to_string(), body.get(1..)?),
-    };
-    let mut text = String::new();
-    let mut octets = Vec::new();
-    loop {
-        if let Some(after) = rest.strip_prefix(close.as_str()) {
-            if bytes {
-                text = String::from_utf8(octets).ok()?;
-            }
-            return Some((text, after));
-        }
-        let c = rest.chars().next()?;
-        rest = rest.get(c.len_utf8()..)?;
-        if bytes && !c.is_ascii() {
-            return None;
-        }
-        let decoded = if c != '\\' {
-            c
-        } else if raw {
-            // A raw string keeps the backslash, but an escaped quote does not end it.
-            let next = rest.chars().next()?;
-            rest = rest.get(next.len_utf8()..)?;
-            text.push('\\');
-            octets.push(b'\\');
-            next
-        } else {
-            match escape(rest, bytes)? {
-                Escape::Char(c, length) => {
-                    rest = rest.get(length..)?;
-                    c
-                }
-                Escape::None => '\\',
-            }
-        };
-        text.push(decoded);
-        octets.push(u8::try_from(u32::from(decoded)).unwrap_or(b'?'));
-    }
-}
-
-enum Escape {
-    /// The character, and how many bytes after the backslash stand for it.
-    Char(char, usize),
-    /// Not an escape: the backslash stays.
-    None,
-}
-
-fn escape(rest: &str, bytes: bool) -> Option<Escape> {
-    let next = rest.chars().next()?;
-    let hex = |length: usize| -> Option<Escape> {
-        let digits = rest.get(1..=length)?;
-        if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return None;
-        }
-        let c = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
-        Some(Escape::Char(c, length + 1))
-    };
-    Some(match next {
-        '\\' | '\'' | '"' => Escape::Char(next, 1),
-        'a' => Escape::Char('\u{7}', 1),
-        'b' => Escape::Char('\u{8}', 1),
-        'f' => Escape::Char('\u{c}', 1),
-        'n' => Escape::Char('\n', 1),
-        'r' => Escape::Char('\r', 1),
-        't' => Escape::Char('\t', 1),
-        'v' => Escape::Char('\u{b}', 1),
-        '0'..='7' => {
-            let length = rest.bytes().take(3).take_while(|b| matches!(b, b'0'..=b'7')).count();
-            let code = u32::from_str_radix(rest.get(..length)?, 8).ok()?;
-            Escape::Char(char::from_u32(code)?, length)
-        }
-        'x' => hex(2)?,
-        'u' if !bytes => hex(4)?,
-        'U' if !bytes => hex(8)?,
-        'N' if !bytes => return None,
-        _ => Escape::None,
-    })
 }
 
 #[cfg(test)]

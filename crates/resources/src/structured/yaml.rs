@@ -4,10 +4,13 @@
 //! A plain word has the meaning of YAML 1.2's core schema. `yes`, `0o17` and the like, which programs read differently, are text
 //! here and are written in quotes.
 
+mod write;
+
 use super::{Editor, Refusal, pointer};
 use granit_parser::{Event, Parser, ScalarStyle, StrInput, StructureStyle};
 use serde_json::{Map, Number, Value};
 use std::ops::Range;
+use write::{behind, behind_dash, block, flow, key};
 
 pub struct Yaml;
 
@@ -204,80 +207,6 @@ fn key_text(node: &Node) -> Result<String, Refusal> {
         What::Scalar { value: Value::Null, .. } => Ok("null".to_owned()),
         What::Scalar { value, .. } => Ok(value.to_string()),
         _ => Err(wrong("a key of a mapping is a mapping or a list itself".to_owned())),
-    }
-}
-
-/// Whether a plain word is read as this very text by every program.
-fn is_plain(text: &str) -> bool {
-    let first = text.chars().next().unwrap_or(' ');
-    let word = |c: char| c.is_ascii_alphanumeric() || "_./-+:@%=,~".contains(c);
-    let reserved = ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan"];
-    (first.is_ascii_alphabetic() || first == '/' || first == '_')
-        && text.chars().all(|c| word(c) || c == ' ')
-        && !text.ends_with([' ', ':'])
-        && !text.contains(": ")
-        && !text.contains("  ")
-        && !text.contains(',')
-        && !reserved.contains(&text.to_ascii_lowercase().as_str())
-}
-
-fn scalar(value: &Value) -> String {
-    match value {
-        Value::String(s) if is_plain(s) => s.clone(),
-        // JSON's strings are YAML's double-quoted ones.
-        other => other.to_string(),
-    }
-}
-
-/// On one line.
-fn flow(value: &Value) -> String {
-    match value {
-        Value::Array(list) => format!("[{}]", list.iter().map(flow).collect::<Vec<_>>().join(", ")),
-        Value::Object(map) => {
-            let entries: Vec<String> = map.iter().map(|(k, v)| format!("{}: {}", key(k), flow(v))).collect();
-            format!("{{{}}}", entries.join(", "))
-        }
-        other => scalar(other),
-    }
-}
-
-fn key(text: &str) -> String {
-    if is_plain(text) { text.to_owned() } else { Value::from(text).to_string() }
-}
-
-/// On lines of their own, each indented by so many blanks; no line end behind the last.
-fn block(value: &Value, indent: usize) -> String {
-    let pad = " ".repeat(indent);
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            let lines: Vec<String> =
-                map.iter().map(|(k, v)| format!("{pad}{}:{}", key(k), behind(v, indent))).collect();
-            lines.join("\n")
-        }
-        Value::Array(list) if !list.is_empty() => {
-            list.iter().map(|v| format!("{pad}-{}", behind_dash(v, indent))).collect::<Vec<_>>().join("\n")
-        }
-        other => format!("{pad}{}", flow(other)),
-    }
-}
-
-/// The text after a colon: on the same line, or below.
-fn behind(value: &Value, indent: usize) -> String {
-    match value {
-        Value::Object(map) if !map.is_empty() => format!("\n{}", block(value, indent + 2)),
-        Value::Array(list) if !list.is_empty() => format!("\n{}", block(value, indent + 2)),
-        other => format!(" {}", flow(other)),
-    }
-}
-
-/// The text after a dash.
-fn behind_dash(value: &Value, indent: usize) -> String {
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            let below = block(value, indent + 2);
-            format!(" {}", below.trim_start())
-        }
-        other => format!(" {}", flow(other)),
     }
 }
 

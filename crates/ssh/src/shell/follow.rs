@@ -1,16 +1,22 @@
 //! The task behind a shell: one reader of everything that the host says.
 
-use crate::batch::{Batch, Because, Event, Status, Stderr};
+mod batch;
+mod end;
+
+use crate::batch::{Because, Event, Status};
 use crate::demux::{Framer, Piece};
 use crate::error::ShellError;
 use crate::pipes::{Raw, Reader, Writer};
-use crate::program::{Nonce, Prompt, Start, first_lines, kill_script};
+use crate::program::{Nonce, Prompt, Start, first_lines};
 use crate::session::Session;
 use crate::target::{Become, Options};
+pub(crate) use batch::Queued;
+use batch::{OpenBatch, PART, State};
 use bytes::Bytes;
+use end::{LAST_WORDS, Late, write_all};
 use memchr::memmem;
 use secrecy::ExposeSecret;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -23,11 +29,6 @@ type Sender = UnboundedSender<Result<Event, ShellError>>;
 
 /// Bytes that may come outside all items before it counts as garbage: the noise of a login shell's start-up files.
 const MAX_NOISE: usize = 256 << 10;
-/// Bytes that are written at once: how far a large input has come shows in steps of this size.
-const PART: usize = 64 << 10;
-/// The number of bytes of the last output that are kept for a message.
-const LAST_WORDS: usize = 2048;
-
 /// The parts that an actor is made of.
 pub(crate) struct Setup {
     pub session: Session,
@@ -36,141 +37,6 @@ pub(crate) struct Setup {
     pub reader: Reader,
     pub writer: Writer,
     pub options: Arc<Options>,
-}
-
-/// A batch that waits to be sent.
-pub(crate) struct Queued {
-    frames: Vec<Bytes>,
-    batch: OpenBatch,
-}
-
-struct OpenItem {
-    id: u32,
-    timeout: Option<Duration>,
-    separate: bool,
-    state: State,
-    /// Bytes passed on, of stdout and of stderr.
-    passed: [usize; 2],
-    cut: bool,
-    /// An end that waits for the end of standard error.
-    ended: Option<(Status, Duration)>,
-    stderr_ended: bool,
-}
-
-#[derive(PartialEq, Eq, Clone, Copy)]
-enum State {
-    Waiting,
-    Running,
-    Over,
-}
-
-struct OpenBatch {
-    items: Vec<OpenItem>,
-    index: HashMap<u32, usize>,
-    tx: Sender,
-    queued: Arc<AtomicUsize>,
-    in_prelude: bool,
-    prelude_said: Vec<u8>,
-    /// All its items were reported on standard output.
-    done: bool,
-}
-
-impl Queued {
-    pub(crate) fn new(batch: &Batch, frames: Vec<Bytes>, tx: Sender, queued: Arc<AtomicUsize>) -> Self {
-        let items: Vec<OpenItem> = batch
-            .items
-            .iter()
-            .map(|item| OpenItem {
-                id: item.id,
-                timeout: item.timeout,
-                separate: item.stderr == Stderr::Separate,
-                state: State::Waiting,
-                passed: [0, 0],
-                cut: false,
-                ended: None,
-                stderr_ended: false,
-            })
-            .collect();
-        let index = items.iter().enumerate().map(|(at, item)| (item.id, at)).collect();
-        Self {
-            frames,
-            batch: OpenBatch {
-                items,
-                index,
-                tx,
-                queued,
-                in_prelude: false,
-                prelude_said: Vec::new(),
-                done: false,
-            },
-        }
-    }
-
-    /// The shell is already gone.
-    pub(crate) fn refuse(self) {
-        let open = self.batch.open();
-        self.batch.say(Err(ShellError::Closed { said: "it had ended before this batch".to_owned(), open }));
-    }
-}
-
-impl OpenBatch {
-    fn open(&self) -> Vec<u32> {
-        let open = |item: &&OpenItem| item.state != State::Over;
-        self.items.iter().filter(open).map(|item| item.id).collect()
-    }
-
-    fn item(&mut self, id: &str) -> Option<&mut OpenItem> {
-        let at = *self.index.get(&id.parse::<u32>().ok()?)?;
-        self.items.get_mut(at)
-    }
-
-    /// The caller may have stopped listening; the host is followed all the same.
-    fn say(&self, what: Result<Event, ShellError>) {
-        drop(self.tx.send(what));
-    }
-
-    /// Passes output of item `id` on, within the limits.
-    fn output(&mut self, id: u32, bytes: Bytes, stderr: bool, options: &Options) {
-        let Some(item) = self.index.get(&id).and_then(|at| self.items.get_mut(*at)) else {
-            return;
-        };
-        let [out, err] = &mut item.passed;
-        let passed = if stderr { err } else { out };
-        let waiting = self.queued.load(Ordering::Relaxed);
-        let room = options.max_output.saturating_sub(*passed).min(options.max_queued.saturating_sub(waiting));
-        let taken = bytes.slice(..bytes.len().min(room));
-        item.cut |= taken.len() < bytes.len();
-        // Once something was dropped, what follows must not close the gap unseen.
-        *passed = if taken.len() < bytes.len() { options.max_output } else { *passed + taken.len() };
-        if taken.is_empty() || self.tx.is_closed() {
-            return;
-        }
-        self.queued.fetch_add(taken.len(), Ordering::Relaxed);
-        self.say(Ok(Event::Output { id, bytes: taken, stderr }));
-    }
-
-    /// Reports the end of an item once both streams have shown it.
-    fn settle(&mut self, id: u32) {
-        let Some(item) = self.index.get(&id).and_then(|at| self.items.get_mut(*at)) else {
-            return;
-        };
-        if (item.separate && !item.stderr_ended) || item.state == State::Over {
-            return;
-        }
-        let Some((status, duration)) = item.ended else { return };
-        item.state = State::Over;
-        let cut = item.cut;
-        self.say(Ok(Event::Finished { id, status, duration, cut }));
-    }
-
-    /// Whether standard error that was kept apart is still to come.
-    fn awaits_stderr(&self) -> bool {
-        self.items.iter().any(|item| item.separate && !item.stderr_ended && item.state != State::Over)
-    }
-
-    fn complete(&self) -> bool {
-        self.done && self.items.iter().all(|item| item.state == State::Over)
-    }
 }
 
 /// The item that runs now.
@@ -582,163 +448,7 @@ impl Actor {
         std::mem::replace(&mut self.taken_seen, taken) != taken
     }
 
-    fn late(&mut self, what: Late) -> Result<(), ShellError> {
-        // Input that is still being sent counts as progress, even over a slow connection.
-        if matches!(what, Late::Item | Late::Frame) && self.takes() {
-            let now = Instant::now();
-            self.last_frame = now;
-            match &mut self.running {
-                Some(running) if !running.killed => {
-                    running.deadline = now + running.limit;
-                    return Ok(());
-                }
-                None => return Ok(()),
-                Some(_) => {}
-            }
-        }
-        let open = self.open();
-        let limit = match what {
-            Late::Nothing => return Ok(()),
-            Late::Start => self.options.start_timeout,
-            Late::Silence => self.options.silence_timeout,
-            Late::Frame => self.options.frame_timeout,
-            Late::Item => self.running.as_ref().map_or(Duration::ZERO, |running| running.limit),
-        };
-        let item = self.running.as_ref().map(|running| running.id);
-        if let (Late::Item, Some(running)) = (what, &mut self.running)
-            && let (Some(pid), false) = (running.pid, running.killed)
-        {
-            running.killed = true;
-            running.deadline = Instant::now() + self.options.kill_grace;
-            tokio::spawn(end_processes(self.session.clone(), self.become_.clone(), pid));
-            return Ok(());
-        }
-        Err(ShellError::Deadline { item, limit, open })
-    }
-
     fn open(&self) -> Vec<u32> {
         self.batches.iter().flat_map(OpenBatch::open).collect()
     }
-
-    fn garbage(&self, what: &str) -> ShellError {
-        ShellError::Garbage { what: what.to_owned(), open: self.open() }
-    }
-
-    /// The error for an end of the program at this point.
-    fn ended(&mut self, how: &str) -> ShellError {
-        let rest = [self.out.rest(), self.err.rest()];
-        let said = [&self.noise[1], &self.noise[0], &rest[1].to_vec(), &rest[0].to_vec()]
-            .map(|text| String::from_utf8_lossy(text).trim().to_owned());
-        let mut said: Vec<String> = said.into_iter().filter(|text| !text.is_empty()).collect();
-        if !how.is_empty() {
-            said.push(how.to_owned());
-        }
-        let said = last(&said.join("; "));
-        if self.started {
-            if let Some(batch) = self.batches.iter().find(|batch| batch.in_prelude) {
-                let words = String::from_utf8_lossy(&batch.prelude_said).trim().to_owned();
-                return ShellError::Prelude {
-                    status: -1,
-                    said: format!("it ended the shell; {words} {said}"),
-                };
-            }
-            let open = self.open();
-            return ShellError::Closed { said, open };
-        }
-        match &self.become_ {
-            Become::User { method, user, .. } => {
-                let (method, user) = (*method, user.clone());
-                let says = |texts: &[&str]| texts.iter().any(|text| said.contains(text));
-                let asks =
-                    ["a password is required", "authentication is required", "Authentication required"];
-                let wrong = ["incorrect password", "uthentication failure", "uthentication failed"];
-                if self.start.prompt.is_none() && says(&asks) {
-                    ShellError::PasswordNeeded { method, user }
-                } else if self.password_sent && says(&wrong) {
-                    ShellError::WrongPassword { method, user }
-                } else if self.start.terminal && says(&["stty: "]) {
-                    let said = format!(
-                        "{method} needs a terminal, and sshd gives none (PermitTTY, or `no-pty` at the key): {said}"
-                    );
-                    ShellError::BecomeFailed { method, user, said }
-                } else {
-                    ShellError::BecomeFailed {
-                        method,
-                        user,
-                        said: without_mark(&said, self.start.prompt.as_ref()),
-                    }
-                }
-            }
-            Become::None => ShellError::NotStarted { said },
-        }
-    }
-}
-
-/// Removes the mark that was put before su's output.
-fn without_mark(said: &str, prompt: Option<&Prompt>) -> String {
-    match prompt {
-        Some(Prompt::After(mark)) => said.replace(String::from_utf8_lossy(mark).as_ref(), ""),
-        _ => said.to_owned(),
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Late {
-    Nothing,
-    Start,
-    Silence,
-    Frame,
-    Item,
-}
-
-/// The end of a text, at most `LAST_WORDS` bytes.
-fn last(text: &str) -> String {
-    let from = text.len().saturating_sub(LAST_WORDS);
-    let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    text.get(from..).unwrap_or_default().to_owned()
-}
-
-async fn write_all(
-    mut writer: Writer,
-    mut rx: UnboundedReceiver<Bytes>,
-    stop: oneshot::Receiver<()>,
-    taken: Arc<AtomicUsize>,
-) {
-    let work = async {
-        while let Some(mut bytes) = rx.recv().await {
-            while !bytes.is_empty() {
-                let part = bytes.split_to(bytes.len().min(PART));
-                let length = part.len();
-                if !writer.write(part).await {
-                    // The reader learns of the end by itself, with the reason.
-                    return;
-                }
-                taken.fetch_add(length, Ordering::Relaxed);
-            }
-        }
-    };
-    tokio::select! {
-        () = work => {}
-        Ok(()) = stop => {}
-    }
-    writer.close().await;
-}
-
-/// Ends an item's processes through a second shell. Boxed: a shell's task starts this, and this starts a shell.
-fn end_processes(
-    session: Session,
-    become_: Become,
-    pid: u32,
-) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
-    Box::pin(async move {
-        let ended = async {
-            let shell = session.shell(&become_).await?;
-            let batch = Batch::of(vec![crate::batch::Item::new(0, kill_script(pid))]);
-            let (_, error) = shell.run_to_end(&batch).await?;
-            error.map_or(Ok(()), Err)
-        };
-        if let Err(error) = ended.await {
-            tracing::warn!(%error, pid, "an item past its limit could not be ended");
-        }
-    })
 }
