@@ -1,5 +1,6 @@
 use super::*;
 use crate::fake::{FakeView, read, settle, wrong};
+use converge_resource::{First, Probe};
 use serde_json::json;
 
 fn present(version: &str) -> PackageState {
