@@ -1,5 +1,6 @@
 //! A world for tests of the whole: disposable real hosts, a project in a temporary folder, and the real binary.
 
+pub mod guide;
 pub mod kubeadm;
 
 use converge_lab::{Host, Lab, LabOptions};

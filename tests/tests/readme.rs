@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::Host;
-use converge_tests::{Ran, World, binary, ended, exec, ran, root};
-use std::io::Write as _;
+use converge_tests::guide::{Step, steps};
+use converge_tests::{Ran, World, binary, exec, ran, root};
 use std::path::{Component, Path};
 use std::process::{Command, Stdio};
 
@@ -14,25 +14,13 @@ fn section() -> String {
     readme.split("\n## A first role\n").nth(1).unwrap().split("\n## ").next().unwrap().to_owned()
 }
 
-/// Its files: a line that begins with the path in backquotes, then the block with its text.
+/// Its files.
 fn files() -> Vec<(String, String)> {
     let section = section();
-    let (mut files, mut path, mut text) = (Vec::new(), None, None::<String>);
-    for line in section.lines() {
-        match (&mut text, line.strip_prefix("```")) {
-            (Some(text), None) => text.extend([line, "\n"]),
-            (Some(_), Some(_)) => files.extend(path.take().zip(text.take())),
-            (None, Some(_)) if path.is_some() => text = Some(String::new()),
-            (None, _) => {
-                let named = line.strip_prefix('`').and_then(|rest| rest.split('`').next());
-                path = named.filter(|p| p.contains('/') || p.ends_with(".toml")).map(str::to_owned).or(path);
-            }
-        }
-        if line == "Then:" {
-            break;
-        }
-    }
+    let files = steps(section.split("\nThen:\n").next().unwrap()).into_iter();
     files
+        .filter_map(|step| if let Step::File { path, text } = step { Some((path, text)) } else { None })
+        .collect()
 }
 
 /// The commands of its last block, without their comments.
@@ -52,34 +40,7 @@ fn first_project(world: &World) {
         world.write(&path, &text).unwrap();
     }
     std::fs::remove_file(world.dir().join("hosts.yaml")).unwrap();
-    let (lab, host) = (world.lab(), &world.hosts()[0]);
-    let config = format!(
-        "Host {ADDRESS}\n  HostName {}\n  IdentityFile {}\n  UserKnownHostsFile {}\n",
-        host.address(),
-        lab.identity().display(),
-        lab.known_hosts().display()
-    );
-    world.write(".ssh/config", &config).unwrap();
-}
-
-/// One of the commands as it is printed, at a terminal at which somebody answers `y`.
-fn typed(world: &World, line: &str) -> Ran {
-    let folder = binary().unwrap().parent().unwrap().display().to_string();
-    let mut command = Command::new("script");
-    // The size of the terminal: lines of a plan are not folded.
-    command.args(["-qefc", &format!("stty cols 200 rows 50; {line}"), "/dev/null"]);
-    command.current_dir(world.dir()).env("HOME", world.dir()).env_remove("SSH_AUTH_SOCK");
-    command.env("PATH", format!("{folder}:{}", std::env::var("PATH").unwrap())).env("TERM", "dumb");
-    // A CI system counts as a terminal with colours.
-    command.env("NO_COLOR", "1");
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // It stays open: the end of the input would end the terminal.
-    let mut answers = child.stdin.take().unwrap();
-    answers.write_all(b"y\n").unwrap();
-    let ran = ended(child).unwrap();
-    drop(answers);
-    ran
+    world.known_as(&[(ADDRESS, &world.hosts()[0])]).unwrap();
 }
 
 /// The traces of the role on a host: its files, its packages, the ports and whether its unit runs.
@@ -101,7 +62,7 @@ fn the_commands_of_the_first_role_do_what_is_printed() {
         panic!("the block has other commands: {commands:#?}")
     };
     assert_eq!(plan, again);
-    let run = |line: &str| typed(&world, line);
+    let run = |line: &str| world.typed(world.dir(), line).unwrap();
     let clean = left(host);
 
     run(vars).expect(0).says("8080").says("hosts.yaml");

@@ -43,11 +43,6 @@ impl RunContext {
         self.project.hosts()
     }
 
-    /// The path of the playbook.
-    pub fn playbook(&self) -> String {
-        self.project.playbook().path.to_string()
-    }
-
     /// The name of the project for a host: that of the inventory's `converge_project`, with the places of the files below the project.
     pub fn scope(&self, host: &str) -> Scope {
         let named = self.project.host_var(host, "converge_project").ok().flatten();

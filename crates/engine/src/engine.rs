@@ -55,7 +55,7 @@ impl Engine {
 
     /// The path of the playbook.
     pub fn playbook(&self) -> String {
-        self.0.playbook()
+        self.0.project.playbook().path.to_string()
     }
 
     /// Lets a person decide before each item or each role of an apply.

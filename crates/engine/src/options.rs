@@ -26,11 +26,9 @@ pub struct Options {
     pub no_deferred: bool,
     /// Who runs it, `user@machine`: recorded with snapshots.
     pub operator: String,
-    /// The inventories as the operator named them: recorded with snapshots.
-    pub inventory: String,
     /// Read old contents that only a diff needs.
     pub diffs: bool,
-    /// The project: playbook and inventory by their paths below its folder, the same in every checkout.
+    /// The project: playbook and inventory by their paths below its folder, the same in every checkout. Recorded with snapshots.
     pub scope: Scope,
     /// Give back what is no longer declared.
     pub prune: bool,
@@ -54,7 +52,6 @@ impl Default for Options {
             accept_new_host_keys: false,
             no_deferred: false,
             operator: "unknown".to_owned(),
-            inventory: String::new(),
             diffs: true,
             scope: Scope::default(),
             prune: false,

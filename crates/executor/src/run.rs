@@ -11,9 +11,9 @@ pub struct RunMeta {
     pub time: String,
     /// Who runs it: `alice@admin1`.
     pub operator: String,
-    /// Inventory and playbook as the operator named them.
+    /// The inventory by its path below the project.
     pub inventory: String,
-    /// As for the inventory.
+    /// The playbook by its path below the project.
     pub playbook: String,
     /// Its purpose.
     pub purpose: RunPurpose,

@@ -27,6 +27,12 @@ pub(crate) fn shells(dir: &Path) -> Vec<Shell> {
     std::fs::create_dir_all(&applets).unwrap();
     let made = Command::new("busybox").arg("--install").arg("-s").arg(&applets).status();
     assert!(made.is_ok_and(|s| s.success()), "these tests need busybox: install the package `busybox`");
+    // Tests put programs of their own on PATH. A shell that passes them over would work on this machine.
+    let own = Command::new("busybox").args(["ash", "-c", "PATH=/nonexistent; true && hostname"]).output();
+    assert!(
+        own.is_ok_and(|o| !o.status.success()),
+        "this busybox runs its own programs before those on PATH: install the package `busybox`, not `busybox-static`"
+    );
     vec![
         Shell { name: "sh", argv: &["sh"], path: None },
         Shell { name: "bash", argv: &["bash", "--posix"], path: None },

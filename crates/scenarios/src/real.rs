@@ -252,11 +252,10 @@ impl CaseRun<'_> {
         let playbook = if role_set == RoleSet::Given { "preconditions" } else { "" };
         let engine_options = Options {
             operator: self.options.operator.clone(),
-            inventory: "a test of the role".to_owned(),
             become_password: self.options.become_password.clone(),
             keep_all_runs: true,
             helm: hosts.helm.clone(),
-            scope: Scope { playbook: playbook.to_owned(), ..Scope::default() },
+            scope: Scope { playbook: playbook.to_owned(), inventory: "a test of the role".to_owned() },
             ..Options::default()
         };
         let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();

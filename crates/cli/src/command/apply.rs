@@ -22,14 +22,8 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
     let Some((saved, arguments)) = saved_plan(&args, console)? else {
         let project = project::load(args.target.as_deref(), &args.select, console)?;
         let names = inventory_names(args.target.as_deref(), &args.select);
-        let mut session = Session::open(
-            project,
-            &args.connection,
-            names.clone(),
-            args.no_deferred,
-            &args.removal,
-            console,
-        )?;
+        let mut session =
+            Session::open(project, &args.connection, &names, args.no_deferred, &args.removal, console)?;
         let page = Page::new(PagePath::of(args.report, args.reports), &names, &session);
         session.ask_before(args.step)?;
         let plan = session.plan().await?;
@@ -48,8 +42,7 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
     let select = project::relative_to(&arguments.folder, arguments.target.as_deref(), &arguments.select);
     let project = project::load_at(arguments.moment, &select, console)?;
     let names = inventory_names(None, &select);
-    let mut session =
-        Session::open(project, &args.connection, names.clone(), args.no_deferred, &removal, console)?;
+    let mut session = Session::open(project, &args.connection, &names, args.no_deferred, &removal, console)?;
     let page = Page::new(PagePath::of(args.report, args.reports), &names, &session);
     session.ask_before(args.step)?;
     let fresh = session.plan().await?;

@@ -13,7 +13,8 @@ pub async fn run(args: Doctor, console: &Console) -> Result<u8, Failure> {
     let (select, connection) = args.hosts.split();
     let project = project::load_inventory(args.target.as_deref(), &select, console)?;
     let names = inventory_names(args.target.as_deref(), &select);
-    let mut session = Session::begin(None, project, &connection, names, false, &Removal::default(), console)?;
+    let mut session =
+        Session::begin(None, project, &connection, &names, false, &Removal::default(), console)?;
     let found = session.look(async |engine: &Engine| engine.doctor().await).await?;
     session.close().await;
     if console.json {

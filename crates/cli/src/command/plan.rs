@@ -94,7 +94,7 @@ pub async fn make(
     let project = project::load(target, select, console)?;
     let loaded = Loaded { playbook: project.playbook().path.clone(), moment: project.moment().clone() };
     let names = inventory_names(target, select);
-    let mut session = Session::open(project, connection, names.clone(), false, removal, console)?;
+    let mut session = Session::open(project, connection, &names, false, removal, console)?;
     let page = Page::new(PagePath::of(report, None), &names, &session);
     let plan = session.plan().await?;
     session.close().await;

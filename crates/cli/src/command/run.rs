@@ -33,7 +33,7 @@ pub async fn run(args: Run, console: &Console) -> Result<u8, Failure> {
     let script = script(&args.command);
     let one = project.hosts().len() == 1 && !console.json;
     let mut session =
-        Session::open_as(user, project, &args.connection, names, false, &Removal::default(), console)?;
+        Session::open_as(user, project, &args.connection, &names, false, &Removal::default(), console)?;
     if one {
         // The command writes to the same place; a live display would disturb it.
         session.hush();

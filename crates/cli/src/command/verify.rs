@@ -13,7 +13,7 @@ use converge_render as render;
 pub async fn run(args: Reading, console: &Console) -> Result<u8, Failure> {
     let project = project::load(args.target.as_deref(), &args.select, console)?;
     let names = inventory_names(args.target.as_deref(), &args.select);
-    let mut session = Session::open(project, &args.connection, names, false, &Removal::default(), console)?;
+    let mut session = Session::open(project, &args.connection, &names, false, &Removal::default(), console)?;
     let found = session.look(async |engine: &Engine| engine.verify().await).await?;
     session.close().await;
     if console.json {
