@@ -4,7 +4,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::Host;
-use converge_tests::{Ran, World, exec};
+use converge_tests::{Ran, World, exec, until_exec};
+use std::process::Stdio;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// One lab for all tests here, one test at a time; the lab's guard takes it down when this process ends.
@@ -15,7 +16,7 @@ static WORLD: LazyLock<Mutex<World>> =
 fn world() -> MutexGuard<'static, World> {
     let world = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
     for host in world.hosts() {
-        exec(host, "rm -rf /etc/mine /var/lib/converge");
+        exec(host, "systemctl stop mine slow; rm -rf /etc/mine /var/lib/converge; true");
         exec(
             host,
             "! command -v nginx >/dev/null || apt-get -q -y purge --auto-remove nginx-light nginx-common",
@@ -394,4 +395,116 @@ fn what_foreign_code_brought_goes_with_it_though_it_was_edited() {
     let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
     assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
     assert_eq!(exec(host, state), whole, "{}", undone.stdout);
+}
+
+/// Trees that an `absent`, a `file` and a `link` took away come back whole.
+#[test]
+fn the_contents_of_what_was_replaced_come_back_with_it() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(
+        host,
+        "rm -rf /srv/*; for p in p1 p2 p3; do mkdir -p /srv/$p/s; echo a >/srv/$p/a; echo b >/srv/$p/s/b; ln -s a /srv/$p/l; done",
+    );
+    let tree = || exec(host, "cd /srv; find . -printf '%p %m %l\\n' | sort; cat /srv/p?/s/b");
+    let before = tree();
+    playbook(&world, "base");
+    let role_text = "resources:\n  - absent: {path: /srv/p1, recursive: true}\n  \
+        - file: {path: /srv/p2, content: x, force: true}\n  - link: {path: /srv/p3, target: x, force: true}\n";
+    role(&world, "base", role_text);
+    let on_h1 = |args: &[&str]| converge(&world, &[args, &["--limit", "h1", "hosts.yaml"]].concat());
+    on_h1(&["apply", "--yes"]).expect(0);
+    role(&world, "base", "resources: []\n");
+    on_h1(&["apply", "--yes", "--prune=15"]).expect(0);
+    assert_eq!(tree(), before);
+    on_h1(&["plan"]).expect(0);
+    exec(host, "rm -rf /srv/*");
+}
+
+/// A unit whose file is declared is managed with the file, though nothing says any more how it runs.
+#[test]
+fn a_unit_is_orphaned_with_its_file_alone() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let on_h1 = |args: &[&str]| converge(&world, &[args, &["--limit", "h1", "hosts.yaml"]].concat());
+    let unit = |more: &str| {
+        let content = "[Service]\\nExecStart=/bin/sleep infinity\\n";
+        role(
+            &world,
+            "base",
+            &format!("resources:\n  - unit: {{name: mine, content: \"{content}\"{more}}}\n"),
+        );
+    };
+    playbook(&world, "base");
+    unit(", state: started");
+    on_h1(&["apply", "--yes"]).expect(0);
+    unit("");
+    on_h1(&["apply", "--yes", "--prune"]).expect(0);
+    assert_eq!(exec(host, "systemctl is-active mine"), "active");
+    on_h1(&["plan"]).expect(0);
+    role(&world, "base", "resources: []\n");
+    on_h1(&["apply", "--yes", "--prune=2"]).expect(0);
+    assert_eq!(
+        exec(host, "systemctl show -p LoadState -p ActiveState mine"),
+        "LoadState=not-found\nActiveState=inactive"
+    );
+}
+
+/// What lies below a path that is now declared absent is no longer managed: nothing puts it back.
+#[test]
+fn an_edit_below_a_path_that_is_now_absent_goes_out_of_the_records() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "rm -rf /srv/*; mkdir /srv/pre; echo a >/srv/pre/a");
+    let on_h1 = |args: &[&str]| converge(&world, &[args, &["--limit", "h1", "hosts.yaml"]].concat());
+    playbook(&world, "base");
+    role(&world, "base", "resources:\n  - line: {path: /srv/pre/a, line: b}\n");
+    on_h1(&["apply", "--yes"]).expect(0);
+    role(&world, "base", "resources:\n  - absent: {path: /srv/pre, recursive: true}\n");
+    assert_eq!(undeclared(&world, &[]).len(), 1);
+    on_h1(&["apply", "--yes", "--prune"]).expect(0).says("/srv/pre, in which it lies, is declared otherwise");
+    assert_eq!(exec(host, "ls /srv"), "");
+    on_h1(&["apply", "--yes", "--prune"]).expect(0);
+    let after = on_h1(&["plan"]).expect(0);
+    assert!(!after.all().contains("orphaned"), "{}", after.all());
+    // Both runs are taken back, the last first.
+    on_h1(&["rollback", "--yes"]).expect(0);
+    assert_eq!(exec(host, "cat /srv/pre/a"), "a\nb");
+    on_h1(&["rollback", "--yes"]).expect(0);
+    assert_eq!(exec(host, "cat /srv/pre/a"), "a");
+}
+
+/// The power is cut while a prune stops a unit: a rollback completes the way back of that prune, and of no other run.
+#[test]
+fn a_prune_that_was_cut_off_while_a_unit_stops_is_rolled_back_alone() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "rm -rf /srv/*");
+    let on_h1 = |args: &[&str]| converge(&world, &[args, &["--limit", "h1", "hosts.yaml"]].concat());
+    let keep = "resources:\n  - name: stays\n    file: {path: /srv/keep, content: \"k\\n\"}\n";
+    let content = "[Service]\\nExecStart=/bin/sleep infinity\\nExecStop=/bin/sleep 6\\n[Install]\\nWantedBy=multi-user.target\\n";
+    playbook(&world, "base");
+    role(
+        &world,
+        "base",
+        &format!("{keep}  - unit: {{name: slow, content: \"{content}\", state: started, enabled: true}}\n"),
+    );
+    on_h1(&["apply", "--yes"]).expect(0);
+    role(&world, "base", keep);
+    let args = ["apply", "--yes", "--prune=2", "--limit", "h1", "hosts.yaml"];
+    let mut child =
+        world.command(&args).unwrap().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until_exec(host, 60, "systemctl show -p ActiveState slow | grep -q deactivating");
+    host.kill().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    host.start().unwrap();
+    until_exec(host, 60, "test -e /srv/keep");
+    on_h1(&["rollback", "--yes"]).expect(0).says("enable and start slow.service");
+    assert_eq!(
+        exec(host, "cat /srv/keep; systemctl is-active slow; systemctl is-enabled slow"),
+        "k\nactive\nenabled"
+    );
+    on_h1(&["apply", "--yes", "--prune=2"]).expect(0);
+    assert_eq!(exec(host, "cat /srv/keep; systemctl show -p LoadState slow"), "k\nLoadState=not-found");
 }

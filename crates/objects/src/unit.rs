@@ -200,6 +200,21 @@ impl Object for Unit {
         }
     }
 
+    /// A unit that comes or goes is stopped and disabled, and its record goes last; without its mask it is disabled before it is enabled. A boot in
+    /// between starts it, or does not.
+    fn amid(before: &UnitState, after: &UnitState, now: &UnitState) -> bool {
+        let UnitState::Unit { enabled, started, .. } = now else { return false };
+        let ends = [before, after].map(|state| match state {
+            UnitState::Unit { enabled, started, .. } => (enabled.as_str(), started.as_deref()),
+            UnitState::Absent => ("", None),
+        });
+        let through = ends.iter().any(|(word, _)| word.is_empty() || word.starts_with("masked"));
+        let links = ends.iter().any(|(word, _)| word == enabled)
+            || through && matches!(enabled.as_str(), "disabled" | "static" | "indirect");
+        let recorded = started.is_none() || ends.iter().any(|(_, record)| *record == started.as_deref());
+        links && recorded
+    }
+
     fn drifts(key: &str, state: &UnitState) -> Vec<DriftScript> {
         let UnitState::Unit { enabled, active, .. } = state else { return Vec::new() };
         let unit = quote(key);

@@ -185,6 +185,24 @@ cv_same_unit() {
   return 1
 }
 
+# cv_amid_unit FOUND FROM TO: whether an interrupted step between these states may leave that one; as in unit.rs.
+# shellcheck disable=SC2086,SC2089,SC2090
+cv_amid_unit() (
+  set -f
+  case $1 in absent) return 1 ;; esac
+  from=$2 to=$3
+  case $from in absent) from='unit \ inactive -' ;; esac
+  case $to in absent) to='unit \ inactive -' ;; esac
+  set -- $1 $from $to
+  links=
+  case $2 in "$6" | "${10}") links=yes ;; esac
+  case "$6 ${10}" in
+  '\ '* | *' \' | masked* | *' masked'*) case $2 in disabled | static | indirect) links=yes ;; esac ;;
+  esac
+  case $4 in - | "$8" | "${12}") [ -n "$links" ] && return 0 ;; esac
+  return 1
+)
+
 # cv_shows_unit FOUND BEFORE LEFT: whether the unit still shows what the run made of it that found it in the state BEFORE; as in unit.rs.
 # shellcheck disable=SC2086
 cv_shows_unit() (

@@ -222,3 +222,35 @@ fn what_cannot_be_reached_exactly_is_accepted_as_near_as_it_can_be() {
         }
     }
 }
+
+#[test]
+fn controller_and_host_agree_on_what_an_interrupted_step_leaves() {
+    let dir = tempfile::tempdir().unwrap();
+    let on = unit("enabled", "active", Some("d1"));
+    let off = unit("disabled", "inactive", None);
+    let stays = unit("disabled", "inactive", Some("d1"));
+    let masked = unit("masked", "inactive", None);
+    let absent = UnitState::Absent;
+    for (from, to, now, amid) in [
+        (&on, &absent, &off, true),
+        (&on, &absent, &stays, true),
+        (&on, &absent, &unit("enabled", "failed", Some("d1")), true),
+        (&on, &absent, &masked, false),
+        (&on, &absent, &unit("disabled", "inactive", Some("d2")), false),
+        (&on, &absent, &absent, false),
+        (&absent, &on, &unit("disabled", "active", None), true),
+        (&masked, &on, &off, true),
+        (&on, &masked, &unit("static", "inactive", None), true),
+        (&on, &off, &unit("static", "inactive", None), false),
+        (&unit("", "inactive", None), &on, &unit("", "active", Some("d1")), true),
+    ] {
+        assert_eq!(Unit::amid(from, to, now), amid, "{from:?} {to:?} {now:?}");
+        let line = |state: &UnitState| State::from(state.clone()).line().to_owned();
+        for shell in shells(dir.path()) {
+            let args = [line(now), line(from), line(to)];
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            let output = shell.run(dir.path(), "cv_amid_unit \"$@\"", &args, b"");
+            assert_eq!(output.status.success(), amid, "{}: {args:?}", shell.name);
+        }
+    }
+}

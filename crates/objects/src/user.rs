@@ -252,6 +252,33 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_whose_process_is_gone_is_taken_and_none_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for shell in shells(dir.path()) {
+            for lock in [None, Some("999999999"), Some("999999999\n")] {
+                std::fs::write(at("gshadow"), "a:!::\nb:!::\n").unwrap();
+                std::fs::write(at("kept"), "b:x::c\n").unwrap();
+                if let Some(lock) = lock {
+                    std::fs::write(at("gshadow.lock"), lock).unwrap();
+                }
+                let script = format!(
+                    "put() {{ cv_shadow_put b '{0}/gshadow' '{0}/kept'; }}; put other words",
+                    dir.path().display()
+                );
+                shell.good(dir.path(), &script, &[], b"");
+                assert_eq!(
+                    std::fs::read_to_string(at("gshadow")).unwrap(),
+                    "a:!::\nb:x::c\n",
+                    "{}",
+                    shell.name
+                );
+                assert!(!at("gshadow.lock").exists(), "{}: the lock stays", shell.name);
+            }
+        }
+    }
+
+    #[test]
     fn a_uid_left_open_is_the_hosts_choice_and_nothing_else_is() {
         let dir = tempfile::tempdir().unwrap();
         for shell in shells(dir.path()) {

@@ -179,15 +179,24 @@ cv_apply_user() (
 cv_shadow_put() (
   umask 077
   i=0
-  until (set -C && echo $$ >"$2.lock") 2>/dev/null; do
+  # busybox reads the words of a trap when it runs: the function's arguments are gone by then.
+  shadow=$2
+  until (set -C && printf %s "$$" >"$shadow.lock") 2>/dev/null; do
+    # A lock whose process is gone does not count, as for shadow's own programs.
+    holder=
+    { read -r holder <"$shadow.lock"; } 2>/dev/null
+    case $holder in
+    '' | *[!0-9]*) ;;
+    *) [ -d "/proc/$holder" ] || rm -f "$shadow.lock" ;;
+    esac
     i=$((i + 1))
     [ $i -lt 50 ] || {
-      cv_say "$2 is locked by another program"
+      cv_say "$shadow is locked by another program"
       return 1
     }
     cv_nap
   done
-  trap 'rm -f "$2.lock" "$2.cv-new"' EXIT
+  trap 'rm -f "$shadow.lock" "$shadow.cv-new"' EXIT
   awk -F : -v name="$1" -v kept="$3" '
     $1 == name { if (!put++) { while ((getline line < kept) > 0) print line }; next }
     { print }

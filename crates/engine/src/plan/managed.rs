@@ -11,8 +11,9 @@ use crate::revert::accounts::Accounts;
 use crate::revert::undo::{Verdict, fulfils, go_with_what_brought_them, owners_probe};
 use crate::revert::{self, Group, Judged, holders};
 use converge_ledger::{KnownState, Owned, OwnedRecords, Project, RunRecord, SavedChange, SavedOutcome, Undo};
+use converge_objects::PathState;
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outcome, Undeclared};
-use converge_resource::{Change, Naming, ObjectId, Probe, RunAnswer, quote};
+use converge_resource::{Change, Naming, ObjectId, Probe, RunAnswer, State, quote};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The declarations of the project for a host, whatever the run is narrowed to.
@@ -31,7 +32,14 @@ pub(crate) struct Declares {
 impl Declares {
     /// Reads the items of a host.
     pub fn of(source: &HostSource<'_>, outputs: &converge_planner::Outputs, narrowed: bool) -> Self {
-        let (objects, roles, renamed) = source.declares(outputs);
+        let (mut objects, roles, renamed) = source.declares(outputs);
+        // A unit whose file is declared is there through it, and goes with it.
+        let through = |object: &ObjectId| {
+            let links = converge_objects::object(&object.kind)?.links();
+            Some(links.brings(&object.key, &State::absent(), None).into_iter().map(|(brought, _)| brought))
+        };
+        let brought: Vec<ObjectId> = objects.iter().filter_map(through).flatten().collect();
+        objects.extend(brought);
         Self { objects, roles, renamed, narrowed }
     }
 
@@ -82,6 +90,45 @@ fn companions<'a>(things: &'a [Owned], going: &[&Owned], orphans: &BTreeSet<Stri
             && going.iter().any(|g| g.object.kind == "package" && g.item == t.item && g.scope == t.scope)
     };
     things.iter().filter(with).collect()
+}
+
+/// Files and directories that went with one of these: they come back with it.
+fn contents<'a>(things: &'a [Owned], going: &[&Owned]) -> Vec<&'a Owned> {
+    let below = |t: &Owned, g: &Owned| {
+        let inside = || t.object.key.strip_prefix(&g.object.key).is_some_and(|rest| rest.starts_with('/'));
+        is_dir(&g.before) && g.item == t.item && g.scope == t.scope && inside()
+    };
+    let went = |t: &&Owned| t.by_product && t.object.kind == "path" && t.left.is_absent();
+    things.iter().filter(went).filter(|t| going.iter().any(|g| below(t, g))).collect()
+}
+
+fn is_dir(state: &State) -> bool {
+    matches!(PathState::try_from(state.clone()), Ok(PathState::Dir { .. }))
+}
+
+/// The path above this object that is declared and, after this plan, no directory; and whether this plan changes it.
+fn covered<'p>(
+    object: &'p ObjectId,
+    plan: &HostPlan,
+    declares: &Declares,
+    known: &Knowledge,
+) -> Option<(&'p str, bool)> {
+    let mut path = object.key.as_str();
+    while let Some((above, _)) =
+        path.rsplit_once('/').filter(|(above, _)| object.kind == "path" && !above.is_empty())
+    {
+        let id = ObjectId::new("path", above);
+        if declares.objects.contains(&id) {
+            let mut changes = plan.items.iter().flat_map(Item::changes).map(|c| &c.change);
+            let change = changes.rfind(|change| change.object == id);
+            let state = change.map(|c| c.to.clone()).or_else(|| Some(known.observed(&id).ok()?.state));
+            if state.is_some_and(|state| !is_dir(&state)) {
+                return Some((above, change.is_some()));
+            }
+        }
+        path = above;
+    }
+    None
 }
 
 /// Asks apt what would go with these packages; `None` when none of them is a package.
@@ -171,6 +218,7 @@ pub(crate) async fn own(
         let with = records.things.iter().filter(|t| t.by_product && t.object.kind == "package");
         probes.extend(with.map(|t| Probe::Object(t.object.clone())));
     }
+    probes.extend(contents(&records.things, &going).into_iter().map(|t| Probe::Object(t.object.clone())));
     probes.extend(apt.clone());
     probes.retain(|p| !known.knows(p));
     if !probes.is_empty() {
@@ -185,11 +233,20 @@ pub(crate) async fn own(
         Some(converge_resource::Answer::Run(answer)) => companions(&records.things, &going, &orphans(answer)),
         _ => Vec::new(),
     };
-    let leaving: BTreeSet<&ObjectId> = going.iter().chain(&with).map(|t| &t.object).collect();
+    let inside = contents(&records.things, &going);
+    let leaving: BTreeSet<&ObjectId> = going.iter().chain(&with).chain(&inside).map(|t| &t.object).collect();
     // In the order of the records, the last first.
     let leaving: Vec<&Owned> = records.things.iter().rev().filter(|t| leaving.contains(&t.object)).collect();
     let mut undos: Vec<Undo> = leaving.iter().map(|t| undo_of(t, &leaving, known)).collect();
     go_with_what_brought_them(&mut undos);
+    let mut later: BTreeSet<ObjectId> = BTreeSet::new();
+    for undo in &mut undos {
+        let Some((above, changes)) = covered(&undo.object, plan, declares, known) else { continue };
+        undo.lost.get_or_insert(format!("{above}, in which it lies, is declared otherwise"));
+        if changes {
+            later.insert(undo.object.clone());
+        }
+    }
     holders::leave_those_that_remain_needed(&mut undos, plan, &records.things, known);
     let asked: BTreeSet<_> = revert::probes(&undos).into_iter().filter(|probe| !known.knows(probe)).collect();
     if prune && !asked.is_empty() {
@@ -221,9 +278,18 @@ pub(crate) async fn own(
         })
         .collect();
     if prune && !groups.is_empty() {
+        let groups = without(groups, &later);
         add_prune_items(context, target, plan, groups, declares, known).await?;
     }
     Ok(())
+}
+
+/// The groups without what this run removes first: the next one takes it out of the records.
+fn without(mut groups: Vec<Group>, later: &BTreeSet<ObjectId>) -> Vec<Group> {
+    for group in &mut groups {
+        group.members.retain(|judged| !later.contains(&judged.undo.object));
+    }
+    groups
 }
 
 async fn add_prune_items(
