@@ -1,11 +1,5 @@
 //! docs/first-hour.md, run as it is printed on fresh hosts; its output is held against the output shown there.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "what goes wrong in a test ends it, and steps are told"
-)]
-
 use converge_tests::guide::{Step, shows, steps};
 use converge_tests::{World, root};
 
