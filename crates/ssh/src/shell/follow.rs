@@ -6,13 +6,14 @@ use crate::error::ShellError;
 use crate::pipes::{Raw, Reader, Writer};
 use crate::program::{Nonce, Prompt, Start, first_lines, kill_script};
 use crate::session::Session;
+use crate::shell::Traffic;
 use crate::target::{Become, Options};
 use bytes::Bytes;
 use memchr::memmem;
 use secrecy::ExposeSecret;
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
@@ -214,10 +215,11 @@ pub(crate) struct Actor {
     running: Option<Running>,
     /// The item whose standard error is coming.
     err_item: Option<u32>,
+    traffic: Arc<Mutex<Traffic>>,
 }
 
 impl Actor {
-    pub(crate) fn new(setup: Setup) -> Self {
+    pub(crate) fn new(setup: Setup, traffic: Arc<Mutex<Traffic>>) -> Self {
         let nonce = Nonce::new();
         let (to_host, rx) = unbounded_channel();
         let (stop_writing, stop) = oneshot::channel();
@@ -247,6 +249,7 @@ impl Actor {
             held_back: Vec::new(),
             running: None,
             err_item: None,
+            traffic,
         };
         actor.send(Bytes::from(first_lines(&nonce, actor.start.terminal)));
         actor
@@ -296,10 +299,15 @@ impl Actor {
             self.last_heard = Instant::now();
             self.last_frame = self.last_heard;
         }
+        self.count(|traffic| traffic.batches += 1);
         for frame in work.frames {
             self.send(frame);
         }
         self.batches.push_back(work.batch);
+    }
+
+    fn count(&self, count: impl FnOnce(&mut Traffic)) {
+        count(&mut self.traffic.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Sends, but nothing before the password was taken: the rest would be read as one.
@@ -308,12 +316,16 @@ impl Actor {
             self.held_back.push(bytes);
         } else {
             // A writer that is gone is noticed by the reader.
+            self.count(|traffic| traffic.sent += bytes.len() as u64);
             drop(self.to_host.send(bytes));
         }
     }
 
     fn heard(&mut self, raw: Option<Raw>) -> Result<(), ShellError> {
         self.last_heard = Instant::now();
+        if let Some(Raw::Out(bytes) | Raw::Err(bytes)) = &raw {
+            self.count(|traffic| traffic.received += bytes.len() as u64);
+        }
         match raw {
             Some(Raw::Out(bytes)) if self.started => self.stdout(&bytes),
             Some(Raw::Err(bytes)) if self.started => self.stderr(&bytes),
