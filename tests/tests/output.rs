@@ -1,5 +1,5 @@
 //! Output for people, on real hosts: facts, the page for browsers in a real browser, documents against their schemas,
-//! Ctrl-C.
+//! Ctrl-C, traces.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
@@ -173,4 +173,130 @@ fn an_interrupt_is_said_once_and_stops_what_has_not_begun() {
     assert_eq!(said.matches("stopping: what is in flight ends").count(), 1, "{said}");
     assert!(said.contains("1 not begun"), "{said}");
     assert!(!host.exec("test -e /etc/after").unwrap().success());
+}
+
+const TIMED_ROLE: &str = r#"
+inputs:
+  token: {type: str, sensitive: true}
+resources:
+  - for_each: [a, b, c]
+    name: files
+    file: {path: "/srv/timed-{{ item }}", content: "x\n"}
+  - name: key
+    file: {path: /etc/key, content: "{{ token }}\n", mode: "0600"}
+  - name: sleeper
+    file: {path: /etc/systemd/system/sleeper.service, content: "[Service]\nExecStart=/bin/sleep 1000\n"}
+  - name: another
+    file: {path: /etc/systemd/system/another.service, content: "[Service]\nExecStart=/bin/sleep 1000\n"}
+  - name: runs
+    service: {name: sleeper, state: started}
+  - name: runs too
+    service: {name: another, state: started}
+  - name: at work
+    command:
+      run: "touch /run/at-work; sleep {{ pause }}; touch /etc/at-work"
+      creates: /etc/at-work
+      undo: rm /etc/at-work
+"#;
+
+/// The slices of a trace by the names of their processes; each thread's are apart or one inside the other.
+fn slices_of(path: &std::path::Path) -> std::collections::BTreeMap<String, Vec<Value>> {
+    let trace: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let mut slices = std::collections::BTreeMap::new();
+    for named in events.iter().filter(|e| e["name"] == "process_name") {
+        let own = events.iter().filter(|e| e["ph"] == "X" && e["pid"] == named["pid"]);
+        let own: Vec<Value> = own.cloned().collect();
+        slices.insert(named["args"]["name"].as_str().unwrap().to_owned(), own);
+    }
+    let span =
+        |e: &Value| (e["ts"].as_u64().unwrap(), e["ts"].as_u64().unwrap() + e["dur"].as_u64().unwrap());
+    for own in slices.values() {
+        for (n, a) in own.iter().enumerate() {
+            for b in own[n + 1..].iter().filter(|b| b["tid"] == a["tid"]) {
+                let ((a1, a2), (b1, b2)) = (span(a), span(b));
+                let inside = (a1 <= b1 && b2 <= a2) || (b1 <= a1 && a2 <= b2);
+                assert!(a2 <= b1 || b2 <= a1 || inside, "{a} and {b}");
+            }
+        }
+    }
+    slices
+}
+
+fn seconds(slices: &[Value], name: &str) -> f64 {
+    let micros = slices.iter().filter(|e| e["name"] == name).filter_map(|e| e["dur"].as_f64());
+    micros.sum::<f64>() / 1e6
+}
+
+#[test]
+fn a_trace_tells_what_each_host_did_when() {
+    let world = World::new("output-timings", 2).unwrap();
+    world.only_role("timed", TIMED_ROLE.replace("{{ pause }}", "5").as_str()).unwrap();
+    world.write("group_vars/all.yaml", "token: hunter2-and-more\n").unwrap();
+    let path = |name: &str| world.dir().join(name);
+    let count_connections =
+        || world.hosts()[0].exec("journalctl -u ssh --no-pager -q | grep -c Accepted").unwrap().stdout;
+    let before = count_connections();
+    for name in ["nowhere/trace.json", "."] {
+        let refused = world.converge(&["apply", "hosts.yaml", "--yes", "--timings", name]).unwrap();
+        refused.expect(64).says("cannot be written to").says("no host was contacted");
+    }
+    assert_eq!(count_connections(), before, "no host was contacted");
+
+    world.converge(&["plan", "hosts.yaml", "--timings", "plan.json"]).unwrap().expect(2);
+    let planned = slices_of(&path("plan.json"));
+    for host in ["h1", "h2"] {
+        let names: Vec<&str> = planned[host].iter().filter_map(|e| e["name"].as_str()).collect();
+        assert!(["plan", "connect", "round 1"].iter().all(|name| names.contains(name)), "{host}: {names:?}");
+    }
+
+    let done =
+        world.converge(&["apply", "hosts.yaml", "--yes", "--timings", "apply.json"]).unwrap().expect(0);
+    done.says("The timings are in apply.json").says("The slowest").says("command: timed/at work");
+    let applied = slices_of(&path("apply.json"));
+    assert!(applied["converge"].iter().any(|e| e["name"] == "apply"));
+    for host in ["h1", "h2"] {
+        let own = &applied[host];
+        let has =
+            |name: &str| assert!(own.iter().any(|e| e["name"] == name), "{host} has no {name}: {own:#?}");
+        for name in
+            ["connect", "take the lock, begin the records", "verify", "end the records, free the lock"]
+        {
+            has(name);
+        }
+        for name in [
+            "timed/files[a]",
+            "timed/files[c]",
+            "timed/key",
+            "timed/runs",
+            "save, write the journal",
+            "change",
+        ] {
+            has(name);
+        }
+        assert!(seconds(own, "timed/at work") >= 5.0, "{host}: {own:#?}");
+        // Each unit is watched for a second, and that is a part of the item that started it.
+        assert!((1.8..9.0).contains(&seconds(own, "watch the unit")), "{host}: {own:#?}");
+    }
+    let text = std::fs::read_to_string(path("apply.json")).unwrap();
+    assert!(!text.contains("hunter2"), "{text}");
+    assert!(text.contains("\"received\":") && text.contains("\"batches\":"), "{text}");
+
+    // Of a run that is interrupted too, and of one that fails.
+    world.converge(&["rollback", "hosts.yaml", "--yes", "--timings", "back.json"]).unwrap().expect(0);
+    assert!(slices_of(&path("back.json"))["h2"].iter().any(|e| e["name"] == "timed/files[a]"));
+    world.only_role("timed", TIMED_ROLE.replace("{{ pause }}", "60").as_str()).unwrap();
+    assert!(world.hosts()[0].exec("rm -f /run/at-work /etc/at-work").unwrap().success());
+    let arguments = ["apply", "hosts.yaml", "--yes", "--limit", "h1", "--timings", "cut.json"];
+    let mut running =
+        world.command(&arguments).unwrap().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    assert!(world.hosts()[0].exec("until test -e /run/at-work; do sleep 0.05; done").unwrap().success());
+    let kill = || Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap().success();
+    assert!(kill());
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(kill());
+    assert_eq!(running.wait().unwrap().code(), Some(1));
+    let cut = slices_of(&path("cut.json"));
+    let open = cut["h1"].iter().find(|e| e["name"] == "timed/at work").unwrap();
+    assert_eq!(open["args"]["unfinished"], true, "{open}");
 }

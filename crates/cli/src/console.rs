@@ -5,8 +5,10 @@ use converge_render::{Look, Text, Tone};
 use converge_syntax::{Diagnostics, Severity};
 use miette::{GraphicalReportHandler, GraphicalTheme};
 use std::io::{IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Standard output for results, standard error for everything else.
+/// Standard output for results, standard error for everything else. Clones share what was lost.
+#[derive(Clone)]
 pub struct Console {
     /// The look of text on standard output.
     pub look: Look,
@@ -17,7 +19,7 @@ pub struct Console {
     /// JUnit's XML instead of text.
     pub junit: bool,
     /// The first output that could not be written.
-    lost: std::sync::Mutex<Option<String>>,
+    lost: Arc<Mutex<Option<String>>>,
 }
 
 fn width(terminal: bool, stream: impl std::os::fd::AsFd) -> Option<usize> {
@@ -50,7 +52,7 @@ impl Console {
             full_diff: global.full_diff,
         };
         let (json, junit) = (global.output == Output::Json, global.output == Output::Junit);
-        Self { look, error_look, json, junit, lost: std::sync::Mutex::default() }
+        Self { look, error_look, json, junit, lost: Arc::default() }
     }
 
     /// Writes a result. A reader that has gone away is no error.
@@ -69,14 +71,14 @@ impl Console {
     /// Something could not be written: [`Console::lost`] says so in the end. A reader that has gone away is no error.
     pub fn not_written(&self, what: &str, error: &std::io::Error) {
         if error.kind() != std::io::ErrorKind::BrokenPipe {
-            let mut lost = self.lost.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
             lost.get_or_insert_with(|| format!("{what} could not be written: {error}"));
         }
     }
 
     /// The output that could not be written.
     pub fn lost(&self) -> Option<String> {
-        self.lost.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Writes a result for people.

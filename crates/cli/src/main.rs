@@ -8,12 +8,14 @@ mod default_command;
 mod documents;
 mod failure;
 mod familiar;
+mod output_file;
 mod page;
 mod project;
 mod prompt;
 mod schemas;
 mod session;
 mod settings;
+mod timings;
 mod vault;
 
 use args::{Cli, Command};
@@ -21,11 +23,17 @@ use clap::{CommandFactory, FromArgMatches};
 use console::Console;
 use failure::{Failure, code};
 use settings::Settings;
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let definition = args::definition();
     let arguments: Vec<_> = std::env::args_os().collect();
+    if args::asks_version(&arguments) {
+        // A reader that has gone away is no error.
+        let _gone = std::io::stdout().write_all(args::VERSION.as_bytes());
+        return ExitCode::from(code::DONE);
+    }
+    let definition = args::definition();
     if let Some(failure) = familiar::unknown_command(&arguments, &definition) {
         return ExitCode::from(failure.report(&Console::new(&args::Global::default())));
     }

@@ -5,20 +5,23 @@ use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
 use crate::prompt;
+use crate::timings::Trace;
+use camino::Utf8PathBuf;
 use converge_engine::{
-    ApplyReport, Engine, Event, EventSink, FleetPlan, Options, Question, Steps, StopSwitch,
+    ApplyReport, Engine, Event, EventSink, FleetPlan, Options, Question, Steps, StopSwitch, TimedEvent,
 };
 use converge_model::Project;
-use converge_render::{Look, Progress, Size};
+use converge_render::{Look, Progress, Size, Slow};
 use converge_syntax::Diagnostics;
 use std::io::Write;
+use std::time::Instant;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// An engine with the eyes on it.
 pub struct Session {
     engine: Engine,
-    events: UnboundedReceiver<Event>,
+    events: UnboundedReceiver<TimedEvent>,
     progress: Progress,
     /// Ctrl-C, a polite kill, and a terminal that has gone away.
     signals: Signals,
@@ -26,6 +29,8 @@ pub struct Session {
     passphrases: Option<prompt::Passphrases>,
     /// The questions of `--step`.
     questions: Option<UnboundedReceiver<Question>>,
+    /// The times of the run.
+    trace: Trace,
 }
 
 impl Session {
@@ -92,7 +97,20 @@ impl Session {
             hangup: watch(SignalKind::hangup())?,
         };
         let passphrases = Some(prompt::Passphrases::of(connection)?);
-        Ok(Self { engine, events, progress, signals, passphrases, questions: None })
+        let trace = Trace::new(&hosts, console);
+        Ok(Self { engine, events, progress, signals, passphrases, questions: None, trace })
+    }
+
+    /// Has the times of the run written to this file, however it ends.
+    pub fn trace_to(&mut self, file: Option<Utf8PathBuf>) -> Result<(), Failure> {
+        let Some(file) = file else { return Ok(()) };
+        self.engine.tell_phases();
+        self.trace.write_to(file)
+    }
+
+    /// The things that the run took longest for.
+    pub fn slowest(&self, report: &ApplyReport) -> Vec<Slow> {
+        self.trace.timings().slowest(report, Instant::now())
     }
 
     /// Asks before each item or each role of an apply.
@@ -129,7 +147,7 @@ impl Session {
         F: AsyncFnOnce(&'s Engine) -> T,
     {
         self.unlock().await?;
-        let Self { engine, events, progress, signals, .. } = self;
+        let Self { engine, events, progress, signals, trace, .. } = self;
         let work = work(engine);
         tokio::pin!(work);
         let mut tick = ticks();
@@ -138,12 +156,12 @@ impl Session {
                 biased;
                 _ = interrupted(signals) => break Err(()),
                 _ = tick.tick() => progress.tick(),
-                Some(event) = events.recv() => seen(progress, &event),
+                Some(event) = events.recv() => seen(progress, trace, &event),
                 outcome = &mut work => break Ok(outcome),
             }
         };
         while let Ok(event) = events.try_recv() {
-            seen(progress, &event);
+            seen(progress, trace, &event);
         }
         progress.end();
         outcome.map_err(|()| Failure::Message {
@@ -188,7 +206,7 @@ impl Session {
 
     /// Applies a plan. The first Ctrl-C waits for the steps in progress, the second leaves at once.
     pub async fn apply(&mut self, plan: FleetPlan) -> ApplyReport {
-        let Self { engine, events, progress, signals, questions, .. } = self;
+        let Self { engine, events, progress, signals, questions, trace, .. } = self;
         let echo = prompt::hide_interrupts();
         let stop = StopSwitch::new();
         let work = engine.apply(plan, stop.clone());
@@ -203,6 +221,7 @@ impl Session {
                     if stop.is_stopped() && !hung_up {
                         progress.end();
                         drop(echo);
+                        trace.write();
                         let what = "left at once; the next run looks at what was in flight";
                         let _gone = writeln!(std::io::stderr(), "{what}");
                         std::process::exit(i32::from(code::FAILED));
@@ -213,7 +232,10 @@ impl Session {
                 _ = tick.tick() => if asking.as_ref().is_none_or(std::thread::JoinHandle::is_finished) {
                     progress.tick();
                 },
-                Some(event) = events.recv() => progress.event(&event),
+                Some(event) = events.recv() => {
+                    trace.event(&event);
+                    progress.event(&event.event);
+                }
                 Some(question) = next_question(questions) => {
                     progress.end();
                     // Not a task: an unanswered question must not delay the end.
@@ -223,7 +245,8 @@ impl Session {
             }
         };
         while let Ok(event) = events.try_recv() {
-            progress.event(&event);
+            trace.event(&event);
+            progress.event(&event.event);
         }
         progress.end();
         report
@@ -259,11 +282,12 @@ async fn interrupted(signals: &mut Signals) -> bool {
 }
 
 /// While looking, a lost host is no line of its own: the plan says it.
-fn seen(progress: &mut Progress, event: &Event) {
-    if let Event::Lost { .. } = event {
-        progress.advance(event);
+fn seen(progress: &mut Progress, trace: &mut Trace, timed: &TimedEvent) {
+    trace.event(timed);
+    if let Event::Lost { .. } = timed.event {
+        progress.advance(&timed.event);
     } else {
-        progress.event(event);
+        progress.event(&timed.event);
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) async fn run_command(
 ) -> Vec<HostRan> {
     let hosts = context.machines();
     let running = hosts.iter().map(|host| async move {
-        let _permit = context.permit().await;
+        let _permit = context.permit(host).await;
         let begun = Instant::now();
         let result = run_on(context, host, script, limit, seen).await;
         if let Err(lost) = &result {

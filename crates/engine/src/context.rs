@@ -1,7 +1,8 @@
 //! The data that all targets of a run share. Every step of a run takes it; it knows no step.
 
+use crate::event::InProgress;
 use crate::session::pool::Pool;
-use crate::{EventSink, Options};
+use crate::{Activity, Event, EventSink, Options, Traffic};
 use converge_ledger::{Project as ProjectScope, Scope};
 use converge_model::Project;
 use converge_planner::RoleGraph;
@@ -19,9 +20,30 @@ pub(crate) struct RunContext {
 }
 
 impl RunContext {
-    /// Waits until one more host may be worked on.
-    pub async fn permit(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+    /// Waits until this host may be worked on too.
+    pub async fn permit(&self, host: &str) -> Option<tokio::sync::SemaphorePermit<'_>> {
+        if let Ok(permit) = self.pool.forks.try_acquire() {
+            return Some(permit);
+        }
+        let _waits = self.begin(host, Activity::Turn);
         self.pool.forks.acquire().await.ok()
+    }
+
+    /// Reports that an activity on this target begins; it ends with what comes back.
+    pub fn begin(&self, host: &str, activity: Activity) -> InProgress {
+        InProgress::begin(&self.events, Some(host), activity)
+    }
+
+    /// Reports the traffic with a host so far.
+    pub fn tell_traffic(&self, host: &str, traffic: Option<Traffic>) {
+        if let Some(traffic) = traffic {
+            self.events.send(Event::Traffic { host: host.to_owned(), traffic });
+        }
+    }
+
+    /// The same as [`Self::begin`] for work on all targets.
+    pub fn begin_all(&self, activity: Activity) -> InProgress {
+        InProgress::begin(&self.events, None, activity)
     }
 
     /// The machines of this run: its hosts, and those through which its clusters are reached.

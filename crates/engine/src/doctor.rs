@@ -120,7 +120,7 @@ pub(crate) async fn doctor(context: &Arc<RunContext>) -> Vec<HostDoctor> {
 }
 
 async fn examine(context: &RunContext, host: &str) -> HostDoctor {
-    let _permit = context.permit().await;
+    let _permit = context.permit(host).await;
     let mut chart = HostDoctor {
         host: host.to_owned(),
         address: String::new(),

@@ -63,6 +63,11 @@ impl Engine {
         self.0.options.steps = Some(steps);
     }
 
+    /// Has hosts report the parts of each item's work.
+    pub fn tell_phases(&mut self) {
+        self.0.options.phases = true;
+    }
+
     /// Lets what follows destroy these things, by ID, though nothing keeps them.
     pub fn allow_destroy(&mut self, ids: Vec<String>) {
         self.0.options.allow_destroy = ids;

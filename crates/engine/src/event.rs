@@ -1,10 +1,23 @@
 //! The one stream of events: what happens, as it happens. Renderers consume it; the engine never prints.
 
+use crate::{Activity, ItemPhase};
 use converge_planner::{Item, Summary};
 use converge_resource::{Content, Digest};
+use converge_ssh::Traffic;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
+
+/// An event, and when it was sent: whoever shows it may come to it later.
+#[derive(Clone, Debug)]
+pub struct TimedEvent {
+    /// When it was sent.
+    pub at: Instant,
+    /// The event.
+    pub event: Event,
+}
 
 /// Something that happened.
 #[derive(Clone, Debug)]
@@ -169,6 +182,44 @@ pub enum Event {
         /// The differences from the plan; empty when there is none.
         differences: Vec<String>,
     },
+    /// Something that takes time and is no item has begun.
+    Began {
+        /// The target; none where it is work on this machine.
+        host: Option<String>,
+        /// Its number, by which [`Event::Ended`] names it.
+        span: u64,
+        /// The activity.
+        activity: Activity,
+    },
+    /// An activity is over, whatever came of it.
+    Ended {
+        /// Its number.
+        span: u64,
+    },
+    /// An item in progress, or the group whose first item it is, has come to this part of its work. Hosts report it only with
+    /// [`crate::Options::phases`].
+    ItemPhase {
+        /// The host.
+        host: String,
+        /// The item's number.
+        id: u32,
+        /// The part that begins.
+        phase: ItemPhase,
+    },
+    /// Work on an item has ended without its result: nothing of it was done, and it begins again later.
+    ItemPutOff {
+        /// The host.
+        host: String,
+        /// The item's number.
+        id: u32,
+    },
+    /// The traffic of a host's shell so far.
+    Traffic {
+        /// The host.
+        host: String,
+        /// The bytes of each way, and the batches.
+        traffic: Traffic,
+    },
     /// A stop was asked for: what is in flight ends, nothing new starts.
     Stopping,
 }
@@ -266,19 +317,52 @@ impl ItemResult {
 
 /// Where events go. Cheap to clone; nobody listening is fine.
 #[derive(Clone, Debug, Default)]
-pub struct EventSink(Option<UnboundedSender<Event>>);
+pub struct EventSink(Option<Arc<Listener>>);
+
+#[derive(Debug)]
+struct Listener {
+    sender: UnboundedSender<TimedEvent>,
+    spans: AtomicU64,
+}
 
 impl EventSink {
     /// Events go to this channel.
-    pub fn to(sender: UnboundedSender<Event>) -> Self {
-        Self(Some(sender))
+    pub fn to(sender: UnboundedSender<TimedEvent>) -> Self {
+        Self(Some(Arc::new(Listener { sender, spans: AtomicU64::new(0) })))
     }
 
     /// Sends one event.
     pub fn send(&self, event: Event) {
-        if let Some(sender) = &self.0 {
+        if let Some(listener) = &self.0 {
             // A renderer that has gone away is no reason to stop working.
-            let _gone = sender.send(event);
+            let _gone = listener.sender.send(TimedEvent { at: Instant::now(), event });
         }
+    }
+
+    /// A number for an activity, which no other one of this sink has.
+    pub(crate) fn next_span(&self) -> u64 {
+        self.0.as_ref().map_or(0, |listener| listener.spans.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// An activity in progress. It is over when this is dropped, however its work ended.
+#[derive(Debug)]
+pub(crate) struct InProgress {
+    events: EventSink,
+    number: u64,
+}
+
+impl InProgress {
+    /// Begins an activity on a target; with none, on this machine.
+    pub fn begin(events: &EventSink, host: Option<&str>, activity: Activity) -> Self {
+        let number = events.next_span();
+        events.send(Event::Began { host: host.map(str::to_owned), span: number, activity });
+        Self { events: events.clone(), number }
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        self.events.send(Event::Ended { span: self.number });
     }
 }

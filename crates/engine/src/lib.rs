@@ -1,5 +1,6 @@
 //! Observe, plan, apply, verify, snapshot, roll back; one stream of events.
 
+mod activity;
 mod ad_hoc;
 mod apply;
 mod barriers;
@@ -21,14 +22,15 @@ mod session;
 mod tasks;
 mod verify;
 
+pub use activity::{Activity, ItemPhase};
 pub use converge_executor::TargetError;
 pub use converge_host::facts::{FACT_GROUPS, HostFacts, facts_page, facts_schema};
 pub use converge_ledger::Scope;
-pub use converge_ssh::KeyFileError;
+pub use converge_ssh::{KeyFileError, Traffic};
 pub use critical_path::{PathStep, TimedItem, critical_path};
 pub use doctor::{Finding, Health, HostDoctor};
 pub use engine::Engine;
-pub use event::{Event, EventSink, ItemResult, KeptBackup, NoBackup, RoleWork};
+pub use event::{Event, EventSink, ItemResult, KeptBackup, NoBackup, RoleWork, TimedEvent};
 pub use options::{Options, Question, StepAnswer, Steps, StopSwitch};
 pub use plan::saved;
 pub use report::{

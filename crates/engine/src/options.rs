@@ -40,6 +40,8 @@ pub struct Options {
     pub helm: Option<PathBuf>,
     /// Ask before each item or each role of an apply.
     pub steps: Option<Steps>,
+    /// Have hosts report the parts of each item's work as they come to them: it costs some bytes an item.
+    pub phases: bool,
 }
 
 impl Default for Options {
@@ -59,6 +61,7 @@ impl Default for Options {
             keep_all_runs: false,
             helm: None,
             steps: None,
+            phases: false,
         }
     }
 }

@@ -8,7 +8,9 @@ use crate::revert::undo::{
 };
 use crate::revert::{self, Group, holders};
 use crate::tasks::{in_parallel, on_each};
-use crate::{Event, FleetPlan, HostEntry, HostResult, HostSnapshots, Purpose, Return, Snapshot, TargetError};
+use crate::{
+    Activity, Event, FleetPlan, HostEntry, HostResult, HostSnapshots, Purpose, Return, Snapshot, TargetError,
+};
 use converge_ledger::{Ledger, Project, Records, RunPurpose, RunRecord, Undo};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
 use converge_resource::{ObjectId, Probe};
@@ -95,6 +97,7 @@ pub(crate) async fn plan_rollback(
     to: Option<&str>,
     roles: &[String],
 ) -> Result<FleetPlan, Diagnostics> {
+    let _plans = context.begin_all(Activity::PlanAll);
     let hosts = context.targets();
     let read =
         on_each(context, hosts, |context, host| async move { Arc::new(records(&context, &host).await) });
@@ -299,6 +302,7 @@ async fn plan_back(
     roles: &[String],
 ) -> (HostEntry, Vec<String>) {
     let begun = Instant::now();
+    let _plans = context.begin(host, Activity::Plan);
     let planned = match &**read {
         Err(lost) => Err(lost.clone()),
         Ok((target, records)) => {
@@ -332,6 +336,7 @@ async fn plan_back(
 }
 
 async fn records(context: &RunContext, name: &str) -> Result<(Target, Records), TargetError> {
+    let _reads = context.begin(name, Activity::Records);
     let target = connect(context, name).await?;
     let records = target.history(context).await?;
     Ok((target, records))

@@ -3,7 +3,7 @@
 use crate::context::RunContext;
 use crate::plan::source::Part;
 use crate::tasks::on_each;
-use crate::{HostVerify, TargetError};
+use crate::{Activity, HostVerify, TargetError};
 use converge_executor::Questions;
 use converge_planner::{History, HostPlan, Item, Knowledge, Outcome};
 use converge_resource::{ObjectId, State, Wait};
@@ -13,7 +13,9 @@ use std::time::Duration;
 
 /// Runs the `verify` items of all roles of this run. Changes nothing.
 pub(crate) async fn verify(context: &Arc<RunContext>) -> Vec<HostVerify> {
+    let _checks = context.begin_all(Activity::CheckAll);
     let checking = on_each(context, context.targets(), |context, host| async move {
+        let _checks = context.begin(&host, Activity::Verify);
         let folded = match crate::connect::target::connect(&context, &host).await {
             Err(lost) => Err(lost),
             Ok(target) => {
@@ -31,7 +33,9 @@ pub(crate) async fn verify(context: &Arc<RunContext>) -> Vec<HostVerify> {
 
 /// Runs the `verify` items of those roles that still have something of theirs on these hosts, as after a rollback. Changes nothing.
 pub(crate) async fn verify_what_is_in_place(context: &Arc<RunContext>, hosts: &[String]) -> Vec<HostVerify> {
+    let _checks = context.begin_all(Activity::CheckAll);
     let checking = on_each(context, hosts, |context, host| async move {
+        let _checks = context.begin(&host, Activity::Verify);
         match checks_in_place(&context, &host).await {
             Err(lost) => HostVerify { host, checks: Vec::new(), lost: Some(lost) },
             Ok(checks) => HostVerify { host, checks, lost: None },

@@ -40,6 +40,7 @@ cv_many() {
   cv_y_new= cv_y_made= cv_y_written= cv_y_lost= cv_y_lost_why= cv_y_stage=$CV_DIR/stage/many
   trap cv_many_clean EXIT
   trap 'exit 1' HUP INT TERM
+  cv_phase save
   cv_many_marked
   cv_many_save 2>/dev/null || {
     # By itself each says why it cannot be saved.
@@ -57,9 +58,11 @@ cv_many() {
     done
     return 73
   }
+  cv_phase change
   cv_many_write
   cv_many_finish
   cv_many_put $cv_y_rows
+  cv_phase check
   cv_table now "$(cv_rows_now "$cv_y_rows")"
   cv_many_end
 }

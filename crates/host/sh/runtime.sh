@@ -548,6 +548,7 @@ cv_item_begin() {
     }
   done
   [ -z "$cv_i_bad" ] || exit 70
+  cv_phase save
   cv_i_text= cv_i_watched=
   for cv_i_row in $CV_ROWS - $CV_WINDOW; do
     [ "$cv_i_row" != - ] || {
@@ -594,6 +595,7 @@ cv_item_begin() {
   }
   unset IFS
   set +f
+  cv_phase change
 }
 
 # cv_item_safe: the steps of this item need not look again at what is above its paths, unless one of them gives a directory away.
@@ -670,6 +672,7 @@ cv_item_window() {
 
 # cv_item_failed STEP STATUS: a step of the item failed.
 cv_item_failed() {
+  cv_phase check
   set -f
   IFS=$CV_NL
   cv_table now "$(cv_rows_now "$CV_ROWS$CV_WINDOW")"
@@ -690,6 +693,7 @@ cv_item_failed() {
 
 # cv_item_end: after the steps. Status 73 when an object is not as planned, 75 when the journal cannot say how it ended.
 cv_item_end() {
+  cv_phase check
   set -f
   IFS=$CV_NL
   cv_table now "$(cv_rows_now "$CV_ROWS$CV_WINDOW")"

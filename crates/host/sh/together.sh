@@ -30,10 +30,12 @@ cv_packages_together() {
   done
   unset IFS
   set +f
+  cv_phase simulate
   cv_packages_ready "$@" </dev/null >/dev/null 2>&1
   cv_g_status=$?
   set -f
   IFS=$CV_NL
+  cv_phase save
   [ $cv_g_status -eq 0 ] && cv_together_save || {
     cv_together_alone
     return 73
@@ -54,10 +56,12 @@ cv_packages_together() {
   }
   unset IFS
   set +f
+  cv_phase change
   cv_g_out=$(cv_packages_do 2>&1 </dev/null)
   cv_g_status=$?
   set -f
   IFS=$CV_NL
+  cv_phase check
   cv_table now "$(cv_rows_now "$CV_ROWS$CV_WINDOW")"
   cv_together_judge
   cv_together_record

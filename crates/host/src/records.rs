@@ -142,6 +142,9 @@ pub fn blob_path(digest: &Digest) -> String {
     format!("{ROOT}/blobs/{digest}")
 }
 
+/// A prelude after which items tell the parts of their work as they come to them: lines `phase WORD` behind their token.
+pub const TELL_PHASES: &str = "CV_PHASES=yes\n";
+
 /// Prints all runs; read it with [`converge_ledger::parse_records`]. It changes nothing.
 pub fn list_script() -> String {
     "cv_runs".to_owned()

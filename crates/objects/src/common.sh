@@ -14,6 +14,9 @@ CV_READ='cv_script=$(cat); exec </dev/null; eval "$cv_script"'
 # cv_say TEXT: a message for people.
 cv_say() { printf '%s\n' "$1" >&2; }
 
+# cv_phase WORD: the item in progress comes to this part of its work: told only where the controller wants to know.
+cv_phase() { [ -z "${CV_PHASES:-}" ] || printf 'cv:%s\tphase\t%s\n' "${CV_TOKEN:-}" "$1"; }
+
 # cv_enc_to TEXT: the encoded word in CV_ENC. Forks only for words that are not plain.
 cv_enc_to() {
   case $1 in

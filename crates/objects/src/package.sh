@@ -210,7 +210,9 @@ cv_policy_deny() (
 # cv_apply_packages [NAME LINE]...: brings the packages to the states of the lines in one transaction, with exact
 # versions and marks. It simulates first: status 70 and nothing changed when apt would do anything else than the list.
 cv_apply_packages() (
+  cv_phase simulate
   cv_packages_ready "$@" || return $?
+  cv_phase change
   cv_packages_do
 )
 

@@ -311,6 +311,7 @@ cv_apply_unit() (
     if [ -n "$from" ]; then
       read -r boot </proc/sys/kernel/random/boot_id
       cv_write_record "$CV_ROOT/started/$unit.boot" "$boot" || return 1
+      cv_phase watch
       cv_unit_settled "$unit" || {
         cv_unit_report "$unit" "$from"
         return 1

@@ -147,6 +147,24 @@ pub struct PathEntry {
     pub seconds: f64,
 }
 
+/// One of the things that a run took longest for.
+#[derive(JsonSchema)]
+pub struct SlowEntry {
+    /// `resources`, or a part of the run: `turn` (the wait until fewer hosts were worked on), `connect`, `read_and_plan`, `begin_records`,
+    /// `plan_again`, `verify`, `settle` (conditions after the last change), `confirm` (guarded changes), `end_records`.
+    pub what: String,
+    /// The kind of the resources.
+    pub kind: Option<String>,
+    /// The host or cluster.
+    pub target: String,
+    /// The addresses of the resources.
+    pub items: Vec<String>,
+    /// The duration of all of them together.
+    pub seconds: f64,
+    /// The advice how to shorten it, where something can.
+    pub advice: Option<String>,
+}
+
 /// One host of a plan.
 #[derive(JsonSchema)]
 pub struct HostPlanEntry {
@@ -474,6 +492,8 @@ pub struct ApplyDocument {
     pub seconds: f64,
     /// The chain of resources that determined the duration, first to last.
     pub critical_path: Vec<PathEntry>,
+    /// The three things that the run took longest for, the longest first. Empty where it took less than five seconds.
+    pub slowest: Vec<SlowEntry>,
     /// One entry a host
     pub hosts: Vec<HostApplyEntry>,
     /// Of a rollback: the live checks after it, one entry for each host that was changed; else empty. They do not change the

@@ -7,6 +7,7 @@ use crate::diff::unified;
 use crate::earlier_runs::earlier_runs_json;
 use crate::report::Counts;
 use crate::text::steers;
+use crate::timings::Slow;
 use converge_engine::{
     ApplyReport, FleetPlan, HostAnswer, HostDoctor, HostResult, HostSnapshots, HostVerify, ItemResult,
     Purpose, TargetError,
@@ -203,7 +204,7 @@ pub fn json_text(document: &Value) -> String {
 }
 
 /// The results of an apply; of a rollback also the `checks` after it.
-pub fn apply_json(report: &ApplyReport, checks: &[HostVerify]) -> Value {
+pub fn apply_json(report: &ApplyReport, checks: &[HostVerify], slowest: &[Slow]) -> Value {
     let hosts: Vec<Value> = report
         .hosts
         .iter()
@@ -238,6 +239,7 @@ pub fn apply_json(report: &ApplyReport, checks: &[HostVerify]) -> Value {
         "critical_path": report.critical_path.iter().map(|s| json!({
             "host": s.host, "address": s.address, "seconds": s.took.as_secs_f64(),
         })).collect::<Vec<_>>(),
+        "slowest": slowest.iter().map(Slow::json).collect::<Vec<_>>(),
         "hosts": hosts,
         "checks": checked(checks),
     })

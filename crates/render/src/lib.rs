@@ -27,6 +27,7 @@ mod samples;
 mod svg;
 mod test_progress;
 mod text;
+mod timings;
 mod vars;
 mod waiting;
 
@@ -48,4 +49,5 @@ pub use runs::{snapshots, verified};
 pub use svg::graph_svg;
 pub use test_progress::TestProgress;
 pub use text::{Line, Look, Stream, Text, Tone, visible};
+pub use timings::{Slow, Timings};
 pub use vars::vars;

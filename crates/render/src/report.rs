@@ -4,6 +4,7 @@ use crate::events::{skip_reason, span, verdict};
 use crate::names::fold_names;
 use crate::plan::{lost_why, machines};
 use crate::text::{Line, Text, Tone};
+use crate::timings::{Slow, push_slowest};
 use converge_engine::{ApplyReport, HostApply, ItemResult, PathStep};
 use converge_planner::{Item, Outcome};
 use converge_resource::Reversibility;
@@ -78,8 +79,8 @@ fn results(host: &HostApply) -> impl Iterator<Item = &ItemResult> {
     host.items.iter().map(|(_, r)| r)
 }
 
-/// The summary of an apply. `rollback` is the command that puts everything back.
-pub fn applied(report: &ApplyReport, rollback: &str) -> Text {
+/// The summary of an apply. `rollback` is the command that puts everything back, `slowest` what it took longest for.
+pub fn applied(report: &ApplyReport, rollback: &str, slowest: &[Slow]) -> Text {
     let mut text = Text::new();
     let mut groups: Vec<(Text, Counts, Vec<&str>)> = Vec::new();
     for host in &report.hosts {
@@ -110,6 +111,7 @@ pub fn applied(report: &ApplyReport, rollback: &str) -> Text {
     }
     text.push(line.faint(format!(" · run {} · {}", report.run, span(report.took))));
     push_path(&mut text, &report.critical_path);
+    push_slowest(&mut text, slowest);
     if all.stopped > 0 || all.failed > 0 || all.skipped > 0 {
         text.push(Line::at(0).faint("The next run takes up what is left.").fold(0));
     }
@@ -315,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_run_with_all_sorts_of_ends() {
-        let text = applied(&report(), "converge rollback inventories/prod.yaml");
+        let text = applied(&report(), "converge rollback inventories/prod.yaml", &[]);
         insta::assert_snapshot!(text.draw(&Look::PLAIN));
     }
 }

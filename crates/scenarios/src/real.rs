@@ -15,7 +15,7 @@ use crate::report::{CaseReport, Gate, GateOutcome, GateReport, Mismatch, Progres
 use crate::snapshot::{self, NOISE};
 use crate::{recording, whole};
 use converge_engine::{
-    Engine, Event, EventSink, FleetPlan, HostResult, Options, Scope, StopSwitch, TargetError,
+    Engine, Event, EventSink, FleetPlan, HostResult, Options, Scope, StopSwitch, TargetError, TimedEvent,
 };
 use converge_lab::kube::Kubectl;
 use converge_planner::Item;
@@ -261,7 +261,7 @@ impl CaseRun<'_> {
         let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
         let (progress, case, now) = (self.progress.clone(), self.number, Arc::clone(&self.now));
         tokio::spawn(async move {
-            while let Some(event) = events.recv().await {
+            while let Some(TimedEvent { event, .. }) = events.recv().await {
                 let Event::ItemStarted { address, .. } = event else { continue };
                 let gate = *now.lock().unwrap_or_else(PoisonError::into_inner);
                 // The injected drift tells more than the item that corrects it.

@@ -35,7 +35,7 @@ pub use known_hosts::{HostKeyVerdict, KnownHosts};
 pub use method::Method;
 pub use quote::quote;
 pub use session::Session;
-pub use shell::{Events, Room, Shell};
+pub use shell::{Events, Room, Shell, Traffic};
 pub use stream::Duplex;
 pub use target::{Become, Options, Target, Transport};
 pub use tcp::dial;

@@ -6,8 +6,8 @@ use crate::batch::{Batch, Because, Event, ItemResult, Outcome};
 use crate::error::ShellError;
 use follow::{Actor, Queued};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -22,13 +22,32 @@ pub(crate) use follow::Setup;
 pub struct Shell {
     queue: mpsc::UnboundedSender<Queued>,
     task: JoinHandle<()>,
+    traffic: Arc<Mutex<Traffic>>,
+}
+
+/// The traffic between this machine and a shell so far, before the connection encrypts and compresses it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bytes to the host.
+    pub sent: u64,
+    /// Bytes from the host.
+    pub received: u64,
+    /// Batches that were sent: each is a round trip.
+    pub batches: u64,
 }
 
 impl Shell {
     pub(crate) fn start(setup: Setup) -> Self {
         let (queue, rx) = mpsc::unbounded_channel();
-        let task = tokio::spawn(Actor::new(setup).run(rx));
-        Self { queue, task }
+        let traffic = Arc::new(Mutex::new(Traffic::default()));
+        let task = tokio::spawn(Actor::new(setup, Arc::clone(&traffic)).run(rx));
+        Self { queue, task, traffic }
+    }
+
+    /// The traffic between this machine and the shell so far.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        *self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a batch and returns at once.

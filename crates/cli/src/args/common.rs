@@ -89,6 +89,14 @@ pub struct ConnectionArgs {
     pub accept_new_host_keys: bool,
 }
 
+/// Where the times of a run are written.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TimingsArgs {
+    /// Write the times of the run as a trace, which ui.perfetto.dev and chrome://tracing show: a row a host. Also of a run that fails
+    #[arg(id = "timings", long = "timings", value_name = "FILE.json")]
+    pub file: Option<Utf8PathBuf>,
+}
+
 /// The options that allow removal.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Removal {

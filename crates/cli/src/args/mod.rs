@@ -10,6 +10,7 @@ pub use vault::*;
 
 use camino::Utf8PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -195,6 +196,8 @@ pub struct Apply {
     /// Write a page for a browser: plan, diffs, what was done, times. One file that needs no network
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<Utf8PathBuf>,
+    #[command(flatten)]
+    pub timings: TimingsArgs,
     /// The setting `reports`: the folder of the page where no file is named.
     #[arg(skip)]
     pub reports: Option<Utf8PathBuf>,
@@ -228,6 +231,8 @@ pub struct Plan {
     /// Write a page for a browser: plan, diffs, what was done, times. One file that needs no network
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<Utf8PathBuf>,
+    #[command(flatten)]
+    pub timings: TimingsArgs,
 }
 
 /// `converge drift`
@@ -243,6 +248,8 @@ pub struct Drift {
     /// Write a page for a browser: plan, diffs, what was done, times. One file that needs no network
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<Utf8PathBuf>,
+    #[command(flatten)]
+    pub timings: TimingsArgs,
 }
 
 /// `converge rollback`
@@ -288,6 +295,8 @@ pub struct Rollback {
     /// Write a page for a browser: plan, diffs, what was done, times. One file that needs no network
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<Utf8PathBuf>,
+    #[command(flatten)]
+    pub timings: TimingsArgs,
     /// The setting `reports`: the folder of the page where no file is named.
     #[arg(skip)]
     pub reports: Option<Utf8PathBuf>,
@@ -303,6 +312,8 @@ pub struct Reading {
     pub select: Select,
     #[command(flatten)]
     pub connection: ConnectionArgs,
+    #[command(flatten)]
+    pub timings: TimingsArgs,
 }
 
 /// `converge facts`
@@ -425,6 +436,14 @@ pub struct Run {
     pub command: Vec<String>,
 }
 
+/// The answer to `--version`.
+pub const VERSION: &str = concat!("converge ", env!("CARGO_PKG_VERSION"), "\n");
+
+/// Whether nothing but the version is asked for. To build the definition of all commands takes most of such a call's time.
+pub fn asks_version(arguments: &[OsString]) -> bool {
+    matches!(arguments, [_, only] if only == "--version" || only == "-V")
+}
+
 /// The command line as clap knows it.
 pub fn definition() -> clap::Command {
     Cli::command()
@@ -435,5 +454,16 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         super::definition().debug_assert();
+    }
+
+    #[test]
+    fn the_version_is_what_clap_says() {
+        assert_eq!(super::definition().render_version(), super::VERSION);
+        let asks = |line: &str| {
+            let words: Vec<std::ffi::OsString> = line.split(' ').map(Into::into).collect();
+            super::asks_version(&words)
+        };
+        assert!(asks("converge --version") && asks("converge -V"));
+        assert!(!asks("converge") && !asks("converge plan --version") && !asks("converge --version x"));
     }
 }

@@ -24,6 +24,7 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
         let names = inventory_names(args.target.as_deref(), &args.select);
         let mut session =
             Session::open(project, &args.connection, &names, args.no_deferred, &args.removal, console)?;
+        session.trace_to(args.timings.file)?;
         let page = Page::new(PagePath::of(args.report, args.reports), &names, &session);
         session.ask_before(args.step)?;
         let plan = session.plan().await?;
@@ -43,6 +44,7 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
     let project = project::load_at(arguments.moment, &select, console)?;
     let names = inventory_names(None, &select);
     let mut session = Session::open(project, &args.connection, &names, args.no_deferred, &removal, console)?;
+    session.trace_to(args.timings.file)?;
     let page = Page::new(PagePath::of(args.report, args.reports), &names, &session);
     session.ask_before(args.step)?;
     let fresh = session.plan().await?;
@@ -153,14 +155,15 @@ pub async fn carry_out(
         }
         None => Vec::new(),
     };
+    let slowest = session.slowest(&report);
     session.close().await;
     if console.json {
-        console.print_json(&render::apply_json(&report, &checks));
+        console.print_json(&render::apply_json(&report, &checks, &slowest));
     } else if console.junit {
         console.print_junit(&render::apply_junit(&report, &checks));
     } else {
         console.write("\n");
-        console.print(&render::applied(&report, &rollback));
+        console.print(&render::applied(&report, &rollback, &slowest));
         if checks.iter().any(|host| !host.checks.is_empty() || host.lost.is_some()) {
             let what = "\nChecks of the roles that are still in place, as the project has them now:\n";
             console.remark(render::Tone::Faint, "", what);

@@ -36,9 +36,9 @@ pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
     if args.out.is_some() {
         refuse_standard_input(&args.select)?;
     }
+    let files = Files { report: args.report, timings: args.timings.file };
     let (plan, Loaded { playbook, moment }) =
-        make(args.target.as_deref(), &args.select, &args.connection, &args.removal, args.report, console)
-            .await?;
+        make(args.target.as_deref(), &args.select, &args.connection, &args.removal, files, console).await?;
     show(&plan, console);
     if let Some(path) = &args.out {
         let folder = std::env::current_dir().ok().and_then(|d| Utf8PathBuf::from_path_buf(d).ok());
@@ -82,20 +82,29 @@ pub struct Loaded {
     moment: Moment,
 }
 
+/// The files that a look writes beside its output.
+pub struct Files {
+    /// The page for a browser.
+    pub report: Option<Utf8PathBuf>,
+    /// The trace.
+    pub timings: Option<Utf8PathBuf>,
+}
+
 /// Loads the project and plans; writes a page about it where one is wanted.
 pub async fn make(
     target: Option<&str>,
     select: &Select,
     connection: &ConnectionArgs,
     removal: &Removal,
-    report: Option<Utf8PathBuf>,
+    files: Files,
     console: &Console,
 ) -> Result<(FleetPlan, Loaded), Failure> {
     let project = project::load(target, select, console)?;
     let loaded = Loaded { playbook: project.playbook().path.clone(), moment: project.moment().clone() };
     let names = inventory_names(target, select);
     let mut session = Session::open(project, connection, &names, false, removal, console)?;
-    let page = Page::new(PagePath::of(report, None), &names, &session);
+    session.trace_to(files.timings)?;
+    let page = Page::new(PagePath::of(files.report, None), &names, &session);
     let plan = session.plan().await?;
     session.close().await;
     super::allowed_ids::refuse_unknown_ids(&plan, &removal.allow_destroy)?;

@@ -26,6 +26,7 @@ pub async fn run(args: Rollback, console: &Console) -> Result<u8, Failure> {
     let names = inventory_names(args.target.as_deref(), &select);
     let removal = Removal { prune: None, allow_destroy: args.allow_destroy };
     let mut session = Session::open(project, &args.connection, &names, false, &removal, console)?;
+    session.trace_to(args.timings.file)?;
     let page = Page::new(PagePath::of(args.report, args.reports), &names, &session);
     let plan = session.plan_rollback(args.to.as_deref(), &args.roles).await?;
     refuse_unknown_ids(&plan, &removal.allow_destroy)?;

@@ -13,6 +13,7 @@ pub async fn run(args: Reading, console: &Console) -> Result<u8, Failure> {
     let project = project::load(args.target.as_deref(), &args.select, console)?;
     let names = inventory_names(args.target.as_deref(), &args.select);
     let mut session = Session::open(project, &args.connection, &names, false, &Removal::default(), console)?;
+    session.trace_to(args.timings.file)?;
     let found = session.look(async |engine: &Engine| engine.snapshots().await).await?;
     session.close().await;
     if console.json {

@@ -3,7 +3,7 @@
 
 use super::HostRun;
 use super::fetch::last_words;
-use crate::{Event, ItemResult, KeptBackup, NoBackup, TargetError};
+use crate::{Activity, Event, ItemResult, KeptBackup, NoBackup, TargetError};
 use converge_host::Aside;
 use converge_planner::Item;
 use converge_resource::{Backup, Digest, Made, quote};
@@ -73,6 +73,7 @@ impl HostRun {
         let of = backup.host.clone().unwrap_or_else(|| host.clone());
         let on = format!("a {} of {of}", backup.what);
         self.context.events.send(Event::Waiting { host: host.clone(), role: item.role.clone(), on });
+        let _brings = self.context.begin(&host, Activity::Backup { what: backup.what.clone() });
         let allowed = backup.unless_allowed.as_ref();
         let allowed = allowed.filter(|id| self.context.options.allow_destroy.contains(id));
         let kept = match (self.carry(&of, &backup).await, allowed) {

@@ -3,11 +3,12 @@
 use crate::apply::lane::{Lane, element_of};
 use crate::connect::target::Target;
 use crate::context::RunContext;
+use crate::event::InProgress;
 use crate::plan::managed::carry_over;
 use crate::plan::other_targets::ByRole;
 use crate::revert::undo::same;
 use crate::verify::{Settling, folded, settling};
-use crate::{Event, ItemResult, Purpose, StopSwitch, TargetError};
+use crate::{Activity, Event, ItemResult, Purpose, StopSwitch, TargetError};
 use converge_planner::{HostPlan, Item, ItemOrigin, Knowledge, Outcome};
 use converge_resource::{Change, Content, Digest, DynObject, ObjectId, Past, Place, Probe, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,6 +124,7 @@ async fn settled(
     let begun = Instant::now();
     let known = |address: &str| bad.contains(address) || bad.contains(element_of(address));
     let mut told = Vec::new();
+    let mut waiting: Option<InProgress> = None;
     loop {
         let plan = crate::plan::look::plan_after(context, target, bad).await?;
         let mut open = settling(&plan, known);
@@ -134,6 +136,8 @@ async fn settled(
         if on != told {
             let seconds = longest.saturating_sub(begun.elapsed()).as_secs();
             context.events.send(Event::Settling { host: host.to_owned(), on: on.clone(), seconds });
+            drop(waiting.take());
+            waiting = Some(context.begin(host, Activity::Settle { on: on.clone() }));
             told = on;
         }
         // All of it is looked at anew when one of these holds, or has had its time.

@@ -3,7 +3,7 @@
 
 use super::{HostRun, Running};
 use crate::apply::work::Work;
-use crate::{Event, ItemResult, TimedItem};
+use crate::{Activity, Event, ItemResult, TimedItem};
 use converge_host::records::{
     ItemSpec, MOST_FILES, Member, Piece, PlainFile, group_piece, group_said, together_piece,
 };
@@ -168,6 +168,8 @@ impl HostRun {
         let Some(first) = group.members.first().map(|work| work.item.id) else { return };
         match event {
             Said::Started(_) => {
+                let (items, packages) = (group.members.len(), group.one_transaction);
+                self.together = Some(self.context.begin(&host, Activity::Together { items, packages }));
                 for Work { item, .. } in &group.members {
                     running.insert(item.id, Running { begun: self.epoch.elapsed(), ..Running::default() });
                     let address = item.address.clone();
@@ -175,10 +177,14 @@ impl HostRun {
                 }
             }
             // The members' own words come with their ends.
-            Said::Output { bytes, .. } => running.entry(first).or_default().output.extend_from_slice(&bytes),
+            Said::Output { bytes, .. } => {
+                let lines = running.entry(first).or_default().complete_lines(&bytes);
+                self.tell_phases(first, &group.token, lines);
+            }
             Said::Finished { status, duration, .. } => {
                 let output = running.get(&first).map(|said| said.output.clone()).unwrap_or_default();
                 self.conclude_group(group, status, duration, &output, running);
+                self.together = None;
             }
             Said::Skipped { because: Because::Stopped, .. } => {
                 for work in &group.members {
@@ -213,6 +219,7 @@ impl HostRun {
                     if std::mem::take(&mut whole) || group.one_transaction {
                         self.alone.insert(work.item.address.clone());
                     }
+                    self.put_off(&work.item);
                     continue;
                 }
                 Some(Member::Ended(code, text)) => (Status::Exited(code), text),
@@ -235,7 +242,7 @@ impl HostRun {
                 self.lane.window(&work.item, before, after);
             }
             match reading.result {
-                None => self.lane.ask_to_look_again(),
+                None => self.begin_again(&work.item),
                 Some(result) => {
                     let done = !result.is_bad();
                     self.finish(&work.item, work.hide(result), &reading.after, each);

@@ -1,7 +1,7 @@
 //! Guarded items: they stand behind a switch on the host, which puts them back unless a new session confirms them in time.
 
 use super::HostRun;
-use crate::{Event, ItemResult, TargetError};
+use crate::{Activity, Event, ItemResult, TargetError};
 use converge_host::Link;
 use converge_host::records as host;
 use converge_planner::{Guarded, Item};
@@ -146,6 +146,7 @@ impl HostRun {
     /// Reaches the host by a new connection, and has it ask what the change can break.
     async fn confirm(&self, item: &Item, seconds: u64) -> Result<(), NotConfirmed> {
         let host = self.lane.host.clone();
+        let _confirms = self.context.begin(&host, Activity::Confirm { seconds });
         let text =
             format!("changed; reverted automatically unless a new session confirms it within {seconds} s");
         self.context.events.send(Event::ItemOutput { host, id: item.id, text });
@@ -195,6 +196,7 @@ impl HostRun {
 
     /// Has the switch act, and says what became of it. The run goes on with what does not stand on it.
     async fn put_back(&mut self, why: &NotConfirmed, seconds: u64) -> Result<(), TargetError> {
+        let _reverts = self.context.begin(&self.lane.host, Activity::Revert);
         let now = host::put_back_now_script(&self.run, ACTING, self.switches);
         let link = Arc::clone(self.target.host()?);
         let (acted, link) = match ask(&link, now, Duration::from_secs(ACTING + 10)).await {

@@ -9,6 +9,7 @@ mod group;
 mod guard;
 pub(crate) mod lane;
 mod outside_plan;
+mod progress;
 mod restart;
 mod work;
 
@@ -19,8 +20,9 @@ use crate::barriers::{Gates, RoleState, STEP};
 use crate::batches::has_work_on;
 use crate::connect::target::Target;
 use crate::context::RunContext;
+use crate::event::InProgress;
 use crate::{
-    ApplyReport, Event, FleetPlan, HostApply, HostResult, ItemResult, Purpose, Question, RoleWork,
+    Activity, ApplyReport, Event, FleetPlan, HostApply, HostResult, ItemResult, Purpose, Question, RoleWork,
     StepAnswer, StopSwitch, TargetError, TimedItem,
 };
 use converge_executor::RunMeta;
@@ -72,6 +74,10 @@ struct HostRun {
     asking: Option<(String, Instant)>,
     /// Items, by address, that are not to be done together with others.
     alone: BTreeSet<String>,
+    /// The present wait for others, by the key of what it waits for.
+    wait: Option<(String, InProgress)>,
+    /// Items that the host does together now.
+    together: Option<InProgress>,
     /// The host waits for a word before it goes on: something moved, and the rest was planned anew.
     resume: bool,
 }
@@ -79,6 +85,7 @@ struct HostRun {
 /// Applies a plan: what it shows is what happens, or it is refused by name.
 pub(crate) async fn apply(context: &Arc<RunContext>, plan: FleetPlan, stop: StopSwitch) -> ApplyReport {
     let begun = Instant::now();
+    let _applies = context.begin_all(Activity::ApplyAll);
     let purpose = plan.purpose.clone();
     let gates = crate::batches::gates(context, &plan);
     let mut report =
@@ -272,6 +279,8 @@ impl HostRun {
             switches: 0,
             asking: None,
             alone: BTreeSet::new(),
+            wait: None,
+            together: None,
             resume: false,
         }
     }
@@ -316,6 +325,7 @@ impl HostRun {
                 continue;
             }
             if self.gates.is_awaited(&host, play) {
+                let _verifies = self.context.begin(&host, Activity::Verify);
                 let found =
                     self.goal.differences(&self.context, &self.target, &self.lane, &self.stop).await?;
                 let mine = |address: &str| {
@@ -351,6 +361,7 @@ impl HostRun {
         let mut differences = Vec::new();
         let mut lost = lost;
         if lost.is_none() {
+            let verifies = self.context.begin(&host, Activity::Verify);
             match self.goal.differences(&self.context, &self.target, &self.lane, &self.stop).await {
                 Ok(found) => differences = found,
                 Err(error) => lost = Some(error),
@@ -358,6 +369,8 @@ impl HostRun {
             self.context
                 .events
                 .send(Event::Verified { host: host.clone(), differences: differences.clone() });
+            drop(verifies);
+            let _closes = self.context.begin(&host, Activity::Close);
             crate::connect::runs::close_run(&self.target, &self.run, "finished").await;
         }
         let contents = self.lane.contents().clone();
@@ -394,6 +407,7 @@ impl HostRun {
                 let crate::barriers::Begun { play, number, of, hosts } = begun;
                 self.context.events.send(Event::BatchStarted { play, number, of, hosts });
             }
+            self.wait.take_if(|_| !matches!(next, Next::Wait { .. } | Next::Fetch(_)));
             match next {
                 Next::Done => {
                     self.report();
@@ -405,6 +419,9 @@ impl HostRun {
                     if let Some((what, hosts)) = gates.take_question() {
                         self.ask(what, hosts).await;
                         continue;
+                    }
+                    if key != STEP {
+                        self.waits_for(&key, Activity::Wait { role: role.clone(), on: on.clone() });
                     }
                     if key != STEP && self.waits.insert(key) {
                         self.context.events.send(Event::Waiting { host: host.clone(), role, on });
@@ -431,12 +448,17 @@ impl HostRun {
                     let link = Arc::clone(self.target.host()?);
                     let item = self.lane.remaining().iter().find(|i| i.id == id).cloned();
                     let Some(item) = item else { continue };
+                    self.wait.take_if(|_| item.fetch.is_none());
                     if !self.bring(&item).await {
                         continue;
                     }
                     if item.fetch.is_none() {
                         self.send(&link, &[id], None).await?;
-                    } else if let Some(said) = self.fetch(id).await {
+                        continue;
+                    }
+                    self.waits_for(&item.address, Activity::AskOther { address: item.address.clone() });
+                    if let Some(said) = self.fetch(id).await {
+                        self.wait = None;
                         self.send(&link, &[id], Some(said)).await?;
                     } else if self.asking.is_some() {
                         self.idle_since.get_or_insert_with(|| self.epoch.elapsed());
@@ -455,6 +477,7 @@ impl HostRun {
     /// Asks a person whether an item or a role may begin.
     async fn ask(&self, what: String, hosts: Vec<String>) {
         let Some(steps) = &self.context.options.steps else { return };
+        let _asks = self.context.begin(&self.lane.host, Activity::Question);
         let (answer, answered) = tokio::sync::oneshot::channel();
         let question = Question { what: what.clone(), hosts, answer };
         let said = match steps.ask.send(question) {
@@ -472,6 +495,7 @@ impl HostRun {
 
     async fn replan(&mut self) -> Result<(), TargetError> {
         self.resume = true;
+        let _replans = self.context.begin(&self.lane.host, Activity::Replan);
         let before = self.gates.before(&self.lane.host);
         let mut fresh = self.goal.replan(&self.context, &self.target, &self.lane, before).await?;
         for item in &mut fresh.items {
@@ -496,6 +520,8 @@ impl HostRun {
         let mut sent = group::Stretch::default();
         let stretch: Vec<Item> =
             self.lane.remaining().iter().filter(|i| ids.contains(&i.id)).cloned().collect();
+        let _sends = self.context.begin(&self.lane.host, Activity::Stretch { items: stretch.len() });
+        self.together = None;
         let mut before = None;
         for item in &stretch {
             let work = match Work::given(item, &self.lane, &self.run, &mut self.sequence, said.clone()) {
@@ -516,7 +542,8 @@ impl HostRun {
         if items.is_empty() {
             return Ok(());
         }
-        let mut prelude = String::new();
+        let phases = self.context.options.phases;
+        let mut prelude = if phases { host::TELL_PHASES.to_owned() } else { String::new() };
         if works.values().any(Work::watches_facts) && link.must_learn_to_watch() {
             prelude.push_str(&converge_host::facts::watch_script());
         }
@@ -541,7 +568,10 @@ impl HostRun {
                 }
             };
             let event = match event {
-                None => return Ok(()),
+                None => {
+                    self.context.tell_traffic(&link.host, Some(link.shell.traffic()));
+                    return Ok(());
+                }
                 Some(Ok(event)) => event,
                 Some(Err(error)) => return Err(self.broken(link, &error, &unanswered, &running)),
             };
@@ -598,7 +628,9 @@ impl HostRun {
             }
             Said::Output { bytes, .. } => {
                 let said = running.entry(item.id).or_default();
-                let text = work.shown(said.complete_lines(&bytes));
+                let lines = said.complete_lines(&bytes);
+                self.tell_phases(item.id, &work.spec().token, lines);
+                let text = work.shown(lines);
                 if !item.sensitive && !text.is_empty() {
                     self.context.events.send(Event::ItemOutput { host, id: item.id, text });
                 }
@@ -636,7 +668,7 @@ impl HostRun {
             self.lane.window(&work.item, before, after);
         }
         match reading.result {
-            None => self.lane.ask_to_look_again(),
+            None => self.begin_again(&work.item),
             Some(result) => {
                 let result = work.hide(result);
                 self.finish(&work.item, result, &reading.after, said.took);

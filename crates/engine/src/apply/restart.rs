@@ -3,7 +3,7 @@
 use super::HostRun;
 use crate::apply::work::Work;
 use crate::connect::target::Target;
-use crate::{Event, ItemResult, TargetError, TimedItem};
+use crate::{Activity, Event, ItemResult, TargetError, TimedItem};
 use converge_host::Link;
 use converge_host::records as host;
 use converge_planner::Item;
@@ -149,6 +149,7 @@ impl HostRun {
         if let Err(lost) = crate::connect::runs::open_run(&self.context, &self.lane.host, &self.meta).await {
             return Err(unknown(self, lost));
         }
+        let _waits = self.context.begin(&self.lane.host, Activity::UnitsAfterRestart);
         let left = deadline.saturating_duration_since(Instant::now());
         let batch = Batch::of(vec![work.after_restart(left.as_secs())]);
         let link = Arc::clone(self.target.host()?);
@@ -174,6 +175,7 @@ impl HostRun {
     /// Tries to reach the host until it runs another boot, or the deadline.
     async fn back(&self, before: &str, within: u64, deadline: Instant) -> Back {
         let host = &self.lane.host;
+        let _restarts = self.context.begin(host, Activity::HostRestart { seconds: within });
         let mut why = None;
         loop {
             tokio::time::sleep(PAUSE).await;

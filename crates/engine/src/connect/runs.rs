@@ -3,7 +3,7 @@
 use crate::connect::target::{Target, arrive};
 use crate::context::RunContext;
 use crate::tasks::in_parallel;
-use crate::{Purpose, TargetError};
+use crate::{Activity, Purpose, TargetError};
 use converge_executor::{Executor, RunMeta};
 use converge_ledger::RunPurpose;
 use converge_planner::{HostPlan, Item as PlannedItem, ItemOrigin, Outcome};
@@ -60,6 +60,7 @@ pub(crate) async fn open_run(
     name: &str,
     meta: &RunMeta,
 ) -> Result<Target, TargetError> {
+    let _opens = context.begin(name, Activity::Open);
     let target = crate::connect::target::connect(context, name).await?;
     match &target {
         Target::Host(link) => link.open(meta).await?,

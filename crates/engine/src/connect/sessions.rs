@@ -2,7 +2,7 @@
 
 use crate::connect::endpoints::{endpoint, enter, no_session};
 use crate::context::RunContext;
-use crate::{Event, TargetError};
+use crate::{Activity, Event, TargetError};
 use converge_host::Link;
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,6 +28,7 @@ pub(crate) async fn link(context: &RunContext, host: &str) -> Result<Arc<Link>, 
 
 /// A session of its own with a host, beside any other one.
 pub(crate) async fn new_link(context: &RunContext, host: &str) -> Result<Link, TargetError> {
+    let _connects = context.begin(host, Activity::Connect);
     let (endpoint, become_) = endpoint(context, host).await?;
     let session = enter(context, host, &endpoint).await.1.map_err(|error| no_session(host, &error))?;
     Link::open(host, session, become_).await

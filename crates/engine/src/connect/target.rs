@@ -3,7 +3,7 @@
 use crate::context::RunContext;
 use crate::session::cluster::ClusterLink;
 use crate::session::endpoint::EndpointError;
-use crate::{Event, TargetError};
+use crate::{Activity, Event, TargetError, Traffic};
 use converge_cluster::{Cluster, ClusterError, ClusterOptions, Login, Way};
 use converge_executor::FactGroups as Groups;
 use converge_executor::{Answers, Executor, Questions};
@@ -174,6 +174,14 @@ impl Target {
         }
     }
 
+    /// The traffic of its session so far; nothing of a cluster: its client does not count.
+    pub fn traffic(&self) -> Option<Traffic> {
+        match self {
+            Self::Host(link) => Some(link.shell.traffic()),
+            Self::Cluster(_) => None,
+        }
+    }
+
     /// The run has changed it: what it says of itself is asked again.
     pub fn facts_are_stale(&self) {
         if let Self::Host(link) = self {
@@ -265,6 +273,7 @@ fn text_var(context: &RunContext, host: &str, name: &str) -> Result<Option<Strin
 /// Reaches a cluster: with a kubeconfig of this machine, or through the first of its hosts that has one.
 async fn find_cluster(context: &RunContext, name: &str) -> Result<Found, TargetError> {
     let ways = context.project.entry_hosts(name).unwrap_or_default().to_vec();
+    let _connects = context.begin(name, Activity::Connect);
     context.events.send(Event::Connecting { host: name.to_owned() });
     let begun = Instant::now();
     let mut without = Vec::new();

@@ -111,7 +111,7 @@ pub(crate) async fn gather_facts(
     on_each(context, &context.machines(), |context, host| {
         let groups = groups.clone();
         async move {
-            let _permit = context.permit().await;
+            let _permit = context.permit(&host).await;
             let result = facts_of(&context, &host, &groups).await;
             let result = result.map(|link| link.known_facts().unwrap_or_default());
             context.events.send(match &result {

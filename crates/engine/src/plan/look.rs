@@ -7,7 +7,7 @@ use crate::plan::managed::Declares;
 use crate::plan::other_hosts::OtherHosts;
 use crate::plan::other_targets::ByRole;
 use crate::plan::source::{HostSource, Part, shown};
-use crate::{Event, TargetError};
+use crate::{Activity, Event, TargetError};
 use converge_executor::Questions;
 use converge_ledger::OwnedRecords;
 use converge_model::Facts;
@@ -159,6 +159,7 @@ pub(crate) async fn look_from(
             asks.retain(|probe| !converge_resources::asked_together(probe));
         }
         let questions = Questions { probes: &asks, facts: want_facts.as_ref(), managed: owned };
+        let asks_now = context.begin(host, Activity::Round { round, questions: asks.len() });
         let answered = match target.observe(questions, &mut known).await {
             Ok(answered) => answered,
             Err(lost) => {
@@ -167,6 +168,8 @@ pub(crate) async fn look_from(
                 return Err(lost);
             }
         };
+        drop(asks_now);
+        context.tell_traffic(target.name(), target.traffic());
         // Each round brings something: an answer, facts, or the records.
         let stuck = asks.iter().find(|_| round == ROUNDS).or_else(|| {
             let new = want_facts.is_some() || owned || asks.iter().any(|probe| known.knows(probe));

@@ -19,7 +19,7 @@ use crate::context::RunContext;
 use crate::plan::other_targets::OtherRoles;
 use crate::plan::target::plan_one;
 use crate::tasks::on_each;
-use crate::{FleetPlan, Purpose};
+use crate::{Activity, FleetPlan, Purpose};
 use converge_syntax::Diagnostics;
 use std::sync::Arc;
 
@@ -29,6 +29,7 @@ use std::sync::Arc;
 /// The errors of the project, found without any host: nothing was contacted then.
 pub(crate) async fn plan_fleet(context: &Arc<RunContext>) -> Result<FleetPlan, Diagnostics> {
     check::check_without_hosts(context)?;
+    let _plans = context.begin_all(Activity::PlanAll);
     context.pool.begin().await;
     let roles = OtherRoles::new(context);
     let begun = on_each(context, context.targets(), |context, target| {

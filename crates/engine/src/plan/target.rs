@@ -4,7 +4,7 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::plan::look::{Look, Looked, Start, look_and_plan, look_from};
 use crate::plan::other_targets::{ByRole, OtherRoles};
-use crate::{Event, HostEntry, HostResult, TargetError};
+use crate::{Activity, Event, HostEntry, HostResult, TargetError};
 use converge_model::FactNames;
 use converge_planner::{Alteration, HostPlan, OtherFacts};
 use std::collections::BTreeMap;
@@ -53,7 +53,8 @@ impl Held {
 
     /// Goes on with the plan, with what is known of other targets now.
     pub async fn resume(self, context: &RunContext, other_targets: ByRole) -> Planned {
-        let _permit = context.permit().await;
+        let _permit = context.permit(self.name()).await;
+        let _plans = context.begin(self.name(), Activity::Plan);
         let begun = Instant::now();
         let (mut known, records) = (self.looked.known, self.looked.records);
         known.set_other_targets(other_targets);
@@ -73,7 +74,8 @@ impl Held {
 
 /// Plans one target, as far as it goes with what is known of others.
 pub(crate) async fn plan_one(context: &RunContext, host: &str, other_targets: ByRole) -> Planned {
-    let _permit = context.permit().await;
+    let _permit = context.permit(host).await;
+    let _plans = context.begin(host, Activity::Plan);
     let begun = Instant::now();
     let target = match crate::connect::target::connect(context, host).await {
         Err(lost) => {

@@ -132,6 +132,7 @@ pub fn group_said(token: &str, output: &[u8]) -> BTreeMap<u32, Member> {
             ["alone", seq] => {
                 said.extend(seq.parse().ok().map(|seq| (seq, Member::Alone)));
             }
+            ["phase", _] => {}
             ["member", _] => open.clear(),
             ["ended", seq, status] => {
                 let ended = seq.parse().ok().zip(status.parse().ok());

@@ -37,8 +37,8 @@ fn every_document_fits_its_schema_and_has_nothing_else() {
     fits("plan", &crate::plan_json(&plan));
     let check = ("a/b".to_owned(), Some("no".to_owned()));
     let checks = [HostVerify { host: "h".into(), checks: vec![check], lost: None }];
-    fits("apply", &crate::apply_json(&crate::report::sample(), &[]));
-    fits("apply", &crate::apply_json(&crate::report::sample(), &checks));
+    fits("apply", &crate::apply_json(&crate::report::sample(), &[], &[]));
+    fits("apply", &crate::apply_json(&crate::report::sample(), &checks, &crate::timings::tests::slowest()));
     fits("verify", &crate::verify_json(&checks));
     let run = Snapshot {
         run: "r".into(),

@@ -9,6 +9,7 @@ use crate::error::ShellError;
 use crate::pipes::{Raw, Reader, Writer};
 use crate::program::{Nonce, Prompt, Start, first_lines};
 use crate::session::Session;
+use crate::shell::Traffic;
 use crate::target::{Become, Options};
 pub(crate) use batch::Queued;
 use batch::{OpenBatch, PART, State};
@@ -17,8 +18,8 @@ use end::{LAST_WORDS, Late, write_all};
 use memchr::memmem;
 use secrecy::ExposeSecret;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
@@ -80,10 +81,11 @@ pub(crate) struct Actor {
     running: Option<Running>,
     /// The item whose standard error is coming.
     err_item: Option<u32>,
+    traffic: Arc<Mutex<Traffic>>,
 }
 
 impl Actor {
-    pub(crate) fn new(setup: Setup) -> Self {
+    pub(crate) fn new(setup: Setup, traffic: Arc<Mutex<Traffic>>) -> Self {
         let nonce = Nonce::new();
         let (to_host, rx) = unbounded_channel();
         let (stop_writing, stop) = oneshot::channel();
@@ -113,6 +115,7 @@ impl Actor {
             held_back: Vec::new(),
             running: None,
             err_item: None,
+            traffic,
         };
         actor.send(Bytes::from(first_lines(&nonce, actor.start.terminal)));
         actor
@@ -162,10 +165,15 @@ impl Actor {
             self.last_heard = Instant::now();
             self.last_frame = self.last_heard;
         }
+        self.count(|traffic| traffic.batches += 1);
         for frame in work.frames {
             self.send(frame);
         }
         self.batches.push_back(work.batch);
+    }
+
+    fn count(&self, count: impl FnOnce(&mut Traffic)) {
+        count(&mut self.traffic.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Sends, but nothing before the password was taken: the rest would be read as one.
@@ -174,12 +182,16 @@ impl Actor {
             self.held_back.push(bytes);
         } else {
             // A writer that is gone is noticed by the reader.
+            self.count(|traffic| traffic.sent += bytes.len() as u64);
             drop(self.to_host.send(bytes));
         }
     }
 
     fn heard(&mut self, raw: Option<Raw>) -> Result<(), ShellError> {
         self.last_heard = Instant::now();
+        if let Some(Raw::Out(bytes) | Raw::Err(bytes)) = &raw {
+            self.count(|traffic| traffic.received += bytes.len() as u64);
+        }
         match raw {
             Some(Raw::Out(bytes)) if self.started => self.stdout(&bytes),
             Some(Raw::Err(bytes)) if self.started => self.stderr(&bytes),
