@@ -3,6 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
+#[path = "guard/revert.rs"]
+mod revert;
+
 use converge_lab::Host;
 use converge_tests::{Ran, World, exec, until};
 use std::process::{Child, Command, Stdio};

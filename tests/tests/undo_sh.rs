@@ -138,6 +138,119 @@ fn what_others_have_added_stays_with_all_that_holds_it() {
     assert_eq!(exec(host, "ls /etc/default/cron /usr/sbin/cron 2>/dev/null; true"), "", "{said}");
 }
 
+/// A mount that is in use cannot go. Its line in /etc/fstab goes all the same: neither a boot nor systemd mounts it once more.
+#[test]
+fn a_busy_mount_loses_its_line_in_fstab_first() {
+    let world = World::new(&format!("mount-s{}", std::process::id()), 1).unwrap();
+    let host = &world.hosts()[0];
+    let before = exec(host, "cat /etc/fstab 2>/dev/null; true");
+    world
+        .only_role("vol", "resources:\n  - mount: {path: /srv/vol, source: tmpfs, fstype: tmpfs}\n")
+        .unwrap();
+    for by_converge in [false, true] {
+        let go_back = || {
+            if !by_converge {
+                return undo(host);
+            }
+            let ran = world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap();
+            (ran.code == Some(0), ran.all())
+        };
+        world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+        exec(
+            host,
+            "grep -q /srv/vol /etc/fstab && systemd-run -q --unit busy --property WorkingDirectory=/srv/vol sleep 600",
+        );
+        let (good, said) = go_back();
+        assert!(!good && said.contains("(sleep) uses /srv/vol: end it"), "{said}");
+        exec(host, "mountpoint -q /srv/vol");
+        assert_eq!(exec(host, "cat /etc/fstab"), before, "{said}");
+        exec(host, "systemctl stop busy");
+        let (good, said) = go_back();
+        assert!(good, "{said}");
+        exec(host, "! mountpoint -q /srv/vol");
+        assert_eq!(exec(host, "cat /etc/fstab"), before, "{said}");
+    }
+}
+
+/// A line that says FAILED carries the reason.
+#[test]
+fn what_cannot_be_restored_is_told_with_its_reason() {
+    let world = World::new(&format!("why-s{}", std::process::id()), 1).unwrap();
+    let host = &world.hosts()[0];
+    exec(host, "mkdir /srv/fixed && mount --bind /srv/fixed /srv/fixed");
+    world
+        .only_role(
+            "why",
+            r#"resources:
+  - {name: file, file: {path: /srv/fixed/file, content: x}}
+  - {name: account, user: {name: worker}}
+  - {name: group, group: {name: crew}}
+  - {name: other, user: {name: silent}}
+  - {name: tool, package: {name: sl}}
+  - {name: step, command: {run: "touch /srv/made", creates: /srv/made, undo: "echo 'it is stuck' >&2; false"}}
+"#,
+        )
+        .unwrap();
+    world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap();
+    exec(
+        host,
+        "mount -o remount,bind,ro /srv/fixed; systemd-run -q --unit busy --uid worker sleep 600; useradd -M -g crew member; \
+         printf '#!/bin/sh\necho it will not go >&2; exit 1\n' >/var/lib/dpkg/info/sl.prerm; chmod 755 /var/lib/dpkg/info/sl.prerm; \
+         printf '#!/bin/sh\n[ \"$2\" = silent ] && exit 9\nexec /usr/sbin/userdel \"$@\"\n' >/usr/local/sbin/userdel; chmod 755 /usr/local/sbin/userdel",
+    );
+    let (good, said) = undo(host);
+    assert!(!good, "{said}");
+    for (object, why) in [
+        ("path:/srv/fixed/file", "Read-only file system"),
+        ("user:worker", "userdel: user worker is currently used by process"),
+        ("group:crew", "groupdel: cannot remove the primary group of user 'member'"),
+        ("user:silent", "it ended with status 1 and no message"),
+        ("package:sl", "E: Sub-process /usr/bin/dpkg returned an error code"),
+        ("command:why/step", "the command ended with status 1"),
+    ] {
+        let line = said.lines().find(|line| line.starts_with(&format!("FAILED         {object}")));
+        assert!(line.is_some_and(|line| line.contains(why)), "{object}: {why}\n{said}");
+    }
+    assert!(said.contains("\n               it is stuck\n"), "{said}");
+}
+
+/// A run whose controller is gone works on for a while: nothing is undone meanwhile, even where somebody has removed the file of its lock.
+#[test]
+fn nothing_is_undone_while_a_session_of_the_run_lives() {
+    let world = World::new(&format!("alive-s{}", std::process::id()), 1).unwrap();
+    let host = &world.hosts()[0];
+    let role = "resources:\n  - {name: file, file: {path: /srv/file, content: x}}\n  \
+                - {name: long, command: {run: \"touch /srv/begun; sleep 25\", creates: /srv/none}}\n";
+    world.only_role("long", role).unwrap();
+    let mut controller = world.command(&["apply", "--yes", "hosts.yaml"]).unwrap();
+    let mut controller = controller.stdout(std::process::Stdio::null()).spawn().unwrap();
+    converge_tests::until("it is in the middle", 60, || host.exec("test -e /srv/begun").unwrap().success());
+    controller.kill().unwrap();
+    controller.wait().unwrap();
+    let rollback = |words: &[&str]| {
+        let plan = world.converge(&["rollback", "hosts.yaml"]).unwrap();
+        plan.says("did not end, and it may still be at work");
+        let ran = world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap();
+        words.iter().fold(ran, |ran, word| ran.says(word)).expect(4);
+    };
+    let (good, said) = undo(host);
+    assert!(!good && said.contains("locked by run") && said.contains("it is still at work"), "{said}");
+    rollback(&["locked by run"]);
+    exec(host, "rm /var/lib/converge/lock");
+    let (good, said) = undo(host);
+    let why = "has not ended and may still be at work: its session, process";
+    assert!(
+        !good && said.contains(why) && said.contains("Wait until it has ended, or end that process"),
+        "{said}"
+    );
+    let ran = world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap();
+    ran.says(why).expect(4);
+    exec(host, "test -e /srv/file");
+    converge_tests::until("the step ends", 60, || host.exec("! pgrep -f 'sleep 2[5]'").unwrap().success());
+    converge_tests::until("it is undone", 20, || undo(host).0);
+    exec(host, "! test -e /srv/file");
+}
+
 /// One item of each kind that works at a path, below this directory.
 fn items(dir: &str) -> Vec<(&'static str, String)> {
     let key =

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
+#[path = "unhealthy_hosts/store.rs"]
+mod store;
+
 use converge_lab::Host;
 use converge_tests::{Ran, World, exec};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -80,22 +83,6 @@ fn read_only_records_mean_no_change() {
     ran.says("Read-only file system").says("/var/lib/converge").expect(4);
     exec(host, "umount -l /var/lib/converge");
     apply(&world).expect(0);
-}
-
-#[test]
-fn records_that_are_not_roots_are_refused() {
-    let world = world();
-    let host = &world.hosts()[0];
-    role(&world, FILES);
-    for spoil in [
-        "echo something >/var/lib/converge",
-        "mkdir -m 700 /var/lib/converge; chown nobody /var/lib/converge",
-    ] {
-        exec(host, &format!("rm -rf /var/lib/converge /srv/second /srv/sick/*; {spoil}"));
-        let ran = apply(&world);
-        assert!(!holds(host, "[ -e /srv/sick/first ]"), "{spoil}: {}", ran.all());
-        ran.says("/var/lib/converge").expect(4);
-    }
 }
 
 /// The plan of a rollback knows which contents the host has no more; the other files go back.

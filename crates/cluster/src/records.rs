@@ -182,6 +182,7 @@ impl RunDoc {
             finished: self.result.is_some(),
             closed: self.result.is_some(),
             put_back: None,
+            not_put_back: None,
             broken: None,
         }
     }

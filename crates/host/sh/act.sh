@@ -1,15 +1,16 @@
 # --- the switch acts: undo.sh --switch, run by its unit ---
 
 # cv_act_main: waits until the armed switch is confirmed, or restores what it guards. Nothing here depends on a store that takes writes: where
-# it is full or read-only, what can be restored is restored, and the output says it all.
+# it is full or read-only, what can be restored is restored, and the output says it all. A revert that failed is tried again, for an hour.
 cv_act_main() {
   umask 077
   PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
   export PATH
   cv_boot_now || return 1
-  cv_a_due=
-  until cv_switch_read acting; do
+  cv_a_place=$CV_ROOT cv_a_due= cv_a_lost=
+  until cv_act_store && cv_switch_read acting; do
     cv_switch_read armed || {
+      if cv_act_waits; then continue; fi
       # Confirmed, or cut off before the first change. Another one may be armed by now.
       (cv_switch_lock && [ ! -e "$CV_ROOT/switch/armed" ] && cv_switch_clear)
       return 0
@@ -43,12 +44,66 @@ cv_act_main() {
   cv_enc_to "$CV_DUE"
   cv_journal "switch${CV_TAB}acts$CV_TAB$CV_ENC$CV_NL" sync
   printf 'putting back the guarded change of run %s: %s\n' "$CV_RUN" "$CV_DUE"
-  cv_act_restore
-  cv_act_restart
+  cv_act_until_done
   cv_act_record || echo 'the records of the run do not say that it was reverted'
   # A failure would have systemd start it again, and again.
   cv_switch_clear || echo "$CV_ROOT/switch stays: take it away when the store takes writes again"
 }
+
+# cv_act_store: the folder of the records, in CV_ROOT. Somebody may move it away, or mount something over it: as descriptor 7 it stays within reach.
+# Where it is gone, its place is looked at again.
+cv_act_store() {
+  CV_ROOT=/proc/$$/fd/7/.
+  if [ ! -d "$CV_ROOT/switch" ] && [ -r "$cv_a_place" ] && [ -d "$cv_a_place" ]; then exec 7<"$cv_a_place"; fi
+  if [ "$cv_a_place" -ef "$CV_ROOT" ] || [ ! -d "$CV_ROOT/switch" ]; then CV_ROOT=$cv_a_place; fi
+}
+
+# cv_act_waits: whether the records are gone although nothing is confirmed: they are waited for, without an end, as the next plan and the next run say.
+cv_act_waits() {
+  cv_switch_is_lost || return 1
+  if [ -z "$cv_a_lost" ]; then
+    cv_switch_lost_to
+    printf '%s\n' "$CV_LOST"
+  fi
+  cv_a_lost=yes
+  sleep 2
+}
+
+# cv_act_until_done: reverts. A step that failed may come right when its cause goes (a full disk, a read-only file system): it is tried again for an hour,
+# after 2 s, 4 s and so on, at least once a minute.
+cv_act_until_done() {
+  cv_a_first=yes cv_a_down= cv_a_pause=2 cv_a_netplan=
+  cv_switch_clock
+  cv_a_end=$((CV_UPTIME + ${CV_REVERT_SECONDS:-3600}))
+  until cv_act_turn; do
+    cv_switch_clock
+    [ "$CV_UPTIME" -lt "$cv_a_end" ] || return 0
+    cv_enc_to "$cv_a_why"
+    { printf '%s\t%s\n' "$(($(date +%s) + cv_a_end - CV_UPTIME))" "$CV_ENC" >"$CV_SWITCH_TRIED"; } 2>/dev/null
+    printf 'not all is reverted: %s; the next attempt is in %s s\n' "$cv_a_why" "$cv_a_pause"
+    sleep "$cv_a_pause"
+    cv_a_first= cv_a_pause=$((cv_a_pause * 2))
+    [ "$cv_a_pause" -le 60 ] || cv_a_pause=60
+  done
+}
+
+# cv_act_turn: one attempt. Status 1: something failed, the first of it is in cv_a_why.
+cv_act_turn() {
+  cv_a_why=
+  cv_act_store
+  cv_run_dir
+  if [ ! -r "$CV_ROOT/switch/items" ] || [ ! -r "$CV_DIR/journal" ]; then
+    failed=yes cv_a_rows=
+    cv_act_failed "its records are gone from $cv_a_place"
+  else
+    cv_act_restore
+    cv_act_restart
+  fi
+  [ -z "$cv_a_why" ]
+}
+
+# cv_act_failed CAUSE
+cv_act_failed() { cv_a_why=${cv_a_why:-$1}; }
 
 # Whether it is time, and why in CV_DUE.
 cv_act_due() {
@@ -138,12 +193,12 @@ cv_act_rows() {
   done | awk -F '\t' '$2 == "unit" { units = units $0 "\n"; next } { print } END { printf "%s", units }'
 }
 
-# cv_act_restore: restores the rows of the switch that is acting. Sets force, later, failed and reload.
+# cv_act_restore: restores the rows of the switch that is acting. Sets force, later, failed and reload; cv_a_now where it restored something.
 # shellcheck disable=SC2086
 cv_act_restore() {
-  cv_a_did=
+  cv_a_did= cv_a_now=
   [ ! -e "$CV_ROOT/switch/did" ] || cv_a_did=yes
-  force= later= failed= reload= cv_a_netplan= cv_u_stays= CV_FORCE_ROWS=yes
+  force= later= failed= reload= cv_u_stays= CV_FORCE_ROWS=yes
   cv_a_starts=$(cv_act_starts)
   cv_a_rows=$(cv_act_rows)
   cv_split_by "$CV_NL"
@@ -170,21 +225,29 @@ cv_act_restore() {
       cv_dec_to "$row_key"
       cv_a_how=cv_restore_$row_kind
       [ "$row_kind" != package ] || cv_a_how=cv_apply_packages
-      # The output of the revert goes to the journal of the host, which others read.
-      if (
-        [ "$row_flags" != sensitive ] || exec >/dev/null 2>&1
-        "$cv_a_how" "$CV_DEC" "$row_before"
-      ) </dev/null; then
+      # Into a file: a pipe would be waited for as long as a daemon holds it that was started here.
+      cv_a_out=$CV_SWITCH_TRIED.out
+      { true >"$cv_a_out"; } 2>/dev/null || cv_a_out=/dev/null
+      ("$cv_a_how" "$CV_DEC" "$row_before") >"$cv_a_out" 2>&1 </dev/null
+      cv_u_status=$?
+      cv_u_out=$(cat "$cv_a_out")
+      if [ $cv_u_status -eq 0 ]; then
+        cv_a_now=yes
         printf 'restored       %s\n' "$CV_SHOWN"
       else
-        printf 'FAILED         %s\n' "$CV_SHOWN"
+        # The output of the revert goes to the journal of the host, which others read.
+        cv_undo_why "$row_flags"
+        printf 'FAILED         %s: %s\n' "$CV_SHOWN" "$CV_WHY"
         failed=yes
+        cv_act_failed "$CV_SHOWN: $CV_WHY"
         cv_undo_stays "$row_kind" "$CV_NOW"
       fi
       ;;
     *)
       printf 'LEFT ALONE     %s: %s\n' "$CV_SHOWN" "$judged"
       failed=yes
+      # A change of someone else stays one; an object that could not be looked at may be seen the next time.
+      case $CV_NOW in '! '*) cv_act_failed "$CV_SHOWN: $judged" ;; esac
       ;;
     esac
   done
@@ -198,20 +261,33 @@ cv_act_starts() {
   done <"$CV_ROOT/switch/units"
 }
 
-# cv_act_restart: restarts the units that ran then, with the restored files.
+# cv_act_restart: restarts the units that ran then, with the restored files; where nothing was restored since, those that did not start (cv_a_down).
 cv_act_restart() {
-  [ -n "$cv_a_did" ] || [ ! -e "$CV_ROOT/switch/asked" ] || return 0
-  if [ -n "$cv_a_netplan" ] && command -v netplan >/dev/null 2>&1; then netplan apply || failed=yes; fi
+  if [ -n "$cv_a_first" ]; then
+    [ -n "$cv_a_did" ] || [ ! -e "$CV_ROOT/switch/asked" ] || return 0
+  elif [ -z "$cv_a_now" ] && [ -z "$cv_a_netplan" ]; then
+    cv_a_starts=$(printf '%s\n' "$cv_a_starts" | grep -F "${cv_a_down:-/}")
+  fi
+  if [ -n "$cv_a_netplan" ] && command -v netplan >/dev/null 2>&1; then
+    if cv_u_out=$(netplan apply 2>&1); then
+      cv_a_netplan=
+    else
+      failed=yes
+      cv_act_failed "netplan apply: ${cv_u_out##*"$CV_NL"}"
+    fi
+  fi
+  cv_a_down=
   while read -r cv_a_unit cv_a_id; do
     [ -n "$cv_a_unit" ] || continue
     # Its own row has restarted it already.
     [ "$(cv_unit_word "$cv_a_unit" InvocationID)" = "$cv_a_id" ] || continue
     systemctl -q reset-failed -- "$cv_a_unit" 2>/dev/null
-    if systemctl restart -- "$cv_a_unit"; then
+    if cv_u_out=$(systemctl restart -- "$cv_a_unit" 2>&1); then
       printf 'restarted      %s\n' "$cv_a_unit"
     else
-      printf 'NOT STARTED    %s\n' "$cv_a_unit"
-      failed=yes
+      printf 'NOT STARTED    %s: %s\n' "$cv_a_unit" "${cv_u_out%%"$CV_NL"*}"
+      failed=yes cv_a_down=$cv_a_down${cv_a_down:+$CV_NL}$cv_a_unit
+      cv_act_failed "$cv_a_unit does not start: ${cv_u_out%%"$CV_NL"*}"
     fi
   done <<END
 $cv_a_starts
@@ -234,5 +310,6 @@ cv_act_record() {
       printf 'putback\t%s\t%s\n' "$row_seq" "$CV_NOW"
     done
   )
-  cv_journal "${cv_a_text:+$cv_a_text$CV_NL}switch${CV_TAB}done$CV_TAB$cv_a_status$CV_NL" sync
+  cv_enc_to "$cv_a_why"
+  cv_journal "${cv_a_text:+$cv_a_text$CV_NL}switch${CV_TAB}done$CV_TAB$cv_a_status${cv_a_why:+$CV_TAB$CV_ENC}$CV_NL" sync
 }

@@ -67,9 +67,25 @@ cv_busy() {
   return 1
 }
 
+# cv_at_work: for a rollback, a line about the newest run if it did not end and is still at work.
+cv_at_work() (
+  for run in $(cv_order); do
+    if cv_plain "$CV_ROOT/runs/$run/journal"; then last=$run; fi
+  done
+  [ -n "${last:-}" ] && ! grep -q "^close$CV_TAB" "$CV_ROOT/runs/$last/journal" && cv_busy || return 0
+  cv_enc_to "run $last did not end, and it may still be at work: nothing can be rolled back before it has ended"
+  printf 'broken\t%s\n' "$CV_ENC"
+)
+
 # cv_owned: for a plan: the base, and the runs that are not in it. It changes nothing.
 cv_owned() (
   printf 'converge-managed\t1\n'
+  cv_switch_remark
+  if [ "$CV_UID" = 0 ] && cv_store_bad; then
+    cv_enc_to "$CV_WHY"
+    printf 'broken\t%s\n' "$CV_ENC"
+    return 0
+  fi
   [ -e "$CV_ROOT/version" ] && [ -r "$CV_ROOT" ] && [ -x "$CV_ROOT" ] || return 0
   cv_version
   [ -z "$CV_VERSION" ] || cv_format_known "$CV_VERSION" || return 0
@@ -83,6 +99,7 @@ cv_owned() (
   # The digest first: of a base that is replaced meanwhile, it is that of the one before, and nothing is made of it.
   printf 'base\t%s\n' "$(cv_base_of)"
   cv_o_runs=$(cv_unfolded "$cv_o_order")
+  cv_answerable "$cv_o_runs" || return 1
   if cv_plain "$CV_ROOT/owned"; then awk -F '\t' '$1 == "run" { $0 = "damaged:" $0 } { print }' "$CV_ROOT/owned"; fi
   for cv_o_run in $cv_o_runs; do
     printf 'run\t%s\n' "$cv_o_run"

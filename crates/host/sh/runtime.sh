@@ -29,6 +29,26 @@ cv_large_to() {
   )$CV_NL
 }
 
+# cv_store_bad: whether CV_ROOT can hold no records of this user; the cause and what to do in CV_WHY. One that is not there yet can.
+cv_store_bad() {
+  if [ -L "$CV_ROOT" ] && [ ! -e "$CV_ROOT" ]; then
+    CV_WHY="$CV_ROOT is a link to $(readlink -- "$CV_ROOT"), which is not there: make that directory, or remove the link"
+  elif [ -e "$CV_ROOT" ] && [ ! -d "$CV_ROOT" ]; then
+    CV_WHY="$CV_ROOT is no directory: move it away, the records of runs belong there"
+  elif [ -d "$CV_ROOT" ] && [ ! -O "$CV_ROOT" ]; then
+    CV_WHY="$CV_ROOT belongs to $(stat -c %U -- "$CV_ROOT")"
+    if [ "$CV_UID" = 0 ]; then
+      CV_WHY="$CV_WHY, who may have written what it holds: move it away, or, if you trust it: chown -R root:root $CV_ROOT"
+    else
+      CV_WHY="$CV_WHY: $CV_NEEDS_ROOT"
+    fi
+  else
+    return 1
+  fi
+}
+
+CV_NEEDS_ROOT='changing this machine needs root (ansible_become: true in the inventory, or a login as root)'
+
 # cv_text_of FILE...: prints these. What a power cut has left of a file may be zeros, without an end of line: awk would take hours for them.
 cv_text_of() { cat -- "$@" | tr -s '\000' '?'; }
 
@@ -86,6 +106,10 @@ cv_run_open() {
     cv_run_holder
     return 75
   }
+  cv_run_alone || {
+    exec 9>&-
+    return 75
+  }
   [ ! -e "$CV_ROOT/runs/$CV_RUN/fenced" ] || {
     exec 9>&-
     cv_say "this host heard nothing of the controller for too long: it ended run $CV_RUN here and freed its lock; begin a new run"
@@ -108,18 +132,24 @@ cv_run_fit() (
     cv_say 'this host has no flock (package util-linux), without which two runs could meet'
     return 1
   }
+  if cv_store_bad; then
+    cv_say "$CV_WHY"
+    return 1
+  fi
+  # No new folder in the place of one that a guarded change still needs.
+  if cv_switch_is_lost; then
+    cv_switch_lost_to
+    cv_say "$CV_LOST"
+    return 1
+  fi
   for dir in "$CV_ROOT" "$CV_ROOT/runs" "$CV_ROOT/blobs"; do
     if [ ! -d "$dir" ] && ! why=$(mkdir -p "$dir" 2>&1); then
       why="cannot make $dir: ${why##*: }"
-      [ "$(id -u)" -eq 0 ] || why="$why: changing this machine needs root (ansible_become: true in the inventory, or a login as root)"
+      [ "$CV_UID" = 0 ] || why="$why: $CV_NEEDS_ROOT"
       cv_say "$why"
       return 1
     fi
   done
-  if [ ! -O "$CV_ROOT" ]; then
-    cv_say "$CV_ROOT belongs to someone else: changing this machine needs root (ansible_become: true in the inventory, or a login as root)"
-    return 1
-  fi
   if { [ -e "$CV_ROOT/lock" ] || [ -L "$CV_ROOT/lock" ]; } && ! cv_plain "$CV_ROOT/lock"; then
     cv_say "$CV_ROOT/lock is no regular file: remove it when no converge is at work on this host"
     return 1
@@ -209,17 +239,29 @@ cv_run_begin() (
   return 0
 )
 
-# The session's own shell: its process ID and when that process began, for the watchdog.
+# The session's own shell: its process ID and when that process began, for the watchdog and for cv_run_alone.
+cv_run_session() { ! cv_begun_to "$$" || printf '%s %s\n' "$$" "$cv_s_begun"; }
+
+# cv_begun_to PID: when that process began, in clock ticks since the boot, in cv_s_begun. Status 1: there is none.
 # shellcheck disable=SC2086
-cv_run_session() {
-  [ -r "/proc/$$/stat" ] || return 0
-  IFS= read -r cv_s_stat <"/proc/$$/stat"
-  unset IFS
-  set -f
+cv_begun_to() {
+  { IFS= read -r cv_s_stat <"/proc/$1/stat"; } 2>/dev/null || return 1
+  cv_split_by ' '
   set -- ${cv_s_stat##*) }
-  set +f
-  printf '%s %s\n' "$$" "${20}"
+  cv_split_end
+  cv_s_begun=${20}
 }
+
+# cv_run_alone: whether no session of a run lives that did not end. One that lives holds the lock; where the lock is free all the same, its file was
+# removed or exchanged, and that run goes on.
+cv_run_alone() (
+  for file in "$CV_ROOT/runs"/*/alive/session; do
+    { IFS=' ' read -r pid since <"$file"; } 2>/dev/null && [ "$pid" != "$$" ] && cv_begun_to "$pid" && [ "$cv_s_begun" = "$since" ] || continue
+    run=${file#"$CV_ROOT/runs/"}
+    cv_say "run ${run%%/*} has not ended and may still be at work: its session, process $pid, lives, and does not hold $CV_ROOT/lock (somebody has removed or exchanged that file). Wait until it has ended, or end that process, and begin again"
+    return 1
+  done
+)
 
 # cv_run_unwatch: ends the watch over the run of the present directory. A late sign of life (the network may deliver one when the
 # controller is gone) makes no file: the directory of these loses its name before it is emptied.
@@ -743,6 +785,11 @@ cv_undo_install() (
 # cv_runs: this host's time, then all runs, oldest first: a line `run ID`, then its meta, then its journal.
 cv_runs() (
   printf 'converge\t%s\n' "$CV_FORMAT"
+  cv_switch_remark
+  if [ "$CV_UID" = 0 ] && cv_store_bad; then
+    cv_say "$CV_WHY"
+    return 1
+  fi
   [ -e "$CV_ROOT" ] || return 0
   if [ ! -r "$CV_ROOT" ] || [ ! -x "$CV_ROOT" ]; then
     cv_say "$CV_ROOT cannot be read: root is needed (become: true)"
@@ -757,10 +804,23 @@ cv_runs() (
   fi
   printf 'now\t%s\n' "$(date +%s)"
   cv_broken
-  for run in $(cv_order); do
+  cv_at_work
+  cv_r_order=$(cv_order)
+  cv_answerable "$cv_r_order" || return 1
+  for run in $cv_r_order; do
     printf 'run\t%s\n' "$run"
     cv_lines_of "$run"
   done
+)
+
+# cv_answerable RUNS: whether the journal of none of these runs fills an answer (8 MiB, crates/ssh/src/target.rs) by itself; says which one does. The
+# sizes are in blocks of 512 bytes. Those that are larger than any run makes them are not read at all (cv_large_to).
+cv_answerable() (
+  cd "$CV_ROOT/runs" 2>/dev/null || exit 0
+  large=$(for run in $1; do printf '%s/journal\n' "$run"; done | xargs -r sh -c 'find "$@" -maxdepth 0 -type f -size +14336 ! -size +131072' sh 2>/dev/null | head -n 1)
+  [ -n "$large" ] || exit 0
+  cv_say "$CV_ROOT/runs/$large has $(wc -l <"$large") lines, more than is read of a host: look whether they are a run's. To go on without them, remove $CV_ROOT/runs/${large%/journal} (what that run changed stays as it is, is managed no more, and cannot be rolled back)"
+  exit 1
 )
 
 # cv_broken: a line for each thing among the records that is no regular file, and is not read.

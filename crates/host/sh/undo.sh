@@ -17,7 +17,7 @@ END
 # FLAGS is `sensitive`, or `-` where the record says that it is not: undo.sh once did not say it, and records of format 1 say not who wrote them. With
 # `whole` an object that several items changed is one row, from what the last one left to before the first; of packages it always is. The newest
 # come first, with these exceptions: a command is undone before what it moved; the packages are one transaction, with what their purge would take
-# along behind it; units are started last, with all that they run with.
+# along behind it; units are started last, with all that they run with; /etc/fstab goes back before an unmount is tried.
 cv_undo_rows() {
   cv_u_says=
   if cv_meta_of "$1" | grep -q "^purpose$CV_TAB\(converge\|rollback\|undo${CV_TAB}flags\)"; then cv_u_says=yes; fi
@@ -65,6 +65,9 @@ cv_undo_rows() {
         c = command[item[i]]
         late = kind[i] == "path" && (before[i] != "absent" || (after[i] ~ /^dir / && (i < newest || moved[i]))) && key[i] !~ /^\/etc\/apt\// && !(key[i] in made) && !of_new(i)
         if (kind[i] == "") continue
+        # Else systemd or a boot mounts it once more, and where it is in use the line would stay.
+        if (kind[i] == "mount" && before[i] == "absent")
+          for (j = i - 1; j > 0; j--) if (kind[j] == "path" && key[j] == "/etc/fstab") { printf "%s", text(j); kind[j] = ""; break }
         if (kind[i] == "package") {
           if (i == turn) for (j = n; j > 0; j--) if (kind[j] == "package") printf "%s", text(j)
         } else if (starts(i)) tail = tail text(i)
@@ -434,6 +437,31 @@ cv_undo_pick() {
   target=$cv_p_left
 }
 
+# cv_undo_why FLAGS: the reason why the row was not restored, in CV_WHY: the last line of the output (cv_u_out), else what the item said of the row,
+# else its status (cv_u_status).
+cv_undo_why() {
+  case $1 in *sensitive*)
+    CV_WHY='its output is sensitive and not shown'
+    return 0
+    ;;
+  esac
+  CV_WHY=$(printf '%s\n' "$cv_u_out" | grep -v '^cv:' | grep '[^[:space:]]' | tail -n 1)
+  [ -z "$CV_WHY" ] || return 0
+  CV_WHY="it ended with status $cv_u_status and no message"
+  cv_y_line=$(printf '%s\n' "$cv_u_out" | awk -F '\t' -v seq="$row_seq" '
+    /^cv:/ && ($3 == seq || $3 == "-") && ($2 == "refused" || $2 == "off" || $2 == "unsaveable") || $2 == "step" { line = $2 " " $4 }
+    END { print line }')
+  case $cv_y_line in
+  'step '*) CV_WHY="it ended with status ${cv_y_line#* } and no message" ;;
+  'refused '*) CV_WHY="it was changed in this moment, to: ${cv_y_line#* }" ;;
+  'off '*) CV_WHY="nothing failed, and it is not as before but: ${cv_y_line#* }" ;;
+  'unsaveable '*)
+    cv_dec_to "${cv_y_line#* }"
+    CV_WHY="nothing was changed, its present state cannot be saved: $CV_DEC"
+    ;;
+  esac
+}
+
 # cv_undo_group: restores the gathered rows (CV_ROWS: SEQ KIND KEY PRESENT BEFORE) as one item of the new run.
 cv_undo_group() {
   [ -n "$CV_ROWS" ] || return 0
@@ -470,7 +498,8 @@ cv_undo_group() {
       case $row_kind in command | package) cv_u_ran=yes ;; esac
       printf 'restored       %s\n' "$CV_SHOWN"
     else
-      printf 'FAILED         %s\n' "$CV_SHOWN"
+      cv_undo_why "$CV_FLAGS"
+      printf 'FAILED         %s: %s\n' "$CV_SHOWN" "$CV_WHY"
       failed=yes
       cv_undo_stays "$row_kind" "$row_before"
     fi
@@ -478,10 +507,10 @@ cv_undo_group() {
   done
   unset IFS
   set +f
+  # The line above has the last one.
   case $cv_u_status:$CV_FLAGS in
-  0:*) ;;
-  *:sensitive) echo '               (its output is sensitive and not shown)' ;;
-  *) printf '%s\n' "$cv_u_out" | sed '/^cv:/d; s/^/               /' ;;
+  0:* | *:sensitive) ;;
+  *) printf '%s\n' "$cv_u_out" | sed '/^cv:/d; /^[[:space:]]*$/d' | sed '$d; s/^/               /' ;;
   esac
   CV_ROWS= CV_FLAGS=-
 }
@@ -517,8 +546,12 @@ cv_undo_main() {
     esac
     shift
   done
-  [ -d "$CV_ROOT/runs" ] && [ -O "$CV_ROOT" ] || {
-    cv_say "$CV_ROOT holds no records that you may read: are you root?"
+  if cv_store_bad; then
+    cv_say "$CV_WHY"
+    return 76
+  fi
+  [ -d "$CV_ROOT/runs" ] || {
+    cv_say "$CV_ROOT holds no records"
     return 76
   }
   # Damaged records are said, and what is whole of them is worked with.
@@ -543,6 +576,12 @@ cv_undo_main() {
   cv_enc_to "$(id -un)@$(uname -n)"
   # The run that undoes says so only when all went well: else it can be tried again.
   cv_run_open "$(cv_undo_id)" "time$CV_TAB$(date -u +%Y-%m-%dT%H:%M:%SZ)${CV_NL}operator$CV_TAB$CV_ENC${CV_NL}purpose${CV_TAB}undo${CV_TAB}flags${CV_NL}attempts$CV_TAB$target" || return $?
+  # It was chosen before the lock was held.
+  [ "$CV_LIVE" = "$(cv_live)$CV_NL" ] || {
+    cv_say 'another run has ended in this moment, so what to undo has to be chosen anew: begin again'
+    cv_run_close refused
+    return 75
+  }
   CV_FROM_RUN=$target CV_TOKEN=undo CV_FLAGS=- CV_WINDOW= CV_ROWS= CV_ITEM=undo.sh cv_u_last= cv_u_seq=0 cv_u_stays= cv_u_did= cv_u_left= cv_u_ran=
   printf 'undoing run %s as run %s\n' "$target" "$CV_RUN"
   cv_u_rows=$(cv_undo_rows "$target" whole)

@@ -114,7 +114,8 @@ pub fn put_back_now_script(run: &str, seconds: u64, ends: u32) -> String {
 }
 
 /// Waits this many seconds until the switch of this run has acted; `ends` switches of it were over before. Statuses: 0 all is reverted, 1
-/// not all, 2 it is not over, 3 none was armed or it was confirmed, 4 nothing had been changed.
+/// not all, 2 it is not over, 3 none was armed, 4 nothing had been changed, 5 not yet (a revert that failed is tried again, or the records are gone: it
+/// prints which), 6 it was confirmed.
 pub fn put_back_script(run: &str, seconds: u64, ends: u32) -> String {
     format!("CV_RUN={}; cv_switch_wait {seconds} {ends}", quote(run))
 }

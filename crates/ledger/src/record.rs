@@ -45,6 +45,8 @@ pub struct RunRecord {
     pub closed: bool,
     /// The reason why its guarded change was reverted on the host, when it was.
     pub put_back: Option<String>,
+    /// The host's words about the first thing that its automatic revert could not restore.
+    pub not_put_back: Option<String>,
     /// The part of its record that is not understood, and so is ignored.
     pub broken: Option<String>,
 }
@@ -336,6 +338,7 @@ impl Reader {
                 let way = WayBack { host: decode_field(host)?, name: decode_field(name)? };
                 self.change(seq)?.way_back = Some(way);
             }
+            ["switch", "done", _, why, ..] => self.record.not_put_back = Some(decode_field(why)?),
             ["guard", seq, by, seconds, ..] => {
                 let guard = SavedGuard { by: decode_field(by)?, seconds: seconds.parse().ok()? };
                 self.change(seq)?.guard = Some(guard);

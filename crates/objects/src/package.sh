@@ -398,7 +398,7 @@ cv_apt_transaction() (
     # The output of apt comes last: that is what is shown first.
     dpkg --audit >&2
     printf '%s\n' "$out" | tail -n 60 >&2
-    case $out in *' 404 '*)
+    case $out in *'404  Not Found'* | *'404 Not Found'*)
       cv_say "the repository has no such package file any more (404): the package index of this host is stale. \`max_age: 3600\` at the package resource refreshes it"
       ;;
     esac

@@ -658,6 +658,38 @@ cv_wget() {
   fi
 }
 
+# cv_apt_helper URL: prints what is there, with the program of apt. It takes an address on its command line alone: name and password of one go into a
+# file from which apt reads them.
+cv_apt_helper() (
+  umask 077
+  mkdir -p "$CV_ROOT" && dir=$(mktemp -d "$CV_ROOT/fetch.XXXXXX") || exit 1
+  trap 'rm -rf "$dir"' EXIT
+  trap 'exit 1' HUP INT TERM
+  url=$1
+  rest=${url#*://}
+  host=${rest%%[/?#]*}
+  case $host in
+  *@*)
+    url=${url%%://*}://${host##*@}${rest#"$host"}
+    login=${host%@*}
+    printf '%s\n' "${url%%://*}://${host##*@}" "${login%%:*}" "${login#"${login%%:*}"}" | awk '
+      # %XX is one byte.
+      function plain(text,  out, i, digits) {
+        digits = "0123456789abcdef"
+        while (i = index(text, "%")) {
+          out = out substr(text, 1, i - 1) sprintf("%c", (index(digits, tolower(substr(text, i + 1, 1))) - 1) * 16 + index(digits, tolower(substr(text, i + 2, 1))) - 1)
+          text = substr(text, i + 3)
+        }
+        return out text
+      }
+      NR == 1 { printf "machine %s", $0 }
+      NR == 2 { printf " login %s", plain($0) }
+      NR == 3 { sub(/^:/, ""); printf " password %s\n", plain($0) }' >"$dir/login"
+    ;;
+  esac
+  /usr/lib/apt/apt-helper -qq -o APT::Sandbox::User=root -o Dir::Etc::netrc="$dir/login" download-file "$url" "$dir/file" </dev/null >&2 && cat "$dir/file"
+)
+
 # cv_fetch URL: prints what is there, with what the host has to fetch with.
 cv_fetch() {
   if command -v curl >/dev/null 2>&1; then
@@ -665,13 +697,7 @@ cv_fetch() {
   elif command -v wget >/dev/null 2>&1; then
     cv_wget "$1" -q -T 30 -O -
   elif [ -x /usr/lib/apt/apt-helper ]; then
-    (
-      umask 077
-      mkdir -p "$CV_ROOT" && dir=$(mktemp -d "$CV_ROOT/fetch.XXXXXX") || exit 1
-      trap 'rm -rf "$dir"' EXIT
-      trap 'exit 1' HUP INT TERM
-      /usr/lib/apt/apt-helper -qq -o APT::Sandbox::User=root download-file "$1" "$dir/file" </dev/null >&2 && cat "$dir/file"
-    )
+    cv_apt_helper "$1"
   else
     cv_say 'this host has no curl and no wget'
     return 1

@@ -63,6 +63,10 @@ enum Acted {
     NotArmed,
     /// It had nothing to revert.
     Nothing,
+    /// It was confirmed, and only the answer was lost.
+    Confirmed,
+    /// Something could not be reverted so far, or the records are gone: the host's words. It goes on with it by itself.
+    NotYet(String),
     /// It cannot be asked, or it is still at it: why.
     Open(String),
 }
@@ -210,7 +214,9 @@ impl HostRun {
                 "not all changes could be reverted: see `journalctl -u converge-switch` on the host"
                     .to_owned()
             }
-            Acted::NotArmed | Acted::Nothing => String::new(),
+            Acted::Nothing | Acted::Confirmed => String::new(),
+            Acted::NotArmed => "the host has no record of it, so nothing reverts it".to_owned(),
+            Acted::NotYet(said) => said.clone(),
             Acted::Open(why) => {
                 format!("the host reverts it by itself; whether it has is not known: {why}")
             }
@@ -220,7 +226,11 @@ impl HostRun {
         }
         let ended = self.lane.settle(|_, result| {
             let (message, output) = match result {
-                _ if matches!(acted, Acted::NotArmed | Acted::Nothing) => return result.clone(),
+                _ if matches!(acted, Acted::Confirmed | Acted::Nothing) => return result.clone(),
+                // Nothing was changed before it would have been armed.
+                _ if matches!(acted, Acted::NotArmed) && *result != ItemResult::Changed => {
+                    return result.clone();
+                }
                 ItemResult::Refused { .. } | ItemResult::Stopped => return result.clone(),
                 ItemResult::Failed { message, output } => (format!("{message}; {became}"), output.clone()),
                 ItemResult::Unknown { message } => (format!("{message}; {became}"), String::new()),
@@ -228,7 +238,7 @@ impl HostRun {
             };
             // Only a revert that is known to be whole is told as one.
             match acted {
-                Acted::Partly => ItemResult::Failed { message, output },
+                Acted::Partly | Acted::NotArmed | Acted::NotYet(_) => ItemResult::Failed { message, output },
                 Acted::Open(_) => ItemResult::Unknown { message },
                 _ => ItemResult::PutBack { message, output },
             }
@@ -236,6 +246,10 @@ impl HostRun {
         self.tell(ended);
         // Foreign code behind the switch may have moved more than was reverted.
         self.lane.ask_to_look_again();
+        // Nothing else is done on the host meanwhile.
+        if let Acted::NotYet(said) = acted {
+            return Err(TargetError::Locked(said));
+        }
         match link {
             None => match acted {
                 Acted::Open(why) => Err(TargetError::Unreachable(why)),
@@ -278,6 +292,8 @@ fn acted((status, said): &(Status, String)) -> Acted {
         Status::Exited(1) => Acted::Partly,
         Status::Exited(3) => Acted::NotArmed,
         Status::Exited(4) => Acted::Nothing,
+        Status::Exited(5) => Acted::NotYet(said.clone()),
+        Status::Exited(6) => Acted::Confirmed,
         _ if said.is_empty() => Acted::Open("it takes too long".to_owned()),
         _ => Acted::Open(said.clone()),
     }

@@ -436,7 +436,11 @@ fn cut_off(run: &RunRecord, busy: bool, known: &Knowledge) -> CutOff {
             if stays.is_empty() {
                 put_back.push(item.to_owned());
             } else {
-                let why = format!("not as it was before, the host could not revert it: {}", stays.join(", "));
+                let cause = run.not_put_back.as_ref().map_or(String::new(), |why| format!(" ({why})"));
+                let why = format!(
+                    "not as it was before, the host could not revert it{cause}: {}",
+                    stays.join(", ")
+                );
                 unknown.push((item.to_owned(), why));
             }
             continue;

@@ -8,6 +8,9 @@ use converge_objects::{Command, CommandState, Guard, PathState, UnitState, UserS
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+/// The file that says what a boot mounts.
+const FSTAB: &str = "/etc/fstab";
+
 /// One object that is to be reverted. Those of a host are given in the reverse of the order in which the runs first touched them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Revert<'a> {
@@ -50,6 +53,7 @@ pub(crate) struct Edge {
 pub(crate) fn edges(reverts: &[Revert<'_>]) -> Vec<Edge> {
     let mut found = Edges { reverts, edges: Vec::new() };
     found.containment();
+    found.mounts();
     found.accounts();
     found.units();
     found.served();
@@ -220,6 +224,19 @@ impl<'a> Edges<'a> {
                     Some((mount, revert)) if revert.goes() && at < mount => self.order(at, mount),
                     _ => {}
                 }
+            }
+        }
+    }
+
+    /// The lines of the mounts at boot go before an unmount is tried: else systemd or a boot mounts it once more, and where it is in use the line would
+    /// stay. They come back when the mount is there: a line that cannot be mounted can hold up a boot.
+    fn mounts(&mut self) {
+        let Some((lines, _)) = self.of("path").find(|(_, r)| r.object.key == FSTAB) else { return };
+        for (at, mount) in self.of("mount") {
+            match mount {
+                mount if mount.goes() => self.order(lines, at),
+                mount if mount.comes() => self.order(at, lines),
+                _ => {}
             }
         }
     }

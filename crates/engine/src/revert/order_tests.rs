@@ -53,6 +53,18 @@ fn file(n: u8) -> String {
 const DIR: &str = "dir 755 root root";
 
 #[test]
+fn lines_of_mounts_go_before_an_unmount_and_come_after_a_mount() {
+    let fstab = |item| said("path", "/etc/fstab", &file(2), &file(1), item);
+    let mount = "mount tmpfs tmpfs rw -";
+    for (of_lines, of_mount) in [("r/a", "r/a"), ("r/lines", "r/mount")] {
+        let goes = Host::new(vec![said("mount", "/srv/a", mount, "absent", of_mount), fstab(of_lines)]);
+        assert_eq!(goes.flat(), ["/etc/fstab", "/srv/a"]);
+        let comes = Host::new(vec![fstab(of_lines), said("mount", "/srv/a", "absent", mount, of_mount)]);
+        assert_eq!(comes.flat(), ["/srv/a", "/etc/fstab"]);
+    }
+}
+
+#[test]
 fn a_unit_restarts_after_the_files_of_its_role_came_back_and_stops_before_they_go() {
     let changed = |key: &str, item: &str| said("path", key, &file(2), &file(1), item);
     let host = Host::new(vec![

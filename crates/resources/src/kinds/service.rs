@@ -59,7 +59,8 @@ pub fn unit_claims(name: &str, wish: &Wish) -> Vec<Claim> {
         .map(|(facet, value)| Claim::shared(id.clone(), facet, value))
         .collect();
     if claims.is_empty() {
-        claims.push(Claim::edit(id, "active"));
+        // A service that is only restarted leaves to others whether it runs.
+        claims.push(Claim::edit(id, "started"));
     }
     claims
 }
@@ -249,6 +250,18 @@ mod tests {
     fn what_is_not_there_does_not_run() {
         let kind = read::<Service>(json!({"name": "ssh", "state": "stopped", "enabled": false}));
         assert_eq!(line(&settle(&kind, FakeView::new())), "absent");
+    }
+
+    /// Another role declares whether the unit runs: no two owners of that.
+    #[test]
+    fn a_service_that_is_only_restarted_claims_nothing_of_what_others_declare() {
+        let facets = |parameters| {
+            read::<Service>(parameters).claims().into_iter().map(|claim| claim.facet).collect::<Vec<_>>()
+        };
+        let whole =
+            facets(json!({"name": "ssh", "state": "started", "enabled": true, "restart_on": ["conf"]}));
+        let only = facets(json!({"name": "ssh", "restart_on": ["conf"]}));
+        assert!(!only.is_empty() && only.iter().all(|facet| !whole.contains(facet)), "{only:?} {whole:?}");
     }
 
     #[test]

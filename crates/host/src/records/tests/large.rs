@@ -45,6 +45,27 @@ fn a_record_that_is_too_large_is_named_and_all_others_are_read() {
     });
 }
 
+/// A journal that fills an answer by itself is named by the host, before anything of it is sent.
+#[test]
+fn a_journal_that_fills_an_answer_is_named_with_the_remedy() {
+    for host in hosts() {
+        let path = host.file("a");
+        let change = host.change(&path, host.file_line(b"1", 0o600));
+        host.one("r1", &mut spec(vec![change]), &[b"1"]);
+        let journal = host.root().join("runs/r1/journal");
+        let text = std::fs::read_to_string(&journal).unwrap();
+        let forged = "done\t1\tfile 644 root root 1 0123456789abcdef\n".repeat(200_000);
+        std::fs::write(&journal, format!("{text}{forged}")).unwrap();
+        for script in [list_script(), owned_script()] {
+            let output = host.sh(&script);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{said}");
+            assert!(said.contains("runs/r1/journal has 200003 lines") && said.contains("remove "), "{said}");
+            assert!(output.stdout.len() < 1000);
+        }
+    }
+}
+
 #[test]
 fn zeros_in_a_record_are_no_end_of_a_line() {
     for host in hosts() {

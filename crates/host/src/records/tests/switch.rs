@@ -21,6 +21,7 @@ impl Host {
         command
             .env("CV_SYSTEMD", self.dir.path())
             .env("CV_SWITCH_UNITS", self.dir.path().join("units"))
+            .env("CV_SWITCH_TRIED", self.dir.path().join("tried"))
             .env("CV_BOOT_ID", self.dir.path().join("boot"));
         command
     }
@@ -97,6 +98,55 @@ fn what_is_not_confirmed_is_put_back_and_the_records_say_so() {
         assert!(
             host.sh(&open_script(&RunMeta { id: "r2".to_owned(), ..RunMeta::default() })).status.success()
         );
+    }
+}
+
+/// Records that are not where they were do not confirm anything, and no new folder takes their place.
+#[test]
+fn records_that_are_gone_are_no_confirmation() {
+    for host in hosts() {
+        std::fs::write(host.file("conf"), "old").unwrap();
+        host.in_session(&host.item(&host.guarded(), &[b"new"]));
+        let away = host.dir.path().join("away");
+        std::fs::rename(host.root(), &away).unwrap();
+        let gone =
+            "the guarded change of run r1 is neither confirmed nor reverted, and its records are gone from";
+        for (script, status) in [(confirm_script("r1"), 1), (put_back_script("r1", 1, 0), 5)] {
+            let text = format!(". '{}'\n{SYSTEMD}{script}", host.dir.path().join("library").display());
+            let output = host.with_systemd().arg("-c").arg(text).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout).into_owned()
+                + &String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(status), "{said}");
+            assert!(said.contains(gone), "{said}");
+        }
+        assert!(host.in_session("").contains(gone));
+        assert!(!host.root().exists());
+        std::fs::rename(&away, host.root()).unwrap();
+        std::fs::write(host.root().join("switch/asked"), "").unwrap();
+        assert!(host.act().contains("restored       path:"));
+        assert!(!host.switch_is_there());
+    }
+}
+
+/// A step that failed once is tried again.
+#[test]
+fn a_revert_that_failed_is_tried_again() {
+    for host in hosts() {
+        std::fs::write(host.file("conf"), "old").unwrap();
+        let before = host.line(&host.file("conf"));
+        host.in_session(&host.item(&host.guarded(), &[b"new"]));
+        std::fs::write(host.root().join("switch/asked"), "").unwrap();
+        let broken = "cv_restore_path() { [ -e \"$CV_ROOT/../again\" ] || { : >\"$CV_ROOT/../again\"; echo 'no space' >&2; return 1; }; cv_apply_path \"$@\"; }\n";
+        let said =
+            host.act_with(&undo_text().replace("cv_act_main() {", &format!("{broken}cv_act_main() {{")));
+        assert!(said.contains("FAILED         path:") && said.contains(": no space"), "{said}");
+        assert!(
+            said.contains("not all is reverted: path:") && said.contains("restored       path:"),
+            "{said}"
+        );
+        assert_eq!(host.line(&host.file("conf")), before);
+        assert!(!host.switch_is_there() && !host.dir.path().join("tried").exists());
+        assert_eq!(host.records()[0].not_put_back, None);
     }
 }
 
