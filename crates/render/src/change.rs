@@ -105,11 +105,12 @@ fn command(change: &Change, sensitive: bool) -> String {
     let Some(command) = Command::from_key(&change.object.key) else { return format!("{verb} a command") };
     let script = if back { command.undo.unwrap_or_default() } else { command.run };
     let user = command.user.map(|u| format!(" as {u}")).unwrap_or_default();
+    let dir = command.surroundings.chdir.map(|d| format!(" in {d}")).unwrap_or_default();
     let script = script.trim();
     let first = script.lines().next().unwrap_or_default();
     let short: String = first.chars().take(80).collect();
     let more = if short.len() < script.len() { " …" } else { "" };
-    format!("{verb}{user}: {short}{more}")
+    format!("{verb}{user}{dir}: {short}{more}")
 }
 
 /// `enable and start`, as far as the states tell.

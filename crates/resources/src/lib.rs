@@ -26,6 +26,7 @@ mod release_drift;
 mod restart;
 mod size;
 mod structured;
+mod surroundings;
 mod target;
 mod tree;
 mod ufw;

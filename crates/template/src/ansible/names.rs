@@ -202,7 +202,7 @@ pub(super) const NAMES: &[AnsibleName] = &[
     other(Keyword, "vars", "write expressions in `vars` of the role; what users set is an input"),
     other(Keyword, "vars_files", "write the variables in group_vars/ or host_vars/"),
     other(Keyword, "vars_prompt", "write an input without a default, and give it with --set NAME=@FILE"),
-    other(Keyword, "environment", "write the variables in the `command`: env NAME=VALUE …"),
+    other(Keyword, "environment", "write `env` at the `command` or the `query`"),
     other(Keyword, "check_mode", "`converge plan` changes nothing"),
     other(Keyword, "diff", "a plan always shows the difference"),
     other(Keyword, "async", "long steps stream; hosts work side by side"),
