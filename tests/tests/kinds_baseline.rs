@@ -26,6 +26,14 @@ fn changing(world: &World) -> BTreeSet<String> {
     plan(world, 2).into_iter().filter_map(changes).collect()
 }
 
+/// The first run that the host knows of.
+fn first_run(world: &World) -> String {
+    let listed = world.converge(&["snapshots", "hosts.yaml", "--output", "json"]).unwrap().expect(0);
+    let listed = listed.json().unwrap();
+    let runs = listed["hosts"][0]["runs"].as_array().unwrap();
+    runs.iter().filter_map(|r| r["run"].as_str()).min().unwrap().to_owned()
+}
+
 /// A role about one subject, and what its test needs to know.
 struct Subject<'a> {
     role: &'a str,
@@ -48,7 +56,8 @@ impl Subject<'_> {
         exec(host, self.prepare);
         world.only_role("subject", self.role).unwrap();
         let before = exec(host, self.state);
-        assert!(!plan(world, 2).values().any(|r| r == "error"));
+        let planned = plan(world, 2);
+        assert!(planned.values().all(|r| r == "change" || r == "deferred"), "{planned:?}");
         self.applies(world, host);
         for (item, script) in self.drift {
             exec(host, script);
@@ -56,11 +65,8 @@ impl Subject<'_> {
             world.converge(&["apply", "hosts.yaml", "--yes"]).unwrap().expect(0);
             assert_eq!(exec(host, self.made), self.expected, "{script}");
         }
-        let listed = world.converge(&["snapshots", "hosts.yaml", "--output", "json"]).unwrap().expect(0);
-        let listed = listed.json().unwrap();
-        let runs = listed["hosts"][0]["runs"].as_array().unwrap();
-        let first = runs.iter().filter_map(|r| r["run"].as_str()).min().unwrap();
-        world.converge(&["rollback", "hosts.yaml", "--to", first, "--yes"]).unwrap().expect(0);
+        let first = first_run(world);
+        world.converge(&["rollback", "hosts.yaml", "--to", &first, "--yes"]).unwrap().expect(0);
         assert_eq!(exec(host, self.state), before);
         self.applies(world, host);
         let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
@@ -136,4 +142,121 @@ fn commands_have_their_surroundings() {
         "resources:\n  - name: gone\n    query: {run: 'true', chdir: /srv/none, status: [0, 1, 2, 126]}\n";
     world.only_role("subject", asked).unwrap();
     world.converge(&["plan", "hosts.yaml"]).unwrap().expect(1).says("the directory /srv/none does not exist");
+}
+
+/// A unit that writes down what is done with it, and follows two files.
+fn web(settings: &str, limits: &str) -> String {
+    format!(
+        r#"
+summary: A unit that is reloaded
+resources:
+  - name: its file
+    unit:
+      name: web
+      content: |
+        [Service]
+        ExecStart=/bin/sh -c 'echo started >>/run/web; exec sleep infinity'
+        ExecReload=/bin/sh -c 'test ! -e /run/broken && echo reloaded >>/run/web'
+        [Install]
+        WantedBy=multi-user.target
+  - name: settings
+    file: {{path: /etc/web.conf, content: "{settings}"}}
+  - name: limits
+    file: {{path: /etc/web.limits, content: "{limits}"}}
+  - name: it runs
+    service: {{name: web, state: started, enabled: true, restart_on: [limits], reload_on: [settings]}}
+"#
+    )
+}
+
+#[test]
+fn units_are_reloaded() {
+    let world = World::new(&format!("kinds-reload-{}", std::process::id()), 1).unwrap();
+    let host = &world.hosts()[0];
+    let log = || exec(host, "cat /run/web; : >/run/web").replace('\n', " ");
+    let apply = |code| world.converge(&["apply", "hosts.yaml", "--yes"]).unwrap().expect(code);
+    world.only_role("subject", &web("a", "a")).unwrap();
+    apply(0);
+    assert_eq!(log(), "started", "a unit that starts is not reloaded");
+    plan(&world, 0);
+    world.only_role("subject", &web("b", "a")).unwrap();
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2).says("reload web.service");
+    apply(0);
+    assert_eq!(log(), "reloaded");
+    plan(&world, 0);
+    world.only_role("subject", &web("c", "b")).unwrap();
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2).says("restart web.service");
+    apply(0);
+    assert_eq!(log(), "started", "one act for both");
+    plan(&world, 0);
+    // A reload that failed is made up for by the next run.
+    world.only_role("subject", &web("d", "b")).unwrap();
+    exec(host, "touch /run/broken");
+    apply(1).says("web.service was not reloaded");
+    exec(host, "rm /run/broken");
+    assert_eq!(changing(&world), BTreeSet::from(["it runs".to_owned()]));
+    apply(0);
+    assert_eq!(log(), "reloaded");
+    plan(&world, 0);
+    // A rollback brings the file back, and has the unit read it.
+    world.only_role("subject", &web("f", "b")).unwrap();
+    apply(0);
+    assert_eq!(log(), "reloaded");
+    world.converge(&["rollback", "hosts.yaml", "--yes"]).unwrap().expect(0);
+    assert_eq!((exec(host, "cat /etc/web.conf").as_str(), log().as_str()), ("d", "reloaded"));
+    // A unit that cannot be reloaded is named before anything is done with it.
+    let reload = "        ExecReload=/bin/sh -c 'test ! -e /run/broken && echo reloaded >>/run/web'\n";
+    world.only_role("subject", &web("e", "b").replace(reload, "")).unwrap();
+    apply(1).says("web.service cannot be reloaded");
+    exec(host, "echo y >/etc/web.conf");
+    let planned = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(1);
+    planned.says("web.service cannot be reloaded").says("write `restart_on`");
+    // All of it goes.
+    let gone = || {
+        exec(
+            host,
+            "ls /etc/web.conf /etc/web.limits /etc/systemd/system/web.service 2>/dev/null; systemctl is-active web || true",
+        )
+    };
+    exec(host, "printf e >/etc/web.conf");
+    let first = first_run(&world);
+    world.converge(&["rollback", "hosts.yaml", "--to", &first, "--yes"]).unwrap().expect(0);
+    assert_eq!(gone(), "inactive");
+    world.only_role("subject", &web("a", "a")).unwrap();
+    apply(0);
+    let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+    assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
+    assert_eq!(gone(), "inactive");
+}
+
+const MODES: Subject<'_> = Subject {
+    role: r#"
+summary: Modes in symbols
+resources:
+  - name: folder
+    directory: {path: /etc/modes, mode: "u=rwx,g=rxs,o="}
+  - name: file
+    file: {path: /etc/modes/file, content: "a\n", mode: "u=rw,g=r,o="}
+  - name: line
+    line: {path: /etc/modes/line, line: b, create: true, mode: "a=r,u+w"}
+"#,
+    prepare: "true",
+    state: "ls -d /etc/modes 2>&1 || true",
+    made: "cd /etc/modes; stat -c %a . file line",
+    expected: "2750\n640\n644",
+    drift: &[("folder", "chmod 700 /etc/modes"), ("file", "chmod 600 /etc/modes/file")],
+};
+
+#[test]
+fn modes_may_be_symbols() {
+    let world = World::new(&format!("kinds-modes-{}", std::process::id()), 1).unwrap();
+    MODES.holds(&world);
+    let relative = "resources:\n  - name: r\n    directory: {path: /etc/modes, mode: a+X}\n";
+    world.only_role("subject", relative).unwrap();
+    world
+        .converge(&["plan", "hosts.yaml"])
+        .unwrap()
+        .expect(64)
+        .says("depends on the present mode")
+        .says("role.yaml:3:");
 }

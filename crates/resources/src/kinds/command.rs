@@ -2,7 +2,7 @@
 
 use crate::attrs::check_account;
 use crate::look::{check_deadline, check_path, path, path_id};
-use crate::restart::Basis;
+use crate::restart::inputs;
 use crate::surroundings::{Declared, Env};
 use converge_objects::{Command as Key, CommandState, Guard, PathState};
 use converge_resource::{
@@ -258,7 +258,7 @@ impl Command {
             Guard::OnChange(_) => {
                 self.state(view)?;
                 let names = self.on_change.as_deref().unwrap_or_default();
-                let digest = Basis::read(view, names, None)?.map(|b| b.with.digest);
+                let digest = inputs(view, names, None)?.map(|with| with.digest);
                 Ok(Wanted::one(self.id(), CommandState::Ran { digest }))
             }
         }
@@ -367,11 +367,7 @@ mod tests {
 
     #[test]
     fn an_own_directory_of_a_user_is_his_way() {
-        let dir = |owner: &str| converge_objects::PathState::Dir {
-            mode: 0o755,
-            owner: owner.into(),
-            group: "root".into(),
-        };
+        let dir = |owner: &str| PathState::Dir { mode: 0o755, owner: owner.into(), group: "root".into() };
         let params =
             |user: &str| json!({"run": "make", "creates": "/x", "chdir": "/home/a/app", "user": user});
         for (user, enters) in [("a", true), ("root", false)] {

@@ -150,8 +150,8 @@ pub(super) const NAMES: &[AnsibleName] = &[
     ),
     module("k8s_info", &["k8s_query"], "write `k8s_query`, in a role with `scope: cluster`"),
     module("helm", &["helm_release"], "write `helm_release`, in a role with `scope: cluster`"),
-    other(Keyword, "notify", "write `restart_on` at the service instead"),
-    other(Keyword, "listen", "write `restart_on` at the service instead"),
+    other(Keyword, "notify", "write `restart_on` or `reload_on` at the service instead"),
+    other(Keyword, "listen", "write `restart_on` or `reload_on` at the service instead"),
     other(
         Keyword,
         "handlers",
