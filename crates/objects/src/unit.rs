@@ -288,7 +288,7 @@ fn record(state: &UnitState) -> Option<&str> {
     }
 }
 
-/// What a change does to a unit, apart from its start at boot.
+/// The effect of a change on a unit, apart from its start at boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// It goes on as it is.
