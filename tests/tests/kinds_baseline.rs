@@ -1,4 +1,4 @@
-//! What an ordinary baseline needs, on a real host: planned, applied, then unchanged; drift of each is detected and corrected; all are
+//! Kinds of an ordinary baseline on a real host: planned, applied, then unchanged; drift of each is detected and corrected; all are
 //! rolled back, by converge and by `undo.sh`.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]

@@ -66,7 +66,7 @@ printf '%s\\n' Type=simple RemainAfterExit=no Result=success LoadState=loaded Ac
   LoadState=masked ActiveState=inactive UnitFileState=masked
 ";
 
-/// What differs for a restart is restarted, what differs for a reload alone is reloaded: on both sides.
+/// A unit is restarted for other inputs of a restart, and reloaded where those of a reload alone differ: on both sides.
 #[test]
 fn the_record_says_whether_a_unit_is_restarted_or_reloaded() {
     let tools = tempfile::tempdir().unwrap();

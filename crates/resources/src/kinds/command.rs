@@ -361,7 +361,7 @@ mod tests {
         settle(&kind, pending.clone().link("/srv/app", "v2").dir("/srv/v2"));
         let may = pending.clone().may(path_id("/srv/app"));
         assert!(matches!(kind.plan(&may), Err(Stop::Deferred(_))), "a package may bring it");
-        // What has run already needs no directory.
+        // A command that has run needs no directory.
         settle(&kind, view(&kind, CommandState::Done).file("/etc/made", 0o644, ""));
     }
 
