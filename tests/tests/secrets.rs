@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Every secret with the way it comes in. A quote and an umlaut look different in JSON and in hexadecimal.
-const SECRETS: [(&str, &str); 12] = [
+const SECRETS: [(&str, &str); 14] = [
     ("vault value", "VaultValue\"7f3aé"),
     ("vault file", "VaultFile-91bc\"x"),
     ("sensitive input of host_vars", "HostVars-5d0e'y"),
@@ -28,6 +28,8 @@ const SECRETS: [(&str, &str); 12] = [
     ("command", "InCommand-c0c0"),
     ("file of --set", "SetFile-d4d4"),
     ("line in a file", "LineEdit-f0f0"),
+    ("environment of a command", "InEnvironment-a1a1"),
+    ("input of a command", "InStdin-b2b2"),
 ];
 
 const ROLE: &str = r##"
@@ -41,6 +43,8 @@ inputs:
   in_command: {type: str, sensitive: true, default: none}
   set_secret: {type: str, sensitive: true, default: none}
   in_line: {type: str, sensitive: true, default: none}
+  in_env: {type: str, sensitive: true, default: none}
+  in_stdin: {type: str, sensitive: true, default: none}
 resources:
   - name: folder
     directory: {path: /etc/vaulted, mode: "0700"}
@@ -66,6 +70,8 @@ resources:
     file: {path: "/etc/vaulted/each-{{ item | hash | string }}", content: "{{ item }}\n", mode: "0600"}
   - name: command
     command: {run: "sleep 1; printf %s '{{ in_command }}' > /etc/vaulted/command; chmod 600 /etc/vaulted/command; sleep 1", creates: /etc/vaulted/command, undo: rm -f /etc/vaulted/command}
+  - name: command with an environment
+    command: {run: 'umask 077; IFS= read -r line; printf %s "$TOKEN $line" > surroundings', creates: /etc/vaulted/surroundings, undo: rm -f surroundings, chdir: /etc/vaulted, stdin: "{{ in_stdin }}\n", env: {TOKEN: "{{ in_env }}"}}
   - name: set
     file: {path: /etc/vaulted/set, content: "{{ set_secret }}\n", mode: "0600"}
   - name: line
@@ -215,13 +221,15 @@ fn project(world: &World) {
     private(&format!("host_vars/{}/values.yml", host.name()), &values);
     let quoted = |way: &str| serde_json::to_string(secret(way)).unwrap();
     let plain = format!(
-        "host_secret: {}\nmixed: {}\neach: [{}, {}]\nin_command: {}\nin_line: {}\n",
+        "host_secret: {}\nmixed: {}\neach: [{}, {}]\nin_command: {}\nin_line: {}\nin_env: {}\nin_stdin: {}\n",
         quoted("sensitive input of host_vars"),
         quoted("mixed into a template"),
         quoted("first of for_each"),
         quoted("second of for_each"),
         quoted("command"),
         quoted("line in a file"),
+        quoted("environment of a command"),
+        quoted("input of a command"),
     );
     private(&format!("host_vars/{}/plain.yml", host.name()), &plain);
     let whole = format!("from_file: {}\n", quoted("vault file"));

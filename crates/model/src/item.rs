@@ -42,7 +42,7 @@ pub const GUARDS: [&str; 4] = ["none", "ssh", "network", "runtime"];
 /// The shortest and the longest window of a guarded item, in seconds.
 pub const GUARD_SECONDS: (i64, i64) = (5, 3600);
 /// Parameters of any kind that name earlier items of the same role.
-pub(crate) const NAMING: [&str; 2] = ["restart_on", "on_change"];
+pub(crate) const NAMING: [&str; 3] = ["restart_on", "reload_on", "on_change"];
 
 /// The list of a role that an item belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub struct Item {
     pub guard_seconds: Option<u64>,
     /// Marked as secret by hand.
     pub sensitive: bool,
-    /// Earlier items that its parameters name (`restart_on`, `on_change`).
+    /// Earlier items that its parameters name (`restart_on`, `reload_on`, `on_change`).
     pub names: Vec<Spanned<String>>,
     /// The whole item.
     pub span: Span,

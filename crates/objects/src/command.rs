@@ -1,10 +1,11 @@
-//! A command behind a guard. Its key holds all of it: `GUARD ARG RUN UNDO USER`, each word encoded, and `SECONDS` where
-//! the run has a deadline.
+//! A command behind a guard. Its key holds all of it: `GUARD ARG RUN UNDO USER`, each word encoded, `SECONDS` where the run
+//! has a deadline, and `SECONDS CHDIR STDIN [NAME=VALUE…]` where it says anything of its surroundings.
 
 use converge_resource::{
     DriftScript, DynNodePart, DynRelations, Erased, Facets, NodePart, Object, ObjectId, Relations,
     Reversibility, decode_field, encode_field, quote, state_of_words,
 };
+use std::collections::BTreeMap;
 
 /// The state of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,46 @@ pub enum Guard {
     OnChange(String),
 }
 
+/// The surroundings of a script: where it runs, and what it finds there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The directory that it runs in; `None` is `/`.
+    pub chdir: Option<String>,
+    /// Environment variables.
+    pub env: BTreeMap<String, String>,
+    /// Its standard input; `None` is empty.
+    pub stdin: Option<String>,
+}
+
+impl Surroundings {
+    /// Shell text that runs the script so, by the session's own privilege or as this user. Nothing of it stands on a command line.
+    pub fn around(&self, script: &str, user: Option<&str>) -> String {
+        let enter = |dir: &String| match user {
+            None => format!("cv_enter {} || exit 126\n", quote(dir)),
+            Some(_) => format!("{} || exit 126\n", enter_as_user(dir)),
+        };
+        let mut text = self.chdir.as_ref().map(enter).unwrap_or_default();
+        for (name, value) in &self.env {
+            text.push_str(&format!("export {name}={}\n", quote(value)));
+        }
+        match &self.stdin {
+            Some(input) => {
+                text.push_str(&format!("printf %s {} 2>/dev/null | eval {}", quote(input), quote(script)))
+            }
+            None => text.push_str(script),
+        }
+        text
+    }
+}
+
+/// Shell text that goes to a directory by the rights of a user of whom root's rules of paths do not hold.
+fn enter_as_user(dir: &str) -> String {
+    let dir = quote(dir);
+    format!(
+        "cd -- {dir} 2>/dev/null || {{ printf '%s\\n' {dir}': the directory cannot be entered' >&2; false; }}"
+    )
+}
+
 /// A command's key, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
@@ -44,6 +85,8 @@ pub struct Command {
     pub user: Option<String>,
     /// Seconds after which the run has failed.
     pub timeout: Option<u64>,
+    /// Directory and environment of all of it, and the standard input of `run`.
+    pub surroundings: Surroundings,
 }
 
 impl Command {
@@ -62,17 +105,31 @@ impl Command {
             optional(&self.undo),
             optional(&self.user),
         ];
-        words.extend(self.timeout.map(|seconds| seconds.to_string()));
+        let Surroundings { chdir, env, stdin } = &self.surroundings;
+        if self.surroundings == Surroundings::default() {
+            words.extend(self.timeout.map(|seconds| seconds.to_string()));
+        } else {
+            let seconds = self.timeout.map(|seconds| seconds.to_string());
+            words.extend([optional(&seconds), optional(chdir), optional(stdin)]);
+            words.extend(env.iter().map(|(name, value)| encode_field(&format!("{name}={value}"))));
+        }
         words.join(" ")
     }
 
     /// Parses a key; `None` if it is no key of a command.
     pub fn from_key(key: &str) -> Option<Self> {
         let mut words = key.split(' ').map(decode_field).collect::<Option<Vec<_>>>()?;
-        let timeout = match words.len() {
-            6 => Some(words.pop()?.parse().ok()?),
-            _ => None,
-        };
+        let optional = |text: String| Some(text).filter(|t| !t.is_empty());
+        let mut surroundings = Surroundings::default();
+        let mut timeout = None;
+        if words.len() > 5 {
+            let mut more = words.split_off(5).into_iter();
+            timeout = optional(more.next()?).map(|seconds| seconds.parse()).transpose().ok()?;
+            surroundings.chdir = more.next().and_then(optional);
+            surroundings.stdin = more.next().and_then(optional);
+            let pair = |text: String| text.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned()));
+            surroundings.env = more.map(pair).collect::<Option<_>>()?;
+        }
         let [guard, arg, run, undo, user] = <[String; 5]>::try_from(words).ok()?;
         let guard = match guard.as_str() {
             "creates" => Guard::Creates(arg),
@@ -80,8 +137,7 @@ impl Command {
             "on_change" => Guard::OnChange(arg),
             _ => return None,
         };
-        let optional = |text: String| Some(text).filter(|t| !t.is_empty());
-        Some(Self { guard, run, undo: optional(undo), user: optional(user), timeout })
+        Some(Self { guard, run, undo: optional(undo), user: optional(user), timeout, surroundings })
     }
 }
 
@@ -183,17 +239,44 @@ mod tests {
     use proptest::prelude::*;
 
     fn command(guard: Guard, run: &str, undo: Option<&str>) -> Command {
-        Command { guard, run: run.to_owned(), undo: undo.map(str::to_owned), user: None, timeout: None }
+        Command {
+            guard,
+            run: run.to_owned(),
+            undo: undo.map(str::to_owned),
+            user: None,
+            timeout: None,
+            surroundings: Surroundings::default(),
+        }
     }
 
     proptest! {
         #[test]
-        fn keys_come_back(arg in "\\PC+", run in "\\PC+", undo in "\\PC*", timeout: Option<u16>) {
-            let undo = Some(undo).filter(|u| !u.is_empty());
-            let whole = Command { guard: Guard::Unless(arg), run, undo, user: Some("bob".to_owned()), timeout: timeout.map(u64::from) };
-            let back = Command::from_key(&whole.key());
-            prop_assert_eq!(back.map(|c| c.key()), Some(whole.key()));
+        fn keys_come_back(
+            arg in "\\PC+", run in "\\PC+", undo in "\\PC*", timeout: Option<u16>,
+            dir in "[/a ]*", input in "\\PC*", env in proptest::collection::btree_map("[A-Z_]{1,4}", "(?s).*", 0..3),
+        ) {
+            let optional = |text: String| Some(text).filter(|t| !t.is_empty());
+            let whole = Command {
+                guard: Guard::Unless(arg),
+                run,
+                undo: optional(undo),
+                user: Some("bob".to_owned()),
+                timeout: timeout.map(u64::from),
+                surroundings: Surroundings { chdir: optional(dir), env, stdin: optional(input) },
+            };
+            prop_assert_eq!(Command::from_key(&whole.key()), Some(whole));
         }
+    }
+
+    #[test]
+    fn keys_of_earlier_releases_are_read() {
+        let old = |more: &str| Command::from_key(&format!("creates /x a \\ bob{more}"));
+        let mut plain = command(Guard::Creates("/x".to_owned()), "a", None);
+        plain.user = Some("bob".to_owned());
+        assert_eq!(old(""), Some(plain.clone()));
+        assert_eq!((old(" 9").unwrap().timeout, plain.key().as_str()), (Some(9), "creates /x a \\ bob"));
+        assert_eq!(old(" x"), None);
+        assert_eq!(old(" 9 / \\ A"), None);
     }
 
     #[test]
@@ -231,6 +314,117 @@ mod tests {
             let steps = Command::steps(&[(&failing.key(), CommandState::Pending, CommandState::Done)]);
             let output = shell.run(root.path(), &steps[0].script, &[], b"");
             assert!(String::from_utf8_lossy(&output.stderr).contains("status 7"), "{}", shell.name);
+        }
+    }
+
+    /// `run` twice: with the session's own privilege, and as the text of a question.
+    #[test]
+    fn a_script_has_its_surroundings_and_no_process_list_shows_them() {
+        let tools = tempfile::tempdir().unwrap();
+        for shell in shells(tools.path()) {
+            let (root, dir) = (tempfile::tempdir().unwrap(), crate::testing::safe_tempdir());
+            let place = dir.path().to_str().unwrap();
+            let value = "a 'zq-hidden-7e1c'\n\\0101 $HOME ";
+            let surroundings = Surroundings {
+                chdir: Some(place.to_owned()),
+                env: BTreeMap::from([
+                    ("A".to_owned(), value.to_owned()),
+                    ("PLAIN".to_owned(), "x=y".to_owned()),
+                ]),
+                stdin: Some("an \"input\"\n%s 'zq-hidden-7e1c'".to_owned()),
+            };
+            // The arguments of all processes.
+            let run = "cat >input; printf %s \"$A\" >value; printf %s \"$PLAIN\" >plain; pwd -P >place\n\
+                 cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' >list; exit \"$END\"";
+            let mut whole = command(
+                Guard::Unless("test -e done && test \"$PLAIN\" = x=y".to_owned()),
+                run,
+                Some("rm done; cat"),
+            );
+            whole.surroundings = surroundings.clone();
+            whole.surroundings.env.insert("END".to_owned(), "0".to_owned());
+            whole.run = format!("{run}").replace("exit", ": >done; exit");
+            let key = whole.key();
+            assert_eq!(Command::from_key(&key), Some(whole.clone()));
+            let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+            let found = || {
+                assert_eq!(read("input"), "an \"input\"\n%s 'zq-hidden-7e1c'", "{}", shell.name);
+                assert_eq!((read("value").as_str(), read("plain").as_str()), (value, "x=y"));
+                assert_eq!(read("place").trim(), dir.path().canonicalize().unwrap().to_str().unwrap());
+                assert!(!read("list").contains("zq-hidden-7e1c"), "{}: {}", shell.name, read("list"));
+                for name in ["input", "value", "plain", "place", "list"] {
+                    std::fs::remove_file(dir.path().join(name)).unwrap();
+                }
+            };
+            let file = root.path().join("step.sh");
+            let from_file = |script: &str| {
+                std::fs::write(&file, script).unwrap();
+                shell.run(root.path(), &format!(". {}", quote(file.to_str().unwrap())), &[], b"")
+            };
+            for timeout in [None, Some(20)] {
+                whole.timeout = timeout;
+                let key = whole.key();
+                let see = || CommandState::try_from(shell.see::<Command>(root.path(), &key).state).unwrap();
+                assert_eq!(see(), CommandState::Pending, "{}", shell.name);
+                let steps = Command::steps(&[(&key, CommandState::Pending, CommandState::Done)]);
+                let output = from_file(&steps[0].script);
+                assert!(output.status.success(), "{}: {output:?}", shell.name);
+                assert_eq!(see(), CommandState::Done, "{}", shell.name);
+                found();
+                // Its undo has no input.
+                let said = shell.good(root.path(), "cv_restore_command \"$1\" pending", &[&key], b"");
+                assert_eq!((said.as_str(), see()), ("", CommandState::Pending));
+            }
+            let mut asked = surroundings;
+            asked.env.insert("END".to_owned(), "7".to_owned());
+            for user in [None, Some("u")] {
+                assert_eq!(from_file(&asked.around(run, user)).status.code(), Some(7), "{}", shell.name);
+                found();
+            }
+            // A command that does not read its input ends as it does without one.
+            whole.surroundings.stdin = Some("x".repeat(64 << 10));
+            whole.run = ": >done; exit 0".to_owned();
+            let steps = Command::steps(&[(&whole.key(), CommandState::Pending, CommandState::Done)]);
+            assert_eq!(from_file(&steps[0].script).stderr, b"", "{}", shell.name);
+        }
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_entered_is_named() {
+        let tools = tempfile::tempdir().unwrap();
+        for shell in shells(tools.path()) {
+            let (root, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            // Below /tmp, where others may write, no link is followed.
+            std::os::unix::fs::symlink("/etc", dir.path().join("link")).unwrap();
+            std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
+                .unwrap();
+            for (name, why) in [("none", "the directory is not there"), ("link", "no link is followed there")]
+            {
+                let mut whole = command(Guard::Creates("/none/x".to_owned()), "echo ran", None);
+                whole.surroundings.chdir = Some(dir.path().join(name).to_str().unwrap().to_owned());
+                let steps = Command::steps(&[(&whole.key(), CommandState::Pending, CommandState::Done)]);
+                let output = shell.run(root.path(), &steps[0].script, &[], b"");
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(
+                    !output.status.success() && output.stdout.is_empty() && said.contains(why),
+                    "{}: {said}",
+                    shell.name
+                );
+                let asked = shell.run(root.path(), &whole.surroundings.around("echo ran", None), &[], b"");
+                assert_eq!((asked.status.code(), asked.stdout), (Some(126), Vec::new()), "{}", shell.name);
+                let as_user = shell.run(
+                    root.path(),
+                    &Surroundings { chdir: Some("/none".into()), ..Surroundings::default() }
+                        .around("echo ran", Some("u")),
+                    &[],
+                    b"",
+                );
+                assert_eq!(as_user.status.code(), Some(126), "{}", shell.name);
+                assert!(
+                    String::from_utf8_lossy(&as_user.stderr)
+                        .contains("/none: the directory cannot be entered")
+                );
+            }
         }
     }
 

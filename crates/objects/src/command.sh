@@ -1,11 +1,12 @@
 # --- command ---
 
-# The words of a key in cmd_guard, cmd_arg, cmd_run, cmd_undo, cmd_user, cmd_limit. The caller is a subshell.
+# The words of a key in cmd_guard, cmd_arg, cmd_run, cmd_undo, cmd_user, cmd_limit, cmd_dir, cmd_input, and its environment as shell text in
+# cmd_env. The caller is a subshell.
 # shellcheck disable=SC2086
 cv_command_words() {
   set -f
   set -- $1
-  [ $# -eq 5 ] || [ $# -eq 6 ] || return 1
+  case $# in 5 | 6) ;; *) [ $# -ge 8 ] || return 1 ;; esac
   cmd_guard=$1
   cv_dec_to "$2"
   cmd_arg=$CV_DEC
@@ -15,7 +16,32 @@ cv_command_words() {
   cmd_undo=$CV_DEC
   cv_dec_to "$5"
   cmd_user=$CV_DEC
-  cmd_limit=${6:-}
+  cv_dec_to "${6:-\\}"
+  cmd_limit=$CV_DEC
+  cv_dec_to "${7:-\\}"
+  cmd_dir=$CV_DEC
+  cv_dec_to "${8:-\\}"
+  cmd_input=$CV_DEC cmd_env=
+  [ $# -gt 8 ] || return 0
+  shift 8
+  for cmd_word; do
+    cv_dec_to "$cmd_word"
+    cv_quote_to "${CV_DEC#*=}"
+    cmd_env="${cmd_env}export ${CV_DEC%%=*}=$CV_QUOTED$CV_NL"
+  done
+}
+
+# cv_command_run SCRIPT [SECONDS [INPUT]]: runs it in the surroundings that the key names.
+cv_command_run() {
+  cmd_text=$1
+  if [ -n "${3:-}" ]; then
+    cv_quote_to "$1"
+    cmd_text="eval $CV_QUOTED"
+    cv_quote_to "$3"
+    # Who does not read its input is not to be told that nobody reads it.
+    cmd_text="printf %s $CV_QUOTED 2>/dev/null | $cmd_text"
+  fi
+  cv_as "$cmd_user" "$cmd_env$cmd_text" "${2:-}" "$cmd_dir"
 }
 
 # Runs cv_read for cv_limit seconds at most: text for a shell of its own, which stays outside of the session that it gives the script. So all of
@@ -42,16 +68,35 @@ done
 kill -KILL "-$cv_leader"
 exit 124'
 
-# cv_as USER SCRIPT [SECONDS]: runs it from /, without input. It does not inherit the lock, so that a daemon which it leaves
-# behind does not hold it. No USER: the session's own privilege. Status 124: it did not end within SECONDS, and is ended.
+# cv_enter DIR: goes there by the session's own privilege, by the rules of safe paths. It says why it cannot.
+cv_enter() {
+  cv_go "$1" && return 0
+  [ $? -eq 1 ] || CV_WHY="$1: the directory is not there"
+  cv_say "$CV_WHY"
+  return 1
+}
+
+# cv_as USER SCRIPT [SECONDS [DIR]]: runs it from DIR, else from /, without input. It does not inherit the lock, so that a daemon which it
+# leaves behind does not hold it. No USER: the session's own privilege. Status 124: it did not end within SECONDS, and is ended.
 cv_as() {
   cd / || return 1
   umask 022
   cv_as_text=$CV_READ
   [ -z "${3:-}" ] || cv_as_text="cv_limit=$3 cv_read='$CV_READ'$CV_WITHIN"
   if [ -z "$1" ] || [ "$1" = "${CV_ME%%:*}" ]; then
+    [ -z "${4:-}" ] || cv_enter "$4" || return 126
     printf %s "$2" | sh -c "$cv_as_text" 9>&-
-  elif [ "$(id -u)" -ne 0 ]; then
+    return
+  fi
+  if [ -n "${4:-}" ]; then
+    cv_quote_to "$4"
+    set -- "$1" "cd -- $CV_QUOTED 2>/dev/null || {
+  printf '%s\\n' $CV_QUOTED': the directory cannot be entered' >&2
+  exit 126
+}
+$2"
+  fi
+  if [ "$(id -u)" -ne 0 ]; then
     cv_say "only root can run commands as $1"
     return 1
   elif command -v runuser >/dev/null 2>&1; then
@@ -82,7 +127,7 @@ cv_see_command() {
         # A guard that does not end is killed after a minute: then nothing is known.
         limit=
         if command -v timeout >/dev/null 2>&1; then limit=60; fi
-        (cv_as "$cmd_user" "$cmd_arg" $limit) >/dev/null 2>&1
+        (cv_command_run "$cmd_arg" "$limit") >/dev/null 2>&1
         case $? in
         0) echo '- done' ;;
         124) cv_fail_all 'the guard (unless) did not end within 60 s' "$cv_c_key" ;;
@@ -130,8 +175,8 @@ cv_apply_command() (
     case $2 in ran*) cv_command_ran "$1" "${2#ran }" ;; esac
     return 0
   fi
-  [ "$what" = "$cmd_run" ] || cmd_limit=
-  (cv_as "$cmd_user" "$what" "$cmd_limit")
+  [ "$what" = "$cmd_run" ] || cmd_limit='' cmd_input=''
+  (cv_command_run "$what" "$cmd_limit" "$cmd_input")
   status=$?
   [ "${cmd_limit:+$status}" != 124 ] || {
     cv_say "the command did not end within $cmd_limit s"

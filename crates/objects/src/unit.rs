@@ -109,7 +109,8 @@ pub enum UnitState {
         enabled: String,
         /// systemd's `ActiveState` once settled: `active`, `inactive`, `failed`.
         active: String,
-        /// The digest, recorded by converge, of what it was last started with.
+        /// The record of converge of its inputs: digests of those with which it was last started, and behind `~` of those with which it was
+        /// last started or reloaded, joined by `+`.
         started: Option<String>,
     },
 }
@@ -159,7 +160,7 @@ impl Object for Unit {
     }
 
     fn opaque(from: &UnitState, to: &UnitState) -> bool {
-        starts(from, to) || stops(from, to)
+        act(from, to) != Act::Nothing
     }
 
     fn facets(state: &UnitState) -> Facets {
@@ -175,11 +176,11 @@ impl Object for Unit {
         }
     }
 
-    /// A running unit is stopped or restarted; the first start of a unit disrupts nothing.
+    /// A running unit is stopped or restarted; the first start of a unit disrupts nothing, and no reload does.
     fn disruption(from: &UnitState, to: Option<&UnitState>) -> Disruption {
         let disturbed = match to {
             None => active(from),
-            Some(to) => stops(from, to) || (active(from) && starts(from, to)),
+            Some(to) => matches!(act(from, to), Act::Stop | Act::Restart),
         };
         if disturbed { Disruption::Restarts } else { Disruption::None }
     }
@@ -302,14 +303,52 @@ fn record(state: &UnitState) -> Option<&str> {
     }
 }
 
-/// True if the change starts or restarts the unit: also if only the record of its inputs is to be removed, since the unit
-/// then runs with the inputs that come back.
-fn starts(from: &UnitState, to: &UnitState) -> bool {
-    active(to) && (!active(from) || record(from) != record(to))
+/// The effect of a change on a unit, apart from its start at boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// It goes on as it is.
+    Nothing,
+    /// It is started.
+    Start,
+    /// It is started again.
+    Restart,
+    /// It reads its inputs again while it runs.
+    Reload,
+    /// It is stopped.
+    Stop,
 }
 
-fn stops(from: &UnitState, to: &UnitState) -> bool {
-    active(from) && !active(to)
+impl Act {
+    /// The verb for people; none where nothing is done.
+    pub fn verb(self) -> Option<&'static str> {
+        match self {
+            Self::Nothing => None,
+            Self::Start => Some("start"),
+            Self::Restart => Some("restart"),
+            Self::Reload => Some("reload"),
+            Self::Stop => Some("stop"),
+        }
+    }
+}
+
+/// The act of this change. A unit is also restarted or reloaded if only the record of its inputs is to be removed, since it then runs with
+/// the inputs that come back. A restart reads all again: one act serves both.
+pub fn act(from: &UnitState, to: &UnitState) -> Act {
+    let differ = |reload: bool| inputs(from, reload) != inputs(to, reload);
+    match (active(from), active(to)) {
+        (false, false) => Act::Nothing,
+        (false, true) => Act::Start,
+        (true, false) => Act::Stop,
+        (true, true) if differ(false) => Act::Restart,
+        (true, true) if differ(true) => Act::Reload,
+        (true, true) => Act::Nothing,
+    }
+}
+
+/// The parts of the record for which a unit is restarted, or those for which it is reloaded.
+fn inputs(state: &UnitState, reload: bool) -> Vec<&str> {
+    let parts = record(state).into_iter().flat_map(|record| record.split('+'));
+    parts.filter(|part| part.starts_with('~') == reload).collect()
 }
 
 fn title(key: &str, from: &UnitState, to: &UnitState) -> String {
@@ -325,11 +364,7 @@ fn title(key: &str, from: &UnitState, to: &UnitState) -> String {
         "masked" | "masked-runtime" => words.push("mask"),
         _ => {}
     }
-    if starts(from, to) {
-        words.push(if active(from) { "restart" } else { "start" });
-    } else if stops(from, to) {
-        words.push("stop");
-    }
+    words.extend(act(from, to).verb());
     if words.is_empty() {
         words.push("settle");
     }

@@ -240,8 +240,38 @@ cv_unit_unrecord() {
 # cv_unit_word UNIT PROPERTY
 cv_unit_word() { systemctl show -p "$2" -- "$1" | sed -n "s/^$2=//p"; }
 
-# cv_apply_unit UNIT LINE: brings the unit to the state of the line, from any other. Restarts an active unit when the
-# record of what it was started with is to be another, or to go: what it runs with has come back then.
+# cv_unit_inputs RECORD: the parts of a record for which the unit is restarted, in cv_u_restarts, and those for which it is reloaded (~…), in
+# cv_u_reloads.
+cv_unit_inputs() {
+  cv_u_restarts='' cv_u_reloads=''
+  cv_split_by +
+  for cv_u_part in $1; do
+    case $cv_u_part in
+    -) ;;
+    '~'*) cv_u_reloads=$cv_u_reloads$cv_u_part+ ;;
+    *) cv_u_restarts=$cv_u_restarts$cv_u_part+ ;;
+    esac
+  done
+  cv_split_end
+}
+
+# cv_unit_act FOUND WANTED: what an active unit with the record FOUND needs for the record WANTED, in CV_ACT: restart, reload or nothing; as in
+# unit.rs.
+cv_unit_act() {
+  cv_unit_inputs "$1"
+  cv_u_were=$cv_u_restarts cv_u_read=$cv_u_reloads
+  cv_unit_inputs "$2"
+  if [ "$cv_u_were" != "$cv_u_restarts" ]; then
+    CV_ACT=restart
+  elif [ "$cv_u_read" != "$cv_u_reloads" ]; then
+    CV_ACT=reload
+  else
+    CV_ACT=
+  fi
+}
+
+# cv_apply_unit UNIT LINE: brings the unit to the state of the line, from any other. Restarts or reloads an active unit when the
+# record of its inputs is to be another, or to go: what it runs with has come back then.
 # shellcheck disable=SC2086
 cv_apply_unit() (
   unit=$1
@@ -289,15 +319,25 @@ cv_apply_unit() (
   fi
   case $active in
   active)
-    from=$(date +%s)
+    from=$(date +%s) did=start
+    cv_unit_inputs "$started"
+    if [ -n "$cv_u_reloads" ] && [ "$(cv_unit_word "$unit" CanReload)" = no ]; then
+      cv_say "$unit cannot be reloaded: its file has no ExecReload=; write restart_on in place of reload_on"
+      return 1
+    fi
     case $was in
     active)
-      if [ "$started" != "$record" ]; then
+      cv_unit_act "$record" "$started"
+      did=$CV_ACT
+      case $did in
+      restart)
         cv_unit_unrecord "$unit"
         systemctl restart -- "$unit"
-      else
-        from=
-      fi
+        ;;
+      # A rollback may have taken away by what it was reloaded: then a restart reads what has come back.
+      reload) systemctl reload-or-restart -- "$unit" ;;
+      *) from= ;;
+      esac
       ;;
     *)
       if [ "$was" = failed ]; then systemctl -q reset-failed -- "$unit"; fi
@@ -305,15 +345,17 @@ cv_apply_unit() (
       systemctl start -- "$unit"
       ;;
     esac || {
-      cv_unit_report "$unit" "$from"
+      cv_unit_report "$unit" "$from" "$did"
       return 1
     }
     if [ -n "$from" ]; then
-      read -r boot </proc/sys/kernel/random/boot_id
-      cv_write_record "$CV_ROOT/started/$unit.boot" "$boot" || return 1
+      if [ "$did" != reload ]; then
+        read -r boot </proc/sys/kernel/random/boot_id
+        cv_write_record "$CV_ROOT/started/$unit.boot" "$boot" || return 1
+      fi
       cv_phase watch
       cv_unit_settled "$unit" || {
-        cv_unit_report "$unit" "$from"
+        cv_unit_report "$unit" "$from" "$did"
         return 1
       }
     fi
@@ -351,9 +393,9 @@ cv_unit_settled() {
   done
 }
 
-# cv_unit_report UNIT SINCE: why it does not run.
+# cv_unit_report UNIT SINCE ACT: why it does not run, or was not reloaded.
 cv_unit_report() {
-  cv_say "$1 did not start:"
+  if [ "$3" = reload ]; then cv_say "$1 was not reloaded, or did not go on after it:"; else cv_say "$1 did not start:"; fi
   {
     systemctl status --no-pager -l -n 0 -- "$1"
     journalctl --no-pager -q -o cat -n 15 --since "@${2:-0}" -u "$1"

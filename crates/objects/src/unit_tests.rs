@@ -67,6 +67,44 @@ printf '%s\\n' Type=simple RemainAfterExit=no Result=success LoadState=loaded Ac
   LoadState=loaded ActiveState=inactive UnitFileState=bad FragmentPath=/nonexistent/gone.service
 ";
 
+/// A unit is restarted for other inputs of a restart, and reloaded where those of a reload alone differ: on both sides.
+#[test]
+fn the_record_says_whether_a_unit_is_restarted_or_reloaded() {
+    let tools = tempfile::tempdir().unwrap();
+    let cases = [
+        (None, None, Act::Nothing),
+        (None, Some("a"), Act::Restart),
+        (Some("a"), None, Act::Restart),
+        (None, Some("~a"), Act::Reload),
+        (Some("~a"), None, Act::Reload),
+        (Some("a+~b"), Some("a+~c"), Act::Reload),
+        (Some("a"), Some("a+~c"), Act::Reload),
+        (Some("a+~b"), Some("d+~c"), Act::Restart),
+        (Some("a+~b"), Some("d+~b"), Act::Restart),
+        (Some("k=a+l=b+~k=c"), Some("k=a+l=b+~k=c"), Act::Nothing),
+        (Some("k=a+l=b+~k=c"), Some("k=a+l=b+~k=c+~l=d"), Act::Reload),
+        (Some("k=a+l=b+~k=c"), Some("k=a+l=d+~k=c"), Act::Restart),
+    ];
+    for (from, to, expected) in cases {
+        let (from_state, to_state) = (unit("enabled", "active", from), unit("enabled", "active", to));
+        assert_eq!(act(&from_state, &to_state), expected, "{from:?} {to:?}");
+        let disturbs = expected == Act::Restart;
+        assert_eq!(Unit::disruption(&from_state, Some(&to_state)) == Disruption::Restarts, disturbs);
+        let word = match expected {
+            Act::Restart => "restart",
+            Act::Reload => "reload",
+            _ => "",
+        };
+        for shell in shells(tools.path()) {
+            let root = tempfile::tempdir().unwrap();
+            let args = [from.unwrap_or("-"), to.unwrap_or("-")];
+            let said =
+                shell.good(root.path(), "cv_unit_act \"$1\" \"$2\"; printf %s \"$CV_ACT\"", &args, b"");
+            assert_eq!(said, word, "{} {args:?}", shell.name);
+        }
+    }
+}
+
 #[test]
 fn systemctl_is_read_in_every_shell() {
     let dir = tempfile::tempdir().unwrap();

@@ -268,8 +268,10 @@ impl Pass<'_> {
             Err(Stop::Failed(why)) => return Ok(Outcome::Failed(Problem::new(why))),
             Err(Stop::First(firsts)) => return Err(firsts),
         };
-        if let (Some(unit), Some(with)) = (resource.restarts(), &wanted.runs_with) {
-            self.virtual_host.runs_with(self.virtual_host.one(&unit), with.clone());
+        if let Some(unit) = resource.restarts() {
+            for with in &wanted.runs_with {
+                self.virtual_host.runs_with(self.virtual_host.one(&unit), with.clone());
+            }
         }
         item.notes.extend(wanted.notes.iter().cloned());
         item.settings = wanted.settings.clone();
@@ -288,7 +290,9 @@ impl Pass<'_> {
     fn still_runs_with(&mut self, resource: &dyn DynResource) {
         let Some(unit) = resource.restarts().map(|unit| self.virtual_host.one(&unit)) else { return };
         match resource.plan(&self.virtual_host) {
-            Ok(Wanted { runs_with: Some(with), .. }) => self.virtual_host.runs_with(unit, with),
+            Ok(Wanted { runs_with, .. }) => {
+                runs_with.into_iter().for_each(|with| self.virtual_host.runs_with(unit.clone(), with));
+            }
             Err(Stop::Ask(probes)) => {
                 self.out.asks.extend(probes.into_iter().filter(|p| !self.known.knows(p)));
             }

@@ -28,7 +28,7 @@ fn apt_reads(object: &ObjectId) -> bool {
 /// The kinds of objects whose changes run no foreign code, whatever they come to.
 const QUIET: &[&str] = &["path", "user", "group", "sysctl", "hostname"];
 
-/// A planned item that `restart_on` may name.
+/// A planned item that `restart_on` and `reload_on` may name.
 #[derive(Clone, Debug)]
 struct Done {
     /// Its objects, and whether their states count.

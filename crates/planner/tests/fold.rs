@@ -143,12 +143,12 @@ impl DynResource for Kind {
                 Ok(Wanted { output: Some(answer.stdout.into()), ..Wanted::default() })
             }
             Self::Restart(name) => {
-                let inputs = Inputs { own: None, names: vec![(*name).to_owned()] };
+                let inputs = Inputs { names: vec![(*name).to_owned()], ..Inputs::default() };
                 let with = inputs.read(&|name| seen.named(name))?;
                 let earlier = seen.restarters(&ObjectId::new("unit", "a.service"))?.earlier;
                 let notes =
                     earlier.iter().map(|(_, with)| with).chain([&with]).map(|w| w.digest.clone()).collect();
-                Ok(Wanted { notes, runs_with: Some(with), ..Wanted::default() })
+                Ok(Wanted { notes, runs_with: vec![with], ..Wanted::default() })
             }
             Self::Follows(p) => match seen.changed(&path(p)) {
                 Some(wait) => Err(Stop::Deferred(wait)),

@@ -2,6 +2,7 @@
 
 use crate::diff;
 use crate::text::{Line, Look, Text, Tone};
+use converge_objects::unit::act;
 use converge_objects::{Command, PathState, UnitState, object};
 use converge_planner::PlannedChange;
 use converge_resource::{AttributeChange, Change, Content, Digest, Reversibility, State};
@@ -105,11 +106,12 @@ fn command(change: &Change, sensitive: bool) -> String {
     let Some(command) = Command::from_key(&change.object.key) else { return format!("{verb} a command") };
     let script = if back { command.undo.unwrap_or_default() } else { command.run };
     let user = command.user.map(|u| format!(" as {u}")).unwrap_or_default();
+    let dir = command.surroundings.chdir.map(|d| format!(" in {d}")).unwrap_or_default();
     let script = script.trim();
     let first = script.lines().next().unwrap_or_default();
     let short: String = first.chars().take(80).collect();
     let more = if short.len() < script.len() { " …" } else { "" };
-    format!("{verb}{user}: {short}{more}")
+    format!("{verb}{user}{dir}: {short}{more}")
 }
 
 /// `enable and start`, as far as the states tell.
@@ -119,11 +121,11 @@ fn unit_verbs(change: &Change) -> String {
     else {
         return "change".to_owned();
     };
-    let facets = |s: &UnitState| match s {
-        UnitState::Absent => (String::new(), String::new(), None),
-        UnitState::Unit { enabled, active, started } => (enabled.clone(), active.clone(), started.clone()),
+    let enabled = |s: &UnitState| match s {
+        UnitState::Absent => String::new(),
+        UnitState::Unit { enabled, .. } => enabled.clone(),
     };
-    let ((e1, a1, s1), (e2, a2, s2)) = (facets(&from), facets(&to));
+    let (e1, e2) = (enabled(&from), enabled(&to));
     let mut verbs = Vec::new();
     if e1 != e2 {
         match e2.as_str() {
@@ -134,12 +136,7 @@ fn unit_verbs(change: &Change) -> String {
             _ => {}
         }
     }
-    match (a1 == "active", a2 == "active") {
-        (false, true) => verbs.push("start"),
-        (true, false) => verbs.push("stop"),
-        (true, true) if s2.is_some() && s1 != s2 => verbs.push("restart"),
-        _ => {}
-    }
+    verbs.extend(act(&from, &to).verb());
     if verbs.is_empty() { "change".to_owned() } else { verbs.join(" and ") }
 }
 

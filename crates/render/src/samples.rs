@@ -1,7 +1,9 @@
 //! Hand-built plans for the tests of the renderers.
 
 use converge_engine::{FleetPlan, HostEntry, HostResult, Purpose, TargetError};
-use converge_objects::{Command, CommandState, Guard, PackageState, PathState, UnitState, object};
+use converge_objects::{
+    Command, CommandState, Guard, PackageState, PathState, Surroundings, UnitState, object,
+};
 use converge_planner::{HostPlan, Item, Outcome, PlannedChange, Problem};
 use converge_resource::{Change, Content, ObjectId, Reversibility, State, Wait};
 use std::time::Duration;
@@ -57,6 +59,7 @@ pub(crate) fn rich(host: &str) -> HostPlan {
         undo: None,
         user: None,
         timeout: None,
+        surroundings: Surroundings::default(),
     };
     let mut run = change(
         "command",

@@ -35,8 +35,8 @@ pub struct Wanted {
     /// Objects that an answer showed besides the one that was asked for, in their state before this run: they need not be
     /// read.
     pub incidental: Vec<(ObjectId, State)>,
-    /// The inputs that it runs a unit with, and for which it restarts the unit.
-    pub runs_with: Option<RunsWith>,
+    /// The inputs that it runs a unit with: those for which it restarts the unit, and those for which it reloads it.
+    pub runs_with: Vec<RunsWith>,
 }
 
 /// A change that must be made on the host before a resource can be planned: an item of its own before the resource's.
@@ -74,6 +74,8 @@ pub struct Inputs {
     pub own: Option<OwnInput>,
     /// The names of earlier resources of the same role.
     pub names: Vec<String>,
+    /// Whether a reload of the unit is enough for them.
+    pub reload: bool,
 }
 
 /// The object that a kind brings for its unit: a unit file.
@@ -211,7 +213,7 @@ pub trait Resource: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     /// [`Stop`] names what is missing or wrong.
     fn plan(&self, view: &dyn View) -> Result<Wanted, Stop>;
 
-    /// The resources of the same role that it names (`restart_on`).
+    /// The resources of the same role that it names (`restart_on`, `reload_on`).
     fn names(&self) -> Vec<String> {
         Vec::new()
     }
@@ -222,7 +224,7 @@ pub trait Resource: DeserializeOwned + JsonSchema + Send + Sync + 'static {
         None
     }
 
-    /// The unit that it restarts when the resources that it names, or its own inputs, differ from those that the unit runs with.
+    /// The unit that it restarts or reloads when the resources that it names, or its own inputs, differ from those that the unit runs with.
     fn restarts(&self) -> Option<ObjectId> {
         None
     }

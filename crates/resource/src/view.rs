@@ -12,7 +12,7 @@ pub struct Wait {
     pub reason: String,
 }
 
-/// A resource of the same role that `restart_on` names, in its state after its turn.
+/// A resource of the same role that `restart_on` or `reload_on` names, in its state after its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     /// SHA-256 over the lines of all objects that it claims, after it.
@@ -23,7 +23,8 @@ pub struct Named {
     pub newest: Option<i64>,
 }
 
-/// The items that restart one unit in a run: they share one record of its inputs, and the unit is restarted once for all of them.
+/// The items that restart or reload one unit in a run: they share one record of its inputs, and the unit is restarted or reloaded once for
+/// all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restarters {
     /// The key of the present item in the record.

@@ -7,13 +7,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Makes sure that the directory above `target` is there when the item's turn comes, or may be.
 pub fn need_parent(view: &dyn View, pointer: &str, target: &str) -> Result<(), Stop> {
-    let mut dir = parent(target);
+    let (dir, owner) = leads_to(view, pointer, &parent(target))?;
+    may_enter(view, pointer, &dir, &owner)
+}
+
+/// The directory that this path leads to when the item's turn comes, and its owner.
+///
+/// # Errors
+/// `Stop::Deferred` if it may be there then; `Stop::Invalid` if it is not.
+pub fn leads_to(view: &dyn View, pointer: &str, path_to: &str) -> Result<(String, String), Stop> {
+    let mut dir = path_to.to_owned();
     for _ in 0..8 {
         if dir == "/" {
-            return Ok(());
+            return Ok((dir, "root".to_owned()));
         }
         match path(view, &dir)? {
-            PathState::Dir { owner, .. } => return may_enter(view, pointer, &dir, &owner),
+            PathState::Dir { owner, .. } => return Ok((dir, owner)),
             PathState::Link { target } => dir = follow(&dir, &target),
             PathState::Absent => {
                 // Whether it comes decides whether this can be done at all.
@@ -31,7 +40,7 @@ pub fn need_parent(view: &dyn View, pointer: &str, target: &str) -> Result<(), S
             }
         }
     }
-    Err(Stop::invalid(pointer, format!("too many symbolic links above {target}")))
+    Err(Stop::invalid(pointer, format!("too many symbolic links lead on from {path_to}")))
 }
 
 /// Follows a link's target from the directory that holds the link.

@@ -25,6 +25,7 @@ mod release_drift;
 mod restart;
 mod size;
 mod structured;
+mod surroundings;
 mod target;
 mod tree;
 mod ufw;

@@ -1,4 +1,4 @@
-//! The wanted state of a unit, and durable restarts: a record of the inputs that the unit was last started with.
+//! The wanted state of a unit, and durable restarts and reloads: a record of the inputs that the unit was last started or reloaded with.
 
 use crate::look::unit_id;
 use converge_objects::UnitState;
@@ -17,11 +17,12 @@ pub enum Running {
     Stopped,
 }
 
-/// The inputs of a unit: the resources that `restart_on` names, in the states that they will have at its turn.
+/// The inputs of a unit by one item, in the states that they will have at its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Basis {
-    pub with: RunsWith,
-    /// The other items of the run that restart the unit.
+    /// Those for which it is restarted, and those for which it is reloaded.
+    pub with: Vec<RunsWith>,
+    /// The other items of the run that restart or reload the unit.
     pub others: Restarters,
 }
 
@@ -29,34 +30,63 @@ pub struct Basis {
 enum Due {
     Nothing(String),
     Adopt(String),
+    Reload(String),
     Restart(String),
 }
 
-/// The parts of a record: a part a restarter, by its key. A record of one item alone is its digest, under no key.
+/// The beginning of the keys of those parts of a record for which a reload is enough; see the object.
+const RELOAD: &str = "~";
+
+/// The parts of a record: a part for each item and way, by their key. The part of an item that is alone is its digest, under no key.
 fn parts(record: &str) -> BTreeMap<String, String> {
-    let part = |part: &str| match part.split_once('=') {
-        Some((key, digest)) => (key.to_owned(), digest.to_owned()),
-        None => (String::new(), part.to_owned()),
+    let part = |part: &str| match (part.split_once('='), part.strip_prefix(RELOAD)) {
+        (Some((key, digest)), _) => (key.to_owned(), digest.to_owned()),
+        (None, Some(digest)) => (RELOAD.to_owned(), digest.to_owned()),
+        (None, None) => (String::new(), part.to_owned()),
     };
     record.split('+').filter(|p| !p.is_empty()).map(part).collect()
 }
 
 fn record(parts: &BTreeMap<String, String>) -> String {
-    parts.iter().map(|(key, digest)| format!("{key}={digest}")).collect::<Vec<_>>().join("+")
+    let part = |(key, digest): (&String, &String)| match key.as_str() {
+        "" | RELOAD => format!("{key}{digest}"),
+        _ => format!("{key}={digest}"),
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join("+")
+}
+
+/// The key of the part of an item that is alone.
+fn plain(with: &RunsWith) -> &'static str {
+    if with.inputs.reload { RELOAD } else { "" }
+}
+
+/// The key of the part of an item among others.
+fn keyed(item: &str, with: &RunsWith) -> String {
+    format!("{}{item}", plain(with))
+}
+
+/// Reads the named resources, and beside them the object that the kind itself brings (a unit file). `None` when there is nothing to depend on.
+pub fn inputs(view: &dyn View, names: &[String], own: Option<OwnInput>) -> Result<Option<RunsWith>, Stop> {
+    read(view, Inputs { own, names: names.to_vec(), reload: false })
+}
+
+/// The same of resources for which a reload is enough.
+pub fn reload_inputs(view: &dyn View, names: &[String]) -> Result<Option<RunsWith>, Stop> {
+    read(view, Inputs { own: None, names: names.to_vec(), reload: true })
+}
+
+fn read(view: &dyn View, inputs: Inputs) -> Result<Option<RunsWith>, Stop> {
+    if inputs.is_empty() { Ok(None) } else { inputs.read(&|name| view.named(name)).map(Some) }
 }
 
 impl Basis {
-    /// Reads the named resources, and beside them the object that the kind itself brings (a unit file). `None` when there is nothing to depend on.
-    pub fn read(view: &dyn View, names: &[String], own: Option<OwnInput>) -> Result<Option<Self>, Stop> {
-        let inputs = Inputs { own, names: names.to_vec() };
-        if inputs.is_empty() {
-            return Ok(None);
-        }
-        let with = inputs.read(&|name| view.named(name))?;
-        Ok(Some(Self { with, others: Restarters::default() }))
+    /// `None` when there is nothing to depend on.
+    pub fn of(with: impl IntoIterator<Item = RunsWith>) -> Option<Self> {
+        let with: Vec<RunsWith> = with.into_iter().collect();
+        (!with.is_empty()).then(|| Self { with, others: Restarters::default() })
     }
 
-    /// The same beside the other items of the run that restart this unit.
+    /// The same beside the other items of the run that restart or reload this unit.
     ///
     /// # Errors
     /// As [`View::restarters`].
@@ -64,53 +94,67 @@ impl Basis {
         Ok(Self { others: view.restarters(unit)?, ..self })
     }
 
+    /// Whether no other item of the run restarts or reloads the unit.
+    fn is_alone(&self) -> bool {
+        self.others.earlier.is_empty() && self.others.later.is_none()
+    }
+
+    /// All inputs up to this item, by the keys of their parts.
+    fn all(&self, alone: bool) -> Vec<(String, &RunsWith)> {
+        let key =
+            |with: &RunsWith| if alone { plain(with).to_owned() } else { keyed(&self.others.key, with) };
+        let earlier = self.others.earlier.iter().map(|(item, with)| (keyed(item, with), with));
+        earlier.chain(self.with.iter().map(|with| (key(with), with))).collect()
+    }
+
     /// The action that is due for a unit that has run since `start`, by its record.
     fn due(&self, started: Option<&str>, start: Option<i64>) -> Due {
         let known = started.map(parts).unwrap_or_default();
-        let plain = known.get("");
-        let alone = self.others.earlier.is_empty() && self.others.later.is_none();
-        if alone && known.keys().all(String::is_empty) {
-            return match plain {
-                Some(digest) if *digest == self.with.digest => Due::Nothing(self.with.digest.clone()),
-                Some(_) => Due::Restart(self.with.digest.clone()),
-                // Without a record, the times tell whether it runs with the present inputs.
-                None if self.with.was_there_at(start) => Due::Adopt(self.with.digest.clone()),
-                None => Due::Restart(self.with.digest.clone()),
-            };
-        }
-        let own = (self.others.key.clone(), self.with.clone());
-        let all: Vec<&(String, RunsWith)> = self.others.earlier.iter().chain([&own]).collect();
-        // A record of one item alone says that it was that item's.
-        let first = plain.is_none_or(|plain| all.iter().any(|(_, with)| with.digest == *plain));
-        let is_there = |(key, with): &(String, RunsWith)| match known.get(key) {
-            Some(digest) => *digest == with.digest,
-            None => plain == Some(&with.digest) || (first && with.was_there_at(start)),
+        let is_plain = |key: &String| key.is_empty() || key == RELOAD;
+        let alone = self.is_alone() && known.keys().all(is_plain);
+        let all = self.all(alone);
+        let is_there = |(key, with): &&(String, &RunsWith)| match (known.get(key), known.get(plain(with))) {
+            (Some(digest), _) => *digest == with.digest,
+            // A record of one item alone says that it was that item's. Without a record, the times tell whether the unit runs with
+            // the present inputs.
+            (None, Some(digest)) => {
+                let is_ones = all.iter().any(|(_, one)| plain(one) == plain(with) && one.digest == *digest);
+                *digest == with.digest || (is_ones && with.was_there_at(start))
+            }
+            (None, None) => with.was_there_at(start),
         };
-        let restart = !all.iter().all(|one| is_there(one));
+        let missing: Vec<&(String, &RunsWith)> = all.iter().filter(|one| !is_there(one)).collect();
         let mut wanted = known.clone();
-        wanted.remove("");
+        if missing.iter().all(|(_, with)| with.inputs.reload) && !missing.is_empty() {
+            // The parts of a restart stay as they are recorded: the unit is not restarted.
+            let reloads = all.iter().filter(|(_, with)| with.inputs.reload);
+            if !alone {
+                wanted.remove(RELOAD);
+            }
+            wanted.extend(reloads.map(|(key, with)| (key.clone(), with.digest.clone())));
+            return Due::Reload(record(&wanted));
+        }
+        if !alone {
+            wanted.retain(|key, _| !is_plain(key));
+        }
         wanted.extend(all.iter().map(|(key, with)| (key.clone(), with.digest.clone())));
         let wanted = record(&wanted);
-        match restart {
-            true => Due::Restart(wanted),
-            false if started == Some(&wanted) => Due::Nothing(wanted),
-            false => Due::Adopt(wanted),
+        match missing.is_empty() {
+            false => Due::Restart(wanted),
+            true if started == Some(&wanted) => Due::Nothing(wanted),
+            true => Due::Adopt(wanted),
         }
     }
 
     /// The record of a unit that the item starts.
     fn started(&self) -> String {
-        let others = &self.others;
-        if others.earlier.is_empty() && others.later.is_none() {
-            return self.with.digest.clone();
-        }
-        let all = others.earlier.iter().map(|(key, with)| (key.clone(), with.digest.clone()));
-        record(&all.chain([(others.key.clone(), self.with.digest.clone())]).collect())
+        let all = self.all(self.is_alone());
+        record(&all.into_iter().map(|(key, with)| (key, with.digest.clone())).collect())
     }
 }
 
 /// The wishes of an item for a unit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
     pub running: Option<Running>,
     pub enabled: Option<bool>,
@@ -202,14 +246,18 @@ impl Wish {
                         notes.push(format!("the restart comes with `{later}`, for both"));
                         same(unit.started)
                     }
+                    (Due::Reload(_), Some(later)) => {
+                        notes.push(format!("the reload comes with `{later}`, for both"));
+                        same(unit.started)
+                    }
                     (Due::Adopt(_), Some(_)) => same(unit.started),
                     (Due::Adopt(record), None) => adopted(&mut adopt, &mut notes, unit, &same, &record),
-                    (Due::Restart(record), None) => same(Some(&record)),
+                    (Due::Restart(record) | Due::Reload(record), None) => same(Some(&record)),
                 }
             }
             _ => same(unit.started),
         };
-        let runs_with = basis.map(|basis| basis.with.clone());
+        let runs_with = basis.map(|basis| basis.with.clone()).unwrap_or_default();
         Ok(Wanted { targets: vec![(id, target.into())], adopt, notes, runs_with, ..Wanted::default() })
     }
 }
@@ -302,7 +350,7 @@ mod tests {
         ) {
             let others = Restarters::default();
             let with = RunsWith { digest: "new".into(), changed, newest, inputs: Inputs::default() };
-            let basis = depends.then_some(Basis { with, others });
+            let basis = depends.then_some(Basis { with: vec![with], others });
             let now = Unit { name: "a.service", enabled, active, started: started.as_deref(), since };
             if let Ok(first) = wish.settle(&now, basis.as_ref()) {
                 let (e, a, s) = read(&first);
@@ -327,11 +375,11 @@ mod tests {
             inputs: Inputs::default(),
         };
         let first = |digest: &str, changed| Basis {
-            with: with(digest, changed),
+            with: vec![with(digest, changed)],
             others: Restarters { key: "a".into(), earlier: Vec::new(), later: Some("r2/b".into()) },
         };
         let second = |digest: &str, changed, earlier: RunsWith| Basis {
-            with: with(digest, changed),
+            with: vec![with(digest, changed)],
             others: Restarters { key: "b".into(), earlier: vec![("a".into(), earlier)], later: None },
         };
         let on = Wish { running: Some(Running::Started), enabled: None, masked: None };

@@ -1,6 +1,6 @@
 use super::*;
 use converge_ledger::{Scope, parse_owned, parse_records};
-use converge_objects::{Command, Guard};
+use converge_objects::{Command, Guard, Surroundings};
 use converge_planner::{Outcome, PlannedChange};
 use converge_resource::{Answer, Change, Observed, Probe, Reversibility, encode_field};
 
@@ -102,7 +102,15 @@ fn users_and_commands_need_accounts_too() {
     assert_eq!(others(("b", "user", "ten", "absent", "user 6000 users nine /h /bin/sh locked")), "");
     let command = |user: &str, undo: Option<&str>| {
         let (guard, undo) = (Guard::Creates("/srv/c".to_owned()), undo.map(str::to_owned));
-        Command { guard, run: "make".to_owned(), undo, user: Some(user.to_owned()), timeout: None }.key()
+        Command {
+            guard,
+            run: "make".to_owned(),
+            undo,
+            user: Some(user.to_owned()),
+            timeout: None,
+            surroundings: Surroundings::default(),
+        }
+        .key()
     };
     let wanted = [("nine", Some("rm"), "user:nine"), ("ten", Some("rm"), ""), ("nine", None, "")];
     for (user, undo, stays) in wanted {

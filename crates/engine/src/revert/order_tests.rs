@@ -1,4 +1,5 @@
 use super::*;
+use converge_objects::Surroundings;
 use proptest::prelude::*;
 
 /// An object in a test: kind, key, from, to, item, and who moved it first.
@@ -151,6 +152,7 @@ fn a_command_is_undone_before_what_it_made_is_settled_and_while_its_unit_stops_a
         undo: Some("unmake".to_owned()),
         user: Some("bob".to_owned()),
         timeout: None,
+        surroundings: Surroundings::default(),
     }
     .key();
     let mut other = said("path", "/srv/other", &file(1), "absent", "r/edit");

@@ -1,5 +1,5 @@
 use super::*;
-use converge_objects::{Command, Guard};
+use converge_objects::{Command, Guard, Surroundings};
 use converge_resource::{Answer, Observed, Probe};
 
 fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
@@ -105,7 +105,15 @@ fn what_was_done_to_a_node_since_it_came_goes_with_it() {
     let command = |item: &str, back: Option<&str>| {
         let guard = Guard::Unless(format!("test {item}"));
         let undo_script = back.map(str::to_owned);
-        let key = Command { guard, run: item.to_owned(), undo: undo_script, user: None, timeout: None }.key();
+        let key = Command {
+            guard,
+            run: item.to_owned(),
+            undo: undo_script,
+            user: None,
+            timeout: None,
+            surroundings: Surroundings::default(),
+        }
+        .key();
         Undo { item: item.to_owned(), ..undo("command", &key, "done", "pending") }
     };
     let node = undo("kubeadm", "node", "control-plane 10.0.0.1:6443", "absent");
@@ -219,7 +227,15 @@ fn what_a_command_made_goes_with_it_though_it_was_edited_since() {
     let command = |undo: Option<&str>| {
         let guard = Guard::Creates("/srv/f".to_owned());
         let undo = undo.map(str::to_owned);
-        Command { guard, run: "make".to_owned(), undo, user: None, timeout: None }.key()
+        Command {
+            guard,
+            run: "make".to_owned(),
+            undo,
+            user: None,
+            timeout: None,
+            surroundings: Surroundings::default(),
+        }
+        .key()
     };
     let file = |n: u8| format!("file 644 root root 1 {}", format!("{n:02x}").repeat(32));
     let edit = undo("path", "/srv/f", &file(2), &file(1));

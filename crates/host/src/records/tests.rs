@@ -2,7 +2,7 @@ use super::*;
 use converge_ledger::{
     OwnedRecords, Records, RunPurpose, RunRecord, SavedOutcome, parse_owned, parse_records,
 };
-use converge_objects::{Command as Cmd, CommandState, Guard, PathState, object};
+use converge_objects::{Command as Cmd, CommandState, Guard, PathState, Surroundings, object};
 use converge_resource::{Change, ObjectId, State, Step, WayBack};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -342,6 +342,7 @@ fn what_foreign_code_moves_is_told_saved_and_stops_the_stretch() {
             undo: Some(format!("rm '{}'", mark.display())),
             user: None,
             timeout: None,
+            surroundings: Surroundings::default(),
         };
         let object = ObjectId::new("command", command.key());
         let change = Change { object, from: CommandState::Pending.into(), to: CommandState::Done.into() };
@@ -387,7 +388,14 @@ fn what_is_watched_is_looked_at_once_between_two_items() {
         let command = |name: &str| {
             let test = format!("echo {name} >>'{}'; [ -e '{}' ]", looks.display(), file(name));
             let run = format!(": >'{}'", file(name));
-            Cmd { guard: Guard::Unless(test), run, undo: None, user: None, timeout: None }
+            Cmd {
+                guard: Guard::Unless(test),
+                run,
+                undo: None,
+                user: None,
+                timeout: None,
+                surroundings: Surroundings::default(),
+            }
         };
         let object = |name: &str| ObjectId::new("command", command(name).key());
         let item = |token: &str, name: &str, watched: &[&str]| {

@@ -160,7 +160,7 @@ verify: nothing
       help: register the result of a `query`
     error[unknown-key]: a resource has no key `notify`
       --> 28:5: not known here
-      help: write `restart_on` at the service instead
+      help: write `restart_on` or `reload_on` at the service instead
     error[bad-value]: `timeout` is less than 0
       --> 27:32: at least 0
     error[wrong-type]: `on_change` must be a list, found the string `later`

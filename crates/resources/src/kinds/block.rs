@@ -35,7 +35,7 @@ pub struct Block {
     /// Make the file when it does not exist.
     #[serde(default)]
     create: bool,
-    /// Octal digits in quotes, as `"0644"`. A new file has 0644 without it.
+    /// Octal digits in quotes, as `"0644"`, or all of it in symbols, as `"u=rw,g=r,o="`. A new file has 0644 without it.
     mode: Option<Mode>,
     /// The owner's name.
     owner: Option<String>,

@@ -2,7 +2,8 @@
 
 use crate::attrs::check_account;
 use crate::look::{check_deadline, check_path, path, path_id};
-use crate::restart::Basis;
+use crate::restart::inputs;
+use crate::surroundings::{Declared, Env};
 use converge_objects::{Command as Key, CommandState, Guard, PathState};
 use converge_resource::{
     Claim, FETCH_NOT_MADE, Fetch, ObjectId, ParamError, Resource, Stop, View, Wanted, unlisted,
@@ -12,8 +13,9 @@ use serde::Deserialize;
 
 /// A shell script that runs only until its guard holds.
 ///
-/// Exactly one guard is needed: `creates`, `unless` or `on_change`. It runs with `/bin/sh` in `/`, without input. After it
-/// `creates` and `unless` are looked at again: a command that ends well and leaves its guard unfulfilled has failed.
+/// Exactly one guard is needed: `creates`, `unless` or `on_change`. It runs with `/bin/sh` in `/`, without input, unless `chdir` and
+/// `stdin` say otherwise. After it `creates` and `unless` are looked at again: a command that ends well and leaves its guard unfulfilled
+/// has failed.
 /// Without `undo` the plan marks it as irreversible. A plan does not run it; `unless` is run by every plan, so it must
 /// only read. Behind an earlier change of the same run, `unless` is decided when its turn comes.
 ///
@@ -34,6 +36,16 @@ pub struct Command {
     undo: Option<String>,
     /// Run the scripts as this user.
     user: Option<String>,
+    /// Run the scripts in this directory. If it is not there when the command is to run, that is an error. As root no link is followed
+    /// below a directory that others may write to.
+    chdir: Option<String>,
+    /// Environment variables of the scripts. Their values stand on no command line. A secret among them makes the resource sensitive:
+    /// nothing of it is shown. `on_change` sees a changed value as another command, which has not run.
+    #[serde(default)]
+    env: Env,
+    /// The standard input of `run`, as text of 64 KiB at most, exactly as it is written. A secret in it is treated as one in `env`. `unless`
+    /// and `undo` have no input.
+    stdin: Option<String>,
     /// Seconds after which the run counts as failed, at most 3600.
     timeout: Option<u64>,
     /// Another host that must be ready first. `host` is its name in the inventory; `until` is a read-only script that ends there with
@@ -84,6 +96,15 @@ impl Command {
         }
     }
 
+    fn declared(&self) -> Declared<'_> {
+        Declared {
+            chdir: self.chdir.as_ref(),
+            env: &self.env,
+            stdin: self.stdin.as_ref(),
+            user: self.user.as_ref(),
+        }
+    }
+
     fn id(&self) -> ObjectId {
         let key = Key {
             guard: self.guard(),
@@ -91,6 +112,7 @@ impl Command {
             undo: self.undo.clone(),
             user: self.user.clone(),
             timeout: self.timeout,
+            surroundings: self.declared().surroundings(),
         };
         ObjectId::new("command", key.key())
     }
@@ -118,6 +140,7 @@ impl Resource for Command {
         if let Some(user) = &self.user {
             check_account("/user", user, &mut errors);
         }
+        self.declared().validate(&mut errors);
         let mut wrong = |p: &str, m: &str, h: &str| errors.push(ParamError::new(p, m, h));
         let given: Vec<&str> = [
             self.creates.as_ref().map(|_| "/creates"),
@@ -190,9 +213,13 @@ impl Resource for Command {
 
     fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let mut wanted = self.wanted(view)?;
+        let runs = wanted.targets.iter().any(|(object, to)| view.raw(object).is_ok_and(|now| now != *to));
+        if runs {
+            self.declared().need_dir(view)?;
+        }
         if let Some(other) = &self.waits_for {
             wanted.fetch = Some(other.fetch());
-            if wanted.targets.iter().any(|(object, to)| view.raw(object).is_ok_and(|now| now != *to)) {
+            if runs {
                 wanted.notes.push(format!("begins when {} is ready", other.host));
             }
         }
@@ -231,7 +258,7 @@ impl Command {
             Guard::OnChange(_) => {
                 self.state(view)?;
                 let names = self.on_change.as_deref().unwrap_or_default();
-                let digest = Basis::read(view, names, None)?.map(|b| b.with.digest);
+                let digest = inputs(view, names, None)?.map(|with| with.digest);
                 Ok(Wanted::one(self.id(), CommandState::Ran { digest }))
             }
         }
@@ -321,7 +348,52 @@ mod tests {
     }
 
     #[test]
+    fn the_directory_is_there_when_it_runs() {
+        let kind = read::<Command>(json!({"run": "make", "creates": "/etc/made", "chdir": "/srv/app/"}));
+        let pending = view(&kind, CommandState::Pending);
+        let stop = kind.plan(&pending).unwrap_err();
+        assert!(
+            matches!(&stop, Stop::Invalid { pointer, message, .. } if pointer == "/chdir" && message.contains("/srv/app does not exist")),
+            "{stop:?}"
+        );
+        assert!(kind.plan(&pending.clone().file("/srv/app", 0o644, "")).is_err(), "it is a file");
+        settle(&kind, pending.clone().dir("/srv/app"));
+        settle(&kind, pending.clone().link("/srv/app", "v2").dir("/srv/v2"));
+        let may = pending.clone().may(path_id("/srv/app"));
+        assert!(matches!(kind.plan(&may), Err(Stop::Deferred(_))), "a package may bring it");
+        // A command that has run needs no directory.
+        settle(&kind, view(&kind, CommandState::Done).file("/etc/made", 0o644, ""));
+    }
+
+    #[test]
+    fn an_own_directory_of_a_user_is_his_way() {
+        let dir = |owner: &str| PathState::Dir { mode: 0o755, owner: owner.into(), group: "root".into() };
+        let params =
+            |user: &str| json!({"run": "make", "creates": "/x", "chdir": "/home/a/app", "user": user});
+        for (user, enters) in [("a", true), ("root", false)] {
+            let kind = read::<Command>(params(user));
+            let host = view(&kind, CommandState::Pending)
+                .has(path_id("/home/a"), dir("a"))
+                .has(path_id("/home/a/app"), dir("b"))
+                .changes(path_id("/home/a/app"));
+            assert_eq!(kind.plan(&host).is_ok(), enters, "{user}");
+        }
+    }
+
+    #[test]
     fn wrong_parameters_are_named() {
+        let params = |more: serde_json::Value| {
+            let mut all = json!({"run": "a", "creates": "/x"});
+            all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            wrong::<Command>(all)
+        };
+        assert_eq!(params(json!({"chdir": "app"})), ["/chdir"]);
+        assert_eq!(params(json!({"env": {"A-B": "x", "1A": "x", "": "x"}})), ["/env", "/env", "/env"]);
+        assert_eq!(params(json!({"env": {"A": "\0"}, "stdin": "\0"})), ["/env", "/stdin"]);
+        assert_eq!(
+            params(json!({"stdin": "x".repeat(70_000), "env": {"A": "x".repeat(70_000)}})),
+            ["/env", "/stdin"]
+        );
         assert_eq!(wrong::<Command>(json!({"run": "a"})), [""]);
         assert_eq!(wrong::<Command>(json!({"run": "a", "creates": "/x", "unless": "b"})), ["/unless"]);
         assert_eq!(wrong::<Command>(json!({"run": " ", "creates": "x"})), ["/creates", "/run"]);

@@ -23,7 +23,7 @@ pub struct Directory {
     /// Replace a regular file or a symbolic link that is in its place. A rollback restores it.
     #[serde(default)]
     force: bool,
-    /// Octal digits in quotes, as `"0750"`. A new directory has 0755 without it.
+    /// Octal digits in quotes, as `"0750"`, or all of it in symbols, as `"u=rwx,g=rx,o="`. A new directory has 0755 without it.
     mode: Option<Mode>,
     /// The owner's name.
     owner: Option<String>,

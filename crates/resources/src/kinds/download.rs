@@ -25,7 +25,7 @@ pub struct Download {
     path: String,
     /// `sha256:` and 64 hexadecimal digits, as publishers give it beside their files.
     checksum: String,
-    /// Octal digits in quotes, as `"0755"`. A new file has 0644 without it.
+    /// Octal digits in quotes, as `"0755"`, or all of it in symbols, as `"u=rwx,go=rx"`. A new file has 0644 without it.
     mode: Option<Mode>,
     /// The owner's name.
     owner: Option<String>,

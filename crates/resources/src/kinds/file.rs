@@ -28,7 +28,7 @@ pub struct File {
     /// A file under the role's `files/`, copied byte by byte. It has at most 64 MiB; a larger one is fetched by the host
     /// itself, with the kind `download`.
     source: Option<Source>,
-    /// Octal digits in quotes, as `"0644"`. A new file has 0644 without it.
+    /// Octal digits in quotes, as `"0644"`, or all of it in symbols, as `"u=rw,g=r,o="`. A new file has 0644 without it.
     mode: Option<Mode>,
     /// The owner's name.
     owner: Option<String>,

@@ -1,10 +1,12 @@
 //! `k8s_rollout`
 
-use crate::restart::Basis;
+use crate::restart::inputs;
 use crate::target::Targets;
 use converge_objects::WorkloadState;
 use converge_objects::workload::Workload;
-use converge_resource::{ApiRef, Claim, ObjectId, ParamError, Place, Resource, State, Stop, View, Wanted};
+use converge_resource::{
+    ApiRef, Claim, ObjectId, ParamError, Place, Resource, RunsWith, State, Stop, View, Wanted,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -40,19 +42,19 @@ fn id(workload: &ApiRef) -> ObjectId {
 /// The wanted state of one workload, and its record if only that is missing.
 fn settle_one(
     started_with: Option<String>,
-    basis: Option<&Basis>,
+    with: Option<&RunsWith>,
     moment: Option<i64>,
 ) -> (WorkloadState, Option<WorkloadState>) {
     let running = |with: Option<String>| WorkloadState::Running { started_with: with, complete: true };
-    let Some(basis) = basis else { return (running(started_with), None) };
-    let fresh = || running(Some(basis.with.digest.clone()));
+    let Some(with) = with else { return (running(started_with), None) };
+    let fresh = || running(Some(with.digest.clone()));
     if let Some(record) = &started_with
-        && digest_of(record) == basis.with.digest
+        && digest_of(record) == with.digest
     {
-        let again = || running(Some(format!("{}+{}", starts(record).saturating_add(1), basis.with.digest)));
-        return (if basis.with.changed { again() } else { running(started_with) }, None);
+        let again = || running(Some(format!("{}+{}", starts(record).saturating_add(1), with.digest)));
+        return (if with.changed { again() } else { running(started_with) }, None);
     }
-    let adopts = started_with.is_none() && basis.with.was_there_at(moment);
+    let adopts = started_with.is_none() && with.was_there_at(moment);
     if adopts { (running(None), Some(fresh())) } else { (fresh(), None) }
 }
 
@@ -120,7 +122,7 @@ impl Resource for K8sRollout {
 
     fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let workloads = self.workloads().map_err(|e| Stop::invalid(&e.pointer, e.message))?;
-        let basis = Basis::read(view, &self.restart_on, None)?;
+        let with = inputs(view, &self.restart_on, None)?;
         let mut wanted = Wanted::default();
         for workload in workloads {
             let object = id(&workload);
@@ -129,7 +131,7 @@ impl Resource for K8sRollout {
             let WorkloadState::Running { started_with, .. } = &now else {
                 return Err(not_there(view, &workload, &object));
             };
-            let (state, record) = settle_one(started_with.clone(), basis.as_ref(), moment);
+            let (state, record) = settle_one(started_with.clone(), with.as_ref(), moment);
             // Its pods are complete as it is now: what becomes of it replaces them.
             if state == now
                 && let Some(wait) = view.changed(&workload.object()).or_else(|| view.may_appear(&object))

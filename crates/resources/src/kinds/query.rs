@@ -2,6 +2,7 @@
 
 use crate::attrs::check_account;
 use crate::look::check_deadline;
+use crate::surroundings::{Declared, Env};
 use converge_resource::{Claim, ParamError, Probe, Resource, RunAnswer, Stop, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -28,6 +29,13 @@ pub struct Query {
     before_changes: bool,
     /// Run it as this user.
     user: Option<String>,
+    /// Run it in this directory, which must be there; without it in `/`.
+    chdir: Option<String>,
+    /// Environment variables. Their values stand on no command line. A secret among them makes the question and its answer sensitive.
+    #[serde(default)]
+    env: Env,
+    /// Its standard input, as text of 64 KiB at most; without it there is none. A secret in it is treated as one in `env`.
+    stdin: Option<String>,
     /// Seconds after which it has failed.
     #[serde(default = "a_minute")]
     timeout: u64,
@@ -42,8 +50,18 @@ fn a_minute() -> u64 {
 }
 
 impl Query {
+    fn declared(&self) -> Declared<'_> {
+        Declared {
+            chdir: self.chdir.as_ref(),
+            env: &self.env,
+            stdin: self.stdin.as_ref(),
+            user: self.user.as_ref(),
+        }
+    }
+
     fn probe(&self) -> Probe {
-        Probe::Run { script: self.run.clone(), user: self.user.clone(), timeout: self.timeout }
+        let script = self.declared().surroundings().around(&self.run, self.user.as_deref());
+        Probe::Run { script, user: self.user.clone(), timeout: self.timeout }
     }
 
     fn output(&self, answer: &RunAnswer) -> Result<Value, Stop> {
@@ -96,6 +114,7 @@ impl Resource for Query {
         if let Some(user) = &self.user {
             check_account("/user", user, &mut errors);
         }
+        self.declared().validate(&mut errors);
         errors
     }
 
@@ -107,6 +126,7 @@ impl Resource for Query {
         if !self.before_changes {
             view.after_changes()?;
         }
+        self.declared().need_dir(view)?;
         let answer = view.run(&self.probe())?;
         if !self.status.contains(&answer.status) {
             let said = if answer.stderr.trim().is_empty() { &answer.stdout } else { &answer.stderr };
@@ -160,7 +180,21 @@ mod tests {
     }
 
     #[test]
+    fn it_is_asked_in_its_directory() {
+        let kind = read::<Query>(json!({"run": "q", "chdir": "/srv", "env": {"A": "it's"}, "stdin": "x"}));
+        let Probe::Run { script, .. } = kind.probe() else { panic!() };
+        assert_eq!(
+            script,
+            "cv_enter /srv || exit 126\nexport A='it'\\''s'\nprintf %s x 2>/dev/null | eval q"
+        );
+        let view = FakeView::new().answer(&kind.probe(), 0, "");
+        assert!(matches!(kind.plan(&view), Err(Stop::Invalid { pointer, .. }) if pointer == "/chdir"));
+        settle(&kind, view.dir("/srv"));
+    }
+
+    #[test]
     fn wrong_parameters_are_named() {
+        assert_eq!(wrong::<Query>(json!({"run": "q", "chdir": "x", "env": {"-": "x"}})), ["/chdir", "/env"]);
         assert_eq!(
             wrong::<Query>(json!({"run": "", "status": [], "timeout": 0})),
             ["/run", "/status", "/timeout"]

@@ -1,7 +1,7 @@
 //! `reboot`
 
 use crate::look::{check_deadline, path_id};
-use crate::restart::{Basis, check_unit_name, full_name};
+use crate::restart::{check_unit_name, full_name, inputs};
 use converge_objects::BootState;
 use converge_resource::{Claim, Disruption, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
@@ -67,14 +67,14 @@ impl Reboot {
     fn for_change(&self, names: &[String], view: &dyn View) -> Result<Wanted, Stop> {
         let observed = view.observed(&self.id())?;
         let now = BootState::try_from(observed.state).map_err(|e| Stop::Failed(e.to_string()))?;
-        let Some(basis) = Basis::read(view, names, None)? else { return Ok(self.wanted(now)) };
-        let then = BootState::Restarted { what: Some(basis.with.digest) };
-        let booted_with = match (basis.with.newest, observed.moment) {
+        let Some(with) = inputs(view, names, None)? else { return Ok(self.wanted(now)) };
+        let then = BootState::Restarted { what: Some(with.digest) };
+        let booted_with = match (with.newest, observed.moment) {
             (None, _) => true,
             (Some(newest), Some(since)) => newest < since,
             (Some(_), None) => false,
         };
-        if now == (BootState::Restarted { what: None }) && !basis.with.changed && booted_with {
+        if now == (BootState::Restarted { what: None }) && !with.changed && booted_with {
             return Ok(Wanted {
                 targets: vec![(self.id(), now.into())],
                 adopt: vec![(self.id(), then.into())],

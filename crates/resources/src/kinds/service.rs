@@ -1,9 +1,10 @@
 //! `service`
 
 use crate::look::{Asks, path, path_id, unit, unit_id};
-use crate::restart::{Basis, Running, Unit, Wish, check_unit_name, full_name};
+use crate::restart::{Basis, Running, Unit, Wish, check_unit_name, full_name, inputs, reload_inputs};
+use converge_objects::unit::Act;
 use converge_objects::{PathState, UnitState};
-use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted, quote};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,6 +13,10 @@ use serde::Deserialize;
 /// `restart_on` restarts it when a named resource changes. That is durable, not a notification: the host records what
 /// the unit was last started with, so an interrupted run never loses a restart. With no record yet, it is restarted if this
 /// run changes a named resource or a named file is newer than the unit's start; else the present files are adopted.
+///
+/// `reload_on` does the same with a reload (`systemctl reload`), which disrupts nothing. A unit that is started or restarted in the run is
+/// not reloaded besides. A unit that cannot be reloaded (`systemctl show -p CanReload`) is an error, and is never restarted instead: a
+/// restart disrupts, so it is `restart_on` that says it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
@@ -27,6 +32,10 @@ pub struct Service {
     /// it is restarted.
     #[serde(default)]
     restart_on: Vec<String>,
+    /// The names of earlier resources of this role: when one of them is no longer what the unit was last started or reloaded with, it is
+    /// reloaded.
+    #[serde(default)]
+    reload_on: Vec<String>,
 }
 
 impl Service {
@@ -82,19 +91,13 @@ impl Resource for Service {
         if self.masked == Some(true) && self.state == Some(Running::Started) {
             wrong("/state", "a masked unit cannot be started", "leave `masked` out, or say `state: stopped`");
         }
-        if self.state == Some(Running::Stopped) && !self.restart_on.is_empty() {
-            wrong(
-                "/restart_on",
-                "a stopped unit is not restarted",
-                "leave `restart_on` or `state: stopped` out",
-            );
-        }
-        if self.state.is_none()
-            && self.enabled.is_none()
-            && self.masked.is_none()
+        check_followed(self.state, &self.restart_on, &self.reload_on, &mut errors);
+        if self.wish() == (Wish { running: None, enabled: None, masked: None })
             && self.restart_on.is_empty()
+            && self.reload_on.is_empty()
         {
-            wrong("", "nothing is said about the unit", "give `state`, `enabled`, `masked` or `restart_on`");
+            let help = "give `state`, `enabled`, `masked`, `restart_on` or `reload_on`";
+            errors.push(ParamError::new("", "nothing is said about the unit", help));
         }
         errors
     }
@@ -104,18 +107,66 @@ impl Resource for Service {
     }
 
     fn names(&self) -> Vec<String> {
-        self.restart_on.clone()
+        [self.restart_on.clone(), self.reload_on.clone()].concat()
     }
 
     fn restarts(&self) -> Option<ObjectId> {
-        (!self.restart_on.is_empty()).then(|| unit_id(&full_name(&self.name)))
+        (!self.names().is_empty()).then(|| unit_id(&full_name(&self.name)))
     }
 
     fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
-        let basis = Basis::read(view, &self.restart_on, None)?;
+        let restart = inputs(view, &self.restart_on, None)?;
+        let basis = Basis::of(restart.into_iter().chain(reload_inputs(view, &self.reload_on)?));
         let basis = basis.map(|basis| basis.beside(view, &unit_id(&full_name(&self.name)))).transpose()?;
         plan_unit(view, &full_name(&self.name), &self.wish(), basis.as_ref())
     }
+}
+
+/// Refuses resources that a unit follows though it does not run, or in two ways.
+pub fn check_followed(
+    state: Option<Running>,
+    restart_on: &[String],
+    reload_on: &[String],
+    errors: &mut Vec<ParamError>,
+) {
+    let mut wrong = |p: &str, m: String, h: &str| errors.push(ParamError::new(p, m, h));
+    if state == Some(Running::Stopped) {
+        if !restart_on.is_empty() {
+            let message = "a stopped unit is not restarted".to_owned();
+            wrong("/restart_on", message, "leave `restart_on` or `state: stopped` out");
+        }
+        if !reload_on.is_empty() {
+            let message = "a stopped unit is not reloaded".to_owned();
+            wrong("/reload_on", message, "leave `reload_on` or `state: stopped` out");
+        }
+    }
+    if let Some(both) = reload_on.iter().find(|name| restart_on.contains(name)) {
+        let message = format!("`{both}` stands in `restart_on` too");
+        wrong("/reload_on", message, "a restart reads all again: leave it out of one of them");
+    }
+}
+
+/// Refuses a reload of a unit that has none, as far as that is known: what an earlier resource of the run may change is left to the host.
+pub fn need_reload(view: &dyn View, name: &str, wanted: &Wanted) -> Result<(), Stop> {
+    let id = unit_id(name);
+    let now = unit(view, name)?;
+    let is_due = wanted.targets.iter().filter(|(object, _)| *object == id).any(|(_, state)| {
+        UnitState::try_from(state.clone())
+            .is_ok_and(|then| converge_objects::unit::act(&now, &then) == Act::Reload)
+    });
+    let comes = |object: &ObjectId, foreign: bool| foreign || object.key.contains("/systemd/");
+    if !is_due || view.pending_act(&comes).is_some() {
+        return Ok(());
+    }
+    let answer = view.run(&Probe::run(format!("systemctl show -p CanReload -- {}", quote(name))))?;
+    if answer.stdout.trim() != "CanReload=no" {
+        return Ok(());
+    }
+    Err(Stop::invalid_help(
+        "/reload_on",
+        format!("{name} cannot be reloaded"),
+        "write `restart_on`, or give the unit an `ExecReload=` with a `unit` resource before this one",
+    ))
 }
 
 /// A unit that is there, or that an earlier resource brings, as it is to be.
@@ -124,7 +175,9 @@ pub fn plan_unit(view: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>
     match unit(view, name)? {
         UnitState::Unit { enabled, active, started } => {
             let now = Unit { name, enabled: &enabled, active: &active, started: started.as_deref(), since };
-            wish.settle(&now, basis)
+            let wanted = wish.settle(&now, basis)?;
+            need_reload(view, name, &wanted)?;
+            Ok(wanted)
         }
         UnitState::Absent => not_there(view, name, wish, basis),
     }
@@ -293,6 +346,53 @@ mod tests {
     }
 
     #[test]
+    fn a_reload_is_durable_and_a_restart_wins() {
+        let kind = read::<Service>(json!({"name": "ssh", "restart_on": ["a"], "reload_on": ["b"]}));
+        let host =
+            |a: &str, b: &str| FakeView::new().named("a", a, false, Some(1)).named("b", b, false, Some(1));
+        let can = Probe::run("systemctl show -p CanReload -- ssh.service");
+        let id = unit_id("ssh.service");
+        let act = |view: &FakeView| {
+            let now = UnitState::try_from(converge_resource::State::from_line(&view.line(&id))).unwrap();
+            let wanted = kind.plan(view).unwrap();
+            (
+                converge_objects::unit::act(&now, &UnitState::try_from(wanted.targets[0].1.clone()).unwrap()),
+                wanted.adopt.len(),
+            )
+        };
+        let adopting = has(host("a1", "b1"), "unit enabled active -").at(id.clone(), 9);
+        assert_eq!(act(&adopting), (Act::Nothing, 1));
+        let recorded = settle(&kind, adopting);
+        let next = |a: &str, b: &str| {
+            recorded.clone().named("a", a, false, Some(1)).named("b", b, false, Some(1)).answer(
+                &can,
+                0,
+                "CanReload=yes\n",
+            )
+        };
+        assert_eq!(act(&next("a1", "b1")), (Act::Nothing, 0));
+        assert_eq!(act(&next("a1", "b2")), (Act::Reload, 0));
+        assert_eq!(act(&next("a2", "b1")), (Act::Restart, 0));
+        assert_eq!(act(&next("a2", "b2")), (Act::Restart, 0), "one action for both");
+        let restarted = settle(&kind, next("a2", "b2"));
+        assert_eq!(act(&restarted), (Act::Nothing, 0));
+        settle(&kind, next("a1", "b2"));
+        // Without a record of the restart's part, a reload does not become a restart.
+        let unknown = has(host("a1", "b1"), "unit enabled active -")
+            .at(id.clone(), 9)
+            .named("b", "b2", true, None)
+            .answer(&can, 0, "CanReload=yes\n");
+        assert_eq!(act(&unknown), (Act::Reload, 0));
+        // A unit that starts is not reloaded.
+        let on = read::<Service>(json!({"name": "ssh", "state": "started", "reload_on": ["b"]}));
+        let idle = settle(&on, has(host("a1", "b1"), "unit enabled inactive -"));
+        assert!(line(&idle).starts_with("unit enabled active ~"), "{}", line(&idle));
+        let cannot = next("a1", "b2").answer(&can, 0, "CanReload=no\n");
+        assert!(matches!(kind.plan(&cannot), Err(Stop::Invalid { pointer, .. }) if pointer == "/reload_on"));
+        assert!(kind.plan(&cannot.pending()).is_ok(), "an earlier resource may bring it: the host says");
+    }
+
+    #[test]
     fn a_change_of_this_run_restarts() {
         let kind = read::<Service>(json!({"name": "ssh", "state": "started", "restart_on": ["conf"]}));
         let view = has(FakeView::new().named("conf", "d", true, None), "unit enabled active -");
@@ -312,5 +412,13 @@ mod tests {
             ["/restart_on"]
         );
         assert_eq!(wrong::<Service>(json!({"name": "a", "state": "restarted"})), ["parse /state"]);
+        assert_eq!(
+            wrong::<Service>(json!({"name": "a", "state": "stopped", "reload_on": ["x"]})),
+            ["/reload_on"]
+        );
+        assert_eq!(
+            wrong::<Service>(json!({"name": "a", "restart_on": ["x"], "reload_on": ["x"]})),
+            ["/reload_on"]
+        );
     }
 }

@@ -7,7 +7,7 @@ use crate::kinds::service::unit_claims;
 use crate::look::{check_path, path_id, unit, unit_id};
 use crate::names::Names;
 use crate::own_file::{own_file, own_file_gone};
-use crate::restart::{self, Basis, Running, Wish, check_unit_name};
+use crate::restart::{self, Basis, Running, Wish, check_unit_name, inputs};
 use converge_objects::UnitState;
 use converge_resource::{Claim, OwnInput, ParamError, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
@@ -214,7 +214,7 @@ impl Resource for Timer {
             }
             None => None,
         };
-        let basis = Basis::read(view, &[], own)?;
+        let basis = Basis::of(inputs(view, &[], own)?);
         let since = view.observed(&unit_id(&name))?.moment;
         let (enabled, active, started) = match now {
             UnitState::Absent => ("disabled".to_owned(), "inactive".to_owned(), None),

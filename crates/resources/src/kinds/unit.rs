@@ -2,9 +2,9 @@
 
 use crate::above::need_parent;
 use crate::body::{Body, file_state};
-use crate::kinds::service::{plan_unit, unit_claims};
+use crate::kinds::service::{check_followed, need_reload, plan_unit, unit_claims};
 use crate::look::{path, path_id, unit, unit_id};
-use crate::restart::{self, Basis, Running, Wish, check_unit_name, full_name};
+use crate::restart::{self, Basis, Running, Wish, check_unit_name, full_name, inputs, reload_inputs};
 use converge_objects::unit::enabled_by_file;
 use converge_objects::{PathState, UnitState};
 use converge_resource::{
@@ -16,8 +16,8 @@ use serde::Deserialize;
 /// A systemd unit of our own: its file in `/etc/systemd/system`, whether it runs and whether it starts at boot.
 ///
 /// systemd reads the file again where that is needed. While the unit runs, a change of its file restarts it, and so does a
-/// change of what `restart_on` names; both are durable, as with `service`. With none of `state`, `enabled` and `restart_on` it is
-/// the file alone, and a later `service` resource says the rest.
+/// change of what `restart_on` names; what `reload_on` names reloads it. All of that is durable, as with `service`. With none of `state`,
+/// `enabled`, `restart_on` and `reload_on` it is the file alone, and a later `service` resource says the rest.
 ///
 /// With `drop_in` it is a part of a unit that comes from elsewhere: `unit: {name: ssh, drop_in: limits, …}` writes
 /// `/etc/systemd/system/ssh.service.d/limits.conf` and leaves the unit's own file alone.
@@ -43,12 +43,16 @@ pub struct Unit {
     /// it is restarted.
     #[serde(default)]
     restart_on: Vec<String>,
+    /// The names of earlier resources of this role: when one of them is no longer what the unit was last started or reloaded with, it is
+    /// reloaded. The unit needs an `ExecReload=`. A change of its own file restarts it, and then it is not reloaded besides.
+    #[serde(default)]
+    reload_on: Vec<String>,
 }
 
 impl Unit {
     /// Whether it says nothing about the unit but what its file holds.
     fn is_file_only(&self) -> bool {
-        self.enabled.is_none() && self.state.is_none() && self.restart_on.is_empty()
+        self.enabled.is_none() && self.state.is_none() && Resource::names(self).is_empty()
     }
 
     fn body(&self) -> Body<'_> {
@@ -179,22 +183,14 @@ impl Resource for Unit {
                 "write a file name without its folder, as `limits`",
             );
         }
-        if self.is_template()
-            && (self.state.is_some() || self.enabled.is_some() || !self.restart_on.is_empty())
-        {
+        if self.is_template() && !self.is_file_only() {
             wrong(
                 "/name",
                 "a template is no unit that can run",
                 "say `state` and `enabled` of its instances, with `service` resources",
             );
         }
-        if self.state == Some(Running::Stopped) && !self.restart_on.is_empty() {
-            wrong(
-                "/restart_on",
-                "a stopped unit is not restarted",
-                "leave `restart_on` or `state: stopped` out",
-            );
-        }
+        check_followed(self.state, &self.restart_on, &self.reload_on, &mut errors);
         errors
     }
 
@@ -211,11 +207,11 @@ impl Resource for Unit {
     }
 
     fn names(&self) -> Vec<String> {
-        self.restart_on.clone()
+        [self.restart_on.clone(), self.reload_on.clone()].concat()
     }
 
     fn restarts(&self) -> Option<ObjectId> {
-        let restarts = self.state.is_some() || !self.restart_on.is_empty();
+        let restarts = self.state.is_some() || !Resource::names(self).is_empty();
         (restarts && !self.is_template()).then(|| unit_id(&self.full()))
     }
 
@@ -230,9 +226,12 @@ impl Resource for Unit {
         }
         // Who says nothing about running leaves restarts, and their record, to a `service` item.
         let basis = match Resource::restarts(self) {
-            Some(unit) => Basis::read(view, &self.restart_on, Some(own))?
-                .map(|basis| basis.beside(view, &unit))
-                .transpose()?,
+            Some(unit) => {
+                let restart = inputs(view, &self.restart_on, Some(own))?;
+                Basis::of(restart.into_iter().chain(reload_inputs(view, &self.reload_on)?))
+                    .map(|basis| basis.beside(view, &unit))
+                    .transpose()?
+            }
             None => None,
         };
         if self.drop_in.is_some() {
@@ -265,6 +264,7 @@ impl Resource for Unit {
             since,
         };
         let settled = self.wish().settle(&now, basis.as_ref())?;
+        need_reload(view, &name, &settled)?;
         wanted.targets.extend(settled.targets);
         wanted.adopt = settled.adopt;
         wanted.notes = settled.notes;

@@ -15,6 +15,7 @@ impl Host {
             undo: Some(format!("echo 'it says {SECRET}'; exit 3")),
             user: None,
             timeout: None,
+            surroundings: Surroundings::default(),
         };
         let change = Change {
             object: ObjectId::new("command", command.key()),

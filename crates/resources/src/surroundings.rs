@@ -1,0 +1,146 @@
+//! The surroundings of a script, as a user writes them: directory, environment, standard input.
+
+use crate::above::{leads_to, may_enter};
+use crate::look::{check_path, normal};
+use converge_objects::Surroundings;
+use converge_resource::{HELP_KEYWORD, ParamError, Stop, View};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Bytes of the environment and the input of a script: they are a part of the records of a run.
+const LIMIT: usize = 64 << 10;
+
+/// The value of an environment variable: text, or a number as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value(String);
+
+/// Environment variables by their names.
+pub type Env = BTreeMap<String, Value>;
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl Visitor<'_> for Read {
+            type Value = Value;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text or a number")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
+                Ok(Value(text.to_owned()))
+            }
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Value, E> {
+                Ok(Value(number.to_string()))
+            }
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Value, E> {
+                Ok(Value(number.to_string()))
+            }
+            fn visit_f64<E: Error>(self, number: f64) -> Result<Value, E> {
+                Ok(Value(number.to_string()))
+            }
+            fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+                Err(E::custom(format!(
+                    "{value} is no text: write the word that the program reads, as \"{value}\" or \"1\""
+                )))
+            }
+        }
+        d.deserialize_any(Read)
+    }
+}
+
+impl JsonSchema for Value {
+    fn schema_name() -> Cow<'static, str> {
+        "Value".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["string", "number"],
+            HELP_KEYWORD: "write text in quotes, as \"true\"",
+        })
+    }
+}
+
+/// The parameters of a script's surroundings.
+#[derive(Clone, Copy, Debug)]
+pub struct Declared<'a> {
+    pub chdir: Option<&'a String>,
+    pub env: &'a Env,
+    pub stdin: Option<&'a String>,
+    pub user: Option<&'a String>,
+}
+
+impl Declared<'_> {
+    pub fn validate(&self, errors: &mut Vec<ParamError>) {
+        if let Some(dir) = self.chdir {
+            check_path("/chdir", dir, errors);
+        }
+        let mut wrong = |p: &str, m: String, h: &str| errors.push(ParamError::new(p, m, h));
+        for (name, value) in self.env {
+            if !is_name(name) {
+                let help = "write a name of letters, digits and `_` that begins with none of the digits";
+                wrong("/env", format!("`{name}` is not the name of an environment variable"), help);
+            }
+            if value.0.contains('\0') {
+                wrong("/env", format!("the value of {name} has a NUL in it"), "take it out");
+            }
+        }
+        if self.env.iter().map(|(name, value)| name.len() + value.0.len()).sum::<usize>() > LIMIT {
+            wrong("/env", "the environment has more than 64 KiB".to_owned(), "put the values into a file");
+        }
+        match self.stdin {
+            Some(input) if input.contains('\0') => {
+                wrong("/stdin", "the input has a NUL in it".to_owned(), "take it out");
+            }
+            Some(input) if input.len() > LIMIT => {
+                let help = "put it into a file with a resource before this one, and write `CMD <FILE`";
+                wrong("/stdin", "the input has more than 64 KiB".to_owned(), help);
+            }
+            _ => {}
+        }
+    }
+
+    pub fn surroundings(&self) -> Surroundings {
+        Surroundings {
+            chdir: self.chdir.map(|dir| normal(dir)),
+            env: self.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect(),
+            stdin: self.stdin.filter(|input| !input.is_empty()).cloned(),
+        }
+    }
+
+    /// Makes sure that the directory is there when the item's turn comes, or may be. A user's own rights are not known here.
+    pub fn need_dir(&self, view: &dyn View) -> Result<(), Stop> {
+        let Some(dir) = self.chdir else { return Ok(()) };
+        let (dir, owner) = leads_to(view, "/chdir", &normal(dir))?;
+        if self.user.is_none_or(|user| user == "root") {
+            may_enter(view, "/chdir", &dir, &owner)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Whether a shell can export it.
+fn is_name(name: &str) -> bool {
+    let good = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    name.bytes().all(good) && name.bytes().next().is_some_and(|b| !b.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn numbers_are_taken_as_they_are_written() {
+        let env: Env = serde_json::from_value(json!({"A": "x y", "B": 8080, "C": -1, "D": 1.5})).unwrap();
+        let text: Vec<&str> = env.values().map(|v| v.0.as_str()).collect();
+        assert_eq!(text, ["x y", "8080", "-1", "1.5"]);
+        let error = serde_json::from_value::<Env>(json!({"A": true})).unwrap_err().to_string();
+        assert!(error.contains("\"true\""), "{error}");
+    }
+}

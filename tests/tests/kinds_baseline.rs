@@ -1,0 +1,262 @@
+//! Kinds of an ordinary baseline on a real host: planned, applied, then unchanged; drift of each is detected and corrected; all are
+//! rolled back, by converge and by `undo.sh`.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
+use converge_lab::Host;
+use converge_tests::{World, exec};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The result of each item.
+fn results(document: &Value) -> BTreeMap<String, String> {
+    let items = document["hosts"][0]["items"].as_array().unwrap();
+    let word = |item: &Value, key: &str| item[key].as_str().unwrap().to_owned();
+    items.iter().map(|item| (word(item, "name"), word(item, "result"))).collect()
+}
+
+fn plan(world: &World, code: i32) -> BTreeMap<String, String> {
+    let ran = world.converge(&["plan", "hosts.yaml", "--output", "json"]).unwrap();
+    results(&ran.expect(code).json().unwrap())
+}
+
+/// The items that a plan changes. Those that wait for them are deferred.
+fn changing(world: &World) -> BTreeSet<String> {
+    let changes = |(name, result): (String, String)| (result == "change").then_some(name);
+    plan(world, 2).into_iter().filter_map(changes).collect()
+}
+
+/// The first run that the host knows of.
+fn first_run(world: &World) -> String {
+    let listed = world.converge(&["snapshots", "hosts.yaml", "--output", "json"]).unwrap().expect(0);
+    let listed = listed.json().unwrap();
+    let runs = listed["hosts"][0]["runs"].as_array().unwrap();
+    runs.iter().filter_map(|r| r["run"].as_str()).min().unwrap().to_owned()
+}
+
+/// A role about one subject, and what its test needs to know.
+struct Subject<'a> {
+    role: &'a str,
+    /// Brings the host into the state before the role.
+    prepare: &'a str,
+    /// Prints the state that a rollback must restore.
+    state: &'a str,
+    /// Prints what the role makes of the host.
+    made: &'a str,
+    /// The output of `made`.
+    expected: &'a str,
+    /// An item, and how somebody brings it out of its state.
+    drift: &'a [(&'a str, &'a str)],
+}
+
+impl Subject<'_> {
+    /// Planned, applied, unchanged, drifted, corrected, rolled back, applied again, undone by the host itself.
+    fn holds(&self, world: &World) {
+        let host = &world.hosts()[0];
+        exec(host, self.prepare);
+        world.only_role("subject", self.role).unwrap();
+        let before = exec(host, self.state);
+        let planned = plan(world, 2);
+        assert!(planned.values().all(|r| r == "change" || r == "deferred"), "{planned:?}");
+        self.applies(world, host);
+        for (item, script) in self.drift {
+            exec(host, script);
+            assert_eq!(changing(world), BTreeSet::from([(*item).to_owned()]), "{script}");
+            world.converge(&["apply", "hosts.yaml", "--yes"]).unwrap().expect(0);
+            assert_eq!(exec(host, self.made), self.expected, "{script}");
+        }
+        let first = first_run(world);
+        world.converge(&["rollback", "hosts.yaml", "--to", &first, "--yes"]).unwrap().expect(0);
+        assert_eq!(exec(host, self.state), before);
+        self.applies(world, host);
+        let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+        assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
+        assert_eq!(exec(host, self.state), before, "{}", undone.stdout);
+    }
+
+    fn applies(&self, world: &World, host: &Host) {
+        let applied =
+            world.converge(&["apply", "hosts.yaml", "--yes", "--output", "json"]).unwrap().expect(0);
+        let differences = &applied.json().unwrap()["hosts"][0]["differences"];
+        assert_eq!(*differences, Value::Array(Vec::new()));
+        assert_eq!(exec(host, self.made), self.expected);
+        assert!(plan(world, 0).values().all(|r| r == "unchanged"));
+    }
+}
+
+const COMMANDS: Subject<'_> = Subject {
+    role: r#"
+summary: Commands in their surroundings
+resources:
+  - name: place
+    directory: {path: /srv/app, owner: bob}
+  - name: made in it
+    command:
+      run: |
+        cat >input
+        printf '%s' "$WORD" >word
+        pwd >made
+      undo: 'rm -f -- input word made; echo "$WORD" >/root/undone'
+      creates: /srv/app/made
+      chdir: /srv/app
+      env: {WORD: "it's \"here\" $HOME"}
+      stdin: "a line\n"
+  - name: made by a user
+    command:
+      run: 'id -un >bobs; tr a-z A-Z >>bobs; echo "$PORT" >>bobs'
+      unless: 'test "$(tail -n 1 bobs)" = "$PORT"'
+      undo: rm bobs
+      chdir: /srv/app
+      env: {PORT: 8080}
+      stdin: "from a pipe\n"
+      user: bob
+      timeout: 20
+  - name: the answer
+    query: {run: 'pwd; tr a-z A-Z; echo "$A"', chdir: /srv/app, stdin: "input\n", env: {A: b}, user: bob}
+    register: answer
+  - name: what was answered
+    file: {path: /etc/answer, content: "{{ answer.stdout }}\n"}
+"#,
+    prepare: "useradd bob",
+    state: "ls -A /srv /etc/answer 2>&1 || true",
+    made: "cd /srv/app; cat input word; echo; cat made bobs /etc/answer; stat -c %U made bobs",
+    expected: "a line\nit's \"here\" $HOME\n/srv/app\nbob\nFROM A PIPE\n8080\n/srv/app\nINPUT\nb\nroot\nbob",
+    drift: &[("made in it", "rm /srv/app/made"), ("made by a user", "echo 1 >>/srv/app/bobs")],
+};
+
+#[test]
+fn commands_have_their_surroundings() {
+    let world = World::new(&format!("kinds-commands-{}", std::process::id()), 1).unwrap();
+    COMMANDS.holds(&world);
+    assert_eq!(exec(&world.hosts()[0], "cat /root/undone"), "it's \"here\" $HOME");
+    let missing =
+        "resources:\n  - name: gone\n    command: {run: 'true', creates: /etc/none, chdir: /srv/none}\n";
+    world.only_role("subject", missing).unwrap();
+    world
+        .converge(&["plan", "hosts.yaml"])
+        .unwrap()
+        .expect(1)
+        .says("the directory /srv/none does not exist")
+        .says("roles/subject/role.yaml:3:");
+    let asked =
+        "resources:\n  - name: gone\n    query: {run: 'true', chdir: /srv/none, status: [0, 1, 2, 126]}\n";
+    world.only_role("subject", asked).unwrap();
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(1).says("the directory /srv/none does not exist");
+}
+
+/// A unit that writes down what is done with it, and follows two files.
+fn web(settings: &str, limits: &str) -> String {
+    format!(
+        r#"
+summary: A unit that is reloaded
+resources:
+  - name: its file
+    unit:
+      name: web
+      content: |
+        [Service]
+        ExecStart=/bin/sh -c 'echo started >>/run/web; exec sleep infinity'
+        ExecReload=/bin/sh -c 'test ! -e /run/broken && echo reloaded >>/run/web'
+        [Install]
+        WantedBy=multi-user.target
+  - name: settings
+    file: {{path: /etc/web.conf, content: "{settings}"}}
+  - name: limits
+    file: {{path: /etc/web.limits, content: "{limits}"}}
+  - name: it runs
+    service: {{name: web, state: started, enabled: true, restart_on: [limits], reload_on: [settings]}}
+"#
+    )
+}
+
+#[test]
+fn units_are_reloaded() {
+    let world = World::new(&format!("kinds-reload-{}", std::process::id()), 1).unwrap();
+    let host = &world.hosts()[0];
+    let log = || exec(host, "cat /run/web; : >/run/web").replace('\n', " ");
+    let apply = |code| world.converge(&["apply", "hosts.yaml", "--yes"]).unwrap().expect(code);
+    world.only_role("subject", &web("a", "a")).unwrap();
+    apply(0);
+    assert_eq!(log(), "started", "a unit that starts is not reloaded");
+    plan(&world, 0);
+    world.only_role("subject", &web("b", "a")).unwrap();
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2).says("reload web.service");
+    apply(0);
+    assert_eq!(log(), "reloaded");
+    plan(&world, 0);
+    world.only_role("subject", &web("c", "b")).unwrap();
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2).says("restart web.service");
+    apply(0);
+    assert_eq!(log(), "started", "one act for both");
+    plan(&world, 0);
+    // A reload that failed is made up for by the next run.
+    world.only_role("subject", &web("d", "b")).unwrap();
+    exec(host, "touch /run/broken");
+    apply(1).says("web.service was not reloaded");
+    exec(host, "rm /run/broken");
+    assert_eq!(changing(&world), BTreeSet::from(["it runs".to_owned()]));
+    apply(0);
+    assert_eq!(log(), "reloaded");
+    plan(&world, 0);
+    // A rollback brings the file back, and has the unit read it.
+    world.only_role("subject", &web("f", "b")).unwrap();
+    apply(0);
+    assert_eq!(log(), "reloaded");
+    world.converge(&["rollback", "hosts.yaml", "--yes"]).unwrap().expect(0);
+    assert_eq!((exec(host, "cat /etc/web.conf").as_str(), log().as_str()), ("d", "reloaded"));
+    // A unit that cannot be reloaded is named before anything is done with it.
+    let reload = "        ExecReload=/bin/sh -c 'test ! -e /run/broken && echo reloaded >>/run/web'\n";
+    world.only_role("subject", &web("e", "b").replace(reload, "")).unwrap();
+    apply(1).says("web.service cannot be reloaded");
+    exec(host, "echo y >/etc/web.conf");
+    let planned = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(1);
+    planned.says("web.service cannot be reloaded").says("write `restart_on`");
+    // All of it goes.
+    let gone = || {
+        exec(
+            host,
+            "ls /etc/web.conf /etc/web.limits /etc/systemd/system/web.service 2>/dev/null; systemctl is-active web || true",
+        )
+    };
+    exec(host, "printf e >/etc/web.conf");
+    let first = first_run(&world);
+    world.converge(&["rollback", "hosts.yaml", "--to", &first, "--yes"]).unwrap().expect(0);
+    assert_eq!(gone(), "inactive");
+    world.only_role("subject", &web("a", "a")).unwrap();
+    apply(0);
+    let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+    assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
+    assert_eq!(gone(), "inactive");
+}
+
+const MODES: Subject<'_> = Subject {
+    role: r#"
+summary: Modes in symbols
+resources:
+  - name: folder
+    directory: {path: /etc/modes, mode: "u=rwx,g=rxs,o="}
+  - name: file
+    file: {path: /etc/modes/file, content: "a\n", mode: "u=rw,g=r,o="}
+  - name: line
+    line: {path: /etc/modes/line, line: b, create: true, mode: "a=r,u+w"}
+"#,
+    prepare: "true",
+    state: "ls -d /etc/modes 2>&1 || true",
+    made: "cd /etc/modes; stat -c %a . file line",
+    expected: "2750\n640\n644",
+    drift: &[("folder", "chmod 700 /etc/modes"), ("file", "chmod 600 /etc/modes/file")],
+};
+
+#[test]
+fn modes_may_be_symbols() {
+    let world = World::new(&format!("kinds-modes-{}", std::process::id()), 1).unwrap();
+    MODES.holds(&world);
+    let relative = "resources:\n  - name: r\n    directory: {path: /etc/modes, mode: a+X}\n";
+    world.only_role("subject", relative).unwrap();
+    world
+        .converge(&["plan", "hosts.yaml"])
+        .unwrap()
+        .expect(64)
+        .says("depends on the present mode")
+        .says("role.yaml:3:");
+}
