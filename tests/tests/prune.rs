@@ -450,7 +450,7 @@ fn a_unit_is_orphaned_with_its_file_alone() {
     );
 }
 
-/// What lies below a path that is now declared absent is no longer managed: nothing puts it back.
+/// An edit below a path that is now declared absent is no longer managed: nothing restores it.
 #[test]
 fn an_edit_below_a_path_that_is_now_absent_goes_out_of_the_records() {
     let world = world();

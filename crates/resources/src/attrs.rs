@@ -28,11 +28,11 @@ enum ModeError {
     Unread(String),
     /// A part of it changes bits of which the parts before it say nothing.
     #[error(
-        "`{part}` in the mode `{mode}` depends on the present mode: say all of it first, as \"u=rw,g=r,o=r\" or \"a=r,u+w\""
+        "`{part}` in the mode `{mode}` depends on the present mode: write all of it first, as \"u=rw,g=r,o=r\" or \"a=r,u+w\""
     )]
     Relative { mode: String, part: String },
     /// It says nothing about some of owner, group and others.
-    #[error("the mode `{mode}` says nothing about {missing}: say all of it, as \"u=rw,g=r,o=\"")]
+    #[error("the mode `{mode}` says nothing about {missing}: write all of it, as \"u=rw,g=r,o=\"")]
     Partial { mode: String, missing: String },
     /// The bit that only some objects get.
     #[error("`X` in the mode `{0}` depends on the present mode: write `x`, or leave it out")]

@@ -11,7 +11,8 @@ fn kinds_on_disk() -> Vec<(String, String)> {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         let stem = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        if stem != "mod" && !stem.ends_with("_tests") {
+        // A folder holds parts of the kind of its name.
+        if path.is_file() && stem != "mod" && !stem.ends_with("_tests") {
             found.push((stem, std::fs::read_to_string(&path).unwrap()));
         }
     }
