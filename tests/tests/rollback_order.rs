@@ -651,6 +651,104 @@ fn what_lies_in_a_file_system_that_a_run_mounts_goes_back_as_it_was_there() {
 }
 
 #[test]
+fn a_link_of_somebody_comes_back_with_its_owner() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let dirs = "/srv /home/linker";
+    exec(
+        host,
+        &format!(
+            "useradd -m linker; for dir in {dirs}; do ln -s /old $dir/l; ln -s /old $dir/f; chown -h linker:daemon $dir/l; chown -h linker:linker $dir/f; done"
+        ),
+    );
+    let look =
+        format!("find {dirs} -name '?' -printf '%p %y %l %u:%g\\n' | sort; find {dirs} -name '.?.cv*'");
+    let found = exec(host, &look);
+    let items = ["/srv", "/home/linker"].map(|dir| {
+        format!("  - link: {{path: {dir}/l, target: /new}}\n  - file: {{path: {dir}/f, content: f}}\n")
+    });
+    let role = format!("resources:\n{}", items.concat());
+    for by_the_host in [false, true] {
+        apply(&world, &role);
+        assert!(exec(host, &look).contains("/srv/l l /new root:root"), "{}", exec(host, &look));
+        if by_the_host {
+            exec(host, "sh /var/lib/converge/undo.sh");
+        } else {
+            rollback(&world, &[]).expect(0);
+        }
+        assert_eq!(exec(host, &look), found);
+    }
+    // One that leads where it should keeps its owner.
+    apply(
+        &world,
+        "resources:\n  - link: {path: /srv/l, target: /old}\n  - file: {path: /srv/n, content: n}\n",
+    );
+    assert!(exec(host, &look).contains("/srv/l l /old linker:daemon"), "{}", exec(host, &look));
+}
+
+/// Run 1 writes files; run 2 mounts something above them and edits the file of the same name there: two files under one path.
+#[test]
+fn a_file_below_a_mount_and_the_one_in_it_go_back_each_by_itself() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let look =
+        "! mountpoint -q /srv/m || echo mounted; cd /srv && find . ! -type d -exec grep -H . {} + | sort";
+    let files = |text: &str| {
+        format!(
+            "  - file: {{path: /srv/m/file, content: \"{text}\\n\"}}\n  - file: {{path: /srv/m/same, content: \"in\\n\"}}\n"
+        )
+    };
+    let mount = "  - mount: {path: /srv/m, source: /srv/src, fstype: bind, boot: false}\n";
+    for how in ["one by one", "at once", "by the host", "by a prune", "after somebody has unmounted it"] {
+        exec(
+            host,
+            "! mountpoint -q /srv/m || umount /srv/m; rm -rf /srv/* /var/lib/converge; mkdir -p /srv/m /srv/src; \
+             echo in | tee /srv/src/file >/srv/src/same",
+        );
+        let before = exec(host, look);
+        apply(&world, &format!("resources:\n{}", files("below")));
+        let first = exec(host, look);
+        let run = exec(host, "ls /var/lib/converge/runs");
+        apply(&world, &format!("resources:\n{mount}{}", files("new")));
+        world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+        assert!(exec(host, look).starts_with("mounted"));
+        match how {
+            "one by one" => {
+                rollback(&world, &[]).expect(0);
+                assert_eq!(exec(host, look), first);
+                rollback(&world, &[]).expect(0);
+            }
+            "at once" => drop(rollback(&world, &["--to", &run]).expect(0)),
+            "by the host" => {
+                let mounted = exec(host, look);
+                let early = host.exec(&format!("sh /var/lib/converge/undo.sh {run}")).unwrap();
+                let said = format!("{}{}", early.stdout, early.stderr);
+                assert!(
+                    !early.success() && said.contains("has mounted or unmounted something above it"),
+                    "{said}"
+                );
+                assert_eq!(exec(host, look), mounted, "{said}");
+                exec(host, "sh /var/lib/converge/undo.sh");
+                assert_eq!(exec(host, look), first);
+                exec(host, "sh /var/lib/converge/undo.sh");
+            }
+            "by a prune" => {
+                world.only_role("r", "resources: []\n").unwrap();
+                world.converge(&["apply", "--yes", "--prune=4", "hosts.yaml"]).unwrap().expect(0);
+            }
+            _ => {
+                exec(host, "umount /srv/m");
+                let ran = rollback(&world, &["--to", &run]).expect(4);
+                assert!(ran.all().contains("which is not mounted at /srv/m now"), "{}", ran.all());
+                assert_eq!(exec(host, look), before.replace("file:in", "file:new"), "{}", ran.all());
+                continue;
+            }
+        }
+        assert_eq!(exec(host, look), before, "{how}");
+    }
+}
+
+#[test]
 fn a_directory_goes_with_the_files_that_a_run_made_in_it_through_a_link() {
     let world = world();
     let host = &world.hosts()[0];

@@ -1,7 +1,7 @@
 //! The managed objects of a cluster, as the Secret `owned` keeps them: the base over which the runs are folded that it does not name. Pure.
 
 use crate::records::{FORMAT, Record};
-use converge_ledger::{Entry, Managed, Owned, Scope};
+use converge_ledger::{Entry, Layer, Managed, Owned, Scope};
 use converge_resource::{ObjectId, State};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -81,6 +81,9 @@ impl OwnedDoc {
             gone_by: t.gone_by,
             thing: Owned {
                 object: t.object,
+                // A cluster mounts nothing.
+                layer: Layer::default(),
+                lies_in: Vec::new(),
                 uid: t.uid,
                 scope: t.scope,
                 roles: t.roles,

@@ -6,7 +6,7 @@ use crate::revert::accounts::Accounts;
 use crate::revert::undo::{
     base_of, brought_along, fulfils, goes_back, owners_probe, role_of, take_contents, without_gone_workloads,
 };
-use crate::revert::{self, Group, holders};
+use crate::revert::{self, Group, holders, layers};
 use crate::tasks::{in_parallel, on_each};
 use crate::{
     Activity, Event, FleetPlan, HostEntry, HostResult, HostSnapshots, Purpose, Return, Snapshot, TargetError,
@@ -352,6 +352,7 @@ async fn plan_undos(
     without_gone_workloads(&mut undos);
     let mut known = Knowledge::default();
     let mut objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
+    objects.extend(undos.iter().flat_map(|u| layers::probes(&u.lies_in)));
     objects.extend(undos.iter().filter_map(|u| owners_probe(&u.object, &u.before)));
     objects.extend(revert::probes(&undos));
     let saved = matches!(target, Target::Host(_)).then(|| revert::saved::probe(&undos)).flatten();
@@ -365,7 +366,9 @@ async fn plan_undos(
     }
     accounts.translate(&mut undos, &known);
     for undo in &mut undos {
-        if let Ok(seen) = known.observed(&undo.object) {
+        if let Ok(seen) = known.observed(&undo.object)
+            && layers::is_seen(&undo.lies_in, &known)
+        {
             undo.settle(&seen.state, &fulfils);
         }
     }

@@ -88,6 +88,26 @@ cv_live() {
     cv_lines_of "$cv_l_run"
   done | awk -F '\t' -v OFS='\t' '
     function happened(r, i) { return last[r, i] == "?" || b[r, i] != last[r, i] }
+    # What is mounted there by the line of a mount.
+    function system_of(line,  w) { if (split(line, w, " ") < 5 || w[1] != "mount") return "-"; return w[5] == "-" ? w[2] : w[5] }
+    # Every byte in octal, as keys with odd ones are.
+    function octal(text,  i, out) {
+      if (substr(text, 1, 2) == "\\0") return text
+      for (i = 1; i <= length(text); i++) out = out "\\0" code[substr(text, i, 1)]
+      return out
+    }
+    # The file systems in which an object lies, where runs mount some above it. The same rule as in crates/ledger/src/layers.rs.
+    function layer(kind, key,   p, dir, out) {
+      if (!places || (kind != "path" && kind != "git" && kind != "swap" && kind != "mount")) return ""
+      key = octal(key)
+      for (p = 1; p <= places; p++) {
+        dir = octal(place[p])
+        if (mounted[p] != found[p] && (index(key, dir "\\0057") == 1 || (kind == "path" && key == dir))) out = out SUBSEP p SUBSEP mounted[p]
+      }
+      return out
+    }
+    function mounts(key, line) { if (key in spot) mounted[spot[key]] = system_of(line) }
+    BEGIN { for (i = 1; i < 256; i++) code[sprintf("%c", i)] = sprintf("%03o", i) }
     function goal(k,   t, i) {
       for (t = 1; t <= R; t++) if (t in target) for (i = 1; i <= n[t]; i++) if (o[t, i] == k && happened(t, i)) return b[t, i]
       return ""
@@ -153,7 +173,7 @@ cv_live() {
       end_of_run()
       R++; id[R] = $2; number[$2] = R; n[R] = 0
       back = targets = roles = closed = 0
-      split("", target); split("", undoes); split("", planned); split("", begun); split("", at)
+      split("", target); split("", undoes); split("", planned); split("", begun); split("", at); split("", mount)
       next
     }
     ($1 == "undoes" || $1 == "attempts") { back = 1; if (($2 in number) && number[$2] < R) { target[number[$2]]; targets = 1; if ($1 == "undoes") undoes[number[$2]] } }
@@ -161,13 +181,24 @@ cv_live() {
     $1 == "purpose" && $2 == "rollback" { back = 1; if (NF > 2) roles = 1 }
     $1 == "planned" { planned[$2] }
     ($1 == "begin" || $1 == "moved") && NF >= 8 && $2 ~ /^[0-9]+$/ && $3 ~ /^[A-Za-z0-9_]+$/ {
-      i = ++n[R]; at[$2] = i; seq[R, i] = $2; o[R, i] = $3 OFS $4; b[R, i] = $5; to[R, i] = $6
+      i = ++n[R]; at[$2] = i; seq[R, i] = $2; b[R, i] = $5; to[R, i] = $6
+      name[R, i] = $3 OFS $4; o[R, i] = name[R, i] OFS layer($3, $4)
+      if ($3 == "mount") {
+        if (!($4 in spot)) { spot[$4] = ++places; place[places] = $4; found[places] = system_of($5) }
+        mounts($4, $6); mount[$2] = $4
+      } else delete mount[$2]
       last[R, i] = $1 == "moved" ? $6 : "?"; how[R, i] = $1 == "moved" ? "moved" : "open"; begun[$7]
       # A rollback knew that it would not come to the state before: the next one goes on with it.
       part[R, i] = (index("," $8 ",", ",in-part,") > 0)
     }
-    ($1 == "done" || $1 == "off" || $1 == "putback") && ($2 in at) && NF >= 3 && $3 !~ /^!/ { last[R, at[$2]] = $3; how[R, at[$2]] = part[R, at[$2]] ? "off" : $1 }
-    $1 == "failed" && ($2 in at) && NF >= 4 && $4 !~ /^!/ { last[R, at[$2]] = $4; how[R, at[$2]] = $1 }
+    ($1 == "done" || $1 == "off" || $1 == "putback") && ($2 in at) && NF >= 3 && $3 !~ /^!/ {
+      last[R, at[$2]] = $3; how[R, at[$2]] = part[R, at[$2]] ? "off" : $1
+      if ($2 in mount) mounts(mount[$2], $3)
+    }
+    $1 == "failed" && ($2 in at) && NF >= 4 && $4 !~ /^!/ {
+      last[R, at[$2]] = $4; how[R, at[$2]] = $1
+      if ($2 in mount) mounts(mount[$2], $4)
+    }
     $1 == "close" { closed = ($2 != "cut-off") }
     END {
       end_of_run()
@@ -176,7 +207,7 @@ cv_live() {
         for (j = 1; j <= c; j++) { split(steps[j], s, ":"); live[s[1], s[2]] }
       }
       for (r = 1; r <= R; r++) for (i = 1; i <= n[r]; i++)
-        if ((r, i) in live) print id[r], seq[r, i], o[r, i], b[r, i], last[r, i], (last[r, i] == "?" ? to[r, i] : "-")
+        if ((r, i) in live) print id[r], seq[r, i], name[r, i], b[r, i], last[r, i], (last[r, i] == "?" ? to[r, i] : "-")
     }'
 }
 
@@ -223,6 +254,8 @@ cv_undo_judge() {
   if [ "${CV_NOW#! }" != "$CV_NOW" ]; then
     cv_dec_to "${CV_NOW#! }"
     judged="$CV_DEC"
+  elif ! cv_undo_is_undone && cv_undo_hidden; then
+    judged="the later run $cv_u_later has mounted or unmounted something above it, so that another object is seen there: undo that one first"
   elif [ "$CV_NOW" = "$row_before" ]; then
     judged=same
   elif [ "$CV_NOW" = absent ] && command -v "cv_bare_$row_kind" >/dev/null 2>&1 && "cv_bare_$row_kind" "$row_before"; then
@@ -386,6 +419,41 @@ cv_undo_later() {
     }' OFS="$CV_TAB") || return 1
   cv_u_why=${cv_u_later#*"$CV_TAB"}
   cv_u_later=${cv_u_later%%"$CV_TAB"*}
+}
+
+# cv_undo_hidden: whether a later run has mounted or unmounted something above the object of the row, and that is still so: then another one goes by
+# its path. That run in cv_u_later.
+cv_undo_hidden() {
+  case $row_kind in path | git) ;; *) return 1 ;; esac
+  case $CV_LIVE in *"${CV_TAB}mount$CV_TAB"*) ;; *) return 1 ;; esac
+  cv_dec_to "$row_key"
+  cv_u_later=$(
+    cv_u_at=$CV_DEC
+    printf '%s' "$CV_LIVE" | while IFS=$CV_TAB read -r cv_u_run cv_u_seq cv_u_kind cv_u_key cv_u_before cv_u_rest; do
+      case "$cv_u_kind: $later " in "mount: "*" $cv_u_run "*) ;; *) continue ;; esac
+      cv_dec_to "$cv_u_key"
+      case $cv_u_at/ in "${CV_DEC%/}"/*) ;; *) continue ;; esac
+      cv_u_now=$(cv_line_mount "$CV_DEC" </dev/null) || cv_u_now=absent
+      [ "$(cv_undo_system "$cv_u_now")" = "$(cv_undo_system "$cv_u_before")" ] || {
+        printf '%s' "$cv_u_run"
+        break
+      }
+    done
+  )
+  [ -n "$cv_u_later" ]
+}
+
+# cv_undo_system LINE: the file system of that line of a mount.
+# shellcheck disable=SC2086
+cv_undo_system() {
+  cv_split_by ' '
+  set -- $1
+  cv_split_end
+  case ${1:-}${5:-} in
+  mount-) printf '%s' "$2" ;;
+  mount?*) printf '%s' "$5" ;;
+  *) printf '%s' - ;;
+  esac
 }
 
 # cv_undo_can RUN: whether something of it can be reverted now.

@@ -1,6 +1,6 @@
 //! The composition of the changes of several runs, for each object.
 
-use crate::{SavedChange, SavedGuard, SavedOutcome};
+use crate::{Layer, SavedChange, SavedGuard, SavedOutcome};
 use converge_resource::{ObjectId, Past, State, WayBack};
 use std::collections::BTreeMap;
 
@@ -23,6 +23,10 @@ pub type Fulfils<'a> = dyn Fn(&ObjectId, &State, &State) -> bool + 'a;
 pub struct Undo {
     /// The object.
     pub object: ObjectId,
+    /// The file system in which it lies, where runs mount one above it.
+    pub layer: Layer,
+    /// The mounts above it, each with the file system that must be there for it to be seen.
+    pub lies_in: Vec<(String, String)>,
     /// The state that the runs left; any other is someone else's.
     pub left: State,
     /// Where it was before them.
@@ -78,18 +82,20 @@ impl Undo {
 
 /// Composes these changes, oldest first: one entry an object, in the reverse of the order in which the runs first touched them. An object that was
 /// corrected later still goes before what it stands on: a user before its group. With each change come its run and the states in which a
-/// rollback of it may have left the object. `goes_back` says which changes a rollback takes back at all.
+/// rollback of it may have left the object, and the file system in which it lies. `goes_back` says which changes a rollback takes back at all.
 pub(crate) fn compose<'a>(
-    steps: impl Iterator<Item = (&'a str, &'a SavedChange, Vec<State>)>,
+    steps: impl Iterator<Item = (&'a str, Layer, &'a SavedChange, Vec<State>)>,
     goes_back: &dyn Fn(&SavedChange) -> bool,
 ) -> Vec<Undo> {
     let mut undos: Vec<Undo> = Vec::new();
-    for (run, change, also) in steps.filter(|(_, c, _)| c.may_have_happened() && goes_back(c)) {
-        let place = undos.iter().position(|u| u.object == change.object);
+    for (run, layer, change, also) in steps.filter(|(_, _, c, _)| c.may_have_happened() && goes_back(c)) {
+        let place = undos.iter().position(|u| u.object == change.object && u.layer == layer);
         let mut undo = match place {
             Some(at) => undos.remove(at),
             None => Undo {
                 object: change.object.clone(),
+                layer,
+                lies_in: Vec::new(),
                 left: change.before.clone(),
                 before: change.before.clone(),
                 between: Vec::new(),
@@ -130,14 +136,15 @@ pub(crate) fn compose<'a>(
 }
 
 /// Below a path that was absent before the runs there was nothing: what foreign code put there, and an item then changed or removed, does not
-/// come back without it.
+/// come back without it. What lies in a file system that a run has mounted there was there before.
 fn below_nothing(undos: &mut [Undo]) {
     let paths = undos.iter().filter(|u| u.object.kind == "path" && u.before.is_absent());
-    let absent: BTreeMap<String, State> = paths.map(|u| (u.object.key.clone(), u.before.clone())).collect();
+    let absent: BTreeMap<(String, Layer), State> =
+        paths.map(|u| ((u.object.key.clone(), u.layer.clone()), u.before.clone())).collect();
     for undo in undos.iter_mut().filter(|u| u.object.kind == "path") {
         let mut above = undo.object.key.as_str();
         while let Some((parent, _)) = above.rsplit_once('/').filter(|(parent, _)| !parent.is_empty()) {
-            if let Some(before) = absent.get(parent) {
+            if let Some(before) = absent.get(&(parent.to_owned(), undo.layer.clone())) {
                 undo.before = before.clone();
             }
             above = parent;

@@ -1,8 +1,9 @@
 //! The steps in force of the runs on one host or cluster: those that no rollback has taken back.
 //!
-//! Each object has a stack of steps. A run that converges pushes one for each change; a rollback takes those of its targets off again, and a
+//! Each object has a stack of steps; a path below a mount point of a run has one in each file system. A run that converges pushes one for each change; a rollback takes those of its targets off again, and a
 //! rollback of a rollback puts them back. `docs/rollback.md` says what follows from it.
 
+use crate::layers::{Layer, Layers};
 use crate::{Project, RunPurpose, RunRecord, SavedChange, SavedOutcome, Undo};
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +38,10 @@ struct Effect {
     given: Vec<Step>,
 }
 
-type Stacks<'a> = BTreeMap<&'a ObjectId, Vec<Step>>;
+/// An object in the file system in which it lies.
+type Thing<'a> = (&'a ObjectId, Layer);
+
+type Stacks<'a> = BTreeMap<Thing<'a>, Vec<Step>>;
 
 /// The runs of one host or cluster in their order, and what is in force of them.
 #[derive(Clone, Debug)]
@@ -45,9 +49,13 @@ pub struct Ledger<'a> {
     runs: &'a [RunRecord],
     stacks: Stacks<'a>,
     /// The effect of each rollback on the stacks.
-    effects: BTreeMap<usize, BTreeMap<&'a ObjectId, Effect>>,
+    effects: BTreeMap<usize, BTreeMap<Thing<'a>, Effect>>,
     /// The last rollback that took back something of each run, or all of it.
     taken_by: BTreeMap<usize, usize>,
+    /// The layer of each change of each run.
+    layers: Vec<Vec<Layer>>,
+    /// The places at which runs mount something.
+    places: Layers,
 }
 
 /// Whether a rollback has undone all that it set out to: what was refused, has failed or was cut off can still be undone.
@@ -61,8 +69,21 @@ fn is_whole(run: &RunRecord) -> bool {
 impl<'a> Ledger<'a> {
     /// Of all runs, in the order of [`crate::in_order`].
     pub fn of(runs: &'a [RunRecord]) -> Self {
-        let mut ledger =
-            Self { runs, stacks: Stacks::new(), effects: BTreeMap::new(), taken_by: BTreeMap::new() };
+        let mut places = Layers::default();
+        let mut layer_of = |change: &SavedChange| {
+            let layer = places.of(&change.object);
+            places.take(&change.object, &change.before, &change.after);
+            layer
+        };
+        let layers = runs.iter().map(|run| run.changes.iter().map(&mut layer_of).collect()).collect();
+        let mut ledger = Self {
+            runs,
+            stacks: Stacks::new(),
+            effects: BTreeMap::new(),
+            taken_by: BTreeMap::new(),
+            layers,
+            places,
+        };
         for (at, run) in runs.iter().enumerate() {
             if run.is_rollback() { ledger.take_back(at, run) } else { ledger.push(at, run) }
         }
@@ -71,27 +92,27 @@ impl<'a> Ledger<'a> {
 
     fn push(&mut self, at: usize, run: &'a RunRecord) {
         for (n, change) in run.changes.iter().enumerate().filter(|(_, c)| c.may_have_happened()) {
-            let stack = self.stacks.entry(&change.object).or_default();
+            let stack = self.stacks.entry(self.thing(at, n, change)).or_default();
             stack.push(Step { run: at, change: n, also: Vec::new() });
         }
     }
 
     fn take_back(&mut self, at: usize, run: &'a RunRecord) {
         let targets = self.targets(at, run);
-        for change in run.changes.iter().filter(|c| c.may_have_happened()) {
-            let object = &change.object;
-            let to = self.before_of(object, &targets);
+        for (n, change) in run.changes.iter().enumerate().filter(|(_, c)| c.may_have_happened()) {
+            let thing = &self.thing(at, n, change);
+            let to = self.before_of(thing, &targets);
             let arrived = change.outcome == SavedOutcome::Done
                 || (change.outcome != SavedOutcome::Unknown && to.as_ref() == Some(&change.after));
             if targets.is_empty() {
                 // Cut off in it, it may not have come there.
                 if change.outcome != SavedOutcome::Unknown {
-                    self.take_back_to(at, object, &change.after);
+                    self.take_back_to(at, thing, &change.after);
                 }
             } else if arrived {
-                self.revert(at, object, &targets);
+                self.revert(at, thing, &targets);
             } else {
-                let steps = self.stacks.get_mut(object).into_iter().flatten();
+                let steps = self.stacks.get_mut(thing).into_iter().flatten();
                 if let Some(step) = steps.rev().find(|s| targets.contains(&s.run)) {
                     step.also.extend([(at, change.before.clone()), (at, change.after.clone())]);
                 }
@@ -101,9 +122,9 @@ impl<'a> Ledger<'a> {
             // `undo.sh` names its target there only when nothing of it was left alone.
             let named = |at: &usize| self.runs.get(*at).is_some_and(|r| run.rolls_back.contains(&r.id));
             let targets: Vec<usize> = targets.into_iter().filter(named).collect();
-            let objects: BTreeSet<&'a ObjectId> = self.stacks.keys().copied().collect();
-            for object in objects {
-                self.revert(at, object, &targets);
+            let things: Vec<Thing<'a>> = self.stacks.keys().cloned().collect();
+            for thing in things {
+                self.revert(at, &thing, &targets);
             }
         }
     }
@@ -115,16 +136,30 @@ impl<'a> Ledger<'a> {
         earlier.filter(|(_, r)| named(r)).map(|(n, _)| n).rev().collect()
     }
 
+    /// The object of a change, in its file system.
+    fn thing(&self, run: usize, change: usize, saved: &'a SavedChange) -> Thing<'a> {
+        (&saved.object, self.layer(run, change))
+    }
+
+    fn layer(&self, run: usize, change: usize) -> Layer {
+        self.layers.get(run).and_then(|run| run.get(change)).cloned().unwrap_or_default()
+    }
+
+    /// The changes of a run, each with its object in its file system.
+    fn things(&self, run: usize) -> impl Iterator<Item = (Thing<'a>, &'a SavedChange)> + Clone {
+        let changes = self.runs.get(run).map(|r| r.changes.as_slice()).unwrap_or_default();
+        changes.iter().enumerate().map(move |(n, c)| (self.thing(run, n, c), c))
+    }
+
     /// The state before the first of these runs that touched the object.
-    fn before_of(&self, object: &ObjectId, targets: &[usize]) -> Option<State> {
-        let runs = targets.iter().rev().filter_map(|at| self.runs.get(*at));
-        runs.flat_map(|r| &r.changes)
-            .find(|c| c.object == *object && c.may_have_happened())
-            .map(|c| c.before.clone())
+    fn before_of(&self, object: &Thing<'a>, targets: &[usize]) -> Option<State> {
+        let changes = targets.iter().rev().flat_map(|at| self.things(*at));
+        let mut changes = changes.filter(|(thing, c)| thing == object && c.may_have_happened());
+        changes.next().map(|(_, c)| c.before.clone())
     }
 
     /// Takes the steps of these runs off the stack of an object; where one of them is a rollback, what it had taken off comes back.
-    fn revert(&mut self, by: usize, object: &'a ObjectId, targets: &[usize]) {
+    fn revert(&mut self, by: usize, object: &Thing<'a>, targets: &[usize]) {
         let Some(old) = self.stacks.get(object).cloned() else { return };
         let mut stack = old.clone();
         for target in targets {
@@ -143,14 +178,14 @@ impl<'a> Ledger<'a> {
     }
 
     /// The same where it is not recorded which runs were meant: back to the last step that began in this state.
-    fn take_back_to(&mut self, by: usize, object: &'a ObjectId, state: &State) {
+    fn take_back_to(&mut self, by: usize, object: &Thing<'a>, state: &State) {
         let Some(old) = self.stacks.get(object).cloned() else { return };
         let began = old.iter().rposition(|s| self.change(s).is_some_and(|c| c.before == *state));
         let stack = old.iter().take(began.unwrap_or(old.len())).cloned().collect();
         self.replace(by, object, old, stack);
     }
 
-    fn replace(&mut self, by: usize, object: &'a ObjectId, old: Vec<Step>, stack: Vec<Step>) {
+    fn replace(&mut self, by: usize, object: &Thing<'a>, old: Vec<Step>, stack: Vec<Step>) {
         if old == stack {
             return;
         }
@@ -162,10 +197,10 @@ impl<'a> Ledger<'a> {
         }
         let taken: Vec<Step> = old.iter().filter(|s| !stack.contains(s)).cloned().collect();
         let given = without(&stack, &old);
-        let effect = self.effects.entry(by).or_default().entry(object).or_default();
+        let effect = self.effects.entry(by).or_default().entry(object.clone()).or_default();
         effect.taken.extend(taken);
         effect.given.extend(given);
-        self.stacks.insert(object, stack);
+        self.stacks.insert(object.clone(), stack);
     }
 
     fn change(&self, step: &Step) -> Option<&'a SavedChange> {
@@ -273,7 +308,8 @@ impl<'a> Ledger<'a> {
         steps.retain(|s| s.run >= start && self.is_of(s.run, project));
         let runs: BTreeSet<usize> = steps.iter().map(|s| s.run).collect();
         let steps = steps.into_iter().filter_map(|s| {
-            Some((s.run, self.change(s)?, s.also.iter().map(|(_, state)| state.clone()).collect()))
+            let also = s.also.iter().map(|(_, state)| state.clone()).collect();
+            Some((s.run, self.layer(s.run, s.change), self.change(s)?, also))
         });
         (self.compose(steps, project, goes_back), runs.into_iter().collect())
     }
@@ -286,31 +322,33 @@ impl<'a> Ledger<'a> {
         goes_back: &dyn Fn(&SavedChange) -> bool,
     ) -> (Vec<Undo>, Vec<usize>) {
         let runs: Vec<usize> = (target..self.runs.len()).filter(|at| self.is_of(*at, project)).collect();
-        let of_run = |at: &usize| self.runs.get(*at).map(|r| (*at, r));
-        let steps = runs.iter().filter_map(of_run);
-        let steps = steps.flat_map(|(at, r)| r.changes.iter().map(move |c| (at, c, Vec::new())));
+        let steps =
+            runs.iter().flat_map(|at| self.things(*at).map(|((_, layer), c)| (*at, layer, c, Vec::new())));
         (self.compose(steps, project, goes_back), runs)
     }
 
     fn compose(
         &self,
-        steps: impl Iterator<Item = (usize, &'a SavedChange, Vec<State>)> + Clone,
+        steps: impl Iterator<Item = (usize, Layer, &'a SavedChange, Vec<State>)> + Clone,
         project: &Project,
         goes_back: &dyn Fn(&SavedChange) -> bool,
     ) -> Vec<Undo> {
         let run = |at: usize| self.runs.get(at).map_or("", |r| r.id.as_str());
-        let mut undos =
-            crate::compose::compose(steps.clone().map(|(at, c, also)| (run(at), c, also)), goes_back);
+        let named = steps.clone().map(|(at, layer, c, also)| (run(at), layer, c, also));
+        let mut undos = crate::compose::compose(named, goes_back);
         for undo in &mut undos {
-            let first = steps.clone().find(|(_, c, _)| c.object == undo.object && c.may_have_happened());
-            undo.theirs = first.and_then(|(at, ..)| self.theirs(&undo.object, at, project));
+            let thing = (&undo.object, &undo.layer);
+            let first = steps.clone().find(|(_, l, c, _)| (&c.object, l) == thing && c.may_have_happened());
+            undo.theirs = first.and_then(|(at, ..)| self.theirs(undo, at, project));
+            undo.lies_in = self.places.needed(&undo.object, &undo.layer);
         }
         undos
     }
 
     /// The reason why an object is left: a later run of another project changed it.
-    fn theirs(&self, object: &ObjectId, after: usize, project: &Project) -> Option<String> {
-        let steps = self.stacks.get(object).into_iter().flatten();
+    fn theirs(&self, undo: &Undo, after: usize, project: &Project) -> Option<String> {
+        let stacks: &Stacks<'_> = &self.stacks;
+        let steps = stacks.get(&(&undo.object, undo.layer.clone())).into_iter().flatten();
         let theirs = steps.rev().find(|s| s.run > after && !self.is_of(s.run, project))?;
         let run = self.runs.get(theirs.run)?;
         Some(format!(

@@ -2,6 +2,7 @@
 
 mod compose;
 mod fold;
+mod layers;
 mod managed;
 mod newest;
 mod owned;
@@ -9,6 +10,7 @@ mod record;
 
 pub use compose::{Fulfils, KnownState, Undo};
 pub use fold::Ledger;
+pub use layers::{Layer, Layers, file_system};
 pub use managed::{Entry, Managed, fold};
 pub use newest::newest;
 pub use owned::{Moved, NewBase, Owned, OwnedRecords, Project, Scope, parse_owned};

@@ -1,6 +1,6 @@
 //! Which objects are managed: made or changed by runs, and not given back. One fold, for hosts and clusters.
 
-use crate::{Moved, Owned, RunPurpose, RunRecord, SavedChange, SavedOutcome};
+use crate::{Layer, Layers, Moved, Owned, RunPurpose, RunRecord, SavedChange, SavedOutcome};
 use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,6 +48,8 @@ pub fn fold(base: Managed, runs: &[RunRecord]) -> Managed {
     let Managed { entries, mut folded } = base;
     let mut table = Table::default();
     for entry in entries {
+        let Owned { object, before, left, .. } = &entry.thing;
+        table.layers.take(object, before, if entry.gone_by.is_some() { before } else { left });
         table.put(entry);
     }
     for run in runs {
@@ -55,30 +57,45 @@ pub fn fold(base: Managed, runs: &[RunRecord]) -> Managed {
             table.lay(run);
         }
     }
-    Managed { entries: table.entries.into_iter().flatten().collect(), folded }
+    let Table { entries, layers, .. } = table;
+    let mut entries: Vec<Entry> = entries.into_iter().flatten().collect();
+    for Entry { thing, .. } in &mut entries {
+        thing.lies_in = layers.needed(&thing.object, &thing.layer);
+    }
+    Managed { entries, folded }
 }
 
 #[derive(Default)]
 struct Table {
     entries: Vec<Option<Entry>>,
-    places: BTreeMap<ObjectId, usize>,
+    places: BTreeMap<(ObjectId, Layer), usize>,
+    layers: Layers,
 }
 
 impl Table {
     /// Puts an entry at the end, in the place of an earlier one of the object.
     fn put(&mut self, entry: Entry) {
-        self.remove(&entry.thing.object);
-        self.places.insert(entry.thing.object.clone(), self.entries.len());
+        let place = (entry.thing.object.clone(), entry.thing.layer.clone());
+        self.remove(&place);
+        self.places.insert(place, self.entries.len());
         self.entries.push(Some(entry));
     }
 
-    fn remove(&mut self, object: &ObjectId) {
-        let place = self.places.remove(object).and_then(|at| self.entries.get_mut(at));
+    fn remove(&mut self, place: &(ObjectId, Layer)) {
+        let place = self.places.remove(place).and_then(|at| self.entries.get_mut(at));
         drop(place.and_then(Option::take));
     }
 
+    /// The object in the file system in which it lies now.
     fn get(&mut self, object: &ObjectId) -> Option<&mut Entry> {
-        self.entries.get_mut(*self.places.get(object)?)?.as_mut()
+        let place = (object.clone(), self.layers.of(object));
+        self.entries.get_mut(*self.places.get(&place)?)?.as_mut()
+    }
+
+    /// An object that is given out of management is that in every file system.
+    fn disown(&mut self, object: &ObjectId) {
+        let places: Vec<_> = self.places.keys().filter(|(of, _)| of == object).cloned().collect();
+        places.iter().for_each(|place| self.remove(place));
     }
 
     fn lay(&mut self, run: &RunRecord) {
@@ -89,12 +106,13 @@ impl Table {
         let mut disowned = run.disowned.iter().peekable();
         for (at, change) in run.changes.iter().enumerate() {
             while let Some((_, object)) = disowned.next_if(|(before, _)| *before <= at) {
-                self.remove(object);
+                self.disown(object);
             }
             self.take(run, at, change, &reverts, &owners);
+            self.layers.take(&change.object, &change.before, &change.after);
         }
         for (_, object) in disowned {
-            self.remove(object);
+            self.disown(object);
         }
     }
 
@@ -127,7 +145,8 @@ impl Table {
         };
         if let Some(role) = own.or_else(beside) {
             if !is_managed {
-                self.put(Entry { thing: first(run, at, change), gone_by: None });
+                let thing = Owned { layer: self.layers.of(&change.object), ..first(run, at, change) };
+                self.put(Entry { thing, gone_by: None });
             }
             let Some(Entry { thing, .. }) = self.get(&change.object) else { return };
             thing.by_product = own.is_none();
@@ -168,6 +187,8 @@ fn first(run: &RunRecord, at: usize, change: &SavedChange) -> Owned {
     let moved = moved.map(|c| Moved { by: c.item.clone(), before: c.before.clone() });
     Owned {
         object: change.object.clone(),
+        layer: Layer::default(),
+        lies_in: Vec::new(),
         uid: None,
         scope: run.scope.clone(),
         roles: Vec::new(),

@@ -2,7 +2,7 @@
 
 use crate::managed::{Entry, Managed, fold};
 use crate::record::Reader;
-use crate::{RunRecord, SavedGuard};
+use crate::{Layer, RunRecord, SavedGuard};
 use converge_resource::{ObjectId, State, WayBack, decode_field, encode_field};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -58,6 +58,10 @@ pub struct Moved {
 pub struct Owned {
     /// The object.
     pub object: ObjectId,
+    /// The file system in which it lies, where runs mount one above it.
+    pub layer: Layer,
+    /// The mounts above it, each with the file system that must be there for it to be seen.
+    pub lies_in: Vec<(String, String)>,
     /// In a cluster: the server's own identity of it. Another object of the same name is not managed.
     pub uid: Option<String>,
     /// Whose it is.
@@ -188,6 +192,11 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
     let flag = |name: &str| flags.split(',').any(|f| f == name);
     let thing = Owned {
         object: ObjectId::new(kind, text(key)?),
+        layer: match flags.split(',').find_map(|flag| flag.strip_prefix("layer=")) {
+            Some(layer) => Layer::from_text(&text(layer)?),
+            None => Layer::default(),
+        },
+        lies_in: Vec::new(),
         uid: None,
         scope: Scope { playbook: text(playbook)?, inventory: text(inventory)? },
         roles: roles.split(',').map(text).collect::<Option<_>>()?,
@@ -221,7 +230,8 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
 /// `own|gone KIND KEY PLAYBOOK INVENTORY ROLES ITEM SINCE RUN BEFORE LEFT FLAGS UNSAVED BY HOST NAME [OPEN]`. BEFORE is the state that was there
 /// before it was managed, LEFT the one that runs left, RUN the run that first changed it (it keeps accounts), BY the run that gave it back, HOST
 /// and NAME what the way back needs besides BEFORE, OPEN the other end of a last change that was cut off. ROLES are joined by commas, the last first, and so
-/// are FLAGS: `sensitive`, `by` (a by-product), `guard=WORD:SECONDS`, `moved=ITEM:STATE` ([`Moved`]; both with every byte in octal).
+/// are FLAGS: `sensitive`, `by` (a by-product), `guard=WORD:SECONDS`, `moved=ITEM:STATE` ([`Moved`]), `layer=LAYER` ([`Layer`]; all these with every byte in
+/// octal).
 fn base_text(managed: &Managed) -> String {
     let mut text = "converge-owned\t1\n".to_owned();
     for id in &managed.folded {
@@ -238,6 +248,9 @@ fn base_text(managed: &Managed) -> String {
         }
         if let Some(Moved { by, before }) = &thing.moved {
             flags.push_str(&format!(",moved={}:{}", octal(by), octal(before.line())));
+        }
+        if thing.layer != Layer::default() {
+            flags.push_str(&format!(",layer={}", octal(&thing.layer.text())));
         }
         let way = thing.way_back.as_ref();
         let line = [

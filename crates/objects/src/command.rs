@@ -343,7 +343,7 @@ mod tests {
             );
             whole.surroundings = surroundings.clone();
             whole.surroundings.env.insert("END".to_owned(), "0".to_owned());
-            whole.run = format!("{run}").replace("exit", ": >done; exit");
+            whole.run = run.to_string().replace("exit", ": >done; exit");
             let key = whole.key();
             assert_eq!(Command::from_key(&key), Some(whole.clone()));
             let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();

@@ -35,6 +35,7 @@ pub mod sysctl;
 mod testing;
 pub mod unit;
 pub mod user;
+pub mod way;
 pub mod workload;
 
 pub use apt_index::AptIndexState;

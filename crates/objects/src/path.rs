@@ -36,10 +36,14 @@ pub enum PathState {
         /// As for a file.
         group: String,
     },
-    /// A symbolic link (`link TARGET`).
+    /// A symbolic link (`link TARGET`, and `link TARGET OWNER GROUP` where these are not root's).
     Link {
         /// The target as the link holds it, unresolved.
         target: String,
+        /// As for a file.
+        owner: String,
+        /// As for a file.
+        group: String,
     },
     /// Neither of these (`other WHAT`): never touched.
     Other {
@@ -49,6 +53,11 @@ pub enum PathState {
 }
 
 impl PathState {
+    /// A link of root's, as converge makes them.
+    pub fn link(target: impl Into<String>) -> Self {
+        Self::Link { target: target.into(), owner: "root".to_owned(), group: "root".to_owned() }
+    }
+
     fn words(&self) -> Vec<String> {
         let rights =
             |mode: &u32, owner: &String, group: &String| [format!("{mode:o}"), owner.clone(), group.clone()];
@@ -60,7 +69,12 @@ impl PathState {
                 ("file", rest)
             }
             Self::Dir { mode, owner, group } => ("dir", rights(mode, owner, group).to_vec()),
-            Self::Link { target } => ("link", vec![target.clone()]),
+            Self::Link { target, owner, group } if (owner.as_str(), group.as_str()) == ("root", "root") => {
+                ("link", vec![target.clone()])
+            }
+            Self::Link { target, owner, group } => {
+                ("link", vec![target.clone(), owner.clone(), group.clone()])
+            }
             Self::Other { what } => ("other", vec![what.clone()]),
         };
         std::iter::once(kind.to_owned()).chain(rest).collect()
@@ -80,7 +94,13 @@ impl PathState {
             ["dir", mode, owner, group] => {
                 Some(Self::Dir { mode: octal(mode)?, owner: (*owner).to_owned(), group: (*group).to_owned() })
             }
-            ["link", target] => Some(Self::Link { target: (*target).to_owned() }),
+            // Records have always said so of a link of root's; of others they did not say the owner once.
+            ["link", target] => Some(Self::link(*target)),
+            ["link", target, owner, group] => Some(Self::Link {
+                target: (*target).to_owned(),
+                owner: (*owner).to_owned(),
+                group: (*group).to_owned(),
+            }),
             ["other", what] => Some(Self::Other { what: (*what).to_owned() }),
             _ => None,
         }
@@ -192,8 +212,12 @@ impl Object for Path {
             PathState::Absent => return Vec::new(),
             PathState::File { mode, owner, group, .. } => ("file", Some((mode, owner, group))),
             PathState::Dir { mode, owner, group } => ("directory", Some((mode, owner, group))),
-            PathState::Link { target } => {
-                return vec![("type", "link".to_owned()), ("target", target.clone())];
+            PathState::Link { target, owner, group } => {
+                let mut out = vec![("type", "link".to_owned()), ("target", target.clone())];
+                if *state != PathState::link(target) {
+                    out.extend([("owner", owner.clone()), ("group", group.clone())]);
+                }
+                return out;
             }
             PathState::Other { what } => (what.as_str(), None),
         };
@@ -266,7 +290,7 @@ impl Links for Path {
     fn names(key: &str, state: &PathState, content: Option<&Content>) -> Vec<(ObjectId, ObjectId)> {
         match (state, content) {
             (PathState::File { .. }, Some(content)) => crate::unit::names_by_file(key, content),
-            (PathState::Link { target }, _) => {
+            (PathState::Link { target, .. }, _) => {
                 let id = |path: String| ObjectId::new(Self::KIND, path);
                 let below = led_to(key, target).map(|to| (id(key.to_owned()), id(to)));
                 below.into_iter().chain(crate::unit::name_by_link(key, target)).collect()
@@ -291,7 +315,9 @@ impl Links for Path {
 impl Relations for Path {
     fn accounts(_: &str, state: &PathState) -> Vec<ObjectId> {
         match state {
-            PathState::File { owner, group, .. } | PathState::Dir { owner, group, .. } => {
+            PathState::File { owner, group, .. }
+            | PathState::Dir { owner, group, .. }
+            | PathState::Link { owner, group, .. } => {
                 vec![ObjectId::new("user", owner), ObjectId::new("group", group)]
             }
             _ => Vec::new(),
@@ -301,7 +327,10 @@ impl Relations for Path {
     /// An account that gets another number, or goes, leaves its old number on files.
     fn follows(key: &str, state: &PathState, other: &Change) -> Option<PathState> {
         let mut state = state.clone();
-        let (PathState::File { owner, group, .. } | PathState::Dir { owner, group, .. }) = &mut state else {
+        let (PathState::File { owner, group, .. }
+        | PathState::Dir { owner, group, .. }
+        | PathState::Link { owner, group, .. }) = &mut state
+        else {
             return None;
         };
         // A number is shown as the name of the account that gets it.

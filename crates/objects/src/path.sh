@@ -275,7 +275,10 @@ cv_path_answer() {
     cv_p_target=$(readlink -- "$1" && echo .)
     cv_p_target=${cv_p_target%"$CV_NL".}
     cv_enc_to "$cv_p_target"
-    printf '%s link %s\n' "$cv_p_time" "$CV_ENC"
+    case "$cv_p_owner $cv_p_group" in
+    'root root') printf '%s link %s\n' "$cv_p_time" "$CV_ENC" ;;
+    *) printf '%s link %s %s %s\n' "$cv_p_time" "$CV_ENC" "$cv_p_owner" "$cv_p_group" ;;
+    esac
     ;;
   c???) printf '%s other socket\n' "$cv_p_time" ;;
   1???) printf '%s other fifo\n' "$cv_p_time" ;;
@@ -420,7 +423,11 @@ cv_apply_path() {
   absent) cv_remove_path "$cv_a_path" ;;
   link)
     cv_dec_to "$2"
-    cv_link_path "$cv_a_path" "$CV_DEC"
+    cv_a_target=$CV_DEC
+    cv_dec_to "${3:-root}"
+    cv_a_owner=$CV_DEC
+    cv_dec_to "${4:-root}"
+    cv_link_path "$cv_a_path" "$cv_a_target" "$cv_a_owner" "$CV_DEC"
     ;;
   file | dir)
     cv_dec_to "$3"
@@ -819,20 +826,46 @@ cv_mkdir_path() (
   }
 )
 
-# cv_link_path PATH TARGET: replaces a file, a link or an empty directory.
+# cv_link_path PATH TARGET [OWNER GROUP]: replaces a file, a link or an empty directory.
 cv_link_path() (
+  umask 077
   cv_at "$1" || return 1
-  at=$CV_AT
+  at=$CV_AT own=${3:-root}:${4:-root}
   if [ -e "$at" ] && [ ! -f "$at" ] && [ ! -L "$at" ] && [ ! -d "$at" ]; then
     cv_say "$1: is neither file, link nor directory: left alone"
     return 1
   fi
   cv_path_new "$at"
-  { if [ -n "$CV_FAR" ]; then ln -sT -- "$2" "$CV_NEW"; else ln -s -- "$2" "$CV_NEW"; fi && cv_path_swap "$CV_NEW" "$at"; } || {
-    rm -f "$CV_NEW"
+  new=$CV_NEW
+  case $own:$CV_FAR in
+  root:root:*) cv_link_new "$2" "$new" ;;
+  *:) cv_link_new "$2" "$new" && chown -h -- "$own" "$new" ;;
+  *)
+    # By its name another file could be given away: it gets its owner where only root can exchange it.
+    new=$CV_NEW/$(od -A n -N 12 -t u4 /dev/urandom | tr -d ' \n')
+    mkdir "$CV_NEW" && cv_link_given "$2" "${new##*/}" "$own"
+    ;;
+  esac && cv_path_swap "$new" "$at" || {
+    rm -f "$new"
+    [ "$new" = "$CV_NEW" ] || rmdir "$CV_NEW"
     cv_path_refused "$1" "$at"
     return 1
   }
+  [ "$new" = "$CV_NEW" ] || rmdir "$CV_NEW"
+)
+
+# cv_link_new TARGET NAME
+cv_link_new() { if [ -n "$CV_FAR" ]; then ln -sT -- "$1" "$2"; else ln -s -- "$1" "$2"; fi; }
+
+# cv_link_given TARGET NAME OWNER:GROUP: makes the link in the directory CV_NEW, which is root's alone.
+cv_link_given() (
+  CV_WHY="$CV_NEW was exchanged"
+  # The directory above may hand its setgid bit on.
+  cv_down "${CV_NEW##*/}" made && case $CV_AT_MODE in 700 | 2700) ;; *) false ;; esac || {
+    cv_say "$CV_WHY"
+    return 1
+  }
+  ln -sT -- "$1" "./$2" && chown -h -- "$3" "./$2"
 )
 
 # cv_remove_path PATH: a file, a link or an empty directory. A directory that is not empty is an error. Nothing is there where its directory is not.

@@ -19,6 +19,7 @@ mod ours;
 mod pass;
 mod plan;
 mod virtual_host;
+mod ways;
 
 pub use altered::Altered;
 pub use batches::{Available, Member, PlayOrder, Rules, Share, Turn, Turns, careful_batches, serial_batches};

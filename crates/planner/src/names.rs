@@ -82,7 +82,7 @@ impl Names {
     }
 
     /// The real name of an object, by the host's answer and the results of earlier items.
-    fn real(&self, known: &Knowledge, object: &ObjectId) -> ObjectId {
+    pub(crate) fn real(&self, known: &Knowledge, object: &ObjectId) -> ObjectId {
         let mut real = object.clone();
         for _ in 0..MOST {
             match self.step(known, &real) {

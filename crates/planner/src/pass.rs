@@ -311,10 +311,11 @@ impl Pass<'_> {
         for (list, targets) in [(&mut changes, wanted.targets), (&mut adopted, wanted.adopt)] {
             // The steps of an item start only if all its objects are still as the earlier items left them.
             let mut moves = Vec::new();
-            for (object, to) in targets {
-                let object = self.virtual_host.one(&object);
+            for (named, to) in targets {
+                let object = self.virtual_host.one(&named);
                 self.virtual_host.settle(&object, &to);
-                match self.virtual_host.observed(&object) {
+                // Under its own name: links on the way to it count.
+                match self.virtual_host.observed(&named) {
                     Ok(seen) if seen.state == to => {}
                     Ok(seen) => {
                         let change = Change { object, from: seen.state, to };
@@ -324,7 +325,9 @@ impl Pass<'_> {
                     Err(Stop::Ask(probes)) => self.out.asks.extend(probes),
                     Err(Stop::Deferred(wait)) => return Outcome::Deferred { wait, objects: vec![object] },
                     Err(Stop::Failed(why)) => return Outcome::Failed(Problem::new(why)),
-                    Err(Stop::Invalid { message, .. }) => return Outcome::Failed(Problem::new(message)),
+                    Err(Stop::Invalid { message, help, .. }) => {
+                        return Outcome::Failed(Problem { help, ..Problem::new(message) });
+                    }
                     Err(Stop::First(_)) => {
                         return Outcome::Failed(Problem::new("a state needs nothing first"));
                     }
@@ -339,6 +342,12 @@ impl Pass<'_> {
         }
         if !changes.is_empty() {
             self.virtual_host.note_change(&item.address, &changes);
+            match self.virtual_host.cuts_off(&changes) {
+                Ok(None) => {}
+                Ok(Some(problem)) => return Outcome::Failed(problem),
+                Err(Stop::Ask(probes)) => self.out.asks.extend(probes),
+                Err(_) => {}
+            }
             for claim in claims.iter().filter(|c| is_promise(c)) {
                 let seen = self.virtual_host.observed(&claim.object);
                 if seen.is_ok_and(|o| o.state.is_absent()) {

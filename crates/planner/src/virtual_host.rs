@@ -40,7 +40,7 @@ struct Done {
 }
 
 /// The directories above an object that lies at a path, from the lowest one up.
-fn above(object: &ObjectId) -> impl Iterator<Item = ObjectId> {
+pub(crate) fn above(object: &ObjectId) -> impl Iterator<Item = ObjectId> {
     let at_path = converge_objects::object(&object.kind).is_some_and(|kind| kind.traits().at_path);
     let ends = object.key.rmatch_indices('/').filter(move |(at, _)| at_path && *at > 0);
     ends.filter_map(|(at, _)| Some(ObjectId::new(&object.kind, object.key.get(..at)?)))
@@ -250,6 +250,11 @@ impl<'a> VirtualHost<'a> {
         self.names.one(self.known, object)
     }
 
+    /// The real name of an object.
+    pub(crate) fn real(&self, object: &ObjectId) -> ObjectId {
+        self.names.real(self.known, object)
+    }
+
     /// Claims, with objects under the names that the run uses.
     pub fn on_one(&self, mut claims: Vec<Claim>) -> Vec<Claim> {
         for claim in &mut claims {
@@ -402,10 +407,9 @@ impl<'a> VirtualHost<'a> {
     pub fn into_contents(self) -> BTreeMap<Digest, Content> {
         self.contents
     }
-}
 
-impl View for VirtualHost<'_> {
-    fn observed(&self, object: &ObjectId) -> Result<Observed, Stop> {
+    /// The state of an object, whether or not there is a way to it.
+    pub(crate) fn seen(&self, object: &ObjectId) -> Result<Observed, Stop> {
         let object = &self.one(object);
         if let Some(wait) = self.unknown.get(object) {
             return Err(Stop::Deferred(wait.clone()));
@@ -439,6 +443,13 @@ impl View for VirtualHost<'_> {
             }),
             (seen, _) => seen,
         }
+    }
+}
+
+impl View for VirtualHost<'_> {
+    fn observed(&self, object: &ObjectId) -> Result<Observed, Stop> {
+        self.need_way(object)?;
+        self.seen(object)
     }
 
     fn stages(&self) -> Option<(&[String], usize)> {

@@ -138,7 +138,7 @@ pub(crate) fn rich(host: &str) -> HostPlan {
                 Outcome::Changed(vec![change(
                     "path",
                     "/srv/logo.png",
-                    PathState::Link { target: "/old.png".into() },
+                    PathState::link("/old.png"),
                     file(&blob, 0o644),
                 )]),
             ),

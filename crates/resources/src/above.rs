@@ -1,29 +1,29 @@
 //! The directories above a path: whether they are there, and whether users can change them.
 
-use crate::look::{Asks, ancestors, may_be_made, parent, path, path_id};
+use crate::look::{ancestors, may_be_made, parent, path, path_id};
 use converge_objects::PathState;
+use converge_objects::way::{NoWay, Way, WayEnd, way};
 use converge_resource::{ObjectId, State, Stop, View};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Makes sure that the directory above `target` is there when the item's turn comes, or may be.
 pub fn need_parent(view: &dyn View, pointer: &str, target: &str) -> Result<(), Stop> {
-    let (dir, owner) = leads_to(view, pointer, &parent(target))?;
-    may_enter(view, pointer, &dir, &owner)
+    need_directory(view, pointer, &parent(target))
 }
 
-/// The directory that this path leads to when the item's turn comes, and its owner.
+/// Makes sure that this path leads to a directory when the item's turn comes, or may.
 ///
 /// # Errors
 /// `Stop::Deferred` if it may be there then; `Stop::Invalid` if it is not.
-pub fn leads_to(view: &dyn View, pointer: &str, path_to: &str) -> Result<(String, String), Stop> {
+pub fn need_directory(view: &dyn View, pointer: &str, path_to: &str) -> Result<(), Stop> {
     let mut dir = path_to.to_owned();
     for _ in 0..8 {
         if dir == "/" {
-            return Ok((dir, "root".to_owned()));
+            return Ok(());
         }
         match path(view, &dir)? {
-            PathState::Dir { owner, .. } => return Ok((dir, owner)),
-            PathState::Link { target } => dir = follow(&dir, &target),
+            PathState::Dir { .. } => return Ok(()),
+            PathState::Link { target, .. } => dir = follow(&dir, &target),
             PathState::Absent => {
                 // Whether it comes decides whether this can be done at all.
                 if let Some(wait) = view.may_appear(&path_id(&dir)).or_else(|| may_be_made(view)) {
@@ -41,6 +41,11 @@ pub fn leads_to(view: &dyn View, pointer: &str, path_to: &str) -> Result<(String
         }
     }
     Err(Stop::invalid(pointer, format!("too many symbolic links lead on from {path_to}")))
+}
+
+/// Whether the state is that of a link with this target, whoever owns it.
+pub fn leads_to(state: &PathState, to: &str) -> bool {
+    matches!(state, PathState::Link { target, .. } if target == to)
 }
 
 /// Follows a link's target from the directory that holds the link.
@@ -97,98 +102,67 @@ fn entered(view: &dyn View, dir: &str) -> Result<Option<(u32, String)>, Stop> {
     for _ in 0..8 {
         match path(view, &dir)? {
             PathState::Dir { mode, owner, .. } => return Ok(Some((mode, owner))),
-            PathState::Link { target } => dir = follow(&dir, &target),
+            PathState::Link { target, .. } => dir = follow(&dir, &target),
             _ => return Ok(None),
         }
     }
     Ok(None)
 }
 
-/// The host never steps from a user's directory into another owner's. It checks this for existing directories itself; the
-/// plan checks it for those that this run makes first.
-pub fn may_enter(view: &dyn View, pointer: &str, dir: &str, owner: &str) -> Result<(), Stop> {
-    if view.changed(&path_id(dir)).is_none() {
-        return Ok(());
-    }
-    let Some((_, user)) = entered(view, &parent(dir))? else { return Ok(()) };
-    let remedy = || format!("make it {user}'s: `directory: {{path: {dir}, owner: {user}}}`");
-    if is_crossed(owner, &user) { Err(no_way_into(pointer, dir, owner, &user, &remedy())) } else { Ok(()) }
-}
-
-/// The same rule for the directories that one item makes and fills.
+/// The host never steps from a user's directory into another owner's. The view says so of those that are there; this is the same for the
+/// directories that one item makes and fills.
 pub fn may_fill(view: &dyn View, pointer: &str, targets: &[(ObjectId, State)]) -> Result<(), Stop> {
-    let made: BTreeMap<&str, String> = targets
+    let made: BTreeMap<&str, PathState> = targets
         .iter()
-        .filter_map(|(id, state)| match PathState::try_from(state.clone()) {
-            Ok(PathState::Dir { owner, .. }) => Some((id.key.as_str(), owner)),
-            _ => None,
-        })
+        .filter_map(|(id, state)| Some((id.key.as_str(), PathState::try_from(state.clone()).ok()?)))
         .collect();
     let filled: BTreeSet<String> = targets.iter().map(|(id, _)| parent(&id.key)).collect();
-    for dir in &filled {
-        let Some(owner) = made.get(dir.as_str()) else {
-            // An earlier item of this run may have made it.
-            if let PathState::Dir { owner, .. } = path(view, dir)? {
-                may_enter(view, pointer, dir, &owner)?;
-            }
-            continue;
+    for dir in filled.iter().filter(|dir| made.contains_key(dir.as_str())) {
+        let look = |real: &str, called: &str| match made.get(called).or_else(|| made.get(real)) {
+            Some(made) => Ok(made.clone()),
+            None => path(view, real),
         };
-        let above = parent(dir);
-        let user = match made.get(above.as_str()) {
-            Some(user) => user.clone(),
-            None => match entered(view, &above)? {
-                Some((_, user)) => user,
-                None => continue,
-            },
-        };
-        if is_crossed(owner, &user) {
-            let remedy = format!("say `owner: {user}`");
-            return Err(no_way_into(pointer, dir, owner, &user, &remedy));
+        if let Way { end: WayEnd::Refused(why), .. } = way(dir, &look)? {
+            let help = match &why {
+                NoWay::Crossed { user, .. } => {
+                    format!("say `owner: {user}`, or choose a place where only root may write")
+                }
+                _ => why.help(),
+            };
+            return Err(Stop::invalid_help(pointer, &why, help));
         }
     }
     Ok(())
 }
 
-/// The same for what cannot be done from inside a directory: all above `target` must be such that only root can change it. The host checks
-/// existing directories itself when it looks, where it knows by then what is to be done: with `made` only those that this run changes count.
+/// The same for what cannot be done from inside a directory: all above `target` must be such that only root can change it, links resolved.
 pub fn need_root_only(
     view: &dyn View,
     pointer: &str,
     target: &str,
     what: &str,
-    made: bool,
     remedy: &str,
 ) -> Result<(), Stop> {
-    let mut asks = Asks::default();
-    for dir in ancestors(target) {
-        if made && view.changed(&path_id(&dir)).is_none() {
-            continue;
-        }
-        let Some(PathState::Dir { mode, owner, group }) = asks.take(path(view, &dir))? else { continue };
-        if owner != "root" || mode & 0o002 != 0 || (mode & 0o020 != 0 && group != "root") {
-            return Err(Stop::invalid_help(
-                pointer,
-                format!("{target}: others than root may write to {dir}, where {what} is not done"),
-                remedy,
-            ));
-        }
+    let Way { dirs, end } = way(&parent(target), &|real, _| path(view, real))?;
+    if let Some(open) = dirs.iter().find(|dir| dir.is_open()) {
+        let message =
+            format!("{target}: others than root may write to {}, where {what} is not done", open.path);
+        return Err(Stop::invalid_help(pointer, message, remedy));
     }
-    asks.finish()
+    match end {
+        WayEnd::Refused(why) => Err(Stop::invalid_help(pointer, &why, why.help())),
+        WayEnd::There | WayEnd::Missing => Ok(()),
+    }
+}
+
+/// Whether an earlier item of this run changes a directory or a link above a path.
+pub fn is_changed_above(view: &dyn View, target: &str) -> bool {
+    ancestors(target).iter().any(|dir| view.changed(&path_id(dir)).is_some())
 }
 
 /// Whether the way into a directory of `owner` leads through one of another user's.
 fn is_crossed(owner: &str, user: &str) -> bool {
     user != "root" && user != owner
-}
-
-fn no_way_into(pointer: &str, dir: &str, owner: &str, user: &str, remedy: &str) -> Stop {
-    Stop::invalid_help(
-        pointer,
-        format!(
-            "{dir} will belong to {owner} and lies in a directory of {user}, who can put another one in its place: below it nothing is read or written"
-        ),
-        format!("{remedy}, or choose a place where only root may write"),
-    )
 }
 
 #[cfg(test)]
@@ -217,7 +191,8 @@ mod tests {
     #[test]
     fn a_link_to_a_users_directory_is_that_directory() {
         let dir = |owner: &str| PathState::Dir { mode: 0o755, owner: owner.into(), group: "root".into() };
-        let view = FakeView::new().link("/srv/lnk", "/home/a").has(path_id("/home/a"), dir("a"));
+        let view = FakeView::new().dir("/srv").dir("/home").has(path_id("/home/a"), dir("a"));
+        let view = view.link("/srv/lnk", "/home/a");
         let made = |owner| {
             [
                 (path_id("/srv/lnk/bin"), dir(owner).into()),
@@ -227,23 +202,30 @@ mod tests {
         assert_eq!(may_fill(&view, "/path", &made("a")), Ok(()));
         assert!(matches!(may_fill(&view, "/path", &made("root")), Err(Stop::Invalid { .. })));
         assert!(matches!(may_set(&view, "/path", "/srv/lnk/bin", "root"), Err(Stop::Invalid { .. })));
-        let safe = FakeView::new().link("/srv/lnk", "/opt").dir("/opt");
+        let safe = FakeView::new().dir("/srv").link("/srv/lnk", "/opt").dir("/opt");
         assert_eq!(may_fill(&safe, "/path", &made("root")), Ok(()));
     }
 
+    /// A link of the host and one of this run are one to the plan.
     #[test]
-    fn a_directory_of_roots_in_a_home_is_no_way() {
-        let dir = |owner: &str| PathState::Dir { mode: 0o755, owner: owner.into(), group: "root".into() };
-        let home = path_id("/home/a");
-        let view =
-            |owner| FakeView::new().has(home.clone(), dir("a")).has(path_id("/home/a/app"), dir(owner));
-        let made = |owner| view(owner).changes(path_id("/home/a/app"));
-        assert_eq!(need_parent(&made("a"), "/path", "/home/a/app/x"), Ok(()));
-        let stop = need_parent(&made("root"), "/path", "/home/a/app/x").unwrap_err();
-        assert!(
-            matches!(&stop, Stop::Invalid { help: Some(help), .. } if help.contains("owner: a}")),
-            "{stop:?}"
-        );
-        assert_eq!(need_parent(&view("root"), "/path", "/home/a/app/x"), Ok(()), "the host says so itself");
+    fn a_link_into_a_users_directory_is_no_place_for_root() {
+        let home = PathState::Dir { mode: 0o755, owner: "a".into(), group: "root".into() };
+        let view = FakeView::new().dir("/srv").dir("/home").has(path_id("/home/a"), home);
+        let view = view.link("/srv/lnk", "../home/a/x").link("/srv/safe", "/etc");
+        let need = |target: &str| need_root_only(&view, "/path", target, "mounting", "elsewhere");
+        for target in ["/home/a/m", "/srv/lnk/m"] {
+            let Err(Stop::Invalid { message, .. }) = need(target) else { panic!("{target}") };
+            assert!(
+                message.ends_with("others than root may write to /home/a, where mounting is not done"),
+                "{message}"
+            );
+        }
+        assert_eq!(need("/srv/safe/m"), Ok(()));
+        // In one round.
+        let strict = FakeView::strict();
+        let Err(Stop::Ask(probes)) = need_root_only(&strict, "/path", "/srv/a/m", "mounting", "") else {
+            panic!()
+        };
+        assert_eq!(probes.len(), 2, "{probes:?}");
     }
 }

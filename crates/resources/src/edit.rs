@@ -55,7 +55,7 @@ impl Edit<'_> {
                 }
                 (String::new(), None)
             }
-            PathState::Link { target: to } => {
+            PathState::Link { target: to, .. } => {
                 return Err(Stop::invalid_help(
                     "/path",
                     format!("{target} is a symbolic link to {to}"),

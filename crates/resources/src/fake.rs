@@ -53,7 +53,7 @@ impl FakeView {
         )
     }
     pub fn link(self, path: &str, target: &str) -> Self {
-        self.has(ObjectId::new("path", path), PathState::Link { target: target.into() })
+        self.has(ObjectId::new("path", path), PathState::link(target))
     }
     pub fn file(mut self, path: &str, mode: u32, bytes: impl AsRef<[u8]>) -> Self {
         let content = Content::new(bytes.as_ref());

@@ -1,6 +1,6 @@
 //! The surroundings of a script, as a user writes them: directory, environment, standard input.
 
-use crate::above::{leads_to, may_enter};
+use crate::above::need_directory;
 use crate::look::{check_path, normal};
 use converge_objects::Surroundings;
 use converge_resource::{HELP_KEYWORD, ParamError, Stop, View};
@@ -71,7 +71,6 @@ pub struct Declared<'a> {
     pub chdir: Option<&'a String>,
     pub env: &'a Env,
     pub stdin: Option<&'a String>,
-    pub user: Option<&'a String>,
 }
 
 impl Declared<'_> {
@@ -115,12 +114,7 @@ impl Declared<'_> {
     /// Makes sure that the directory is there when the item's turn comes, or may be. A user's own rights are not known here.
     pub fn need_dir(&self, view: &dyn View) -> Result<(), Stop> {
         let Some(dir) = self.chdir else { return Ok(()) };
-        let (dir, owner) = leads_to(view, "/chdir", &normal(dir))?;
-        if self.user.is_none_or(|user| user == "root") {
-            may_enter(view, "/chdir", &dir, &owner)
-        } else {
-            Ok(())
-        }
+        need_directory(view, "/chdir", &normal(dir))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::context::RunContext;
 use crate::plan::source::HostSource;
 use crate::revert::accounts::Accounts;
 use crate::revert::undo::{Verdict, fulfils, go_with_what_brought_them, owners_probe};
-use crate::revert::{self, Group, Judged, holders};
+use crate::revert::{self, Group, Judged, holders, layers};
 use converge_ledger::{KnownState, Owned, OwnedRecords, Project, RunRecord, SavedChange, SavedOutcome, Undo};
 use converge_objects::PathState;
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outcome, Undeclared};
@@ -173,6 +173,8 @@ fn undo_of(thing: &Owned, going: &[&Owned], known: &Knowledge) -> Undo {
     let known_left = KnownState { state: left.clone(), pairs: thing.between.len(), is_planned };
     let mut undo = Undo {
         object: thing.object.clone(),
+        layer: thing.layer.clone(),
+        lies_in: thing.lies_in.clone(),
         left,
         before: moved.map_or(&thing.before, |m| &m.before).clone(),
         between: thing.between.clone(),
@@ -188,7 +190,9 @@ fn undo_of(thing: &Owned, going: &[&Owned], known: &Knowledge) -> Undo {
         way_back: thing.way_back.clone(),
         guard: thing.guard.clone(),
     };
-    if let Ok(seen) = known.observed(&thing.object) {
+    if let Ok(seen) = known.observed(&thing.object)
+        && layers::is_seen(&thing.lies_in, known)
+    {
         undo.settle(&seen.state, &fulfils);
     }
     undo
@@ -211,6 +215,7 @@ pub(crate) async fn own(
     let prune = context.options.prune;
     let mut probes: BTreeSet<Probe> =
         going.iter().map(|t| Probe::Object(t.object.clone())).chain(open_probes(&records)).collect();
+    probes.extend(going.iter().flat_map(|t| layers::probes(&t.lies_in)));
     probes.extend(other_names(&going, declares));
     probes.extend(going.iter().filter_map(|t| owners_probe(&t.object, &t.before)));
     let apt = orphans_probe(&going).filter(|_| prune);
@@ -496,6 +501,8 @@ mod tests {
     fn thing(key: &str, roles: &[&str]) -> Owned {
         Owned {
             object: ObjectId::new("path", key),
+            layer: converge_ledger::Layer::default(),
+            lies_in: Vec::new(),
             uid: None,
             scope: Scope { playbook: "p".to_owned(), inventory: "i".to_owned() },
             roles: roles.iter().map(|r| (*r).to_owned()).collect(),

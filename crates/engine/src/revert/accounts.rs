@@ -76,7 +76,10 @@ impl Accounts {
         });
         let (new_owner, new_group) = (&owner?.key, &group?.key);
         let mut state = PathState::try_from(state.clone()).ok()?;
-        if let PathState::File { owner, group, .. } | PathState::Dir { owner, group, .. } = &mut state {
+        if let PathState::File { owner, group, .. }
+        | PathState::Dir { owner, group, .. }
+        | PathState::Link { owner, group, .. } = &mut state
+        {
             owner.clone_from(new_owner);
             group.clone_from(new_group);
         }
@@ -108,10 +111,12 @@ fn owners(object: &ObjectId, state: &State) -> Option<[ObjectId; 2]> {
         return None;
     }
     match PathState::try_from(state.clone()).ok()? {
-        PathState::File { owner, group, .. } | PathState::Dir { owner, group, .. } => {
+        PathState::File { owner, group, .. }
+        | PathState::Dir { owner, group, .. }
+        | PathState::Link { owner, group, .. } => {
             Some([ObjectId::new("user", owner), ObjectId::new("group", group)])
         }
-        PathState::Absent | PathState::Link { .. } | PathState::Other { .. } => None,
+        PathState::Absent | PathState::Other { .. } => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Directories that are to be removed and that hold more than what is reverted: they stay. Pure.
 
+use crate::revert::layers;
 use crate::revert::undo::Verdict;
 use converge_ledger::Undo;
 use converge_objects::PathState;
@@ -88,7 +89,8 @@ pub(crate) fn leave_what_is_not_empty(undos: &[Undo], verdicts: &mut [Verdict], 
     let others = others.filter(|path| !gone.contains(&real(path, &dirs)));
     let others = others.filter_map(|path| Some((path.rsplit_once('/')?.0, path)));
     for (dir, path) in others.filter(|(dir, path)| !is_of_package(dir, path)) {
-        for verdict in verdicts.iter_mut() {
+        let seen = |undo: &Undo| layers::is_seen(&undo.lies_in, known);
+        for (_, verdict) in undos.iter().zip(verdicts.iter_mut()).filter(|(undo, _)| seen(undo)) {
             let goes = matches!(verdict, Verdict::Back(change)
                 if change.object.kind == "path" && change.object.key == dir && change.to.is_absent());
             if goes {

@@ -3,12 +3,14 @@
 pub(crate) mod accounts;
 pub(crate) mod directories;
 pub(crate) mod holders;
+pub(crate) mod layers;
 pub(crate) mod order;
 pub(crate) mod packages;
 pub(crate) mod releases;
 pub(crate) mod saved;
 pub(crate) mod undo;
 
+use crate::revert::layers::{Sight, sight};
 use crate::revert::order::Revert;
 use crate::revert::undo::{
     Verdict, back, creates_before, destroys, lost, planned, role_of, same, shows, takes_from_others,
@@ -48,11 +50,19 @@ pub(crate) struct Group {
 /// reverse of the order in which the runs first touched them.
 pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[String]) -> Vec<Group> {
     go_with_commands(&mut undos);
-    let mut verdicts: Vec<Verdict> = undos.iter().map(|undo| judge(undo, known, allowed)).collect();
+    let sights: Vec<Sight> = undos.iter().map(|undo| sight(undo, &undos, known)).collect();
+    let both = undos.iter().zip(&sights);
+    let mut verdicts: Vec<Verdict> = both
+        .map(|(undo, sight)| match sight {
+            Sight::Now => judge(undo, known, allowed),
+            Sight::Later => judge_as(undo, undo.left.clone(), known, allowed),
+            Sight::Never(why) => Verdict::Stays(why.clone()),
+        })
+        .collect();
     go_with_their_node(&undos, &mut verdicts);
     leave_what_others_need(&mut verdicts, known);
     directories::leave_what_is_not_empty(&undos, &mut verdicts, known);
-    let ends = ends(&undos, &verdicts, known);
+    let ends = ends(&undos, &verdicts, &sights, known);
     let reverts: Vec<Revert<'_>> =
         undos.iter().zip(&ends).map(|(undo, (from, to))| revert(undo, from, to)).collect();
     let order = order::arrange(&reverts);
@@ -87,17 +97,19 @@ fn revert<'a>(undo: &'a Undo, from: &'a State, to: &'a State) -> Revert<'a> {
         item: &undo.item,
         run: &undo.run,
         moved_by: undo.moved_by.as_deref(),
+        lies_in: &undo.lies_in,
     }
 }
 
 /// From where to where each object goes, or would.
-fn ends(undos: &[Undo], verdicts: &[Verdict], known: &Knowledge) -> Vec<(State, State)> {
-    let both = undos.iter().zip(verdicts);
-    both.map(|(undo, verdict)| match verdict {
+fn ends(undos: &[Undo], verdicts: &[Verdict], sights: &[Sight], known: &Knowledge) -> Vec<(State, State)> {
+    let all = undos.iter().zip(verdicts).zip(sights);
+    all.map(|((undo, verdict), sight)| match verdict {
         Verdict::Same => (undo.before.clone(), undo.before.clone()),
         Verdict::Back(change) => (change.from.clone(), change.to.clone()),
         Verdict::Stays(_) | Verdict::Kept(_) | Verdict::Lost(_) => {
-            let now = known.observed(&undo.object).map_or_else(|_| undo.left.clone(), |seen| seen.state);
+            let now = known.observed(&undo.object).ok().filter(|_| *sight == Sight::Now);
+            let now = now.map_or_else(|| undo.left.clone(), |seen| seen.state);
             (now, undo.before.clone())
         }
     })
@@ -121,6 +133,11 @@ pub(crate) fn judge(undo: &Undo, known: &mut Knowledge, allowed: &[String]) -> V
             return Verdict::Stays(format!("it cannot be looked at{why}"));
         }
     };
+    judge_as(undo, now, known, allowed)
+}
+
+/// The same for an object in the state `now`.
+fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) -> Verdict {
     if same(&undo.object, &now, &undo.before) {
         return Verdict::Same;
     }

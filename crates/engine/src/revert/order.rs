@@ -4,6 +4,7 @@
 //! they come back and after them when they go, accounts around the files that they own, packages as one transaction, units stopped before
 //! all that they run with and started after it, but not while an object needs them. Where nothing depends, the reverse of the order of the runs remains.
 
+use converge_ledger::file_system;
 use converge_objects::{Command, CommandState, Guard, PathState, UnitState, UserState};
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -24,11 +25,21 @@ pub(crate) struct Revert<'a> {
     pub run: &'a str,
     /// The item whose foreign code changed it first, when it was foreign code.
     pub moved_by: Option<&'a str>,
+    /// The mounts above it, each with the file system in which it lies.
+    pub lies_in: &'a [(String, String)],
 }
 
 impl Revert<'_> {
     fn role(&self) -> &str {
         self.item.split_once('/').map_or(self.item, |(role, _)| role)
+    }
+
+    /// Whether the other object may lie in the same file system.
+    fn may_hold(&self, inner: &Self) -> bool {
+        self.lies_in.iter().all(|(place, system)| {
+            let other = inner.lies_in.iter().find(|(at, _)| at == place);
+            other.is_none_or(|(_, other)| other == system)
+        })
     }
 
     fn goes(&self) -> bool {
@@ -116,7 +127,9 @@ fn is_dir(state: &State) -> bool {
 
 fn owner_and_group(state: &State) -> Option<(String, String)> {
     match path_state(state)? {
-        PathState::File { owner, group, .. } | PathState::Dir { owner, group, .. } => Some((owner, group)),
+        PathState::File { owner, group, .. }
+        | PathState::Dir { owner, group, .. }
+        | PathState::Link { owner, group, .. } => Some((owner, group)),
         _ => None,
     }
 }
@@ -199,19 +212,21 @@ impl<'a> Edges<'a> {
 
     /// Directories before what is in them when they come, after it when they go. A mount that comes, before what is below it.
     fn containment(&mut self) {
-        let keyed = |kind: &'a str| {
-            self.of(kind).map(|(at, r)| (r.object.key.as_str(), at)).collect::<HashMap<_, _>>()
-        };
-        let (paths, mounts) = (keyed("path"), keyed("mount"));
+        let mounts: HashMap<&str, usize> =
+            self.of("mount").map(|(at, r)| (r.object.key.as_str(), at)).collect();
+        let mut paths: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, revert) in self.of("path") {
+            paths.entry(revert.object.key.as_str()).or_default().push(at);
+        }
         let reverts = self.reverts;
         for (at, inner) in reverts.iter().enumerate().filter(|(_, r)| r.from != r.to) {
             let Some(key) = place(inner.object) else { continue };
-            // A checkout or a mount stands on the directory of its own name too.
-            let own = (inner.object.kind != "path").then_some(key);
+            // A checkout or a mount stands on the directory of its own name too, and hides it.
+            let own = (inner.object.kind != "path" || mounts.contains_key(key)).then_some(key);
             for folder in own.into_iter().chain(above(key)) {
-                if let Some((&outer, revert)) =
-                    paths.get(folder).and_then(|outer| Some((outer, reverts.get(*outer)?)))
-                {
+                let outers = paths.get(folder).into_iter().flatten();
+                let outers = outers.filter_map(|outer| Some((*outer, reverts.get(*outer)?)));
+                for (outer, revert) in outers.filter(|(_, outer)| outer.may_hold(inner)) {
                     let (was, is) = (is_dir(revert.from), is_dir(revert.to));
                     if was && !is {
                         self.need(at, outer);
@@ -219,7 +234,18 @@ impl<'a> Edges<'a> {
                         self.need(outer, at);
                     }
                 }
+                let system =
+                    inner.lies_in.iter().find(|(place, _)| place == folder).map(|(_, system)| system);
                 match mounts.get(folder).and_then(|m| Some((*m, reverts.get(*m)?))) {
+                    // What lies in the file system that is there now goes first, what comes to light then after it.
+                    Some((mount, revert)) if system.is_some() => {
+                        let is = |state: &State| system.is_some_and(|system| file_system(state) == system);
+                        match (is(revert.from), is(revert.to)) {
+                            (true, false) => self.order(at, mount),
+                            (false, true) => self.need(mount, at),
+                            _ => {}
+                        }
+                    }
                     Some((mount, revert)) if revert.comes() && !inner.to.is_absent() => self.need(mount, at),
                     Some((mount, revert)) if revert.goes() && at < mount => self.order(at, mount),
                     _ => {}

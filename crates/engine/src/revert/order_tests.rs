@@ -27,6 +27,7 @@ impl Host {
                 item,
                 run: "run",
                 moved_by: moved.as_deref(),
+                lies_in: &[],
             })
             .collect()
     }

@@ -2,9 +2,11 @@ use super::*;
 use converge_objects::{Command, Guard, Surroundings};
 use converge_resource::{Answer, Observed, Probe};
 
-fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
+pub(crate) fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
     Undo {
         object: ObjectId::new(object, key),
+        layer: converge_ledger::Layer::default(),
+        lies_in: Vec::new(),
         left: State::from_line(left),
         before: State::from_line(before),
         between: Vec::new(),
@@ -42,6 +44,24 @@ fn plan(undos: &[Undo], now: &[(&str, &str)], allowed: &[&str]) -> Vec<Item> {
         items.push(item);
     }
     items
+}
+
+/// The changes of the plan, or the reason why an object stays, where the host shows these states.
+pub(crate) fn plan_seen(undos: &[Undo], now: &[(&str, &str)]) -> Vec<String> {
+    let mut known = Knowledge::default();
+    for undo in undos.iter().map(|u| &u.object).chain([&ObjectId::new("mount", "/srv/m")]) {
+        let (_, line) = now.iter().find(|(key, _)| *key == undo.key).unwrap();
+        let answer = Answer::Object(Observed::new(State::from_line(line), None));
+        known.learn(Probe::Object(undo.clone()), answer);
+    }
+    let groups = arrange(undos.to_vec(), &mut known, &[]);
+    let members = groups.into_iter().flat_map(|group| group.members);
+    let told = members.filter_map(|judged| match judged.verdict {
+        Verdict::Same => None,
+        Verdict::Back(change) => Some(format!("{} {} -> {}", change.object, change.from, change.to)),
+        Verdict::Stays(why) | Verdict::Kept(why) | Verdict::Lost(why) => Some(why),
+    });
+    told.collect()
 }
 
 fn one(undo: Undo, now: &[(&str, &str)], allowed: &[&str]) -> Item {

@@ -103,6 +103,11 @@ fn nothing_is_written_through_a_directory_that_is_exchanged() {
     );
     attack("link", Field::linked_dir, "cv_link_path \"$1/new\" /etc && rm -f \"$1/new\" && echo did it");
     attack(
+        "link of the user's",
+        Field::linked_dir,
+        "cv_link_path \"$1/new\" /etc \"$2\" nogroup && rm -f \"$1/new\" && echo did it",
+    );
+    attack(
         "absent",
         Field::linked_dir,
         "cv_remove_path \"$1/gone\"; cv_remove_path \"$1/gone2\" && echo did it",

@@ -22,7 +22,8 @@ fn state_of(path: &FsPath) -> PathState {
     let (owner, group) = who(path);
     let mode = meta.permissions().mode() & 0o7777;
     if meta.is_symlink() {
-        PathState::Link { target: std::fs::read_link(path).unwrap().to_string_lossy().into_owned() }
+        let target = std::fs::read_link(path).unwrap().to_string_lossy().into_owned();
+        PathState::Link { target, owner, group }
     } else if meta.is_dir() {
         PathState::Dir { mode, owner, group }
     } else {
@@ -187,6 +188,29 @@ fn links_are_replaced_and_full_directories_refused() {
         let refused = shell.run(root, put, &[key(&orphan), &owner, &group], b"x");
         assert!(String::from_utf8_lossy(&refused.stderr).contains("is not there"));
         assert!(target.join("inside").exists());
+    });
+}
+
+/// A record that does not say the owner of a link is one of a link of root's.
+#[test]
+fn a_link_comes_back_with_its_owner() {
+    let old = PathState::try_from(State::from_line("link /etc/x")).unwrap();
+    assert_eq!(old, PathState::link("/etc/x"));
+    assert_eq!(State::from(old).line(), "link /etc/x");
+    each(|shell, root, dir| {
+        let link = dir.join("a link");
+        symlink("gone", &link).unwrap();
+        std::os::unix::fs::lchown(&link, Some(2), Some(12345)).unwrap();
+        let before = shell.see::<Path>(root, key(&link)).state;
+        assert_eq!(before.line(), "link gone bin 12345", "{}", shell.name);
+        assert_eq!(before, State::from(state_of(&link)));
+        for now in ["link /other", "absent", "link gone", "link gone daemon daemon"] {
+            shell.good(root, "cv_restore_path \"$1\" \"$2\"", &[key(&link), now], b"");
+            assert_eq!(shell.see::<Path>(root, key(&link)).state.line(), now, "{}", shell.name);
+            shell.good(root, "cv_restore_path \"$1\" \"$2\"", &[key(&link), before.line()], b"");
+            assert_eq!(shell.see::<Path>(root, key(&link)).state, before, "{}: {now}", shell.name);
+        }
+        assert_eq!(std::fs::read_dir(dir).unwrap().count(), 1, "a temporary file was left behind");
     });
 }
 

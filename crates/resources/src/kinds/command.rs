@@ -97,12 +97,7 @@ impl Command {
     }
 
     fn declared(&self) -> Declared<'_> {
-        Declared {
-            chdir: self.chdir.as_ref(),
-            env: &self.env,
-            stdin: self.stdin.as_ref(),
-            user: self.user.as_ref(),
-        }
+        Declared { chdir: self.chdir.as_ref(), env: &self.env, stdin: self.stdin.as_ref() }
     }
 
     fn id(&self) -> ObjectId {
@@ -363,21 +358,6 @@ mod tests {
         assert!(matches!(kind.plan(&may), Err(Stop::Deferred(_))), "a package may bring it");
         // A command that has run needs no directory.
         settle(&kind, view(&kind, CommandState::Done).file("/etc/made", 0o644, ""));
-    }
-
-    #[test]
-    fn an_own_directory_of_a_user_is_his_way() {
-        let dir = |owner: &str| PathState::Dir { mode: 0o755, owner: owner.into(), group: "root".into() };
-        let params =
-            |user: &str| json!({"run": "make", "creates": "/x", "chdir": "/home/a/app", "user": user});
-        for (user, enters) in [("a", true), ("root", false)] {
-            let kind = read::<Command>(params(user));
-            let host = view(&kind, CommandState::Pending)
-                .has(path_id("/home/a"), dir("a"))
-                .has(path_id("/home/a/app"), dir("b"))
-                .changes(path_id("/home/a/app"));
-            assert_eq!(kind.plan(&host).is_ok(), enters, "{user}");
-        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `directory`
 
-use crate::above::{may_enter, may_set, need_parent};
+use crate::above::{may_set, need_parent};
 use crate::attrs::{Attrs, Mode};
 use crate::look::{Asks, ancestors, check_path, path, path_id};
 use converge_objects::PathState;
@@ -69,7 +69,7 @@ impl Resource for Directory {
             PathState::Dir { mode, owner, group } => Some((mode, owner, group)),
             PathState::Absent => None,
             PathState::Link { .. } | PathState::File { .. } if self.force => None,
-            PathState::Link { target } => {
+            PathState::Link { target, .. } => {
                 return Err(Stop::invalid_help(
                     "/path",
                     format!("{} is a symbolic link to {target}", self.path),
@@ -98,7 +98,6 @@ impl Resource for Directory {
                         targets.push((path_id(&above), PathState::Dir { mode: 0o755, owner, group }.into()));
                     }
                     Some(PathState::Dir { mode, owner, group }) => {
-                        asks.take(may_enter(view, "/path", &above, &owner))?;
                         rights = if owner == "root" { roots() } else { (owner.clone(), group.clone()) };
                         targets.push((path_id(&above), PathState::Dir { mode, owner, group }.into()));
                     }
@@ -177,22 +176,6 @@ mod tests {
         let view = FakeView::new().dir("/home").has(path_id("/home/alice"), home).user("alice", 1000);
         let after = settle(&kind, view);
         assert_eq!(line(&after, "/home/alice/.config"), "dir 755 alice staff");
-    }
-
-    #[test]
-    fn below_a_directory_of_roots_that_this_run_makes_in_a_users_nothing_is_made() {
-        let kind = read::<Directory>(json!({"path": "/home/alice/app/data/x", "parents": true}));
-        let dir = |owner: &str| PathState::Dir { mode: 0o755, owner: owner.into(), group: owner.into() };
-        let view = |owner: &str| {
-            let view = FakeView::new().dir("/home").has(path_id("/home/alice"), dir("alice"));
-            view.has(path_id("/home/alice/app"), dir(owner)).changes(path_id("/home/alice/app"))
-        };
-        let Err(Stop::Invalid { pointer, message, .. }) = kind.plan(&view("root")) else {
-            panic!("it is made")
-        };
-        assert_eq!(pointer, "/path");
-        assert!(message.starts_with("/home/alice/app will belong to root and lies in a directory of alice"));
-        assert_eq!(line(&settle(&kind, view("alice")), "/home/alice/app/data"), "dir 755 alice alice");
     }
 
     #[test]

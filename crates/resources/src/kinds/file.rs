@@ -122,7 +122,7 @@ impl Resource for File {
                     ),
                 });
             }
-            (PathState::Link { target }, None) => {
+            (PathState::Link { target, .. }, None) => {
                 return Err(Stop::invalid_help(
                     "/path",
                     format!("{} is a symbolic link to {target}", self.path),

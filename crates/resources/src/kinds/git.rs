@@ -1,9 +1,9 @@
 //! `git`
 
-use crate::above::{need_parent, need_root_only};
+use crate::above::{is_changed_above, need_parent, need_root_only};
 use crate::attrs::check_account;
-use crate::look::{check_path, normal, path_id, state};
-use converge_objects::GitState;
+use crate::look::{check_path, normal, path, path_id, state};
+use converge_objects::{GitState, PathState};
 use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted, quote};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -59,6 +59,11 @@ fn commit_of<'a>(answer: &'a str, version: &str) -> Option<&'a str> {
 impl Git {
     fn id(&self) -> ObjectId {
         ObjectId::new("git", normal(&self.dest))
+    }
+
+    fn need_root_only(&self, view: &dyn View) -> Result<(), Stop> {
+        let remedy = "choose a place where only root may write, or name the user whose it is to be (`user`)";
+        need_root_only(view, "/dest", &normal(&self.dest), "a checkout of root", remedy)
     }
 
     fn ssh(&self) -> String {
@@ -164,8 +169,7 @@ impl Resource for Git {
             GitState::Absent => {
                 need_parent(view, "/dest", &self.dest)?;
                 if self.user.is_none() {
-                    let remedy = "choose a place where only root may write, or name the user whose it is to be (`user`)";
-                    need_root_only(view, "/dest", &normal(&self.dest), "a checkout of root", false, remedy)?;
+                    self.need_root_only(view)?;
                 }
             }
             GitState::Other => {
@@ -182,6 +186,12 @@ impl Resource for Git {
                     "commit them elsewhere or take them back on the host, or add `force: true` to throw them away",
                 ));
             }
+            // Where nothing above it changes, the host has judged.
+            GitState::Checkout { .. } if is_changed_above(view, &self.dest) => {
+                if matches!(path(view, &self.dest)?, PathState::Dir { owner, .. } if owner == "root") {
+                    self.need_root_only(view)?;
+                }
+            }
             GitState::Checkout { .. } => {}
         }
         let to = GitState::Checkout { commit: self.commit(view)?, remote: self.repo.clone(), changed: false };
@@ -197,7 +207,6 @@ impl Resource for Git {
 mod tests {
     use super::*;
     use crate::fake::{FakeView, read, settle, wrong};
-    use converge_objects::PathState;
     use converge_resource::State;
     use serde_json::json;
 

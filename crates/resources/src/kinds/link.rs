@@ -1,6 +1,6 @@
 //! `link`
 
-use crate::above::need_parent;
+use crate::above::{leads_to, need_parent};
 use crate::look::{check_path, path, path_id};
 use crate::tree::emptied;
 use converge_objects::PathState;
@@ -51,8 +51,12 @@ impl Resource for Link {
 
     fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let mut targets = Vec::new();
-        match path(view, &self.path)? {
+        let now = path(view, &self.path)?;
+        let mut to = PathState::link(&self.target);
+        match now {
             PathState::Absent => need_parent(view, "/path", &self.path)?,
+            // It keeps its owner.
+            now if leads_to(&now, &self.target) => to = now,
             PathState::Link { .. } => {}
             PathState::File { .. } if self.force => {}
             PathState::File { .. } => {
@@ -74,7 +78,7 @@ impl Resource for Link {
                 return Err(Stop::invalid("/path", format!("{} is a {what}", self.path)));
             }
         }
-        targets.push((path_id(&self.path), PathState::Link { target: self.target.clone() }.into()));
+        targets.push((path_id(&self.path), to.into()));
         Ok(Wanted { targets, ..Wanted::default() })
     }
 }

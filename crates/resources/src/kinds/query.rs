@@ -51,12 +51,7 @@ fn a_minute() -> u64 {
 
 impl Query {
     fn declared(&self) -> Declared<'_> {
-        Declared {
-            chdir: self.chdir.as_ref(),
-            env: &self.env,
-            stdin: self.stdin.as_ref(),
-            user: self.user.as_ref(),
-        }
+        Declared { chdir: self.chdir.as_ref(), env: &self.env, stdin: self.stdin.as_ref() }
     }
 
     fn probe(&self) -> Probe {

@@ -1,6 +1,6 @@
 //! `swap`
 
-use crate::above::{need_parent, need_root_only};
+use crate::above::{is_changed_above, need_parent, need_root_only};
 use crate::fstab::{self, FSTAB, Which};
 use crate::kinds::kernel_module::yes;
 use crate::kinds::line::Presence;
@@ -50,6 +50,13 @@ impl Swap {
         Some(vec![path, "none".to_owned(), "swap".to_owned(), options, "0".to_owned(), "0".to_owned()])
     }
 
+    fn need_root_only(&self, view: &dyn View) -> Result<(), Stop> {
+        let remedy = "choose a place where only root may write";
+        self.path
+            .as_deref()
+            .map_or(Ok(()), |path| need_root_only(view, "/path", &normal(path), "swapping", remedy))
+    }
+
     /// The swap file or device in use.
     fn on(&self, view: &dyn View, path: &str) -> Result<SwapState, Stop> {
         let size = self.size.map(|s| s.0);
@@ -73,8 +80,7 @@ impl Swap {
             }
             SwapState::Absent | SwapState::InUse(_) => {
                 need_parent(view, "/path", path)?;
-                let remedy = "choose a place where only root may write";
-                need_root_only(view, "/path", &normal(path), "swapping", true, remedy)?;
+                self.need_root_only(view)?;
                 match (size, view.may_appear(&path_id(path))) {
                     (Some(size), _) => SwapState::On { size, priority: self.priority },
                     (None, Some(wait)) => return Err(Stop::Deferred(wait)),
@@ -138,6 +144,10 @@ impl Resource for Swap {
         let mut wanted =
             if self.boot { fstab::plan(view, which, entry.as_deref())? } else { Wanted::default() };
         if self.now {
+            // Where nothing above it changes, the host has judged.
+            if self.path.as_deref().is_some_and(|path| is_changed_above(view, path)) {
+                self.need_root_only(view)?;
+            }
             let to = match (&self.path, self.state) {
                 (Some(path), Presence::Present) => self.on(view, path)?,
                 _ => match state::<SwapState>(view, &self.id())? {

@@ -39,6 +39,13 @@ fn reads_what_stays(item: &Item) -> bool {
     item.facts.iter().all(|fact| STEADY.contains(&fact.as_str()))
 }
 
+/// Whether the object lies at or below such a place.
+fn hides(place: &ObjectId, object: &ObjectId) -> bool {
+    let is_mount_point =
+        || place.kind == object.kind && place.key.strip_suffix('/') == Some(object.key.as_str());
+    place.covers(object) || is_mount_point()
+}
+
 impl Lane {
     /// Whether these two, the one behind the other, are both of packages, with nothing else between them, and the second is what it is
     /// whatever the first leaves.
@@ -84,7 +91,7 @@ impl Lane {
             state: state.clone(),
             role: role.to_owned(),
         }));
-        watched.retain(|own| !covered.iter().any(|place| place.covers(&own.object)));
+        watched.retain(|own| !covered.iter().any(|place| hides(place, &own.object)));
         watched
     }
 

@@ -1,0 +1,115 @@
+//! Objects below places at which runs mount file systems: one that lies in another file system than the present one is out of sight. Pure.
+
+use converge_ledger::{Undo, file_system};
+use converge_planner::Knowledge;
+use converge_resource::{ObjectId, Probe};
+
+/// Whether the host shows the object of which the records speak.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// Now.
+    Now,
+    /// Once this plan has mounted or unmounted what is above it. The host compares it then.
+    Later,
+    /// Another object goes by its path, and this plan does not change that: why.
+    Never(String),
+}
+
+fn mount(place: &str) -> ObjectId {
+    ObjectId::new("mount", place)
+}
+
+/// The questions what is mounted above an object.
+pub(crate) fn probes(lies_in: &[(String, String)]) -> impl Iterator<Item = Probe> + '_ {
+    lies_in.iter().map(|(place, _)| Probe::Object(mount(place)))
+}
+
+/// The places above an object at which another file system is mounted now.
+fn elsewhere<'a>(
+    lies_in: &'a [(String, String)],
+    known: &'a Knowledge,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    lies_in.iter().filter_map(|(place, system)| {
+        // The host refuses to look only where nothing is mounted.
+        let now = known.observed(&mount(place));
+        let now = now.as_ref().map_or("-", |seen| file_system(&seen.state));
+        (now != system).then_some((place.as_str(), system.as_str()))
+    })
+}
+
+/// Whether the host shows it now.
+pub(crate) fn is_seen(lies_in: &[(String, String)], known: &Knowledge) -> bool {
+    elsewhere(lies_in, known).next().is_none()
+}
+
+/// Whether the host shows the object now, or will among these reverts.
+pub(crate) fn sight(undo: &Undo, undos: &[Undo], known: &Knowledge) -> Sight {
+    let mut sight = Sight::Now;
+    for (place, system) in elsewhere(&undo.lies_in, known) {
+        let comes = |u: &Undo| u.object == mount(place) && file_system(&u.before) == system;
+        // Of a step that was cut off it is not known which state is to be compared.
+        if undo.open.is_some() || !undos.iter().any(comes) {
+            return Sight::Never(if system == "-" {
+                format!(
+                    "it lies below the file system that is mounted at {place}, out of sight: unmount that, then roll back again"
+                )
+            } else {
+                format!(
+                    "it lies in {system}, which is not mounted at {place} now: mount it, then roll back again"
+                )
+            });
+        }
+        sight = Sight::Later;
+    }
+    sight
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::revert::tests::{plan_seen, undo};
+    use converge_ledger::Undo;
+
+    const FILE: &str = "/srv/m/file";
+
+    /// A run has written a file; a later one has mounted something above it and edited the file of that name there.
+    fn undos() -> Vec<Undo> {
+        let at = |system: &str, run: &str, undo: Undo| Undo {
+            lies_in: vec![("/srv/m".to_owned(), system.to_owned())],
+            run: run.to_owned(),
+            ..undo
+        };
+        vec![
+            at("/dev/b", "r2", undo("path", FILE, "link c", "link b")),
+            Undo { run: "r2".to_owned(), ..undo("mount", "/srv/m", "mount /dev/b ext4 rw -", "absent") },
+            at("-", "r1", undo("path", FILE, "link a", "absent")),
+        ]
+    }
+
+    #[test]
+    fn each_file_of_one_name_goes_back_while_it_is_in_sight() {
+        let now = [(FILE, "link c"), ("/srv/m", "mount /dev/b ext4 rw -")];
+        let changes = plan_seen(&undos(), &now);
+        assert_eq!(
+            changes,
+            [
+                "path:/srv/m/file link c -> link b",
+                "mount:/srv/m mount /dev/b ext4 rw - -> absent",
+                "path:/srv/m/file link a -> absent"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_stays_out_of_sight_is_left_and_named() {
+        // Somebody has unmounted it: the file below is seen, the one in it is not.
+        let now = [(FILE, "link a"), ("/srv/m", "absent")];
+        let plan = plan_seen(&undos(), &now);
+        assert_eq!(plan.len(), 2, "{plan:?}");
+        assert!(plan[0].contains("/dev/b, which is not mounted at /srv/m now"), "{plan:?}");
+        assert_eq!(plan[1], "path:/srv/m/file link a -> absent");
+        // The mount is not among the reverts, and the file in it looks like the one below it.
+        let now = [(FILE, "link a"), ("/srv/m", "mount /dev/b ext4 rw -")];
+        let plan = plan_seen(&undos()[2..], &now);
+        assert!(plan[0].contains("below the file system that is mounted at /srv/m"), "{plan:?}");
+    }
+}
