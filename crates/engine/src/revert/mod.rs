@@ -142,7 +142,7 @@ pub(crate) fn judge(undo: &Undo, known: &mut Knowledge, allowed: &[String]) -> V
     if let Some(why) = destroys(&back, allowed).filter(|_| !on_its_way) {
         return Verdict::Kept(why);
     }
-    match takes_from_others(&back, known, allowed) {
+    match takes_from_others(undo, &back, known, allowed) {
         Some(why) => Verdict::Stays(why),
         None => Verdict::Back(back),
     }
