@@ -53,8 +53,8 @@ pub fn check_name(pointer: &str, name: &str, errors: &mut Vec<ParamError>) {
 /// Checks a manifest, as far as no cluster is needed.
 pub fn check_manifest(manifest: &Value, errors: &mut Vec<ParamError>) {
     let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let mut wrong = |pointer: &str, message: &str, help: &str| {
-        errors.push(ParamError::new(pointer, message, help));
+    let mut wrong = |pointer: &str, message: &'static str, help: &'static str| {
+        errors.push(ParamError::fixed(pointer, message, help));
     };
     if manifest.pointer("/metadata/generateName").is_some() {
         let help = "give it a fixed `name`: a generated one makes another object with every run";
@@ -86,7 +86,7 @@ pub fn check_manifest(manifest: &Value, errors: &mut Vec<ParamError>) {
         let whole = ApiRef::of(manifest);
         if whole.as_ref().and_then(|r| ApiRef::from_key(&r.key())) != whole || whole.is_none() {
             let help = "write them as `apiVersion: apps/v1` and `kind: DaemonSet`";
-            errors.push(ParamError::new("", "`apiVersion` or `kind` is no version or kind", help));
+            errors.push(ParamError::fixed("", "`apiVersion` or `kind` is no version or kind", help));
         }
     }
 }
