@@ -463,7 +463,7 @@ mod tests {
                 seq: 1,
                 object: release.clone(),
                 before: State::absent(),
-                after: State::from_line(format!("release deployed c-1 {}", digest(n))),
+                after: State::from_line(&format!("release deployed c-1 {}", digest(n))),
                 item: "i".to_owned(),
                 owner: None,
                 uid: None,

@@ -421,6 +421,13 @@ fn an_object_that_shows_values_of_others_is_not_deleted_without_leave() {
     assert!(matches!(verdict(&map("9"), &[id], &none), Verdict::Back(_)));
     let hidden = |undo: &mut Undo| undo.sensitive = true;
     assert!(matches!(verdict(&map("9"), &[], &hidden), Verdict::Stays(why) if !why.contains('9')));
+    // For a prune the rollback is the last run, and left it so.
+    let rolled_back = |undo: &mut Undo| {
+        let their: State = K8sState::of(&map("9")).0.into();
+        undo.between = vec![(undo.left.clone(), their.clone())];
+        undo.left = their;
+    };
+    assert!(matches!(verdict(&map("9"), &[], &rolled_back), Verdict::Stays(why) if why.contains(".data.a")));
     // The step that made it so was cut off: that value may be the runs' own.
     let cut_off = |undo: &mut Undo| undo.open = Some(K8sState::of(&map("9")).0.into());
     assert!(matches!(verdict(&map("9"), &[], &cut_off), Verdict::Back(_)));

@@ -168,7 +168,8 @@ pub(crate) fn takes_from_others(
     let edited = || {
         let left: Vec<Value> = std::iter::once(&undo.left).chain(&undo.open).filter_map(text).collect();
         let secret = undo.sensitive || ApiRef::from_key(&back.object.key).is_some_and(|r| r.kind == "Secret");
-        converge_cluster::edited_since(live, &left, secret)
+        let between = undo.between.iter().filter_map(|(left, found)| Some((text(left)?, text(found)?)));
+        converge_cluster::edited_since(live, &between.collect::<Vec<_>>(), &left, secret)
     };
     let why = converge_cluster::whose_else(live).or_else(edited)?;
     Some(format!("{why}: `--allow-destroy {id}` allows it"))
