@@ -1,6 +1,8 @@
 //! Objects as the server gives them: who owns their fields, when they changed, what brings one to another form. Pure.
 
-use converge_objects::k8s::fields::{self, Deviation};
+use converge_objects::k8s::fields::{self, Deviation, Field};
+use converge_objects::k8s::normalised;
+use converge_objects::k8s::owners::owners;
 use converge_resource::FIELD_MANAGER;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -86,6 +88,43 @@ pub fn whose_else(object: &Value) -> Option<String> {
     }
     let others: Vec<String> = other_managers(object).into_iter().collect();
     (!others.is_empty()).then(|| format!("fields of it belong to {}", others.join(", ")))
+}
+
+/// Values that somebody has put in the place of those that runs left, for people. `left` are the contents that the last run may have left: a step that
+/// was cut off has two. `between` are those that each run before left, with those that the next one found. Field managers alone do not tell: a rollback
+/// gives a value back under our name.
+pub fn edited_since(
+    live: &Value,
+    between: &[(Value, Value)],
+    left: &[Value],
+    secret: bool,
+) -> Option<String> {
+    let (last, others) = left.split_first()?;
+    let live_text = normalised(live);
+    // A field that came since has a manager, and with one that went nothing of anybody's would be lost.
+    let edits = |from: &Value, to: &Value| -> Vec<Field> {
+        let all = fields::leaf_differences(from, to);
+        all.into_iter().filter(|field| field.before.is_some() && field.after.is_some()).collect()
+    };
+    let shows = |object: &Value, field: &Field| fields::read(object, &field.path) == field.after.as_ref();
+    let mut theirs: Vec<Field> = Vec::new();
+    let next = between.iter().skip(1).map(|(left, _)| left).chain([last]);
+    for ((left, found), next) in between.iter().zip(next) {
+        theirs.extend(edits(left, found));
+        // A run that has set it again has made it its own.
+        theirs.retain(|field| shows(next, field));
+    }
+    let since = edits(last, &live_text);
+    theirs.extend(since.into_iter().filter(|field| !others.iter().any(|other| shows(other, field))));
+    let of_a_controller =
+        |path: &fields::Path| owners(live, path).iter().any(|owner| CONTROLLERS.contains(&owner.as_str()));
+    let theirs: Vec<Deviation> = theirs
+        .into_iter()
+        .filter(|field| shows(&live_text, field) && !of_a_controller(&field.path))
+        .map(|field| (field.path, field.before, field.after))
+        .collect();
+    (!theirs.is_empty())
+        .then(|| format!("it was changed by someone else since: {}", told(&theirs, "left as", secret)))
 }
 
 /// When an owner last changed it, in seconds since 1970: the newest of its managers' times, those of the status left out.
@@ -180,6 +219,43 @@ mod tests {
             {"manager": "kubelet", "time": "2026-01-01T00:00:05Z", "fieldsV1": {"f:spec": {}}}]}});
         assert_eq!(other_managers(&object).into_iter().collect::<Vec<_>>(), ["kubectl-edit"]);
         assert_eq!(moment(&object), Some(1_767_225_620));
+    }
+
+    #[test]
+    fn a_value_that_no_run_left_is_somebodys_whoever_manages_it() {
+        let map =
+            |a: &str, more: Value| json!({"kind": "ConfigMap", "data": {"a": a, "b": "2"}, "metadata": more});
+        let (left, none) = (map("1", json!({})), json!({}));
+        let edited = |live: &Value, left: &[Value]| edited_since(live, &[], left, false);
+        assert_eq!(
+            edited(&map("9", none.clone()), std::slice::from_ref(&left)).unwrap(),
+            "it was changed by someone else since: .data.a (left as \"1\", found \"9\")"
+        );
+        assert!(
+            !edited_since(&map("9", none.clone()), &[], std::slice::from_ref(&left), true)
+                .unwrap()
+                .contains('9')
+        );
+        // A step that was cut off has left either of two values.
+        assert_eq!(edited(&map("9", none.clone()), &[left.clone(), map("9", none.clone())]), None);
+        assert_eq!(edited(&map("9", none.clone()), &[]), None, "without the content nothing is known");
+        // Between two runs, and the last one has left it so, or has set it again.
+        let (own, their) = (map("1", none.clone()), map("9", none.clone()));
+        let between = [(own.clone(), their.clone())];
+        let found =
+            |live: &Value, last: &Value| edited_since(live, &between, std::slice::from_ref(last), false);
+        assert!(found(&their, &their).unwrap().contains(".data.a (left as \"1\", found \"9\")"));
+        assert_eq!(found(&own, &own), None);
+        assert_eq!(
+            found(&own, &their),
+            Some("it was changed by someone else since: .data.a (left as \"9\", found \"1\")".to_owned())
+        );
+        // A field that came or went is told by its manager, and a controller's value is written anew.
+        let labelled = map("1", json!({"labels": {"theirs": "1"}}));
+        assert_eq!(edited(&labelled, std::slice::from_ref(&left)), None);
+        assert_eq!(edited(&left, &[labelled]), None);
+        let fields = json!({"managedFields": [{"manager": "kube-controller-manager", "fieldsV1": {"f:data": {"f:a": {}}}}]});
+        assert_eq!(edited(&map("9", fields), &[left]), None);
     }
 
     #[test]

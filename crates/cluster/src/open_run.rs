@@ -151,6 +151,7 @@ impl OpenRun {
             uid: None,
             sensitive: work.sensitive,
             unsaved,
+            waits: work.release(&change.object).map(|spec| spec.wait_seconds.is_some()),
             outcome: None,
         });
         let written = self.write().await;
@@ -205,6 +206,7 @@ impl OpenRun {
                 uid: None,
                 sensitive: false,
                 unsaved: None,
+                waits: None,
                 outcome: Some(Ended::Moved),
             });
         }

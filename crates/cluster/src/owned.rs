@@ -127,6 +127,7 @@ mod tests {
             uid: Some("u1".to_owned()),
             sensitive: false,
             unsaved: None,
+            waits: None,
             outcome,
         }
     }

@@ -95,6 +95,9 @@ pub(crate) struct ChangeDoc {
     pub(crate) sensitive: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unsaved: Option<String>,
+    /// Of a release: whether its role wants helm to wait until everything is ready. `None` where no role says so, and in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) waits: Option<bool>,
     /// `None` until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) outcome: Option<Ended>,
@@ -207,6 +210,21 @@ pub(crate) fn runs(secrets: &[Value], now: Timestamp) -> Result<(Records, BTreeS
     }
     in_order(&mut records.runs);
     Ok((records, in_owned))
+}
+
+/// Whether helm waits for a release that goes to the content `to`, or away: as the role wanted it of the run that left this content, else of the newest
+/// run. Records that say nothing of it are of older versions, which always waited.
+pub(crate) fn waits(docs: &[RunDoc], release: &ObjectId, to: Option<&Digest>) -> bool {
+    let mut docs: Vec<&RunDoc> = docs.iter().collect();
+    docs.sort_by(|a, b| (a.seq, &a.id).cmp(&(b.seq, &b.id)));
+    let of_it =
+        || docs.iter().rev().flat_map(|doc| doc.changes.iter().rev()).filter(|c| c.object == *release);
+    let left = |change: &&ChangeDoc| {
+        let word = |word: &String| to.is_some_and(|to| word == to.as_str());
+        change.after.words().is_ok_and(|words| words.iter().any(word))
+    };
+    let wishes = of_it().filter(left).chain(of_it());
+    wishes.filter_map(|change| change.waits).next().unwrap_or(true)
 }
 
 /// A record's formats that this converge reads.
@@ -412,6 +430,7 @@ mod tests {
             uid: None,
             sensitive: false,
             unsaved: None,
+            waits: None,
             outcome: None,
         });
         let packed = pack(&doc).unwrap();
@@ -433,6 +452,36 @@ mod tests {
         assert_eq!(in_owned.len(), 1, "a run of an older format wrote into `owned` itself");
         assert_eq!(read.runs.len(), 2, "the others are read");
         assert!(read.broken[0].contains("converge-system/run-b"), "{:?}", read.broken);
+    }
+
+    #[test]
+    fn helm_waits_as_the_run_wanted_it_that_left_the_content() {
+        let release = ObjectId::new("release", "ns/r");
+        let digest = |n: &str| Digest::of(n.as_bytes());
+        let run = |seq: u64, n: &str, waits: Option<bool>| {
+            let mut doc = RunDoc { seq: Some(seq), ..RunDoc::of(&meta(n)) };
+            doc.changes.push(ChangeDoc {
+                seq: 1,
+                object: release.clone(),
+                before: State::absent(),
+                after: State::from_line(&format!("release deployed c-1 {}", digest(n))),
+                item: "i".to_owned(),
+                owner: None,
+                uid: None,
+                sensitive: false,
+                unsaved: None,
+                waits,
+                outcome: Some(Ended::Done),
+            });
+            doc
+        };
+        let docs = [run(3, "c", None), run(2, "b", Some(true)), run(1, "a", Some(false))];
+        assert!(!waits(&docs, &release, Some(&digest("a"))));
+        assert!(waits(&docs, &release, Some(&digest("b"))));
+        assert!(waits(&docs, &release, None), "as the newest that says so");
+        assert!(!waits(&docs[2..], &release, Some(&digest("?"))));
+        assert!(waits(&docs[..1], &release, None), "records of older versions do not say so");
+        assert!(waits(&docs, &ObjectId::new("release", "ns/s"), None));
     }
 
     #[test]

@@ -116,6 +116,14 @@ impl Cluster {
         read_runs(&self.inner.api).await.map(|(records, _)| records)
     }
 
+    /// As [`records::waits`].
+    pub(crate) async fn waits(&self, release: &ObjectId, to: Option<&Digest>) -> Result<bool, RecordsError> {
+        let found = self.inner.api.list(&labelled(&format!("{RECORD_LABEL}=run"))).await?;
+        // One that cannot be read is named wherever the runs are read.
+        let docs: Vec<RunDoc> = found.iter().filter_map(|secret| records::unpack(secret).ok()).collect();
+        Ok(records::waits(&docs, release, to))
+    }
+
     /// The managed objects of the cluster, and the newest run if it did not end.
     ///
     /// # Errors

@@ -1,6 +1,8 @@
 //! Questions and changes for a cluster, and its answers, as data.
 
-use converge_resource::{Answer, ApiCall, Change, Content, Digest, ObjectId, Probe, State};
+use converge_resource::{
+    Answer, ApiCall, Change, Chart, Content, Digest, ObjectId, Probe, ReleaseSpec, State,
+};
 use std::collections::BTreeMap;
 
 /// The answer of a cluster.
@@ -34,6 +36,19 @@ pub struct Work {
     pub adopt: bool,
     /// Things that may be destroyed though nothing keeps them, by ID.
     pub allow_destroy: Vec<String>,
+}
+
+impl Work {
+    /// A release as its role wants it; `None` where no role says it, as in a rollback.
+    pub(crate) fn release(&self, object: &ObjectId) -> Option<&ReleaseSpec> {
+        self.calls.iter().find_map(|call| match call {
+            ApiCall::Release(spec) => (object.kind == "release"
+                && object.key.split_once('/') == Some((spec.namespace.as_str(), spec.name.as_str()))
+                && !matches!(spec.chart, Chart::Former(_)))
+            .then_some(spec),
+            _ => None,
+        })
+    }
 }
 
 /// The result of an item.

@@ -536,3 +536,36 @@ async fn what_hangs_goes_back_without_its_chart() {
     assert_eq!((there.len(), &there[0]), (3, &(3, "deployed".to_owned())), "{there:?}");
     assert_eq!(size(api, "back"), "2");
 }
+
+/// Nothing of it ever gets ready: a role that does not wait for it does not in a rollback either, nor when the release goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_waits_only_where_the_role_does() {
+    let _alone = alone().await;
+    let (_, cluster, _) = fresh("patient").await;
+    let chart = packed(
+        "small",
+        &[
+            ("Chart.yaml", "{apiVersion: v2, name: small, version: 1.0.0}\n"),
+            (
+                "templates/idle.yaml",
+                "{apiVersion: apps/v1, kind: Deployment, metadata: {name: idle, labels: {size: {{ .Values.size | quote }}}}, spec: {selector: {matchLabels: {a: b}}, \
+                 template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: x}]}}}}\n",
+            ),
+        ],
+    );
+    let spec =
+        |size: u32| ReleaseSpec { wait_seconds: None, ..spec("patient", &chart, json!({"size": size}), 60) };
+    let id = ObjectId::new("release", "patient/r");
+    let begun = std::time::Instant::now();
+    let mut states = Vec::new();
+    for size in 1..=2 {
+        let item = plan(&cluster, &spec(size), &chart).await;
+        assert_eq!(alone_in_a_run(&cluster, &item).await, WorkEnd::Done);
+        states.push(look(&cluster, &id).await.0);
+    }
+    for to in [states[0].clone(), State::absent(), states[1].clone()] {
+        let item = back(&cluster, &id, &to, None).await;
+        assert_eq!(alone_in_a_run(&cluster, &item).await, WorkEnd::Done, "{to:?}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}

@@ -1,6 +1,7 @@
 //! An object of a cluster: all that its owners say of it, without its status and what the server keeps for itself.
 
 pub mod fields;
+pub mod owners;
 
 use crate::workload::{RESTARTED, STARTED_WITH};
 use converge_resource::{

@@ -251,12 +251,24 @@ pub struct ParamError {
     pub message: String,
     /// The correction to write.
     pub help: Option<String>,
+    /// Message and help hold no value of a parameter: they are shown where the values are sensitive too.
+    pub holds_no_value: bool,
 }
 
 impl ParamError {
+    /// An invalid parameter, in fixed words: no value of a parameter is in them.
+    pub fn fixed(pointer: &str, message: &'static str, help: &'static str) -> Self {
+        Self { holds_no_value: true, ..Self::new(pointer, message, help) }
+    }
+
     /// An invalid parameter, with help.
     pub fn new(pointer: &str, message: impl ToString, help: impl Into<String>) -> Self {
-        Self { pointer: pointer.to_owned(), message: message.to_string(), help: Some(help.into()) }
+        Self {
+            pointer: pointer.to_owned(),
+            message: message.to_string(),
+            help: Some(help.into()),
+            holds_no_value: false,
+        }
     }
 }
 
@@ -384,6 +396,6 @@ pub fn parse_params<R: DeserializeOwned>(params: &serde_json::Value) -> Result<R
                 serde_path_to_error::Segment::Unknown => String::new(),
             })
             .collect();
-        ParamError { pointer, message: e.inner().to_string(), help: None }
+        ParamError { pointer, message: e.inner().to_string(), help: None, holds_no_value: false }
     })
 }

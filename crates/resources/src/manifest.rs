@@ -53,8 +53,8 @@ pub fn check_name(pointer: &str, name: &str, errors: &mut Vec<ParamError>) {
 /// Checks a manifest, as far as no cluster is needed.
 pub fn check_manifest(manifest: &Value, errors: &mut Vec<ParamError>) {
     let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let mut wrong = |pointer: &str, message: &str, help: &str| {
-        errors.push(ParamError::new(pointer, message, help));
+    let mut wrong = |pointer: &str, message: &'static str, help: &'static str| {
+        errors.push(ParamError::fixed(pointer, message, help));
     };
     if manifest.pointer("/metadata/generateName").is_some() {
         let help = "give it a fixed `name`: a generated one makes another object with every run";
@@ -86,7 +86,7 @@ pub fn check_manifest(manifest: &Value, errors: &mut Vec<ParamError>) {
         let whole = ApiRef::of(manifest);
         if whole.as_ref().and_then(|r| ApiRef::from_key(&r.key())) != whole || whole.is_none() {
             let help = "write them as `apiVersion: apps/v1` and `kind: DaemonSet`";
-            errors.push(ParamError::new("", "`apiVersion` or `kind` is no version or kind", help));
+            errors.push(ParamError::fixed("", "`apiVersion` or `kind` is no version or kind", help));
         }
     }
 }
@@ -121,34 +121,41 @@ fn because(wait: Wait, reason: String) -> Stop {
     Stop::Deferred(Wait { reason, ..wait })
 }
 
-/// Removes values that the server assigns to a new object and that differ with every dry run, unless the manifest sets them.
-fn without_assigned(made: Value, manifest: &Value) -> Value {
+/// Leaves out the values that the server assigns with this change, which differ with every dry run, unless the manifest sets them: the object keeps those
+/// that it had. `now` is the object before, null for a new one.
+fn without_assigned(made: Value, now: &Value, manifest: &Value) -> Value {
     let named = |path: &fields::Path| fields::read(manifest, path).is_some();
+    let mut known = made;
+    for path in assigned(&known).into_iter().filter(|path| !named(path)) {
+        // Where the server takes a value away, there is none to leave out.
+        if fields::read(&known, &path).is_some() {
+            // Where there is no such place, there is nothing to take away.
+            let _nothing = fields::write(&mut known, &path, fields::read(now, &path).cloned());
+        }
+    }
+    known
+}
+
+/// Where an object of this kind has values that the server draws.
+fn assigned(object: &Value) -> Vec<fields::Path> {
     let key = |name: &str| fields::Segment::Key(name.to_owned());
-    let mut ways: Vec<fields::Path> = match made.get("kind").and_then(Value::as_str) {
-        Some("Service") => ["clusterIP", "clusterIPs", "healthCheckNodePort"]
-            .map(|name| vec![key("spec"), key(name)])
-            .to_vec(),
+    match object.get("kind").and_then(Value::as_str) {
+        Some("Service") => {
+            let own =
+                ["clusterIP", "clusterIPs", "healthCheckNodePort"].map(|name| vec![key("spec"), key(name)]);
+            let ports = object.pointer("/spec/ports").and_then(Value::as_array).map(Vec::as_slice);
+            let ports = fields::items(ports.unwrap_or_default()).unwrap_or_default();
+            let ports = ports.into_iter().map(|port| vec![key("spec"), key("ports"), port, key("nodePort")]);
+            own.into_iter().chain(ports).collect()
+        }
         Some("Job") => {
             let labels = [key("spec"), key("template"), key("metadata"), key("labels")];
             let label = |name: &str| labels.iter().cloned().chain([key(name)]).collect();
             let names = ["controller-uid", "batch.kubernetes.io/controller-uid"];
-            let mut ways: Vec<fields::Path> = names.map(label).to_vec();
-            ways.push(vec![key("spec"), key("selector")]);
-            ways
+            names.map(label).into_iter().chain([vec![key("spec"), key("selector")]]).collect()
         }
-        _ => return made,
-    };
-    let ports = made.pointer("/spec/ports").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    for port in fields::items(ports).unwrap_or_default() {
-        ways.push(vec![key("spec"), key("ports"), port, key("nodePort")]);
+        _ => Vec::new(),
     }
-    let mut known = made;
-    for way in ways.into_iter().filter(|way| !named(way)) {
-        // Where there is no such place, there is nothing to take away.
-        let _nothing = fields::write(&mut known, &way, None);
-    }
-    known
 }
 
 /// Applies a whole manifest.
@@ -172,8 +179,13 @@ impl Apply<'_> {
             Some(made) => k8s::normalised(made),
             None => return Err(self.refused(view, &object, &answer)),
         };
+        let before = match assigned(&made).as_slice() {
+            [] => Value::Null,
+            _ => present(view, &object)?.unwrap_or_default(),
+        };
+        let made = without_assigned(made, &before, self.manifest);
         let made = match now {
-            K8sState::Absent => without_assigned(made, self.manifest),
+            K8sState::Absent => made,
             K8sState::Present(_) => self.over_earlier(view, &object, made)?,
         };
         let content = Content::new(k8s::text(&made).into_bytes());

@@ -6,6 +6,7 @@ use crate::target::in_namespace;
 use converge_objects::K8sState;
 use converge_objects::k8s;
 use converge_objects::k8s::fields::{self, Field};
+use converge_objects::k8s::owners::owners;
 use converge_objects::release;
 use converge_resource::{ApiCall, ApiProbe, ApiRef, Content, Kept, ObjectId, State, Stop, View, Wanted};
 use serde_json::{Value, json};
@@ -288,46 +289,6 @@ fn readable(asks: &mut Asks, answer: Result<Value, Stop>) -> Result<Option<Value
     match answer {
         Err(Stop::Failed(_)) => Ok(None),
         other => asks.take(other),
-    }
-}
-
-/// The owners of a field, by the server's own record.
-fn owners(object: &Value, path: &[fields::Segment]) -> Vec<String> {
-    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
-    // The number of replicas is written through a resource of its own, by people and by autoscalers.
-    let counts = |part: Option<&Value>| part.is_none_or(|part| part.as_str() == Some("scale"));
-    let holds_it = |entry: &&Value| {
-        counts(entry.get("subresource"))
-            && entry.get("fieldsV1").is_some_and(|fields| holds(fields, path, Some(object)))
-    };
-    let manager = |entry: &Value| entry.get("manager").and_then(Value::as_str).map(str::to_owned);
-    entries.into_iter().flatten().filter(holds_it).filter_map(manager).collect()
-}
-
-/// Whether a record of fields holds this one; `live` is the object at this place. The server may know an item of a list by other keys than we do.
-fn holds(at: &Value, path: &[fields::Segment], live: Option<&Value>) -> bool {
-    let (Some(map), Some((segment, rest))) = (at.as_object(), path.split_first()) else { return true };
-    if map.is_empty() {
-        // Owned as a whole.
-        return true;
-    }
-    let inner_live = live.and_then(|live| fields::read(live, std::slice::from_ref(segment)));
-    match segment {
-        fields::Segment::Key(key) => {
-            map.get(&format!("f:{key}")).is_some_and(|inner| holds(inner, rest, inner_live))
-        }
-        fields::Segment::Item(key, value) => map.iter().any(|(name, inner)| {
-            let Some(Value::Object(keys)) =
-                name.strip_prefix("k:").and_then(|t| serde_json::from_str(t).ok())
-            else {
-                return false;
-            };
-            let same = match inner_live {
-                Some(item) => keys.iter().all(|(key, value)| item.get(key) == Some(value)),
-                None => keys.get(key).map(Value::to_string).as_deref() == Some(value),
-            };
-            same && holds(inner, rest, inner_live)
-        }),
     }
 }
 

@@ -66,6 +66,13 @@ struct Found<'a> {
     revisions: Vec<Value>,
 }
 
+/// The time that helm has, and whether it waits in it until everything is ready, or gone.
+#[derive(Clone, Copy)]
+struct Patience {
+    seconds: u64,
+    waits: bool,
+}
+
 /// A call of helm.
 struct Action {
     /// For people.
@@ -109,8 +116,12 @@ impl Cluster {
         }
         let helm = Helm::ready(self).await.map_err(|e| refused(&e))?;
         let found = Found { namespace, name, there: !seen.state.is_absent(), records, revisions };
-        let action = self.action(&helm, &found, &to, call).await.map_err(|e| refused(&e))?;
-        let recovery = found.recovery(call.map_or(WAIT, seconds));
+        let waits = match job.work.release(id) {
+            Some(spec) => spec.wait_seconds.is_some(),
+            None => self.waits(id, content_of(&to, call).as_ref()).await.map_err(|e| refused(&e))?,
+        };
+        let action = self.action(&helm, &found, &to, call, waits).await.map_err(|e| refused(&e))?;
+        let recovery = found.recovery(Patience { seconds: call.map_or(WAIT, seconds), waits });
         let hangs = recovery
             .as_ref()
             .map(|_| found.revisions.first().map(|r| text(r, "/status")).unwrap_or_default());
@@ -170,13 +181,14 @@ impl Cluster {
         found: &Found<'_>,
         to: &ReleaseState,
         call: Option<&ReleaseSpec>,
+        waits: bool,
     ) -> Result<Action, ActionError> {
-        let ReleaseState::Installed { digest, chart, .. } = to else { return Ok(found.uninstall(WAIT)) };
+        let patience = Patience { seconds: WAIT, waits };
+        let ReleaseState::Installed { chart, .. } = to else { return Ok(found.uninstall(patience)) };
         let name = found.name;
-        let (digest, keep) = match call {
-            Some(ReleaseSpec { chart: Chart::Former(hex), keep, .. }) => {
-                (Digest::from_hex(hex).ok_or(ActionError::NoContent)?, keep.clone())
-            }
+        let digest = content_of(to, call).ok_or(ActionError::NoContent)?;
+        let keep = match call {
+            Some(ReleaseSpec { chart: Chart::Former(_), keep, .. }) => keep.clone(),
             Some(spec) => {
                 return Ok(Action {
                     what: format!("helm upgrade --install {name} ({})", chart_name(spec)),
@@ -185,12 +197,12 @@ impl Cluster {
                     seconds: seconds(spec),
                 });
             }
-            None => (digest.clone(), Vec::new()),
+            None => Vec::new(),
         };
         let stays = found.there && found.needed_recovery() != Some(Recovery::Uninstall);
         // helm's own way back has no place for what belongs to others.
         if let Some(at) = found.at(&digest).filter(|_| stays && keep.is_empty()) {
-            return Ok(found.back(number(at), WAIT));
+            return Ok(found.back(number(at), patience));
         }
         let spec = ReleaseSpec {
             name: name.to_owned(),
@@ -199,7 +211,7 @@ impl Cluster {
             version: None,
             values: Value::Null,
             create_namespace: false,
-            wait_seconds: Some(WAIT),
+            wait_seconds: waits.then_some(WAIT),
             seconds: Some(WAIT),
             keep: keep.clone(),
         };
@@ -316,10 +328,10 @@ impl Found<'_> {
     }
 
     /// The recovery of a release that is stuck in `pending-*`.
-    fn recovery(&self, seconds: u64) -> Option<Action> {
+    fn recovery(&self, patience: Patience) -> Option<Action> {
         Some(match self.needed_recovery()? {
-            Recovery::Rollback(number) => self.back(number, seconds),
-            Recovery::Uninstall => self.uninstall(seconds),
+            Recovery::Rollback(number) => self.back(number, patience),
+            Recovery::Uninstall => self.uninstall(patience),
         })
     }
 
@@ -333,21 +345,33 @@ impl Found<'_> {
         matches!(state, Ok(ReleaseState::Installed { digest: found, .. }) if found == *digest)
     }
 
-    fn action(&self, what: String, words: &[&str], seconds: u64) -> Action {
+    fn action(&self, what: String, words: &[&str], patience: Patience) -> Action {
+        let Patience { seconds, waits } = patience;
         let mut arguments = self::words(words);
-        let wait = format!("{seconds}s");
-        arguments.extend(self::words(&["-n", self.namespace, "--wait", "--timeout", &wait]));
+        arguments.extend(self::words(&["-n", self.namespace, "--timeout", &format!("{seconds}s")]));
+        if waits {
+            arguments.push("--wait".to_owned());
+        }
         Action { what, arguments, keep: Vec::new(), seconds }
     }
 
-    fn uninstall(&self, seconds: u64) -> Action {
-        self.action(format!("helm uninstall {}", self.name), &["uninstall", self.name], seconds)
+    fn uninstall(&self, patience: Patience) -> Action {
+        self.action(format!("helm uninstall {}", self.name), &["uninstall", self.name], patience)
     }
 
-    fn back(&self, revision: u64, seconds: u64) -> Action {
+    fn back(&self, revision: u64, patience: Patience) -> Action {
         let number = revision.to_string();
         let words = ["rollback", self.name, &number];
-        self.action(format!("helm rollback {} {number}", self.name), &words, seconds)
+        self.action(format!("helm rollback {} {number}", self.name), &words, patience)
+    }
+}
+
+/// The digest of the content to which a release goes: with fields of others in it, it is another than the recorded one, which the call names.
+fn content_of(to: &ReleaseState, call: Option<&ReleaseSpec>) -> Option<Digest> {
+    match (to, call.map(|spec| &spec.chart)) {
+        (ReleaseState::Absent, _) => None,
+        (_, Some(Chart::Former(hex))) => Digest::from_hex(hex),
+        (ReleaseState::Installed { digest, .. }, _) => Some(digest.clone()),
     }
 }
 

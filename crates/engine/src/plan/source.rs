@@ -8,7 +8,7 @@ use converge_planner::{
     Altered, Conflict, Declared as Item, Guard, HostPlan, Moment, Outcome, Outputs, Problem, Resolved,
     RoleEdge, RoleGraph, SaidGuard, Source as _, SourceText,
 };
-use converge_resource::{Disruption, ObjectId, Place, Probe};
+use converge_resource::{Disruption, ObjectId, ParamError, Place, Probe};
 use converge_syntax::{Diagnostic, Diagnostics, Span};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -281,16 +281,12 @@ impl<'a> HostSource<'a> {
             let takes_user = (kind.schema)().pointer("/properties/user").is_some();
             if !takes_user {
                 let message = format!("`become_user` means nothing for `{}`", item.kind);
+                let help = "only commands and queries run as a user; files have `owner`";
+                let holds_no_value = true;
                 return self.invalid(
                     index,
                     &ready,
-                    "",
-                    message,
-                    Some(
-                        "only commands and queries run as a user; \
-                    files have `owner`"
-                            .to_owned(),
-                    ),
+                    ParamError { holds_no_value, ..ParamError::new("", message, help) },
                 );
             }
             if let Some(params) = ready.params.as_object_mut() {
@@ -301,14 +297,13 @@ impl<'a> HostSource<'a> {
         ready.sensitive |= kind.sensitive;
         let resource = match (kind.parse)(&ready.params) {
             Ok(resource) => resource,
-            Err(e) => return self.invalid(index, &ready, &e.pointer, e.message, e.help),
+            Err(e) => return self.invalid(index, &ready, e),
         };
-        let wrong = resource.validate();
-        if let Some(first) = wrong.first() {
-            let resolved =
-                self.invalid(index, &ready, &first.pointer, first.message.clone(), first.help.clone());
-            for more in wrong.iter().skip(1) {
-                self.invalid(index, &ready, &more.pointer, more.message.clone(), more.help.clone());
+        let mut wrong = resource.validate().into_iter();
+        if let Some(first) = wrong.next() {
+            let resolved = self.invalid(index, &ready, first);
+            for more in wrong {
+                self.invalid(index, &ready, more);
             }
             return resolved;
         }
@@ -351,31 +346,19 @@ impl<'a> HostSource<'a> {
     }
 
     /// A wrong parameter, with its place.
-    fn invalid(
-        &self,
-        index: usize,
-        ready: &converge_model::Ready,
-        pointer: &str,
-        message: String,
-        help: Option<String>,
-    ) -> Resolved {
+    fn invalid(&self, index: usize, ready: &converge_model::Ready, error: ParamError) -> Resolved {
+        let ParamError { pointer, message, help, holds_no_value } = error;
         // The help may name the value too.
-        let (message, help) = if ready.sensitive {
+        let (message, help) = if ready.sensitive && !holds_no_value {
             ("a parameter is wrong (its value is sensitive)".to_owned(), None)
         } else {
             (message, help)
         };
-        let span = if pointer.is_empty() { ready.spans.kind().clone() } else { ready.spans.value(pointer) };
+        let span = if pointer.is_empty() { ready.spans.kind().clone() } else { ready.spans.value(&pointer) };
         let complaint =
             Diagnostic::error("invalid-parameter", message.clone()).at(&span).help_if(help.clone());
         self.complain(index, [complaint]);
-        Resolved::Invalid(Problem {
-            message,
-            help,
-            pointer: pointer.to_owned(),
-            at: Some(span.to_string()),
-            blocked: false,
-        })
+        Resolved::Invalid(Problem { message, help, pointer, at: Some(span.to_string()), blocked: false })
     }
 
     fn complain(&self, index: usize, more: impl IntoIterator<Item = Diagnostic>) {

@@ -159,7 +159,7 @@ fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) 
     if let Some(why) = destroys(&back, allowed).filter(|_| !on_its_way) {
         return Verdict::Kept(why);
     }
-    match takes_from_others(&back, known, allowed) {
+    match takes_from_others(undo, &back, known, allowed) {
         Some(why) => Verdict::Stays(why),
         None => Verdict::Back(back),
     }

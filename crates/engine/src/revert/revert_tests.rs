@@ -1,6 +1,9 @@
 use super::*;
+use crate::revert::undo::owners_probe;
+use converge_objects::k8s::K8sState;
 use converge_objects::{Command, Guard, Surroundings};
 use converge_resource::{Answer, Observed, Probe};
+use serde_json::{Value, json};
 
 pub(crate) fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
     Undo {
@@ -417,4 +420,51 @@ fn a_file_is_the_runs_own_under_the_name_and_the_number_of_its_owner() {
     let mut verdicts = vec![judge(&account, &mut known, &[]), judge(&named, &mut known, &[])];
     accounts::follow(&[vec![1], vec![0]], &mut verdicts);
     assert_eq!(change(&verdicts[1]), (file("u", "root", 2), file("u", "root", 1)));
+}
+
+/// A rollback has given a value of somebody's back: it is nobody's by the field managers, and no run left it.
+#[test]
+fn an_object_that_shows_values_of_others_is_not_deleted_without_leave() {
+    let map = |a: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "n",
+            "managedFields": [{"manager": "converge", "operation": "Update", "fieldsV1": {"f:data": {"f:a": {}}}}]},
+            "data": {"a": a, "b": "2"}})
+    };
+    let (key, id) = ("v1/ConfigMap/n/x", "k8s:v1/ConfigMap/n/x");
+    let (left, was) = K8sState::of(&map("1"));
+    let left = State::from(left);
+    let verdict = |live: &Value, allowed: &[&str], change: &dyn Fn(&mut Undo)| {
+        let mut undo = Undo { left: left.clone(), ..undo("k8s", key, "absent", "absent") };
+        change(&mut undo);
+        let (state, content) = K8sState::of(live);
+        let mut known = Knowledge::default();
+        known.learn_content(was.clone());
+        known.learn_content(content);
+        known.learn(Probe::Object(undo.object.clone()), Answer::Object(Observed::new(state.into(), None)));
+        known.learn(owners_probe(&undo.object, &undo.before).unwrap(), Answer::Api(live.clone()));
+        let allowed: Vec<String> = allowed.iter().map(|id| (*id).to_owned()).collect();
+        judge(&undo, &mut known, &allowed)
+    };
+    let none = |_: &mut Undo| {};
+    assert!(matches!(verdict(&map("1"), &[], &none), Verdict::Back(_)));
+    let Verdict::Stays(why) = verdict(&map("9"), &[], &none) else { panic!("it is deleted") };
+    assert_eq!(
+        why,
+        format!(
+            "it was changed by someone else since: .data.a (left as \"1\", found \"9\"): `--allow-destroy {id}` allows it"
+        )
+    );
+    assert!(matches!(verdict(&map("9"), &[id], &none), Verdict::Back(_)));
+    let hidden = |undo: &mut Undo| undo.sensitive = true;
+    assert!(matches!(verdict(&map("9"), &[], &hidden), Verdict::Stays(why) if !why.contains('9')));
+    // For a prune the rollback is the last run, and left it so.
+    let rolled_back = |undo: &mut Undo| {
+        let their: State = K8sState::of(&map("9")).0.into();
+        undo.between = vec![(undo.left.clone(), their.clone())];
+        undo.left = their;
+    };
+    assert!(matches!(verdict(&map("9"), &[], &rolled_back), Verdict::Stays(why) if why.contains(".data.a")));
+    // The step that made it so was cut off: that value may be the runs' own.
+    let cut_off = |undo: &mut Undo| undo.open = Some(K8sState::of(&map("9")).0.into());
+    assert!(matches!(verdict(&map("9"), &[], &cut_off), Verdict::Back(_)));
 }

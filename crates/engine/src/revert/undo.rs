@@ -1,10 +1,12 @@
 //! The recorded changes of runs, composed, and the verdict on each object in a rollback. Pure.
 
 use converge_ledger::{SavedChange, SavedOutcome, Undo};
+use converge_objects::k8s::from_text;
 use converge_planner::{HostPlan, Item, Knowledge, PlannedChange};
 use converge_resource::{
     Answer, ApiProbe, ApiRef, Change, Content, Digest, ObjectId, Past, Place, Probe, Reversibility, State,
 };
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// The verdict on one object.
@@ -151,12 +153,26 @@ pub(crate) fn owners_probe(object: &ObjectId, before: &State) -> Option<Probe> {
     goes.then(|| ApiRef::from_key(&object.key).map(|wanted| Probe::Api(ApiProbe::Get(wanted)))).flatten()
 }
 
-/// The reason why an object must not be taken away: it is others' too, and no user has allowed it by ID.
-pub(crate) fn takes_from_others(change: &Change, known: &Knowledge, allowed: &[String]) -> Option<String> {
-    let id = change.object.to_string();
-    let probe = owners_probe(&change.object, &change.to).filter(|_| !allowed.contains(&id))?;
+/// The reason why an object must not be taken away: it is others' too, or holds what others wrote over the values that the runs left, and no user has
+/// allowed it by ID.
+pub(crate) fn takes_from_others(
+    undo: &Undo,
+    back: &Change,
+    known: &Knowledge,
+    allowed: &[String],
+) -> Option<String> {
+    let id = back.object.to_string();
+    let probe = owners_probe(&back.object, &back.to).filter(|_| !allowed.contains(&id))?;
     let Some(Answer::Api(live)) = known.answer(&probe) else { return None };
-    Some(format!("{}: `--allow-destroy {id}` allows it", converge_cluster::whose_else(live)?))
+    let text = |state: &State| from_text(known.content(&converge_objects::object("k8s")?.content(state)?)?);
+    let edited = || {
+        let left: Vec<Value> = std::iter::once(&undo.left).chain(&undo.open).filter_map(text).collect();
+        let secret = undo.sensitive || ApiRef::from_key(&back.object.key).is_some_and(|r| r.kind == "Secret");
+        let between = undo.between.iter().filter_map(|(left, found)| Some((text(left)?, text(found)?)));
+        converge_cluster::edited_since(live, &between.collect::<Vec<_>>(), &left, secret)
+    };
+    let why = converge_cluster::whose_else(live).or_else(edited)?;
+    Some(format!("{why}: `--allow-destroy {id}` allows it"))
 }
 
 pub(crate) fn role_of(address: &str) -> &str {

@@ -89,6 +89,43 @@ fn what_the_server_gives_by_lot_is_not_planned() {
 }
 
 #[test]
+fn what_the_server_gives_by_lot_to_an_object_that_is_there_is_not_planned_either() {
+    let service = |spec: Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x", "namespace": "ns"}, "spec": spec});
+    let port = |name: &str, number: u32| json!({"name": name, "port": number});
+    let wish = service(json!({"type": "NodePort", "ports": [port("a", 80), port("b", 81), port("c", 82)]}));
+    let mut now = service(
+        json!({"clusterIP": "10.0.0.1", "type": "NodePort", "ports": [port("a", 80), port("c", 82)]}),
+    );
+    now["spec"]["ports"][0]["nodePort"] = json!(30001);
+    let kind = read::<K8sObject>(wish.clone());
+    let texts = [32769, 32121].map(|drawn| {
+        let mut object = wish.clone();
+        object["spec"]["clusterIP"] = json!("10.0.0.1");
+        for (at, given) in [30001, drawn, drawn + 1].into_iter().enumerate() {
+            object["spec"]["ports"][at]["nodePort"] = json!(given);
+        }
+        let view = live(FakeView::new(), &now).says(dry_run(&wish), made(&object));
+        kind.plan(&view).unwrap().contents[0].text().unwrap().to_owned()
+    });
+    assert_eq!(texts[0], texts[1]);
+    assert!(
+        texts[0].contains("30001") && texts[0].contains("10.0.0.1"),
+        "it keeps what it had: {}",
+        texts[0]
+    );
+    // A number that the role declares is planned, and one that the server takes away is gone.
+    let mut declared = wish.clone();
+    declared["spec"]["ports"][1]["nodePort"] = json!(30002);
+    let view = live(FakeView::new(), &now).says(dry_run(&declared), made(&declared));
+    let wanted = read::<K8sObject>(declared).plan(&view).unwrap();
+    assert!(wanted.contents[0].text().unwrap().contains("30002"), "{wanted:?}");
+    let plain = service(json!({"type": "ClusterIP", "ports": [port("a", 80)]}));
+    let view = live(FakeView::new(), &now).says(dry_run(&plain), made(&plain));
+    let wanted = read::<K8sObject>(plain).plan(&view).unwrap();
+    assert!(!wanted.contents[0].text().unwrap().contains("nodePort"), "{wanted:?}");
+}
+
+#[test]
 fn an_object_goes() {
     let params = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "ns"}, "state": "absent"});
     let kind = read::<K8sObject>(params);

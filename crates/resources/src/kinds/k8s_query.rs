@@ -86,10 +86,10 @@ impl Resource for K8sQuery {
     fn validate(&self) -> Vec<ParamError> {
         let mut errors = Vec::new();
         match (&self.target, &self.kind) {
-            (None, None) => errors.push(ParamError::new("", "nothing is asked", "give `target` or `kind`")),
+            (None, None) => errors.push(ParamError::fixed("", "nothing is asked", "give `target` or `kind`")),
             (Some(_), Some(_)) => {
                 let help = "keep one of `target` and `kind`";
-                errors.push(ParamError::new("/kind", "`target` and `kind` both name the objects", help));
+                errors.push(ParamError::fixed("/kind", "`target` and `kind` both name the objects", help));
             }
             _ => match self.probe() {
                 Err(error) => errors.push(error),
@@ -101,14 +101,14 @@ impl Resource for K8sQuery {
                     };
                     if kind == "Secret" {
                         let help = "a role gets its secrets from inputs that are `sensitive`";
-                        errors.push(ParamError::new("", "a Secret's values would stand in the plan", help));
+                        errors.push(ParamError::fixed("", "a Secret's values would stand in the plan", help));
                     }
                 }
             },
         }
         if self.name.is_some() && (self.kind.is_none() || self.selector.is_some()) {
             let help = "give `kind` with it, and no `selector`";
-            errors.push(ParamError::new("/name", "`name` is the name of one object of `kind`", help));
+            errors.push(ParamError::fixed("/name", "`name` is the name of one object of `kind`", help));
         }
         if let Some(selector) = &self.selector {
             check_selector("/selector", selector, &mut errors);
@@ -187,5 +187,15 @@ mod tests {
         assert_eq!(wrong::<K8sQuery>(json!({"kind": "secret"})), [""]);
         assert_eq!(wrong::<K8sQuery>(json!({"kind": "nod"})), ["/kind"]);
         assert_eq!(wrong::<K8sQuery>(json!({"kind": "node", "selector": " "})), ["/selector"]);
+    }
+
+    #[test]
+    fn the_reason_why_a_secret_is_refused_holds_no_value() {
+        let kind = read::<K8sQuery>(json!({"kind": "secret", "name": "s", "namespace": "ns"}));
+        let errors = kind.validate();
+        assert!(
+            errors.iter().all(|e| e.holds_no_value) && errors[0].message.contains("Secret"),
+            "{errors:?}"
+        );
     }
 }
