@@ -88,7 +88,7 @@ cv_live() {
     cv_lines_of "$cv_l_run"
   done | awk -F '\t' -v OFS='\t' '
     function happened(r, i) { return last[r, i] == "?" || b[r, i] != last[r, i] }
-    # What is mounted there by the line of a mount.
+    # The file system that is mounted there, by the line of a mount.
     function system_of(line,  w) { if (split(line, w, " ") < 5 || w[1] != "mount") return "-"; return w[5] == "-" ? w[2] : w[5] }
     # Every byte in octal, as keys with odd ones are.
     function octal(text,  i, out) {

@@ -28,7 +28,7 @@ impl Layer {
     }
 }
 
-/// What is mounted at a place, by the state of its mount: `-` for nothing.
+/// The file system that is mounted at a place, by the state of its mount: `-` for nothing.
 pub fn file_system(mount: &State) -> &str {
     let words: Vec<&str> = mount.line().split(' ').collect();
     match words.as_slice() {

@@ -50,7 +50,7 @@ impl VirtualHost<'_> {
         match way(dir, &look) {
             Ok(Way { end: WayEnd::Refused(why), .. }) => Ok(Some(why)),
             Err(Stop::Ask(probes)) => Err(Stop::Ask(probes)),
-            // What is not known yet refuses nothing: the item is planned again, or the host judges.
+            // An answer that is not known yet refuses nothing: the item is planned again, or the host judges.
             Ok(_) | Err(_) => Ok(None),
         }
     }

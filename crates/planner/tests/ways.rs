@@ -28,7 +28,7 @@ fn host(lines: &[&str]) -> Knowledge {
     known
 }
 
-/// What the view says of a path after these changes: its line, or the reason why not.
+/// The answer of the view about a path after these changes: its line, or the reason why not.
 fn after(known: &Knowledge, changes: &[(&str, &str)], target: &ObjectId) -> String {
     let mut host = VirtualHost::new(known);
     for (name, to) in changes {
@@ -102,7 +102,7 @@ fn a_link_that_the_run_makes_is_followed_only_where_root_alone_can_make_one() {
     assert!(said.starts_with("/srv/app/sub is a link below /srv/app"), "{said}");
 }
 
-/// What the run corrects first is no reason to refuse, and one answer more is enough.
+/// A directory that the run corrects first is no reason to refuse, and one answer more is enough.
 #[test]
 fn what_is_corrected_first_is_waited_for_and_all_above_is_asked_for_at_once() {
     let mut lines = HOST.to_vec();

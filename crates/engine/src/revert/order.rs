@@ -237,7 +237,7 @@ impl<'a> Edges<'a> {
                 let system =
                     inner.lies_in.iter().find(|(place, _)| place == folder).map(|(_, system)| system);
                 match mounts.get(folder).and_then(|m| Some((*m, reverts.get(*m)?))) {
-                    // What lies in the file system that is there now goes first, what comes to light then after it.
+                    // Paths in the file system that is there now go first, those that come to light then after it.
                     Some((mount, revert)) if system.is_some() => {
                         let is = |state: &State| system.is_some_and(|system| file_system(state) == system);
                         match (is(revert.from), is(revert.to)) {

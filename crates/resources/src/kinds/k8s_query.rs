@@ -191,8 +191,8 @@ mod tests {
 
     #[test]
     fn the_reason_why_a_secret_is_refused_holds_no_value() {
-        let kind = read::<K8sQuery>(json!({"kind": "secret", "name": "s", "namespace": "ns"}));
-        let errors = kind.validate();
+        let params = json!({"kind": "secret", "name": "s", "namespace": "ns"});
+        let errors = serde_json::from_value::<K8sQuery>(params).unwrap().validate();
         assert!(
             errors.iter().all(|e| e.holds_no_value) && errors[0].message.contains("Secret"),
             "{errors:?}"
