@@ -161,13 +161,16 @@ fn what_a_role_guards_by_name_is_guarded_in_a_rollback_and_a_prune_too() {
     went(&["apply", "--yes", "--prune=3", "hosts.yaml"]);
 }
 
-/// Waits until the bad setting is in force and the switch behind it armed, and ends the controller.
+/// Waits until the switch is armed and the daemon restarts with the bad setting, and ends the controller.
 fn die_in_the_window(world: &World) {
     let host = &world.hosts()[0];
     let controller = begin(world);
     until("the change is made", 60, || {
-        host.exec("test -e /var/lib/converge/switch/armed && sshd -T | grep -q 'allowusers nobody'")
-            .is_ok_and(|o| o.success())
+        let restarts = "grep -qsE '^begin.[0-9]+.unit.ssh.service' /var/lib/converge/runs/*/journal";
+        host.exec(&format!(
+            "test -e /var/lib/converge/switch/armed && sshd -T | grep -q 'allowusers nobody' && {restarts}"
+        ))
+        .is_ok_and(|o| o.success())
     });
     kill(controller);
 }

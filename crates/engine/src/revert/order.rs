@@ -255,14 +255,29 @@ impl<'a> Edges<'a> {
     }
 
     /// The lines of the mounts at boot go before an unmount is tried: else systemd or a boot mounts it once more, and where it is in use the line would
-    /// stay. They come back when the mount is there: a line that cannot be mounted can hold up a boot.
+    /// stay. They come back when the mount is there: a line that cannot be mounted can hold up a boot. A directory that is mounted elsewhere is there
+    /// for as long as that.
     fn mounts(&mut self) {
-        let Some((lines, _)) = self.of("path").find(|(_, r)| r.object.key == FSTAB) else { return };
+        let lines = self.of("path").find(|(_, r)| r.object.key == FSTAB).map(|(at, _)| at);
+        let dirs: HashMap<&str, (usize, bool)> = self
+            .of("path")
+            .filter(|(_, r)| is_dir(r.from) != is_dir(r.to))
+            .map(|(at, r)| (r.object.key.as_str(), (at, is_dir(r.to))))
+            .collect();
         for (at, mount) in self.of("mount") {
-            match mount {
-                mount if mount.goes() => self.order(lines, at),
-                mount if mount.comes() => self.order(at, lines),
+            let (goes, comes) = (mount.goes(), mount.comes());
+            match lines {
+                Some(lines) if goes => self.order(lines, at),
+                Some(lines) if comes => self.order(at, lines),
                 _ => {}
+            }
+            let source = file_system(if goes { mount.from } else { mount.to });
+            for dir in std::iter::once(source).chain(above(source)) {
+                match dirs.get(dir) {
+                    Some((dir, false)) if goes => self.need(at, *dir),
+                    Some((dir, true)) if comes => self.need(*dir, at),
+                    _ => {}
+                }
             }
         }
     }

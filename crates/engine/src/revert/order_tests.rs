@@ -67,6 +67,24 @@ fn lines_of_mounts_go_before_an_unmount_and_come_after_a_mount() {
 }
 
 #[test]
+fn a_directory_that_is_mounted_elsewhere_goes_after_the_unmount_and_comes_before_the_mount() {
+    let (dir, mount) = ("dir 755 root root", "mount /dev/sda1 ext4 ro /srv/data/in");
+    let fstab = |item| said("path", "/etc/fstab", &file(2), &file(1), item);
+    let goes = Host::new(vec![
+        said("path", "/srv/data", dir, "absent", "r/data"),
+        fstab("r/lines"),
+        said("mount", "/mnt", mount, "absent", "r/mount"),
+    ]);
+    assert_eq!(goes.flat(), ["/etc/fstab", "/mnt", "/srv/data"]);
+    let comes = Host::new(vec![
+        said("mount", "/mnt", "absent", mount, "r/mount"),
+        fstab("r/lines"),
+        said("path", "/srv/data", "absent", dir, "r/data"),
+    ]);
+    assert_eq!(comes.flat(), ["/srv/data", "/mnt", "/etc/fstab"]);
+}
+
+#[test]
 fn a_unit_restarts_after_the_files_of_its_role_came_back_and_stops_before_they_go() {
     let changed = |key: &str, item: &str| said("path", key, &file(2), &file(1), item);
     let host = Host::new(vec![
