@@ -4,6 +4,9 @@ use super::*;
 
 const SECRET: &str = "zqSECRETzq";
 
+/// The line of a sensitive command that failed.
+const HIDDEN: &str = "FAILED         command:role/an item: its output is sensitive and not shown\n";
+
 impl Host {
     /// A command that has run, whose guard holds a secret and whose undo prints it, and fails.
     fn secret_command(&self, sensitive: bool) -> ItemSpec {
@@ -32,8 +35,7 @@ fn a_command_is_told_by_its_item_and_what_a_sensitive_one_prints_is_not() {
         assert_eq!(host.one("r1", &mut host.secret_command(true), &[]).reading, Reading::Done);
         let (status, said) = host.undo(&[]);
         assert_eq!(status, Some(1), "{said}");
-        assert!(said.contains("FAILED         command:role/an item\n"), "{said}");
-        assert!(said.contains("(its output is sensitive and not shown)"), "{said}");
+        assert!(said.contains(HIDDEN), "{said}");
         assert!(!said.contains(SECRET), "{said}");
         let records = host.records();
         assert!(records[1].changes[0].sensitive, "its own record says it too");
@@ -58,7 +60,8 @@ fn a_command_that_is_not_sensitive_says_why_it_failed() {
         assert_eq!(host.one("r1", &mut host.secret_command(false), &[]).reading, Reading::Done);
         let (status, said) = host.undo(&[]);
         assert_eq!(status, Some(1), "{said}");
-        assert!(said.contains("FAILED         command:role/an item\n") && said.contains("it says"), "{said}");
+        let why = "FAILED         command:role/an item: the command ended with status 3\n";
+        assert!(said.contains(why) && said.contains("it says"), "{said}");
         assert!(!said.contains("grep"), "{said}");
     }
 }
@@ -73,7 +76,7 @@ fn an_automatic_revert_writes_nothing_secret_into_the_journal_of_the_host() {
         assert!(said.contains("status 0"), "{said}");
         std::fs::write(host.root().join("switch/asked"), "").unwrap();
         let said = host.act();
-        assert!(said.contains("FAILED         command:role/an item\n"), "{said}");
+        assert!(said.contains(HIDDEN), "{said}");
         assert!(!said.contains(SECRET), "{said}");
     }
 }

@@ -22,6 +22,8 @@ impl Host {
             .env("CV_SYSTEMD", self.dir.path())
             .env("CV_SWITCH_UNITS", self.dir.path().join("units"))
             .env("CV_SWITCH_TRIED", self.dir.path().join("tried"))
+            // A revert that cannot succeed is not tried for an hour.
+            .env("CV_REVERT_SECONDS", "5")
             .env("CV_BOOT_ID", self.dir.path().join("boot"));
         command
     }
