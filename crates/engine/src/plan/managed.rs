@@ -3,6 +3,8 @@
 //! A thing counts as no longer declared when no item of any role claims it and every role that made it was evaluated
 //! completely for that host. Whatever is not known for sure leaves it alone.
 
+mod orphans;
+
 use crate::TargetError;
 use crate::connect::target::Target;
 use crate::context::RunContext;
@@ -10,10 +12,12 @@ use crate::plan::source::HostSource;
 use crate::revert::accounts::Accounts;
 use crate::revert::undo::{Verdict, fulfils, go_with_what_brought_them, owners_probe};
 use crate::revert::{self, Group, Judged, holders, layers};
-use converge_ledger::{KnownState, Owned, OwnedRecords, Project, RunRecord, SavedChange, SavedOutcome, Undo};
-use converge_objects::PathState;
+use converge_ledger::{Owned, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Undo};
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outcome, Undeclared};
-use converge_resource::{Change, Naming, ObjectId, Probe, RunAnswer, State, quote};
+use converge_resource::{Change, ObjectId, Probe, State};
+use orphans::{
+    companions, contents, covered, orphans, orphans_probe, other_names, remains, undeclared, undo_of,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The declarations of the project for a host, whatever the run is narrowed to.
@@ -53,151 +57,6 @@ impl Declares {
     }
 }
 
-/// The things of this scope that are no longer declared, in the order in which they became ours.
-fn undeclared<'a>(things: &'a [Owned], scope: &Project, declares: &Declares) -> Vec<&'a Owned> {
-    things
-        .iter()
-        .filter(|t| {
-            remains(t) && !t.by_product && scope.is(&t.scope) && !declares.objects.contains(&t.object)
-        })
-        .filter(|t| t.roles.iter().all(|r| declares.surely_without(r)))
-        .collect()
-}
-
-/// Whether there is something to manage: a command without `undo` is an action, of which nothing can be taken back.
-fn remains(thing: &Owned) -> bool {
-    let change =
-        || Change { object: thing.object.clone(), from: thing.before.clone(), to: thing.left.clone() };
-    thing.object.kind != "command" || revert::undo::irreversible(change()).is_none()
-}
-
-/// Probes for declared objects that may be one of these by another name.
-fn other_names<'a>(going: &'a [&Owned], declares: &'a Declares) -> impl Iterator<Item = Probe> + 'a {
-    let may_be = |object: &&ObjectId| {
-        let named = converge_objects::object(&object.kind).is_some_and(|o| o.traits().naming != Naming::One);
-        named && going.iter().any(|t| t.object.kind == object.kind)
-    };
-    declares.objects.iter().filter(may_be).cloned().map(Probe::Object)
-}
-
-/// Packages that came with these and that nothing else would need. One whose removal had begun is among them: apt took its mark first.
-fn companions<'a>(things: &'a [Owned], going: &[&Owned], orphans: &BTreeSet<String>) -> Vec<&'a Owned> {
-    let with = |t: &&Owned| {
-        t.by_product
-            && t.object.kind == "package"
-            && t.before.is_absent()
-            && (orphans.contains(&t.object.key) || (t.open.is_some() && t.left.is_absent()))
-            && going.iter().any(|g| g.object.kind == "package" && g.item == t.item && g.scope == t.scope)
-    };
-    things.iter().filter(with).collect()
-}
-
-/// Files and directories that went with one of these: they come back with it.
-fn contents<'a>(things: &'a [Owned], going: &[&Owned]) -> Vec<&'a Owned> {
-    let below = |t: &Owned, g: &Owned| {
-        let inside = || t.object.key.strip_prefix(&g.object.key).is_some_and(|rest| rest.starts_with('/'));
-        is_dir(&g.before) && g.item == t.item && g.scope == t.scope && inside()
-    };
-    let went = |t: &&Owned| t.by_product && t.object.kind == "path" && t.left.is_absent();
-    things.iter().filter(went).filter(|t| going.iter().any(|g| below(t, g))).collect()
-}
-
-fn is_dir(state: &State) -> bool {
-    matches!(PathState::try_from(state.clone()), Ok(PathState::Dir { .. }))
-}
-
-/// The path above this object that is declared and, after this plan, no directory; and whether this plan changes it.
-fn covered<'p>(
-    object: &'p ObjectId,
-    plan: &HostPlan,
-    declares: &Declares,
-    known: &Knowledge,
-) -> Option<(&'p str, bool)> {
-    let mut path = object.key.as_str();
-    while let Some((above, _)) =
-        path.rsplit_once('/').filter(|(above, _)| object.kind == "path" && !above.is_empty())
-    {
-        let id = ObjectId::new("path", above);
-        if declares.objects.contains(&id) {
-            let mut changes = plan.items.iter().flat_map(Item::changes).map(|c| &c.change);
-            let change = changes.rfind(|change| change.object == id);
-            let state = change.map(|c| c.to.clone()).or_else(|| Some(known.observed(&id).ok()?.state));
-            if state.is_some_and(|state| !is_dir(&state)) {
-                return Some((above, change.is_some()));
-            }
-        }
-        path = above;
-    }
-    None
-}
-
-/// Asks apt what would go with these packages; `None` when none of them is a package.
-fn orphans_probe(going: &[&Owned]) -> Option<Probe> {
-    let names: Vec<String> =
-        going.iter().filter(|t| t.object.kind == "package").map(|t| quote(&t.object.key)).collect();
-    (!names.is_empty()).then(|| {
-        Probe::run(format!(
-            "for p in {}; do dpkg-query -s -- \"$p\" >/dev/null 2>&1 && set -- \"$@\" \"$p\"; done; [ $# -gt 0 ] || exit 0; \
-             apt-get -s -q $CV_APT_LOOKS --auto-remove purge -- \"$@\" </dev/null",
-            names.join(" ")
-        ))
-    })
-}
-
-fn orphans(answer: &RunAnswer) -> BTreeSet<String> {
-    let name = |line: &str| {
-        let mut words = line.split(' ');
-        matches!(words.next(), Some("Purg" | "Remv")).then(|| words.next().map(str::to_owned)).flatten()
-    };
-    answer.stdout.lines().filter_map(name).collect()
-}
-
-/// The revert of one of the things that go. The state before that foreign code of its run made counts only while what brought it stays.
-fn undo_of(thing: &Owned, going: &[&Owned], known: &Knowledge) -> Undo {
-    let brings = |by: &str| {
-        let of_item = |t: &&&Owned| t.item == by && t.scope == thing.scope && t.object != thing.object;
-        going.iter().filter(of_item).any(|t| t.before.is_absent() || t.object.kind == "command")
-    };
-    let moved = thing.moved.as_ref().filter(|m| brings(&m.by));
-    let mut left = thing.left.clone();
-    // A package that was not there before us is ours in any version: updates come by themselves.
-    if thing.object.kind == "package"
-        && thing.before.is_absent()
-        && let Ok(seen) = known.observed(&thing.object)
-        && seen.state.line().starts_with("present ")
-        && left.line().starts_with("present ")
-    {
-        left = seen.state;
-    }
-    let is_planned = thing.open.is_some();
-    let known_left = KnownState { state: left.clone(), pairs: thing.between.len(), is_planned };
-    let mut undo = Undo {
-        object: thing.object.clone(),
-        layer: thing.layer.clone(),
-        lies_in: thing.lies_in.clone(),
-        left,
-        before: moved.map_or(&thing.before, |m| &m.before).clone(),
-        between: thing.between.clone(),
-        open: thing.open.clone(),
-        moved_by: moved.map(|m| m.by.clone()),
-        states: vec![known_left],
-        theirs: None,
-        item: thing.item.clone(),
-        comes_back: false,
-        sensitive: thing.sensitive,
-        run: thing.run.clone(),
-        lost: thing.unsaved.clone(),
-        way_back: thing.way_back.clone(),
-        guard: thing.guard.clone(),
-    };
-    if let Ok(seen) = known.observed(&thing.object)
-        && layers::is_seen(&thing.lies_in, known)
-    {
-        undo.settle(&seen.state, &fulfils);
-    }
-    undo
-}
-
 /// Adds to a plan what the host's records say: what is no longer declared, how it would go, and a run that did not end.
 pub(crate) async fn own(
     context: &RunContext,
@@ -223,7 +82,8 @@ pub(crate) async fn own(
         let with = records.things.iter().filter(|t| t.by_product && t.object.kind == "package");
         probes.extend(with.map(|t| Probe::Object(t.object.clone())));
     }
-    probes.extend(contents(&records.things, &going).into_iter().map(|t| Probe::Object(t.object.clone())));
+    let inside = |going: &[&Owned]| if prune { contents(&records.things, going) } else { Vec::new() };
+    probes.extend(inside(&going).iter().map(|t| Probe::Object(t.object.clone())));
     probes.extend(apt.clone());
     probes.retain(|p| !known.knows(p));
     if !probes.is_empty() {
@@ -238,7 +98,7 @@ pub(crate) async fn own(
         Some(converge_resource::Answer::Run(answer)) => companions(&records.things, &going, &orphans(answer)),
         _ => Vec::new(),
     };
-    let inside = contents(&records.things, &going);
+    let inside = inside(&going);
     let leaving: BTreeSet<&ObjectId> = going.iter().chain(&with).chain(&inside).map(|t| &t.object).collect();
     // In the order of the records, the last first.
     let leaving: Vec<&Owned> = records.things.iter().rev().filter(|t| leaving.contains(&t.object)).collect();
@@ -489,76 +349,5 @@ fn found(change: &SavedChange, known: &Knowledge) -> &'static str {
         Ok(seen) if seen.state == change.before => "is as it was before",
         Ok(_) => "is neither as before nor as planned",
         Err(_) => "cannot be looked at",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use converge_ledger::Scope;
-    use converge_resource::State;
-
-    fn thing(key: &str, roles: &[&str]) -> Owned {
-        Owned {
-            object: ObjectId::new("path", key),
-            layer: converge_ledger::Layer::default(),
-            lies_in: Vec::new(),
-            uid: None,
-            scope: Scope { playbook: "p".to_owned(), inventory: "i".to_owned() },
-            roles: roles.iter().map(|r| (*r).to_owned()).collect(),
-            item: "r/x".to_owned(),
-            since: String::new(),
-            run: "1".to_owned(),
-            before: State::absent(),
-            moved: None,
-            left: State::from_line("dir 755 root root"),
-            between: Vec::new(),
-            sensitive: false,
-            by_product: false,
-            unsaved: None,
-            way_back: None,
-            open: None,
-            guard: None,
-        }
-    }
-
-    #[test]
-    fn only_what_is_surely_not_wanted_is_undeclared() {
-        let mut other = thing("/other", &["a"]);
-        other.scope.inventory = "another".to_owned();
-        let mut with = thing("/with", &["a"]);
-        with.by_product = true;
-        let things = [
-            thing("/wanted", &["a"]),
-            thing("/left", &["a"]),
-            thing("/narrow", &["b"]),
-            thing("/both", &["a", "b"]),
-            thing("/gone", &["gone"]),
-            thing("/renamed", &["old"]),
-            other,
-            with,
-        ];
-        let mut declares = Declares {
-            objects: BTreeSet::from([ObjectId::new("path", "/wanted")]),
-            roles: BTreeMap::from([("a".to_owned(), true), ("b".to_owned(), false)]),
-            renamed: BTreeMap::from([("old".to_owned(), "b".to_owned())]),
-            narrowed: false,
-        };
-        let scope = Project(things[0].scope.clone());
-        let keys = |declares: &Declares| -> Vec<String> {
-            undeclared(&things, &scope, declares).iter().map(|t| t.object.key.clone()).collect()
-        };
-        assert_eq!(keys(&declares), ["/left", "/gone"]);
-        declares.narrowed = true;
-        assert_eq!(keys(&declares), ["/left"]);
-        declares.renamed = BTreeMap::from([("old".to_owned(), "a".to_owned())]);
-        assert_eq!(keys(&declares), ["/left", "/renamed"]);
-    }
-
-    #[test]
-    fn apt_says_what_nothing_else_needs() {
-        let stdout = "Reading\nRemv a [1]\nPurg nginx-common [1.2]\nInst x\n".to_owned();
-        let names = orphans(&RunAnswer { status: 0, stdout, stderr: String::new() });
-        assert_eq!(names.into_iter().collect::<Vec<_>>(), ["a", "nginx-common"]);
     }
 }
