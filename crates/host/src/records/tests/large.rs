@@ -45,15 +45,22 @@ fn a_record_that_is_too_large_is_named_and_all_others_are_read() {
     });
 }
 
+impl Host {
+    /// A run that has made a file: its journal, and the text of that.
+    fn one_run(&self) -> (PathBuf, String) {
+        let change = self.change(&self.file("a"), self.file_line(b"1", 0o600));
+        self.one("r1", &mut spec(vec![change]), &[b"1"]);
+        let journal = self.root().join("runs/r1/journal");
+        let text = std::fs::read_to_string(&journal).unwrap();
+        (journal, text)
+    }
+}
+
 /// A journal that fills an answer by itself is named by the host, before anything of it is sent.
 #[test]
 fn a_journal_that_fills_an_answer_is_named_with_the_remedy() {
     for host in hosts() {
-        let path = host.file("a");
-        let change = host.change(&path, host.file_line(b"1", 0o600));
-        host.one("r1", &mut spec(vec![change]), &[b"1"]);
-        let journal = host.root().join("runs/r1/journal");
-        let text = std::fs::read_to_string(&journal).unwrap();
+        let (journal, text) = host.one_run();
         let forged = "done\t1\tfile 644 root root 1 0123456789abcdef\n".repeat(200_000);
         std::fs::write(&journal, format!("{text}{forged}")).unwrap();
         for script in [list_script(), owned_script()] {
@@ -69,11 +76,7 @@ fn a_journal_that_fills_an_answer_is_named_with_the_remedy() {
 #[test]
 fn zeros_in_a_record_are_no_end_of_a_line() {
     for host in hosts() {
-        let path = host.file("a");
-        let change = host.change(&path, host.file_line(b"1", 0o600));
-        host.one("r1", &mut spec(vec![change]), &[b"1"]);
-        let journal = host.root().join("runs/r1/journal");
-        let text = std::fs::read_to_string(&journal).unwrap();
+        let (journal, text) = host.one_run();
         std::fs::write(&journal, format!("{text}begin\t9\tpath\t/x\tabsent\t{}", "\0".repeat(4096))).unwrap();
         assert_eq!(host.records()[0].changes.len(), 1, "what was cut short is no change: {:?}", host.argv);
     }
