@@ -70,11 +70,6 @@ pub fn inputs(view: &dyn View, names: &[String], own: Option<OwnInput>) -> Resul
     read(view, Inputs { own, names: names.to_vec(), reload: false })
 }
 
-/// The same of resources for which a reload is enough.
-pub fn reload_inputs(view: &dyn View, names: &[String]) -> Result<Option<RunsWith>, Stop> {
-    read(view, Inputs { own: None, names: names.to_vec(), reload: true })
-}
-
 fn read(view: &dyn View, inputs: Inputs) -> Result<Option<RunsWith>, Stop> {
     if inputs.is_empty() { Ok(None) } else { inputs.read(&|name| view.named(name)).map(Some) }
 }
@@ -86,12 +81,22 @@ impl Basis {
         (!with.is_empty()).then(|| Self { with, others: Restarters::default() })
     }
 
-    /// The same beside the other items of the run that restart or reload this unit.
+    /// The inputs of a unit by one item, beside the other items of the run that restart or reload it: what it is restarted and reloaded on, and its
+    /// own file. `None` when there is nothing to depend on.
     ///
     /// # Errors
-    /// As [`View::restarters`].
-    pub fn beside(self, view: &dyn View, unit: &ObjectId) -> Result<Self, Stop> {
-        Ok(Self { others: view.restarters(unit)?, ..self })
+    /// As [`View::named`] and [`View::restarters`].
+    pub fn of_unit(
+        view: &dyn View,
+        unit: &ObjectId,
+        restart_on: &[String],
+        own: Option<OwnInput>,
+        reload_on: &[String],
+    ) -> Result<Option<Self>, Stop> {
+        let restart = inputs(view, restart_on, own)?;
+        let reload = read(view, Inputs { own: None, names: reload_on.to_vec(), reload: true })?;
+        let basis = Self::of(restart.into_iter().chain(reload));
+        basis.map(|basis| Ok(Self { others: view.restarters(unit)?, ..basis })).transpose()
     }
 
     /// Whether no other item of the run restarts or reloads the unit.

@@ -1,7 +1,7 @@
 //! `service`
 
 use crate::look::{Asks, path, path_id, unit, unit_id};
-use crate::restart::{Basis, Running, Unit, Wish, check_unit_name, full_name, inputs, reload_inputs};
+use crate::restart::{Basis, Running, Unit, Wish, check_unit_name, full_name};
 use converge_objects::unit::Act;
 use converge_objects::{PathState, UnitState};
 use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted, quote};
@@ -115,9 +115,8 @@ impl Resource for Service {
     }
 
     fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
-        let restart = inputs(view, &self.restart_on, None)?;
-        let basis = Basis::of(restart.into_iter().chain(reload_inputs(view, &self.reload_on)?));
-        let basis = basis.map(|basis| basis.beside(view, &unit_id(&full_name(&self.name)))).transpose()?;
+        let unit = unit_id(&full_name(&self.name));
+        let basis = Basis::of_unit(view, &unit, &self.restart_on, None, &self.reload_on)?;
         plan_unit(view, &full_name(&self.name), &self.wish(), basis.as_ref())
     }
 }

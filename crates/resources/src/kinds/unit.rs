@@ -4,7 +4,7 @@ use crate::above::need_parent;
 use crate::body::{Body, file_state};
 use crate::kinds::service::{check_followed, need_reload, plan_unit, unit_claims};
 use crate::look::{path, path_id, unit, unit_id};
-use crate::restart::{self, Basis, Running, Wish, check_unit_name, full_name, inputs, reload_inputs};
+use crate::restart::{self, Basis, Running, Wish, check_unit_name, full_name};
 use converge_objects::unit::enabled_by_file;
 use converge_objects::{PathState, UnitState};
 use converge_resource::{
@@ -226,12 +226,7 @@ impl Resource for Unit {
         }
         // Who says nothing about running leaves restarts, and their record, to a `service` item.
         let basis = match Resource::restarts(self) {
-            Some(unit) => {
-                let restart = inputs(view, &self.restart_on, Some(own))?;
-                Basis::of(restart.into_iter().chain(reload_inputs(view, &self.reload_on)?))
-                    .map(|basis| basis.beside(view, &unit))
-                    .transpose()?
-            }
+            Some(unit) => Basis::of_unit(view, &unit, &self.restart_on, Some(own), &self.reload_on)?,
             None => None,
         };
         if self.drop_in.is_some() {
