@@ -675,8 +675,10 @@ cv_apt_helper() (
   url=$1
   rest=${url#*://}
   host=${rest%%[/?#]*}
+  set --
   case $host in
   *@*)
+    set -- -o Dir::Etc::netrc="$dir/login"
     url=${url%%://*}://${host##*@}${rest#"$host"}
     login=${host%@*}
     printf '%s\n' "${url%%://*}://${host##*@}" "${login%%:*}" "${login#"${login%%:*}"}" | awk '
@@ -694,7 +696,7 @@ cv_apt_helper() (
       NR == 3 { sub(/^:/, ""); printf " password %s\n", plain($0) }' >"$dir/login"
     ;;
   esac
-  /usr/lib/apt/apt-helper -qq -o APT::Sandbox::User=root -o Dir::Etc::netrc="$dir/login" download-file "$url" "$dir/file" </dev/null >&2 && cat "$dir/file"
+  /usr/lib/apt/apt-helper -qq -o APT::Sandbox::User=root "$@" download-file "$url" "$dir/file" </dev/null >&2 && cat "$dir/file"
 )
 
 # cv_fetch URL: prints what is there, with what the host has to fetch with.
