@@ -117,13 +117,15 @@ fn signs_of_life_an_armed_switch_and_the_end_of_the_run_keep_it_quiet() {
                     close_script("r1", "finished")
                 );
                 let mut session = host.session("r1", &body);
-                host.beside(&watch_script("r1", "t", 4));
-                for number in 1..8 {
+                // Longer than a busy machine keeps a sign of life back.
+                let limit = 14;
+                host.beside(&watch_script("r1", "t", limit));
+                for number in 1..=limit + 2 {
                     std::thread::sleep(Duration::from_secs(1));
                     host.beside(&beat_script("r1", "t", number));
                 }
                 std::fs::create_dir(host.root().join("switch")).unwrap();
-                std::thread::sleep(Duration::from_secs(8));
+                std::thread::sleep(Duration::from_secs(limit + 4));
                 std::fs::remove_dir(host.root().join("switch")).unwrap();
                 assert!(session.try_wait().unwrap().is_none(), "{:?}", host.argv);
                 assert!(!host.root().join("runs/r1/fenced").exists());
