@@ -474,3 +474,23 @@ async fn a_run_whose_lock_was_taken_over_changes_nothing_more() {
     assert_eq!(lease["spec"]["holderIdentity"], "another-run", "it is not ours to give back");
     api.kubectl(&["-n", NAMESPACE, "delete", "lease", "converge"]).unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_is_being_deleted_has_no_state_to_plan_on() {
+    let (api, cluster) = fresh("going").await;
+    let mut manifest = configmap("going", "held", json!({"a": "1"}));
+    manifest["metadata"]["finalizers"] = json!(["example.org/hold"]);
+    api.apply(&manifest.to_string()).unwrap();
+    let id = object(&manifest);
+    assert!(matches!(ask(&cluster, Probe::Object(id.clone())).await.0, Answer::Object(_)));
+    assert!(api.kubectl(&["-n", "going", "delete", "--wait=false", "configmap", "held"]).unwrap().success());
+    // Alone, and out of a list for many.
+    let others = (0..4).map(|n| Probe::Object(object(&configmap("going", &format!("c{n}"), json!({})))));
+    let many: BTreeSet<Probe> = others.chain([Probe::Object(id.clone())]).collect();
+    for probes in [BTreeSet::from([Probe::Object(id.clone())]), many] {
+        let observation = cluster.observe(&probes).await;
+        let answer = observation.answers.iter().find(|(probe, _)| *probe == Probe::Object(id.clone()));
+        let Some((_, Answer::Failed(why))) = answer else { panic!("{answer:?}") };
+        assert!(why.contains("being deleted since") && why.contains("example.org/hold"), "{why}");
+    }
+}
