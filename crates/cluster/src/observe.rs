@@ -194,7 +194,7 @@ pub(crate) fn observed(object: Option<&Value>) -> (Observed, Vec<Content>) {
 
 /// The answer about an object. One that is being deleted has no state to plan on: what would be written goes with it.
 fn seen(object: Option<&Value>) -> Result<Seen, LookError> {
-    if let Some(found) = object.filter(|found| found.pointer("/metadata/deletionTimestamp").is_some()) {
+    if let Some(found) = object.filter(|found| object::is_being_deleted(found)) {
         return Err(LookError::being_deleted(found));
     }
     let (observed, contents) = observed(object);

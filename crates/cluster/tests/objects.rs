@@ -12,6 +12,7 @@ use converge_ledger::SavedOutcome;
 use converge_resource::{Answer, ApiProbe, ApiRef, Digest, ObjectId, Probe, State};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 fn up() -> &'static LocalApi {
     server(ApiOptions::new)
@@ -328,7 +329,7 @@ async fn one_run_at_a_time_and_an_expired_lock_is_taken_over() {
     let waiting = meta();
     let start = std::time::Instant::now();
     other.open(&waiting).await.unwrap();
-    assert!(start.elapsed() > std::time::Duration::from_secs(2), "it was nobody's at once");
+    assert!(start.elapsed() > Duration::from_secs(2), "it was nobody's at once");
     other.close(&waiting.id, "finished").await;
     let cluster = connect(api).await;
     let first = meta();
@@ -462,7 +463,7 @@ async fn a_run_whose_lock_was_taken_over_changes_nothing_more() {
     let patch = r#"{"spec":{"holderIdentity":"another-run"}}"#;
     api.kubectl(&["-n", NAMESPACE, "patch", "lease", "converge", "--type=merge", "-p", patch]).unwrap();
     // The next renewal finds it.
-    tokio::time::sleep(std::time::Duration::from_secs(17)).await;
+    tokio::time::sleep(Duration::from_secs(17)).await;
     let end = work(&cluster, &run, &planned).await.end;
     assert!(
         matches!(&end, WorkEnd::Refused(why) if why.contains("has taken the lock of the cluster")),
@@ -493,4 +494,29 @@ async fn an_object_that_is_being_deleted_has_no_state_to_plan_on() {
         let Some((_, Answer::Failed(why))) = answer else { panic!("{answer:?}") };
         assert!(why.contains("being deleted since") && why.contains("example.org/hold"), "{why}");
     }
+}
+
+/// The server takes the request to delete and the object goes when its finalizers do, maybe after the run: what a rollback may find is both.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_that_takes_longer_than_the_run_may_have_happened() {
+    let _alone = alone().await;
+    let api = fresh("late").await.0;
+    let quick = ClusterOptions { deletion: Duration::from_secs(1), ..options() };
+    let cluster = connect_with(api, quick).await;
+    let run = meta();
+    cluster.open(&run).await.unwrap();
+    let mut manifest = configmap("late", "held", json!({"a": "1"}));
+    manifest["metadata"]["finalizers"] = json!(["example.org/hold"]);
+    done(&cluster, &run, &plan_apply(&cluster, &manifest, false).await).await;
+    let gone = plan_to(&cluster, &object(&manifest), None).await;
+    let end = work(&cluster, &run, &gone).await.end;
+    assert!(
+        matches!(&end, WorkEnd::Failed { message, .. } if message.contains("example.org/hold")),
+        "{end:?}"
+    );
+    cluster.close(&run.id, "failed").await;
+    let records = cluster.records().await.unwrap().runs;
+    let change = &records.iter().find(|r| r.id == run.id).unwrap().changes[1];
+    assert_eq!((change.outcome, change.may_have_happened()), (SavedOutcome::Unknown, true));
+    assert!(change.after.is_absent(), "{change:?}");
 }

@@ -21,9 +21,6 @@ use tokio::time::sleep;
 /// Comparisons when others write at the same time.
 const TRIES: usize = 6;
 
-/// A deleted object has so long to go.
-const GOING: Duration = Duration::from_secs(120);
-
 /// A definition has so long until its kind can be used.
 const COMING: Duration = Duration::from_secs(20);
 
@@ -362,10 +359,11 @@ impl Cluster {
                 return Ok(());
             };
             let finalizers = live.pointer("/metadata/finalizers").map(Value::to_string).unwrap_or_default();
-            if start.elapsed() > GOING {
+            let longest = self.inner.options.deletion;
+            if start.elapsed() > longest {
                 return Err(failed(format!(
                     "{shown} was deleted {} s ago and is not gone; it waits for its finalizers {finalizers}: is what handles them at work?",
-                    GOING.as_secs()
+                    longest.as_secs()
                 )));
             }
             if !told && start.elapsed() > Duration::from_secs(3) {
@@ -440,9 +438,11 @@ impl Cluster {
     async fn stopped(&self, job: &Job<'_>, planned: &Planned<'_>, seq: u32) -> Result<(), WorkEnd> {
         let live = self.inner.api.object(&planned.wanted).await;
         let after = live.as_ref().ok().map(|live| observed(live.as_ref()));
-        let uid = live.ok().flatten().map(|live| object::text(&live, "/metadata/uid").to_owned());
-        // When nobody can look, the record says that it is unknown.
-        let Some((seen, contents)) = after else { return Ok(()) };
+        let live = live.ok().flatten();
+        let uid = live.as_ref().map(|live| object::text(live, "/metadata/uid").to_owned());
+        // The record says that it is unknown when nobody can look, and when the object goes later, without this run.
+        let goes = live.as_ref().is_some_and(object::is_being_deleted);
+        let Some((seen, contents)) = after.filter(|_| !goes) else { return Ok(()) };
         self.end(job, seq, Ended::Failed, Some((&seen.state, &contents)), uid).await
     }
 }
