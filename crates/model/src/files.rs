@@ -93,26 +93,31 @@ pub(crate) fn locate(role: &Role, load: Load, written: &str, span: &Span) -> Res
         let message = format!("`{folder}/{written}` of the role `{}` is {other}", role.name);
         return Err(Diagnostic::error("no-file", message).label(span, "named here"));
     }
-    let known = listing(&role.dir.join(folder), 3);
+    let known = listing(&role.dir.join(folder), 3, load == Load::Tree);
     let stripped = written.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/'));
     let help = match stripped.filter(|rest| known.iter().any(|name| name == rest)) {
         Some(rest) => format!("write `{rest}`: it is searched in `{folder}/`"),
+        None if known.is_empty() && load == Load::Tree => format!("make the folder {full}"),
         None if known.is_empty() => format!("write the file {full}"),
         None => nearest(written, known.iter().map(String::as_str)),
     };
-    let message = format!("the role `{}` has no file `{folder}/{written}`", role.name);
+    let sought = if load == Load::Tree { "folder" } else { "file" };
+    let message = format!("the role `{}` has no {sought} `{folder}/{written}`", role.name);
     Err(Diagnostic::error("no-file", message).label(span, "not found").help(help))
 }
 
-/// The files below a folder, by path from it, sorted.
-fn listing(folder: &Utf8Path, depth: usize) -> Vec<String> {
+/// The files, or the folders, below a folder, by path from it, sorted.
+fn listing(folder: &Utf8Path, depth: usize, folders: bool) -> Vec<String> {
     let mut names = Vec::new();
     for entry in folder.read_dir_utf8().into_iter().flatten().flatten() {
         let name = entry.file_name().to_owned();
-        if entry.path().is_file() {
+        let is_folder = entry.path().is_dir();
+        if is_folder && depth > 0 {
+            let inner = listing(entry.path(), depth - 1, folders);
+            names.extend(inner.into_iter().map(|inner| format!("{name}/{inner}")));
+        }
+        if is_folder == folders && (is_folder || entry.path().is_file()) {
             names.push(name);
-        } else if depth > 0 && entry.path().is_dir() {
-            names.extend(listing(entry.path(), depth - 1).into_iter().map(|inner| format!("{name}/{inner}")));
         }
     }
     names.sort();
