@@ -1,5 +1,6 @@
 //! The runs that a host or a cluster has recorded, and the reader of their lines.
 
+use crate::layers::AT_PATHS;
 use crate::{Ledger, Scope};
 use converge_resource::{ObjectId, State, WayBack, decode_field, encode_field};
 use std::collections::{BTreeMap, BTreeSet};
@@ -306,6 +307,8 @@ impl Reader {
                 let seq = seq.parse().ok()?;
                 let kind = kind.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_').then_some(*kind)?;
                 let (key, item) = (decode_field(key)?, decode_field(item)?);
+                let is_somewhere = !AT_PATHS.contains(&kind) || key.starts_with('/');
+                is_somewhere.then_some(())?;
                 self.places.insert(seq, self.record.changes.len());
                 if flags.split(',').any(|f| f == IN_PART) {
                     self.in_part.insert(seq);

@@ -83,7 +83,7 @@ impl Host {
             // A part of a planned state may be left to the host.
             let is_open = purpose == "converge" && drawn.is_multiple_of(5);
             let planned = if is_open { state(*to).replace("value", "open") } else { state(*to) };
-            text.push_str(&format!("begin\t{n}\tpath\t{key}\t{}\t{planned}\t{item}\t-\n", state(from)));
+            text.push_str(&format!("begin\t{n}\tpath\t/{key}\t{}\t{planned}\t{item}\t-\n", state(from)));
             // An object that goes is declared so by a role, or pruned.
             let of_role = purpose == "converge" && (*to != 0 || drawn.is_multiple_of(3));
             if of_role {
@@ -119,7 +119,7 @@ impl Host {
             self.now[*key] = *to;
         }
         if let Some(key) = self.disown.take().filter(|_| closed) {
-            text.push_str(&format!("disown\tpath\t{key}\n"));
+            text.push_str(&format!("disown\tpath\t/{key}\n"));
             event.disowned = Some(key);
         }
         self.events.push(event);
@@ -156,7 +156,7 @@ impl Host {
         assert_eq!(records.broken, Vec::<String>::new());
         let mut found = vec![None; KEYS];
         for thing in &records.things {
-            let at = thing.object.key.parse::<usize>().unwrap();
+            let at = thing.object.key[1..].parse::<usize>().unwrap();
             assert_eq!(found[at].replace((value(&thing.before), value(&thing.left))), None);
         }
         found
@@ -247,7 +247,7 @@ impl Host {
     fn plan(&self, undos: Vec<Undo>, narrowed: Option<usize>) -> Plan {
         let mut plan = Plan::default();
         for mut undo in undos {
-            let key: usize = undo.object.key.parse().unwrap();
+            let key: usize = undo.object.key[1..].parse().unwrap();
             if narrowed.is_some_and(|r| undo.item.split('/').next() != Some(&format!("r{r}"))) {
                 continue;
             }
@@ -264,7 +264,7 @@ impl Host {
 
     /// Whether an object is restored (`true`), left alone, or as before already (`None`): as the engine does.
     fn decide(&self, undo: &mut Undo) -> Option<bool> {
-        let key: usize = undo.object.key.parse().unwrap();
+        let key: usize = undo.object.key[1..].parse().unwrap();
         let now = converge_resource::State::from_line(&state(self.now[key]));
         undo.settle(&now, &|_, now, planned| {
             let open = planned.line().strip_prefix("open ");

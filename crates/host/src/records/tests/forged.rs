@@ -93,3 +93,21 @@ fn meta_that_lies_panics_nobody_and_removes_nothing_of_others() {
         }
     }
 }
+
+#[test]
+fn a_path_of_nothing_in_a_journal_is_no_change_and_holds_nobody_up() {
+    for host in hosts() {
+        let file = host.file("a");
+        host.one("001", &mut spec(vec![host.change(&file, host.file_line(b"1", 0o600))]), &[b"1"]);
+        let journal = host.root().join("runs/001/journal");
+        let begin = "begin\t9\tpath\tetc/a\tabsent\tfile 600 0 0 1 aa\tr/i\t-\n";
+        std::fs::write(&journal, std::fs::read_to_string(&journal).unwrap() + begin).unwrap();
+        let records = host.all_records();
+        assert_eq!(records.runs[0].changes.len(), 1);
+        assert!(records.runs[0].broken.is_some(), "it is named");
+        let looked = host.sh("cv_above etc/a a; printf %s \"$CV_ABOVE\"");
+        assert!(looked.status.success(), "{:?}", host.argv);
+        let undo = host.undo(&["001"]);
+        assert!(!file.exists(), "{:?} {undo:?}", host.argv);
+    }
+}
