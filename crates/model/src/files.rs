@@ -1,7 +1,6 @@
 //! Files of a role: templates and sources. Each is read once in a run.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
@@ -9,33 +8,10 @@ use converge_syntax::{Diagnostic, Source, Span};
 
 use crate::catalog::Load;
 use crate::fields::nearest;
+use crate::file_error::{FileError, MAX_BYTES};
 use crate::role::Role;
 use crate::tree;
-use crate::vault::{Vault, VaultError, decrypted_text, is_vault};
-
-/// The largest file of a role that is sent to hosts.
-const MAX_BYTES: u64 = 64 << 20;
-
-/// The reason why a file of a role has no content.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum FileError {
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    #[error(
-        "it is larger than {} MiB; let the host fetch it: the kind `download` takes an address and its SHA-256",
-        MAX_BYTES >> 20
-    )]
-    TooLarge,
-    /// It is encrypted, and its text cannot be had.
-    #[error("{}", .0.message)]
-    Text(Box<Diagnostic>),
-    /// It is encrypted, and its bytes cannot be had.
-    #[error("{0}; {help}", help = .0.help())]
-    Bytes(#[from] VaultError),
-    /// The folder has a link, a device or the like: its path from the folder.
-    #[error("`{0}` in it is neither a file nor a folder; put the file itself there")]
-    Special(Utf8PathBuf),
-}
+use crate::vault::{Vault, decrypted_text, is_vault};
 
 /// The content of a file, or the reason why it has none. Both are kept for all places that name the file.
 type Read<T> = Result<T, Arc<FileError>>;
