@@ -520,3 +520,41 @@ async fn a_deletion_that_takes_longer_than_the_run_may_have_happened() {
     assert_eq!((change.outcome, change.may_have_happened()), (SavedOutcome::Unknown, true));
     assert!(change.after.is_absent(), "{change:?}");
 }
+
+/// A rollback writes values, and leaves the next apply its own fields: it meets no conflict with itself, and takes away what it leaves out.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_rollback_wrote_belongs_to_the_next_apply() {
+    let _alone = alone().await;
+    let (api, cluster) = fresh("again").await;
+    let apply = async |manifest: &Value| {
+        let run = meta();
+        cluster.open(&run).await.unwrap();
+        done(&cluster, &run, &plan_apply(&cluster, manifest, false).await).await;
+        cluster.close(&run.id, "finished").await;
+    };
+    let (one, two) = (json!({"v": "1", "dropped": "x"}), json!({"v": "2"}));
+    let map = |data: &Value| configmap("again", "x", data.clone());
+    let id = object(&map(&one));
+    apply(&map(&one)).await;
+    let before = look(&cluster, &id).await.1.unwrap();
+    apply(&map(&two)).await;
+    let back = async || {
+        let run = meta();
+        cluster.open(&run).await.unwrap();
+        done(&cluster, &run, &plan_to(&cluster, &id, Some(before.clone())).await).await;
+        cluster.close(&run.id, "finished").await;
+    };
+    back().await;
+    let data = || api.get(&["-n", "again", "configmap", "x"]).unwrap()["data"].clone();
+    assert_eq!(data(), one);
+    apply(&map(&two)).await;
+    assert_eq!(data(), two, "what the role leaves out goes again");
+    // The same after an object that was gone: nothing tells the server whose the fields are.
+    let run = meta();
+    cluster.open(&run).await.unwrap();
+    done(&cluster, &run, &plan_to(&cluster, &id, None).await).await;
+    cluster.close(&run.id, "finished").await;
+    back().await;
+    apply(&map(&json!({"v": "3"}))).await;
+    assert_eq!(data()["v"], "3");
+}

@@ -1,11 +1,12 @@
 //! Changes of objects.
 
 use super::{Done, Job, Save, failed, named, shown};
-use crate::api::{APPLY, MERGE, escaped};
+use crate::api::{MERGE, escaped};
 use crate::connect::Cluster;
 use crate::fault::Fault;
 use crate::object::{self, merge_patch, told};
 use crate::observe::{no_key, observed};
+use crate::ownership;
 use crate::records::{Beside, Ended};
 use crate::sealed::{seal, unseal};
 use crate::work::WorkEnd;
@@ -315,8 +316,7 @@ impl Cluster {
                 {
                     metadata.insert("resourceVersion".to_owned(), json!(version));
                 }
-                let path = format!("{path}?fieldManager={}&force={force}", escaped(planned.manager));
-                api.patch(&path, APPLY, &manifest).await.map_err(missed)?;
+                ownership::apply(api, &path, &manifest, force, "").await.map_err(missed)?;
                 Ok(())
             }
             (Some(to), None, Some(live)) => {
@@ -331,8 +331,11 @@ impl Cluster {
                         metadata.insert("resourceVersion".to_owned(), json!(version));
                     }
                 }
-                let path = format!("{path}?fieldManager={}", escaped(planned.manager));
-                api.patch(&path, MERGE, &patch).await.map_err(missed)?;
+                let as_manager = format!("{path}?fieldManager={}", escaped(planned.manager));
+                let now = api.patch(&as_manager, MERGE, &patch).await.map_err(missed)?;
+                if job.work.owner.is_empty() {
+                    ownership::hand_over(api, &path, live, &now).await;
+                }
                 Ok(())
             }
             (Some(to), None, None) => {
