@@ -841,12 +841,14 @@ cv_broken() {
     done
 }
 
-# cv_lines_of RUN: its meta and its journal. What begins a run or is a line of `owned` has no place in them.
+# cv_lines_of RUN: its meta and its journal. What begins a run or is a line of `owned` has no place in them. A last line of the meta that was cut off
+# is a line of its own.
 cv_lines_of() {
   {
     cv_meta_of "$1"
+    echo
     cv_journal_of "$1"
-  } | sed -e "s/^run$CV_TAB/damaged:&/" -e "s/^own$CV_TAB/damaged:&/" -e "s/^gone$CV_TAB/damaged:&/"
+  } | sed -e '/^$/d' -e "s/^run$CV_TAB/damaged:&/" -e "s/^own$CV_TAB/damaged:&/" -e "s/^gone$CV_TAB/damaged:&/"
 }
 
 # cv_journal_of RUN: its journal, without a last line that was cut off while it was written.

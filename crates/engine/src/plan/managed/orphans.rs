@@ -5,17 +5,21 @@ use crate::revert::order::{above, is_dir};
 use crate::revert::undo::fulfils;
 use crate::revert::{self, layers};
 use converge_ledger::{KnownState, Owned, Project, Undo};
+use converge_objects::Command;
 use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{Change, Naming, ObjectId, Probe, RunAnswer, quote};
 use std::collections::BTreeSet;
 
-/// The things of this scope that are no longer declared, in the order in which they became ours.
+/// The things of this scope that are no longer declared, in the order in which they became ours. A command whose text alone has changed is no such
+/// thing: its `undo` would take away what the present one has made, or need not make.
 pub(super) fn undeclared<'a>(things: &'a [Owned], scope: &Project, declares: &Declares) -> Vec<&'a Owned> {
+    let is_declared = |t: &Owned| {
+        let takes_place = |object: &ObjectId| Command::has_taken_the_place_of(object, &t.object);
+        declares.objects.contains(&t.object) || declares.objects.iter().any(takes_place)
+    };
     things
         .iter()
-        .filter(|t| {
-            remains(t) && !t.by_product && scope.is(&t.scope) && !declares.objects.contains(&t.object)
-        })
+        .filter(|t| remains(t) && !t.by_product && scope.is(&t.scope) && !is_declared(t))
         .filter(|t| t.roles.iter().all(|r| declares.surely_without(r)))
         .collect()
 }
@@ -154,6 +158,7 @@ pub(super) fn undo_of(thing: &Owned, going: &[&Owned], known: &Knowledge) -> Und
 mod tests {
     use super::*;
     use converge_ledger::Scope;
+    use converge_objects::{Guard, Surroundings};
     use converge_resource::State;
     use std::collections::BTreeMap;
 
@@ -212,6 +217,39 @@ mod tests {
         assert_eq!(keys(&declares), ["/left"]);
         declares.renamed = BTreeMap::from([("old".to_owned(), "a".to_owned())]);
         assert_eq!(keys(&declares), ["/left", "/renamed"]);
+    }
+
+    #[test]
+    fn a_command_with_another_text_has_taken_the_place_of_the_one_before() {
+        let command = |guard: Guard, run: &str| {
+            let command = Command {
+                guard,
+                run: run.to_owned(),
+                undo: Some("rm -f /key".to_owned()),
+                user: None,
+                timeout: None,
+                surroundings: Surroundings::default(),
+            };
+            ObjectId::new("command", command.key())
+        };
+        let creates = |path: &str, run: &str| command(Guard::Creates(path.to_owned()), run);
+        let mut old = thing("/key", &["a"]);
+        old.object = creates("/key", "make one");
+        (old.before, old.left) = (State::from_line("pending"), State::from_line("done"));
+        let things = [old];
+        let scope = Project(things[0].scope.clone());
+        let left = |object: ObjectId| {
+            let declares = Declares {
+                objects: BTreeSet::from([object]),
+                roles: BTreeMap::from([("a".to_owned(), true)]),
+                renamed: BTreeMap::new(),
+                narrowed: false,
+            };
+            undeclared(&things, &scope, &declares).len()
+        };
+        assert_eq!(left(creates("/key", "make another")), 0);
+        assert_eq!(left(creates("/other", "make one")), 1);
+        assert_eq!(left(command(Guard::Unless("/key".to_owned()), "make one")), 1);
     }
 
     #[test]

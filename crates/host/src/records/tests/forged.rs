@@ -111,3 +111,17 @@ fn a_path_of_nothing_in_a_journal_is_no_change_and_holds_nobody_up() {
         assert!(!file.exists(), "{:?} {undo:?}", host.argv);
     }
 }
+
+#[test]
+fn a_last_line_of_meta_that_was_cut_off_takes_no_change_with_it() {
+    for host in hosts() {
+        let file = host.file("a");
+        host.one("001", &mut spec(vec![host.change(&file, host.file_line(b"1", 0o600))]), &[b"1"]);
+        let meta = host.root().join("runs/001/meta");
+        std::fs::write(&meta, std::fs::read_to_string(&meta).unwrap() + "zzz").unwrap();
+        let records = host.all_records();
+        assert_eq!(records.runs[0].changes.len(), 1, "{:?}", host.argv);
+        let broken = records.runs[0].broken.as_ref().unwrap();
+        assert!(broken.contains("one of its lines") || broken.contains("its line"), "{broken}");
+    }
+}
