@@ -113,7 +113,8 @@ pub(crate) enum Ended {
 
 impl RunDoc {
     pub(crate) fn of(meta: &RunMeta) -> Self {
-        let RunMeta { id, time, operator, inventory, playbook, purpose, scope, rolls_back, planned } = meta;
+        let RunMeta { id, time, operator, inventory, playbook, purpose, scope, rolls_back, planned, .. } =
+            meta;
         Self {
             format: RUN_FORMAT,
             id: id.clone(),
@@ -160,6 +161,7 @@ impl RunDoc {
                 Some(Ended::Failed) => SavedOutcome::Failed,
                 Some(Ended::Moved) => SavedOutcome::Moved,
             },
+            arrived: false,
         };
         RunRecord {
             id: self.id,

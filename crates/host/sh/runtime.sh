@@ -95,7 +95,8 @@ cv_meta_of() {
 # The directory of the present run, in CV_DIR.
 cv_run_dir() { CV_DIR=$CV_ROOT/runs/$CV_RUN; }
 
-# cv_run_open ID META: takes the lock and begins a run. To be called in the session's own shell, which then holds the
+# cv_run_open ID META [FOUND]: takes the lock and begins a run. FOUND are lines RUN SEQ STATE: changes in which that run was cut off, and that the plan
+# has found in the planned state since. To be called in the session's own shell, which then holds the
 # lock (descriptor 9); its children inherit it. Status 75: another run holds it. Status 76: the host is not fit.
 cv_run_open() {
   CV_RUN=$1
@@ -119,7 +120,7 @@ cv_run_open() {
     exec 9>&-
     return 75
   }
-  cv_run_begin "$2" || {
+  cv_run_begin "$2" "${3:-}" || {
     exec 9>&-
     return 76
   }
@@ -202,7 +203,7 @@ cv_run_holder() (
   fi
 )
 
-# cv_run_begin: makes the folder of CV_RUN and starts its watchdog, or goes on with a run that was begun.
+# cv_run_begin META FOUND: makes the folder of CV_RUN and starts its watchdog, or goes on with a run that was begun.
 cv_run_begin() (
   umask 077
   cv_run_dir
@@ -226,7 +227,7 @@ cv_run_begin() (
     cv_say "cannot write to $CV_ROOT ($CV_CAUSE)"
     return 1
   }
-  cv_run_settle || return 1
+  cv_run_settle "$2" || return 1
   if [ ! -e "$dir/meta" ]; then
     seq=$(cv_seq_next)
     printf 'version\t%s\nid\t%s\nseq\t%s\n%s\nopened\t%s\n' "$CV_FORMAT" "$CV_RUN" "$seq" "$1" "$(date +%s)" >"$dir/meta" 2>/dev/null || {
@@ -271,7 +272,7 @@ cv_run_unwatch() {
   rm -rf alive.ended
 }
 
-# cv_run_settle: brings older records to the present format and ends runs that were cut off. The lock is held: nobody is at work.
+# cv_run_settle FOUND: brings older records to the present format and ends runs that were cut off, with what was found of them. The lock is held: nobody is at work.
 cv_run_settle() (
   cv_version
   if [ "$CV_VERSION" != "$CV_FORMAT" ]; then
@@ -283,7 +284,10 @@ cv_run_settle() (
     if cv_plain "$run/journal" && [ "$run" != "$CV_DIR" ] && ! grep -q "^close$CV_TAB" "$run/journal"; then
       run=${run##*/}
       cv_journal_of "$run" >"$CV_ROOT/runs/$run/journal.new" &&
-        printf 'close\tcut-off\t%s\n' "$(date +%s)" >>"$CV_ROOT/runs/$run/journal.new" 2>/dev/null &&
+        {
+          printf '%s\n' "$1" | sed -n "s/^$run$CV_TAB/found$CV_TAB/p"
+          printf 'close\tcut-off\t%s\n' "$(date +%s)"
+        } >>"$CV_ROOT/runs/$run/journal.new" 2>/dev/null &&
         mv -f "$CV_ROOT/runs/$run/journal.new" "$CV_ROOT/runs/$run/journal" || {
         cv_cause
         cv_say "cannot write to $CV_ROOT ($CV_CAUSE)"

@@ -121,6 +121,8 @@ pub struct SavedChange {
     pub guard: Option<SavedGuard>,
     /// Its result.
     pub outcome: SavedOutcome,
+    /// Where the run was cut off in it: whether a plan has found the object in the planned state since.
+    pub arrived: bool,
 }
 
 /// The guard of an item.
@@ -153,6 +155,11 @@ impl SavedChange {
     /// False only when the object is known to be as it was.
     pub fn may_have_happened(&self) -> bool {
         self.outcome == SavedOutcome::Unknown || self.before != self.after
+    }
+
+    /// Whether its result is known: that of a step in which the run was cut off is where the object was found in the planned state.
+    pub(crate) fn is_known(&self) -> bool {
+        self.outcome != SavedOutcome::Unknown || self.arrived
     }
 }
 
@@ -323,6 +330,7 @@ impl Reader {
                     way_back: None,
                     guard: None,
                     outcome: if *what == "moved" { SavedOutcome::Moved } else { SavedOutcome::Unknown },
+                    arrived: false,
                 });
             }
             // A state that came out as planned in part is not the state before: the next rollback goes on with it.
@@ -333,6 +341,10 @@ impl Reader {
             ["off", seq, line, ..] => self.end(seq, SavedOutcome::Off, line)?,
             ["failed", seq, _, line, ..] => self.end(seq, SavedOutcome::Failed, line)?,
             ["putback", seq, line, ..] => self.end(seq, SavedOutcome::PutBack, line)?,
+            ["found", seq, line, ..] => {
+                let change = self.change(seq)?;
+                change.arrived = change.after.line() == *line;
+            }
             ["switch", "acts", why, ..] => self.record.put_back = Some(decode_field(why)?),
             ["back", seq, host, name, ..] => {
                 let way = WayBack { host: decode_field(host)?, name: decode_field(name)? };
