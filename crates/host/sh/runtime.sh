@@ -1,6 +1,6 @@
 # --- the records on the host ---
 #
-# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched,alive/{session,beat},fenced}, owned, kept/ID, blobs/SHA256, debs, started,
+# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched,alive/{session,step,beat},fenced}, owned, kept/ID, blobs/SHA256, debs, started,
 # ran, switch, undo.sh. Journal and meta are lines of fields separated by tabs; texts are encoded words.
 
 CV_FORMAT=4
@@ -243,26 +243,33 @@ cv_run_begin() (
 # The session's own shell: its process ID and when that process began, for the watchdog and for cv_run_alone.
 cv_run_session() { ! cv_begun_to "$$" || printf '%s %s\n' "$$" "$cv_s_begun"; }
 
-# cv_begun_to PID: when that process began, in clock ticks since the boot, in cv_s_begun. Status 1: there is none.
-# shellcheck disable=SC2086
-cv_begun_to() {
-  { IFS= read -r cv_s_stat <"/proc/$1/stat"; } 2>/dev/null || return 1
-  cv_split_by ' '
-  set -- ${cv_s_stat##*) }
-  cv_split_end
-  cv_s_begun=${20}
-}
-
-# cv_run_alone: whether no session of a run lives that did not end. One that lives holds the lock; where the lock is free all the same, its file was
-# removed or exchanged, and that run goes on.
-cv_run_alone() (
-  for file in "$CV_ROOT/runs"/*/alive/session; do
+# cv_living: the sessions and the steps of runs that did not end, and that live: a line each, RUN, session or step, PROCESS. This session's own shell
+# is none of them.
+cv_living() (
+  for file in "$CV_ROOT/runs"/*/alive/session "$CV_ROOT/runs"/*/alive/step; do
     { IFS=' ' read -r pid since <"$file"; } 2>/dev/null && [ "$pid" != "$$" ] && cv_begun_to "$pid" && [ "$cv_s_begun" = "$since" ] || continue
     run=${file#"$CV_ROOT/runs/"}
-    cv_say "run ${run%%/*} has not ended and may still be at work: its session, process $pid, lives, and does not hold $CV_ROOT/lock (somebody has removed or exchanged that file). Wait until it has ended, or end that process, and begin again"
-    return 1
+    printf '%s %s %s\n' "${run%%/*}" "${file##*/}" "$pid"
   done
 )
+
+# cv_run_alone: whether no session and no step of a run lives that did not end. A session holds the lock; where the lock is free all the same, its file
+# was removed or exchanged, and that run goes on. A step that runs a script does not hold the lock: it lives on where the shells above it were killed.
+cv_run_alone() {
+  cv_living | {
+    IFS=' ' read -r cv_a_run cv_a_what cv_a_pid || exit 0
+    case $cv_a_what in
+    session) cv_a_why="its session, process $cv_a_pid, lives, and does not hold $CV_ROOT/lock (somebody has removed or exchanged that file)" ;;
+    *)
+      cv_a_name=
+      { IFS= read -r cv_a_name <"/proc/$cv_a_pid/comm"; } 2>/dev/null
+      cv_a_why="a step of it, process $cv_a_pid${cv_a_name:+ ($cv_a_name)}, lives, though its session has ended"
+      ;;
+    esac
+    cv_say "run $cv_a_run has not ended and may still be at work: $cv_a_why. Wait until it has ended, or end that process, and begin again"
+    exit 1
+  }
+}
 
 # cv_run_unwatch: ends the watch over the run of the present directory. A late sign of life (the network may deliver one when the
 # controller is gone) makes no file: the directory of these loses its name before it is emptied.
