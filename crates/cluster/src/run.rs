@@ -130,10 +130,23 @@ impl Cluster {
 
     /// As [`records::waits`].
     pub(crate) async fn waits(&self, release: &ObjectId, to: Option<&Digest>) -> Result<bool, RecordsError> {
+        Ok(records::waits(&self.docs().await?, release, to))
+    }
+
+    /// As [`records::former_manager`].
+    pub(crate) async fn former_manager(
+        &self,
+        object: &ObjectId,
+        to: &State,
+        paths: &[String],
+    ) -> Result<Option<String>, RecordsError> {
+        Ok(records::former_manager(&self.docs().await?, object, to, paths))
+    }
+
+    /// The records of runs. One that cannot be read is named wherever the runs are read.
+    async fn docs(&self) -> Result<Vec<RunDoc>, RecordsError> {
         let found = self.inner.api.list(&labelled(&format!("{RECORD_LABEL}=run"))).await?;
-        // One that cannot be read is named wherever the runs are read.
-        let docs: Vec<RunDoc> = found.iter().filter_map(|secret| records::unpack(secret).ok()).collect();
-        Ok(records::waits(&docs, release, to))
+        Ok(found.iter().filter_map(|secret| records::unpack(secret).ok()).collect())
     }
 
     /// The managed objects of the cluster, and the newest run if it did not end.
