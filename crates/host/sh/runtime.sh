@@ -309,7 +309,7 @@ cv_run_settle() (
 # cv_run_sweep RUN: removes the temporary files of the steps in which a run was cut off: of paths that it began and did not end.
 cv_run_sweep() (
   open=$(cv_journal_of "$1" | awk -F '\t' '
-    $1 == "begin" && $3 == "path" { key[$2] = $4 }
+    $1 == "begin" && $3 == "path" && $4 ~ /^\// { key[$2] = $4 }
     $1 == "done" || $1 == "off" || $1 == "failed" { delete key[$2] }
     END { for (seq in key) print key[seq] }')
   set -f
@@ -824,15 +824,37 @@ cv_runs() (
   done
 )
 
-# cv_answerable RUNS: whether the journal of none of these runs fills an answer (8 MiB, crates/ssh/src/target.rs) by itself; says which one does. The
-# sizes are in blocks of 512 bytes. Those that are larger than any run makes them are not read at all (cv_large_to).
+# cv_answerable RUNS: whether the records of these runs fit into an answer (8 MiB, crates/ssh/src/target.rs); says which journal does not, or which are the
+# largest. The sizes of find are in blocks of 512 bytes. Those that are larger than any run makes them are not read at all (cv_large_to).
 cv_answerable() (
   cd "$CV_ROOT/runs" 2>/dev/null || exit 0
   large=$(for run in $1; do printf '%s/journal\n' "$run"; done | xargs -r sh -c 'find "$@" -maxdepth 0 -type f -size +14336 ! -size +131072' sh 2>/dev/null | head -n 1)
-  [ -n "$large" ] || exit 0
+  [ -n "$large" ] || {
+    cv_answerable_together "$1"
+    exit
+  }
   cv_say "$CV_ROOT/runs/$large has $(wc -l <"$large") lines, more than is read of a host: look whether they are a run's. To go on without them, remove $CV_ROOT/runs/${large%/journal} (what that run changed stays as it is, is managed no more, and cannot be rolled back)"
   exit 1
 )
+
+# cv_answerable_together RUNS: the same of all of them. It names as many of the largest as have to go until the others fit, twenty at most.
+cv_answerable_together() {
+  cv_r_said=$(for run in $1; do printf '%s/journal\n%s/meta\n' "$run" "$run"; done | xargs -r stat -c '%s %n' 2>/dev/null |
+    awk '$1 <= ($2 ~ /meta$/ ? 4194304 : 67108864) { sub(/\/.*/, "", $2); size[$2] += $1 } END { for (run in size) print size[run], run }' | sort -rn |
+    awk -v most=8000000 '
+      { size[NR] = $1; run[NR] = $2; all += $1 }
+      END {
+        rest = all
+        for (i = 1; i <= NR && rest > most; i++) {
+          rest -= size[i]
+          if (i <= 20) names = names (i > 1 ? ", " : "") run[i] sprintf(" (%.1f MiB)", size[i] / 1048576)
+        }
+        if (all > most) printf "%.1f MiB together, more than the 8 MiB that are read of a host; the largest are %s", all / 1048576, names
+      }')
+  [ -n "$cv_r_said" ] || return 0
+  cv_say "the records of runs in $CV_ROOT/runs have $cv_r_said. To go on without these, move their folders away (what those runs changed stays as it is, is managed no more, and cannot be rolled back until they are there again)"
+  return 1
+}
 
 # cv_broken: a line for each thing among the records that is no regular file, and is not read.
 cv_broken() {

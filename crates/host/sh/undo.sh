@@ -40,7 +40,7 @@ cv_undo_rows() {
       open = last[i] == "?" ? from[i] : "?"
       return seq[i] OFS kind[i] OFS key[i] OFS before[i] OFS after[i] OFS item[i] OFS last[i] OFS lost[i] OFS open OFS flags[i] "\n"
     }
-    ($1 == "begin" || $1 == "moved") && (NF < 8 || $2 !~ /^[0-9]+$/ || $3 !~ /^[A-Za-z0-9_]+$/) { next }
+    ($1 == "begin" || $1 == "moved") && (NF < 8 || $2 !~ /^[0-9]+$/ || $3 !~ /^[A-Za-z0-9_]+$/ || ($3 ~ /^(path|git|mount|swap)$/ && $4 !~ /^\//)) { next }
     $1 == "begin" || $1 == "moved" { take($1) }
     # Where the host could not look, it is not known whether the change happened; a line that was cut short says nothing.
     ($1 == "done" || $1 == "off" || $1 == "putback") && ($2 in at) && NF >= 3 && $3 !~ /^!/ { last[at[$2]] = $3 }
@@ -180,7 +180,7 @@ cv_live() {
     $1 == "purpose" && $2 == "undo" { back = 1 }
     $1 == "purpose" && $2 == "rollback" { back = 1; if (NF > 2) roles = 1 }
     $1 == "planned" { planned[$2] }
-    ($1 == "begin" || $1 == "moved") && NF >= 8 && $2 ~ /^[0-9]+$/ && $3 ~ /^[A-Za-z0-9_]+$/ {
+    ($1 == "begin" || $1 == "moved") && NF >= 8 && $2 ~ /^[0-9]+$/ && $3 ~ /^[A-Za-z0-9_]+$/ && ($4 ~ /^\// || $3 !~ /^(path|git|mount|swap)$/) {
       i = ++n[R]; at[$2] = i; seq[R, i] = $2; b[R, i] = $5; to[R, i] = $6
       name[R, i] = $3 OFS $4; o[R, i] = name[R, i] OFS layer($3, $4)
       if ($3 == "mount") {

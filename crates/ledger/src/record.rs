@@ -1,5 +1,6 @@
 //! The runs that a host or a cluster has recorded, and the reader of their lines.
 
+use crate::layers::AT_PATHS;
 use crate::{Ledger, Scope};
 use converge_resource::{ObjectId, State, WayBack, decode_field, encode_field};
 use std::collections::{BTreeMap, BTreeSet};
@@ -313,6 +314,8 @@ impl Reader {
                 let seq = seq.parse().ok()?;
                 let kind = kind.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_').then_some(*kind)?;
                 let (key, item) = (decode_field(key)?, decode_field(item)?);
+                // Nobody can look at a path that does not begin at the root.
+                let _absolute = (key.starts_with('/') || !AT_PATHS.contains(&kind)).then_some(())?;
                 self.places.insert(seq, self.record.changes.len());
                 if flags.split(',').any(|f| f == IN_PART) {
                     self.in_part.insert(seq);
