@@ -253,6 +253,55 @@ fn another_playbook_another_inventory_and_broken_variables_prune_nothing() {
     assert_eq!(undeclared(&world, &[]), ["/etc/mine/p removed"]);
 }
 
+/// Two projects edit one file, write another one after each other, and know one account: a prune of the second gives each back as the first left it,
+/// and one of the first leaves alone what the second changed since.
+#[test]
+fn a_prune_gives_back_what_another_project_left_and_no_more() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "rm -rf /srv/*; echo orig >/etc/rv.hosts; userdel -r rvu; true");
+    let of = |name: &str| {
+        let text = format!(
+            "resources:\n  - line: {{path: /etc/rv.hosts, line: {name}}}\n  - file: {{path: /srv/f, content: \"{name}\\n\"}}\n  - user: {{name: rvu, comment: of {name}}}\n"
+        );
+        role(&world, name, &text);
+        world.write(&format!("{name}.yaml"), &world.inventory(&format!("converge_project: {name}"))).unwrap();
+        playbook(&world, name);
+        converge(&world, &["apply", "--yes", "--limit", "h1", &format!("{name}.yaml")]).expect(0);
+    };
+    let gone = |name: &str, code: i32| {
+        role(&world, name, "resources: []\n");
+        playbook(&world, name);
+        let file = format!("{name}.yaml");
+        let plan = converge(&world, &["plan", "--limit", "h1", &file]);
+        let number = plan
+            .stdout
+            .split("orphaned: ")
+            .nth(1)
+            .and_then(|s| s.split(' ').next())
+            .unwrap_or("0")
+            .to_owned();
+        assert_eq!(number, "3", "{}", plan.all());
+        let ran = converge(&world, &["apply", "--yes", "--prune", "--limit", "h1", &file]);
+        let number =
+            ran.stderr.split("write --prune=").nth(1).map(|n| n.split(' ').next().unwrap().to_owned());
+        let number = number.map_or("--prune".to_owned(), |n| format!("--prune={n}"));
+        converge(&world, &["apply", "--yes", &number, "--limit", "h1", &file]).expect(code)
+    };
+    let state = "cat /etc/rv.hosts /srv/f; getent passwd rvu | cut -d: -f5";
+    of("pb");
+    of("pa");
+    assert_eq!(exec(host, state), "orig\npb\npa\npa\nof pa");
+    gone("pa", 0);
+    assert_eq!(exec(host, state), "orig\npb\npb\nof pb");
+    of("pb");
+    assert_eq!(exec(host, "ls /var/lib/converge/runs | wc -l"), "3", "nothing is to be done");
+    of("pa");
+    let kept = gone("pb", 4);
+    assert_eq!(exec(host, state), "orig\npb\npa\npa\nof pa", "{}", kept.all());
+    exec(host, "userdel -r rvu; rm /etc/rv.hosts; true");
+}
+
 #[test]
 fn a_renamed_role_goes_on_with_what_it_made() {
     let world = world();
@@ -472,6 +521,53 @@ fn an_edit_below_a_path_that_is_now_absent_goes_out_of_the_records() {
     assert_eq!(exec(host, "cat /srv/pre/a"), "a\nb");
     on_h1(&["rollback", "--yes"]).expect(0);
     assert_eq!(exec(host, "cat /srv/pre/a"), "a");
+}
+
+/// The power is cut when a prune has removed something, before that is recorded: it is orphaned no more, whatever comes next, and somebody's own of
+/// that name is not either. A rollback of that prune brings it back to be managed.
+#[test]
+fn an_object_that_went_in_a_prune_that_was_cut_off_is_orphaned_no_more() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "rm -rf /srv/*");
+    let on_h1 = |args: &[&str]| converge(&world, &[args, &["--limit", "h1", "hosts.yaml"]].concat());
+    let keep = "resources:\n  - name: stays\n    file: {path: /srv/keep, content: \"k\\n\"}\n";
+    let key = "  - name: key\n    command: {run: touch /srv/key, creates: /srv/key, undo: \"rm /srv/key; sync; sleep 600\"}\n";
+    let cut = || {
+        playbook(&world, "base");
+        role(&world, "base", &format!("{keep}{key}"));
+        on_h1(&["apply", "--yes"]).expect(0);
+        role(&world, "base", keep);
+        assert_eq!(undeclared(&world, &[]), ["command removed"]);
+        let args = ["apply", "--yes", "--prune=1", "--limit", "h1", "hosts.yaml"];
+        let mut child =
+            world.command(&args).unwrap().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        until_exec(host, 60, "[ ! -e /srv/key ]");
+        host.kill().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        host.start().unwrap();
+        until_exec(host, 60, "test -e /srv/keep");
+    };
+    cut();
+    assert!(undeclared(&world, &[]).is_empty(), "before anything ends that run");
+    on_h1(&["plan"]).expect(0).says("now the command was changed as planned");
+    on_h1(&["apply", "--yes"]).expect(0);
+    exec(host, "touch /srv/key");
+    assert!(undeclared(&world, &[]).is_empty(), "somebody's own");
+    exec(host, "rm /srv/key");
+    on_h1(&["apply", "--yes", "--prune"]).expect(0);
+    let prune = exec(host, "grep -l '^found' /var/lib/converge/runs/*/journal | cut -d/ -f6");
+    on_h1(&["rollback", "--yes", "--to", &prune]).expect(0);
+    assert!(has(host, "/srv/key"));
+    assert_eq!(undeclared(&world, &[]), ["command removed"]);
+    // A prune that ends it leaves the same behind.
+    exec(host, "rm -rf /var/lib/converge");
+    cut();
+    on_h1(&["apply", "--yes", "--prune"]).expect(0);
+    assert!(undeclared(&world, &[]).is_empty());
+    exec(host, "touch /srv/key");
+    assert!(undeclared(&world, &[]).is_empty());
 }
 
 /// The power is cut while a prune stops a unit: a rollback completes the way back of that prune, and of no other run.

@@ -9,7 +9,7 @@ use converge_cluster::{Cluster, ClusterOptions, NAMESPACE, Refused, WorkEnd};
 use converge_executor::RunMeta;
 use converge_lab::kube::{ApiOptions, LocalApi};
 use converge_ledger::SavedOutcome;
-use converge_resource::{Answer, ApiProbe, ApiRef, Digest, ObjectId, Probe, State};
+use converge_resource::{Answer, ApiProbe, ApiRef, Digest, ObjectId, Probe, Segment, State};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -421,6 +421,41 @@ async fn large_states_fill_several_records_and_old_runs_are_dropped() {
     let records = empty(meta()).await;
     assert!(records.len() <= 12 && !records.iter().any(|r| r.id == run.id), "{}", records.len());
     assert_eq!(list(), "", "what it kept is gone too");
+}
+
+/// Values of somebody else that a role has taken and a rollback gives back are that manager's again: what conflicts with them is told so.
+#[tokio::test(flavor = "multi_thread")]
+async fn values_that_go_back_are_their_managers_again() {
+    let _alone = alone().await;
+    let (api, cluster) = fresh("theirs").await;
+    let theirs = configmap("theirs", "x", json!({"a": "1", "b": "1"}));
+    api.kubectl_with_input(
+        &["apply", "--server-side", "--field-manager=tuner", "-f", "-"],
+        &theirs.to_string(),
+    )
+    .unwrap();
+    let id = object(&theirs);
+    let before = look(&cluster, &id).await.1.unwrap();
+    let run = meta();
+    cluster.open(&run).await.unwrap();
+    let wanted = configmap("theirs", "x", json!({"a": "2", "c": "2"}));
+    done(&cluster, &run, &plan_apply(&cluster, &wanted, true).await).await;
+    cluster.close(&run.id, "finished").await;
+    let back = meta();
+    cluster.open(&back).await.unwrap();
+    done(&cluster, &back, &plan_to(&cluster, &id, Some(before)).await).await;
+    cluster.close(&back.id, "finished").await;
+    let live = api.get(&["-n", "theirs", "configmap", "x"]).unwrap();
+    assert_eq!(live["data"], json!({"a": "1", "b": "1"}));
+    let live = api.kubectl(&["-n", "theirs", "get", "configmap", "x", "-o", "json", "--show-managed-fields"]);
+    let live: Value = serde_json::from_str(&live.unwrap().stdout).unwrap();
+    let path = [Segment::Key("data".into()), Segment::Key("a".into())];
+    assert!(converge_objects::k8s::owners::owners(&live, &path).iter().all(|m| m == "tuner"), "{live:#}");
+    let other = configmap("theirs", "x", json!({"a": "3"})).to_string();
+    let refused =
+        api.kubectl_with_input(&["apply", "--server-side", "--field-manager=new", "-f", "-"], &other);
+    let said = format!("{refused:?}");
+    assert!(said.contains("tuner") && !said.contains("\\\"converge\\\""), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

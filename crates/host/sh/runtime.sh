@@ -1,6 +1,6 @@
 # --- the records on the host ---
 #
-# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched,alive/{session,beat},fenced}, owned, kept/ID, blobs/SHA256, debs, started,
+# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched,alive/{session,step,beat},fenced}, owned, kept/ID, blobs/SHA256, debs, started,
 # ran, switch, undo.sh. Journal and meta are lines of fields separated by tabs; texts are encoded words.
 
 CV_FORMAT=4
@@ -95,7 +95,8 @@ cv_meta_of() {
 # The directory of the present run, in CV_DIR.
 cv_run_dir() { CV_DIR=$CV_ROOT/runs/$CV_RUN; }
 
-# cv_run_open ID META: takes the lock and begins a run. To be called in the session's own shell, which then holds the
+# cv_run_open ID META [FOUND]: takes the lock and begins a run. FOUND are lines RUN SEQ STATE: changes in which that run was cut off, and that the plan
+# has found in the planned state since. To be called in the session's own shell, which then holds the
 # lock (descriptor 9); its children inherit it. Status 75: another run holds it. Status 76: the host is not fit.
 cv_run_open() {
   CV_RUN=$1
@@ -119,7 +120,7 @@ cv_run_open() {
     exec 9>&-
     return 75
   }
-  cv_run_begin "$2" || {
+  cv_run_begin "$2" "${3:-}" || {
     exec 9>&-
     return 76
   }
@@ -202,7 +203,7 @@ cv_run_holder() (
   fi
 )
 
-# cv_run_begin: makes the folder of CV_RUN and starts its watchdog, or goes on with a run that was begun.
+# cv_run_begin META FOUND: makes the folder of CV_RUN and starts its watchdog, or goes on with a run that was begun.
 cv_run_begin() (
   umask 077
   cv_run_dir
@@ -226,7 +227,7 @@ cv_run_begin() (
     cv_say "cannot write to $CV_ROOT ($CV_CAUSE)"
     return 1
   }
-  cv_run_settle || return 1
+  cv_run_settle "$2" || return 1
   if [ ! -e "$dir/meta" ]; then
     seq=$(cv_seq_next)
     printf 'version\t%s\nid\t%s\nseq\t%s\n%s\nopened\t%s\n' "$CV_FORMAT" "$CV_RUN" "$seq" "$1" "$(date +%s)" >"$dir/meta" 2>/dev/null || {
@@ -242,26 +243,33 @@ cv_run_begin() (
 # The session's own shell: its process ID and when that process began, for the watchdog and for cv_run_alone.
 cv_run_session() { ! cv_begun_to "$$" || printf '%s %s\n' "$$" "$cv_s_begun"; }
 
-# cv_begun_to PID: when that process began, in clock ticks since the boot, in cv_s_begun. Status 1: there is none.
-# shellcheck disable=SC2086
-cv_begun_to() {
-  { IFS= read -r cv_s_stat <"/proc/$1/stat"; } 2>/dev/null || return 1
-  cv_split_by ' '
-  set -- ${cv_s_stat##*) }
-  cv_split_end
-  cv_s_begun=${20}
-}
-
-# cv_run_alone: whether no session of a run lives that did not end. One that lives holds the lock; where the lock is free all the same, its file was
-# removed or exchanged, and that run goes on.
-cv_run_alone() (
-  for file in "$CV_ROOT/runs"/*/alive/session; do
+# cv_living: the sessions and the steps of runs that did not end, and that live: a line each, RUN, session or step, PROCESS. This session's own shell
+# is none of them.
+cv_living() (
+  for file in "$CV_ROOT/runs"/*/alive/session "$CV_ROOT/runs"/*/alive/step; do
     { IFS=' ' read -r pid since <"$file"; } 2>/dev/null && [ "$pid" != "$$" ] && cv_begun_to "$pid" && [ "$cv_s_begun" = "$since" ] || continue
     run=${file#"$CV_ROOT/runs/"}
-    cv_say "run ${run%%/*} has not ended and may still be at work: its session, process $pid, lives, and does not hold $CV_ROOT/lock (somebody has removed or exchanged that file). Wait until it has ended, or end that process, and begin again"
-    return 1
+    printf '%s %s %s\n' "${run%%/*}" "${file##*/}" "$pid"
   done
 )
+
+# cv_run_alone: whether no session and no step of a run lives that did not end. A session holds the lock; where the lock is free all the same, its file
+# was removed or exchanged, and that run goes on. A step that runs a script does not hold the lock: it lives on where the shells above it were killed.
+cv_run_alone() {
+  cv_living | {
+    IFS=' ' read -r cv_a_run cv_a_what cv_a_pid || exit 0
+    case $cv_a_what in
+    session) cv_a_why="its session, process $cv_a_pid, lives, and does not hold $CV_ROOT/lock (somebody has removed or exchanged that file)" ;;
+    *)
+      cv_a_name=
+      { IFS= read -r cv_a_name <"/proc/$cv_a_pid/comm"; } 2>/dev/null
+      cv_a_why="a step of it, process $cv_a_pid${cv_a_name:+ ($cv_a_name)}, lives, though its session has ended"
+      ;;
+    esac
+    cv_say "run $cv_a_run has not ended and may still be at work: $cv_a_why. Wait until it has ended, or end that process, and begin again"
+    exit 1
+  }
+}
 
 # cv_run_unwatch: ends the watch over the run of the present directory. A late sign of life (the network may deliver one when the
 # controller is gone) makes no file: the directory of these loses its name before it is emptied.
@@ -271,7 +279,7 @@ cv_run_unwatch() {
   rm -rf alive.ended
 }
 
-# cv_run_settle: brings older records to the present format and ends runs that were cut off. The lock is held: nobody is at work.
+# cv_run_settle FOUND: brings older records to the present format and ends runs that were cut off, with what was found of them. The lock is held: nobody is at work.
 cv_run_settle() (
   cv_version
   if [ "$CV_VERSION" != "$CV_FORMAT" ]; then
@@ -283,7 +291,10 @@ cv_run_settle() (
     if cv_plain "$run/journal" && [ "$run" != "$CV_DIR" ] && ! grep -q "^close$CV_TAB" "$run/journal"; then
       run=${run##*/}
       cv_journal_of "$run" >"$CV_ROOT/runs/$run/journal.new" &&
-        printf 'close\tcut-off\t%s\n' "$(date +%s)" >>"$CV_ROOT/runs/$run/journal.new" 2>/dev/null &&
+        {
+          printf '%s\n' "$1" | sed -n "s/^$run$CV_TAB/found$CV_TAB/p"
+          printf 'close\tcut-off\t%s\n' "$(date +%s)"
+        } >>"$CV_ROOT/runs/$run/journal.new" 2>/dev/null &&
         mv -f "$CV_ROOT/runs/$run/journal.new" "$CV_ROOT/runs/$run/journal" || {
         cv_cause
         cv_say "cannot write to $CV_ROOT ($CV_CAUSE)"
@@ -298,7 +309,7 @@ cv_run_settle() (
 # cv_run_sweep RUN: removes the temporary files of the steps in which a run was cut off: of paths that it began and did not end.
 cv_run_sweep() (
   open=$(cv_journal_of "$1" | awk -F '\t' '
-    $1 == "begin" && $3 == "path" { key[$2] = $4 }
+    $1 == "begin" && $3 == "path" && $4 ~ /^(\/|\\0057)/ { key[$2] = $4 }
     $1 == "done" || $1 == "off" || $1 == "failed" { delete key[$2] }
     END { for (seq in key) print key[seq] }')
   set -f
@@ -813,15 +824,37 @@ cv_runs() (
   done
 )
 
-# cv_answerable RUNS: whether the journal of none of these runs fills an answer (8 MiB, crates/ssh/src/target.rs) by itself; says which one does. The
-# sizes are in blocks of 512 bytes. Those that are larger than any run makes them are not read at all (cv_large_to).
+# cv_answerable RUNS: whether the records of these runs fit into an answer (8 MiB, crates/ssh/src/target.rs); says which journal does not, or which are the
+# largest. The sizes of find are in blocks of 512 bytes. Those that are larger than any run makes them are not read at all (cv_large_to).
 cv_answerable() (
   cd "$CV_ROOT/runs" 2>/dev/null || exit 0
   large=$(for run in $1; do printf '%s/journal\n' "$run"; done | xargs -r sh -c 'find "$@" -maxdepth 0 -type f -size +14336 ! -size +131072' sh 2>/dev/null | head -n 1)
-  [ -n "$large" ] || exit 0
+  [ -n "$large" ] || {
+    cv_answerable_together "$1"
+    exit
+  }
   cv_say "$CV_ROOT/runs/$large has $(wc -l <"$large") lines, more than is read of a host: look whether they are a run's. To go on without them, remove $CV_ROOT/runs/${large%/journal} (what that run changed stays as it is, is managed no more, and cannot be rolled back)"
   exit 1
 )
+
+# cv_answerable_together RUNS: the same of all of them. It names as many of the largest as have to go until the others fit, twenty at most.
+cv_answerable_together() {
+  cv_r_said=$(for run in $1; do printf '%s/journal\n%s/meta\n' "$run" "$run"; done | xargs -r stat -c '%s %n' 2>/dev/null |
+    awk '$1 <= ($2 ~ /meta$/ ? 4194304 : 67108864) { sub(/\/.*/, "", $2); size[$2] += $1 } END { for (run in size) print size[run], run }' | sort -rn |
+    awk -v most=8000000 '
+      { size[NR] = $1; run[NR] = $2; all += $1 }
+      END {
+        rest = all
+        for (i = 1; i <= NR && rest > most; i++) {
+          rest -= size[i]
+          if (i <= 20) names = names (i > 1 ? ", " : "") run[i] sprintf(" (%.1f MiB)", size[i] / 1048576)
+        }
+        if (all > most) printf "%.1f MiB together, more than the 8 MiB that are read of a host; the largest are %s", all / 1048576, names
+      }')
+  [ -n "$cv_r_said" ] || return 0
+  cv_say "the records of runs in $CV_ROOT/runs have $cv_r_said. To go on without these, move their folders away (what those runs changed stays as it is, is managed no more, and cannot be rolled back until they are there again)"
+  return 1
+}
 
 # cv_broken: a line for each thing among the records that is no regular file, and is not read.
 cv_broken() {

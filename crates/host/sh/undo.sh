@@ -493,6 +493,9 @@ cv_undo_after() {
   done
 }
 
+# cv_undo_scope RUN: behind the end of a line, the line of its project, which is also that of the run that undoes it.
+cv_undo_scope() { cv_meta_of "$1" | awk -F '\t' '$1 == "scope" { printf "\n%s", $0; exit }'; }
+
 # cv_undo_pick: the newest run of which something can be reverted, or of which it cannot be said (a path leads elsewhere now): an older one
 # must not be taken for it. Else the newest one that something else is in the way of. In target.
 cv_undo_pick() {
@@ -648,7 +651,7 @@ cv_undo_main() {
   if cv_undo_is_back "$target"; then CV_FORCE_ROWS=yes; fi
   cv_enc_to "$(id -un)@$(uname -n)"
   # The run that undoes says so only when all went well: else it can be tried again.
-  cv_run_open "$(cv_undo_id)" "time$CV_TAB$(date -u +%Y-%m-%dT%H:%M:%SZ)${CV_NL}operator$CV_TAB$CV_ENC${CV_NL}purpose${CV_TAB}undo${CV_TAB}flags${CV_NL}attempts$CV_TAB$target" || return $?
+  cv_run_open "$(cv_undo_id)" "time$CV_TAB$(date -u +%Y-%m-%dT%H:%M:%SZ)${CV_NL}operator$CV_TAB$CV_ENC${CV_NL}purpose${CV_TAB}undo${CV_TAB}flags${CV_NL}attempts$CV_TAB$target$(cv_undo_scope "$target")" || return $?
   # It was chosen before the lock was held.
   [ "$CV_LIVE" = "$(cv_live)$CV_NL" ] || {
     cv_say 'another run has ended in this moment, so what to undo has to be chosen anew: begin again'

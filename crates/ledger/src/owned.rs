@@ -16,6 +16,13 @@ pub struct Scope {
     pub inventory: String,
 }
 
+impl Scope {
+    /// Whether both are names of one project: the one may be of an older record ([`Project::is`]).
+    pub(crate) fn is_same_project(&self, other: &Self) -> bool {
+        self == other || Project(self.clone()).is(other) || Project(other.clone()).is(self)
+    }
+}
+
 /// The project that a rollback or a prune works for, as it is named now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Project(pub Scope);

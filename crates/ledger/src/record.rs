@@ -122,6 +122,8 @@ pub struct SavedChange {
     pub guard: Option<SavedGuard>,
     /// Its result.
     pub outcome: SavedOutcome,
+    /// Where the run was cut off in it: whether a plan has found the object in the planned state since.
+    pub arrived: bool,
 }
 
 /// The guard of an item.
@@ -154,6 +156,11 @@ impl SavedChange {
     /// False only when the object is known to be as it was.
     pub fn may_have_happened(&self) -> bool {
         self.outcome == SavedOutcome::Unknown || self.before != self.after
+    }
+
+    /// Whether its result is known: that of a step in which the run was cut off is where the object was found in the planned state.
+    pub(crate) fn is_known(&self) -> bool {
+        self.outcome != SavedOutcome::Unknown || self.arrived
     }
 }
 
@@ -307,8 +314,8 @@ impl Reader {
                 let seq = seq.parse().ok()?;
                 let kind = kind.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_').then_some(*kind)?;
                 let (key, item) = (decode_field(key)?, decode_field(item)?);
-                let is_somewhere = !AT_PATHS.contains(&kind) || key.starts_with('/');
-                is_somewhere.then_some(())?;
+                // Nobody can look at a path that does not begin at the root.
+                (key.starts_with('/') || !AT_PATHS.contains(&kind)).then_some(())?;
                 self.places.insert(seq, self.record.changes.len());
                 if flags.split(',').any(|f| f == IN_PART) {
                     self.in_part.insert(seq);
@@ -326,6 +333,7 @@ impl Reader {
                     way_back: None,
                     guard: None,
                     outcome: if *what == "moved" { SavedOutcome::Moved } else { SavedOutcome::Unknown },
+                    arrived: false,
                 });
             }
             // A state that came out as planned in part is not the state before: the next rollback goes on with it.
@@ -336,6 +344,10 @@ impl Reader {
             ["off", seq, line, ..] => self.end(seq, SavedOutcome::Off, line)?,
             ["failed", seq, _, line, ..] => self.end(seq, SavedOutcome::Failed, line)?,
             ["putback", seq, line, ..] => self.end(seq, SavedOutcome::PutBack, line)?,
+            ["found", seq, line, ..] => {
+                let change = self.change(seq)?;
+                change.arrived = change.after.line() == *line;
+            }
             ["switch", "acts", why, ..] => self.record.put_back = Some(decode_field(why)?),
             ["back", seq, host, name, ..] => {
                 let way = WayBack { host: decode_field(host)?, name: decode_field(name)? };

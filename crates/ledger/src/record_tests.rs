@@ -9,6 +9,8 @@ fn records_of_other_programs_are_refused() {
     assert_eq!(broken("begin\t1\tpath\ta/b\tabsent\tabsent\ti\t-\n"), 1, "a path of nothing");
     assert_eq!(broken("begin\t1\tpackage\ta/b\tabsent\tabsent\ti\t-\n"), 0);
     assert_eq!(broken("done\t7\tabsent\n"), 1);
+    assert_eq!(broken("begin\t1\tpath\ta/b\tabsent\tabsent\ti\t-\n"), 1, "no path of a host");
+    assert_eq!(broken("begin\t1\tuser\ta\tabsent\tabsent\ti\t-\n"), 0);
     assert_eq!(broken("time\tt\nlater-word\twhat\n"), 0);
     assert_eq!(parse_records("converge\t4\n").unwrap().runs, []);
 }

@@ -11,10 +11,11 @@ use crate::records::{Beside, Ended};
 use crate::sealed::{seal, unseal};
 use crate::work::WorkEnd;
 use converge_objects::k8s::fields::{self, Field, Segment, deviating, leaf_differences};
+use converge_objects::k8s::owners::owners;
 use converge_objects::k8s::{K8sState, normalised};
 use converge_resource::{ApiCall, ApiRef, FIELD_MANAGER, State};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -50,6 +51,8 @@ struct Planned<'a> {
     manifest: Option<(&'a Value, bool)>,
     /// The field manager under whose name it is written.
     manager: &'a str,
+    /// Of a rollback: the manager from whom a run has taken all the fields that get back their values.
+    former: Option<String>,
     secret: bool,
 }
 
@@ -88,7 +91,23 @@ impl<'a> Planned<'a> {
         });
         let manager = manager.unwrap_or(FIELD_MANAGER);
         let secret = wanted.kind == "Secret" || job.work.sensitive;
-        Ok(Self { wanted, from, to, from_state, to_state, fields, manifest, manager, secret })
+        Ok(Self { wanted, from, to, from_state, to_state, fields, manifest, manager, former: None, secret })
+    }
+
+    /// The managers of the fields that a role takes from others, by the paths of these.
+    fn takes_from(&self, live: Option<&Value>) -> BTreeMap<String, String> {
+        let Some(live) = live.filter(|_| self.manifest.is_some()) else { return BTreeMap::new() };
+        let former = |field: &Field| match owners(live, &field.path).as_slice() {
+            [manager] if manager != self.manager => Some((fields::shown(&field.path), manager.clone())),
+            _ => None,
+        };
+        self.fields.iter().filter(|field| field.before.is_some()).filter_map(former).collect()
+    }
+
+    /// The paths of the fields that get a saved value.
+    fn restored(&self) -> Vec<String> {
+        let restored = self.fields.iter().filter(|field| field.after.is_some() && self.manifest.is_none());
+        restored.map(|field| fields::shown(&field.path)).collect()
     }
 
     /// Whether the live object is what the change was planned against. The error tells what moved.
@@ -177,12 +196,17 @@ impl<'a> Planned<'a> {
 impl Cluster {
     /// Brings one object to its planned state.
     pub(super) async fn change_k8s(&self, job: &Job<'_>) -> Result<Done, WorkEnd> {
-        let planned = Planned::of(job)?;
+        let mut planned = Planned::of(job)?;
         let look = |fault: Fault| {
             WorkEnd::Refused(format!("{} cannot be looked at: {fault}", planned.wanted.shown()))
         };
         let mut seq = None;
         let values = self.values(&planned).await?;
+        let restored = planned.restored();
+        if planned.manager == FIELD_MANAGER && planned.from.is_some() && !restored.is_empty() {
+            let (object, to) = (&job.change.object, &job.change.to);
+            planned.former = self.former_manager(object, to, &restored).await.map_err(failed)?;
+        }
         for _ in 0..TRIES {
             let live = self.inner.api.object(&planned.wanted).await.map_err(look)?;
             if let Err(end) = planned.check(live.as_ref()) {
@@ -203,6 +227,7 @@ impl Cluster {
                 Some(number) => self.begin_again(job, number, &before, saves).await?,
             };
             seq = Some(number);
+            self.takes_from(job, number, planned.takes_from(live.as_ref())).await?;
             let written = self.write(job, &planned, live.as_ref(), &values).await;
             match written {
                 Ok(()) => return self.after_k8s(job, &planned, number).await,
@@ -331,9 +356,10 @@ impl Cluster {
                         metadata.insert("resourceVersion".to_owned(), json!(version));
                     }
                 }
-                let as_manager = format!("{path}?fieldManager={}", escaped(planned.manager));
+                let manager = planned.former.as_deref().unwrap_or(planned.manager);
+                let as_manager = format!("{path}?fieldManager={}", escaped(manager));
                 let now = api.patch(&as_manager, MERGE, &patch).await.map_err(missed)?;
-                if job.work.owner.is_empty() {
+                if job.work.owner.is_empty() && planned.former.is_none() {
                     ownership::hand_over(api, &path, live, &now).await;
                 }
                 Ok(())

@@ -68,7 +68,7 @@ impl Host {
         let takes = purpose.lines().filter_map(|l| l.strip_prefix("undoes\t"));
         let takes =
             takes.map(|id| self.runs.iter().position(|r| r.starts_with(&format!("run\t{id}\n"))).unwrap());
-        let mut event = story::Event { takes: takes.collect(), changes: Vec::new(), disowned: None };
+        let mut event = story::Event { project, takes: takes.collect(), changes: Vec::new(), disowned: None };
         let seq = self.runs.len() + 1;
         let mut text = format!(
             "run\t{id}\nversion\t3\nseq\t{seq}\ntime\tt\nopened\t{}\npurpose\t{purpose}\nscope\tplay{project}.yaml\thosts.yaml\n",
@@ -150,14 +150,15 @@ impl Host {
         text
     }
 
-    /// The managed objects: of each the state before and the state that runs left.
-    pub fn managed(&self) -> Vec<Option<(u8, u8)>> {
+    /// The managed objects of each project: of each the state before and the state that its runs left.
+    pub fn managed(&self) -> Vec<Vec<Option<(u8, u8)>>> {
         let records = parse_owned(&self.says(false));
         assert_eq!(records.broken, Vec::<String>::new());
-        let mut found = vec![None; KEYS];
+        let mut found = vec![vec![None; KEYS]; 2];
         for thing in &records.things {
             let at = thing.object.key[1..].parse::<usize>().unwrap();
-            assert_eq!(found[at].replace((value(&thing.before), value(&thing.left))), None);
+            let of = usize::from(!project(0).is(&thing.scope));
+            assert_eq!(found[of][at].replace((value(&thing.before), value(&thing.left))), None);
         }
         found
     }

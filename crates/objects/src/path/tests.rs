@@ -256,6 +256,71 @@ fn what_a_killed_run_left_beside_the_file_goes_with_the_next_write() {
 }
 
 #[test]
+fn the_directory_in_which_a_killed_run_made_a_link_goes_and_no_other() {
+    use std::os::unix::fs::PermissionsExt as _;
+    each(|shell, root, dir| {
+        let make = |name: &str, mode: u32| {
+            let made = dir.join(name);
+            std::fs::create_dir(&made).unwrap();
+            std::fs::set_permissions(&made, std::fs::Permissions::from_mode(mode)).unwrap();
+            made
+        };
+        for (far, at) in [("", key(&dir.join("l"))), ("yes", "./l")] {
+            let left = make(".l.cv-1", 0o700);
+            std::os::unix::fs::symlink(dir, left.join("77")).unwrap();
+            make(".l.cv-2", 0o700);
+            let (open, file, named, deep) = (
+                make(".l.cv-3", 0o755),
+                make(".l.cv-4", 0o700),
+                make(".l.cv-5", 0o700),
+                make(".l.cv-6", 0o700),
+            );
+            std::fs::write(file.join("7"), "").unwrap();
+            std::os::unix::fs::symlink("x", named.join("a")).unwrap();
+            std::fs::create_dir(deep.join("8")).unwrap();
+            let elsewhere = make("elsewhere", 0o700);
+            std::os::unix::fs::symlink("x", elsewhere.join("1")).unwrap();
+            std::os::unix::fs::symlink(&elsewhere, dir.join(".l.cv-9")).unwrap();
+            let script = "cd \"$1\"; CV_FAR=$2; cv_path_sweep \"$3\"";
+            shell.good(root, script, &[key(dir), far, at], b"");
+            let mut names: Vec<_> = std::fs::read_dir(dir)
+                .unwrap()
+                .map(|e| e.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            assert_eq!(names, [".l.cv-3", ".l.cv-4", ".l.cv-5", ".l.cv-6", "elsewhere"], "{}", shell.name);
+            assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 1, "no link is followed");
+            for kept in [open, file, named, deep, elsewhere] {
+                std::fs::remove_dir_all(kept).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn a_mode_that_comes_back_comes_back_for_all_names_of_the_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let tools = tempfile::tempdir().unwrap();
+    for shell in shells(tools.path()) {
+        let (root, dir) = (tempfile::tempdir().unwrap(), crate::testing::safe_tempdir());
+        let (root, dir) = (root.path(), dir.path());
+        let (path, other) = (dir.join("f"), dir.join("g"));
+        std::fs::write(&path, "x").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::fs::hard_link(&path, &other).unwrap();
+        let line = shell.see::<Path>(root, key(&path)).state;
+        let (owner, group) = who(dir);
+        let script = "cv_save_path \"$1\" \"$2\" && cv_own_path \"$1\" 600 \"$3\" \"$4\"";
+        shell.good(root, script, &[key(&path), line.line(), &owner, &group], b"");
+        let mode = || std::fs::metadata(&other).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(), 0o600, "{}", shell.name);
+        shell.good(root, "cv_restore_path \"$1\" \"$2\"", &[key(&path), line.line()], b"");
+        assert_eq!(mode(), 0o640, "{}", shell.name);
+        assert_eq!(shell.see::<Path>(root, key(&path)).state, line);
+    }
+}
+
+#[test]
 fn a_file_that_changes_while_it_is_saved_is_not_saved_under_the_wrong_name() {
     each(|shell, root, dir| {
         let path = dir.join("f");

@@ -31,6 +31,14 @@ pub(super) fn remains(thing: &Owned) -> bool {
     thing.object.kind != "command" || revert::undo::irreversible(change()).is_none()
 }
 
+/// Whether a prune or a rollback that was cut off has led the object to the state before: its record does not say so.
+pub(super) fn is_given_back(thing: &Owned, known: &Knowledge) -> bool {
+    thing.open.is_some()
+        && thing.left == thing.before
+        && layers::is_seen(&thing.lies_in, known)
+        && known.observed(&thing.object).is_ok_and(|seen| seen.state == thing.before)
+}
+
 /// Probes for declared objects that may be one of these by another name.
 pub(super) fn other_names<'a>(
     going: &'a [&Owned],
@@ -108,16 +116,22 @@ pub(super) fn orphans(answer: &RunAnswer) -> BTreeSet<String> {
     answer.stdout.lines().filter_map(name).collect()
 }
 
-/// The revert of one of the things that go. The state before that foreign code of its run made counts only while what brought it stays.
-pub(super) fn undo_of(thing: &Owned, going: &[&Owned], known: &Knowledge) -> Undo {
+/// The revert of one of the things that go; `others` are the objects that other projects manage. The state before that foreign code of its run made counts only while what brought it stays.
+pub(super) fn undo_of(
+    thing: &Owned,
+    going: &[&Owned],
+    others: &BTreeSet<&ObjectId>,
+    known: &Knowledge,
+) -> Undo {
     let brings = |by: &str| {
         let of_item = |t: &&&Owned| t.item == by && t.scope == thing.scope && t.object != thing.object;
         going.iter().filter(of_item).any(|t| t.before.is_absent() || t.object.kind == "command")
     };
     let moved = thing.moved.as_ref().filter(|m| brings(&m.by));
     let mut left = thing.left.clone();
-    // A package that was not there before us is ours in any version: updates come by themselves.
+    // A package that was not there before us is ours in any version: updates come by themselves. One that another project's run changed is not.
     if thing.object.kind == "package"
+        && !others.contains(&thing.object)
         && thing.before.is_absent()
         && let Ok(seen) = known.observed(&thing.object)
         && seen.state.line().starts_with("present ")
