@@ -1,4 +1,5 @@
 use super::*;
+use crate::SavedOutcome;
 
 #[test]
 fn records_of_other_programs_are_refused() {
