@@ -5,6 +5,7 @@
 
 mod forged;
 mod given_back;
+mod mended;
 mod nodes;
 mod operators;
 mod other_targets;
