@@ -105,6 +105,15 @@ impl HelmError {
         self.words().contains("another operation")
     }
 
+    /// An object is live that the newest revision does not have: `no ConfigMap with the name "x" found`.
+    pub(crate) fn lacks_an_object(&self) -> bool {
+        let named = |rest: &str| rest.split('"').nth(1).is_some_and(|after| after.starts_with(" found"));
+        self.words()
+            .split(" with the name ")
+            .skip(1)
+            .any(|rest| rest.starts_with('"') && named(rest.get(1..).unwrap_or_default()))
+    }
+
     /// Something is to come yet: a kind, a namespace.
     pub(crate) fn waits(&self) -> bool {
         const WAITS: [&str; 4] = [

@@ -1,5 +1,6 @@
 //! Looking at a cluster: all questions at once, a bounded number of requests side by side, each failure with its own question.
 
+mod applied;
 mod ask;
 mod error;
 mod job;

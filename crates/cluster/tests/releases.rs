@@ -138,7 +138,7 @@ async fn plan(cluster: &Cluster, spec: &ReleaseSpec, chart: &Content) -> Work {
 fn release_digest(state: &State) -> String {
     match ReleaseState::try_from(state.clone()).unwrap() {
         ReleaseState::Installed { digest, .. } => digest.as_str().to_owned(),
-        ReleaseState::Absent => panic!("it is not there"),
+        _ => panic!("it is not there"),
     }
 }
 

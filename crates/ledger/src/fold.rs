@@ -111,6 +111,12 @@ impl<'a> Ledger<'a> {
                 }
             } else if arrived {
                 self.revert(at, thing, &targets);
+                // What it left otherwise than it found recorded is ours all the same, for the steps below.
+                if to.as_ref() != Some(&change.after)
+                    && let Some(step) = self.stacks.get_mut(thing).and_then(|stack| stack.last_mut())
+                {
+                    step.also.push((at, change.after.clone()));
+                }
             } else {
                 let steps = self.stacks.get_mut(thing).into_iter().flatten();
                 if let Some(step) = steps.rev().find(|s| targets.contains(&s.run)) {

@@ -54,3 +54,19 @@ fn what_comes_back_stands_where_it_stood() {
     let why = undos[0].theirs.clone().unwrap();
     assert!(why.contains("the later run R3 of another project"), "the newest one is named: {why}");
 }
+
+/// A rollback whose end was not the one that it went for is no dead end for the next.
+#[test]
+fn what_a_rollback_left_otherwise_is_ours() {
+    let runs = [
+        ("p", "purpose\tconverge", Some(("absent", "v 1"))),
+        ("p", "purpose\tconverge", Some(("v 1", "v 2"))),
+        ("p", "purpose\trollback\nundoes\tR1", Some(("v 2", "v 3"))),
+    ];
+    let records = records(&runs);
+    let ledger = Ledger::of(&records.runs);
+    assert_eq!(ledger.candidates(&project("p"), &|_| true), [0]);
+    let (undos, _) = ledger.revert_from(0, &project("p"), &|_| true);
+    let known: Vec<&str> = undos[0].states.iter().map(|known| known.state.line()).collect();
+    assert_eq!(known, ["absent", "v 3", "v 1"]);
+}

@@ -2,32 +2,43 @@
 
 use crate::k8s::normalised;
 use converge_resource::{
-    ApiRef, Content, Digest, Disruption, DynEffects, Effects, Erased, Facets, MayBring, Object, Place,
-    Reversibility, Traits, state_of_words,
+    ApiRef, Content, Contents, Digest, Disruption, DynEffects, DynShared, Effects, Erased, Facets, MayBring,
+    Object, Past, Place, Reversibility, Shared, Traits, state_of_words,
 };
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-/// The newest revision in helm's own record.
+/// The status of helm's newest revision, and the revision that is in force ([`in_force`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReleaseState {
     /// No such release.
     Absent,
-    /// It is installed, or was meant to be.
-    Installed {
-        /// helm's word: `deployed`, `failed`, `pending-upgrade` …
+    /// An install of which nothing is in force: it hangs, or failed before all of it was applied.
+    Begun {
+        /// helm's word: `failed`, `pending-install` …
         status: String,
-        /// `NAME-VERSION` of its chart.
+        /// `NAME-VERSION` of the chart that was to come.
         chart: String,
-        /// The digest of its text: the values and the manifests that are to be live.
+    },
+    /// It is installed.
+    Installed {
+        /// helm's word for its newest revision: `deployed`, `failed`, `pending-upgrade` …
+        status: String,
+        /// `NAME-VERSION` of the chart in force.
+        chart: String,
+        /// The digest of the text in force: its values and its manifests.
         digest: Digest,
     },
 }
+
+/// helm's word for a revision that came to its end.
+const DEPLOYED: &str = "deployed";
 
 impl ReleaseState {
     fn words(&self) -> Vec<String> {
         match self {
             Self::Absent => vec!["absent".to_owned()],
+            Self::Begun { status, chart } => vec!["begun".to_owned(), status.clone(), chart.clone()],
             Self::Installed { status, chart, digest } => {
                 vec!["release".to_owned(), status.clone(), chart.clone(), digest.to_string()]
             }
@@ -37,6 +48,9 @@ impl ReleaseState {
     fn read(words: &[&str]) -> Option<Self> {
         match words {
             ["absent"] => Some(Self::Absent),
+            ["begun", status, chart] => {
+                Some(Self::Begun { status: (*status).to_owned(), chart: (*chart).to_owned() })
+            }
             ["release", status, chart, digest] => Some(Self::Installed {
                 status: (*status).to_owned(),
                 chart: (*chart).to_owned(),
@@ -55,17 +69,107 @@ impl ReleaseState {
     /// # Errors
     /// Its manifest is no YAML.
     pub fn of(revision: &Value) -> Result<(Self, Content), serde_yaml::Error> {
-        let word = |pointer: &str| revision.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let (chart, version) = (word("/chart/name"), word("/chart/version"));
+        let (name, version) = (word(revision, "/chart/name"), word(revision, "/chart/version"));
         let values = revision.get("values").unwrap_or(&Value::Null);
-        let content = content(chart, version, values, &manifests(word("/manifest"))?);
+        let content = content(name, version, values, &manifests(word(revision, "/manifest"))?);
         let state = Self::Installed {
-            status: word("/status").to_owned(),
-            chart: format!("{chart}-{version}"),
+            status: word(revision, "/status").to_owned(),
+            chart: chart(revision),
             digest: content.digest().clone(),
         };
         Ok((state, content))
     }
+
+    /// Of a release with these revisions, newest first, with the content in force. What was uninstalled with its history kept is not there.
+    ///
+    /// # Errors
+    /// A manifest is no YAML.
+    pub fn now(revisions: &[Value]) -> Result<(Self, Option<Content>), serde_yaml::Error> {
+        let Some(newest) = revisions.first().filter(|r| word(r, "/status") != "uninstalled") else {
+            return Ok((Self::Absent, None));
+        };
+        let status = word(newest, "/status").to_owned();
+        let Some(revision) = in_force(revisions) else {
+            return Ok((Self::Begun { status, chart: chart(newest) }, None));
+        };
+        let (state, content) = Self::of(revision)?;
+        Ok((state.with_status(&status), Some(content)))
+    }
+
+    /// The state that a way back to this one ends in: helm leaves a release deployed, or none.
+    #[must_use]
+    pub fn settled(&self) -> Self {
+        match self {
+            // Records of older versions name the content of an install that hung.
+            Self::Installed { status, .. } if status == "pending-install" => Self::Absent,
+            Self::Begun { .. } => Self::Absent,
+            _ => self.clone().with_status(DEPLOYED),
+        }
+    }
+
+    fn with_status(self, status: &str) -> Self {
+        match self {
+            Self::Installed { chart, digest, .. } => {
+                Self::Installed { status: status.to_owned(), chart, digest }
+            }
+            other => other,
+        }
+    }
+}
+
+fn word<'a>(revision: &'a Value, pointer: &str) -> &'a str {
+    revision.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// `NAME-VERSION` of a revision's chart.
+fn chart(revision: &Value) -> String {
+    format!("{}-{}", word(revision, "/chart/name"), word(revision, "/chart/version"))
+}
+
+/// Whether a revision waits for an end that does not come.
+fn is_pending(revision: &Value) -> bool {
+    word(revision, "/status").starts_with("pending")
+}
+
+/// Whether all of a revision that failed was applied, as the executor of clusters has found.
+fn is_applied(revision: &Value) -> bool {
+    revision.get("applied") == Some(&Value::Bool(true))
+}
+
+/// Whether a revision has this content.
+pub fn has_content(revision: &Value, digest: &Digest) -> bool {
+    let state = ReleaseState::of(revision).map(|(state, _)| state);
+    matches!(state, Ok(ReleaseState::Installed { digest: found, .. }) if found == *digest)
+}
+
+/// The revision to which a rollback to this content goes: the newest that may have been in force, and that helm counts as good, if there is one. One
+/// that hangs was never in force, nor was one that failed and was not applied.
+pub fn revision_of<'a>(revisions: &'a [Value], digest: &Digest) -> Option<&'a Value> {
+    let may = |r: &&Value| !is_pending(r) && r.get("applied") != Some(&Value::Bool(false));
+    let all = || revisions.iter().filter(may).filter(|r| has_content(r, digest));
+    all().find(|r| !has_failed(r)).or_else(|| all().next())
+}
+
+/// Whether helm counts a revision as failed.
+pub fn has_failed(revision: &Value) -> bool {
+    word(revision, "/status") == "failed"
+}
+
+/// The revision whose manifests are live, of these, newest first: the one that helm deployed last, or a later one that failed after all of it was
+/// applied. None where an install did not get so far.
+pub fn in_force(revisions: &[Value]) -> Option<&Value> {
+    let is = |r: &&Value, status: &str| word(r, "/status") == status;
+    let newest = revisions.first()?;
+    if !is_pending(newest) && !has_failed(newest) {
+        return Some(newest);
+    }
+    // A rollback of helm's that fails marks the revision before it as superseded, whether that was ever deployed or not.
+    let here = || revisions.iter().take_while(|r| !is(r, "uninstalled"));
+    let any_deployed = here().any(|r| is(&r, DEPLOYED));
+    let counts = |r: &&Value| {
+        is(r, DEPLOYED) || (is(r, "superseded") && !any_deployed) || (has_failed(r) && is_applied(r))
+    };
+    here().find(counts)
 }
 
 /// The recovery of a release that is stuck.
@@ -73,25 +177,22 @@ impl ReleaseState {
 pub enum Recovery {
     /// Roll back to this revision.
     Rollback(u64),
-    /// Uninstall: no revision was ever deployed.
+    /// Uninstall: no revision is in force.
     Uninstall,
 }
 
-/// The recovery of a release that is stuck in `pending-*` or `uninstalling`: a rollback to the revision that was deployed
-/// last, or an uninstallation if none ever was. `revisions` are newest first.
+/// The recovery of a release that is stuck in `pending-*` or `uninstalling`: a rollback to the revision in force, or an uninstallation if there is
+/// none. `revisions` are newest first.
 pub fn recovery(revisions: &[Value]) -> Option<Recovery> {
-    let status = |r: &Value| r.get("status").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let now = revisions.first().map(status).unwrap_or_default();
-    if !now.starts_with("pending") && now != "uninstalling" {
+    let newest = revisions.first()?;
+    if word(newest, "/status") == "uninstalling" {
+        return Some(Recovery::Uninstall);
+    }
+    if !is_pending(newest) {
         return None;
     }
-    let find = |word: &str| revisions.iter().find(|r| status(r) == word);
-    let good = |r: &&Value| matches!(status(r).as_str(), "deployed" | "superseded");
-    let last = find("deployed").or_else(|| revisions.iter().find(good)).filter(|_| now != "uninstalling");
-    Some(match last.and_then(|last| last.get("revision")).and_then(Value::as_u64) {
-        Some(number) => Recovery::Rollback(number),
-        None => Recovery::Uninstall,
-    })
+    let number = in_force(revisions).and_then(|r| r.get("revision")).and_then(Value::as_u64);
+    Some(number.map_or(Recovery::Uninstall, Recovery::Rollback))
 }
 
 /// Values as helm stores them: every number is a floating-point one, and one without a fraction is written as an integer.
@@ -184,15 +285,18 @@ impl Object for Release {
     const PLACE: Place = Place::Cluster;
     const TRAITS: Traits = Traits { offers: &["k8s", "workload"], ..Traits::NONE };
     const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const SHARED: &'static dyn DynShared = &Erased::<Self>::new();
     type State = ReleaseState;
 
     fn title(key: &str, from: &ReleaseState, to: &ReleaseState) -> String {
         match (from, to) {
             (_, ReleaseState::Absent) => format!("helm uninstall {key}"),
-            (ReleaseState::Absent, ReleaseState::Installed { chart, .. }) => {
+            (ReleaseState::Installed { .. }, ReleaseState::Installed { chart, .. }) => {
+                format!("helm upgrade {key} ({chart})")
+            }
+            (_, ReleaseState::Installed { chart, .. } | ReleaseState::Begun { chart, .. }) => {
                 format!("helm install {key} ({chart})")
             }
-            (_, ReleaseState::Installed { chart, .. }) => format!("helm upgrade {key} ({chart})"),
         }
     }
 
@@ -208,7 +312,7 @@ impl Object for Release {
     fn facets(state: &ReleaseState) -> Facets {
         match state {
             ReleaseState::Absent => Vec::new(),
-            ReleaseState::Installed { status, chart, .. } => {
+            ReleaseState::Begun { status, chart } | ReleaseState::Installed { status, chart, .. } => {
                 vec![("chart", chart.clone()), ("status", status.clone())]
             }
         }
@@ -216,7 +320,7 @@ impl Object for Release {
 
     fn content(state: &ReleaseState) -> Option<Digest> {
         match state {
-            ReleaseState::Absent => None,
+            ReleaseState::Absent | ReleaseState::Begun { .. } => None,
             ReleaseState::Installed { digest, .. } => Some(digest.clone()),
         }
     }
@@ -229,6 +333,21 @@ impl Object for Release {
 impl Effects for Release {
     fn may_bring(_: &ReleaseState, to: &ReleaseState) -> Option<MayBring> {
         (*to != ReleaseState::Absent).then_some(MayBring { verb: "installing", kinds: &["k8s", "workload"] })
+    }
+}
+
+impl Shared for Release {
+    /// What fails or hangs cannot be made so again: its manifests in force are as good.
+    fn same(a: &ReleaseState, before: &ReleaseState) -> bool {
+        a == before || *a == before.settled()
+    }
+
+    fn back(
+        _: &ReleaseState,
+        past: &Past<'_, ReleaseState>,
+        _: &Contents<'_>,
+    ) -> (ReleaseState, Option<Content>) {
+        (past.before.settled(), None)
     }
 }
 
@@ -297,5 +416,53 @@ mod tests {
         assert_eq!(hangs(&["pending-install"]), Some(Recovery::Uninstall));
         assert_eq!(hangs(&["uninstalling", "superseded"]), Some(Recovery::Uninstall));
         assert_eq!(hangs(&["failed", "deployed"]), None);
+        assert_eq!(hangs(&["pending-upgrade", "failed"]), Some(Recovery::Uninstall));
+    }
+
+    fn revision(number: u64, status: &str, applied: Option<bool>) -> Value {
+        json!({"revision": number, "status": status, "applied": applied, "manifest": "", "chart": {"name": "c", "version": "1"}, "values": {"n": number}})
+    }
+
+    #[test]
+    fn what_is_in_force_is_what_was_deployed_last_or_applied_since() {
+        let force = |revisions: &[(&str, Option<bool>)]| {
+            let all: Vec<Value> = (1..).zip(revisions).map(|(n, (s, a))| revision(n, s, *a)).rev().collect();
+            in_force(&all).and_then(|r| r["revision"].as_u64())
+        };
+        let (fine, superseded) = (("deployed", None), ("superseded", None));
+        let (failed, applied, hangs) =
+            (("failed", Some(false)), ("failed", Some(true)), ("pending-upgrade", None));
+        assert_eq!(force(&[superseded, fine]), Some(2));
+        assert_eq!(force(&[fine, failed]), Some(1));
+        assert_eq!(force(&[fine, applied]), Some(2));
+        assert_eq!(force(&[fine, applied, failed, hangs]), Some(2));
+        assert_eq!(force(&[fine, failed, fine, hangs]), Some(3));
+        assert_eq!(force(&[failed, ("pending-install", None)]), None);
+        assert_eq!(force(&[applied, hangs]), Some(1));
+        assert_eq!(force(&[superseded, ("uninstalled", None), ("pending-install", None)]), None);
+        // What helm marks when its own rollback fails.
+        assert_eq!(force(&[fine, superseded, failed]), Some(1));
+        assert_eq!(force(&[superseded, superseded, failed]), Some(2));
+    }
+
+    #[test]
+    fn a_way_back_ends_in_what_was_in_force() {
+        let state = |revisions: &[Value]| ReleaseState::now(revisions).unwrap().0;
+        let one = state(&[revision(1, "deployed", None)]);
+        let mut hung = vec![revision(2, "pending-upgrade", None), revision(1, "deployed", None)];
+        let hangs = state(&hung);
+        assert!(hangs != one && hangs.settled() == one, "{hangs:?}");
+        // What was put right needs no way back, and what hangs is put right.
+        assert!(Release::same(&one, &hangs) && !Release::same(&hangs, &one));
+        hung.remove(1);
+        hung[0]["status"] = json!("pending-install");
+        let begun = state(&hung);
+        assert_eq!(begun, ReleaseState::Begun { status: "pending-install".into(), chart: "c-1".into() });
+        let line = converge_resource::State::from(begun.clone());
+        assert_eq!(ReleaseState::try_from(line), Ok(begun.clone()));
+        assert_eq!(begun.settled(), ReleaseState::Absent);
+        assert_eq!(state(&[revision(1, "uninstalled", None)]), ReleaseState::Absent);
+        // As records of older versions have it.
+        assert_eq!(one.with_status("pending-install").settled(), ReleaseState::Absent);
     }
 }

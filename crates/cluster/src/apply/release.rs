@@ -5,7 +5,7 @@ use crate::connect::Cluster;
 use crate::former::{Former, FormerError};
 use crate::helm::{FileError, Helm, HelmError};
 use crate::object::text;
-use crate::observe::release::{chart_name, newest, number, parts, revision};
+use crate::observe::release::{chart_name, number, parts, revision, state};
 use crate::record_error::{RecordsError, SealError};
 use crate::records::{Beside, Ended};
 use crate::sealed::{seal, unseal};
@@ -34,6 +34,10 @@ enum ActionError {
     Records(#[from] RecordsError),
     #[error("the plan names no content")]
     NoContent,
+    #[error(
+        "revision {revision} ({chart}, {status}) was never in force, so nothing goes back to it: apply the role to have its release as declared"
+    )]
+    NeverInForce { revision: u64, chart: String, status: String },
     #[error("helm keeps no revision with this content ({chart}), and no record of a run holds it")]
     NotKept { chart: String },
     #[error("what was kept of it ({chart}) cannot be read: {error}")]
@@ -96,8 +100,8 @@ impl Cluster {
         let read = |state: &State| ReleaseState::try_from(state.clone()).map_err(|e| refused(&e));
         let (from, to) = (read(&job.change.from)?, read(&job.change.to)?);
         let records = self.helm_records(namespace, name).await.map_err(|e| refused(&e))?;
-        let revisions: Vec<Value> = records.iter().map(revision).collect();
-        let (seen, contents) = newest(&revisions).map_err(|e| refused(&e))?;
+        let revisions = self.revisions_of(namespace, &records).await.map_err(|e| refused(&e))?;
+        let (seen, content) = state(&revisions).map_err(|e| refused(&e))?;
         if seen.state != job.change.from {
             return Err(refused(&format!(
                 "it was {} when this was planned, and is {} now; plan again",
@@ -130,24 +134,18 @@ impl Cluster {
         };
         // Where putting it right is all that there is to do, it is done once.
         let recovery = recovery.filter(|recovery| recovery.what != action.what);
-        let (saves, unsaved) = self.release_to_save(job, &found, contents);
+        let (saves, unsaved) = self.release_to_save(job, &found, content);
         let seq = self.begin(job, &seen.state, saves, unsaved).await?;
         let before = self.watched(job.work).await;
         let result = async {
             if let Some(recovery) = recovery {
                 (job.tell)(&tells(&recovery.what));
-                let run = helm.run(&recovery.arguments, Duration::from_secs(recovery.seconds)).await;
-                run.map_err(|said| (recovery.what, said))?;
+                self.call(&helm, &recovery, namespace).await.map_err(|said| (recovery.what, said))?;
                 (job.tell)(&action.what);
             } else {
                 (job.tell)(&tells(&action.what));
             }
-            let limit = Duration::from_secs(action.seconds);
-            let run = match action.keep.is_empty() {
-                true => helm.run(&action.arguments, limit).await,
-                false => helm.run_keeping(self, &action.arguments, limit, &action.keep, namespace).await,
-            };
-            run.map_err(|said| (action.what.clone(), said))
+            self.call(&helm, &action, namespace).await.map_err(|said| (action.what, said))
         }
         .await;
         let after = self.watched(job.work).await;
@@ -171,6 +169,19 @@ impl Cluster {
             (None, Ok((observed, contents))) => Ok(Done { after: observed.state, contents }),
             (Some(end), _) => Err(end),
             (None, Err(why)) => Err(failed(why)),
+        }
+    }
+
+    /// Runs helm. Its rollback compares with the newest revision, and fails where an object is live that this one has dropped: the revision that
+    /// failed so has the object, so the same call knows it then.
+    async fn call(&self, helm: &Helm, action: &Action, namespace: &str) -> Result<String, HelmError> {
+        let limit = Duration::from_secs(action.seconds);
+        if !action.keep.is_empty() {
+            return helm.run_keeping(self, &action.arguments, limit, &action.keep, namespace).await;
+        }
+        match helm.run(&action.arguments, limit).await {
+            Err(said) if said.lacks_an_object() => helm.run(&action.arguments, limit).await,
+            run => run,
         }
     }
 
@@ -200,10 +211,18 @@ impl Cluster {
             None => Vec::new(),
         };
         let stays = found.there && found.needed_recovery() != Some(Recovery::Uninstall);
+        let at = release::revision_of(&found.revisions, &digest);
+        if at.is_none()
+            && let Some(never) = found.revisions.iter().find(|r| release::has_content(r, &digest))
+        {
+            let status = text(never, "/status").to_owned();
+            return Err(ActionError::NeverInForce { revision: number(never), chart: chart.clone(), status });
+        }
         // helm's own way back has no place for what belongs to others.
-        if let Some(at) = found.at(&digest).filter(|_| stays && keep.is_empty()) {
+        if let Some(at) = at.filter(|_| stays && keep.is_empty()) {
             return Ok(found.back(number(at), patience));
         }
+        let waits = found.waits(at, waits);
         let spec = ReleaseSpec {
             name: name.to_owned(),
             namespace: found.namespace.to_owned(),
@@ -228,7 +247,7 @@ impl Cluster {
 
     /// A release as it was: out of what helm keeps, or out of our records.
     async fn former(&self, found: &Found<'_>, digest: &Digest, chart: &str) -> Result<Former, ActionError> {
-        let same = |record: &&Value| found.shows(&revision(record), digest);
+        let same = |record: &&Value| release::has_content(&revision(record), digest);
         if let Some(former) = found.records.iter().find(same).and_then(Former::of) {
             return Ok(former);
         }
@@ -249,7 +268,7 @@ impl Cluster {
         &self,
         job: &Job<'_>,
         found: &Found<'_>,
-        contents: Vec<Content>,
+        content: Option<Content>,
     ) -> (Vec<Save>, Option<String>) {
         let keep = |record: &Value| -> Result<Beside, NotKept> {
             let former = Former::of(record).ok_or(NotKept::Record)?;
@@ -260,12 +279,12 @@ impl Cluster {
             let sealed = seal(&Value::String(packed), &self.inner.options)?;
             Ok(Beside::Sealed(sealed.ok_or(NotKept::NoRecipients)?))
         };
-        let kept = found.records.first().filter(|_| found.there).map(keep).transpose();
+        let kept = found.in_force().map(keep).transpose();
         let (beside, why) = match kept {
             Ok(beside) => (beside, None),
             Err(not_kept) => (None, Some(not_kept.to_string())),
         };
-        let saves = contents.into_iter().map(|content| (content, beside.clone())).collect();
+        let saves = content.map(|content| (content, beside)).into_iter().collect();
         // A release that goes on being installed has its history.
         (saves, why.filter(|_| job.change.to.is_absent()))
     }
@@ -335,14 +354,15 @@ impl Found<'_> {
         })
     }
 
-    /// The newest revision with this content.
-    fn at(&self, digest: &Digest) -> Option<&Value> {
-        self.revisions.iter().find(|revision| self.shows(revision, digest))
+    /// helm's record of the revision that is in force.
+    fn in_force(&self) -> Option<&Value> {
+        let revision = release::in_force(&self.revisions).filter(|_| self.there)?;
+        self.records.iter().find(|record| record.get("version") == revision.get("revision"))
     }
 
-    fn shows(&self, revision: &Value, digest: &Digest) -> bool {
-        let state = ReleaseState::of(revision).map(|(state, _)| state);
-        matches!(state, Ok(ReleaseState::Installed { digest: found, .. }) if found == *digest)
+    /// A revision that never got ready is not waited for.
+    fn waits(&self, revision: Option<&Value>, waits: bool) -> bool {
+        waits && !revision.is_some_and(release::has_failed)
     }
 
     fn action(&self, what: String, words: &[&str], patience: Patience) -> Action {
@@ -361,6 +381,8 @@ impl Found<'_> {
 
     fn back(&self, revision: u64, patience: Patience) -> Action {
         let number = revision.to_string();
+        let at = self.revisions.iter().find(|r| self::number(r) == revision);
+        let patience = Patience { waits: self.waits(at, patience.waits), ..patience };
         let words = ["rollback", self.name, &number];
         self.action(format!("helm rollback {} {number}", self.name), &words, patience)
     }
@@ -369,7 +391,7 @@ impl Found<'_> {
 /// The digest of the content to which a release goes: with fields of others in it, it is another than the recorded one, which the call names.
 fn content_of(to: &ReleaseState, call: Option<&ReleaseSpec>) -> Option<Digest> {
     match (to, call.map(|spec| &spec.chart)) {
-        (ReleaseState::Absent, _) => None,
+        (ReleaseState::Absent | ReleaseState::Begun { .. }, _) => None,
         (_, Some(Chart::Former(hex))) => Digest::from_hex(hex),
         (ReleaseState::Installed { digest, .. }, _) => Some(digest.clone()),
     }
@@ -415,6 +437,7 @@ fn not_as(planned: &ReleaseState, found: &ReleaseState) -> Option<String> {
 fn told(state: &ReleaseState) -> String {
     match state {
         ReleaseState::Absent => "not there".to_owned(),
+        ReleaseState::Begun { status, chart } => format!("{status} ({chart}, nothing in force)"),
         ReleaseState::Installed { status, chart, digest } => {
             format!("{status} ({chart}, content {})", digest.short())
         }
@@ -426,25 +449,24 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn found(revisions: Vec<Value>) -> Found<'static> {
-        Found { namespace: "ns", name: "r", there: true, records: Vec::new(), revisions }
-    }
-
     #[test]
     fn a_rollback_goes_to_the_newest_revision_with_the_content() {
         let revision = |n: u64, size: u64| json!({"revision": n, "status": "superseded", "chart": {"name": "c", "version": "1"}, "values": {"size": size}, "manifest": ""});
         let revisions = [revision(4, 2), revision(3, 1), revision(2, 2), revision(1, 1)];
         let digest = |n: u64, size: u64| match ReleaseState::of(&revision(n, size)).unwrap().0 {
             ReleaseState::Installed { digest, .. } => digest,
-            ReleaseState::Absent => panic!(),
+            _ => panic!(),
         };
-        let found = found(revisions.to_vec());
-        assert_eq!(found.at(&digest(1, 1)).map(number), Some(3));
-        assert_eq!(found.at(&digest(9, 9)), None);
-        assert_eq!(found.needed_recovery(), None);
+        let at = |digest: &Digest| release::revision_of(&revisions, digest).map(number);
+        assert_eq!((at(&digest(1, 1)), at(&digest(9, 9))), (Some(3), None));
         let wanted = ReleaseState::of(&revisions[3]).unwrap().0;
         let none = ReleaseState::of(&revision(9, 9)).unwrap().0;
         assert!(not_as(&wanted, &none).unwrap().starts_with("superseded"));
         assert_eq!(not_as(&ReleaseState::Absent, &ReleaseState::Absent), None);
+        let revision = |n: u64, status: &str, applied: Option<bool>| json!({"revision": n, "status": status, "applied": applied, "chart": {"name": "c", "version": "1"}, "values": {"size": 7}, "manifest": ""});
+        let at = |all: &[Value]| release::revision_of(all, &digest(7, 7)).map(number);
+        assert_eq!(at(&[revision(2, "failed", None), revision(1, "superseded", None)]), Some(1));
+        assert_eq!(at(&[revision(2, "failed", None)]), Some(2));
+        assert_eq!(at(&[revision(3, "pending-upgrade", None), revision(2, "failed", Some(false))]), None);
     }
 }

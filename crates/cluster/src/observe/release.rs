@@ -9,10 +9,8 @@ use crate::packed;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_objects::k8s::fields::leaf_differences;
-use converge_objects::release::{ReleaseState, content, manifests};
-use converge_resource::{
-    ARCHIVE, ApiRef, Chart, Content, Kept, ObjectId, Observed, RANDOM, ReleaseSpec, State,
-};
+use converge_objects::release::{ReleaseState, content, in_force, manifests};
+use converge_resource::{ARCHIVE, ApiRef, Chart, Content, Kept, ObjectId, Observed, RANDOM, ReleaseSpec};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -77,14 +75,12 @@ pub(crate) fn revision(release: &Value) -> Value {
     })
 }
 
-/// The state of a release: that of its newest revision. What was uninstalled with its history kept is not there.
-pub(crate) fn newest(revisions: &[Value]) -> Result<(Observed, Vec<Content>), LookError> {
-    let Some(newest) = revisions.first().filter(|r| text(r, "/status") != "uninstalled") else {
-        return Ok((Observed::new(State::absent(), None), Vec::new()));
-    };
-    let (state, content) = ReleaseState::of(newest)?;
-    let moment = newest.get("updated").and_then(crate::object::seconds);
-    Ok((Observed::new(state.into(), moment), vec![content]))
+/// The state of a release with these revisions, newest first.
+pub(crate) fn state(revisions: &[Value]) -> Result<(Observed, Option<Content>), LookError> {
+    let (state, content) = ReleaseState::now(revisions)?;
+    let there = revisions.first().filter(|_| state != ReleaseState::Absent);
+    let moment = there.and_then(|newest| newest.get("updated")).and_then(crate::object::seconds);
+    Ok((Observed::new(state.into(), moment), content))
 }
 
 /// The number of a revision.
@@ -110,15 +106,27 @@ impl Cluster {
         Ok(found)
     }
 
+    /// The revisions of a release with these records of helm, newest first.
+    pub(crate) async fn revisions_of(
+        &self,
+        namespace: &str,
+        records: &[Value],
+    ) -> Result<Vec<Value>, LookError> {
+        let mut revisions: Vec<Value> = records.iter().map(revision).collect();
+        self.mark_applied(namespace, records, &mut revisions).await?;
+        Ok(revisions)
+    }
+
     /// The revisions of a release, newest first.
     pub(crate) async fn revisions(&self, namespace: &str, name: &str) -> Result<Vec<Value>, LookError> {
-        Ok(self.helm_records(namespace, name).await?.iter().map(revision).collect())
+        self.revisions_of(namespace, &self.helm_records(namespace, name).await?).await
     }
 
     /// The state of a release.
     pub(crate) async fn release(&self, id: &ObjectId) -> Result<(Observed, Vec<Content>), LookError> {
         let (namespace, name) = parts(id)?;
-        newest(&self.revisions(namespace, name).await?)
+        let (observed, content) = state(&self.revisions(namespace, name).await?)?;
+        Ok((observed, content.into_iter().collect()))
     }
 
     /// The result of rendering by helm; see [`converge_resource::ApiProbe::Render`].
@@ -200,13 +208,12 @@ impl Cluster {
         let list =
             |answer: &Value| answer.get("manifests").and_then(Value::as_array).cloned().unwrap_or_default();
         let one = list(answer);
-        let deployed = revisions.iter().find(|r| text(r, "/status") == "deployed");
-        let same = |deployed: &Value| {
-            let then = manifests(text(deployed, "/manifest")).unwrap_or_default();
+        let same = |live: &Value| {
+            let then = manifests(text(live, "/manifest")).unwrap_or_default();
             content("", "", &Value::Null, &then) == content("", "", &Value::Null, &one)
         };
-        // A release that is rendered as it is deployed, or was never deployed, has nothing to keep.
-        if deployed.is_none_or(same) {
+        // A release that is rendered as it is in force, or of which nothing is, has nothing to keep.
+        if in_force(&revisions).is_none_or(same) {
             return Ok(Vec::new());
         }
         // The time of day is drawn too, to the second.

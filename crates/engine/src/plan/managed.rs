@@ -252,7 +252,7 @@ fn fate(judged: &Judged) -> Fate {
         (Verdict::Lost(why), _) => cannot(why),
         (Verdict::Stays(_), Some(why)) => cannot(&why),
         (Verdict::Stays(why) | Verdict::Kept(why), _) => Fate::LeftAlone(why.clone()),
-        (Verdict::Back(_), _) if judged.undo.before.is_absent() || judged.undo.object.kind == "command" => {
+        (Verdict::Back(change), _) if change.to.is_absent() || change.object.kind == "command" => {
             Fate::Removed
         }
         (Verdict::Back(_), _) => Fate::GivenBack,

@@ -2,14 +2,16 @@
 
 use crate::TargetError;
 use crate::connect::target::Target;
-use converge_objects::k8s::fields::{self, Field, Segment};
+use converge_objects::k8s::fields::{self, Field};
 use converge_objects::k8s::from_text;
 use converge_objects::release::{self, ReleaseState};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome, VirtualHost};
-use converge_resource::{ApiCall, Change, Chart, ObjectId, ReleaseSpec, Stop};
+use converge_resource::{
+    Answer, ApiCall, ApiProbe, Change, Chart, Digest, ObjectId, Probe, ReleaseSpec, Stop,
+};
 use converge_resources::{Drift, Installed, Their};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rounds of questions about one release.
 const ROUNDS: usize = 3;
@@ -88,7 +90,10 @@ async fn back(
         };
     drift.theirs.retain_mut(|their| stays_theirs(their, undone, &installed, namespace));
     let keep = match drift.keep(namespace, &mut manifests) {
-        Ok(keep) if keep.is_empty() => return Ok(()),
+        Ok(keep) if keep.is_empty() => {
+            item.notes.extend(revision_of(target, namespace, name, &digest, known).await?);
+            return Ok(());
+        }
         Ok(keep) => keep,
         Err(why) => {
             item.notes.push(format!("what of it belongs to others cannot be left to them ({why})"));
@@ -111,6 +116,22 @@ async fn back(
     leads_to(item, change, ReleaseState::Installed { status, chart, digest: content.digest().clone() });
     known.learn_content(content);
     Ok(())
+}
+
+/// Says to which revision helm goes back.
+async fn revision_of(
+    target: &Target,
+    namespace: &str,
+    name: &str,
+    digest: &Digest,
+    known: &mut Knowledge,
+) -> Result<Option<String>, TargetError> {
+    let probe = Probe::Api(ApiProbe::Release { namespace: namespace.to_owned(), name: name.to_owned() });
+    target.look(&BTreeSet::from([probe.clone()]), known).await?;
+    let Some(Answer::Api(revisions)) = known.answer(&probe) else { return Ok(None) };
+    let revisions = revisions.as_array().map(Vec::as_slice).unwrap_or_default();
+    let number = release::revision_of(revisions, digest).and_then(|r| r.get("revision"));
+    Ok(number.map(|number| format!("goes back to revision {number}, which was in force")))
 }
 
 /// Where the manifests differ from what is live.
@@ -140,7 +161,7 @@ async fn drift(
 fn stays_theirs(their: &mut Their, undone: &Undone, installed: &[Value], namespace: &str) -> bool {
     let Some(undone) = undone.get(&their.object.object()) else { return true };
     let Some((fields, then)) = undone else { return false };
-    if !fields.iter().any(|field| touch(&field.path, &their.field.path)) {
+    if !fields.iter().any(|field| fields::touch(&field.path, &their.field.path)) {
         return true;
     }
     let then = fields::read(then, &their.field.path);
@@ -150,11 +171,6 @@ fn stays_theirs(their: &mut Their, undone: &Undone, installed: &[Value], namespa
     }
     their.field.before = then.cloned();
     true
-}
-
-/// Whether one is the other or lies inside it.
-fn touch(a: &[Segment], b: &[Segment]) -> bool {
-    a.iter().zip(b).all(|(a, b)| a == b)
 }
 
 /// Gives the item's change another goal; it goes where that is reached.
@@ -172,6 +188,7 @@ fn leads_to(item: &mut Item, change: &Change, to: ReleaseState) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use converge_objects::k8s::fields::Segment;
     use converge_resource::ApiRef;
     use serde_json::json;
 

@@ -229,6 +229,11 @@ pub fn drop_emptied(object: &mut Value, changed: &[Field], wanted: &Value) {
     }
 }
 
+/// Whether one of two paths is the other or leads to it.
+pub fn touch(a: &[Segment], b: &[Segment]) -> bool {
+    a.iter().zip(b).all(|(a, b)| a == b)
+}
+
 /// Where two objects differ, as fine as maps and lists go: one that is on one side only counts by its entries, so that what others have in the
 /// same map or list is left to them. An item of a list that goes, goes as a whole: its key is one of its entries, and nothing is left of it without.
 pub fn leaf_differences(before: &Value, after: &Value) -> Vec<Field> {

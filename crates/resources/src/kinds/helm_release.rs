@@ -169,12 +169,7 @@ impl HelmRelease {
                 let is = |r: &&Value| r.get("revision").and_then(Value::as_u64) == Some(number);
                 let Some(revision) = revisions.iter().find(is) else { return Ok(None) };
                 let (state, content) = ReleaseState::of(revision).map_err(Stop::failed)?;
-                let state = match state {
-                    ReleaseState::Installed { chart, digest, .. } => {
-                        ReleaseState::Installed { status: "deployed".to_owned(), chart, digest }
-                    }
-                    ReleaseState::Absent => state,
-                };
+                let state = state.settled();
                 Wanted::one(self.object(), state).with(content)
             }
         };
@@ -186,7 +181,7 @@ impl HelmRelease {
         Ok(Some(Wanted { notes: vec![note], ..wanted }))
     }
 
-    /// Lays into what helm renders what is deployed already where the chart draws something anew each time; which fields these are.
+    /// Lays into what helm renders what is in force already where the chart draws something anew each time; which fields these are.
     fn keep_drawn(
         &self,
         rendered: &Value,
@@ -197,8 +192,7 @@ impl HelmRelease {
             None => return Ok(Vec::new()),
             Some(drawn) => serde_json::from_value(drawn.clone()).map_err(|e| Stop::Failed(e.to_string()))?,
         };
-        let is_deployed = |r: &&Value| r.get("status").and_then(Value::as_str) == Some("deployed");
-        let Some(revision) = revisions.iter().find(is_deployed) else { return Ok(Vec::new()) };
+        let Some(revision) = release::in_force(revisions) else { return Ok(Vec::new()) };
         let then = deployed(revision)?;
         let mut kept = Vec::new();
         for field in drawn {
@@ -259,26 +253,32 @@ fn deployed(revision: &Value) -> Result<Vec<Value>, Stop> {
 
 /// The error of the newest revision and its recovery; `revisions` are newest first.
 fn recovery(revisions: &[Value]) -> Option<String> {
-    let status = |r: &Value| r.get("status").and_then(Value::as_str).unwrap_or_default().to_owned();
     let number = |r: &Value| r.get("revision").map_or_else(String::new, Value::to_string);
     let newest = revisions.first()?;
-    let good = revisions.iter().find(|r| ["deployed", "superseded"].contains(&status(r).as_str()));
-    let (now, name) = (status(newest), number(newest));
-    match (now.as_str(), good) {
-        ("pending-install", _) => Some(format!(
-            "revision {name} hangs in {now}: what it left is taken away, then it is installed anew"
-        )),
-        (_, Some(good)) if now.starts_with("pending-") => Some(format!(
-            "revision {name} hangs in {now}: it goes back to revision {}, then it is upgraded",
-            number(good)
-        )),
-        (_, None) if now.starts_with("pending-") => {
-            Some(format!("revision {name} hangs in {now}, and none before it is good: it is installed anew"))
+    let now = newest.get("status").and_then(Value::as_str).unwrap_or_default();
+    let (name, good) = (number(newest), release::in_force(revisions));
+    let told = match (now, good) {
+        ("pending-install", None) => "what it left is taken away, then it is installed anew".to_owned(),
+        (_, Some(good)) if now.starts_with("pending-") => {
+            format!("it goes back to revision {}, then it is upgraded", number(good))
         }
-        ("failed", _) => Some(format!("revision {name} has failed: it is upgraded anew")),
-        ("uninstalling", _) => Some(format!("revision {name} hangs in {now}: it is installed anew")),
-        _ => None,
-    }
+        (_, None) if now.starts_with("pending-") => {
+            return Some(format!(
+                "revision {name} hangs in {now}, and none is in force: it is installed anew"
+            ));
+        }
+        ("failed", good) => {
+            let force = match good {
+                None => "nothing of the release is in force".to_owned(),
+                Some(good) if number(good) == name => "all of it was applied".to_owned(),
+                Some(good) => format!("it is not in force: revision {} is", number(good)),
+            };
+            return Some(format!("revision {name} has failed, {force}; it is upgraded anew"));
+        }
+        ("uninstalling", _) => "it is installed anew".to_owned(),
+        _ => return None,
+    };
+    Some(format!("revision {name} hangs in {now}: {told}"))
 }
 
 /// Keys of values that the chart's own values do not have, each with the nearest that they have.

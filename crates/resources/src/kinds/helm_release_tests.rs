@@ -50,8 +50,13 @@ fn answers(kind: &HelmRelease, revisions: Value) -> FakeView {
 }
 
 fn installed(view: FakeView, revision: &Value) -> FakeView {
-    let (state, content) = ReleaseState::of(revision).unwrap();
-    view.has(ObjectId::new("release", "ns/op"), state).knows(content)
+    found(view, std::slice::from_ref(revision))
+}
+
+fn found(view: FakeView, revisions: &[Value]) -> FakeView {
+    let (state, content) = ReleaseState::now(revisions).unwrap();
+    let view = view.has(ObjectId::new("release", "ns/op"), state);
+    content.into_iter().fold(view, FakeView::knows)
 }
 
 #[test]
@@ -99,16 +104,22 @@ fn another_version_is_an_upgrade() {
 #[test]
 fn a_release_that_hangs_is_put_right() {
     let kind = read::<HelmRelease>(params());
-    for (status, says) in [
-        ("pending-upgrade", "goes back to revision 2, then it is upgraded"),
-        ("pending-install", "taken away, then it is installed anew"),
-        ("failed", "revision 3 has failed"),
+    let old = json!({"revision": 2, "status": "deployed", "chart": {"name": "op", "version": "1"}, "manifest": MANIFEST});
+    let fails = revision("failed", "v1.2.3");
+    let mut applied = fails.clone();
+    applied["applied"] = json!(true);
+    for (now, older, says) in [
+        (revision("pending-upgrade", "v1.2.3"), true, "goes back to revision 2, then it is upgraded"),
+        (revision("pending-install", "v1.2.3"), false, "taken away, then it is installed anew"),
+        (fails.clone(), true, "revision 3 has failed, it is not in force: revision 2 is"),
+        (fails, false, "nothing of the release is in force"),
+        (applied, true, "all of it was applied"),
     ] {
-        let now = revision(status, "v1.2.3");
-        let view = installed(answers(&kind, json!([now, {"revision": 2, "status": "superseded"}])), &now);
+        let all: Vec<Value> = std::iter::once(now).chain(older.then(|| old.clone())).collect();
+        let view = found(answers(&kind, json!(all)), &all);
         let wanted = kind.plan(&view).unwrap();
         assert!(wanted.notes.iter().any(|n| n.contains(says)), "{:?}", wanted.notes);
-        assert_eq!(wanted.calls.len(), 1, "{status}");
+        assert_eq!(wanted.calls.len(), 1, "{all:?}");
     }
 }
 
@@ -222,8 +233,8 @@ fn what_a_chart_draws_stays_as_it_is() {
 fn what_hangs_is_put_right_without_its_chart() {
     let kind = read::<HelmRelease>(params());
     let refuses = |now: &Value, older: Value| {
-        let all = json!([now, older]);
-        installed(answers(&kind, all).says(render(&kind), json!({"invalid": "requires DRA"})), now)
+        let all = [now.clone(), older];
+        found(answers(&kind, json!(all)).says(render(&kind), json!({"invalid": "requires DRA"})), &all)
     };
     let now = revision("pending-upgrade", "v1.2.3");
     let mut older = revision("deployed", "v1.2.2");

@@ -1,0 +1,255 @@
+//! Releases that failed or hung: what was in force then is what a rollback returns to.
+
+use crate::{Lab, says_all};
+use serde_json::{Value, json};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The event named in `fail` has a hook that fails after some seconds.
+const HOOKS: &str = r#"
+{{- range $event := list "pre-install" "post-install" "pre-upgrade" "post-upgrade" "pre-rollback" }}
+{{- if eq $event $.Values.fail }}
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: fails-{{ $event }}
+  annotations: {helm.sh/hook: {{ $event }}, helm.sh/hook-delete-policy: before-hook-creation}
+spec:
+  backoffLimit: 0
+  activeDeadlineSeconds: {{ $.Values.after }}
+  template: {spec: {restartPolicy: Never, nodeSelector: {nope: "1"}, containers: [{name: c, image: x}]}}
+{{- end }}
+{{- end }}
+"#;
+
+/// A map; one with a drawn word where `drawn` is true; a deployment that never is ready where `stuck` is true; an object that the server refuses.
+const OBJECTS: &str = r#"
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: main}
+data: {text: {{ .Values.text | quote }}}
+{{- if .Values.drawn }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: drawn}
+data: {word: {{ randAlphaNum 16 | quote }}}
+{{- end }}
+{{- if .Values.stuck }}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: stuck}
+spec:
+  selector: {matchLabels: {a: b}}
+  template: {metadata: {labels: {a: b}}, spec: {nodeSelector: {nope: "1"}, containers: [{name: c, image: x}]}}
+{{- end }}
+{{- if .Values.refused }}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: refused}
+spec: {clusterIP: 203.0.113.9, ports: [{port: 80}]}
+{{- end }}
+"#;
+
+const ROLE: &str = r#"
+scope: cluster
+inputs:
+  v: {type: map, default: {}}
+  waits: {type: bool, default: false}
+resources:
+  - name: release
+    helm_release: {name: r, namespace: NAMESPACE, folder: hooked, values: "{{ v }}", create_namespace: true, wait: "{{ waits }}", timeout: 20}
+"#;
+
+/// A release in a namespace of its own.
+struct Mended<'a> {
+    lab: &'a Lab,
+    namespace: &'static str,
+    folder: tempfile::TempDir,
+}
+
+impl<'a> Mended<'a> {
+    fn new(lab: &'a Lab, namespace: &'static str) -> Self {
+        lab.role("mended", &ROLE.replace("NAMESPACE", namespace));
+        let chart = "roles/mended/files/hooked";
+        let values = "{text: one, fail: \"\", after: 3, drawn: false, stuck: false, refused: false}\n";
+        for (name, text) in [
+            ("Chart.yaml", "{apiVersion: v2, name: hooked, version: 1.0.0}\n"),
+            ("values.yaml", values),
+            ("templates/hooks.yaml", HOOKS),
+            ("templates/objects.yaml", OBJECTS),
+        ] {
+            lab.world.write(&format!("{chart}/{name}"), text).unwrap();
+        }
+        // For a helm of somebody else.
+        let folder = tempfile::tempdir().unwrap();
+        let config = lab.api.kubectl(&["config", "view", "--raw", "--flatten"]).unwrap().stdout;
+        std::fs::write(folder.path().join("kubeconfig"), config).unwrap();
+        Self { lab, namespace, folder }
+    }
+
+    fn run(&self, command: &[&str], values: &Value, waits: bool) -> converge_tests::Ran {
+        let (values, waits) = (format!("v={values}"), format!("waits={waits}"));
+        self.lab.converge(&[command, &["hosts.yaml", "--set", &values, "--set", &waits]].concat())
+    }
+
+    fn apply(&self, values: &Value) -> converge_tests::Ran {
+        self.run(&["apply", "--yes"], values, false)
+    }
+
+    fn back(&self) -> converge_tests::Ran {
+        let back = self.run(&["rollback", "--yes"], &json!({}), false).expect(0);
+        assert!(!back.all().contains("verification failed"), "{}", back.all());
+        back
+    }
+
+    /// Beside the server, which listens on its loopback alone.
+    fn helm(&self, args: &[&str]) -> Command {
+        let leader = self.lab.world.hosts()[0].leader().unwrap().to_string();
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &leader, "-n", "--"]).arg(&self.lab.helm).args(args);
+        command.args(["-n", self.namespace, "--kubeconfig"]).arg(self.folder.path().join("kubeconfig"));
+        command
+    }
+
+    fn status(&self) -> Option<String> {
+        let said = self.helm(&["status", "r", "-o", "json"]).output().unwrap();
+        let status: Value = serde_json::from_slice(&said.stdout).ok()?;
+        status.pointer("/info/status").and_then(Value::as_str).map(str::to_owned)
+    }
+
+    /// Another user's helm that is killed in a hook.
+    fn killed(&self, args: &[&str], pending: &str) {
+        let quiet =
+            |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = quiet(&mut self.helm(args));
+        let hangs = (0..100).any(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            self.status().as_deref() == Some(pending)
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(hangs, "helm did not come to {pending}: {:?}", self.helm(&["status", "r"]).output());
+    }
+
+    fn chart(&self) -> String {
+        self.lab.world.dir().join("roles/mended/files/hooked").display().to_string()
+    }
+
+    /// The objects of the release, without those of hooks: the text and the drawn word.
+    fn live(&self) -> (Option<Value>, Option<Value>) {
+        let of = |name: &str, at: &str| self.lab.value(&["-n", self.namespace, "configmap", name], at);
+        (of("main", "/data/text"), of("drawn", "/data/word"))
+    }
+}
+
+/// An upgrade that failed before it applied anything is no state to go back to, and what it would have dropped stays.
+#[test]
+fn a_rollback_skips_an_upgrade_that_was_never_in_force() {
+    let lab = Lab::get();
+    let release = Mended::new(&lab, "skipped");
+    release.apply(&json!({"text": "old", "drawn": true})).expect(0);
+    let old = release.live();
+    assert!(old.1.is_some());
+    release
+        .apply(&json!({"text": "never", "fail": "pre-upgrade"}))
+        .expect(1)
+        .says("pre-upgrade hooks failed");
+    assert_eq!((release.live(), release.status().as_deref()), (old.clone(), Some("failed")));
+    // The plan tells what is live.
+    let plan = release.run(&["plan"], &json!({"text": "new", "drawn": true}), false).expect(2);
+    says_all(&plan, &["status failed → deployed", "it is not in force: revision 1 is", "text: old"]);
+    assert!(!plan.all().contains("never"), "{}", plan.all());
+    // One command takes the failed upgrade back, though helm has lost sight of what it would have dropped.
+    release.back();
+    assert_eq!((release.live(), release.status().as_deref()), (old.clone(), Some("deployed")));
+    // The same with a run that mends it.
+    release.apply(&json!({"text": "never", "fail": "pre-upgrade"})).expect(1);
+    release.apply(&json!({"text": "new", "drawn": true})).expect(0);
+    assert_eq!(release.live(), (Some(json!("new")), old.1.clone()));
+    let back = release.back();
+    assert!(!back.all().contains("never"), "{}", back.all());
+    assert_eq!((release.live(), release.status().as_deref()), (old, Some("deployed")));
+    // No dead end: the first run goes too.
+    release.back().says("helm uninstall");
+    assert_eq!(release.live(), (None, None));
+}
+
+/// What a killed helm of somebody else began is no state to go back to.
+#[test]
+fn a_rollback_skips_what_hung() {
+    let lab = Lab::get();
+    let release = Mended::new(&lab, "skips");
+    release.apply(&json!({"text": "old"})).expect(0);
+    let chart = release.chart();
+    let slow = |fail: &str| format!("text=killed,after=60,fail={fail}");
+    release.killed(&["upgrade", "r", &chart, "--set", &slow("pre-upgrade")], "pending-upgrade");
+    let plan = release.run(&["plan"], &json!({"text": "new"}), false).expect(2);
+    says_all(&plan, &["goes back to revision 1", "text: old"]);
+    assert!(!plan.all().contains("killed"), "{}", plan.all());
+    release.apply(&json!({"text": "new"})).expect(0);
+    let back = release.back();
+    assert!(!back.all().contains("pending-upgrade") && !back.all().contains("killed"), "{}", back.all());
+    assert_eq!((release.live().0, release.status().as_deref()), (Some(json!("old")), Some("deployed")));
+    // The same with a rollback that was killed.
+    let helm = release.helm(&["upgrade", "r", &chart, "--set", &slow("pre-rollback")]).output().unwrap();
+    assert!(helm.status.success(), "{helm:?}");
+    let revision = release.helm(&["history", "r", "-o", "json", "--max", "1"]).output().unwrap();
+    let revision: Value = serde_json::from_slice(&revision.stdout).unwrap();
+    release.apply(&json!({"text": "three"})).expect(0);
+    release.killed(&["rollback", "r", &revision[0]["revision"].to_string()], "pending-rollback");
+    release.apply(&json!({"text": "four"})).expect(0);
+    release.back();
+    assert_eq!((release.live().0, release.status().as_deref()), (Some(json!("three")), Some("deployed")));
+}
+
+/// Of an install that never ended nothing was in force: the rollback of the run that mended it takes the release away.
+#[test]
+fn a_rollback_does_not_finish_an_install_that_never_ended() {
+    let lab = Lab::get();
+    let release = Mended::new(&lab, "begun");
+    lab.kubectl(&["create", "namespace", "begun"]);
+    let chart = release.chart();
+    release.killed(
+        &["install", "r", &chart, "--set", "text=killed,after=60,fail=pre-install"],
+        "pending-install",
+    );
+    release.apply(&json!({"text": "new"})).expect(0);
+    release.back().says("helm uninstall");
+    assert_eq!((release.live(), release.status()), ((None, None), None));
+    // The same with one that failed before it applied anything.
+    let failed = release
+        .helm(&["install", "r", &chart, "--set", "text=failed,after=1,fail=pre-install"])
+        .output()
+        .unwrap();
+    assert!(!failed.status.success() && release.status().as_deref() == Some("failed"), "{failed:?}");
+    release.apply(&json!({"text": "new"})).expect(0);
+    release.back().says("helm uninstall");
+    assert_eq!((release.live(), release.status()), ((None, None), None));
+}
+
+/// What failed after all of it was applied was in force: a rollback goes back to it, and does not wait for it. What failed amid it was not.
+#[test]
+fn a_rollback_goes_back_to_what_failed_after_it_was_applied() {
+    let lab = Lab::get();
+    let release = Mended::new(&lab, "applied");
+    release.apply(&json!({"text": "old"})).expect(0);
+    for stuck in [json!({"text": "two", "stuck": true}), json!({"text": "two", "fail": "post-upgrade"})] {
+        let waits = stuck.get("stuck").is_some();
+        release.run(&["apply", "--yes"], &stuck, waits).expect(1);
+        assert_eq!((release.live().0, release.status().as_deref()), (Some(json!("two")), Some("failed")));
+        release.apply(&json!({"text": "three"})).expect(0);
+        assert_eq!(release.live().0, Some(json!("three")));
+        release.back();
+        assert_eq!((release.live().0, release.status().as_deref()), (Some(json!("two")), Some("deployed")));
+        release.back();
+        assert_eq!((release.live().0, release.status().as_deref()), (Some(json!("old")), Some("deployed")));
+    }
+    release.apply(&json!({"text": "partly", "refused": true})).expect(1);
+    release.apply(&json!({"text": "three"})).expect(0);
+    release.back();
+    assert_eq!((release.live().0, release.status().as_deref()), (Some(json!("old")), Some("deployed")));
+}
