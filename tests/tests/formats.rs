@@ -1,4 +1,4 @@
-//! What earlier versions left on hosts and in plan files is read, or refused with the reason. The fixtures are theirs: see
+//! Records on hosts and plan files of earlier versions are read, or refused with the reason. The fixtures are theirs: see
 //! `fixtures/formats/README.md`.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
@@ -132,7 +132,7 @@ fn records_of_every_format_are_read_and_rolled_back() {
                 assert_eq!(snapshots.matches("converge ·").count(), 3, "{snapshots}");
                 assert_eq!(snapshots.matches("rolled back by").count(), 1, "{snapshots}");
                 old.converge(0, &["plan", inventory]);
-                // What no role declares any more is known from the old records; those of format 1 name no project.
+                // Orphans are known from the old records; those of format 1 name no project.
                 let orphaned = old.version(1).converge(2, &["plan", "--prune", inventory]);
                 assert_eq!(orphaned.contains("/etc/app/more"), format > 1, "{orphaned}");
                 if format == 4 {

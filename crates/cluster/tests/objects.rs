@@ -9,7 +9,7 @@ use converge_cluster::{Cluster, ClusterOptions, NAMESPACE, Refused, WorkEnd};
 use converge_executor::RunMeta;
 use converge_lab::kube::{ApiOptions, LocalApi};
 use converge_ledger::SavedOutcome;
-use converge_resource::{Answer, ApiProbe, ApiRef, Digest, ObjectId, Probe, Segment, State};
+use converge_resource::{Answer, ApiProbe, ApiRef, Digest, ObjectId, Probe, State};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -423,41 +423,6 @@ async fn large_states_fill_several_records_and_old_runs_are_dropped() {
     assert_eq!(list(), "", "what it kept is gone too");
 }
 
-/// Values of somebody else that a role has taken and a rollback gives back are that manager's again: what conflicts with them is told so.
-#[tokio::test(flavor = "multi_thread")]
-async fn values_that_go_back_are_their_managers_again() {
-    let _alone = alone().await;
-    let (api, cluster) = fresh("theirs").await;
-    let theirs = configmap("theirs", "x", json!({"a": "1", "b": "1"}));
-    api.kubectl_with_input(
-        &["apply", "--server-side", "--field-manager=tuner", "-f", "-"],
-        &theirs.to_string(),
-    )
-    .unwrap();
-    let id = object(&theirs);
-    let before = look(&cluster, &id).await.1.unwrap();
-    let run = meta();
-    cluster.open(&run).await.unwrap();
-    let wanted = configmap("theirs", "x", json!({"a": "2", "c": "2"}));
-    done(&cluster, &run, &plan_apply(&cluster, &wanted, true).await).await;
-    cluster.close(&run.id, "finished").await;
-    let back = meta();
-    cluster.open(&back).await.unwrap();
-    done(&cluster, &back, &plan_to(&cluster, &id, Some(before)).await).await;
-    cluster.close(&back.id, "finished").await;
-    let live = api.get(&["-n", "theirs", "configmap", "x"]).unwrap();
-    assert_eq!(live["data"], json!({"a": "1", "b": "1"}));
-    let live = api.kubectl(&["-n", "theirs", "get", "configmap", "x", "-o", "json", "--show-managed-fields"]);
-    let live: Value = serde_json::from_str(&live.unwrap().stdout).unwrap();
-    let path = [Segment::Key("data".into()), Segment::Key("a".into())];
-    assert!(converge_objects::k8s::owners::owners(&live, &path).iter().all(|m| m == "tuner"), "{live:#}");
-    let other = configmap("theirs", "x", json!({"a": "3"})).to_string();
-    let refused =
-        api.kubectl_with_input(&["apply", "--server-side", "--field-manager=new", "-f", "-"], &other);
-    let said = format!("{refused:?}");
-    assert!(said.contains("tuner") && !said.contains("\\\"converge\\\""), "{said}");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn another_object_of_the_same_name_is_not_ours_and_what_has_an_owner_goes_with_it() {
     let _alone = alone().await;
@@ -509,87 +474,4 @@ async fn a_run_whose_lock_was_taken_over_changes_nothing_more() {
     let lease = api.get(&["-n", NAMESPACE, "lease", "converge"]).unwrap();
     assert_eq!(lease["spec"]["holderIdentity"], "another-run", "it is not ours to give back");
     api.kubectl(&["-n", NAMESPACE, "delete", "lease", "converge"]).unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_is_being_deleted_has_no_state_to_plan_on() {
-    let (api, cluster) = fresh("going").await;
-    let mut manifest = configmap("going", "held", json!({"a": "1"}));
-    manifest["metadata"]["finalizers"] = json!(["example.org/hold"]);
-    api.apply(&manifest.to_string()).unwrap();
-    let id = object(&manifest);
-    assert!(matches!(ask(&cluster, Probe::Object(id.clone())).await.0, Answer::Object(_)));
-    assert!(api.kubectl(&["-n", "going", "delete", "--wait=false", "configmap", "held"]).unwrap().success());
-    // Alone, and out of a list for many.
-    let others = (0..4).map(|n| Probe::Object(object(&configmap("going", &format!("c{n}"), json!({})))));
-    let many: BTreeSet<Probe> = others.chain([Probe::Object(id.clone())]).collect();
-    for probes in [BTreeSet::from([Probe::Object(id.clone())]), many] {
-        let observation = cluster.observe(&probes).await;
-        let answer = observation.answers.iter().find(|(probe, _)| *probe == Probe::Object(id.clone()));
-        let Some((_, Answer::Failed(why))) = answer else { panic!("{answer:?}") };
-        assert!(why.contains("being deleted since") && why.contains("example.org/hold"), "{why}");
-    }
-}
-
-/// The server takes the request to delete and the object goes when its finalizers do, maybe after the run: what a rollback may find is both.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_deletion_that_takes_longer_than_the_run_may_have_happened() {
-    let _alone = alone().await;
-    let api = fresh("late").await.0;
-    let quick = ClusterOptions { deletion: Duration::from_secs(1), ..options() };
-    let cluster = connect_with(api, quick).await;
-    let run = meta();
-    cluster.open(&run).await.unwrap();
-    let mut manifest = configmap("late", "held", json!({"a": "1"}));
-    manifest["metadata"]["finalizers"] = json!(["example.org/hold"]);
-    done(&cluster, &run, &plan_apply(&cluster, &manifest, false).await).await;
-    let gone = plan_to(&cluster, &object(&manifest), None).await;
-    let end = work(&cluster, &run, &gone).await.end;
-    assert!(
-        matches!(&end, WorkEnd::Failed { message, .. } if message.contains("example.org/hold")),
-        "{end:?}"
-    );
-    cluster.close(&run.id, "failed").await;
-    let records = cluster.records().await.unwrap().runs;
-    let change = &records.iter().find(|r| r.id == run.id).unwrap().changes[1];
-    assert_eq!((change.outcome, change.may_have_happened()), (SavedOutcome::Unknown, true));
-    assert!(change.after.is_absent(), "{change:?}");
-}
-
-/// A rollback writes values, and leaves the next apply its own fields: it meets no conflict with itself, and takes away what it leaves out.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_rollback_wrote_belongs_to_the_next_apply() {
-    let _alone = alone().await;
-    let (api, cluster) = fresh("again").await;
-    let apply = async |manifest: &Value| {
-        let run = meta();
-        cluster.open(&run).await.unwrap();
-        done(&cluster, &run, &plan_apply(&cluster, manifest, false).await).await;
-        cluster.close(&run.id, "finished").await;
-    };
-    let (one, two) = (json!({"v": "1", "dropped": "x"}), json!({"v": "2"}));
-    let map = |data: &Value| configmap("again", "x", data.clone());
-    let id = object(&map(&one));
-    apply(&map(&one)).await;
-    let before = look(&cluster, &id).await.1.unwrap();
-    apply(&map(&two)).await;
-    let back = async || {
-        let run = meta();
-        cluster.open(&run).await.unwrap();
-        done(&cluster, &run, &plan_to(&cluster, &id, Some(before.clone())).await).await;
-        cluster.close(&run.id, "finished").await;
-    };
-    back().await;
-    let data = || api.get(&["-n", "again", "configmap", "x"]).unwrap()["data"].clone();
-    assert_eq!(data(), one);
-    apply(&map(&two)).await;
-    assert_eq!(data(), two, "what the role leaves out goes again");
-    // The same after an object that was gone: nothing tells the server whose the fields are.
-    let run = meta();
-    cluster.open(&run).await.unwrap();
-    done(&cluster, &run, &plan_to(&cluster, &id, None).await).await;
-    cluster.close(&run.id, "finished").await;
-    back().await;
-    apply(&map(&json!({"v": "3"}))).await;
-    assert_eq!(data()["v"], "3");
 }

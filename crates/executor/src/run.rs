@@ -24,7 +24,7 @@ pub struct RunMeta {
     pub rolls_back: Vec<String>,
     /// The addresses of the items that it is about to work on: what is not in the journal in the end was not begun.
     pub planned: Vec<String>,
-    /// What the plan has found of the run that did not end.
+    /// The states in which the plan has found objects of the run that did not end.
     pub arrived: Option<Arrived>,
 }
 

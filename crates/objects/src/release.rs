@@ -337,7 +337,7 @@ impl Effects for Release {
 }
 
 impl Shared for Release {
-    /// What fails or hangs cannot be made so again: its manifests in force are as good.
+    /// A revision that failed or hangs cannot be made so again: its manifests in force are as good.
     fn same(a: &ReleaseState, before: &ReleaseState) -> bool {
         a == before || *a == before.settled()
     }
@@ -426,7 +426,8 @@ mod tests {
     #[test]
     fn what_is_in_force_is_what_was_deployed_last_or_applied_since() {
         let force = |revisions: &[(&str, Option<bool>)]| {
-            let all: Vec<Value> = (1..).zip(revisions).map(|(n, (s, a))| revision(n, s, *a)).rev().collect();
+            let mut all: Vec<Value> = (1..).zip(revisions).map(|(n, (s, a))| revision(n, s, *a)).collect();
+            all.reverse();
             in_force(&all).and_then(|r| r["revision"].as_u64())
         };
         let (fine, superseded) = (("deployed", None), ("superseded", None));
@@ -440,7 +441,7 @@ mod tests {
         assert_eq!(force(&[failed, ("pending-install", None)]), None);
         assert_eq!(force(&[applied, hangs]), Some(1));
         assert_eq!(force(&[superseded, ("uninstalled", None), ("pending-install", None)]), None);
-        // What helm marks when its own rollback fails.
+        // The revision that helm marks when its own rollback fails.
         assert_eq!(force(&[fine, superseded, failed]), Some(1));
         assert_eq!(force(&[superseded, superseded, failed]), Some(2));
     }
@@ -452,7 +453,7 @@ mod tests {
         let mut hung = vec![revision(2, "pending-upgrade", None), revision(1, "deployed", None)];
         let hangs = state(&hung);
         assert!(hangs != one && hangs.settled() == one, "{hangs:?}");
-        // What was put right needs no way back, and what hangs is put right.
+        // A revision that was put right needs no revert, and one that hangs is put right.
         assert!(Release::same(&one, &hangs) && !Release::same(&hangs, &one));
         hung.remove(1);
         hung[0]["status"] = json!("pending-install");

@@ -178,7 +178,7 @@ fn a_rollback_skips_an_upgrade_that_was_never_in_force() {
     assert_eq!(release.live(), (None, None));
 }
 
-/// What a killed helm of somebody else began is no state to go back to.
+/// A revision that a killed helm of somebody else began is no state to go back to.
 #[test]
 fn a_rollback_skips_what_hung() {
     let lab = Lab::get();
@@ -231,7 +231,7 @@ fn a_rollback_does_not_finish_an_install_that_never_ended() {
     assert_eq!((release.live(), release.status()), ((None, None), None));
 }
 
-/// What failed after all of it was applied was in force: a rollback goes back to it, and does not wait for it. What failed amid it was not.
+/// A revision that failed after all of it was applied was in force: a rollback goes back to it, and does not wait for it. One that failed amid it was not.
 #[test]
 fn a_rollback_goes_back_to_what_failed_after_it_was_applied() {
     let lab = Lab::get();

@@ -264,7 +264,7 @@ fn seal_host(plan: &HostPlan, sealer: &Sealer) -> Result<HostPlan, SaveError> {
     sealed.base.retain(|(object, _)| {
         !secret.contains(object) && (object.kind != "command" || open.contains(object))
     });
-    // What earlier runs have left is looked at again, too: an orphaned command of a sensitive item is among it.
+    // The records of earlier runs are read again, too: they may hold an orphaned command of a sensitive item.
     sealed.ours = Ours::default();
     Ok(sealed)
 }

@@ -3,7 +3,7 @@
 use crate::revert::layers;
 use crate::revert::undo::Verdict;
 use converge_ledger::Undo;
-use converge_objects::{MountState, PathState};
+use converge_objects::is_container;
 use converge_planner::{Knowledge, may_be_packaged};
 use converge_resource::{Answer, ObjectId, Probe, decode_field, quote};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,27 +15,16 @@ const NAME_THEIR_FILES: &[&str] = &["path", "unit", "sysctl", "group", "user", "
 /// Objects whose revert changes what is at, in or above their place alone.
 const AT_THEIR_PLACE: &[&str] = &["mount", "git", "swap"];
 
-/// Whether the revert takes a container away, with all that is in it: a directory that runs made, a file system that is nowhere but in memory.
-fn is_container(undo: &Undo) -> bool {
-    let left = || undo.left.clone();
-    undo.before.is_absent()
-        && match undo.object.kind.as_str() {
-            "path" => matches!(PathState::try_from(left()), Ok(PathState::Dir { .. })),
-            "mount" => {
-                matches!(MountState::try_from(left()), Ok(MountState::Mount { fstype, .. }) if IN_MEMORY.contains(&fstype.as_str()))
-            }
-            _ => false,
-        }
+/// Whether the revert takes away what holds other objects.
+fn removes_container(undo: &Undo) -> bool {
+    undo.before.is_absent() && is_container(&undo.object, &undo.left)
 }
-
-/// File systems whose content goes with them.
-const IN_MEMORY: &[&str] = &["tmpfs", "ramfs"];
 
 /// Asks what the directories hold that runs made, and what the directories of all paths are by their real names, where links lead to them: on each
 /// line encoded paths, of entries one, of directories two. Names of files that were cut off before they got their place are left out. It is asked
 /// beside the states of the directories, which are refused where a user could have led their paths elsewhere.
 pub(crate) fn probe(undos: &[Undo]) -> Option<Probe> {
-    let made = undos.iter().filter(|undo| is_container(undo));
+    let made = undos.iter().filter(|undo| removes_container(undo));
     let made: BTreeSet<&str> = made.map(|u| u.object.key.as_str()).collect();
     if made.is_empty() {
         return None;
@@ -120,7 +109,7 @@ pub(crate) fn leave_what_is_not_empty(undos: &[Undo], verdicts: &mut [Verdict], 
     for (dir, path) in others.filter(|(dir, path)| !is_touched(dir) && !is_of_package(dir, path)) {
         let seen = |undo: &Undo| layers::is_seen(&undo.lies_in, known);
         let both = undos.iter().zip(verdicts.iter_mut());
-        for (_, verdict) in both.filter(|(undo, _)| is_container(undo) && seen(undo)) {
+        for (_, verdict) in both.filter(|(undo, _)| removes_container(undo) && seen(undo)) {
             let goes =
                 matches!(verdict, Verdict::Back(change) if change.object.key == dir && change.to.is_absent());
             if goes {
