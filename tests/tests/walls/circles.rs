@@ -195,7 +195,7 @@ fn a_circle_is_found_by_every_form_of_a_path() {
         assert_eq!(found(&[lib, ("a", text), b]), ab, "{text}");
     }
     for text in [
-        "pub struct A; // crate::b::B",
+        "// crate::b::B\npub struct A;",
         "pub use crate::b::B;\npub struct A;",
         "pub struct A;\n#[cfg(test)]\nuse crate::B;\n",
         "use other::b::B;\npub struct A(B);",
