@@ -55,3 +55,40 @@ fn what_others_have_in_it_keeps_a_directory_and_a_file_system_in_memory() {
     assert!(!mounted());
     assert_eq!(exec(host, "ls -d /srv/a /mnt/a 2>/dev/null || :"), "");
 }
+
+/// A command mounts a directory over a file that the run has written; the file of that name in the mounted one is of others.
+const OVER: &str = "
+resources:
+  - name: below
+    file: {path: /srv/m/x, content: v}
+  - name: line
+    line: {path: /srv/m/u, line: v}
+  - name: c
+    command: {run: mount --bind /srv/n /srv/m, unless: findmnt -M /srv/m}
+  - name: inside
+    file: {path: /srv/m/g, content: v}
+";
+
+#[test]
+fn a_command_that_mounts_over_files_of_the_run_hides_them_until_the_rollback_unmounts_it() {
+    let world = World::new("over", 1).unwrap();
+    let host = &world.hosts()[0];
+    let all = || exec(host, "cd /srv; for f in m/* n/*; do echo $f $(cat $f); done");
+    for undo in ["", ", undo: umount /srv/m"] {
+        exec(host, "mkdir -p /srv/m /srv/n; echo under >/srv/m/u; echo theirs >/srv/n/x; echo n >/srv/n/u");
+        let before = all();
+        world
+            .only_role(
+                "over",
+                &OVER.replace(" /srv/m}\n  - name: inside", &format!(" /srv/m{undo}}}\n  - name: inside")),
+            )
+            .unwrap();
+        // The files that the run has written are out of sight in the end, and it says so.
+        world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(1).says("over/below");
+        assert_eq!(all(), "m/g v\nm/u n\nm/x theirs\nn/g v\nn/u n\nn/x theirs");
+        world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(0);
+        assert_eq!(all(), before);
+        assert_eq!(exec(host, "findmnt -M /srv/m || :"), "");
+        exec(host, "rm -rf /srv/m /srv/n");
+    }
+}

@@ -1,6 +1,6 @@
 # --- the records on the host ---
 #
-# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched,alive/{session,step,beat},fenced}, owned, kept/ID, blobs/SHA256, debs, started,
+# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched,mounts,alive/{session,step,beat},fenced}, owned, kept/ID, blobs/SHA256, debs, started,
 # ran, switch, undo.sh. Journal and meta are lines of fields separated by tabs; texts are encoded words.
 
 CV_FORMAT=4
@@ -209,7 +209,7 @@ cv_run_begin() (
   cv_run_dir
   dir=$CV_DIR
   mkdir -p "$dir" || return 1
-  rm -f "$dir/stop" "$dir/moved" "$dir/watched"
+  rm -f "$dir/stop" "$dir/moved" "$dir/watched" "$dir/mounts"
   mkdir -p "$dir/alive" && cv_run_session >"$dir/alive/session" 2>/dev/null || {
     cv_cause
     cv_say "cannot write the records of this run to $CV_ROOT ($CV_CAUSE)"
@@ -300,7 +300,7 @@ cv_run_settle() (
         cv_say "cannot write to $CV_ROOT ($CV_CAUSE)"
         return 1
       }
-      (cd "$CV_ROOT/runs/$run" && rm -rf stop moved watched stage && cv_run_unwatch)
+      (cd "$CV_ROOT/runs/$run" && rm -rf stop moved watched mounts stage && cv_run_unwatch)
       cv_run_sweep "$run"
     fi
   done
@@ -336,7 +336,7 @@ cv_run_end() (
   umask 077
   cv_run_dir
   dir=$CV_DIR
-  rm -rf "$dir/stop" "$dir/moved" "$dir/watched" "$dir/stage" "$dir/unpacked"
+  rm -rf "$dir/stop" "$dir/moved" "$dir/watched" "$dir/mounts" "$dir/stage" "$dir/unpacked"
   (cd "$dir" && cv_run_unwatch)
   if ! grep -q "^begin$CV_TAB\|^disown$CV_TAB" "$dir/journal" 2>/dev/null; then
     # A run that changed nothing here leaves nothing.
@@ -646,6 +646,7 @@ cv_item_begin() {
     cv_tell unsaveable - "$CV_ENC"
     exit 71
   }
+  cv_mounts_note
   unset IFS
   set +f
   cv_phase change
@@ -696,12 +697,61 @@ cv_watched_now() {
     END { if (lacks) exit 1; printf "%s", out }' "$CV_DIR/watched" - || cv_rows_now "$CV_WINDOW"
 }
 
+# cv_mounts_note: writes down what is mounted before foreign code runs.
+cv_mounts_note() {
+  [ -n "$CV_WINDOW" ] || return 0
+  { cat "$CV_MOUNTINFO" >"$CV_DIR/mounts"; } 2>/dev/null || rm -f "$CV_DIR/mounts"
+}
+
+# cv_item_mounts: records the file systems that foreign code has mounted or unmounted above what is watched. A path below such a place is another object
+# now; the numbers of those rows, each in a line, are in CV_ELSEWHERE. None of them is recorded itself, so that a place takes the number of one.
+cv_item_mounts() {
+  CV_ELSEWHERE=$CV_NL
+  [ -r "$CV_DIR/mounts" ] || return 0
+  cv_m_rows=$(printf '%s' "$CV_WINDOW" | awk -F '\t' -v before="$CV_DIR/mounts" -v now="$CV_MOUNTINFO" '
+    function up(path) { sub(/\/[^\/]*$/, "", path); return path }
+    function read(file, ids,  line, f) { while ((getline line < file) > 0) { split(line, f, " "); ids[f[5]] = ids[f[5]] " " f[1] } }
+    BEGIN {
+      read(before, was); read(now, is)
+      for (at in was) if (was[at] != is[at]) { differs[at]; some = 1 }
+      for (at in is) if (was[at] != is[at]) { differs[at]; some = 1 }
+      if (!some) exit
+    }
+    $2 == "mount" { own[$3] }
+    $2 ~ /^(path|git|swap|mount)$/ && $3 ~ /^\// {
+      below = 0
+      for (at = $2 == "path" ? $3 : up($3); at != ""; at = up(at)) if (at in differs) {
+        below = 1
+        if (!(at in number) && !($1 in used)) { number[at] = $1; item[at] = $6; used[$1] }
+      }
+      if (below) print "row\t" $1
+    }
+    END { for (at in number) if (!(at in own)) print "place\t" number[at] "\t" item[at] "\t" at }' -)
+  for cv_m_row in $cv_m_rows; do
+    case $cv_m_row in
+    row*) CV_ELSEWHERE=$CV_ELSEWHERE${cv_m_row#*"$CV_TAB"}$CV_NL ;;
+    place*)
+      cv_m_row=${cv_m_row#*"$CV_TAB"}
+      cv_m_seq=${cv_m_row%%"$CV_TAB"*} cv_m_at=${cv_m_row##*"$CV_TAB"}
+      cv_m_item=${cv_m_row#*"$CV_TAB"}
+      cv_m_item=${cv_m_item%%"$CV_TAB"*}
+      cv_m_was=$(CV_MOUNTINFO=$CV_DIR/mounts && cv_line_mount "$cv_m_at")
+      cv_m_now=$(cv_line_mount "$cv_m_at")
+      case $cv_m_was:$cv_m_now in '! '* | *':! '*) continue ;; esac
+      cv_journal "moved$CV_TAB$cv_m_seq${CV_TAB}mount$CV_TAB$cv_m_at$CV_TAB$cv_m_was$CV_TAB$cv_m_now$CV_TAB${cv_m_item:-$CV_ITEM}$CV_TAB${CV_FLAGS:--}$CV_NL"
+      ;;
+    esac
+  done
+  [ "$CV_ELSEWHERE" = "$CV_NL" ] || { true >"$CV_DIR/moved"; } 2>/dev/null
+}
+
 # cv_item_window: tells what foreign code moved, and has the rest of the stretch look again. Reads the tables `before` and `now`. A row of
 # CV_WINDOW may name the item that it is recorded for.
 cv_item_window() {
   [ -n "$CV_WINDOW" ] || return 0
   cv_watched_clock
   cv_i_text=$cv_w_clock$CV_NL
+  cv_item_mounts
   for cv_i_row in $CV_WINDOW; do
     cv_row "$cv_i_row"
     cv_now_of "$row_seq" before
@@ -714,6 +764,7 @@ cv_item_window() {
       cv_i_text=$cv_i_text$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_NL
       continue
     fi
+    case $CV_ELSEWHERE in *"$CV_NL$row_seq$CV_NL"*) cv_i_was=$CV_NOW ;; esac
     if [ "$cv_i_was" != "$CV_NOW" ]; then
       cv_journal "moved$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$cv_i_was$CV_TAB$CV_NOW$CV_TAB${row_item:-$CV_ITEM}$CV_TAB${CV_FLAGS:--}$CV_NL"
     fi
