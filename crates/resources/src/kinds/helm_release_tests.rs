@@ -71,6 +71,20 @@ fn a_release_is_installed_from_what_helm_renders() {
 }
 
 #[test]
+fn a_namespace_that_helm_makes_is_named() {
+    let mut wish = params();
+    wish["create_namespace"] = json!(true);
+    let kind = read::<HelmRelease>(wish);
+    let namespace = ObjectId::new("k8s", "v1/Namespace/ns");
+    let plan = |view: FakeView| kind.plan(&view).unwrap().notes;
+    let notes = plan(answers(&kind, json!([])).has(namespace.clone(), K8sState::Absent));
+    assert_eq!(notes, ["helm makes the namespace ns first; it stays when the release goes"]);
+    let (there, _) =
+        K8sState::of(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}));
+    assert_eq!(plan(answers(&kind, json!([])).has(namespace, there)), Vec::<String>::new());
+}
+
+#[test]
 fn the_same_again_asks_helm_nothing() {
     let kind = read::<HelmRelease>(params());
     let now = revision("deployed", "v1.2.3");
