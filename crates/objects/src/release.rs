@@ -325,6 +325,18 @@ impl Object for Release {
         }
     }
 
+    /// helm writes what it is about before it begins: what it left hanging, or has failed since, has the content of one end in force.
+    fn amid(before: &ReleaseState, after: &ReleaseState, now: &ReleaseState) -> bool {
+        match now {
+            ReleaseState::Absent => false,
+            ReleaseState::Begun { .. } => before.settled() == ReleaseState::Absent,
+            ReleaseState::Installed { status, digest, .. } => {
+                let ends = [Self::content(before), Self::content(after)];
+                status != DEPLOYED && ends.iter().flatten().any(|end| end == digest)
+            }
+        }
+    }
+
     fn disruption(_: &ReleaseState, _: Option<&ReleaseState>) -> Disruption {
         Disruption::Restarts
     }
@@ -462,6 +474,11 @@ mod tests {
         let line = converge_resource::State::from(begun.clone());
         assert_eq!(ReleaseState::try_from(line), Ok(begun.clone()));
         assert_eq!(begun.settled(), ReleaseState::Absent);
+        // A run that was cut off left it so.
+        let two = state(&[revision(2, "deployed", None)]);
+        let amid = |before: &ReleaseState, now: &ReleaseState| Release::amid(before, &two, now);
+        assert!(amid(&one, &hangs) && amid(&ReleaseState::Absent, &begun));
+        assert!(!amid(&one, &one) && !amid(&two, &hangs) && !amid(&one, &begun));
         assert_eq!(state(&[revision(1, "uninstalled", None)]), ReleaseState::Absent);
         // As records of older versions have it.
         assert_eq!(one.with_status("pending-install").settled(), ReleaseState::Absent);

@@ -123,10 +123,19 @@ impl<'a> Mended<'a> {
 
     /// Another user's helm that is killed in a hook.
     fn killed(&self, args: &[&str], pending: &str) {
-        let quiet =
-            |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let mut child = quiet(&mut self.helm(args));
-        let hangs = (0..100).any(|_| {
+        self.killed_in(&mut self.helm(args), pending);
+    }
+
+    /// A run of converge that is killed while its helm is in a hook, until its lock has ended.
+    fn cut_off(&self, command: &str, values: &Value, pending: &str) {
+        let values = format!("v={values}");
+        self.killed_in(&mut self.lab.command(&[command, "--yes", "hosts.yaml", "--set", &values]), pending);
+        std::thread::sleep(Duration::from_secs(65));
+    }
+
+    fn killed_in(&self, command: &mut Command, pending: &str) {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let hangs = (0..300).any(|_| {
             std::thread::sleep(Duration::from_millis(100));
             self.status().as_deref() == Some(pending)
         });
@@ -151,7 +160,10 @@ impl<'a> Mended<'a> {
 fn a_rollback_skips_an_upgrade_that_was_never_in_force() {
     let lab = Lab::get();
     let release = Mended::new(&lab, "skipped");
-    release.apply(&json!({"text": "old", "drawn": true})).expect(0);
+    release
+        .apply(&json!({"text": "old", "drawn": true}))
+        .expect(0)
+        .says("helm makes the namespace skipped first");
     let old = release.live();
     assert!(old.1.is_some());
     release
@@ -174,7 +186,7 @@ fn a_rollback_skips_an_upgrade_that_was_never_in_force() {
     assert!(!back.all().contains("never"), "{}", back.all());
     assert_eq!((release.live(), release.status().as_deref()), (old, Some("deployed")));
     // No dead end: the first run goes too.
-    release.back().says("helm uninstall");
+    says_all(&release.back(), &["helm uninstall", "the namespace skipped, which helm made, stays"]);
     assert_eq!(release.live(), (None, None));
 }
 
@@ -252,4 +264,28 @@ fn a_rollback_goes_back_to_what_failed_after_it_was_applied() {
     release.apply(&json!({"text": "three"})).expect(0);
     release.back();
     assert_eq!((release.live().0, release.status().as_deref()), (Some(json!("old")), Some("deployed")));
+}
+
+/// What a run left hanging when it was killed is its own: the next command goes on with it, and no older run is taken in its place.
+#[test]
+fn what_a_killed_run_left_hanging_is_its_own() {
+    let lab = Lab::get();
+    let release = Mended::new(&lab, "killed");
+    release.apply(&json!({"text": "old", "fail": "pre-rollback", "after": 40})).expect(0);
+    release.cut_off(
+        "apply",
+        &json!({"text": "never", "fail": "pre-upgrade", "after": 60}),
+        "pending-upgrade",
+    );
+    release.run(&["plan"], &json!({"text": "old"}), false).expect(2).says("was left on the way");
+    let plan = release.run(&["rollback"], &json!({}), false);
+    says_all(&plan, &["status pending-upgrade → deployed", "goes back to revision 1, which was in force"]);
+    assert!(!plan.all().contains("someone else") && !plan.all().contains("uninstall"), "{}", plan.all());
+    // A rollback that is killed is gone on with.
+    release.apply(&json!({"text": "new"})).expect(0);
+    release.cut_off("rollback", &json!({}), "pending-rollback");
+    let plan = release.run(&["rollback"], &json!({}), false);
+    says_all(&plan, &["status pending-rollback → deployed", "which was in force"]);
+    assert!(!plan.all().contains("someone else") && !plan.all().contains("uninstall"), "{}", plan.all());
+    assert_eq!(release.live().0, Some(json!("new")));
 }

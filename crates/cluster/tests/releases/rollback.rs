@@ -94,6 +94,15 @@ async fn what_hangs_goes_back_without_its_chart() {
     assert_eq!(alone_in_a_run(&cluster, &first).await, WorkEnd::Done);
     killed(api, "back", &chart);
     let id = ObjectId::new("release", "back/r");
+    // What hangs was never in force, whatever a record of an older version says.
+    let question = ApiProbe::Release { namespace: "back".to_owned(), name: "r".to_owned() };
+    let (hung, _) = ReleaseState::of(&common::api(&cluster, question).await[0]).unwrap();
+    let never = back(&cluster, &id, &hung.settled().into(), None).await;
+    let end = alone_in_a_run(&cluster, &never).await;
+    assert!(
+        matches!(&end, WorkEnd::Refused(why) if why.contains("revision 2 (small-1.0.0, pending-upgrade) was never in force")),
+        "{end:?}"
+    );
     let item = Work { owner: "role".to_owned(), ..back(&cluster, &id, &first.changes[0].to, None).await };
     assert_eq!(alone_in_a_run(&cluster, &item).await, WorkEnd::Done);
     let there = statuses(&cluster, "back").await;

@@ -356,6 +356,13 @@ fn is_back(change: &SavedChange) -> bool {
             .is_some_and(|object| object.fulfils(&change.after, &change.before))
 }
 
+/// Whether the step, cut off, may have left this state.
+fn amid(change: &SavedChange, now: &State) -> bool {
+    let step =
+        Change { object: change.object.clone(), from: change.before.clone(), to: change.after.clone() };
+    converge_objects::object(&change.object.kind).is_some_and(|object| object.amid(&step, now))
+}
+
 fn found(change: &SavedChange, known: &Knowledge) -> &'static str {
     let restart = converge_objects::object(&change.object.kind).is_some_and(|o| o.traits().restarts_host);
     match known.observed(&change.object) {
@@ -363,6 +370,7 @@ fn found(change: &SavedChange, known: &Knowledge) -> &'static str {
         Ok(seen) if restart && seen.state == change.before => "is open: the host has not restarted",
         Ok(seen) if fulfils(&change.object, &seen.state, &change.after) => "was changed as planned",
         Ok(seen) if seen.state == change.before => "is as it was before",
+        Ok(seen) if amid(change, &seen.state) => "was left on the way",
         Ok(_) => "is neither as before nor as planned",
         Err(_) => "cannot be looked at",
     }

@@ -7,7 +7,7 @@ use converge_objects::k8s::from_text;
 use converge_objects::release::{self, ReleaseState};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome, VirtualHost};
 use converge_resource::{
-    Answer, ApiCall, ApiProbe, Change, Chart, Digest, ObjectId, Probe, ReleaseSpec, Stop,
+    Answer, ApiCall, ApiProbe, ApiRef, Change, Chart, Digest, ObjectId, Probe, ReleaseSpec, Stop,
 };
 use converge_resources::{Drift, Installed, Their};
 use serde_json::Value;
@@ -70,12 +70,15 @@ async fn back(
     known: &mut Knowledge,
 ) -> Result<(), TargetError> {
     let state = |state: &converge_resource::State| ReleaseState::try_from(state.clone()).ok();
-    let (Some((namespace, name)), Some(ReleaseState::Installed { digest: now, .. })) =
-        (change.object.key.split_once('/'), state(&change.from))
-    else {
+    let Some((namespace, name)) = change.object.key.split_once('/') else { return Ok(()) };
+    let to = state(&change.to);
+    if to == Some(ReleaseState::Absent) {
+        item.notes.extend(namespace_stays(target, namespace, known).await?);
+    }
+    let (Some(ReleaseState::Installed { digest: now, .. }), Some(to)) = (state(&change.from), to) else {
         return Ok(());
     };
-    let Some(ReleaseState::Installed { status, chart, digest }) = state(&change.to) else { return Ok(()) };
+    let ReleaseState::Installed { status, chart, digest } = to else { return Ok(()) };
     let Some(content) = known.content(&digest).cloned() else { return Ok(()) };
     let Some(mut manifests) = release::manifests_of(&content) else { return Ok(()) };
     let installed = known.content(&now).and_then(release::manifests_of).unwrap_or_default();
@@ -116,6 +119,22 @@ async fn back(
     leads_to(item, change, ReleaseState::Installed { status, chart, digest: content.digest().clone() });
     known.learn_content(content);
     Ok(())
+}
+
+/// Says that the namespace stays, where helm has made it for a release (`create_namespace`) that goes.
+async fn namespace_stays(
+    target: &Target,
+    namespace: &str,
+    known: &mut Knowledge,
+) -> Result<Option<String>, TargetError> {
+    let Some(object) = ApiRef::from_key(&format!("v1/Namespace/{namespace}")) else { return Ok(None) };
+    let probe = Probe::Api(ApiProbe::Get(object));
+    target.look(&BTreeSet::from([probe.clone()]), known).await?;
+    let Some(Answer::Api(live)) = known.answer(&probe) else { return Ok(None) };
+    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let by_helm = |entry: &Value| entry.get("manager").and_then(Value::as_str) == Some("helm");
+    let made = entries.is_some_and(|entries| entries.iter().any(by_helm));
+    Ok(made.then(|| format!("the namespace {namespace}, which helm made, stays")))
 }
 
 /// Says to which revision helm goes back.
@@ -189,7 +208,6 @@ fn leads_to(item: &mut Item, change: &Change, to: ReleaseState) {
 mod tests {
     use super::*;
     use converge_objects::k8s::fields::Segment;
-    use converge_resource::ApiRef;
     use serde_json::json;
 
     fn key(name: &str) -> Segment {

@@ -6,7 +6,7 @@ use crate::release_drift::{Drift, Installed};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_objects::ReleaseState;
-use converge_objects::k8s::fields;
+use converge_objects::k8s::{K8s, K8sState, fields};
 use converge_objects::release::{self, Recovery, Release};
 use converge_resource::{
     ARCHIVE, ApiCall, ApiProbe, Chart, Claim, Kept, ObjectId, ParamError, Place, RANDOM, ReleaseSpec,
@@ -51,7 +51,7 @@ pub struct HelmRelease {
     /// The values, typed: `"true"` is text, `true` is not.
     #[serde(default)]
     values: Map<String, Value>,
-    /// Make the namespace where it is not there.
+    /// Make the namespace where it is not there. It stays when the release goes, since others may use it.
     #[serde(default)]
     create_namespace: bool,
     /// Wait until what it installs is ready.
@@ -206,6 +206,17 @@ impl HelmRelease {
             kept.push(field);
         }
         Ok(kept)
+    }
+
+    /// Says that helm makes the namespace.
+    fn namespace_note(&self, view: &dyn View) -> Result<Option<String>, Stop> {
+        let key = format!("v1/Namespace/{}", self.namespace);
+        if !self.create_namespace || view.state::<K8s>(&key)? != K8sState::Absent {
+            return Ok(None);
+        }
+        let note =
+            format!("helm makes the namespace {} first; it stays when the release goes", self.namespace);
+        Ok(namespace_comes(view, &self.namespace).is_none().then_some(note))
     }
 
     fn installed(&self) -> Installed<'_> {
@@ -428,6 +439,7 @@ impl Resource for HelmRelease {
         if let Some(own) = rendered.get("values").and_then(Value::as_object) {
             unknown_keys(&self.values, own, "", &mut wanted.notes);
         }
+        wanted.notes.extend(self.namespace_note(view)?);
         wanted.notes.extend(recovery(revisions));
         wanted.notes.extend(drift.notes());
         wanted.calls.push(ApiCall::Release(spec));

@@ -38,7 +38,7 @@ fn answers(kind: &HelmRelease, revisions: Value) -> FakeView {
     for part in ["namespace", "labels", "annotations"] {
         manifest["metadata"][part] = live["metadata"][part].clone();
     }
-    let (state, content) = converge_objects::K8sState::of(&live);
+    let (state, content) = K8sState::of(&live);
     let id = converge_resource::ApiRef::of(&live).unwrap();
     FakeView::new()
         .says(releases(), revisions)
@@ -71,6 +71,20 @@ fn a_release_is_installed_from_what_helm_renders() {
 }
 
 #[test]
+fn a_namespace_that_helm_makes_is_named() {
+    let mut wish = params();
+    wish["create_namespace"] = json!(true);
+    let kind = read::<HelmRelease>(wish);
+    let namespace = ObjectId::new("k8s", "v1/Namespace/ns");
+    let plan = |view: FakeView| kind.plan(&view).unwrap().notes;
+    let notes = plan(answers(&kind, json!([])).has(namespace.clone(), K8sState::Absent));
+    assert_eq!(notes, ["helm makes the namespace ns first; it stays when the release goes"]);
+    let (there, _) =
+        K8sState::of(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}));
+    assert_eq!(plan(answers(&kind, json!([])).has(namespace, there)), Vec::<String>::new());
+}
+
+#[test]
 fn the_same_again_asks_helm_nothing() {
     let kind = read::<HelmRelease>(params());
     let now = revision("deployed", "v1.2.3");
@@ -86,7 +100,7 @@ fn an_object_that_went_is_made_again() {
     let now = revision("deployed", "v1.2.3");
     let gone = ObjectId::new("k8s", "v1/ConfigMap/ns/x");
     let view =
-        installed(answers(&kind, json!([now])), &now).has(gone.clone(), converge_objects::K8sState::Absent);
+        installed(answers(&kind, json!([now])), &now).has(gone.clone(), K8sState::Absent);
     let wanted = kind.plan(&view).unwrap();
     assert_eq!(wanted.targets[1].0, gone);
     assert!(matches!(wanted.calls[..], [ApiCall::As { .. }, ApiCall::Apply { .. }]));
