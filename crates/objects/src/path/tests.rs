@@ -254,7 +254,6 @@ fn what_a_killed_run_left_beside_the_file_goes_with_the_next_write() {
 
 #[test]
 fn the_directory_in_which_a_killed_run_made_a_link_goes_and_no_other() {
-    use std::os::unix::fs::PermissionsExt as _;
     each(|shell, root, dir| {
         let make = |name: &str, mode: u32| {
             let made = dir.join(name);
@@ -264,7 +263,7 @@ fn the_directory_in_which_a_killed_run_made_a_link_goes_and_no_other() {
         };
         for (far, at) in [("", key(&dir.join("l"))), ("yes", "./l")] {
             let left = make(".l.cv-1", 0o700);
-            std::os::unix::fs::symlink(dir, left.join("77")).unwrap();
+            symlink(dir, left.join("77")).unwrap();
             make(".l.cv-2", 0o700);
             let (open, file, named, deep) = (
                 make(".l.cv-3", 0o755),
@@ -273,11 +272,11 @@ fn the_directory_in_which_a_killed_run_made_a_link_goes_and_no_other() {
                 make(".l.cv-6", 0o700),
             );
             std::fs::write(file.join("7"), "").unwrap();
-            std::os::unix::fs::symlink("x", named.join("a")).unwrap();
+            symlink("x", named.join("a")).unwrap();
             std::fs::create_dir(deep.join("8")).unwrap();
             let elsewhere = make("elsewhere", 0o700);
-            std::os::unix::fs::symlink("x", elsewhere.join("1")).unwrap();
-            std::os::unix::fs::symlink(&elsewhere, dir.join(".l.cv-9")).unwrap();
+            symlink("x", elsewhere.join("1")).unwrap();
+            symlink(&elsewhere, dir.join(".l.cv-9")).unwrap();
             let script = "cd \"$1\"; CV_FAR=$2; cv_path_sweep \"$3\"";
             shell.good(root, script, &[key(dir), far, at], b"");
             let mut names: Vec<_> = std::fs::read_dir(dir)
@@ -296,7 +295,6 @@ fn the_directory_in_which_a_killed_run_made_a_link_goes_and_no_other() {
 
 #[test]
 fn a_mode_that_comes_back_comes_back_for_all_names_of_the_file() {
-    use std::os::unix::fs::PermissionsExt as _;
     let tools = tempfile::tempdir().unwrap();
     for shell in shells(tools.path()) {
         let (root, dir) = (tempfile::tempdir().unwrap(), crate::testing::safe_tempdir());
