@@ -209,10 +209,10 @@ fn another_playbook_another_inventory_and_broken_variables_prune_nothing() {
 fn a_prune_gives_back_what_another_project_left_and_no_more() {
     let world = world();
     let host = &world.hosts()[0];
-    exec(host, "rm -rf /srv/*; echo orig >/etc/rv.hosts; userdel -r rvu; true");
+    exec(host, "rm -rf /srv/*; echo orig >/etc/rv.hosts; userdel rvu; true");
     let of = |name: &str| {
         let text = format!(
-            "resources:\n  - line: {{path: /etc/rv.hosts, line: {name}}}\n  - file: {{path: /srv/f, content: \"{name}\\n\"}}\n  - user: {{name: rvu, comment: of {name}}}\n"
+            "resources:\n  - line: {{path: /etc/rv.hosts, line: {name}}}\n  - file: {{path: /srv/f, content: \"{name}\\n\"}}\n  - user: {{name: rvu, group: users, home: /srv, comment: of {name}}}\n"
         );
         role(&world, name, &text);
         world.write(&format!("{name}.yaml"), &world.inventory(&format!("converge_project: {name}"))).unwrap();
@@ -223,15 +223,6 @@ fn a_prune_gives_back_what_another_project_left_and_no_more() {
         role(&world, name, "resources: []\n");
         playbook(&world, name);
         let file = format!("{name}.yaml");
-        let plan = converge(&world, &["plan", "--limit", "h1", &file]);
-        let number = plan
-            .stdout
-            .split("orphaned: ")
-            .nth(1)
-            .and_then(|s| s.split(' ').next())
-            .unwrap_or("0")
-            .to_owned();
-        assert_eq!(number, "3", "{}", plan.all());
         let ran = converge(&world, &["apply", "--yes", "--prune", "--limit", "h1", &file]);
         let number =
             ran.stderr.split("write --prune=").nth(1).map(|n| n.split(' ').next().unwrap().to_owned());
@@ -249,7 +240,7 @@ fn a_prune_gives_back_what_another_project_left_and_no_more() {
     of("pa");
     let kept = gone("pb", 4);
     assert_eq!(exec(host, state), "orig\npb\npa\npa\nof pa", "{}", kept.all());
-    exec(host, "userdel -r rvu; rm /etc/rv.hosts; true");
+    exec(host, "userdel rvu; rm /etc/rv.hosts; true");
 }
 
 #[test]
@@ -439,7 +430,7 @@ fn an_object_that_went_in_a_prune_that_was_cut_off_is_orphaned_no_more() {
     assert!(has(host, "/srv/key"));
     assert_eq!(undeclared(&world, &[]), ["command removed"]);
     // A prune that ends it leaves the same behind.
-    exec(host, "rm -rf /var/lib/converge");
+    exec(host, "rm -rf /var/lib/converge /srv/key");
     cut();
     on_h1(&["apply", "--yes", "--prune"]).expect(0);
     assert!(undeclared(&world, &[]).is_empty());

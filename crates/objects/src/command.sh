@@ -79,8 +79,9 @@ cv_enter() {
 # cv_as_step PROGRAM...: becomes this program. In a run it leaves word of its process and of when that began: the program does not hold the lock, and goes
 # on where the shells above it are killed.
 cv_as_step() {
-  if [ -n "${CV_RUN:-}" ] && [ -d "${CV_DIR:-/none}/alive" ]; then
-    { IFS= read -r cv_s_stat </proc/self/stat && cv_begun_to "${cv_s_stat%% *}" && printf '%s %s\n' "${cv_s_stat%% *}" "$cv_s_begun" >"$CV_DIR/alive/step"; } 2>/dev/null
+  cv_s_alive=$CV_ROOT/runs/${CV_RUN:-none}/alive
+  if [ -d "$cv_s_alive" ]; then
+    { IFS= read -r cv_s_stat </proc/self/stat && cv_begun_to "${cv_s_stat%% *}" && printf '%s %s\n' "${cv_s_stat%% *}" "$cv_s_begun" >"$cv_s_alive/step"; } 2>/dev/null
   fi
   exec "$@" 9>&-
 }

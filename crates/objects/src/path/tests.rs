@@ -257,7 +257,6 @@ fn what_a_killed_run_left_beside_the_file_goes_with_the_next_write() {
 
 #[test]
 fn the_directory_in_which_a_killed_run_made_a_link_goes_and_no_other() {
-    use std::os::unix::fs::PermissionsExt as _;
     each(|shell, root, dir| {
         let make = |name: &str, mode: u32| {
             let made = dir.join(name);
@@ -299,7 +298,6 @@ fn the_directory_in_which_a_killed_run_made_a_link_goes_and_no_other() {
 
 #[test]
 fn a_mode_that_comes_back_comes_back_for_all_names_of_the_file() {
-    use std::os::unix::fs::PermissionsExt as _;
     let tools = tempfile::tempdir().unwrap();
     for shell in shells(tools.path()) {
         let (root, dir) = (tempfile::tempdir().unwrap(), crate::testing::safe_tempdir());
