@@ -18,8 +18,7 @@ cv_above() {
     while :; do
       case $CV_SAFE$CV_ABOVE in *"$CV_NL${cv_v_dir:-/}$CV_NL"*) break ;; esac
       cv_v_new=${cv_v_dir:-/}$CV_NL$cv_v_new
-      # Above a path that does not begin at the root there is nothing: a damaged record may have one.
-      case $cv_v_dir in /*) ;; *) break ;; esac
+      [ -n "$cv_v_dir" ] || break
       cv_v_dir=${cv_v_dir%/*}
     done
     CV_ABOVE=$CV_ABOVE$cv_v_new
