@@ -266,7 +266,7 @@ fn a_rollback_goes_back_to_what_failed_after_it_was_applied() {
     assert_eq!((release.live().0, release.status().as_deref()), (Some(json!("old")), Some("deployed")));
 }
 
-/// What a run left hanging when it was killed is its own: the next command goes on with it, and no older run is taken in its place.
+/// A revision that a killed run left hanging is its own: the next command goes on with it, and no older run is taken in its place.
 #[test]
 fn what_a_killed_run_left_hanging_is_its_own() {
     let lab = Lab::get();
