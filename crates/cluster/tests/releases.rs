@@ -530,7 +530,7 @@ async fn what_hangs_goes_back_without_its_chart() {
     assert_eq!(alone_in_a_run(&cluster, &first).await, WorkEnd::Done);
     killed(api, "back", &chart);
     let id = ObjectId::new("release", "back/r");
-    // What hangs was never in force, whatever a record of an older version says.
+    // A revision that hangs was never in force, whatever a record of an older version says.
     let question = ApiProbe::Release { namespace: "back".to_owned(), name: "r".to_owned() };
     let (hung, _) = ReleaseState::of(&common::api(&cluster, question).await[0]).unwrap();
     let never = back(&cluster, &id, &hung.settled().into(), None).await;

@@ -190,7 +190,7 @@ fn a_rollback_skips_an_upgrade_that_was_never_in_force() {
     assert_eq!(release.live(), (None, None));
 }
 
-/// What a killed helm of somebody else began is no state to go back to.
+/// A revision that a killed helm of somebody else began is no state to go back to.
 #[test]
 fn a_rollback_skips_what_hung() {
     let lab = Lab::get();
@@ -243,7 +243,7 @@ fn a_rollback_does_not_finish_an_install_that_never_ended() {
     assert_eq!((release.live(), release.status()), ((None, None), None));
 }
 
-/// What failed after all of it was applied was in force: a rollback goes back to it, and does not wait for it. What failed amid it was not.
+/// A revision that failed after all of it was applied was in force: a rollback goes back to it, and does not wait for it. One that failed amid it was not.
 #[test]
 fn a_rollback_goes_back_to_what_failed_after_it_was_applied() {
     let lab = Lab::get();
@@ -266,12 +266,12 @@ fn a_rollback_goes_back_to_what_failed_after_it_was_applied() {
     assert_eq!((release.live().0, release.status().as_deref()), (Some(json!("old")), Some("deployed")));
 }
 
-/// What a run left hanging when it was killed is its own: the next command goes on with it, and no older run is taken in its place.
+/// A release that a run left hanging when it was killed is its own: the next command goes on with it, and no older run is taken in its place.
 #[test]
 fn what_a_killed_run_left_hanging_is_its_own() {
     let lab = Lab::get();
     let release = Mended::new(&lab, "killed");
-    release.apply(&json!({"text": "old", "fail": "pre-rollback", "after": 40})).expect(0);
+    release.apply(&json!({"text": "old"})).expect(0);
     release.cut_off(
         "apply",
         &json!({"text": "never", "fail": "pre-upgrade", "after": 60}),
@@ -282,10 +282,11 @@ fn what_a_killed_run_left_hanging_is_its_own() {
     says_all(&plan, &["status pending-upgrade → deployed", "goes back to revision 1, which was in force"]);
     assert!(!plan.all().contains("someone else") && !plan.all().contains("uninstall"), "{}", plan.all());
     // A rollback that is killed is gone on with.
-    release.apply(&json!({"text": "new"})).expect(0);
+    release.apply(&json!({"text": "new", "fail": "pre-rollback", "after": 60})).expect(0);
+    release.apply(&json!({"text": "newer"})).expect(0);
     release.cut_off("rollback", &json!({}), "pending-rollback");
     let plan = release.run(&["rollback"], &json!({}), false);
     says_all(&plan, &["status pending-rollback → deployed", "which was in force"]);
     assert!(!plan.all().contains("someone else") && !plan.all().contains("uninstall"), "{}", plan.all());
-    assert_eq!(release.live().0, Some(json!("new")));
+    assert_eq!(release.live().0, Some(json!("newer")));
 }
