@@ -38,7 +38,7 @@ fn answers(kind: &HelmRelease, revisions: Value) -> FakeView {
     for part in ["namespace", "labels", "annotations"] {
         manifest["metadata"][part] = live["metadata"][part].clone();
     }
-    let (state, content) = converge_objects::K8sState::of(&live);
+    let (state, content) = K8sState::of(&live);
     let id = converge_resource::ApiRef::of(&live).unwrap();
     FakeView::new()
         .says(releases(), revisions)
@@ -99,8 +99,7 @@ fn an_object_that_went_is_made_again() {
     let kind = read::<HelmRelease>(params());
     let now = revision("deployed", "v1.2.3");
     let gone = ObjectId::new("k8s", "v1/ConfigMap/ns/x");
-    let view =
-        installed(answers(&kind, json!([now])), &now).has(gone.clone(), converge_objects::K8sState::Absent);
+    let view = installed(answers(&kind, json!([now])), &now).has(gone.clone(), K8sState::Absent);
     let wanted = kind.plan(&view).unwrap();
     assert_eq!(wanted.targets[1].0, gone);
     assert!(matches!(wanted.calls[..], [ApiCall::As { .. }, ApiCall::Apply { .. }]));
