@@ -83,7 +83,7 @@ impl Ran {
 /// its dependencies, which are then all compiled once more.
 pub const BINARY_IS_BUILT: &str = "CONVERGE_BINARY_IS_BUILT";
 
-/// The binary, built once.
+/// The binary, built once; `converge-lab` stands beside it.
 ///
 /// # Errors
 /// It does not build.
@@ -98,7 +98,7 @@ pub fn binary() -> Result<PathBuf, Error> {
         }
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
-        build.args(["build", "--quiet", "--locked", "--package", "converge-cli", "--bin", "converge"]);
+        build.args(["build", "--quiet", "--locked", "--package", "converge-cli", "--bins"]);
         if profile.file_name() == Some(OsStr::new("release")) {
             build.arg("--release");
         }

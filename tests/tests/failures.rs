@@ -3,6 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
+#[path = "failures/cut_off.rs"]
+mod cut_off;
+#[path = "failures/logins.rs"]
+mod logins;
+
 use converge_lab::Host;
 use converge_tests::{Ran, World, exec, until_exec};
 use std::io::{Read, Write};
@@ -188,145 +193,6 @@ fn two_owners_of_one_resource_are_both_shown() {
         .says("roles/two/role.yaml:");
 }
 
-// --- hosts that do not let us in ---
-
-#[test]
-fn a_silent_host_does_not_hold_up_the_others() {
-    let world = world();
-    world.only_role("greet", GREETING).unwrap();
-    let dead = &world.hosts()[1];
-    dead.mute().unwrap();
-    let start = Instant::now();
-    let ran = apply(&world);
-    let took = start.elapsed();
-    dead.unmute().unwrap();
-    ran.expect(3).says("h2").says("gave no answer within 3 s");
-    // Far below TCP's own patience of two minutes.
-    assert!(took < Duration::from_secs(30), "{took:?}");
-    assert_eq!(having(&world, "/etc/bad/greeting"), ["h1", "h3"]);
-    // The host is back: the next run continues.
-    dead.wait_until_ready().unwrap();
-    apply(&world).expect(0);
-    assert_eq!(having(&world, "/etc/bad/greeting"), ["h1", "h2", "h3"]);
-}
-
-#[test]
-fn a_refused_login_says_what_was_tried() {
-    let world = world();
-    world.only_role("greet", GREETING).unwrap();
-    let key = world.dir().join("fresh");
-    drop(std::fs::remove_file(&key));
-    let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key).status();
-    assert!(made.unwrap().success());
-    inventory_with(&world, "h2", &format!("ansible_ssh_private_key_file: {}", key.display()));
-    apply(&world).expect(3).says("refused the login of root").says("fresh").says("publickey");
-    assert_eq!(having(&world, "/etc/bad/greeting"), ["h1", "h3"]);
-}
-
-/// Makes h2 be looked up in this known_hosts file.
-fn known_hosts(world: &World, text: &str) {
-    world.write("known", text).unwrap();
-    let path = world.dir().join("known");
-    let options = format!("-o UserKnownHostsFile={} -o StrictHostKeyChecking=yes", path.display());
-    inventory_with(world, "h2", &format!("ansible_ssh_common_args: {options}"));
-}
-
-#[test]
-fn an_unknown_host_key_is_not_trusted() {
-    let world = world();
-    world.only_role("greet", GREETING).unwrap();
-    known_hosts(&world, "");
-    let key = world.hosts()[1].public_key().unwrap();
-    let base64 = key.split_whitespace().nth(1).unwrap();
-    // The line to add is given, whole.
-    apply(&world).expect(4).says("h2").says("is not known").says("SHA256:").says(base64);
-    assert_eq!(having(&world, "/etc/bad/greeting"), ["h1", "h3"]);
-}
-
-#[test]
-fn a_changed_host_key_is_shouted_about() {
-    let world = world();
-    world.only_role("greet", GREETING).unwrap();
-    let other = world.hosts()[0].public_key().unwrap();
-    known_hosts(&world, &format!("# comment\n{} {other}\n", world.hosts()[1].address()));
-    apply(&world).expect(4).says("h2").says("HAS CHANGED").says("known:2");
-    assert_eq!(having(&world, "/etc/bad/greeting"), ["h1", "h3"]);
-}
-
-#[test]
-fn a_wrong_sudo_password_is_reported() {
-    let world = world();
-    world.only_role("greet", GREETING).unwrap();
-    let operator = "ansible_user: operator, ansible_become: true";
-    inventory_with(&world, "h2", &format!("{operator}, ansible_become_password: not-this"));
-    apply(&world).says("h2").says("did not accept the password").expect(4);
-    assert_eq!(having(&world, "/etc/bad/greeting"), ["h1", "h3"]);
-    inventory_with(&world, "h2", operator);
-    apply(&world).says("h2").says("asks for a password for becoming root").expect(4);
-    assert_eq!(having(&world, "/etc/bad/greeting"), ["h1", "h3"]);
-}
-
-/// A server on this machine that does something to each connection; it lives as long as the process.
-fn server(serve: impl Fn(&mut std::net::TcpStream) + Send + 'static) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        let mut open = Vec::new();
-        for mut stream in listener.incoming().flatten() {
-            serve(&mut stream);
-            open.push(stream);
-        }
-    });
-    port
-}
-
-#[test]
-fn garbage_and_silence_instead_of_ssh() {
-    let world = world();
-    world.only_role("greet", GREETING).unwrap();
-    let garbage = server(|stream| drop(stream.write_all(&[0xff, 0x00, b'\n'].repeat(40_000))));
-    let silent = server(|_| {});
-    let half = server(|stream| drop(stream.write_all(b"SSH-2.0-OpenSSH_9.9\r\n")));
-    for (port, says) in
-        [(garbage, "does not speak SSH"), (silent, "no answer within 3 s"), (half, "no answer within 3 s")]
-    {
-        for host in world.hosts() {
-            exec(host, "rm -f /etc/bad/greeting");
-        }
-        inventory_with(&world, "h2", &format!("ansible_host: 127.0.0.1, ansible_port: {port}"));
-        apply(&world).expect(3).says("h2").says(says);
-        assert_eq!(having(&world, "/etc/bad/greeting"), ["h1", "h3"]);
-    }
-}
-
-#[test]
-fn a_login_that_never_stops_talking() {
-    let world = world();
-    world.only_role("greet", GREETING).unwrap();
-    let endless = server(|stream| {
-        let mut stream = stream.try_clone().unwrap();
-        std::thread::spawn(move || while stream.write_all(b"just a moment\r\n").is_ok() {});
-    });
-    inventory_with(&world, "h2", &format!("ansible_host: 127.0.0.1, ansible_port: {endless}"));
-    apply(&world).expect(3).says("h2").says("does not speak SSH");
-    assert_eq!(having(&world, "/etc/bad/greeting"), ["h1", "h3"]);
-
-    // A shell that talks before it listens: once is put up with, for ever is not.
-    world.write("hosts.yaml", &world.inventory("ansible_timeout: 3")).unwrap();
-    let host = &world.hosts()[1];
-    exec(host, "cp /root/.bashrc /etc/bad/bashrc; echo 'echo welcome; echo to all >&2' > /root/.bashrc");
-    let polite = apply(&world);
-    exec(host, "rm /etc/bad/greeting; echo 'yes welcome' > /root/.bashrc");
-    let start = Instant::now();
-    let endless = apply(&world);
-    let took = start.elapsed();
-    exec(host, "mv /etc/bad/bashrc /root/.bashrc");
-    polite.expect(0);
-    endless.expect(3).says("h2");
-    assert!(took < Duration::from_secs(30), "{took:?}");
-    assert_eq!(having(&world, "/etc/bad/greeting"), ["h1", "h3"]);
-}
-
 // --- what goes wrong on a host ---
 
 #[test]
@@ -461,62 +327,6 @@ fn foreign_records_are_refused() {
     assert_eq!(exec(&world.hosts()[0], "cat /var/lib/converge/version"), "99");
 }
 
-/// A role with a file before and a file after a command that waits for `/etc/bad/go`.
-const SLOW: &str = concat!(
-    "resources:\n",
-    "  - name: before\n    file: {path: /etc/bad/before, content: x}\n",
-    "  - name: slow\n",
-    "    command:\n",
-    "      run: touch /etc/bad/begun; until test -e /etc/bad/go; do sleep 0.1; done; touch /etc/bad/done\n",
-    "      creates: /etc/bad/done\n",
-    "  - name: after\n    file: {path: /etc/bad/after, content: x}\n",
-);
-
-#[test]
-fn the_first_interrupt_ends_what_is_in_flight() {
-    let world = world();
-    world.only_role("slow", SLOW).unwrap();
-    let child = begin(&world);
-    for host in world.hosts() {
-        until_exec(host, 20, "test -e /etc/bad/begun");
-    }
-    signal(&child, "-INT");
-    // The signal is taken in long before the hosts are asked anything.
-    std::thread::sleep(Duration::from_millis(300));
-    for host in world.hosts() {
-        exec(host, "touch /etc/bad/go");
-    }
-    end(child).expect(1).says("slow/slow").says("not begun");
-    assert_eq!(having(&world, "/etc/bad/done"), ["h1", "h2", "h3"]);
-    assert_eq!(having(&world, "/etc/bad/after"), Vec::<String>::new());
-    apply(&world).expect(0);
-    assert_eq!(having(&world, "/etc/bad/after"), ["h1", "h2", "h3"]);
-}
-
-#[test]
-fn a_terminal_that_goes_away_ends_a_run_as_a_termination_does() {
-    let world = world();
-    world.only_role("slow", SLOW).unwrap();
-    let child = begin(&world);
-    for host in world.hosts() {
-        until_exec(host, 20, "test -e /etc/bad/begun");
-    }
-    // It says so more than once, which is no wish to leave at once.
-    for _ in 0..3 {
-        signal(&child, "-HUP");
-        std::thread::sleep(Duration::from_millis(200));
-    }
-    for host in world.hosts() {
-        exec(host, "touch /etc/bad/go");
-    }
-    end(child).expect(1).says("slow/slow").says("not begun");
-    assert_eq!(having(&world, "/etc/bad/done"), ["h1", "h2", "h3"]);
-    assert_eq!(having(&world, "/etc/bad/after"), Vec::<String>::new());
-    world.converge(&["snapshots", "hosts.yaml"]).unwrap().expect(0);
-    apply(&world).expect(0);
-    assert_eq!(having(&world, "/etc/bad/after"), ["h1", "h2", "h3"]);
-}
-
 #[test]
 fn what_no_snapshot_can_hold_goes_only_by_name() {
     let world = world();
@@ -544,85 +354,4 @@ fn what_no_snapshot_can_hold_goes_only_by_name() {
         assert_eq!(exec(host, "ls -dF /etc/bad/large 2>/dev/null || :"), left);
         exec(host, "rm -rf /etc/bad/large");
     }
-}
-
-#[test]
-fn a_killed_engine_leaves_a_record_and_the_next_run_goes_on() {
-    let world = world();
-    world.only_role("slow", SLOW).unwrap();
-    let mut child = begin(&world);
-    for host in world.hosts() {
-        until_exec(host, 20, "test -e /etc/bad/begun");
-    }
-    signal(&child, "-KILL");
-    assert_eq!(child.wait().unwrap().code(), None);
-    for host in world.hosts() {
-        exec(host, "touch /etc/bad/go");
-    }
-    world.converge(&["snapshots", "hosts.yaml"]).unwrap().expect(0).says("did not end by itself");
-    for host in world.hosts() {
-        until_exec(host, 20, "flock -n /var/lib/converge/lock true");
-    }
-    apply(&world).expect(0);
-    assert_eq!(having(&world, "/etc/bad/after"), ["h1", "h2", "h3"]);
-    apply(&world).expect(0);
-}
-
-#[test]
-fn a_link_that_is_lost_without_a_word_leaves_nothing_in_doubt_and_no_lock() {
-    let world = world();
-    world.only_role("slow", SLOW).unwrap();
-    let child = begin(&world);
-    for host in world.hosts() {
-        until_exec(host, 20, "test -e /etc/bad/begun");
-    }
-    let [h1, h2, h3] = world.hosts() else { panic!("three hosts") };
-    h2.cut().unwrap();
-    let cut = Instant::now();
-    for host in [h1, h3] {
-        exec(host, "touch /etc/bad/go");
-    }
-    // The host finishes the step in which it is, and begins no other: it has heard nothing for too long.
-    until_exec(h2, 90, "test -e /var/lib/converge/runs/*/fenced");
-    assert!(cut.elapsed() > Duration::from_secs(30), "{:?}", cut.elapsed());
-    assert!(!h2.exec("flock -n /var/lib/converge/lock true").unwrap().success(), "a step is at work");
-    exec(h2, "touch /etc/bad/go");
-    until_exec(h2, 30, "flock -n /var/lib/converge/lock true");
-    exec(h2, "test -e /etc/bad/done && ! test -e /etc/bad/after");
-    let ran = end(child);
-    h2.heal().unwrap();
-    // Steps that were sent and not answered are unknown: the one in progress, and the one after it.
-    let ran = ran.says("h2").says("unknown").expect(1);
-    let line = |item: &str| ran.all().lines().any(|l| l.contains("unknown") && l.contains(item));
-    assert!(line("slow/slow"), "{}", ran.all());
-    assert!(!ran.all().contains("skipped: the host was lost · slow/after"), "{}", ran.all());
-    assert_eq!(having(&world, "/etc/bad/after"), ["h1", "h3"]);
-    // A new run begins at once, and finds the interrupted changes.
-    apply(&world).expect(0);
-    assert_eq!(having(&world, "/etc/bad/after"), ["h1", "h2", "h3"]);
-    assert!(!h2.exec("ls /var/lib/converge/runs/*/alive").unwrap().success(), "nothing stays");
-}
-
-#[test]
-fn a_power_cut_is_reported_and_repaired() {
-    let world = world();
-    world.only_role("slow", SLOW).unwrap();
-    let child = begin(&world);
-    for host in world.hosts() {
-        until_exec(host, 20, "test -e /etc/bad/begun");
-    }
-    let [h1, h2, h3] = world.hosts() else { panic!("three hosts") };
-    h2.kill().unwrap();
-    for host in [h1, h3] {
-        exec(host, "touch /etc/bad/go");
-    }
-    let ran = end(child);
-    h2.start().unwrap();
-    let ran = ran.says("h2").says("slow/slow");
-    // The result of its last step is not known: that is a failure, not only an absence.
-    ran.says("unknown").expect(1);
-    assert_eq!(having(&world, "/etc/bad/after"), ["h1", "h3"]);
-    exec(h2, "touch /etc/bad/go");
-    apply(&world).expect(0);
-    assert_eq!(having(&world, "/etc/bad/after"), ["h1", "h2", "h3"]);
 }

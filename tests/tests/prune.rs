@@ -3,6 +3,11 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong in a test ends it")]
 
+#[path = "prune/narrowed.rs"]
+mod narrowed;
+#[path = "prune/packages.rs"]
+mod packages;
+
 use converge_lab::Host;
 use converge_tests::{Ran, World, exec, until_exec};
 use std::process::Stdio;
@@ -166,61 +171,6 @@ fn what_is_no_longer_declared_is_shown_given_back_and_can_be_rolled_back() {
 }
 
 #[test]
-fn a_narrowed_run_prunes_nothing_outside_it() {
-    let world = world();
-    role(&world, "base", &files(&["a", "b"]));
-    role(&world, "app", &files_alone(&["c", "d"]));
-    playbook(&world, "base, app");
-    apply(&world).expect(0);
-    role(&world, "base", &files(&["a"]).replace("  - name: a\n", "  - name: a\n    tags: [some]\n"));
-    role(&world, "app", &files_alone(&["c"]));
-    assert_eq!(undeclared(&world, &[]), ["/etc/mine/d removed", "/etc/mine/b removed"]);
-    assert_eq!(undeclared(&world, &["--role", "app"]), ["/etc/mine/d removed"]);
-    assert!(undeclared(&world, &["--tags", "some"]).is_empty());
-    assert!(
-        undeclared(&world, &["--skip-tags", "some"]).len() == 1,
-        "of `app`, which is whole without the tag"
-    );
-    converge(&world, &["apply", "--yes", "--prune=1", "--role", "app", "--limit", "h1", "hosts.yaml"])
-        .expect(0);
-    converge(&world, &["apply", "--yes", "--prune", "--tags", "some", "hosts.yaml"]).expect(0);
-    let left: Vec<String> = world.hosts().iter().map(|h| exec(h, "ls /etc/mine | xargs")).collect();
-    assert_eq!(left, ["a b c", "a b c d"], "one role on one host");
-    // A role that is gone from the playbook was evaluated completely: unless the run is narrowed to others.
-    playbook(&world, "base");
-    assert!(undeclared(&world, &["--role", "base"]).iter().all(|t| t.starts_with("/etc/mine/b")));
-    assert_eq!(undeclared(&world, &[]), ["/etc/mine/c removed", "/etc/mine/b removed"]);
-}
-
-#[test]
-fn a_condition_that_turned_false_declares_no_more_and_an_unknown_one_keeps() {
-    let world = world();
-    let with = |condition: &str| {
-        files(&["a", "b"]).replace("  - name: b\n", &format!("  - name: b\n    when: {condition}\n"))
-    };
-    role(&world, "base", &with("true"));
-    playbook(&world, "base");
-    apply(&world).expect(0);
-    role(&world, "base", &with("inventory_hostname == 'h2'"));
-    assert_eq!(undeclared(&world, &[]), ["/etc/mine/b removed"]);
-    // A condition on the result of an item that has not run yet.
-    let unknown = with("later.stdout == 'x'").replace(
-        "  - name: a\n",
-        "  - name: ask\n    query: {run: cat /etc/mine/answer}\n    register: later\n  - name: a\n",
-    );
-    let unknown = unknown.replace(
-        "  - name: ask\n",
-        "  - name: answer\n    command: {run: echo x > /etc/mine/answer, creates: /etc/mine/answer, undo: rm /etc/mine/answer}\n  - name: ask\n",
-    );
-    role(&world, "base", &unknown);
-    let plan =
-        converge(&world, &["plan", "--prune", "--limit", "h1", "hosts.yaml"]).expect(2).says("deferred");
-    assert!(!plan.all().contains("orphaned"), "{}", plan.all());
-    apply(&world).expect(0);
-    assert!(has(&world.hosts()[0], "/etc/mine/b"));
-}
-
-#[test]
 fn another_playbook_another_inventory_and_broken_variables_prune_nothing() {
     let world = world();
     let host = &world.hosts()[0];
@@ -251,6 +201,46 @@ fn another_playbook_another_inventory_and_broken_variables_prune_nothing() {
     apply(&world).expect(0);
     role(&world, "base", &files(&[]));
     assert_eq!(undeclared(&world, &[]), ["/etc/mine/p removed"]);
+}
+
+/// Two projects edit one file, write another one after each other, and know one account: a prune of the second gives each back as the first left it,
+/// and one of the first leaves alone what the second changed since.
+#[test]
+fn a_prune_gives_back_what_another_project_left_and_no_more() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "rm -rf /srv/*; echo orig >/etc/rv.hosts; userdel rvu; true");
+    let of = |name: &str| {
+        let text = format!(
+            "resources:\n  - line: {{path: /etc/rv.hosts, line: {name}}}\n  - file: {{path: /srv/f, content: \"{name}\\n\"}}\n  - user: {{name: rvu, group: users, home: /srv, comment: of {name}}}\n"
+        );
+        role(&world, name, &text);
+        world.write(&format!("{name}.yaml"), &world.inventory(&format!("converge_project: {name}"))).unwrap();
+        playbook(&world, name);
+        converge(&world, &["apply", "--yes", "--limit", "h1", &format!("{name}.yaml")]).expect(0);
+    };
+    let gone = |name: &str, code: i32| {
+        role(&world, name, "resources: []\n");
+        playbook(&world, name);
+        let file = format!("{name}.yaml");
+        let ran = converge(&world, &["apply", "--yes", "--prune", "--limit", "h1", &file]);
+        let number =
+            ran.stderr.split("write --prune=").nth(1).map(|n| n.split(' ').next().unwrap().to_owned());
+        let number = number.map_or("--prune".to_owned(), |n| format!("--prune={n}"));
+        converge(&world, &["apply", "--yes", &number, "--limit", "h1", &file]).expect(code)
+    };
+    let state = "cat /etc/rv.hosts /srv/f; getent passwd rvu | cut -d: -f5";
+    of("pb");
+    of("pa");
+    assert_eq!(exec(host, state), "orig\npb\npa\npa\nof pa");
+    gone("pa", 0);
+    assert_eq!(exec(host, state), "orig\npb\npb\nof pb");
+    of("pb");
+    assert_eq!(exec(host, "ls /var/lib/converge/runs | wc -l"), "3", "nothing is to be done");
+    of("pa");
+    let kept = gone("pb", 4);
+    assert_eq!(exec(host, state), "orig\npb\npa\npa\nof pa", "{}", kept.all());
+    exec(host, "userdel rvu; rm /etc/rv.hosts; true");
 }
 
 #[test]
@@ -322,79 +312,6 @@ fn more_than_ten_things_need_their_number_and_a_tenth_too() {
     converge(&world, &["apply", "--yes", "kept.plan", "--prune=6"]).expect(0);
     assert_eq!(exec(&world.hosts()[1], "ls /etc/mine | wc -l"), "23");
     converge(&world, &["plan", "hosts.yaml"]).expect(0);
-}
-
-#[test]
-fn the_parts_of_a_package_go_with_it_unless_something_needs_them() {
-    let world = world();
-    let host = &world.hosts()[0];
-    role(&world, "base", "resources:\n  - name: web\n    package: {name: nginx-light}\n");
-    playbook(&world, "base");
-    converge(&world, &["apply", "--yes", "--limit", "h1", "hosts.yaml"]).expect(0);
-    let packages =
-        "dpkg-query -W -f '${Package} ${db:Status-Abbrev}\\n' | sed -n 's/ ii *$//p' | grep nginx | xargs";
-    assert!(exec(host, packages).contains("nginx-common"));
-    role(&world, "base", "resources: []\n");
-    assert_eq!(undeclared(&world, &[]), ["nginx-light removed"]);
-    let plan =
-        converge(&world, &["plan", "--prune", "--limit", "h1", "hosts.yaml"]).expect(2).says("nginx-common");
-    let count = plan.stdout.matches("nginx").count();
-    assert!(count > 1, "{}", plan.stdout);
-    let refused = converge(&world, &["apply", "--prune", "--yes", "--limit", "h1", "hosts.yaml"]).expect(4);
-    let number = refused.stderr.split("--prune=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-    let number = format!("--prune={number}");
-    converge(&world, &["apply", &number, "--yes", "--limit", "h1", "hosts.yaml"]).expect(0);
-    assert_eq!(exec(host, packages), "");
-    assert!(!has(host, "/etc/nginx"));
-}
-
-/// A package with an edit of the file that it brings, a command that says what it makes and one that does not, each with an edit of it: all that
-/// goes, goes; nothing of it is made anew; a rollback of the prune brings all of it back, and a second prune takes it away again.
-#[test]
-fn what_foreign_code_brought_goes_with_it_though_it_was_edited() {
-    let world = world();
-    let host = &world.hosts()[0];
-    exec(host, "rm -rf /srv/*");
-    let full = r##"resources:
-  - name: package
-    package: {name: nginx-light}
-  - name: edit of its file
-    line: {path: /etc/nginx/nginx.conf, line: "# edited"}
-  - name: makes
-    command: {run: "mkdir /srv/made && echo a > /srv/made/f", creates: /srv/made, undo: rm -r /srv/made}
-  - name: edit of it
-    line: {path: /srv/made/f, line: b}
-  - name: makes quietly
-    command: {run: "echo a > /srv/quiet", unless: test -e /srv/quiet, undo: rm /srv/quiet}
-  - name: edit of that
-    line: {path: /srv/quiet, line: b}
-"##;
-    let state = "ls -d /etc/nginx /srv/made /srv/quiet 2>/dev/null; cat /srv/made/f /srv/quiet 2>/dev/null; tail -n 1 /etc/nginx/nginx.conf 2>/dev/null; true";
-    let whole = "/etc/nginx\n/srv/made\n/srv/quiet\na\nb\na\nb\n# edited";
-    let on_h1 = |args: &[&str]| converge(&world, &[args, &["--limit", "h1", "hosts.yaml"]].concat());
-    let prune = || {
-        role(&world, "base", "resources: []\n");
-        let refused = on_h1(&["apply", "--yes", "--prune=99"]).expect(4);
-        let number =
-            refused.stderr.split("write --prune=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-        let pruned = on_h1(&["apply", "--yes", &format!("--prune={number}")]).expect(0);
-        assert_eq!(exec(host, state), "", "{}", pruned.all());
-        on_h1(&["plan"]).expect(0);
-    };
-    playbook(&world, "base");
-    role(&world, "base", full);
-    on_h1(&["apply", "--yes"]).expect(0);
-    assert_eq!(exec(host, state), whole);
-    prune();
-    let back = on_h1(&["rollback", "--yes"]).expect(0);
-    assert_eq!(exec(host, state), whole, "{}", back.all());
-    role(&world, "base", full);
-    on_h1(&["plan"]).expect(0);
-    prune();
-    // The same, put back on the host itself.
-    let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
-    assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
-    assert_eq!(exec(host, state), whole, "{}", undone.stdout);
 }
 
 /// Trees that an `absent`, a `file` and a `link` took away come back whole.
@@ -472,6 +389,53 @@ fn an_edit_below_a_path_that_is_now_absent_goes_out_of_the_records() {
     assert_eq!(exec(host, "cat /srv/pre/a"), "a\nb");
     on_h1(&["rollback", "--yes"]).expect(0);
     assert_eq!(exec(host, "cat /srv/pre/a"), "a");
+}
+
+/// The power is cut when a prune has removed something, before that is recorded: it is orphaned no more, whatever comes next, and somebody's own of
+/// that name is not either. A rollback of that prune brings it back to be managed.
+#[test]
+fn an_object_that_went_in_a_prune_that_was_cut_off_is_orphaned_no_more() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "rm -rf /srv/*");
+    let on_h1 = |args: &[&str]| converge(&world, &[args, &["--limit", "h1", "hosts.yaml"]].concat());
+    let keep = "resources:\n  - name: stays\n    file: {path: /srv/keep, content: \"k\\n\"}\n";
+    let key = "  - name: key\n    command: {run: touch /srv/key, creates: /srv/key, undo: \"rm /srv/key; sync; sleep 600\"}\n";
+    let cut = || {
+        playbook(&world, "base");
+        role(&world, "base", &format!("{keep}{key}"));
+        on_h1(&["apply", "--yes"]).expect(0);
+        role(&world, "base", keep);
+        assert_eq!(undeclared(&world, &[]), ["command removed"]);
+        let args = ["apply", "--yes", "--prune=1", "--limit", "h1", "hosts.yaml"];
+        let mut child =
+            world.command(&args).unwrap().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        until_exec(host, 60, "[ ! -e /srv/key ]");
+        host.kill().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        host.start().unwrap();
+        until_exec(host, 60, "test -e /srv/keep");
+    };
+    cut();
+    assert!(undeclared(&world, &[]).is_empty(), "before anything ends that run");
+    on_h1(&["plan"]).expect(0).says("now the command was changed as planned");
+    on_h1(&["apply", "--yes"]).expect(0);
+    exec(host, "touch /srv/key");
+    assert!(undeclared(&world, &[]).is_empty(), "somebody's own");
+    exec(host, "rm /srv/key");
+    on_h1(&["apply", "--yes", "--prune"]).expect(0);
+    let prune = exec(host, "grep -l '^found' /var/lib/converge/runs/*/journal | cut -d/ -f6");
+    on_h1(&["rollback", "--yes", "--to", &prune]).expect(0);
+    assert!(has(host, "/srv/key"));
+    assert_eq!(undeclared(&world, &[]), ["command removed"]);
+    // A prune that ends it leaves the same behind.
+    exec(host, "rm -rf /var/lib/converge /srv/key");
+    cut();
+    on_h1(&["apply", "--yes", "--prune"]).expect(0);
+    assert!(undeclared(&world, &[]).is_empty());
+    exec(host, "touch /srv/key");
+    assert!(undeclared(&world, &[]).is_empty());
 }
 
 /// The power is cut while a prune stops a unit: a rollback completes the way back of that prune, and of no other run.

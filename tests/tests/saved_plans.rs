@@ -162,7 +162,7 @@ fn time_and_chance_are_those_of_the_plan() {
         .unwrap()
         .expect(64)
         .says("version 2")
-        .says("Make it again");
+        .says("older than this converge reads");
     deferred_items_are_bound(&world);
     what_others_have_done_since_is_refused_by_name(&world);
 }

@@ -68,6 +68,49 @@ fn a_killed_controller_is_reported_settled_and_the_run_continues() {
     world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0).says("orphaned: 3 of 3 resources");
 }
 
+/// The shells of the session are killed, and the script that they run goes on: it does not hold the lock, so that a daemon of it would not either.
+#[test]
+fn a_step_whose_shells_were_killed_is_waited_for_and_a_daemon_is_not() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let daemon = "  - name: daemon\n    command: {run: \"sleep 3456 >/dev/null 2>&1 & touch /etc/cut/daemon\", creates: /etc/cut/daemon}\n";
+    for user in ["", ", user: nobody"] {
+        exec(host, "rm -rf /etc/cut; mkdir -m 777 /etc/cut");
+        world
+            .only_role(
+                "cut",
+                &SLOW
+                    .replace("undo: rm /etc/cut/slow}", &format!("undo: rm /etc/cut/slow{user}}}"))
+                    .replace("  - name: last\n", &format!("{daemon}  - name: last\n")),
+            )
+            .unwrap();
+        let mut child = begin(&world);
+        until_exec(host, 60, "test -e /etc/cut/begun");
+        exec(
+            host,
+            "for fd in /proc/[0-9]*/fd/9; do [ ! $fd -ef /var/lib/converge/lock ] || { pid=${fd#/proc/}; kill -9 ${pid%%/*}; }; done",
+        );
+        child.kill().unwrap();
+        child.wait().unwrap();
+        until_exec(host, 60, "flock -n /var/lib/converge/lock true");
+        let step = exec(host, "cut -d ' ' -f 1 /var/lib/converge/runs/*/alive/step");
+        exec(host, &format!("kill -0 {step}"));
+        world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2).says("it may still be at work");
+        let refused = world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(4);
+        refused.says("a step of it, process ").says("lives, though its session has ended");
+        let undo = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+        let said = undo.stdout + &undo.stderr;
+        assert!(said.contains("though its session has ended"), "{said}");
+        exec(host, "touch /etc/cut/go");
+        until_exec(host, 60, &format!("! kill -0 {step}"));
+        world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+        assert_eq!(exec(host, "pgrep -fc '^sleep 3456'; true"), "1", "the daemon");
+        world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+        world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap();
+        exec(host, "pkill -f '^sleep 3456'; rm -rf /var/lib/converge");
+    }
+}
+
 #[test]
 fn a_power_cut_with_nothing_left_to_do_is_settled_too() {
     let world = world();

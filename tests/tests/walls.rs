@@ -2,6 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
+#[path = "walls/circles.rs"]
+mod circles;
+#[path = "walls/lengths.rs"]
+mod lengths;
 #[path = "walls/text_errors.rs"]
 mod text_errors;
 
@@ -86,115 +90,6 @@ fn kinds_do_no_io_and_ssh_knows_no_resource() {
     assert!(uses(&packages["ssh"]).iter().all(|u| !u.starts_with("converge-")));
 }
 
-/// The files of a crate, each with the modules of the crate that its code names, as `a::b`.
-fn modules_of(name: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let source = std::path::PathBuf::from(format!("{}/../crates/{name}/src", env!("CARGO_MANIFEST_DIR")));
-    let path = regex::Regex::new(r"\bcrate::(\w+(?:::\w+)*|\{[^}]*\})").unwrap();
-    let mut found = BTreeMap::new();
-    let mut folders = vec![source.clone()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).unwrap() {
-            let file = entry.unwrap().path();
-            if file.is_dir() {
-                folders.push(file);
-                continue;
-            }
-            let own = file.strip_prefix(&source).unwrap().with_extension("");
-            let own = own.to_str().unwrap().trim_end_matches("/mod").replace('/', "::");
-            if file.extension().is_none_or(|e| e != "rs") || is_test(&file) || own == "lib" {
-                continue;
-            }
-            let text = std::fs::read_to_string(&file).unwrap();
-            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-            let code: Vec<&str> = code.lines().filter(|l| !l.trim_start().starts_with("//")).collect();
-            let mut named = BTreeSet::new();
-            for names in path.captures_iter(&code.join("\n")).map(|c| c[1].to_owned()) {
-                let names = names.trim_matches(['{', '}']).split(',').map(|n| n.trim().to_owned());
-                named.extend(names.filter(|name| !name.is_empty()));
-            }
-            found.insert(own, named);
-        }
-    }
-    found
-}
-
-/// Modules that name each other in a circle: the longest way first that leads back to where it began.
-fn circle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
-    fn walk(
-        uses: &BTreeMap<String, BTreeSet<String>>,
-        way: &mut Vec<String>,
-        done: &mut BTreeSet<String>,
-    ) -> Option<Vec<String>> {
-        let at = way.last().unwrap().clone();
-        for next in &uses[&at] {
-            if let Some(begin) = way.iter().position(|module| module == next) {
-                return Some(way[begin..].to_vec());
-            }
-            if !done.contains(next) {
-                way.push(next.clone());
-                if let Some(found) = walk(uses, way, done) {
-                    return Some(found);
-                }
-                way.pop();
-            }
-        }
-        done.insert(at);
-        None
-    }
-    let mut done = BTreeSet::new();
-    uses.keys().find_map(|module| walk(uses, &mut vec![module.clone()], &mut done))
-}
-
-/// Crates in which modules use each other in a circle, and why. All others have none.
-const WITH_CIRCLES: &[(&str, &str)] = &[
-    ("ssh", "a host behind a jump host connects through it: `connect` and `jump` call each other"),
-    (
-        "template",
-        "a filter renders templates, and the engine has the filters: the files are one recursive evaluator",
-    ),
-    (
-        "model",
-        "a role is read by what also reads its parts: the loaded project and what is declared in it are not parted yet",
-    ),
-];
-
-#[test]
-fn modules_do_not_use_each_other_in_a_circle() {
-    let listed: Vec<String> = table().into_iter().map(|row| row.name).collect();
-    for name in &listed {
-        let modules = modules_of(name);
-        assert!(!modules.is_empty(), "{name}");
-        // The longest beginning of a path that is a file: the rest names what is in it.
-        let file = |named: &String| {
-            let mut path = named.as_str();
-            while !modules.contains_key(path) {
-                path = path.rsplit_once("::")?.0;
-            }
-            Some(path.to_owned())
-        };
-        let uses: BTreeMap<String, BTreeSet<String>> = modules
-            .iter()
-            .map(|(own, named)| {
-                (own.clone(), named.iter().filter_map(file).filter(|other| other != own).collect())
-            })
-            .collect();
-        let found = circle(&uses);
-        match WITH_CIRCLES.iter().find(|(known, _)| known == name) {
-            Some((_, why)) => {
-                assert!(found.is_some(), "{name} has no circle any more, and is still listed: {why}")
-            }
-            None => assert_eq!(found, None, "modules of converge-{name} use each other"),
-        }
-        assert!(
-            name != "engine" || uses.values().all(|named| !named.contains("engine")),
-            "{name}: engine.rs is for users of the crate"
-        );
-    }
-    let pair = |a: &str, b: &str| (a.to_owned(), BTreeSet::from([b.to_owned()]));
-    let round = BTreeMap::from([pair("a", "b"), pair("b", "c"), pair("c", "b")]);
-    assert_eq!(circle(&round), Some(vec!["b".to_owned(), "c".to_owned()]), "a circle is found");
-}
-
 /// `print!` and its like stand only in `render` and `cli`; `lab` has a small tool for contributors with its own exception.
 /// Whether a file holds tests alone, by its name: its module stands behind `#[cfg(test)]` in the file beside it.
 fn is_test(path: &std::path::Path) -> bool {
@@ -203,12 +98,13 @@ fn is_test(path: &std::path::Path) -> bool {
     below || stem.is_some_and(|stem| stem == "tests" || stem.ends_with("_tests"))
 }
 
+/// `print!` and its like stand only in `render` and `cli`.
 #[test]
 fn only_render_and_cli_print() {
     let print = regex::Regex::new(r"\b(e?print(ln)?|dbg)!\s*\(").unwrap();
     let mut found = Vec::new();
     for (name, package) in
-        packages().iter().filter(|(n, _)| !["render", "cli", "tests", "lab"].contains(&n.as_str()))
+        packages().iter().filter(|(n, _)| !["render", "cli", "tests"].contains(&n.as_str()))
     {
         let source = package.manifest_path.parent().unwrap().join("src");
         let mut folders = vec![source.into_std_path_buf()];

@@ -215,6 +215,7 @@ fn every_option_kind_and_role_that_the_documents_name_is_there() {
 /// Options of other programs that the documents name.
 const OTHERS: &[&str] = &[
     "--keep-history",
+    "--wait",
     "--authorization-mode",
     "--token-auth-file",
     "--basic-auth-file",

@@ -13,6 +13,7 @@ use crate::work::{Work, WorkEnd, Worked};
 use converge_objects::k8s as text;
 use converge_resource::{ApiRef, Change, Content, Digest, ObjectId, State};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// For people, while it goes on.
 pub(crate) type Tell<'a> = &'a (dyn Fn(&str) + Sync);
@@ -115,6 +116,18 @@ impl Cluster {
             open.save(content, None, sealed).await.map_err(not_saved)?;
         }
         open.begin(job.change, before, work, unsaved).await.map_err(not_saved)
+    }
+
+    /// Writes from whom a change takes fields, before it is made.
+    pub(crate) async fn takes_from(
+        &self,
+        job: &Job<'_>,
+        seq: u32,
+        managers: BTreeMap<String, String>,
+    ) -> Result<(), WorkEnd> {
+        let mut slot = self.inner.run.lock().await;
+        let Some(open) = slot.as_mut().filter(|open| open.meta.id == job.run) else { return Ok(()) };
+        open.takes_from(seq, managers).await.map_err(failed)
     }
 
     /// The options to seal the records of a sensitive item; of a Secret the values alone are sealed, for its text holds none.

@@ -1,6 +1,7 @@
 //! The reason why a request to the API server has no answer.
 
 use crate::error::ClusterError;
+use converge_resource::FIELD_MANAGER;
 use serde_json::Value;
 use std::fmt;
 use thiserror::Error;
@@ -98,6 +99,12 @@ impl Said {
                 (manager.to_owned(), text("field").to_owned())
             })
             .collect()
+    }
+
+    /// Whether the only fields in the way are those that updates of converge's own wrote: an apply has no conflict with itself.
+    pub(crate) fn conflicts_with_own_updates(&self) -> bool {
+        let conflicts = self.conflicts();
+        !conflicts.is_empty() && conflicts.iter().all(|(manager, _)| manager == FIELD_MANAGER)
     }
 
     /// The namespace is not there.

@@ -21,6 +21,7 @@ mod observe;
 mod open_run;
 mod options;
 mod owned;
+mod ownership;
 mod packed;
 mod record_error;
 mod records;

@@ -19,6 +19,11 @@ const CONTROLLERS: [&str; 7] = [
     "before-first-apply",
 ];
 
+/// Whether the server deletes it as soon as its finalizers, its contents or its grace period let it.
+pub(crate) fn is_being_deleted(object: &Value) -> bool {
+    object.pointer("/metadata/deletionTimestamp").is_some()
+}
+
 /// `.spec.replicas (planned against 2, found 3)`, for people.
 pub(crate) fn told(deviations: &[Deviation], planned: &str, secret: bool) -> String {
     let value = |v: &Option<Value>| match v {

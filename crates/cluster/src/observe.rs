@@ -120,10 +120,11 @@ impl Cluster {
 
     async fn look_in(&self, id: &ObjectId, lists: &Lists) -> Result<Seen, LookError> {
         if let Some(wanted) = api_ref(id) {
-            let ApiRef { api_version, kind, namespace, name } = wanted;
+            let ApiRef { api_version, kind, namespace, name } = wanted.clone();
             if let Some(list) = lists.get(&(kind, api_version, namespace)) {
-                return Ok(seen(list.as_ref().map_err(Arc::clone)?.get(&name)));
+                return seen(list.as_ref().map_err(Arc::clone)?.get(&name));
             }
+            return seen(self.inner.api.object(&wanted).await?.as_ref());
         }
         self.look(id).await.map(|(observed, contents)| (Answer::Object(observed), contents))
     }
@@ -192,7 +193,11 @@ pub(crate) fn observed(object: Option<&Value>) -> (Observed, Vec<Content>) {
     }
 }
 
-fn seen(object: Option<&Value>) -> Seen {
+/// The answer about an object. One that is being deleted has no state to plan on: what would be written goes with it.
+fn seen(object: Option<&Value>) -> Result<Seen, LookError> {
+    if let Some(found) = object.filter(|found| object::is_being_deleted(found)) {
+        return Err(LookError::being_deleted(found));
+    }
     let (observed, contents) = observed(object);
-    (Answer::Object(observed), contents)
+    Ok((Answer::Object(observed), contents))
 }

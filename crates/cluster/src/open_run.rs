@@ -87,7 +87,9 @@ impl OpenRun {
         let mut doc = self.doc.clone();
         doc.changes.retain(|change| change.outcome.is_some());
         let managed = fold(self.base.clone(), &[doc.record()]);
-        managed.present().find(|thing| thing.object == *object)?.uid.clone()
+        let of = || managed.present().filter(|thing| thing.object == *object);
+        // Another project may manage it too.
+        of().find(|thing| thing.scope == self.meta.scope).or_else(|| of().last())?.uid.clone()
     }
 
     /// Saves a content, before anything changes.
@@ -152,6 +154,7 @@ impl OpenRun {
             sensitive: work.sensitive,
             unsaved,
             waits: work.release(&change.object).map(|spec| spec.wait_seconds.is_some()),
+            managers: BTreeMap::new(),
             outcome: None,
         });
         let written = self.write().await;
@@ -159,6 +162,18 @@ impl OpenRun {
             self.doc.changes.pop();
         }
         written.map(|()| seq)
+    }
+
+    /// Writes from whom a change is about to take fields.
+    pub(crate) async fn takes_from(
+        &mut self,
+        seq: u32,
+        managers: BTreeMap<String, String>,
+    ) -> Result<(), RecordsError> {
+        let change = self.doc.changes.iter_mut().find(|c| c.seq == seq && c.managers != managers);
+        let Some(change) = change else { return Ok(()) };
+        change.managers = managers;
+        self.write().await
     }
 
     /// The change is about to be made on another state than it began with.
@@ -207,6 +222,7 @@ impl OpenRun {
                 sensitive: false,
                 unsaved: None,
                 waits: None,
+                managers: BTreeMap::new(),
                 outcome: Some(Ended::Moved),
             });
         }

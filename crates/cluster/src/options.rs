@@ -9,6 +9,8 @@ use std::time::Duration;
 pub struct ClusterOptions {
     /// For each request.
     pub deadline: Duration,
+    /// How long a deleted object may take until it is gone.
+    pub deletion: Duration,
     /// The helm program; found in `PATH` when `None`.
     pub helm: Option<PathBuf>,
     /// age recipients (`age1…`) to whom saved values of Secrets are encrypted; none are saved when there are none.
@@ -27,6 +29,7 @@ impl Default for ClusterOptions {
     fn default() -> Self {
         Self {
             deadline: Duration::from_secs(30),
+            deletion: Duration::from_secs(120),
             helm: None,
             recipients: Vec::new(),
             identities: Vec::new(),

@@ -115,6 +115,7 @@ mod tests {
     use converge_executor::RunMeta;
     use converge_ledger::fold;
     use serde_json::json;
+    use std::collections::BTreeMap;
 
     fn change(before: &str, after: &str, owner: Option<&str>, outcome: Option<Ended>) -> ChangeDoc {
         ChangeDoc {
@@ -128,6 +129,7 @@ mod tests {
             sensitive: false,
             unsaved: None,
             waits: None,
+            managers: BTreeMap::new(),
             outcome,
         }
     }

@@ -94,6 +94,9 @@ pub(crate) struct ChangeDoc {
     /// Of a release: whether its role wants helm to wait until everything is ready. `None` where no role says so, and in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) waits: Option<bool>,
+    /// The managers of fields that it has taken from others, by the paths of these.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) managers: BTreeMap<String, String>,
     /// `None` until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) outcome: Option<Ended>,
@@ -113,7 +116,8 @@ pub(crate) enum Ended {
 
 impl RunDoc {
     pub(crate) fn of(meta: &RunMeta) -> Self {
-        let RunMeta { id, time, operator, inventory, playbook, purpose, scope, rolls_back, planned } = meta;
+        let RunMeta { id, time, operator, inventory, playbook, purpose, scope, rolls_back, planned, .. } =
+            meta;
         Self {
             format: RUN_FORMAT,
             id: id.clone(),
@@ -160,6 +164,7 @@ impl RunDoc {
                 Some(Ended::Failed) => SavedOutcome::Failed,
                 Some(Ended::Moved) => SavedOutcome::Moved,
             },
+            arrived: false,
         };
         RunRecord {
             id: self.id,
@@ -221,6 +226,25 @@ pub(crate) fn waits(docs: &[RunDoc], release: &ObjectId, to: Option<&Digest>) ->
     };
     let wishes = of_it().filter(left).chain(of_it());
     wishes.filter_map(|change| change.waits).next().unwrap_or(true)
+}
+
+/// The manager under whose name these fields of an object go back to a state: the one from whom the run that found it in that state has taken all of
+/// them. `None` where these were several, or the run's own.
+pub(crate) fn former_manager(
+    docs: &[RunDoc],
+    object: &ObjectId,
+    to: &State,
+    paths: &[String],
+) -> Option<String> {
+    let mut docs: Vec<&RunDoc> = docs.iter().collect();
+    docs.sort_by(|a, b| (a.seq, &a.id).cmp(&(b.seq, &b.id)));
+    let mut changes = docs.iter().rev().flat_map(|doc| doc.changes.iter().rev());
+    let found = changes.find(|c| c.object == *object && c.before == *to)?;
+    let managers: Option<BTreeSet<&String>> = paths.iter().map(|path| found.managers.get(path)).collect();
+    match managers?.into_iter().collect::<Vec<_>>().as_slice() {
+        [manager] => Some((*manager).clone()),
+        _ => None,
+    }
 }
 
 /// A record's formats that this converge reads.
@@ -345,6 +369,7 @@ mod tests {
             sensitive: false,
             unsaved: None,
             waits: None,
+            managers: BTreeMap::new(),
             outcome: None,
         });
         let packed = pack(&doc).unwrap();
@@ -369,6 +394,44 @@ mod tests {
     }
 
     #[test]
+    fn fields_go_back_under_the_manager_from_whom_they_were_taken() {
+        let object = ObjectId::new("k8s", "v1/ConfigMap/n/x");
+        let run = |seq: u64, before: &str, managers: &[(&str, &str)]| {
+            let mut doc = RunDoc { seq: Some(seq), ..RunDoc::of(&meta(&seq.to_string())) };
+            doc.changes.push(ChangeDoc {
+                seq: 1,
+                object: object.clone(),
+                before: State::from_line(before),
+                after: State::from_line("object z"),
+                item: "i".to_owned(),
+                owner: None,
+                uid: None,
+                sensitive: false,
+                unsaved: None,
+                waits: None,
+                managers: managers.iter().map(|(path, by)| ((*path).to_owned(), (*by).to_owned())).collect(),
+                outcome: Some(Ended::Done),
+            });
+            doc
+        };
+        let docs = [
+            run(3, "object c", &[(".data.a", "kubectl"), (".data.b", "other")]),
+            run(1, "object a", &[(".data.a", "kubectl"), (".data.b", "kubectl")]),
+            run(2, "object b", &[]),
+        ];
+        let of = |to: &str, paths: &[&str]| {
+            let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
+            former_manager(&docs, &object, &State::from_line(to), &paths)
+        };
+        assert_eq!(of("object a", &[".data.a", ".data.b"]).as_deref(), Some("kubectl"));
+        assert_eq!(of("object c", &[".data.b"]).as_deref(), Some("other"));
+        assert_eq!(of("object c", &[".data.a", ".data.b"]), None, "two of them");
+        assert_eq!(of("object b", &[".data.a"]), None, "our own");
+        assert_eq!(of("object a", &[".data.a", ".data.c"]), None);
+        assert_eq!(of("object d", &[".data.a"]), None, "no run has found it so");
+    }
+
+    #[test]
     fn helm_waits_as_the_run_wanted_it_that_left_the_content() {
         let release = ObjectId::new("release", "ns/r");
         let digest = |n: &str| Digest::of(n.as_bytes());
@@ -385,6 +448,7 @@ mod tests {
                 sensitive: false,
                 unsaved: None,
                 waits,
+                managers: BTreeMap::new(),
                 outcome: Some(Ended::Done),
             });
             doc

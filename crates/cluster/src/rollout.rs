@@ -1,6 +1,6 @@
 //! Whether all pods of a workload are there, of its present template, and ready. Pure.
 
-use crate::object::text;
+use crate::object::{is_being_deleted, text};
 use converge_objects::condition::ready;
 use converge_resource::counted;
 use serde_json::Value;
@@ -100,7 +100,7 @@ impl Rollout<'_> {
     }
 
     fn is_right(&self, pod: &Value) -> bool {
-        let going = pod.pointer("/metadata/deletionTimestamp").is_some();
+        let going = is_being_deleted(pod);
         let present = on_delete(self.object) || (self.newest.is_some() && hash(pod) == self.newest);
         !going && present && ready(pod)
     }

@@ -10,9 +10,9 @@ use crate::owned::OwnedDoc;
 use crate::record_error::{RecordsError, Unread};
 use crate::records::{self, ContentsDoc, Kept, Listed, NAMESPACE, RECORD_LABEL, RUN_LABEL, RunDoc};
 use crate::sealed::opened;
-use converge_executor::RunMeta;
-use converge_ledger::{Managed, OwnedRecords, Records, fold};
-use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId};
+use converge_executor::{Arrived, RunMeta};
+use converge_ledger::{Managed, OwnedRecords, Records, RunRecord, fold};
+use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId, State};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,7 +27,8 @@ async fn read_owned(api: &Api) -> Result<Managed, RecordsError> {
 }
 
 /// The managed objects after the recorded runs. A run that was cut off is not in `owned` yet: it is brought there. The lease is held.
-async fn settle(api: &Api, runs: &[Listed]) -> Result<Managed, RecordsError> {
+/// `arrived` is what its plan has found of such a run.
+async fn settle(api: &Api, runs: &[Listed], arrived: Option<&Arrived>) -> Result<Managed, RecordsError> {
     let mut managed = read_owned(api).await?;
     let mut cut_off = Vec::new();
     let all = managed.folded.len();
@@ -36,7 +37,7 @@ async fn settle(api: &Api, runs: &[Listed]) -> Result<Managed, RecordsError> {
         let Some(secret) = api.find(&path).await? else { continue };
         match records::unpack::<RunDoc>(&secret) {
             Ok(doc) if doc.is_in_owned() => drop(managed.folded.insert(doc.id)),
-            Ok(doc) => cut_off.push(doc.record()),
+            Ok(doc) => cut_off.push(with_arrived(doc.record(), arrived)),
             // It is named wherever the runs are read.
             Err(Unread::Damaged { .. }) => {}
             Err(unread @ Unread::Format { .. }) => return Err(unread.into()),
@@ -53,6 +54,17 @@ async fn settle(api: &Api, runs: &[Listed]) -> Result<Managed, RecordsError> {
 async fn read_runs(api: &Api) -> Result<(Records, BTreeSet<String>), RecordsError> {
     let found = api.list(&labelled(&format!("{RECORD_LABEL}=run"))).await?;
     Ok(records::runs(&found, api.now())?)
+}
+
+/// The record of a run that was cut off, with what a plan has found of it since.
+fn with_arrived(mut record: RunRecord, arrived: Option<&Arrived>) -> RunRecord {
+    for (seq, state) in arrived.iter().filter(|a| a.run == record.id).flat_map(|a| &a.changes) {
+        let mut changes = record.changes.iter_mut();
+        if let Some(change) = changes.find(|c| c.seq == *seq && c.after == *state) {
+            change.arrived = true;
+        }
+    }
+    record
 }
 
 impl Cluster {
@@ -78,7 +90,7 @@ impl Cluster {
                 api: Arc::clone(api),
                 meta: meta.clone(),
                 doc: RunDoc { seq, opened, ..RunDoc::of(meta) },
-                base: settle(api, &listed).await?,
+                base: settle(api, &listed, meta.arrived.as_ref()).await?,
                 lease,
                 contents: ContentsDoc { format: 1, ..ContentsDoc::default() },
                 number: 2,
@@ -118,10 +130,23 @@ impl Cluster {
 
     /// As [`records::waits`].
     pub(crate) async fn waits(&self, release: &ObjectId, to: Option<&Digest>) -> Result<bool, RecordsError> {
+        Ok(records::waits(&self.docs().await?, release, to))
+    }
+
+    /// As [`records::former_manager`].
+    pub(crate) async fn former_manager(
+        &self,
+        object: &ObjectId,
+        to: &State,
+        paths: &[String],
+    ) -> Result<Option<String>, RecordsError> {
+        Ok(records::former_manager(&self.docs().await?, object, to, paths))
+    }
+
+    /// The records of runs. One that cannot be read is named wherever the runs are read.
+    async fn docs(&self) -> Result<Vec<RunDoc>, RecordsError> {
         let found = self.inner.api.list(&labelled(&format!("{RECORD_LABEL}=run"))).await?;
-        // One that cannot be read is named wherever the runs are read.
-        let docs: Vec<RunDoc> = found.iter().filter_map(|secret| records::unpack(secret).ok()).collect();
-        Ok(records::waits(&docs, release, to))
+        Ok(found.iter().filter_map(|secret| records::unpack(secret).ok()).collect())
     }
 
     /// The managed objects of the cluster, and the newest run if it did not end.

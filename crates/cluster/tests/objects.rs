@@ -12,6 +12,7 @@ use converge_ledger::SavedOutcome;
 use converge_resource::{Answer, ApiProbe, ApiRef, Digest, ObjectId, Probe, State};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 fn up() -> &'static LocalApi {
     server(ApiOptions::new)
@@ -328,7 +329,7 @@ async fn one_run_at_a_time_and_an_expired_lock_is_taken_over() {
     let waiting = meta();
     let start = std::time::Instant::now();
     other.open(&waiting).await.unwrap();
-    assert!(start.elapsed() > std::time::Duration::from_secs(2), "it was nobody's at once");
+    assert!(start.elapsed() > Duration::from_secs(2), "it was nobody's at once");
     other.close(&waiting.id, "finished").await;
     let cluster = connect(api).await;
     let first = meta();
@@ -462,7 +463,7 @@ async fn a_run_whose_lock_was_taken_over_changes_nothing_more() {
     let patch = r#"{"spec":{"holderIdentity":"another-run"}}"#;
     api.kubectl(&["-n", NAMESPACE, "patch", "lease", "converge", "--type=merge", "-p", patch]).unwrap();
     // The next renewal finds it.
-    tokio::time::sleep(std::time::Duration::from_secs(17)).await;
+    tokio::time::sleep(Duration::from_secs(17)).await;
     let end = work(&cluster, &run, &planned).await.end;
     assert!(
         matches!(&end, WorkEnd::Refused(why) if why.contains("has taken the lock of the cluster")),

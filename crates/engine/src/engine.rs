@@ -116,7 +116,7 @@ impl Engine {
 
     /// Applies a plan: what it shows is what happens, or it is refused by name.
     pub async fn apply(&self, plan: FleetPlan, stop: StopSwitch) -> ApplyReport {
-        crate::apply::apply(&self.context(), plan, stop).await
+        crate::apply::fleet::apply(&self.context(), plan, stop).await
     }
 
     /// Runs the `verify` items of all roles of this run. Changes nothing.

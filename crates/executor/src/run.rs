@@ -1,6 +1,7 @@
 //! A run, as a target records it.
 
 use converge_ledger::{RunPurpose, Scope};
+use converge_resource::State;
 
 /// Who begins a run, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,4 +24,15 @@ pub struct RunMeta {
     pub rolls_back: Vec<String>,
     /// The addresses of the items that it is about to work on: what is not in the journal in the end was not begun.
     pub planned: Vec<String>,
+    /// The states in which the plan has found objects of the run that did not end.
+    pub arrived: Option<Arrived>,
+}
+
+/// The changes in which a run was cut off and whose objects are in their planned states since.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arrived {
+    /// The run's ID.
+    pub run: String,
+    /// The numbers of the changes in it, and these states.
+    pub changes: Vec<(u32, State)>,
 }

@@ -147,12 +147,15 @@ cv_act_alone() {
   done
 }
 
-# cv_act_groups: the process groups of all that hold the lock and of all that these have started, in cv_a_groups, and those that were there
+# cv_act_groups: the process groups of all that hold the lock, of steps whose session has ended, and of all that these have started, in cv_a_groups, and those that were there
 # before and in which something still runs. A step that runs as another user, or within a limit, has a group of its own. A package manager in
 # its work is not ended in the middle; none is behind a switch.
 cv_act_groups() {
   # Neither this shell nor those that look count.
-  cv_a_held=" $({ cv_lock_held | grep -vx "$$" | tr '\n' ' '; } 9>&-)"
+  cv_a_held=" $({
+    cv_lock_held
+    cv_living | cut -d ' ' -f 3
+  } 9>&- | grep -vx "$$" | tr '\n' ' ')"
   cv_a_found=$(printf '%s\n' /proc/[0-9]*/stat | awk -v own=$$ -v held="$cv_a_held" -v known=" $cv_a_groups " '
     {
       file = $0; text = ""

@@ -58,13 +58,13 @@ cv_disown() (
   cv_journal "disown$CV_TAB$1$CV_TAB$CV_ENC$CV_NL" sync
 )
 
-# cv_busy: whether some process holds the lock (a session and its steps have it at descriptor 9). It takes none itself.
+# cv_busy: whether some process holds the lock (a session and its steps have it at descriptor 9), or a step lives that does not. It takes none itself.
 cv_busy() {
   [ ! -e "$CV_ROOT/switch/armed" ] && [ ! -e "$CV_ROOT/switch/acting" ] || return 0
   for cv_b_fd in /proc/[0-9]*/fd/9; do
     [ ! "$cv_b_fd" -ef "$CV_ROOT/lock" ] || return 0
   done
-  return 1
+  [ -n "$(cv_living)" ]
 }
 
 # cv_at_work: for a rollback, a line about the newest run if it did not end and is still at work.

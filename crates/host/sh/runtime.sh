@@ -1,6 +1,6 @@
 # --- the records on the host ---
 #
-# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched,alive/{session,beat},fenced}, owned, kept/ID, blobs/SHA256, debs, started,
+# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched,mounts,alive/{session,step,beat},fenced}, owned, kept/ID, blobs/SHA256, debs, started,
 # ran, switch, undo.sh. Journal and meta are lines of fields separated by tabs; texts are encoded words.
 
 CV_FORMAT=4
@@ -95,7 +95,8 @@ cv_meta_of() {
 # The directory of the present run, in CV_DIR.
 cv_run_dir() { CV_DIR=$CV_ROOT/runs/$CV_RUN; }
 
-# cv_run_open ID META: takes the lock and begins a run. To be called in the session's own shell, which then holds the
+# cv_run_open ID META [FOUND]: takes the lock and begins a run. FOUND are lines RUN SEQ STATE: changes in which that run was cut off, and that the plan
+# has found in the planned state since. To be called in the session's own shell, which then holds the
 # lock (descriptor 9); its children inherit it. Status 75: another run holds it. Status 76: the host is not fit.
 cv_run_open() {
   CV_RUN=$1
@@ -119,7 +120,7 @@ cv_run_open() {
     exec 9>&-
     return 75
   }
-  cv_run_begin "$2" || {
+  cv_run_begin "$2" "${3:-}" || {
     exec 9>&-
     return 76
   }
@@ -202,13 +203,13 @@ cv_run_holder() (
   fi
 )
 
-# cv_run_begin: makes the folder of CV_RUN and starts its watchdog, or goes on with a run that was begun.
+# cv_run_begin META FOUND: makes the folder of CV_RUN and starts its watchdog, or goes on with a run that was begun.
 cv_run_begin() (
   umask 077
   cv_run_dir
   dir=$CV_DIR
   mkdir -p "$dir" || return 1
-  rm -f "$dir/stop" "$dir/moved" "$dir/watched"
+  rm -f "$dir/stop" "$dir/moved" "$dir/watched" "$dir/mounts"
   mkdir -p "$dir/alive" && cv_run_session >"$dir/alive/session" 2>/dev/null || {
     cv_cause
     cv_say "cannot write the records of this run to $CV_ROOT ($CV_CAUSE)"
@@ -226,7 +227,7 @@ cv_run_begin() (
     cv_say "cannot write to $CV_ROOT ($CV_CAUSE)"
     return 1
   }
-  cv_run_settle || return 1
+  cv_run_settle "$2" || return 1
   if [ ! -e "$dir/meta" ]; then
     seq=$(cv_seq_next)
     printf 'version\t%s\nid\t%s\nseq\t%s\n%s\nopened\t%s\n' "$CV_FORMAT" "$CV_RUN" "$seq" "$1" "$(date +%s)" >"$dir/meta" 2>/dev/null || {
@@ -242,26 +243,33 @@ cv_run_begin() (
 # The session's own shell: its process ID and when that process began, for the watchdog and for cv_run_alone.
 cv_run_session() { ! cv_begun_to "$$" || printf '%s %s\n' "$$" "$cv_s_begun"; }
 
-# cv_begun_to PID: when that process began, in clock ticks since the boot, in cv_s_begun. Status 1: there is none.
-# shellcheck disable=SC2086
-cv_begun_to() {
-  { IFS= read -r cv_s_stat <"/proc/$1/stat"; } 2>/dev/null || return 1
-  cv_split_by ' '
-  set -- ${cv_s_stat##*) }
-  cv_split_end
-  cv_s_begun=${20}
-}
-
-# cv_run_alone: whether no session of a run lives that did not end. One that lives holds the lock; where the lock is free all the same, its file was
-# removed or exchanged, and that run goes on.
-cv_run_alone() (
-  for file in "$CV_ROOT/runs"/*/alive/session; do
+# cv_living: the sessions and the steps of runs that did not end, and that live: a line each, RUN, session or step, PROCESS. This session's own shell
+# is none of them.
+cv_living() (
+  for file in "$CV_ROOT/runs"/*/alive/session "$CV_ROOT/runs"/*/alive/step; do
     { IFS=' ' read -r pid since <"$file"; } 2>/dev/null && [ "$pid" != "$$" ] && cv_begun_to "$pid" && [ "$cv_s_begun" = "$since" ] || continue
     run=${file#"$CV_ROOT/runs/"}
-    cv_say "run ${run%%/*} has not ended and may still be at work: its session, process $pid, lives, and does not hold $CV_ROOT/lock (somebody has removed or exchanged that file). Wait until it has ended, or end that process, and begin again"
-    return 1
+    printf '%s %s %s\n' "${run%%/*}" "${file##*/}" "$pid"
   done
 )
+
+# cv_run_alone: whether no session and no step of a run lives that did not end. A session holds the lock; where the lock is free all the same, its file
+# was removed or exchanged, and that run goes on. A step that runs a script does not hold the lock: it lives on where the shells above it were killed.
+cv_run_alone() {
+  cv_living | {
+    IFS=' ' read -r cv_a_run cv_a_what cv_a_pid || exit 0
+    case $cv_a_what in
+    session) cv_a_why="its session, process $cv_a_pid, lives, and does not hold $CV_ROOT/lock (somebody has removed or exchanged that file)" ;;
+    *)
+      cv_a_name=
+      { IFS= read -r cv_a_name <"/proc/$cv_a_pid/comm"; } 2>/dev/null
+      cv_a_why="a step of it, process $cv_a_pid${cv_a_name:+ ($cv_a_name)}, lives, though its session has ended"
+      ;;
+    esac
+    cv_say "run $cv_a_run has not ended and may still be at work: $cv_a_why. Wait until it has ended, or end that process, and begin again"
+    exit 1
+  }
+}
 
 # cv_run_unwatch: ends the watch over the run of the present directory. A late sign of life (the network may deliver one when the
 # controller is gone) makes no file: the directory of these loses its name before it is emptied.
@@ -271,7 +279,7 @@ cv_run_unwatch() {
   rm -rf alive.ended
 }
 
-# cv_run_settle: brings older records to the present format and ends runs that were cut off. The lock is held: nobody is at work.
+# cv_run_settle FOUND: brings older records to the present format and ends runs that were cut off, with what was found of them. The lock is held: nobody is at work.
 cv_run_settle() (
   cv_version
   if [ "$CV_VERSION" != "$CV_FORMAT" ]; then
@@ -283,13 +291,16 @@ cv_run_settle() (
     if cv_plain "$run/journal" && [ "$run" != "$CV_DIR" ] && ! grep -q "^close$CV_TAB" "$run/journal"; then
       run=${run##*/}
       cv_journal_of "$run" >"$CV_ROOT/runs/$run/journal.new" &&
-        printf 'close\tcut-off\t%s\n' "$(date +%s)" >>"$CV_ROOT/runs/$run/journal.new" 2>/dev/null &&
+        {
+          printf '%s\n' "$1" | sed -n "s/^$run$CV_TAB/found$CV_TAB/p"
+          printf 'close\tcut-off\t%s\n' "$(date +%s)"
+        } >>"$CV_ROOT/runs/$run/journal.new" 2>/dev/null &&
         mv -f "$CV_ROOT/runs/$run/journal.new" "$CV_ROOT/runs/$run/journal" || {
         cv_cause
         cv_say "cannot write to $CV_ROOT ($CV_CAUSE)"
         return 1
       }
-      (cd "$CV_ROOT/runs/$run" && rm -rf stop moved watched stage && cv_run_unwatch)
+      (cd "$CV_ROOT/runs/$run" && rm -rf stop moved watched mounts stage && cv_run_unwatch)
       cv_run_sweep "$run"
     fi
   done
@@ -298,7 +309,7 @@ cv_run_settle() (
 # cv_run_sweep RUN: removes the temporary files of the steps in which a run was cut off: of paths that it began and did not end.
 cv_run_sweep() (
   open=$(cv_journal_of "$1" | awk -F '\t' '
-    $1 == "begin" && $3 == "path" { key[$2] = $4 }
+    $1 == "begin" && $3 == "path" && $4 ~ /^(\/|\\0057)/ { key[$2] = $4 }
     $1 == "done" || $1 == "off" || $1 == "failed" { delete key[$2] }
     END { for (seq in key) print key[seq] }')
   set -f
@@ -325,7 +336,7 @@ cv_run_end() (
   umask 077
   cv_run_dir
   dir=$CV_DIR
-  rm -rf "$dir/stop" "$dir/moved" "$dir/watched" "$dir/stage" "$dir/unpacked"
+  rm -rf "$dir/stop" "$dir/moved" "$dir/watched" "$dir/mounts" "$dir/stage" "$dir/unpacked"
   (cd "$dir" && cv_run_unwatch)
   if ! grep -q "^begin$CV_TAB\|^disown$CV_TAB" "$dir/journal" 2>/dev/null; then
     # A run that changed nothing here leaves nothing.
@@ -635,6 +646,7 @@ cv_item_begin() {
     cv_tell unsaveable - "$CV_ENC"
     exit 71
   }
+  cv_mounts_note
   unset IFS
   set +f
   cv_phase change
@@ -685,12 +697,61 @@ cv_watched_now() {
     END { if (lacks) exit 1; printf "%s", out }' "$CV_DIR/watched" - || cv_rows_now "$CV_WINDOW"
 }
 
+# cv_mounts_note: writes down what is mounted before foreign code runs.
+cv_mounts_note() {
+  [ -n "$CV_WINDOW" ] || return 0
+  { cat "$CV_MOUNTINFO" >"$CV_DIR/mounts"; } 2>/dev/null || rm -f "$CV_DIR/mounts"
+}
+
+# cv_item_mounts: records the file systems that foreign code has mounted or unmounted above what is watched. A path below such a place is another object
+# now; the numbers of those rows, each in a line, are in CV_ELSEWHERE. None of them is recorded itself, so that a place takes the number of one.
+cv_item_mounts() {
+  CV_ELSEWHERE=$CV_NL
+  [ -r "$CV_DIR/mounts" ] || return 0
+  cv_m_rows=$(printf '%s' "$CV_WINDOW" | awk -F '\t' -v before="$CV_DIR/mounts" -v now="$CV_MOUNTINFO" '
+    function up(path) { sub(/\/[^\/]*$/, "", path); return path }
+    function read(file, ids,  line, f) { while ((getline line < file) > 0) { split(line, f, " "); ids[f[5]] = ids[f[5]] " " f[1] } }
+    BEGIN {
+      read(before, was); read(now, is)
+      for (at in was) if (was[at] != is[at]) { differs[at]; some = 1 }
+      for (at in is) if (was[at] != is[at]) { differs[at]; some = 1 }
+      if (!some) exit
+    }
+    $2 == "mount" { own[$3] }
+    $2 ~ /^(path|git|swap|mount)$/ && $3 ~ /^\// {
+      below = 0
+      for (at = $2 == "path" ? $3 : up($3); at != ""; at = up(at)) if (at in differs) {
+        below = 1
+        if (!(at in number) && !($1 in used)) { number[at] = $1; item[at] = $6; used[$1] }
+      }
+      if (below) print "row\t" $1
+    }
+    END { for (at in number) if (!(at in own)) print "place\t" number[at] "\t" item[at] "\t" at }' -)
+  for cv_m_row in $cv_m_rows; do
+    case $cv_m_row in
+    row*) CV_ELSEWHERE=$CV_ELSEWHERE${cv_m_row#*"$CV_TAB"}$CV_NL ;;
+    place*)
+      cv_m_row=${cv_m_row#*"$CV_TAB"}
+      cv_m_seq=${cv_m_row%%"$CV_TAB"*} cv_m_at=${cv_m_row##*"$CV_TAB"}
+      cv_m_item=${cv_m_row#*"$CV_TAB"}
+      cv_m_item=${cv_m_item%%"$CV_TAB"*}
+      cv_m_was=$(CV_MOUNTINFO=$CV_DIR/mounts && cv_line_mount "$cv_m_at")
+      cv_m_now=$(cv_line_mount "$cv_m_at")
+      case $cv_m_was:$cv_m_now in '! '* | *':! '*) continue ;; esac
+      cv_journal "moved$CV_TAB$cv_m_seq${CV_TAB}mount$CV_TAB$cv_m_at$CV_TAB$cv_m_was$CV_TAB$cv_m_now$CV_TAB${cv_m_item:-$CV_ITEM}$CV_TAB${CV_FLAGS:--}$CV_NL"
+      ;;
+    esac
+  done
+  [ "$CV_ELSEWHERE" = "$CV_NL" ] || { true >"$CV_DIR/moved"; } 2>/dev/null
+}
+
 # cv_item_window: tells what foreign code moved, and has the rest of the stretch look again. Reads the tables `before` and `now`. A row of
 # CV_WINDOW may name the item that it is recorded for.
 cv_item_window() {
   [ -n "$CV_WINDOW" ] || return 0
   cv_watched_clock
   cv_i_text=$cv_w_clock$CV_NL
+  cv_item_mounts
   for cv_i_row in $CV_WINDOW; do
     cv_row "$cv_i_row"
     cv_now_of "$row_seq" before
@@ -703,6 +764,7 @@ cv_item_window() {
       cv_i_text=$cv_i_text$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_NL
       continue
     fi
+    case $CV_ELSEWHERE in *"$CV_NL$row_seq$CV_NL"*) cv_i_was=$CV_NOW ;; esac
     if [ "$cv_i_was" != "$CV_NOW" ]; then
       cv_journal "moved$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$cv_i_was$CV_TAB$CV_NOW$CV_TAB${row_item:-$CV_ITEM}$CV_TAB${CV_FLAGS:--}$CV_NL"
     fi
@@ -813,15 +875,37 @@ cv_runs() (
   done
 )
 
-# cv_answerable RUNS: whether the journal of none of these runs fills an answer (8 MiB, crates/ssh/src/target.rs) by itself; says which one does. The
-# sizes are in blocks of 512 bytes. Those that are larger than any run makes them are not read at all (cv_large_to).
+# cv_answerable RUNS: whether the records of these runs fit into an answer (8 MiB, crates/ssh/src/target.rs); says which journal does not, or which are the
+# largest. The sizes of find are in blocks of 512 bytes. Those that are larger than any run makes them are not read at all (cv_large_to).
 cv_answerable() (
   cd "$CV_ROOT/runs" 2>/dev/null || exit 0
   large=$(for run in $1; do printf '%s/journal\n' "$run"; done | xargs -r sh -c 'find "$@" -maxdepth 0 -type f -size +14336 ! -size +131072' sh 2>/dev/null | head -n 1)
-  [ -n "$large" ] || exit 0
+  [ -n "$large" ] || {
+    cv_answerable_together "$1"
+    exit
+  }
   cv_say "$CV_ROOT/runs/$large has $(wc -l <"$large") lines, more than is read of a host: look whether they are a run's. To go on without them, remove $CV_ROOT/runs/${large%/journal} (what that run changed stays as it is, is managed no more, and cannot be rolled back)"
   exit 1
 )
+
+# cv_answerable_together RUNS: the same of all of them. It names as many of the largest as have to go until the others fit, twenty at most.
+cv_answerable_together() {
+  cv_r_said=$(for run in $1; do printf '%s/journal\n%s/meta\n' "$run" "$run"; done | xargs -r stat -c '%s %n' 2>/dev/null |
+    awk '$1 <= ($2 ~ /meta$/ ? 4194304 : 67108864) { sub(/\/.*/, "", $2); size[$2] += $1 } END { for (run in size) print size[run], run }' | sort -rn |
+    awk -v most=8000000 '
+      { size[NR] = $1; run[NR] = $2; all += $1 }
+      END {
+        rest = all
+        for (i = 1; i <= NR && rest > most; i++) {
+          rest -= size[i]
+          if (i <= 20) names = names (i > 1 ? ", " : "") run[i] sprintf(" (%.1f MiB)", size[i] / 1048576)
+        }
+        if (all > most) printf "%.1f MiB together, more than the 8 MiB that are read of a host; the largest are %s", all / 1048576, names
+      }')
+  [ -n "$cv_r_said" ] || return 0
+  cv_say "the records of runs in $CV_ROOT/runs have $cv_r_said. To go on without these, move their folders away (what those runs changed stays as it is, is managed no more, and cannot be rolled back until they are there again)"
+  return 1
+}
 
 # cv_broken: a line for each thing among the records that is no regular file, and is not read.
 cv_broken() {
@@ -841,12 +925,14 @@ cv_broken() {
     done
 }
 
-# cv_lines_of RUN: its meta and its journal. What begins a run or is a line of `owned` has no place in them.
+# cv_lines_of RUN: its meta and its journal. What begins a run or is a line of `owned` has no place in them. A last line of the meta that was cut off
+# is a line of its own.
 cv_lines_of() {
   {
     cv_meta_of "$1"
+    echo
     cv_journal_of "$1"
-  } | sed -e "s/^run$CV_TAB/damaged:&/" -e "s/^own$CV_TAB/damaged:&/" -e "s/^gone$CV_TAB/damaged:&/"
+  } | sed -e '/^$/d' -e "s/^run$CV_TAB/damaged:&/" -e "s/^own$CV_TAB/damaged:&/" -e "s/^gone$CV_TAB/damaged:&/"
 }
 
 # cv_journal_of RUN: its journal, without a last line that was cut off while it was written.

@@ -22,6 +22,8 @@ cv_undo_rows() {
   cv_u_says=
   if cv_meta_of "$1" | grep -q "^purpose$CV_TAB\(converge\|rollback\|undo${CV_TAB}flags\)"; then cv_u_says=yes; fi
   cv_journal_of "$1" | awk -F '\t' -v OFS='\t' -v whole="${2:-}" -v says="$cv_u_says" '
+    # Whether an object has a path for its key that does not begin at the root: no object has, only a damaged record.
+    function lost_path(kind, key) { return (kind == "path" || kind == "git" || kind == "swap" || kind == "mount") && key !~ /^(\/|\\0057)/ }
     function take(what) {
       n++; at[$2] = n; seq[n] = $2; lost[n] = "-"; last[n] = what == "moved" ? $6 : "?"
       kind[n] = $3; key[n] = $4; before[n] = $5; after[n] = $6; item[n] = $7; moved[n] = (what == "moved")
@@ -40,7 +42,7 @@ cv_undo_rows() {
       open = last[i] == "?" ? from[i] : "?"
       return seq[i] OFS kind[i] OFS key[i] OFS before[i] OFS after[i] OFS item[i] OFS last[i] OFS lost[i] OFS open OFS flags[i] "\n"
     }
-    ($1 == "begin" || $1 == "moved") && (NF < 8 || $2 !~ /^[0-9]+$/ || $3 !~ /^[A-Za-z0-9_]+$/) { next }
+    ($1 == "begin" || $1 == "moved") && (NF < 8 || $2 !~ /^[0-9]+$/ || $3 !~ /^[A-Za-z0-9_]+$/ || lost_path($3, $4)) { next }
     $1 == "begin" || $1 == "moved" { take($1) }
     # Where the host could not look, it is not known whether the change happened; a line that was cut short says nothing.
     ($1 == "done" || $1 == "off" || $1 == "putback") && ($2 in at) && NF >= 3 && $3 !~ /^!/ { last[at[$2]] = $3 }
@@ -96,9 +98,10 @@ cv_live() {
       for (i = 1; i <= length(text); i++) out = out "\\0" code[substr(text, i, 1)]
       return out
     }
+    function at_path(kind) { return kind == "path" || kind == "git" || kind == "swap" || kind == "mount" }
     # The file systems in which an object lies, where runs mount some above it. The same rule as in crates/ledger/src/layers.rs.
     function layer(kind, key,   p, dir, out) {
-      if (!places || (kind != "path" && kind != "git" && kind != "swap" && kind != "mount")) return ""
+      if (!places || !at_path(kind)) return ""
       key = octal(key)
       for (p = 1; p <= places; p++) {
         dir = octal(place[p])
@@ -180,6 +183,8 @@ cv_live() {
     $1 == "purpose" && $2 == "undo" { back = 1 }
     $1 == "purpose" && $2 == "rollback" { back = 1; if (NF > 2) roles = 1 }
     $1 == "planned" { planned[$2] }
+    # No object has a path for its key that does not begin at the root.
+    ($1 == "begin" || $1 == "moved") && at_path($3) && $4 !~ /^(\/|\\0057)/ { next }
     ($1 == "begin" || $1 == "moved") && NF >= 8 && $2 ~ /^[0-9]+$/ && $3 ~ /^[A-Za-z0-9_]+$/ {
       i = ++n[R]; at[$2] = i; seq[R, i] = $2; b[R, i] = $5; to[R, i] = $6
       name[R, i] = $3 OFS $4; o[R, i] = name[R, i] OFS layer($3, $4)
@@ -488,6 +493,9 @@ cv_undo_after() {
   done
 }
 
+# cv_undo_scope RUN: behind the end of a line, the line of its project, which is also that of the run that undoes it.
+cv_undo_scope() { cv_meta_of "$1" | awk -F '\t' '$1 == "scope" { printf "\n%s", $0; exit }'; }
+
 # cv_undo_pick: the newest run of which something can be reverted, or of which it cannot be said (a path leads elsewhere now): an older one
 # must not be taken for it. Else the newest one that something else is in the way of. In target.
 cv_undo_pick() {
@@ -643,7 +651,7 @@ cv_undo_main() {
   if cv_undo_is_back "$target"; then CV_FORCE_ROWS=yes; fi
   cv_enc_to "$(id -un)@$(uname -n)"
   # The run that undoes says so only when all went well: else it can be tried again.
-  cv_run_open "$(cv_undo_id)" "time$CV_TAB$(date -u +%Y-%m-%dT%H:%M:%SZ)${CV_NL}operator$CV_TAB$CV_ENC${CV_NL}purpose${CV_TAB}undo${CV_TAB}flags${CV_NL}attempts$CV_TAB$target" || return $?
+  cv_run_open "$(cv_undo_id)" "time$CV_TAB$(date -u +%Y-%m-%dT%H:%M:%SZ)${CV_NL}operator$CV_TAB$CV_ENC${CV_NL}purpose${CV_TAB}undo${CV_TAB}flags${CV_NL}attempts$CV_TAB$target$(cv_undo_scope "$target")" || return $?
   # It was chosen before the lock was held.
   [ "$CV_LIVE" = "$(cv_live)$CV_NL" ] || {
     cv_say 'another run has ended in this moment, so what to undo has to be chosen anew: begin again'

@@ -13,7 +13,7 @@ pub use together::{joins, together_piece};
 
 use converge_executor::RunMeta;
 use converge_ledger::{NewBase, Scope};
-use converge_resource::{Content, Digest, ObjectId, encode_field, quote};
+use converge_resource::{Content, Digest, ObjectId, State, encode_field, quote};
 
 /// Where the records lie on a host.
 pub const ROOT: &str = "/var/lib/converge";
@@ -61,7 +61,12 @@ pub fn open_script(meta: &RunMeta) -> String {
     text.push(format!("scope\t{}\t{}", encode_field(playbook), encode_field(inventory)));
     text.extend(meta.rolls_back.iter().map(|id| format!("undoes\t{id}")));
     text.extend(meta.planned.iter().map(|address| format!("planned\t{}", encode_field(address))));
-    format!("cv_run_open {} {}", quote(&meta.id), quote(&text.join("\n")))
+    let arrived = meta.arrived.iter().flat_map(|arrived| {
+        let found = |(seq, state): &(u32, State)| format!("{}\t{seq}\t{}", arrived.run, state.line());
+        arrived.changes.iter().map(found)
+    });
+    let arrived: Vec<String> = arrived.collect();
+    format!("cv_run_open {} {} {}", quote(&meta.id), quote(&text.join("\n")), quote(&arrived.join("\n")))
 }
 
 /// Gives the host a new base of what is managed. An item of the first stretch, after [`open_script`]: it is kept only if the host still has

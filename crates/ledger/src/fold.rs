@@ -111,7 +111,7 @@ impl<'a> Ledger<'a> {
                 }
             } else if arrived {
                 self.revert(at, thing, &targets);
-                // Another state than the recorded one is ours all the same, for the steps below.
+                // An object that it left otherwise than it was recorded is managed all the same, for the steps below.
                 if to.as_ref() != Some(&change.after)
                     && let Some(step) = self.stacks.get_mut(thing).and_then(|stack| stack.last_mut())
                 {

@@ -4,7 +4,7 @@ use converge_resource::{ObjectId, State};
 use std::collections::BTreeMap;
 
 /// The kinds of objects that lie at their keys.
-const AT_PATHS: &[&str] = &["path", "git", "swap", "mount"];
+pub(crate) const AT_PATHS: &[&str] = &["path", "git", "swap", "mount"];
 
 /// The file systems in which an object lies, at each place above it at which runs mount something: none there is the one that the first of these
 /// runs found.

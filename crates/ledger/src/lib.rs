@@ -1,20 +1,26 @@
 //! The ledger of runs: what runs changed, what a rollback of them comes to, and the forms in which hosts and clusters keep it. Pure.
 
+mod base;
 mod compose;
 mod fold;
 mod layers;
 mod managed;
 mod newest;
 mod owned;
+mod project;
 mod record;
+mod records;
 
+pub use base::{NewBase, OwnedRecords, parse_owned};
 pub use compose::{Fulfils, KnownState, Undo};
 pub use fold::Ledger;
 pub use layers::{Layer, Layers, file_system};
 pub use managed::{Entry, Managed, fold};
 pub use newest::newest;
-pub use owned::{Moved, NewBase, Owned, OwnedRecords, Project, Scope, parse_owned};
+pub use owned::{Moved, Owned};
+pub use project::{Project, Scope};
 pub use record::{
     FORMAT, IN_PART, RecordError, Records, RunPurpose, RunRecord, SavedChange, SavedGuard, SavedOutcome,
-    id_seconds, in_order, parse_records, reads_format,
+    id_seconds, reads_format,
 };
+pub use records::{in_order, parse_records};

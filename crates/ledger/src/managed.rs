@@ -1,6 +1,6 @@
 //! Which objects are managed: made or changed by runs, and not given back. One fold, for hosts and clusters.
 
-use crate::{Layer, Layers, Moved, Owned, RunPurpose, RunRecord, SavedChange, SavedOutcome};
+use crate::{Layer, Layers, Moved, Owned, RunPurpose, RunRecord, SavedChange, SavedOutcome, Scope};
 use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,9 +36,12 @@ impl Managed {
 
 /// Lays runs, oldest first, over what was managed before them. A run that the base holds already is passed over.
 ///
+/// Each project has an entry of its own for an object, with the state that its own runs found. Runs of other projects change nothing of it, but for
+/// bringing the object back to that state.
+///
 /// * What a role's item makes or changes is managed. So is what changes besides with such an item (a package's dependency), unless that was
 ///   managed before: a by-product.
-/// * A change that was cut off counts: it may have happened. It gives nothing back: it may not have happened.
+/// * A change that was cut off counts: it may have happened. It gives nothing back: it may not have happened, unless a plan has found it since.
 /// * The state before is the one that the first of these changes found. An object that was given back and is changed by a role again begins anew.
 /// * An object that is back in the state before, by whatever run, is given back. So is one that a rollback of the run which first changed it
 ///   has reverted, also to where that run found it before its own foreign code moved it, or has had removed by a command's `undo` or a package.
@@ -54,7 +57,10 @@ pub fn fold(base: Managed, runs: &[RunRecord]) -> Managed {
     }
     for run in runs {
         if folded.insert(run.id.clone()) {
-            table.lay(run);
+            // `undo.sh` of older versions wrote no project: what it undid says it.
+            let target = run.attempts.as_ref().filter(|_| run.scope == Scope::default());
+            let target = target.and_then(|id| runs.iter().find(|r| r.id == *id));
+            table.lay(run, target.map_or(&run.scope, |r| &r.scope));
         }
     }
     let Table { entries, layers, .. } = table;
@@ -68,37 +74,77 @@ pub fn fold(base: Managed, runs: &[RunRecord]) -> Managed {
 #[derive(Default)]
 struct Table {
     entries: Vec<Option<Entry>>,
-    places: BTreeMap<(ObjectId, Layer), usize>,
+    places: BTreeMap<(ObjectId, Layer), Vec<usize>>,
     layers: Layers,
 }
 
 impl Table {
-    /// Puts an entry at the end, in the place of an earlier one of the object.
+    /// Puts an entry at the end, in the place of an earlier one of the object for the same project.
     fn put(&mut self, entry: Entry) {
         let place = (entry.thing.object.clone(), entry.thing.layer.clone());
-        self.remove(&place);
-        self.places.insert(place, self.entries.len());
+        self.remove(&place, &entry.thing.scope);
+        self.places.entry(place).or_default().push(self.entries.len());
         self.entries.push(Some(entry));
     }
 
-    fn remove(&mut self, place: &(ObjectId, Layer)) {
-        let place = self.places.remove(place).and_then(|at| self.entries.get_mut(at));
-        drop(place.and_then(Option::take));
+    fn remove(&mut self, place: &(ObjectId, Layer), scope: &Scope) {
+        let (entries, places) = (&mut self.entries, &mut self.places);
+        places.entry(place.clone()).or_default().retain(|at| {
+            let entry = entries.get_mut(*at);
+            entry.is_some_and(|e| e.take_if(|e| e.thing.scope.is_same_project(scope)).is_none())
+        });
     }
 
-    /// The object in the file system in which it lies now.
-    fn get(&mut self, object: &ObjectId) -> Option<&mut Entry> {
-        let place = (object.clone(), self.layers.of(object));
-        self.entries.get_mut(*self.places.get(&place)?)?.as_mut()
+    /// The entries of the object in the file system in which it lies now, with their places.
+    fn all(&self, object: &ObjectId) -> impl Iterator<Item = (usize, &Entry)> {
+        let at = self.places.get(&(object.clone(), self.layers.of(object)));
+        at.into_iter().flatten().filter_map(|at| Some((*at, self.entries.get(*at)?.as_ref()?)))
+    }
+
+    /// The place of the entry that a change of this project's concerns. A run that names no project concerns the one that left the state which it found.
+    fn place(&self, change: &SavedChange, scope: &Scope) -> Option<usize> {
+        let all = || self.all(&change.object);
+        if *scope != Scope::default() {
+            return all().find(|(_, e)| e.thing.scope.is_same_project(scope)).map(|(at, _)| at);
+        }
+        let left = |e: &Entry| e.gone_by.is_none() && e.thing.left == change.before;
+        all().filter(|(_, e)| left(e)).last().or_else(|| all().last()).map(|(at, _)| at)
+    }
+
+    fn get(&mut self, change: &SavedChange, scope: &Scope) -> Option<&mut Entry> {
+        let at = self.place(change, scope)?;
+        self.entries.get_mut(at)?.as_mut()
     }
 
     /// An object that is given out of management is that in every file system.
-    fn disown(&mut self, object: &ObjectId) {
+    fn disown(&mut self, object: &ObjectId, scope: &Scope) {
         let places: Vec<_> = self.places.keys().filter(|(of, _)| of == object).cloned().collect();
-        places.iter().for_each(|place| self.remove(place));
+        places.iter().for_each(|place| self.remove(place, scope));
     }
 
-    fn lay(&mut self, run: &RunRecord) {
+    /// The effect of a change on the entries of other projects.
+    fn pass_by(
+        &mut self,
+        run: &RunRecord,
+        change: &SavedChange,
+        own: Option<usize>,
+        reverts: &BTreeSet<&str>,
+    ) {
+        let others: Vec<usize> =
+            self.all(&change.object).map(|(at, _)| at).filter(|at| Some(*at) != own).collect();
+        for at in others {
+            let Some(entry) = self.entries.get_mut(at).and_then(Option::as_mut) else { continue };
+            let is_back = change.after == entry.thing.before;
+            match &entry.gone_by {
+                None if is_back && change.is_known() => entry.gone_by = Some(run.id.clone()),
+                Some(by) if !is_back && reverts.contains(by.as_str()) => entry.gone_by = None,
+                _ => {}
+            }
+        }
+    }
+
+    /// A run of this project.
+    fn lay(&mut self, run: &RunRecord, scope: &Scope) {
         let reverts: BTreeSet<&str> =
             run.rolls_back.iter().chain(&run.attempts).map(String::as_str).collect();
         let owners: BTreeMap<&str, &str> =
@@ -106,19 +152,19 @@ impl Table {
         let mut disowned = run.disowned.iter().peekable();
         for (at, change) in run.changes.iter().enumerate() {
             while let Some((_, object)) = disowned.next_if(|(before, _)| *before <= at) {
-                self.disown(object);
+                self.disown(object, scope);
             }
-            self.take(run, at, change, &reverts, &owners);
+            self.take((run, scope), at, change, &reverts, &owners);
             self.layers.take(&change.object, &change.before, &change.after);
         }
         for (_, object) in disowned {
-            self.disown(object);
+            self.disown(object, scope);
         }
     }
 
     fn take(
         &mut self,
-        run: &RunRecord,
+        (run, scope): (&RunRecord, &Scope),
         at: usize,
         change: &SavedChange,
         reverts: &BTreeSet<&str>,
@@ -128,7 +174,7 @@ impl Table {
             return;
         }
         if change.outcome == SavedOutcome::Moved {
-            if let Some(entry) = self.get(&change.object).filter(|e| e.gone_by.is_none()) {
+            if let Some(entry) = self.get(change, scope).filter(|e| e.gone_by.is_none()) {
                 left(&mut entry.thing, change);
                 if change.after.is_absent() && reverts.contains(entry.thing.run.as_str()) {
                     entry.gone_by = Some(run.id.clone());
@@ -136,8 +182,9 @@ impl Table {
             }
             return;
         }
+        self.pass_by(run, change, self.place(change, scope), reverts);
         let own = change.owner.as_deref();
-        let known = self.get(&change.object);
+        let known = self.get(change, scope);
         let is_managed = known.as_ref().is_some_and(|e| e.gone_by.is_none());
         let beside = || {
             let of_item = owners.get(change.item.as_str()).copied();
@@ -148,17 +195,17 @@ impl Table {
                 let thing = Owned { layer: self.layers.of(&change.object), ..first(run, at, change) };
                 self.put(Entry { thing, gone_by: None });
             }
-            let Some(Entry { thing, .. }) = self.get(&change.object) else { return };
+            let Some(Entry { thing, .. }) = self.get(change, scope) else { return };
             thing.by_product = own.is_none();
             thing.roles.retain(|r| r != role);
             thing.roles.insert(0, role.to_owned());
             thing.scope = run.scope.clone();
             change.item.clone_into(&mut thing.item);
         }
-        let Some(entry) = self.get(&change.object) else { return };
+        let Some(entry) = self.get(change, scope) else { return };
         if let Some(by) = &entry.gone_by {
             // Something of it is there again, and not as that rollback wanted it.
-            let is_left = *by == run.id && change.outcome != SavedOutcome::Done;
+            let is_left = *by == run.id && change.outcome != SavedOutcome::Done && !change.arrived;
             if !is_left && change.before != entry.thing.before && !reverts.contains(by.as_str()) {
                 return;
             }
@@ -167,14 +214,14 @@ impl Table {
         let thing = &mut entry.thing;
         left(thing, change);
         // Of a change that was cut off nobody knows the identity of what it left.
-        if change.outcome != SavedOutcome::Unknown || change.before.is_absent() {
+        if change.is_known() || change.before.is_absent() {
             thing.uid.clone_from(&change.uid);
         }
         thing.way_back = change.way_back.clone().or(thing.way_back.take());
         thing.guard = change.guard.clone().or(thing.guard.take());
-        let put_back = change.outcome == SavedOutcome::Done && reverts.contains(thing.run.as_str());
-        let is_known = change.outcome != SavedOutcome::Unknown;
-        if (is_known && change.after == thing.before) || put_back {
+        let as_planned = change.outcome == SavedOutcome::Done || change.arrived;
+        let put_back = as_planned && reverts.contains(thing.run.as_str());
+        if (change.is_known() && change.after == thing.before) || put_back {
             entry.gone_by = Some(run.id.clone());
         }
     }
@@ -213,7 +260,7 @@ fn left(thing: &mut Owned, change: &SavedChange) {
         thing.between.push((thing.left.clone(), change.before.clone()));
     }
     thing.left = change.after.clone();
-    thing.open = (change.outcome == SavedOutcome::Unknown).then(|| change.before.clone());
+    thing.open = (!change.is_known()).then(|| change.before.clone());
 }
 
 #[cfg(test)]

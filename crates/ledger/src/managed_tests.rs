@@ -17,6 +17,7 @@ fn change(key: &str, before: &str, after: &str, owner: Option<&str>) -> SavedCha
         way_back: None,
         guard: None,
         outcome: SavedOutcome::Done,
+        arrived: false,
     }
 }
 
@@ -76,6 +77,46 @@ fn what_a_role_makes_is_managed_until_it_is_given_back() {
     let managed = after(&runs);
     assert_eq!(keys(&managed), ["b", "a"]);
     assert_eq!((managed.entries[1].thing.run.as_str(), managed.entries[1].thing.roles.len()), ("r5", 1));
+}
+
+/// Each project has the state that its own first change found, and gives no more back.
+#[test]
+fn an_object_that_two_projects_change_is_managed_for_each() {
+    let of = |project: &str, run: RunRecord| RunRecord {
+        scope: Scope { playbook: project.to_owned(), inventory: "i".to_owned() },
+        ..run
+    };
+    let mut runs = vec![
+        of("b", run("r1", vec![change("f", "orig", "orig b", Some("r"))])),
+        of("a", run("r2", vec![change("f", "orig b", "orig b a", Some("r"))])),
+    ];
+    let told = |runs: &[RunRecord]| -> Vec<String> {
+        let managed = after(runs);
+        let line = |t: &Owned| format!("{}: {}, {}", t.scope.playbook, t.before.line(), t.left.line());
+        managed.present().map(line).collect()
+    };
+    assert_eq!(told(&runs), ["b: orig, orig b", "a: orig b, orig b a"]);
+    // The first one's next change finds what the second left.
+    let again = of("b", run("r3", vec![change("f", "orig b a", "orig c a", Some("r"))]));
+    let both = [&runs[..], &[again]].concat();
+    assert_eq!(told(&both), ["b: orig, orig c a", "a: orig b, orig b a"]);
+    // A prune of the second gives back what that found; `undo.sh` wrote no project once.
+    for last in [
+        of("a", run("r3", vec![change("f", "orig b a", "orig b", None)])),
+        RunRecord {
+            purpose: RunPurpose::Undo,
+            attempts: Some("r2".to_owned()),
+            scope: Scope::default(),
+            ..run("r3", vec![change("f", "orig b a", "orig b", None)])
+        },
+    ] {
+        assert_eq!(told(&[&runs[..], &[last]].concat()), ["b: orig, orig b"]);
+    }
+    // Back to before both, by whatever run: neither manages it, until that is taken back.
+    runs.push(of("a", run("r3", vec![change("f", "orig b a", "orig", Some("r"))])));
+    assert_eq!(told(&runs), ["a: orig b, orig"]);
+    runs.push(of("a", rollback("r4", "r3", vec![change("f", "orig", "orig b a", None)])));
+    assert_eq!(told(&runs), ["b: orig, orig b", "a: orig b, orig b a"]);
 }
 
 #[test]
@@ -235,9 +276,19 @@ fn what_was_cut_off_counts_and_what_came_to_nothing_does_not() {
     // A prune that was cut off may not have come to it: the next one does.
     let made = run("r1", vec![change("a", "absent", "v 1", Some("r"))]);
     let pruned = run("r2", vec![SavedChange { owner: None, ..cut("v 1", "absent") }]);
-    let managed = after(&[made, pruned]);
+    let managed = after(&[made.clone(), pruned.clone()]);
     assert_eq!(keys(&managed), ["a"]);
     assert_eq!(managed.entries[0].thing.open.as_ref().map(State::line), Some("v 1"));
+    // It has, where a plan has found the object in that state since. A rollback of the prune brings it back.
+    let mut found = pruned;
+    found.changes[0].arrived = true;
+    assert_eq!(keys(&after(&[made.clone(), found.clone()])), Vec::<&str>::new());
+    let back = RunRecord {
+        purpose: RunPurpose::Rollback(Vec::new()),
+        rolls_back: vec!["r2".to_owned()],
+        ..run("r3", vec![change("a", "absent", "v 1", None)])
+    };
+    assert_eq!(keys(&after(&[made, found, back])), ["a"]);
     let failed = SavedChange { outcome: SavedOutcome::Failed, ..cut("absent", "absent") };
     assert_eq!(keys(&after(&[run("r1", vec![failed])])), Vec::<&str>::new());
 }

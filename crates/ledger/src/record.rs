@@ -1,6 +1,7 @@
 //! The runs that a host or a cluster has recorded, and the reader of their lines.
 
-use crate::{Ledger, Scope};
+use crate::Scope;
+use crate::layers::AT_PATHS;
 use converge_resource::{ObjectId, State, WayBack, decode_field, encode_field};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -121,6 +122,8 @@ pub struct SavedChange {
     pub guard: Option<SavedGuard>,
     /// Its result.
     pub outcome: SavedOutcome,
+    /// Where the run was cut off in it: whether a plan has found the object in the planned state since.
+    pub arrived: bool,
 }
 
 /// The guard of an item.
@@ -153,6 +156,11 @@ impl SavedChange {
     /// False only when the object is known to be as it was.
     pub fn may_have_happened(&self) -> bool {
         self.outcome == SavedOutcome::Unknown || self.before != self.after
+    }
+
+    /// Whether its result is known: that of a step in which the run was cut off is where the object was found in the planned state.
+    pub(crate) fn is_known(&self) -> bool {
+        self.outcome != SavedOutcome::Unknown || self.arrived
     }
 }
 
@@ -193,45 +201,6 @@ pub const FORMAT: &str = "4";
 /// Whether this converge reads records of a format.
 pub fn reads_format(version: &str) -> bool {
     [FORMAT, "3", "2", "1"].contains(&version)
-}
-
-/// Reads all runs of a host, as its functions print them. A line that is not understood does not hide the others.
-///
-/// # Errors
-/// Another format, or lines that no converge writes before the first run.
-pub fn parse_records(output: &str) -> Result<Records, RecordError> {
-    let mut records = Records::default();
-    let mut runs: Vec<Reader> = Vec::new();
-    // A line without its end was cut off while it was written (power, full disk): it counts as not written.
-    for (n, line) in output.split_inclusive('\n').filter_map(|l| l.strip_suffix('\n')).enumerate() {
-        let fields: Vec<&str> = line.split('\t').collect();
-        match (fields.as_slice(), runs.last_mut()) {
-            (["converge", FORMAT], None) => {}
-            (["converge", other], None) => {
-                return Err(RecordError(format!("they have format {other}, this converge reads {FORMAT}")));
-            }
-            (["now", seconds], None) => records.now = seconds.parse().ok(),
-            (["broken", what], None) => records.broken.push(decode_field(what).unwrap_or_default()),
-            (["run", id], _) => runs.push(Reader::new(id)),
-            (_, None) => return Err(RecordError(format!("line {}: {}", n + 1, clip(line)))),
-            (fields, Some(run)) => run.read(fields),
-        }
-    }
-    records.runs = runs.into_iter().map(Reader::end_of_run).collect();
-    in_order(&mut records.runs);
-    records.broken.extend(records.runs.iter().filter_map(|r| r.broken.clone()));
-    Ok(records)
-}
-
-/// Puts runs in order, oldest first, and notes which later run rolled each of them back, or tried to. Runs without a number come first, by
-/// their IDs, which hold the time; the others by their numbers.
-pub fn in_order(runs: &mut [RunRecord]) {
-    runs.sort_by(|a, b| (a.seq, &a.id).cmp(&(b.seq, &b.id)));
-    let marks = Ledger::of(runs).marks();
-    for (run, (by, in_part)) in runs.iter_mut().zip(marks) {
-        run.rolled_back_by = by;
-        run.rolled_back_in_part = in_part;
-    }
 }
 
 pub(crate) struct Reader {
@@ -306,6 +275,8 @@ impl Reader {
                 let seq = seq.parse().ok()?;
                 let kind = kind.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_').then_some(*kind)?;
                 let (key, item) = (decode_field(key)?, decode_field(item)?);
+                // Nobody can look at a path that does not begin at the root.
+                (key.starts_with('/') || !AT_PATHS.contains(&kind)).then_some(())?;
                 self.places.insert(seq, self.record.changes.len());
                 if flags.split(',').any(|f| f == IN_PART) {
                     self.in_part.insert(seq);
@@ -323,6 +294,7 @@ impl Reader {
                     way_back: None,
                     guard: None,
                     outcome: if *what == "moved" { SavedOutcome::Moved } else { SavedOutcome::Unknown },
+                    arrived: false,
                 });
             }
             // A state that came out as planned in part is not the state before: the next rollback goes on with it.
@@ -333,6 +305,10 @@ impl Reader {
             ["off", seq, line, ..] => self.end(seq, SavedOutcome::Off, line)?,
             ["failed", seq, _, line, ..] => self.end(seq, SavedOutcome::Failed, line)?,
             ["putback", seq, line, ..] => self.end(seq, SavedOutcome::PutBack, line)?,
+            ["found", seq, line, ..] => {
+                let change = self.change(seq)?;
+                change.arrived = change.after.line() == *line;
+            }
             ["switch", "acts", why, ..] => self.record.put_back = Some(decode_field(why)?),
             ["back", seq, host, name, ..] => {
                 let way = WayBack { host: decode_field(host)?, name: decode_field(name)? };
@@ -379,7 +355,3 @@ const KNOWN: &[&str] = &[
 pub(crate) fn clip(line: &str) -> String {
     line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(100).collect()
 }
-
-#[cfg(test)]
-#[path = "record_tests.rs"]
-mod tests;

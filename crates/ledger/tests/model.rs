@@ -200,7 +200,8 @@ impl Fleet {
         for (host, model) in self.hosts.iter().zip(&self.models) {
             prop_assert_eq!(&host.now[..], &model.now[..], "after {}: {:?}", n, op);
             prop_assert_eq!(host.runs.len(), model.past.len(), "runs after {}: {:?}", n, op);
-            let managed: Vec<_> = (0..KEYS).map(|key| story::managed(&host.events, key)).collect();
+            let of = |project| (0..KEYS).map(move |key| story::managed(&host.events, project, key)).collect();
+            let managed: Vec<Vec<_>> = (0..2).map(of).collect();
             prop_assert_eq!(host.managed(), managed, "managed after {}: {:?}", n, op);
         }
         Ok(())

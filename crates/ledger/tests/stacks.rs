@@ -12,7 +12,7 @@ fn records(runs: &[Run<'_>]) -> Records {
     for (at, (project, meta, change)) in runs.iter().enumerate() {
         text.push_str(&format!("run\tR{at}\nseq\t{}\nscope\t{project}\thosts.yaml\n{meta}\n", at + 1));
         if let Some((from, to)) = change {
-            text.push_str(&format!("begin\t1\tpath\tk\t{from}\t{to}\tr/i\t-\ndone\t1\t{to}\n"));
+            text.push_str(&format!("begin\t1\tpath\t/k\t{from}\t{to}\tr/i\t-\ndone\t1\t{to}\n"));
         }
         text.push_str("close\tfinished\t1\n");
     }

@@ -8,10 +8,11 @@ use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Spanned, Value};
 use converge_template::{Evaluation, Scope, Variable};
 use serde_json::Value as Json;
 
-use crate::item::{Item, Section};
-use crate::project::Inner;
+use crate::item::Item;
+use crate::loaded::Inner;
 use crate::role::Role;
 use crate::scope::{Facts, RoleScope, role_scope};
+use crate::section::Section;
 use crate::tags::TagFilter;
 use crate::vars::Layers;
 

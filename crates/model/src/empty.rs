@@ -5,8 +5,8 @@
 use converge_syntax::{Diagnostic, Diagnostics, Severity, Span};
 
 use crate::inventory::Inventory;
+use crate::options::LoadOptions;
 use crate::play::Playbook;
-use crate::project::LoadOptions;
 
 const LIMIT: &str = "--limit";
 const ALLOW: &str = "--allow-empty allows it";

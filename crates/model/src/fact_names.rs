@@ -4,13 +4,8 @@
 //! to ask for, and an answer that was not asked for could not be known.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use camino::Utf8Path;
 use converge_syntax::{Node, Value};
-
-use crate::declare::{HostPlan, RoleUse};
-use crate::project::Inner;
 
 const WORD: &str = "facts";
 
@@ -56,7 +51,7 @@ impl FactNames {
     }
 
     /// Adds what this text reads.
-    fn scan(&mut self, text: &str) {
+    pub(crate) fn scan(&mut self, text: &str) {
         let word = |c: char| c.is_alphanumeric() || c == '_';
         for (at, found) in text.match_indices(WORD) {
             let (before, rest) =
@@ -82,7 +77,7 @@ impl FactNames {
     }
 
     /// Adds what the templates in a variable's value read. A path that has the word in it is none.
-    fn scan_variable(&mut self, node: &Node) {
+    pub(crate) fn scan_variable(&mut self, node: &Node) {
         match &node.value {
             Value::String(text) if text.contains("{{") || text.contains("{%") => self.scan(text),
             Value::List(items) => items.iter().for_each(|item| self.scan_variable(item)),
@@ -92,7 +87,7 @@ impl FactNames {
     }
 
     /// Adds what the texts of a value read.
-    fn scan_node(&mut self, node: &Node) {
+    pub(crate) fn scan_node(&mut self, node: &Node) {
         match &node.value {
             Value::String(text) => self.scan(text),
             Value::List(items) => items.iter().for_each(|item| self.scan_node(item)),
@@ -101,55 +96,6 @@ impl FactNames {
                 self.scan_node(value);
             }),
             _ => {}
-        }
-    }
-}
-
-/// The facts that the roles of a host, their templates and the variables that they see read.
-pub(crate) fn read_by(inner: &Arc<Inner>, plan: &HostPlan) -> FactNames {
-    let mut names = FactNames::default();
-    for used in plan.roles.iter().filter(|used| used.selected) {
-        role(&mut names, inner, used);
-        used.layers.values().flatten().for_each(|candidate| names.scan_variable(&candidate.node));
-    }
-    names
-}
-
-fn role(names: &mut FactNames, inner: &Arc<Inner>, used: &RoleUse) {
-    for item in used.role.items() {
-        // A comment is no template, but what a scalar holds may be.
-        names.scan_node(&item.params);
-        item.when
-            .iter()
-            .chain(&item.for_each)
-            .chain(&item.become_user)
-            .for_each(|node| names.scan_node(node));
-    }
-    used.role
-        .inputs
-        .values()
-        .filter_map(|input| input.default.as_ref())
-        .for_each(|node| names.scan_node(node));
-    for folder in ["templates", "files"] {
-        templates(names, inner, used, &used.role.dir.join(folder), 4);
-    }
-    if let Some(play) = inner.playbook.plays.iter().find(|play| play.title() == used.play) {
-        play.roles.iter().flat_map(|role| &role.when).for_each(|node| names.scan_node(node));
-    }
-}
-
-fn templates(names: &mut FactNames, inner: &Arc<Inner>, used: &RoleUse, folder: &Utf8Path, depth: usize) {
-    for entry in folder.read_dir_utf8().into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() && depth > 0 {
-            templates(names, inner, used, path, depth - 1);
-        } else if path.is_file()
-            && (folder.components().any(|c| c.as_str() == "templates") || path.extension() == Some("j2"))
-        {
-            // A file that cannot be read is reported where it is used.
-            if let Ok(source) = inner.files.template(path, &used.role.span) {
-                names.scan(source.text());
-            }
         }
     }
 }

@@ -26,12 +26,18 @@ pub(crate) fn wrong_type(node: &Node, what: &str, expected: &str) -> Diagnostic 
         .label(node.head_span(), format!("expected {expected}"))
 }
 
-/// "did you mean", else the whole list of what is allowed.
+/// So many names are listed.
+const LISTED: usize = 60;
+
+/// "did you mean", else the list of what is allowed.
 pub(crate) fn nearest<'a>(word: &str, allowed: impl IntoIterator<Item = &'a str>) -> String {
     let allowed: Vec<&str> = allowed.into_iter().collect();
     match did_you_mean(word, allowed.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None if allowed.is_empty() => "no name is known here".to_owned(),
+        None if allowed.len() > LISTED => {
+            format!("one of: {} and {} more", allowed[..LISTED / 4].join(", "), allowed.len() - LISTED / 4)
+        }
         None => format!("one of: {}", allowed.join(", ")),
     }
 }

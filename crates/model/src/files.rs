@@ -1,7 +1,6 @@
 //! Files of a role: templates and sources. Each is read once in a run.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
@@ -9,33 +8,10 @@ use converge_syntax::{Diagnostic, Source, Span};
 
 use crate::catalog::Load;
 use crate::fields::nearest;
+use crate::file_error::{FileError, MAX_BYTES};
 use crate::role::Role;
 use crate::tree;
-use crate::vault::{Vault, VaultError, decrypted_text, is_vault};
-
-/// The largest file of a role that is sent to hosts.
-const MAX_BYTES: u64 = 64 << 20;
-
-/// The reason why a file of a role has no content.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum FileError {
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    #[error(
-        "it is larger than {} MiB; let the host fetch it: the kind `download` takes an address and its SHA-256",
-        MAX_BYTES >> 20
-    )]
-    TooLarge,
-    /// It is encrypted, and its text cannot be had.
-    #[error("{}", .0.message)]
-    Text(Box<Diagnostic>),
-    /// It is encrypted, and its bytes cannot be had.
-    #[error("{0}; {help}", help = .0.help())]
-    Bytes(#[from] VaultError),
-    /// The folder has a link, a device or the like: its path from the folder.
-    #[error("`{0}` in it is neither a file nor a folder; put the file itself there")]
-    Special(Utf8PathBuf),
-}
+use crate::vault::{Vault, decrypted_text, is_vault};
 
 /// The content of a file, or the reason why it has none. Both are kept for all places that name the file.
 type Read<T> = Result<T, Arc<FileError>>;
@@ -93,26 +69,31 @@ pub(crate) fn locate(role: &Role, load: Load, written: &str, span: &Span) -> Res
         let message = format!("`{folder}/{written}` of the role `{}` is {other}", role.name);
         return Err(Diagnostic::error("no-file", message).label(span, "named here"));
     }
-    let known = listing(&role.dir.join(folder), 3);
+    let known = listing(&role.dir.join(folder), 3, load == Load::Tree);
     let stripped = written.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/'));
     let help = match stripped.filter(|rest| known.iter().any(|name| name == rest)) {
         Some(rest) => format!("write `{rest}`: it is searched in `{folder}/`"),
+        None if known.is_empty() && load == Load::Tree => format!("make the folder {full}"),
         None if known.is_empty() => format!("write the file {full}"),
         None => nearest(written, known.iter().map(String::as_str)),
     };
-    let message = format!("the role `{}` has no file `{folder}/{written}`", role.name);
+    let sought = if load == Load::Tree { "folder" } else { "file" };
+    let message = format!("the role `{}` has no {sought} `{folder}/{written}`", role.name);
     Err(Diagnostic::error("no-file", message).label(span, "not found").help(help))
 }
 
-/// The files below a folder, by path from it, sorted.
-fn listing(folder: &Utf8Path, depth: usize) -> Vec<String> {
+/// The files, or the folders, below a folder, by path from it, sorted.
+fn listing(folder: &Utf8Path, depth: usize, folders: bool) -> Vec<String> {
     let mut names = Vec::new();
     for entry in folder.read_dir_utf8().into_iter().flatten().flatten() {
         let name = entry.file_name().to_owned();
-        if entry.path().is_file() {
+        let is_folder = entry.path().is_dir();
+        if is_folder && depth > 0 {
+            let inner = listing(entry.path(), depth - 1, folders);
+            names.extend(inner.into_iter().map(|inner| format!("{name}/{inner}")));
+        }
+        if is_folder == folders && (is_folder || entry.path().is_file()) {
             names.push(name);
-        } else if depth > 0 && entry.path().is_dir() {
-            names.extend(listing(entry.path(), depth - 1).into_iter().map(|inner| format!("{name}/{inner}")));
         }
     }
     names.sort();

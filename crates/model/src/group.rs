@@ -6,7 +6,7 @@ use converge_syntax::{Diagnostic, Diagnostics, Node, Span, did_you_mean};
 use converge_template::is_template;
 
 use crate::fields::{conditions, string, tags, wrong_type};
-use crate::item::{COMMON_KEYS, Section};
+use crate::section::{COMMON_KEYS, Section};
 
 /// The keys that a group may have beside the list of its items.
 pub const GROUP_KEYS: [&str; 3] = ["name", "when", "tags"];

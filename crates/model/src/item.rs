@@ -1,6 +1,7 @@
 //! List items of a role: one kind each, and the keys that every kind has.
 
 mod guard;
+mod id;
 mod names;
 
 use guard::{guard, guard_seconds, word};
@@ -17,24 +18,10 @@ use crate::expressions::Expression;
 use crate::fields::{conditions, flag, is_identifier, is_template, string, tags, wrong_type};
 use crate::group::{Group, flatten, shared_tags};
 use crate::input::Input;
-use crate::item_id;
 use crate::schema;
+use crate::section::{COMMON_KEYS, Section};
 use converge_resource::Place;
 
-/// The keys that an item of any kind may have.
-pub const COMMON_KEYS: [&str; 11] = [
-    "name",
-    "id",
-    "when",
-    "for_each",
-    "tags",
-    "register",
-    "become_user",
-    "sensitive",
-    "disruption",
-    "guard",
-    "guard_seconds",
-];
 /// The disruptions of running work that a user can declare for an item.
 pub const DISRUPTIONS: [&str; 3] = ["none", "restarts", "drain"];
 /// The access that an item may break, as a user writes it; `none` switches its guard off.
@@ -43,30 +30,6 @@ pub const GUARDS: [&str; 4] = ["none", "ssh", "network", "runtime"];
 pub const GUARD_SECONDS: (i64, i64) = (5, 3600);
 /// Parameters of any kind that name earlier items of the same role.
 pub(crate) const NAMING: [&str; 3] = ["restart_on", "reload_on", "on_change"];
-
-/// The list of a role that an item belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Section {
-    /// Preconditions.
-    Check,
-    /// The declared resources.
-    Resources,
-    /// Postconditions.
-    Verify,
-}
-
-impl Section {
-    pub(crate) const ALL: [Self; 3] = [Self::Check, Self::Resources, Self::Verify];
-
-    /// The key in the role's file.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Check => "check",
-            Self::Resources => "resources",
-            Self::Verify => "verify",
-        }
-    }
-}
 
 /// One list item of a role, as written.
 #[derive(Clone, Debug)]
@@ -142,8 +105,8 @@ pub(crate) fn read_items(
         }
     }
     unique_names(&items, diags);
-    item_id::unique(&items, diags);
-    item_id::to_names(&mut items);
+    id::unique(&items, diags);
+    id::to_names(&mut items);
     registers(&items, inputs, vars, diags);
     for index in 0..items.len() {
         names_are_earlier(&items, index, diags);
@@ -231,7 +194,7 @@ fn read_item(
     Some(Item {
         section,
         name,
-        id: item_id::read(node, diags),
+        id: id::read(node, diags),
         kind: Spanned::new(kind, kind_key.span.clone()),
         params: params.clone(),
         when: groups.iter().flat_map(|group| group.when.clone()).chain(conditions(node, diags)).collect(),

@@ -5,28 +5,28 @@ mod hosts;
 mod roles;
 
 use clusters::{known_clusters, uses};
-use hosts::{check_hosts, in_maintenance, limited, unused_tags};
+use hosts::{check_hosts, in_maintenance, limited, unused_tags, vault_error};
 use roles::{asked_roles, earlier_names, load_roles, required_roles, role_files, role_params, start_at};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
 
-use camino::{Utf8Component, Utf8PathBuf};
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use converge_syntax::{Diagnostic, Diagnostics, Severity, Span};
 use indexmap::IndexMap;
 
 use crate::clusters::{CLUSTER, Clusters};
 use crate::declare::tag_filter;
 use crate::empty;
-use crate::expressions;
 use crate::fields::{is_template, nearest};
 use crate::files::Files;
 use crate::inventory::{CONNECTION_VARIABLES, Inventory, InventorySource};
-use crate::local_mistakes;
+use crate::loaded::{HostErrors, Inner};
 use crate::needed_files;
+use crate::options::LoadOptions;
 use crate::play::Playbook;
-use crate::project::{HostErrors, Inner, LoadOptions, Project, folder_of};
 use crate::role::Role;
 use crate::scope::Shared;
+use crate::set_expressions;
 use crate::stray;
 use crate::vars::{SET, SetVars};
 
@@ -34,7 +34,7 @@ use crate::vars::{SET, SetVars};
 const MAINTENANCE: &str = "maintenance";
 const DEFAULT_PLAYBOOK: &str = "playbooks/site.yaml";
 
-pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
+pub(crate) fn load(options: &LoadOptions) -> Result<Inner, Diagnostics> {
     let mut diags = Diagnostics::new();
     let ((inventory, mut warnings), playbook_path) = match inventory_and_path(options) {
         Err(_) if options.inventory_only => {
@@ -62,7 +62,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
         role_files(role, &options.catalog, &mut diags);
     }
     role_params(&playbook, &roles, &broken, &mut diags);
-    expressions::not_set_elsewhere(&playbook, &inventory, &set, &roles, &mut diags);
+    set_expressions::not_set_elsewhere(&playbook, &inventory, &set, &roles, &mut diags);
     asked_roles(options, &playbook, &mut diags);
     let start_at = options.start_at.as_deref().and_then(|at| start_at(at, &roles, &mut diags));
     // A variable of any host is known, so hosts outside the plays count too.
@@ -138,13 +138,13 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Project, Diagnostics> {
         }
         return Err(unique(diags));
     }
-    if let Some(problem) = local_mistakes::vault_error(&errors, &inner.selected) {
+    if let Some(problem) = vault_error(&errors, &inner.selected) {
         return Err(problem.into());
     }
     warnings.extend(diags);
     let warnings = unique(warnings);
     match Arc::try_unwrap(inner) {
-        Ok(inner) => Ok(Project(Arc::new(Inner { warnings, errors, maintenance, needs, ..inner }))),
+        Ok(inner) => Ok(Inner { warnings, errors, maintenance, needs, ..inner }),
         // The threads of the check have ended; nothing else holds it.
         Err(_) => Err(Diagnostic::error("internal", "the project is still in use").into()),
     }
@@ -273,7 +273,7 @@ fn set_is_known(
         return;
     }
     let mut known: BTreeSet<String> = roles.values().flat_map(|role| role.inputs.keys().cloned()).collect();
-    // `expressions::not_set_elsewhere` reports these.
+    // `set_expressions::not_set_elsewhere` reports these.
     known.extend(roles.values().flat_map(|role| role.vars.keys().cloned()));
     known.extend(playbook.plays.iter().flat_map(|play| &play.vars).map(|var| var.name.clone()));
     known.extend(inventory.hosts().flat_map(|host| inventory.host_vars(host.name())).map(|found| found.name));
@@ -285,4 +285,9 @@ fn set_is_known(
                 .help(nearest(name, known.iter().map(String::as_str))),
         );
     }
+}
+
+/// The folder of a path; `.` for a bare name.
+fn folder_of(path: &Utf8Path) -> &Utf8Path {
+    path.parent().filter(|dir| !dir.as_str().is_empty()).unwrap_or_else(|| Utf8Path::new("."))
 }

@@ -6,7 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use converge_syntax::{Diagnostic, Diagnostics};
 
 use crate::inventory::{Connection, Transport};
-use crate::project::{HostErrors, Project};
+use crate::project::Project;
 
 /// The variables that name a key file.
 const KEY_FILES: [&str; 2] = ["ansible_private_key_file", "ansible_ssh_private_key_file"];
@@ -73,21 +73,4 @@ fn expanded(path: &str) -> Utf8PathBuf {
         (Some(rest), Some(home)) => Utf8Path::new(&home).join(rest),
         _ => path.into(),
     }
-}
-
-/// A value that no password opens stops the run: one message, for however many hosts and places.
-pub(crate) fn vault_error(errors: &HostErrors, selected: &[String]) -> Option<Diagnostic> {
-    let of_run = errors.iter().filter(|(host, _)| selected.contains(host));
-    let all = of_run.flat_map(|(_, found)| found.iter()).filter(|problem| problem.code == "vault");
-    let mut places = BTreeSet::new();
-    let mut first: Option<Diagnostic> = None;
-    for problem in all {
-        places.insert(problem.span().map(ToString::to_string));
-        first.get_or_insert_with(|| problem.clone());
-    }
-    let mut first = first?;
-    if places.len() > 1 {
-        first.message = format!("{} ({} values in all)", first.message, places.len());
-    }
-    Some(first)
 }

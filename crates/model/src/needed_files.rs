@@ -7,8 +7,8 @@ use indexmap::IndexMap;
 
 use crate::clusters::Clusters;
 use crate::inventory::{Host, Inventory};
+use crate::options::LoadOptions;
 use crate::play::Playbook;
-use crate::project::LoadOptions;
 use crate::role::Role;
 use crate::stray;
 

@@ -8,8 +8,8 @@ use converge_template::{AnsibleSort, ansible_instead};
 
 use crate::fields::{check_map, conditions, flag, is_identifier, string, tags, wrong_type};
 use crate::inventory::Assignment;
+use crate::magic::MAGIC;
 use crate::role::{RolePath, single_document};
-use crate::scope::MAGIC;
 
 /// The keys of a play.
 pub const PLAY_KEYS: [&str; 9] = [

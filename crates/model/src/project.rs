@@ -1,71 +1,21 @@
 //! A project: inventory, playbook and roles together, with their declarations for each host.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use camino::{Utf8Path, Utf8PathBuf};
-use converge_syntax::{Diagnostics, Node, Span, Spanned, Value};
-use converge_template::{HostScopes, Moment, Variable};
-use indexmap::IndexMap;
+use converge_syntax::{Diagnostics, Node, Span, Spanned};
+use converge_template::Moment;
 
 use crate::catalog::KindCatalog;
-use crate::clusters::Clusters;
-use crate::declare::{Gate, HostPlan, Registered, UseContext, declare, gate};
+use crate::declare::{HostPlan, Registered};
 use crate::fact_names::FactNames;
-use crate::files::Files;
-use crate::inventory::{Connection, Inventory, InventorySource};
-use crate::play::{Play, Playbook, RoleRef};
-use crate::role::{Role, RolePath};
-use crate::scope::{Facts, Shared, host_scope, hostvars, role_scope};
-use crate::tags::TagFilter;
-use crate::vars::{VarReport, role_layers};
-use crate::vault::Vault;
-
-/// The sources of a project, and the limits of the run.
-#[derive(Clone, Debug, Default)]
-pub struct LoadOptions {
-    /// Inventories, in the order of the command line.
-    pub inventories: Vec<InventorySource>,
-    /// `--playbook`; else the inventory's `converge_playbook`, else `playbooks/site.yaml`.
-    pub playbook: Option<Utf8PathBuf>,
-    /// Plays that no file holds, instead of a playbook. Variables beside a playbook are not read then.
-    pub plays: Option<GivenPlays>,
-    /// `--roles-path`: folders in which roles are searched after those of the playbook.
-    pub roles_path: Vec<Utf8PathBuf>,
-    /// `--set`: names and values as text.
-    pub set: Vec<(String, String)>,
-    /// `--limit`.
-    pub limit: Option<String>,
-    /// `--role`; empty for all.
-    pub roles: Vec<String>,
-    /// `--start-at`: `ROLE` or `ROLE/ITEM`.
-    pub start_at: Option<String>,
-    /// `--tags`; empty for all.
-    pub tags: Vec<String>,
-    /// `--skip-tags`.
-    pub skip_tags: Vec<String>,
-    /// The kinds there are.
-    pub catalog: KindCatalog,
-    /// Only the inventory: all its hosts, no playbook and no roles.
-    pub inventory_only: bool,
-    /// Passwords for encrypted values and files.
-    pub vault: Vault,
-    /// The moment that `now()` and unseeded `random` use: that of a saved plan, else the present one.
-    pub moment: Option<Moment>,
-    /// Selections that come to nothing are errors: an empty limit or inventory, patterns and tags without a match.
-    pub refuse_empty: bool,
-}
-
-/// Plays that no file holds: those of a role's scenario.
-#[derive(Clone, Debug)]
-pub struct GivenPlays {
-    /// The name for messages, in place of the path of a playbook.
-    pub path: Utf8PathBuf,
-    /// A list of plays, as a playbook has it.
-    pub plays: Node,
-    /// The folders in which roles are searched.
-    pub role_path: RolePath,
-}
+use crate::inventory::{Connection, Inventory};
+use crate::loaded::{HostErrors, Inner, Needs, Used};
+use crate::options::LoadOptions;
+use crate::play::Playbook;
+use crate::role::Role;
+use crate::scope::Facts;
+use crate::vars::VarReport;
 
 /// An edge between roles: `from` requires `to`, which comes first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,59 +28,9 @@ pub struct RoleEdge {
     pub span: Span,
 }
 
-/// The facts to read before the declarations of a host are known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
-    /// Its own facts.
-    pub facts: bool,
-    /// Facts of other hosts, as far as it is known of which.
-    pub facts_of: BTreeSet<String>,
-    /// It may read facts of more hosts: facts and results decide of which.
-    pub facts_of_others: bool,
-    /// The names of the facts, of this host and of others.
-    pub fact_names: FactNames,
-}
-
-/// Errors that belong to single hosts, by host name.
-pub type HostErrors = BTreeMap<String, Diagnostics>;
-
 /// A loaded project. Cheap to clone.
 #[derive(Clone)]
 pub struct Project(pub(crate) Arc<Inner>);
-
-/// A role entry of a host: indices into the playbook.
-#[derive(Clone, Debug)]
-pub(crate) struct Used {
-    pub play: usize,
-    pub index: usize,
-    pub role: Arc<Role>,
-    /// Tags of the play and of every use that was merged into this one.
-    pub tags: Vec<String>,
-}
-
-pub(crate) struct Inner {
-    pub shared: Shared,
-    pub catalog: KindCatalog,
-    pub playbook: Playbook,
-    pub roles: IndexMap<String, Arc<Role>>,
-    pub filter: TagFilter,
-    pub only_roles: Vec<String>,
-    /// The start of the run: a role, and an item of it.
-    pub start_at: Option<(String, Option<String>)>,
-    /// Hosts of all plays in play order, with their roles.
-    pub hosts: IndexMap<String, Vec<Used>>,
-    /// The entry hosts of the clusters, which are among the hosts by their names.
-    pub clusters: Clusters,
-    /// The hosts that `--limit` leaves, in play order.
-    pub selected: Vec<String>,
-    pub warnings: Diagnostics,
-    pub errors: HostErrors,
-    pub maintenance: BTreeSet<String>,
-    pub needs: BTreeMap<String, Needs>,
-    pub files: Files,
-    /// The `hostvars` that belong to the facts of the last call: all hosts share what is rendered in it.
-    pub hostvars: Mutex<Option<(Facts, Arc<dyn HostScopes>)>>,
-}
 
 impl Project {
     /// Reads and checks everything that can be checked before a host is contacted.
@@ -139,7 +39,7 @@ impl Project {
     /// Every complaint about the files. Errors of single hosts (an undefined variable, an input of the wrong type) are
     /// kept in [`Project::host_errors`] where the files as such are right, and are among these where they are not.
     pub fn load(options: &LoadOptions) -> Result<Self, Diagnostics> {
-        crate::load::load(options)
+        crate::load::load(options).map(|inner| Self(Arc::new(inner)))
     }
 
     /// The hosts of this run, and its clusters by their names, in the order of the plays.
@@ -288,81 +188,6 @@ impl Project {
     }
 }
 
-impl Inner {
-    pub(crate) fn host_plan(self: Arc<Self>, host: &str, facts: &Facts, registered: &Registered) -> HostPlan {
-        let hosts = self.hostvars(facts);
-        let mut errors = Diagnostics::new();
-        let mut uses = Vec::new();
-        let name = host;
-        let host = self.clusters.speaker(name);
-        for used in self.hosts.get(name).into_iter().flatten() {
-            let Some((play, role_ref)) = self.play_use(used) else {
-                continue;
-            };
-            let role = &used.role;
-            let layers = role_layers(&self.shared.inventory, &self.shared.set, host, play, role_ref, role);
-            let made = role_scope(&self.shared, facts, &hosts, host, role, &layers, &role_ref.role.span);
-            errors.extend(made.problems.clone());
-            let mut when_lookups = BTreeSet::new();
-            let context = UseContext {
-                role,
-                play: play.title(),
-                span: &role_ref.role.span,
-                when: gate(&self, &role_ref.when, &made.scope, &mut when_lookups),
-                conditions: role_ref.when.clone(),
-                when_lookups,
-                tags: used.tags.clone(),
-                layers,
-                role_selected: self.only_roles.is_empty() || self.only_roles.contains(&role.name),
-            };
-            uses.push((context, made));
-        }
-        let names: Vec<&str> =
-            uses.iter().filter(|(c, _)| self.takes_part(c)).map(|(c, _)| c.role.name.as_str()).collect();
-        let names = role_names(&names);
-        let mut roles = Vec::new();
-        for (context, mut made) in uses {
-            made.scope.set("role_names", Variable::Data(names.clone()));
-            roles.push(declare(&self, host, context, made, registered));
-        }
-        let scope = host_scope(&self.shared, facts, &hosts, host);
-        HostPlan { host: name.to_owned(), roles, errors, scope }
-    }
-
-    /// Whether the run goes through a role on its host: neither narrowed away nor switched off by the `when` of its use.
-    fn takes_part(&self, used: &UseContext<'_>) -> bool {
-        let selected = |item: &crate::item::Item| {
-            let tags: Vec<String> = used.tags.iter().chain(&item.tags).cloned().collect();
-            self.filter.selects(&tags)
-        };
-        used.role_selected && !matches!(used.when, Gate::No(_)) && used.role.items().any(selected)
-    }
-
-    fn hostvars(&self, facts: &Facts) -> Arc<dyn HostScopes> {
-        let mut last = self.hostvars.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*last {
-            Some((known, hosts)) if known.is_same_as(facts) => hosts.clone(),
-            _ => {
-                let hosts = hostvars(&self.shared, facts);
-                *last = Some((facts.clone(), hosts.clone()));
-                hosts
-            }
-        }
-    }
-
-    pub(crate) fn play_use(&self, used: &Used) -> Option<(&Play, &RoleRef)> {
-        let play = self.playbook.plays.get(used.play)?;
-        Some((play, play.roles.get(used.index)?))
-    }
-}
-
-/// The magic variable `role_names`.
-fn role_names(names: &[&str]) -> Arc<Node> {
-    let span = Span::nowhere("converge");
-    let names = names.iter().map(|name| Node::new(*name, span.clone())).collect();
-    Arc::new(Node { value: Value::List(names), span, tag: None })
-}
-
 /// The edges of these roles.
 pub(crate) fn edges<'r>(roles: impl Iterator<Item = &'r Role>) -> Vec<RoleEdge> {
     let roles: Vec<&Role> = roles.collect();
@@ -377,9 +202,4 @@ pub(crate) fn edges<'r>(roles: impl Iterator<Item = &'r Role>) -> Vec<RoleEdge> 
         role.requires.iter().chain(after).map(|required| edge(role, required)).collect::<Vec<_>>()
     };
     roles.iter().flat_map(first).collect()
-}
-
-/// The folder of a path; `.` for a bare name.
-pub(crate) fn folder_of(path: &Utf8Path) -> &Utf8Path {
-    path.parent().filter(|dir| !dir.as_str().is_empty()).unwrap_or_else(|| Utf8Path::new("."))
 }

@@ -5,7 +5,7 @@ use converge_template::{Evaluation, Scope};
 use indexmap::IndexMap;
 
 use crate::inventory::Connection;
-use crate::project::Inner;
+use crate::loaded::Inner;
 use crate::scope::{Facts, host_scope, hostvars, role_scope};
 use crate::vars::{Candidate, Layers, VarReport, Winner, host_layers, role_layers};
 

@@ -7,12 +7,13 @@ use converge_syntax::{
 };
 use indexmap::IndexMap;
 
+use crate::ansible_role::almost_a_role;
 use crate::catalog::KindCatalog;
 use crate::expressions::{self, Expression, check_name};
 use crate::fields::{check_map, nearest, string, strings, wrong_type};
 use crate::input::Input;
-use crate::item::{Item, Section, read_items};
-use crate::stray::almost_a_role;
+use crate::item::{Item, read_items};
+use crate::section::Section;
 
 /// The keys of a role.
 pub const KEYS: [&str; 10] = [

@@ -14,22 +14,6 @@ use crate::role::Role;
 use crate::vars::{Layers, SetVars, host_layers};
 use crate::vault::Vault;
 
-/// Names that converge sets itself.
-pub const MAGIC: [&str; 12] = [
-    "inventory_hostname",
-    "inventory_hostname_short",
-    "groups",
-    "group_names",
-    "hostvars",
-    "facts",
-    "facts_before",
-    "role_name",
-    "role_path",
-    "role_names",
-    "playbook_dir",
-    "item",
-];
-
 /// Facts by host name. A host without an entry has not been asked. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Facts(Arc<BTreeMap<String, HostFacts>>);

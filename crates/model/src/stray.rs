@@ -3,27 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use camino::{Utf8Path, Utf8PathBuf};
 use converge_syntax::{Diagnostic, Diagnostics, Span, did_you_mean};
 use indexmap::IndexMap;
 
+use crate::ansible_role::{ANSIBLE, main_file};
 use crate::inventory::{Assignment, Inventory};
+use crate::magic::MAGIC;
 use crate::role::Role;
-use crate::scope::MAGIC;
-
-/// The folders of an Ansible role, and what stands for them in `role.yaml`.
-const ANSIBLE: [(&str, &str); 5] = [
-    ("tasks", "write the `resources` of role.yaml"),
-    ("handlers", "write `restart_on` at the service"),
-    ("defaults", "write `inputs` with a `default` in role.yaml"),
-    ("vars", "write `vars` in role.yaml"),
-    ("meta", "write `requires` in role.yaml"),
-];
-
-/// The file `main.yml` of a folder.
-fn main_file(dir: &Utf8Path, folder: &str) -> Option<Utf8PathBuf> {
-    ["main.yml", "main.yaml"].iter().map(|name| dir.join(folder).join(name)).find(|path| path.is_file())
-}
 
 /// Warns about files of an Ansible role beside `role.yaml`.
 pub(crate) fn role_files(role: &Role, warnings: &mut Diagnostics) {
@@ -36,16 +22,6 @@ pub(crate) fn role_files(role: &Role, warnings: &mut Diagnostics) {
             );
         }
     }
-}
-
-/// The correction where a role's folder is there, and its file is not: another ending, or a role of Ansible.
-pub(crate) fn almost_a_role(dir: &Utf8Path) -> Option<String> {
-    let other = dir.join("role.yml");
-    if other.is_file() {
-        return Some(format!("`{other}` is there: rename it to role.yaml"));
-    }
-    let ansible = ANSIBLE.iter().find_map(|(folder, _)| main_file(dir, folder))?;
-    Some(format!("`{dir}` is a role of Ansible ({ansible}): write {dir}/role.yaml, see docs/ansible.md"))
 }
 
 /// Warns about variables of the inventory that have a name which converge sets itself.

@@ -6,7 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use flate2::{Compression, GzBuilder};
 use tar::{Builder, EntryType, Header};
 
-use crate::files::FileError;
+use crate::file_error::FileError;
 
 /// Packs a folder below its own name; whether one of its files is encrypted. `plain` reads a file, and `most` is the limit of all of them
 /// together, in bytes. What begins with `.git` is left out.

@@ -116,6 +116,17 @@ impl Command {
         words.join(" ")
     }
 
+    /// Whether two objects are commands with one guard: the later one has taken the place of the earlier one, and what that made is its result too.
+    pub fn has_taken_the_place_of(later: &ObjectId, earlier: &ObjectId) -> bool {
+        let guard = |object: &ObjectId| {
+            (object.kind == "command")
+                .then(|| Self::from_key(&object.key))
+                .flatten()
+                .map(|command| command.guard)
+        };
+        guard(earlier).is_some_and(|earlier| guard(later) == Some(earlier))
+    }
+
     /// Parses a key; `None` if it is no key of a command.
     pub fn from_key(key: &str) -> Option<Self> {
         let mut words = key.split(' ').map(decode_field).collect::<Option<Vec<_>>>()?;

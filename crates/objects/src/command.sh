@@ -76,8 +76,18 @@ cv_enter() {
   return 1
 }
 
+# cv_as_step PROGRAM...: becomes this program. In a run it leaves word of its process and of when that began: the program does not hold the lock, and goes
+# on where the shells above it are killed.
+cv_as_step() {
+  cv_s_alive=$CV_ROOT/runs/${CV_RUN:-none}/alive
+  if [ -d "$cv_s_alive" ]; then
+    { IFS= read -r cv_s_stat </proc/self/stat && cv_begun_to "${cv_s_stat%% *}" && printf '%s %s\n' "${cv_s_stat%% *}" "$cv_s_begun" >"$cv_s_alive/step"; } 2>/dev/null
+  fi
+  exec "$@" 9>&-
+}
+
 # cv_as USER SCRIPT [SECONDS [DIR]]: runs it from DIR, else from /, without input. It does not inherit the lock, so that a daemon which it
-# leaves behind does not hold it. No USER: the session's own privilege. Status 124: it did not end within SECONDS, and is ended.
+# leaves behind does not hold it; while the script itself runs, its process is known (cv_as_step). No USER: the session's own privilege. Status 124: it did not end within SECONDS, and is ended.
 cv_as() {
   cd / || return 1
   umask 022
@@ -85,7 +95,7 @@ cv_as() {
   [ -z "${3:-}" ] || cv_as_text="cv_limit=$3 cv_read='$CV_READ'$CV_WITHIN"
   if [ -z "$1" ] || [ "$1" = "${CV_ME%%:*}" ]; then
     [ -z "${4:-}" ] || cv_enter "$4" || return 126
-    printf %s "$2" | sh -c "$cv_as_text" 9>&-
+    printf %s "$2" | (cv_as_step sh -c "$cv_as_text")
     return
   fi
   if [ -n "${4:-}" ]; then
@@ -100,9 +110,9 @@ $2"
     cv_say "only root can run commands as $1"
     return 1
   elif command -v runuser >/dev/null 2>&1; then
-    printf %s "$2" | runuser -s /bin/sh -c "$cv_as_text" -- "$1" 9>&-
+    printf %s "$2" | (cv_as_step runuser -s /bin/sh -c "$cv_as_text" -- "$1")
   else
-    printf %s "$2" | su -s /bin/sh -c "$cv_as_text" "$1" 9>&-
+    printf %s "$2" | (cv_as_step su -s /bin/sh -c "$cv_as_text" "$1")
   fi
 }
 

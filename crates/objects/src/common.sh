@@ -109,6 +109,16 @@ cv_note() {
 # cv_nap: a fifth of a second.
 cv_nap() { sleep 0.2 2>/dev/null || sleep 1; }
 
+# cv_begun_to PID: when that process began, in clock ticks since the boot, in cv_s_begun. Status 1: there is none.
+# shellcheck disable=SC2086
+cv_begun_to() {
+  { IFS= read -r cv_s_stat <"/proc/$1/stat"; } 2>/dev/null || return 1
+  cv_split_by ' '
+  set -- ${cv_s_stat##*) }
+  cv_split_end
+  cv_s_begun=${20}
+}
+
 # cv_staying COMMAND...: of the lines of this command, each of a process (`PID` or `PID/…`), those of processes that it names again a second later.
 cv_staying() {
   cv_t_first=" $("$@" | cut -d / -f 1 | tr '\n' ' ')"

@@ -60,7 +60,7 @@ pub use module::ModuleState;
 pub use mount::MountState;
 pub use package::PackageState;
 pub use path::{PathState, account_number};
-pub use registry::{covered, object, objects, shell_library};
+pub use registry::{covered, is_container, object, objects, shell_library};
 pub use release::ReleaseState;
 pub use snap::SnapState;
 pub use swap::SwapState;

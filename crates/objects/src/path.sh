@@ -344,12 +344,14 @@ cv_path_keep() (
   cv_read "$1" cp --attributes-only --preserve=mode,xattr /proc/self/fd/0 "$new" 2>/dev/null || rm -f "$new"
 )
 
-# A content that was not kept may be there still: then owner and mode are all that was changed.
+# A content that is there still stays: then owner and mode are all that was changed, of all names of the file.
 # shellcheck disable=SC2086
 cv_restore_path() {
   case $2 in
   'file '*)
-    if [ ! -f "$CV_ROOT/blobs/${2##* }" ] && cv_p_line=$(cv_line_path "$1") && [ "${cv_p_line##* }" = "${2##* }" ]; then
+    cv_p_line=$(cv_line_path "$1") || cv_p_line=
+    case $cv_p_line in 'file '*) ;; *) cv_p_line= ;; esac
+    if [ -n "$cv_p_line" ] && [ "${cv_p_line##* }" = "${2##* }" ]; then
       cv_split_by ' '
       set -- "$1" $2
       cv_split_end
@@ -537,8 +539,29 @@ cv_path_sweep() {
   CV_NEW=${1%/*}/.$cv_n_name.cv-
   for cv_n_old in "$CV_NEW"[0-9]*; do
     case ${cv_n_old#"$CV_NEW"} in *[!0-9]*) continue ;; esac
-    if [ -f "$cv_n_old" ] || [ -L "$cv_n_old" ]; then rm -f "$cv_n_old"; fi
+    if [ -f "$cv_n_old" ] || [ -L "$cv_n_old" ]; then
+      rm -f "$cv_n_old"
+    elif [ -O "$cv_n_old" ]; then
+      cv_path_sweep_dir "$cv_n_old"
+    fi
   done
+}
+
+# cv_path_sweep_dir DIR: removes the directory in which a killed step made a link that it gave away (cv_link_given): our own, of mode 0700, with nothing
+# in it but such a link. It is entered before it is looked into: who may write to the directory above can exchange it, and nothing that it holds.
+cv_path_sweep_dir() {
+  (
+    seen=$(stat -c '%f:%d:%i:%u:%a' -- "$1")
+    case $seen in 4???:*:"$CV_UID":700 | 4???:*:"$CV_UID":2700) ;; *) exit 1 ;; esac
+    cd -P -- "$1" && [ "$(stat -c '%f:%d:%i:%u:%a' .)" = "$seen" ] || exit 1
+    for cv_n_in in ./* ./.[!.]* ./..?*; do
+      [ -e "$cv_n_in" ] || [ -L "$cv_n_in" ] || continue
+      case ${cv_n_in#./} in *[!0-9]*) exit 1 ;; esac
+      [ -L "$cv_n_in" ] || exit 1
+    done
+    for cv_n_in in ./*; do [ ! -L "$cv_n_in" ] || rm -f "$cv_n_in"; done
+  ) 2>/dev/null && rmdir "$1" 2>/dev/null
+  return 0
 }
 
 # cv_put_path PATH MODE OWNER GROUP [SHA256] <CONTENT

@@ -1,11 +1,12 @@
 //! All objects: one line each.
 
+use crate::{MountState, PathState};
 use crate::{
     apt_index, apt_lists, boot, certificates, command, condition, container_image, dpkg, firewall, git,
     group, hostname, k8s, kubeadm, kubeadm_certificates, kubeadm_config, kubeadm_control_plane,
     kubeadm_upgrade, module, mount, package, path, release, snap, swap, sysctl, unit, user, workload,
 };
-use converge_resource::{Change, DynObject, Erased, ObjectId};
+use converge_resource::{Change, DynObject, Erased, ObjectId, State};
 
 static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<path::Path>::new(),
@@ -52,6 +53,20 @@ pub fn object(kind: &str) -> Option<&'static dyn DynObject> {
 pub fn covered(change: &Change) -> Option<ObjectId> {
     let place = object(&change.object.kind)?.links().covers(change)?;
     Some(ObjectId::new("path", format!("{}/", place.trim_end_matches('/'))))
+}
+
+/// File systems whose content is nowhere else.
+const IN_MEMORY: &[&str] = &["tmpfs", "ramfs"];
+
+/// Whether an object in this state holds other ones that go when it does: a directory, a file system in memory.
+pub fn is_container(object: &ObjectId, state: &State) -> bool {
+    match object.kind.as_str() {
+        "path" => matches!(PathState::try_from(state.clone()), Ok(PathState::Dir { .. })),
+        "mount" => {
+            matches!(MountState::try_from(state.clone()), Ok(MountState::Mount { fstype, .. }) if IN_MEMORY.contains(&fstype.as_str()))
+        }
+        _ => false,
+    }
 }
 
 /// The shell functions of all objects and the helpers that they share. Read once per shell; see [`converge_resource::Object::SHELL`].

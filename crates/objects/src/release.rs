@@ -349,7 +349,7 @@ impl Effects for Release {
 }
 
 impl Shared for Release {
-    /// A release cannot be made to fail or hang again: its manifests in force are as good.
+    /// A revision that failed or hangs cannot be made so again: its manifests in force are as good.
     fn same(a: &ReleaseState, before: &ReleaseState) -> bool {
         a == before || *a == before.settled()
     }
@@ -453,7 +453,7 @@ mod tests {
         assert_eq!(force(&[failed, ("pending-install", None)]), None);
         assert_eq!(force(&[applied, hangs]), Some(1));
         assert_eq!(force(&[superseded, ("uninstalled", None), ("pending-install", None)]), None);
-        // helm marks so when its own rollback fails.
+        // The revision that helm marks when its own rollback fails.
         assert_eq!(force(&[fine, superseded, failed]), Some(1));
         assert_eq!(force(&[superseded, superseded, failed]), Some(2));
     }
@@ -465,7 +465,7 @@ mod tests {
         let mut hung = vec![revision(2, "pending-upgrade", None), revision(1, "deployed", None)];
         let hangs = state(&hung);
         assert!(hangs != one && hangs.settled() == one, "{hangs:?}");
-        // A release that was put right needs no way back, and one that hangs is put right.
+        // A revision that was put right needs no revert, and one that hangs is put right.
         assert!(Release::same(&one, &hangs) && !Release::same(&hangs, &one));
         hung.remove(1);
         hung[0]["status"] = json!("pending-install");

@@ -13,6 +13,8 @@ cv_above() {
   CV_ABOVE=$CV_NL
   for cv_v_path; do
     cv_v_dir=${cv_v_path%/*} cv_v_new=
+    # Only a damaged record has a path that does not begin at the root.
+    case $cv_v_path in /*) ;; *) continue ;; esac
     while :; do
       case $CV_SAFE$CV_ABOVE in *"$CV_NL${cv_v_dir:-/}$CV_NL"*) break ;; esac
       cv_v_new=${cv_v_dir:-/}$CV_NL$cv_v_new

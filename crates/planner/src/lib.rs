@@ -3,6 +3,7 @@
 //! [`fold()`] lays the resources of one host, in order, over a [virtual host](VirtualHost): every resource sees the
 //! results of all earlier ones. [`RoleGraph`] orders the roles.
 
+mod access;
 mod altered;
 mod batches;
 mod chains;
@@ -21,6 +22,7 @@ mod plan;
 mod virtual_host;
 mod ways;
 
+pub use access::{Guard, Guarded, SaidGuard};
 pub use altered::Altered;
 pub use batches::{Available, Member, PlayOrder, Rules, Share, Turn, Turns, careful_batches, serial_batches};
 pub use conflict::Conflict;
@@ -28,7 +30,7 @@ pub use declared::{Declared, Output, Outputs, Resolved, Source};
 pub use first::place;
 pub use fold::fold;
 pub use graph::{Cycle, EdgeScope, RoleEdge, RoleGraph};
-pub use guard::{Guard, Guarded, SaidGuard, guard_as, guard_of, join_guarded};
+pub use guard::{guard_as, guard_of, join_guarded};
 pub use knowledge::{Knowledge, OtherTargets};
 pub use names::real_name;
 pub use other_facts::{Alteration, Moment, OtherFacts};

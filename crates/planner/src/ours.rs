@@ -1,6 +1,6 @@
 //! Results of earlier runs on a host: managed objects that no role declares any more, and an unfinished run.
 
-use converge_resource::ObjectId;
+use converge_resource::{ObjectId, State};
 use serde::{Deserialize, Serialize};
 
 /// The parts of a host's records that a plan shows.
@@ -64,6 +64,9 @@ pub struct CutOff {
     pub done: Vec<String>,
     /// The items that it was cut off in, each with what the host shows now.
     pub unknown: Vec<(String, String)>,
+    /// The changes that it was cut off in and whose objects are in the planned states now, by their numbers in the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arrived: Vec<(u32, State)>,
     /// The addresses of the items that it did not begin.
     pub not_begun: Vec<String>,
 }

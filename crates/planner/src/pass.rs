@@ -385,12 +385,12 @@ impl Pass<'_> {
             self.virtual_host.defer(&declared.address, &objects);
         }
         let mut matters = changed || deferred;
-        if let Outcome::Failed(problem) = &outcome {
+        if let Outcome::Failed(_) = &outcome {
             // Items that only read are still planned behind it; when their turn comes, they are not begun.
             matters = true;
             self.failed_roles
                 .entry(declared.role.clone())
-                .or_insert_with(|| format!("`{}` has an error: {}", item.address, problem.message));
+                .or_insert_with(|| format!("`{}` has an error", item.address));
         }
         if changed || deferred {
             for planned in match &outcome {

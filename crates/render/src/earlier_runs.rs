@@ -161,6 +161,7 @@ mod tests {
             done: vec!["shop/a".into()],
             unknown: vec![("shop/b".into(), "path:/b is as it was before".into())],
             not_begun: (1..12).map(|n| format!("shop/{n}")).collect(),
+            arrived: Vec::new(),
         }));
         insta::assert_snapshot!(earlier_runs(&plan).draw(&Look::PLAIN));
         assert_eq!(earlier_runs_json(&plan)["no_longer_declared"][3]["prune"], "left_alone");

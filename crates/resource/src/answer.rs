@@ -3,8 +3,13 @@
 //! `MOMENT STATE…` (the moment is `-` where there is none) or `! REASON` with the reason as one encoded word. `MOMENT=KEY STATE…` says that
 //! what was asked for is another name of the object with this key (encoded). `MOMENT+NUMBER STATE…`: a file has so many names (hard links).
 
-use crate::{AnswerError, BadState, Observed, State, counted, decode_field};
+use crate::{BadState, Observed, State, counted, decode_field};
 use std::collections::BTreeMap;
+
+/// A host's answer that is not of the form that the probe asks for.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct AnswerError(pub String);
 
 /// Reads an answer; `S` checks that each line is a state of the object.
 pub(crate) fn parse<S>(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>>

@@ -12,6 +12,7 @@ mod content;
 mod disruption;
 mod fetch;
 mod field;
+mod inputs;
 mod loaded;
 mod object;
 mod place;
@@ -19,9 +20,11 @@ mod probe;
 mod resource;
 mod state;
 mod step;
+mod stop;
 mod view;
 mod words;
 
+pub use answer::AnswerError;
 pub use api::{ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, Kept, RANDOM, ReleaseSpec};
 pub use backup::{Backup, Made};
 pub use claim::{Claim, ClaimMode};
@@ -29,19 +32,18 @@ pub use content::{Content, Digest};
 pub use disruption::Disruption;
 pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch, Goodbye, WayBack};
 pub use field::{Segment, pointer_word};
+pub use inputs::{Inputs, Named, OwnInput, RunsWith};
 pub use loaded::{HELP_KEYWORD, LOAD_KEYWORD, Source, Template, Tree};
 pub use object::{
-    AlteredFact, AnswerError, AttributeChange, Change, Contents, DriftScript, DynEffects, DynLinks, DynNeeds,
-    DynNodePart, DynObject, DynRelations, DynShared, Effects, Erased, Facets, Links, MayBring, Naming, Needs,
-    NodePart, Object, Past, Relations, Reversibility, Shared, Traits,
+    AlteredFact, AttributeChange, Change, Contents, DriftScript, DynEffects, DynLinks, DynNeeds, DynNodePart,
+    DynObject, DynRelations, DynShared, Effects, Erased, Facets, Links, MayBring, Naming, Needs, NodePart,
+    Object, Past, Relations, Reversibility, Shared, Traits,
 };
 pub use place::Place;
 pub use probe::{Answer, Probe, RunAnswer};
-pub use resource::{
-    DynResource, First, Inputs, KindInfo, OwnInput, ParamError, Resource, RunsWith, Stop, Wanted,
-    parse_params,
-};
+pub use resource::{DynResource, KindInfo, ParamError, Resource, Wanted, parse_params};
 pub use state::{BadState, ObjectId, Observed, State, decode_field, encode_field};
 pub use step::{Step, quote, unlisted};
-pub use view::{Named, Restarters, View, Wait};
+pub use stop::{First, Stop, Wait};
+pub use view::{Restarters, View};
 pub use words::counted;

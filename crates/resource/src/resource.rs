@@ -1,8 +1,7 @@
 //! The contract of a resource: a kind that a user writes.
 
 use crate::{
-    ApiCall, Backup, Claim, Content, Digest, Disruption, Fetch, Named, ObjectId, Place, Probe, State, View,
-    Wait, WayBack,
+    ApiCall, Backup, Claim, Content, Disruption, Fetch, ObjectId, Place, RunsWith, State, Stop, View, WayBack,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -39,97 +38,6 @@ pub struct Wanted {
     pub runs_with: Vec<RunsWith>,
 }
 
-/// A change that must be made on the host before a resource can be planned: an item of its own before the resource's.
-#[derive(Clone, Debug, PartialEq)]
-pub struct First {
-    /// The name for people: `package index`.
-    pub name: &'static str,
-    /// Its one object.
-    pub object: ObjectId,
-    /// Its present state.
-    pub from: State,
-    /// Its wanted state.
-    pub to: State,
-    /// The reason.
-    pub why: String,
-}
-
-/// The inputs that an item runs a unit with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunsWith {
-    /// A digest of the inputs.
-    pub digest: String,
-    /// Whether this run changes it.
-    pub changed: bool,
-    /// Its newest moment, in seconds since 1970.
-    pub newest: Option<i64>,
-    /// The inputs themselves, to be read again when a later item restarts the unit.
-    pub inputs: Inputs,
-}
-
-/// The inputs of a unit by one item.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Inputs {
-    /// The object that the kind itself brings.
-    pub own: Option<OwnInput>,
-    /// The names of earlier resources of the same role.
-    pub names: Vec<String>,
-    /// Whether a reload of the unit is enough for them.
-    pub reload: bool,
-}
-
-/// The object that a kind brings for its unit: a unit file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnInput {
-    /// The object.
-    pub object: ObjectId,
-    /// Its state after the item.
-    pub state: State,
-    /// Whether this run changes it.
-    pub changed: bool,
-    /// Its moment, in seconds since 1970.
-    pub newest: Option<i64>,
-}
-
-impl Inputs {
-    /// Whether there is nothing to depend on.
-    pub fn is_empty(&self) -> bool {
-        self.own.is_none() && self.names.is_empty()
-    }
-
-    /// Reads the named resources in their present states.
-    ///
-    /// # Errors
-    /// As `named`, which looks up one of them.
-    pub fn read(self, named: &dyn Fn(&str) -> Result<Named, Stop>) -> Result<RunsWith, Stop> {
-        let mut lines = String::new();
-        let (mut changed, mut newest) = (false, None);
-        if let Some(own) = &self.own {
-            lines.push_str(&format!("{}\t{}\n", own.object, own.state));
-            (changed, newest) = (own.changed, own.newest);
-        }
-        for name in &self.names {
-            let named = named(name)?;
-            lines.push_str(&format!("{name}\t{}\n", named.digest));
-            changed |= named.changed;
-            newest = newest.max(named.newest);
-        }
-        Ok(RunsWith { digest: Digest::of(lines.as_bytes()).to_string(), changed, newest, inputs: self })
-    }
-}
-
-impl RunsWith {
-    /// Whether a unit without a record that has run since this moment runs with the present inputs.
-    pub fn was_there_at(&self, start: Option<i64>) -> bool {
-        match (self.changed, self.newest, start) {
-            (false, None, _) => true,
-            // Moments are whole seconds: what changed within the second of the start may be newer.
-            (false, Some(newest), Some(start)) => newest < start,
-            _ => false,
-        }
-    }
-}
-
 impl Wanted {
     /// One object and its state.
     pub fn one(object: ObjectId, state: impl Into<State>) -> Self {
@@ -141,45 +49,6 @@ impl Wanted {
     pub fn with(mut self, content: Content) -> Self {
         self.contents.push(content);
         self
-    }
-}
-
-/// The reason why a resource cannot be planned yet, or not at all.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Stop {
-    /// These questions must be answered first.
-    Ask(Vec<Probe>),
-    /// These changes must be made first, each by an item of its own. The resource is then planned again.
-    First(Vec<First>),
-    /// An earlier item must run first.
-    Deferred(Wait),
-    /// The declaration is invalid on this host.
-    Invalid {
-        /// JSON pointer of the parameter at fault: `/path`; empty for the whole item.
-        pointer: String,
-        /// The problem.
-        message: String,
-        /// The correction to write.
-        help: Option<String>,
-    },
-    /// The host cannot be read, or a check failed: the reason.
-    Failed(String),
-}
-
-impl Stop {
-    /// An invalid parameter.
-    pub fn invalid(pointer: &str, message: impl ToString) -> Self {
-        Self::Invalid { pointer: pointer.to_owned(), message: message.to_string(), help: None }
-    }
-
-    /// An invalid parameter, with help.
-    pub fn invalid_help(pointer: &str, message: impl ToString, help: impl Into<String>) -> Self {
-        Self::Invalid { pointer: pointer.to_owned(), message: message.to_string(), help: Some(help.into()) }
-    }
-
-    /// The host cannot be read, or a check failed.
-    pub fn failed(reason: impl ToString) -> Self {
-        Self::Failed(reason.to_string())
     }
 }
 

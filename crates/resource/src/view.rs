@@ -1,27 +1,6 @@
 //! The view of a host that a resource plans with.
 
-use crate::{ApiProbe, Content, Digest, Object, ObjectId, Probe, RunAnswer, State, Stop};
-use serde::{Deserialize, Serialize};
-
-/// The reason why an item is deferred.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wait {
-    /// The address of the item to wait for, `role/resource name`; empty if that is no item.
-    pub item: String,
-    /// The reason: `the package may bring /etc/foo.conf`.
-    pub reason: String,
-}
-
-/// A resource of the same role that `restart_on` or `reload_on` names, in its state after its turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// SHA-256 over the lines of all objects that it claims, after it.
-    pub digest: String,
-    /// True when this run changes it.
-    pub changed: bool,
-    /// The newest moment (a path's mtime) of its objects, in seconds since 1970.
-    pub newest: Option<i64>,
-}
+use crate::{ApiProbe, Content, Digest, Named, Object, ObjectId, Probe, RunAnswer, State, Stop, Wait};
 
 /// The items that restart or reload one unit in a run: they share one record of its inputs, and the unit is restarted or reloaded once for
 /// all of them.

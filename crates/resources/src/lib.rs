@@ -27,6 +27,7 @@ mod size;
 mod structured;
 mod surroundings;
 mod target;
+mod text_or_number;
 mod tree;
 mod ufw;
 mod unpack;

@@ -2,68 +2,16 @@
 
 use crate::above::need_directory;
 use crate::look::{check_path, normal};
+use crate::text_or_number::TextOrNumber;
 use converge_objects::Surroundings;
-use converge_resource::{HELP_KEYWORD, ParamError, Stop, View};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
-use std::borrow::Cow;
+use converge_resource::{ParamError, Stop, View};
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// Bytes of the environment and the input of a script: they are a part of the records of a run.
 const LIMIT: usize = 64 << 10;
 
-/// The value of an environment variable: text, or a number as it is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Value(String);
-
 /// Environment variables by their names.
-pub type Env = BTreeMap<String, Value>;
-
-impl<'de> Deserialize<'de> for Value {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl Visitor<'_> for Read {
-            type Value = Value;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("text or a number")
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
-                Ok(Value(text.to_owned()))
-            }
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Value, E> {
-                Ok(Value(number.to_string()))
-            }
-            fn visit_i64<E: Error>(self, number: i64) -> Result<Value, E> {
-                Ok(Value(number.to_string()))
-            }
-            fn visit_f64<E: Error>(self, number: f64) -> Result<Value, E> {
-                Ok(Value(number.to_string()))
-            }
-            fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
-                Err(E::custom(format!(
-                    "{value} is no text: write the word that the program reads, as \"{value}\" or \"1\""
-                )))
-            }
-        }
-        d.deserialize_any(Read)
-    }
-}
-
-impl JsonSchema for Value {
-    fn schema_name() -> Cow<'static, str> {
-        "Value".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["string", "number"],
-            HELP_KEYWORD: "write text in quotes, as \"true\"",
-        })
-    }
-}
+pub type Env = BTreeMap<String, TextOrNumber<true>>;
 
 /// The parameters of a script's surroundings.
 #[derive(Clone, Copy, Debug)]
@@ -122,19 +70,4 @@ impl Declared<'_> {
 fn is_name(name: &str) -> bool {
     let good = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     name.bytes().all(good) && name.bytes().next().is_some_and(|b| !b.is_ascii_digit())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn numbers_are_taken_as_they_are_written() {
-        let env: Env = serde_json::from_value(json!({"A": "x y", "B": 8080, "C": -1, "D": 1.5})).unwrap();
-        let text: Vec<&str> = env.values().map(|v| v.0.as_str()).collect();
-        assert_eq!(text, ["x y", "8080", "-1", "1.5"]);
-        let error = serde_json::from_value::<Env>(json!({"A": true})).unwrap_err().to_string();
-        assert!(error.contains("\"true\""), "{error}");
-    }
 }

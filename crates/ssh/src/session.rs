@@ -5,7 +5,6 @@ use crate::connection::Connection;
 use crate::error::{ConnectError, ShellError};
 use crate::pipes::{self, Reader, Writer};
 use crate::program::Start;
-use crate::shell::{Setup, Shell};
 use crate::target::{Become, Options, Target, Transport};
 use crate::trail::Mark;
 use std::process::Stdio;
@@ -78,14 +77,9 @@ impl Session {
         }
     }
 
-    /// Starts a shell. For root and for sudo without a password nothing is waited for but the channel; whether sudo let us in shows
-    /// in the first batch's events.
-    ///
-    /// # Errors
-    /// `NoChannel`, `Closed`, `Deadline`, `NotStarted`.
-    pub async fn shell(&self, become_: &Become) -> Result<Shell, ShellError> {
+    /// Opens the input and the output of a shell that starts so.
+    pub(crate) async fn open(&self, start: &Start, become_: &Become) -> Result<(Writer, Reader), ShellError> {
         let options = &self.inner.options;
-        let start = Start::new(&options.shell, become_);
         if let Become::User { method, user, password } = become_ {
             let terminal = matches!(self.inner.route, Route::Local) && start.terminal;
             let said = unusable(user, password.as_ref()).or_else(|| {
@@ -98,24 +92,23 @@ impl Session {
         }
         let opening = async {
             match &self.inner.route {
-                Route::Ssh(connection) => match self.channel(connection, &start).await {
-                    Err(error @ ShellError::NoChannel { .. }) => self.another(&start, error).await,
+                Route::Ssh(connection) => match self.channel(connection, start).await {
+                    Err(error @ ShellError::NoChannel { .. }) => self.another(start, error).await,
                     other => other,
                 },
-                Route::Local => spawn(&start),
+                Route::Local => spawn(start),
             }
         };
-        let (writer, reader) = timeout(options.start_timeout, opening).await.map_err(|_| {
-            ShellError::Deadline { item: None, limit: options.start_timeout, open: Vec::new() }
-        })??;
-        Ok(Shell::start(Setup {
-            session: self.clone(),
-            become_: become_.clone(),
-            start,
-            reader,
-            writer,
-            options: Arc::clone(options),
-        }))
+        timeout(options.start_timeout, opening).await.map_err(|_| ShellError::Deadline {
+            item: None,
+            limit: options.start_timeout,
+            open: Vec::new(),
+        })?
+    }
+
+    /// Its options.
+    pub(crate) fn options(&self) -> &Arc<Options> {
+        &self.inner.options
     }
 
     /// A session on a connection of its own; the error is the first one's when that does not come about.

@@ -4,7 +4,10 @@ mod follow;
 
 use crate::batch::{Batch, Because, Event, ItemResult, Outcome};
 use crate::error::ShellError;
-use follow::{Actor, Queued};
+use crate::program::Start;
+use crate::session::Session;
+use crate::target::Become;
+use follow::{Actor, Queued, Setup};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +15,6 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-
-pub(crate) use follow::Setup;
 
 /// A shell on a host, as one user. Batches run one after another, each in the order of its items; several may be under way.
 ///
@@ -36,8 +37,28 @@ pub struct Traffic {
     pub batches: u64,
 }
 
+impl Session {
+    /// Starts a shell. For root and for sudo without a password nothing is waited for but the channel; whether sudo let us in shows
+    /// in the first batch's events.
+    ///
+    /// # Errors
+    /// `NoChannel`, `Closed`, `Deadline`, `NotStarted`.
+    pub async fn shell(&self, become_: &Become) -> Result<Shell, ShellError> {
+        let start = Start::new(&self.options().shell, become_);
+        let (writer, reader) = self.open(&start, become_).await?;
+        Ok(Shell::start(Setup {
+            session: self.clone(),
+            become_: become_.clone(),
+            start,
+            reader,
+            writer,
+            options: Arc::clone(self.options()),
+        }))
+    }
+}
+
 impl Shell {
-    pub(crate) fn start(setup: Setup) -> Self {
+    fn start(setup: Setup) -> Self {
         let (queue, rx) = mpsc::unbounded_channel();
         let traffic = Arc::new(Mutex::new(Traffic::default()));
         let task = tokio::spawn(Actor::new(setup, Arc::clone(&traffic)).run(rx));

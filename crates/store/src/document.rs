@@ -34,7 +34,10 @@ pub enum DocumentError {
         why: String,
     },
     /// It is ours, but of a version that this program does not read.
-    #[error("{path} is a {wanted} file of version {found}; this converge reads version {supported}. {help}")]
+    #[error(
+        "{path} is a {wanted} file of version {found}, {} than this converge reads ({} to {})",
+        if found > supported.end() { "newer" } else { "older" }, supported.start(), supported.end()
+    )]
     Version {
         /// The file.
         path: String,
@@ -42,10 +45,8 @@ pub enum DocumentError {
         wanted: &'static str,
         /// Its version.
         found: u32,
-        /// Ours.
-        supported: u32,
-        /// The correction.
-        help: &'static str,
+        /// The versions that this program reads.
+        supported: RangeInclusive<u32>,
     },
 }
 
@@ -85,14 +86,11 @@ pub fn read_document(
         return Err(foreign(format!("it says that it is `{}`", envelope.format)));
     }
     if !versions.contains(&envelope.version) {
-        let supported = *versions.end();
-        let help = if envelope.version > supported { "Use a newer converge." } else { "Make it again." };
         return Err(DocumentError::Version {
             path: path.to_string(),
             wanted: format,
             found: envelope.version,
-            supported,
-            help,
+            supported: versions,
         });
     }
     Ok((envelope.version, envelope.body))
@@ -164,9 +162,10 @@ mod tests {
         assert!(refused("hello").contains("is no converge-plan file"));
         assert!(refused(r#"{"format":"tf","version":2,"body":1}"#).contains("it says that it is `tf`"));
         assert!(
-            refused(r#"{"format":"converge-plan","version":3,"body":1}"#).contains("Use a newer converge")
+            refused(r#"{"format":"converge-plan","version":3,"body":1}"#)
+                .contains("newer than this converge reads (2 to 2)")
         );
-        assert!(refused(r#"{"format":"converge-plan","version":1,"body":1}"#).contains("Make it again"));
+        assert!(refused(r#"{"format":"converge-plan","version":1,"body":1}"#).contains("older than this"));
         assert!(
             refused(r#"{"format":"converge-plan","version":2,"body":1,"x":1}"#).contains("unknown field")
         );

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 mod forged;
+mod formats;
 mod given_back;
 mod mended;
 mod nodes;

@@ -9,13 +9,21 @@
     reason = "what goes wrong in a test ends it, and so does a host too many"
 )]
 
+mod case;
 mod cases;
+mod edges;
 mod moments;
+mod names;
+mod numbers;
 
-use cases::{CASES, Case, Run};
+use case::{Case, Run};
+use cases::CASES;
 use converge_lab::Host;
 use converge_tests::{World, exec};
+use edges::EDGES;
 use moments::MOMENTS;
+use names::NAMES;
+use numbers::NUMBERS;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -238,7 +246,8 @@ fn what_the_plan_says_is_what_the_apply_does() {
     println!("| case | plan | apply |\n|---|---|---|");
     // While one works on some of them, these words of their names choose which.
     let only = std::env::var("FIRST_RUN_ONLY").unwrap_or_default();
-    for case in CASES.iter().chain(MOMENTS).filter(|case| case.name.contains(&only)) {
+    let all: Vec<&Case> = [CASES, EDGES, MOMENTS, NUMBERS, NAMES].into_iter().flatten().collect();
+    for case in all.iter().filter(|case| case.name.contains(&only)) {
         exec(&world.hosts()[0], "rm -rf /var/lib/converge");
         let mut check = Check { case, wrong: Vec::new(), table: Vec::new() };
         for run in case.runs {
@@ -248,5 +257,5 @@ fn what_the_plan_says_is_what_the_apply_does() {
         wrong.extend(check.wrong);
     }
     assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(CASES.len() >= 24);
+    assert!(all.len() >= 48, "{} cases", all.len());
 }

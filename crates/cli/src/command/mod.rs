@@ -11,6 +11,7 @@ pub mod facts;
 pub mod graph;
 pub mod init;
 pub mod inventory;
+pub mod lab;
 pub mod man;
 pub mod plan;
 pub mod rollback;

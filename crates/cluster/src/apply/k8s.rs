@@ -1,28 +1,27 @@
 //! Changes of objects.
 
 use super::{Done, Job, Save, failed, named, shown};
-use crate::api::{APPLY, MERGE, escaped};
+use crate::api::{MERGE, escaped};
 use crate::connect::Cluster;
 use crate::fault::Fault;
 use crate::object::{self, merge_patch, told};
 use crate::observe::{no_key, observed};
+use crate::ownership;
 use crate::records::{Beside, Ended};
 use crate::sealed::{seal, unseal};
 use crate::work::WorkEnd;
 use converge_objects::k8s::fields::{self, Field, Segment, deviating, leaf_differences};
+use converge_objects::k8s::owners::owners;
 use converge_objects::k8s::{K8sState, normalised};
 use converge_resource::{ApiCall, ApiRef, FIELD_MANAGER, State};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 /// Comparisons when others write at the same time.
 const TRIES: usize = 6;
-
-/// A deleted object has so long to go.
-const GOING: Duration = Duration::from_secs(120);
 
 /// A definition has so long until its kind can be used.
 const COMING: Duration = Duration::from_secs(20);
@@ -52,6 +51,8 @@ struct Planned<'a> {
     manifest: Option<(&'a Value, bool)>,
     /// The field manager under whose name it is written.
     manager: &'a str,
+    /// Of a rollback: the manager from whom a run has taken all the fields that get back their values.
+    former: Option<String>,
     secret: bool,
 }
 
@@ -90,7 +91,23 @@ impl<'a> Planned<'a> {
         });
         let manager = manager.unwrap_or(FIELD_MANAGER);
         let secret = wanted.kind == "Secret" || job.work.sensitive;
-        Ok(Self { wanted, from, to, from_state, to_state, fields, manifest, manager, secret })
+        Ok(Self { wanted, from, to, from_state, to_state, fields, manifest, manager, former: None, secret })
+    }
+
+    /// The managers of the fields that a role takes from others, by the paths of these.
+    fn takes_from(&self, live: Option<&Value>) -> BTreeMap<String, String> {
+        let Some(live) = live.filter(|_| self.manifest.is_some()) else { return BTreeMap::new() };
+        let former = |field: &Field| match owners(live, &field.path).as_slice() {
+            [manager] if manager != self.manager => Some((fields::shown(&field.path), manager.clone())),
+            _ => None,
+        };
+        self.fields.iter().filter(|field| field.before.is_some()).filter_map(former).collect()
+    }
+
+    /// The paths of the fields that get a saved value.
+    fn restored(&self) -> Vec<String> {
+        let restored = self.fields.iter().filter(|field| field.after.is_some() && self.manifest.is_none());
+        restored.map(|field| fields::shown(&field.path)).collect()
     }
 
     /// Whether the live object is what the change was planned against. The error tells what moved.
@@ -179,12 +196,17 @@ impl<'a> Planned<'a> {
 impl Cluster {
     /// Brings one object to its planned state.
     pub(super) async fn change_k8s(&self, job: &Job<'_>) -> Result<Done, WorkEnd> {
-        let planned = Planned::of(job)?;
+        let mut planned = Planned::of(job)?;
         let look = |fault: Fault| {
             WorkEnd::Refused(format!("{} cannot be looked at: {fault}", planned.wanted.shown()))
         };
         let mut seq = None;
         let values = self.values(&planned).await?;
+        let restored = planned.restored();
+        if planned.manager == FIELD_MANAGER && planned.from.is_some() && !restored.is_empty() {
+            let (object, to) = (&job.change.object, &job.change.to);
+            planned.former = self.former_manager(object, to, &restored).await.map_err(failed)?;
+        }
         for _ in 0..TRIES {
             let live = self.inner.api.object(&planned.wanted).await.map_err(look)?;
             if let Err(end) = planned.check(live.as_ref()) {
@@ -205,6 +227,7 @@ impl Cluster {
                 Some(number) => self.begin_again(job, number, &before, saves).await?,
             };
             seq = Some(number);
+            self.takes_from(job, number, planned.takes_from(live.as_ref())).await?;
             let written = self.write(job, &planned, live.as_ref(), &values).await;
             match written {
                 Ok(()) => return self.after_k8s(job, &planned, number).await,
@@ -318,8 +341,7 @@ impl Cluster {
                 {
                     metadata.insert("resourceVersion".to_owned(), json!(version));
                 }
-                let path = format!("{path}?fieldManager={}&force={force}", escaped(planned.manager));
-                api.patch(&path, APPLY, &manifest).await.map_err(missed)?;
+                ownership::apply(api, &path, &manifest, force, "").await.map_err(missed)?;
                 Ok(())
             }
             (Some(to), None, Some(live)) => {
@@ -334,8 +356,12 @@ impl Cluster {
                         metadata.insert("resourceVersion".to_owned(), json!(version));
                     }
                 }
-                let path = format!("{path}?fieldManager={}", escaped(planned.manager));
-                api.patch(&path, MERGE, &patch).await.map_err(missed)?;
+                let manager = planned.former.as_deref().unwrap_or(planned.manager);
+                let as_manager = format!("{path}?fieldManager={}", escaped(manager));
+                let now = api.patch(&as_manager, MERGE, &patch).await.map_err(missed)?;
+                if job.work.owner.is_empty() && planned.former.is_none() {
+                    ownership::hand_over(api, &path, live, &now).await;
+                }
                 Ok(())
             }
             (Some(to), None, None) => {
@@ -362,10 +388,11 @@ impl Cluster {
                 return Ok(());
             };
             let finalizers = live.pointer("/metadata/finalizers").map(Value::to_string).unwrap_or_default();
-            if start.elapsed() > GOING {
+            let longest = self.inner.options.deletion;
+            if start.elapsed() > longest {
                 return Err(failed(format!(
                     "{shown} was deleted {} s ago and is not gone; it waits for its finalizers {finalizers}: is what handles them at work?",
-                    GOING.as_secs()
+                    longest.as_secs()
                 )));
             }
             if !told && start.elapsed() > Duration::from_secs(3) {
@@ -440,9 +467,11 @@ impl Cluster {
     async fn stopped(&self, job: &Job<'_>, planned: &Planned<'_>, seq: u32) -> Result<(), WorkEnd> {
         let live = self.inner.api.object(&planned.wanted).await;
         let after = live.as_ref().ok().map(|live| observed(live.as_ref()));
-        let uid = live.ok().flatten().map(|live| object::text(&live, "/metadata/uid").to_owned());
-        // When nobody can look, the record says that it is unknown.
-        let Some((seen, contents)) = after else { return Ok(()) };
+        let live = live.ok().flatten();
+        let uid = live.as_ref().map(|live| object::text(live, "/metadata/uid").to_owned());
+        // The record says that it is unknown when nobody can look, and when the object goes later, without this run.
+        let goes = live.as_ref().is_some_and(object::is_being_deleted);
+        let Some((seen, contents)) = after.filter(|_| !goes) else { return Ok(()) };
         self.end(job, seq, Ended::Failed, Some((&seen.state, &contents)), uid).await
     }
 }

@@ -1,8 +1,8 @@
 //! The server's dry run of a manifest.
 
-use crate::api::APPLY;
 use crate::connect::Cluster;
 use crate::fault::{Fault, Said};
+use crate::ownership;
 use converge_resource::{ApiRef, FIELD_MANAGER};
 use serde_json::{Value, json};
 
@@ -26,8 +26,7 @@ impl Cluster {
             }
             Err(fault) => return Err(fault),
         };
-        let path = format!("{path}?fieldManager={FIELD_MANAGER}&force={force}&dryRun=All");
-        match self.inner.api.patch(&path, APPLY, &manifest).await {
+        match ownership::apply(&self.inner.api, &path, &manifest, force, "&dryRun=All").await {
             Ok(object) => Ok(json!({"object": object})),
             Err(Fault::Said(said)) => refused(&said, &wanted).ok_or(Fault::Said(said)),
             Err(fault) => Err(fault),
@@ -41,6 +40,7 @@ pub(crate) fn refused(said: &Said, wanted: &ApiRef) -> Option<Value> {
     if !conflicts.is_empty() {
         let list: Vec<Value> = conflicts
             .into_iter()
+            .filter(|(manager, _)| manager != FIELD_MANAGER)
             .map(|(manager, field)| json!({"manager": manager, "field": field}))
             .collect();
         return Some(json!({"conflicts": list}));

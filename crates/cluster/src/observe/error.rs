@@ -3,7 +3,9 @@
 use super::job::JobError;
 use crate::fault::Fault;
 use crate::helm::HelmError;
+use crate::object;
 use crate::record_error::RecordsError;
+use serde_json::Value;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -21,6 +23,8 @@ pub(crate) enum LookError {
     Helm(#[from] HelmError),
     #[error(transparent)]
     Job(#[from] JobError),
+    #[error("it is being deleted since {since}, and goes when {until}; plan again when it is gone")]
+    BeingDeleted { since: String, until: String },
     #[error("a cluster has no files and runs no scripts")]
     OfHosts,
     #[error("`{0}` is not of a cluster")]
@@ -42,4 +46,24 @@ pub(crate) enum LookError {
     ReleaseSpec(serde_json::Error),
     #[error("the release is not understood: {0}")]
     Archive(base64::DecodeError),
+}
+
+impl LookError {
+    /// Of an object with a deletion timestamp.
+    pub(super) fn being_deleted(found: &Value) -> Self {
+        let finalizers: Vec<&str> = found
+            .pointer("/metadata/finalizers")
+            .and_then(Value::as_array)
+            .map(|list| list.iter().filter_map(Value::as_str).collect())
+            .unwrap_or_default();
+        let until = match (finalizers.is_empty(), object::text(found, "/kind")) {
+            (false, _) => format!(
+                "its finalizers {} are taken off: is the controller that handles them at work?",
+                finalizers.join(", ")
+            ),
+            (true, "Namespace") => "all that is in it is gone".to_owned(),
+            (true, _) => "its grace period ends".to_owned(),
+        };
+        Self::BeingDeleted { since: object::text(found, "/metadata/deletionTimestamp").to_owned(), until }
+    }
 }

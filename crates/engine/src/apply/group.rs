@@ -1,7 +1,8 @@
 //! Items of a stretch that the host does together: plain files (see `converge_host::records::group_piece`), and packages (see
 //! `converge_host::records::together_piece`).
 
-use super::{HostRun, Running};
+use super::HostRun;
+use super::running::Running;
 use crate::apply::work::Work;
 use crate::{Activity, Event, ItemResult, TimedItem};
 use converge_host::records::{

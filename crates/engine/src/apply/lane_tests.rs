@@ -1,7 +1,7 @@
 use super::*;
 use crate::apply::work::{Work, WorkError};
 use converge_planner::PlannedChange;
-use converge_resource::{Reversibility, Wait};
+use converge_resource::{Change, Reversibility, Wait};
 
 fn object(key: &str) -> ObjectId {
     ObjectId::new("path", key)

@@ -1,6 +1,7 @@
 //! A host that restarts in the middle of its lane: the session goes, another one comes, and the same run goes on in it.
 
 use super::HostRun;
+use super::running::Running;
 use crate::apply::work::Work;
 use crate::connect::target::Target;
 use crate::{Activity, Event, ItemResult, TargetError, TimedItem};
@@ -75,7 +76,7 @@ impl HostRun {
             match results.last().map(|r| &r.outcome) {
                 Some(Outcome::Finished { status, duration }) if !status.success() => {
                     let output = results.iter().flat_map(|r| r.output.iter().copied()).collect();
-                    let said = super::Running { output, took: *duration, ..super::Running::default() };
+                    let said = Running { output, took: *duration, ..Running::default() };
                     self.conclude(&work, *status, &said);
                     return Ok(());
                 }
@@ -166,7 +167,7 @@ impl HostRun {
             return Err(unknown(self, lost));
         };
         let took = took.saturating_add(duration);
-        let said = super::Running { output: result.output, took, ..super::Running::default() };
+        let said = Running { output: result.output, took, ..Running::default() };
         self.conclude(work, status, &said);
         self.lane.restarted(&item.address);
         Ok(())

@@ -4,7 +4,7 @@ use crate::connect::target::{Target, arrive};
 use crate::context::RunContext;
 use crate::tasks::in_parallel;
 use crate::{Activity, Purpose, TargetError};
-use converge_executor::{Executor, RunMeta};
+use converge_executor::{Arrived, Executor, RunMeta};
 use converge_ledger::RunPurpose;
 use converge_planner::{HostPlan, Item as PlannedItem, ItemOrigin, Outcome};
 use std::sync::Arc;
@@ -34,6 +34,11 @@ pub(crate) fn run_meta(context: &RunContext, plan: &HostPlan, run: &str, purpose
         scope: context.scope(&plan.host),
         rolls_back,
         planned: plan.items.iter().filter(|i| is_set_out(i)).map(|i| i.address.clone()).collect(),
+        arrived: plan
+            .ours
+            .cut_off
+            .as_deref()
+            .map(|cut| Arrived { run: cut.run.clone(), changes: cut.arrived.clone() }),
     }
 }
 

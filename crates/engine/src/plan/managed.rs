@@ -16,7 +16,8 @@ use converge_ledger::{Owned, OwnedRecords, RunRecord, SavedChange, SavedOutcome,
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outcome, Undeclared};
 use converge_resource::{Change, ObjectId, Probe, State};
 use orphans::{
-    companions, contents, covered, orphans, orphans_probe, other_names, remains, undeclared, undo_of,
+    companions, contents, covered, is_given_back, orphans, orphans_probe, other_names, remains, undeclared,
+    undo_of,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,8 +70,8 @@ pub(crate) async fn own(
     let scope = context.project_of(target.name());
     plan.ours.remarks.clone_from(&records.broken);
     let mut going = undeclared(&records.things, &scope, declares);
-    plan.ours.owned =
-        records.things.iter().filter(|t| remains(t) && !t.by_product && scope.is(&t.scope)).count();
+    let counts = |t: &&Owned| remains(t) && !t.by_product && scope.is(&t.scope);
+    plan.ours.owned = records.things.iter().filter(counts).count();
     let prune = context.options.prune;
     let mut probes: BTreeSet<Probe> =
         going.iter().map(|t| Probe::Object(t.object.clone())).chain(open_probes(&records)).collect();
@@ -94,6 +95,11 @@ pub(crate) async fn own(
     let declared: BTreeSet<ObjectId> = declares.objects.iter().map(real).collect();
     going.retain(|t| !declared.contains(&real(&t.object)));
     plan.ours.cut_off = records.cut_off.as_ref().map(|run| Box::new(cut_off(run, records.busy, known)));
+    // The run that begins next writes into the record of the one that was cut off that it gave these back.
+    let ends =
+        records.cut_off.iter().flat_map(|run| &run.changes).map(|c| &c.object).collect::<BTreeSet<_>>();
+    going.retain(|t| !(is_given_back(t, known) && ends.contains(&t.object)));
+    plan.ours.owned -= records.things.iter().filter(|t| counts(t) && is_given_back(t, known)).count();
     let with = match apt.as_ref().and_then(|probe| known.answer(probe)) {
         Some(converge_resource::Answer::Run(answer)) => companions(&records.things, &going, &orphans(answer)),
         _ => Vec::new(),
@@ -101,8 +107,10 @@ pub(crate) async fn own(
     let inside = inside(&going);
     let leaving: BTreeSet<&ObjectId> = going.iter().chain(&with).chain(&inside).map(|t| &t.object).collect();
     // In the order of the records, the last first.
-    let leaving: Vec<&Owned> = records.things.iter().rev().filter(|t| leaving.contains(&t.object)).collect();
-    let mut undos: Vec<Undo> = leaving.iter().map(|t| undo_of(t, &leaving, known)).collect();
+    let of_project = records.things.iter().filter(|t| scope.is(&t.scope));
+    let leaving: Vec<&Owned> = of_project.rev().filter(|t| leaving.contains(&t.object)).collect();
+    let others = records.things.iter().filter(|t| !scope.is(&t.scope)).map(|t| &t.object).collect();
+    let mut undos: Vec<Undo> = leaving.iter().map(|t| undo_of(t, &leaving, &others, known)).collect();
     go_with_what_brought_them(&mut undos);
     let mut later: BTreeSet<ObjectId> = BTreeSet::new();
     for undo in &mut undos {
@@ -131,7 +139,7 @@ pub(crate) async fn own(
         .iter()
         .flat_map(|group| &group.members)
         .filter_map(|judged| {
-            let thing = since.get(&judged.undo.object)?;
+            let thing = since.get(&judged.undo.object).filter(|thing| !is_given_back(thing, known))?;
             let role = thing.roles.first().map(|r| declares.name(r).to_owned()).unwrap_or_default();
             Some(Undeclared {
                 object: judged.undo.object.clone(),
@@ -330,7 +338,15 @@ fn cut_off(run: &RunRecord, busy: bool, known: &Knowledge) -> CutOff {
         done,
         unknown,
         not_begun,
+        arrived: arrived(run, known),
     }
+}
+
+/// The changes that a run was cut off in and whose objects are in their planned states.
+fn arrived(run: &RunRecord, known: &Knowledge) -> Vec<(u32, State)> {
+    let open = run.changes.iter().filter(|c| c.outcome == SavedOutcome::Unknown);
+    let found = |c: &&SavedChange| known.observed(&c.object).is_ok_and(|seen| seen.state == c.after);
+    open.filter(found).map(|c| (c.seq, c.after.clone())).collect()
 }
 
 /// Whether the automatic revert has led to the state before.

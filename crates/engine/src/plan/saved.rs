@@ -7,11 +7,11 @@ mod upgrade;
 
 use crate::{FleetPlan, HostEntry, HostResult};
 use camino::Utf8Path;
-use converge_planner::{HostPlan, Item, Outcome, PlannedChange};
+use converge_planner::{HostPlan, Item, Ours, Outcome, PlannedChange};
 use converge_resource::{Digest, ObjectId, State};
 use converge_store::{DocumentError, SealError, Sealer, read_document, write_document};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const FORMAT: &str = "converge-plan";
 /// Since 2 the arguments hold the moment of the plan; since 3 deferred items are bound by what they are made of; since 4 the reason why a
@@ -255,8 +255,17 @@ fn difference(was: &[PlannedChange], now: &[PlannedChange]) -> String {
 fn seal_host(plan: &HostPlan, sealer: &Sealer) -> Result<HostPlan, SaveError> {
     let mut sealed = plan.clone();
     sealed.items = plan.items.iter().map(|i| seal_item(i, sealer)).collect::<Result<_, _>>()?;
-    let secret: Vec<&ObjectId> = plan.items.iter().filter(|i| i.sensitive).flat_map(|i| &i.claims).collect();
-    sealed.base.retain(|(object, _)| !secret.contains(&object));
+    let claims = |sensitive: bool| {
+        let items = plan.items.iter().filter(move |item| item.sensitive == sensitive);
+        items.flat_map(|item| &item.claims).collect::<BTreeSet<&ObjectId>>()
+    };
+    let (secret, open) = (claims(true), claims(false));
+    // The key of a command holds its text, and one that no item claims may be that of a sensitive item of an earlier run.
+    sealed.base.retain(|(object, _)| {
+        !secret.contains(object) && (object.kind != "command" || open.contains(object))
+    });
+    // The records of earlier runs are read again, too: they may hold an orphaned command of a sensitive item.
+    sealed.ours = Ours::default();
     Ok(sealed)
 }
 
@@ -321,7 +330,7 @@ fn seal_item(item: &Item, sealer: &Sealer) -> Result<Item, SaveError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use converge_planner::{Problem, SourceText};
+    use converge_planner::{Fate, Problem, SourceText, Undeclared};
     use converge_resource::{Change, Reversibility, Wait};
 
     fn change(key: &str, from: &str, to: &str) -> Outcome {
@@ -444,5 +453,26 @@ mod tests {
         assert_eq!(bound, [secret().outcome], "the same secret is applied");
         let other = item("r/a", true, change("/a", "absent", "file 600 root root 7 other"));
         assert!(matches!(round(vec![secret()], vec![other]).0.as_slice(), [Outcome::Refused(_)]));
+    }
+    /// The key of a command holds its scripts, and these may hold a secret of a run before.
+    #[test]
+    fn a_saved_plan_holds_no_orphaned_command() {
+        let command = || ObjectId::new("command", "creates /x hunter2");
+        let mut fleet = fleet(vec![item("r/a", false, change("/a", "absent", "link /b"))]);
+        let HostResult::Planned(plan) = &mut fleet.hosts[0].result else { panic!() };
+        plan.base = vec![(command(), State::absent()), (ObjectId::new("path", "/a"), State::absent())];
+        plan.ours.undeclared.push(Undeclared {
+            object: command(),
+            role: "r".to_owned(),
+            item: "r/c".to_owned(),
+            since: String::new(),
+            fate: Fate::Removed,
+        });
+        let dir = tempfile::tempdir().unwrap();
+        let path = camino::Utf8PathBuf::from_path_buf(dir.path().join("a.plan")).unwrap();
+        let sealer = Sealer::open_at(path.with_file_name("key")).unwrap();
+        save_with(&fleet, serde_json::json!({}), &path, &sealer).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(!text.contains("hunter2") && text.contains("/a"), "{text}");
     }
 }

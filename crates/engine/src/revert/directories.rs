@@ -1,24 +1,31 @@
-//! Directories that are to be removed and that hold more than what is reverted: they stay. Pure.
+//! Directories that are to be removed, and file systems in memory that are to be unmounted, and that hold more than what is reverted: they stay. Pure.
 
 use crate::revert::layers;
 use crate::revert::undo::Verdict;
 use converge_ledger::Undo;
-use converge_objects::PathState;
+use converge_objects::is_container;
 use converge_planner::{Knowledge, may_be_packaged};
-use converge_resource::{Answer, ObjectId, Probe, State, decode_field, quote};
+use converge_resource::{Answer, ObjectId, Probe, decode_field, quote};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Objects whose revert removes no file that it does not name. Where others are reverted (a command, a checkout), a directory may be empty by
 /// then, and only its removal tells.
 const NAME_THEIR_FILES: &[&str] = &["path", "unit", "sysctl", "group", "user", "hostname", "module"];
 
+/// Objects whose revert changes what is at, in or above their place alone.
+const AT_THEIR_PLACE: &[&str] = &["mount", "git", "swap"];
+
+/// Whether the revert takes away what holds other objects.
+fn removes_container(undo: &Undo) -> bool {
+    undo.before.is_absent() && is_container(&undo.object, &undo.left)
+}
+
 /// Asks what the directories hold that runs made, and what the directories of all paths are by their real names, where links lead to them: on each
 /// line encoded paths, of entries one, of directories two. Names of files that were cut off before they got their place are left out. It is asked
 /// beside the states of the directories, which are refused where a user could have led their paths elsewhere.
 pub(crate) fn probe(undos: &[Undo]) -> Option<Probe> {
-    let is_dir = |state: &State| matches!(PathState::try_from(state.clone()), Ok(PathState::Dir { .. }));
-    let made = undos.iter().filter(|u| u.object.kind == "path" && u.before.is_absent() && is_dir(&u.left));
-    let made: Vec<&str> = made.map(|u| u.object.key.as_str()).collect();
+    let made = undos.iter().filter(|undo| removes_container(undo));
+    let made: BTreeSet<&str> = made.map(|u| u.object.key.as_str()).collect();
     if made.is_empty() {
         return None;
     }
@@ -33,6 +40,11 @@ pub(crate) fn probe(undos: &[Undo]) -> Option<Probe> {
          cv_d_real() {{\n  cv_d_dir=$(cd -P -- \"$1\" 2>/dev/null && pwd -P && echo x) || return 0\n  cv_d_dir=${{cv_d_dir%?x}}\n  \
          if [ \"$cv_d_dir\" != \"$1\" ]; then echo \"$(cv_enc \"$1\") $(cv_enc \"$cv_d_dir\")\"; fi\n}}\n{lists}{reals}"
     )))
+}
+
+/// Whether a path is this directory or lies below it.
+fn is_within(path: &str, dir: &str) -> bool {
+    path.strip_prefix(dir.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The paths that runs changed.
@@ -58,10 +70,16 @@ pub(crate) fn leave_what_is_not_empty(undos: &[Undo], verdicts: &mut [Verdict], 
     let reverted: Vec<Option<ObjectId>> = verdicts.iter().map(back).collect();
     // A package that goes takes its files along, but not from where packages have none, nor from a directory that was made after it.
     let package = reverted.iter().position(|o| o.as_ref().is_some_and(|o| o.kind == "package"));
-    let kinds = reverted.iter().flatten().map(|o| o.kind.as_str());
-    if kinds.filter(|kind| *kind != "package").any(|kind| !NAME_THEIR_FILES.contains(&kind)) {
+    let known_files = |kind: &str| kind == "package" || NAME_THEIR_FILES.contains(&kind);
+    let others = reverted.iter().flatten().filter(|o| !known_files(&o.kind));
+    let (at_place, anywhere): (Vec<_>, Vec<_>) =
+        others.partition(|o| AT_THEIR_PLACE.contains(&o.kind.as_str()));
+    if !anywhere.is_empty() {
         return;
     }
+    let is_touched = |dir: &str| {
+        at_place.iter().any(|o| o.key != dir && (is_within(dir, &o.key) || is_within(&o.key, dir)))
+    };
     let is_of_package = |dir: &str, path: &str| {
         let is_dir = |u: &Undo| u.object.kind == "path" && u.object.key == dir;
         let older = |package: usize| undos.iter().skip(package).any(is_dir);
@@ -88,11 +106,12 @@ pub(crate) fn leave_what_is_not_empty(undos: &[Undo], verdicts: &mut [Verdict], 
     let others = held.iter().filter(|path| !named.contains(path.as_str()));
     let others = others.filter(|path| !gone.contains(&real(path, &dirs)));
     let others = others.filter_map(|path| Some((path.rsplit_once('/')?.0, path)));
-    for (dir, path) in others.filter(|(dir, path)| !is_of_package(dir, path)) {
+    for (dir, path) in others.filter(|(dir, path)| !is_touched(dir) && !is_of_package(dir, path)) {
         let seen = |undo: &Undo| layers::is_seen(&undo.lies_in, known);
-        for (_, verdict) in undos.iter().zip(verdicts.iter_mut()).filter(|(undo, _)| seen(undo)) {
-            let goes = matches!(verdict, Verdict::Back(change)
-                if change.object.kind == "path" && change.object.key == dir && change.to.is_absent());
+        let both = undos.iter().zip(verdicts.iter_mut());
+        for (_, verdict) in both.filter(|(undo, _)| removes_container(undo) && seen(undo)) {
+            let goes =
+                matches!(verdict, Verdict::Back(change) if change.object.key == dir && change.to.is_absent());
             if goes {
                 *verdict = Verdict::Stays(format!("it holds {path}, which is not reverted"));
             }

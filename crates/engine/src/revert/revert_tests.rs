@@ -322,6 +322,33 @@ fn a_directory_goes_with_what_a_run_made_in_it_through_a_link() {
     assert!(plan("/opt/w2/app.conf", &other).contains(&"/opt/w2".to_owned()));
 }
 
+/// An unmount tells nothing of a directory elsewhere; and what is in memory goes with the file system.
+#[test]
+fn a_file_system_in_memory_stays_with_what_others_have_in_it_and_hides_no_other_directory() {
+    let undos = [
+        undo("path", "/srv/a", "dir 755 root root", "absent"),
+        undo("mount", "/mnt/a", "mount tmpfs tmpfs rw -", "absent"),
+        undo("mount", "/mnt/disk", "mount /dev/sdb ext4 rw -", "absent"),
+    ];
+    let stays = |held: &str| {
+        let mut known = Knowledge::default();
+        for undo in &undos {
+            let seen = Observed::new(undo.left.clone(), None);
+            known.learn(Probe::Object(undo.object.clone()), Answer::Object(seen));
+        }
+        let answer =
+            converge_resource::RunAnswer { status: 0, stdout: held.to_owned(), stderr: String::new() };
+        known.learn(directories::probe(&undos).unwrap(), Answer::Run(answer));
+        let groups = arrange(undos.to_vec(), &mut known, &[]);
+        let all = groups.into_iter().flat_map(|group| group.members);
+        all.filter(|one| one.verdict.stays()).map(|one| one.undo.object.key).collect::<Vec<_>>()
+    };
+    assert!(stays("").is_empty());
+    assert_eq!(stays("/srv/a/theirs\n"), ["/srv/a"]);
+    assert_eq!(stays("/mnt/a/theirs\n"), ["/mnt/a"]);
+    assert!(stays("/mnt/disk/theirs\n").is_empty(), "a disk keeps what is on it");
+}
+
 #[test]
 fn a_content_that_is_missing_or_damaged_is_lost_and_one_in_place_is_not_needed() {
     use converge_host::records::blob_path;

@@ -1,6 +1,6 @@
 //! The processes of an API server: which, and with what arguments. Pure.
 
-use super::parts::Part;
+use super::part::Part;
 use std::path::{Path, PathBuf};
 
 const STAGES: &str = include_str!("stages.yaml");

@@ -2,7 +2,8 @@
 
 use super::image::Image;
 use super::kubectl::expect;
-use super::parts::{self, Part};
+use super::part::Part;
+use super::parts;
 use super::repositories::show_image;
 use super::versions as v;
 use crate::command;

@@ -3,7 +3,7 @@
 //! In it each library has one version, the newest that one of the parts asks for, and is compiled once for all of them. A part's own
 //! source is of its version.
 
-use super::parts::Part;
+use super::part::Part;
 use super::versions as v;
 
 /// The step that builds a part.

@@ -4,7 +4,8 @@
 use super::control_plane::LONG_LIVED;
 use super::go;
 use super::image::Image;
-use super::parts::{self, Part, Parts};
+use super::part::Part;
+use super::parts::{self, Parts};
 use super::server::Server;
 use super::versions as v;
 use crate::command;

@@ -68,7 +68,7 @@ impl Host {
         let takes = purpose.lines().filter_map(|l| l.strip_prefix("undoes\t"));
         let takes =
             takes.map(|id| self.runs.iter().position(|r| r.starts_with(&format!("run\t{id}\n"))).unwrap());
-        let mut event = story::Event { takes: takes.collect(), changes: Vec::new(), disowned: None };
+        let mut event = story::Event { project, takes: takes.collect(), changes: Vec::new(), disowned: None };
         let seq = self.runs.len() + 1;
         let mut text = format!(
             "run\t{id}\nversion\t3\nseq\t{seq}\ntime\tt\nopened\t{}\npurpose\t{purpose}\nscope\tplay{project}.yaml\thosts.yaml\n",
@@ -83,7 +83,7 @@ impl Host {
             // A part of a planned state may be left to the host.
             let is_open = purpose == "converge" && drawn.is_multiple_of(5);
             let planned = if is_open { state(*to).replace("value", "open") } else { state(*to) };
-            text.push_str(&format!("begin\t{n}\tpath\t{key}\t{}\t{planned}\t{item}\t-\n", state(from)));
+            text.push_str(&format!("begin\t{n}\tpath\t/{key}\t{}\t{planned}\t{item}\t-\n", state(from)));
             // An object that goes is declared so by a role, or pruned.
             let of_role = purpose == "converge" && (*to != 0 || drawn.is_multiple_of(3));
             if of_role {
@@ -119,7 +119,7 @@ impl Host {
             self.now[*key] = *to;
         }
         if let Some(key) = self.disown.take().filter(|_| closed) {
-            text.push_str(&format!("disown\tpath\t{key}\n"));
+            text.push_str(&format!("disown\tpath\t/{key}\n"));
             event.disowned = Some(key);
         }
         self.events.push(event);
@@ -150,14 +150,15 @@ impl Host {
         text
     }
 
-    /// The managed objects: of each the state before and the state that runs left.
-    pub fn managed(&self) -> Vec<Option<(u8, u8)>> {
+    /// The managed objects of each project: of each the state before and the state that its runs left.
+    pub fn managed(&self) -> Vec<Vec<Option<(u8, u8)>>> {
         let records = parse_owned(&self.says(false));
         assert_eq!(records.broken, Vec::<String>::new());
-        let mut found = vec![None; KEYS];
+        let mut found = vec![vec![None; KEYS]; 2];
         for thing in &records.things {
-            let at = thing.object.key.parse::<usize>().unwrap();
-            assert_eq!(found[at].replace((value(&thing.before), value(&thing.left))), None);
+            let at = thing.object.key[1..].parse::<usize>().unwrap();
+            let of = usize::from(!project(0).is(&thing.scope));
+            assert_eq!(found[of][at].replace((value(&thing.before), value(&thing.left))), None);
         }
         found
     }
@@ -247,7 +248,7 @@ impl Host {
     fn plan(&self, undos: Vec<Undo>, narrowed: Option<usize>) -> Plan {
         let mut plan = Plan::default();
         for mut undo in undos {
-            let key: usize = undo.object.key.parse().unwrap();
+            let key: usize = undo.object.key[1..].parse().unwrap();
             if narrowed.is_some_and(|r| undo.item.split('/').next() != Some(&format!("r{r}"))) {
                 continue;
             }
@@ -264,7 +265,7 @@ impl Host {
 
     /// Whether an object is restored (`true`), left alone, or as before already (`None`): as the engine does.
     fn decide(&self, undo: &mut Undo) -> Option<bool> {
-        let key: usize = undo.object.key.parse().unwrap();
+        let key: usize = undo.object.key[1..].parse().unwrap();
         let now = converge_resource::State::from_line(&state(self.now[key]));
         undo.settle(&now, &|_, now, planned| {
             let open = planned.line().strip_prefix("open ");

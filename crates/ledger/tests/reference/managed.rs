@@ -3,6 +3,7 @@
 /// The effect of a run on one object.
 #[derive(Clone, Debug)]
 pub struct Event<V> {
+    pub project: usize,
     /// Of a rollback: the runs that it set out to take back.
     pub takes: Vec<usize>,
     pub changes: Vec<Change<V>>,
@@ -24,13 +25,24 @@ pub struct Change<V> {
     pub of_role: bool,
 }
 
-/// The state of one object before it came to be managed, and as runs left it; nothing when it is not managed.
-pub fn managed<V: Clone + Eq>(events: &[Event<V>], key: usize) -> Option<(V, V)> {
+/// The state of one object before it came to be managed by a project, and as its runs left it; nothing when it is not managed.
+pub fn managed<V: Clone + Eq>(events: &[Event<V>], project: usize, key: usize) -> Option<(V, V)> {
     // The run with which it began, what that found, and what was left last.
     let mut story: Option<(usize, V, V)> = None;
     let mut given_back_by: Option<usize> = None;
     for (at, run) in events.iter().enumerate() {
         for change in run.changes.iter().filter(|c| c.key == key && c.found != c.left) {
+            if run.project != project {
+                // Somebody else's run takes nothing but the object as a whole, and gives that again when it is taken back.
+                if let Some((_, before, _)) = &story {
+                    match given_back_by {
+                        None if !change.cut && change.left == *before => given_back_by = Some(at),
+                        Some(by) if change.left != *before && run.takes.contains(&by) => given_back_by = None,
+                        _ => {}
+                    }
+                }
+                continue;
+            }
             if change.of_role && (story.is_none() || given_back_by.is_some()) {
                 story = Some((at, change.found.clone(), change.found.clone()));
                 given_back_by = None;
@@ -43,7 +55,7 @@ pub fn managed<V: Clone + Eq>(events: &[Event<V>], key: usize) -> Option<(V, V)>
             let back = (!change.cut && *left == *before) || (change.done && run.takes.contains(first));
             given_back_by = back.then_some(at);
         }
-        if run.disowned == Some(key) {
+        if run.disowned == Some(key) && run.project == project {
             (story, given_back_by) = (None, None);
         }
     }

@@ -8,6 +8,7 @@ mod build;
 mod connection;
 mod graph;
 mod ini;
+mod json_key;
 mod literal;
 mod output;
 mod pattern;

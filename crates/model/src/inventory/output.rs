@@ -8,7 +8,8 @@ use converge_syntax::{BIG_INTEGER, Node, Span, Value, YamlStyle, write_yaml};
 
 use super::Inventory;
 use super::graph::{ALL, GroupId};
-use super::python::{float_repr, str_of};
+use super::json_key::{float_json, json_key};
+use super::python::str_of;
 
 /// The options of printing an inventory.
 #[derive(Debug, Clone, Default)]
@@ -318,23 +319,6 @@ impl Printer<'_> {
         } else {
             BTreeMap::from([(group.name.clone(), Out::Map(entry))])
         }
-    }
-}
-
-pub(super) fn json_key(key: &Node) -> String {
-    match &key.value {
-        Value::Float(x) => float_json(*x),
-        _ => key.scalar_text().unwrap_or_default(),
-    }
-}
-
-fn float_json(x: f64) -> String {
-    if x.is_nan() {
-        "NaN".to_owned()
-    } else if x.is_infinite() {
-        if x > 0.0 { "Infinity" } else { "-Infinity" }.to_owned()
-    } else {
-        float_repr(x)
     }
 }
 

@@ -126,7 +126,7 @@ pub(super) fn assignment(builder: &mut Builder, key: &Node, value: &Node) -> Opt
         }
         None => {
             // Ansible takes it, deprecated; no template can name it.
-            let name = super::output::json_key(key);
+            let name = super::json_key::json_key(key);
             builder.warn(
                 "bad-variable-name",
                 format!(

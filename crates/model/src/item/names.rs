@@ -5,7 +5,7 @@ use crate::catalog::KindSpec;
 use crate::expressions::Expression;
 use crate::fields::{is_template, nearest, string};
 use crate::input::Input;
-use crate::scope::MAGIC;
+use crate::magic::MAGIC;
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Spanned};
 use indexmap::IndexMap;
 use std::collections::HashMap;

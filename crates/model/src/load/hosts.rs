@@ -6,7 +6,8 @@ use crate::declare::Registered;
 use crate::empty;
 use crate::fields::{nearest, wrong_type};
 use crate::inventory::Inventory;
-use crate::project::{HostErrors, Inner, LoadOptions, Needs, Used};
+use crate::loaded::{HostErrors, Inner, Needs, Used};
+use crate::options::LoadOptions;
 use crate::resolve::Resolution;
 use crate::scope::Facts;
 use camino::Utf8Path;
@@ -132,7 +133,7 @@ pub(super) fn check_host(inner: &Arc<Inner>, host: &str, facts: &Facts) -> (Stri
         needs.facts_of.insert(speaker.to_owned());
     }
     if needs.facts || !needs.facts_of.is_empty() || needs.facts_of_others {
-        needs.fact_names = crate::fact_names::read_by(inner, &plan);
+        needs.fact_names = crate::facts_read::read_by(inner, &plan);
     }
     (host.to_owned(), needs, unique(found))
 }
@@ -159,4 +160,21 @@ pub(super) fn unused_tags(
             list.push(problem);
         }
     }
+}
+
+/// A value that no password opens stops the run: one message, for however many hosts and places.
+pub(super) fn vault_error(errors: &HostErrors, selected: &[String]) -> Option<Diagnostic> {
+    let of_run = errors.iter().filter(|(host, _)| selected.contains(host));
+    let all = of_run.flat_map(|(_, found)| found.iter()).filter(|problem| problem.code == "vault");
+    let mut places = BTreeSet::new();
+    let mut first: Option<Diagnostic> = None;
+    for problem in all {
+        places.insert(problem.span().map(ToString::to_string));
+        first.get_or_insert_with(|| problem.clone());
+    }
+    let mut first = first?;
+    if places.len() > 1 {
+        first.message = format!("{} ({} values in all)", first.message, places.len());
+    }
+    Some(first)
 }

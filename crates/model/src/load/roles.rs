@@ -3,8 +3,8 @@
 use crate::catalog::KindCatalog;
 use crate::fields::{is_template, nearest};
 use crate::files::locate;
+use crate::options::LoadOptions;
 use crate::play::Playbook;
-use crate::project::LoadOptions;
 use crate::role::Role;
 use converge_syntax::{Diagnostic, Diagnostics, Span};
 use indexmap::IndexMap;

@@ -2,6 +2,7 @@
 
 mod common;
 mod expressions;
+mod facts;
 mod groups;
 mod ids;
 mod kinds;
@@ -12,4 +13,5 @@ mod role_values;
 mod roles;
 mod systems;
 mod templates;
+mod variables;
 mod vault;

@@ -1,6 +1,6 @@
 //! Advice how to shorten a part of a run: one rule a cause. No rule, where a user can do nothing.
 
-use super::slowest::Cause;
+use super::cause::Cause;
 
 const TURN: &str = "work on more hosts at once: --forks N, or the setting `forks`";
 const CONNECT: &str = "`ssh -v` to this host shows which step waits: most often a name lookup (UseDNS of its sshd, or the name of the \

@@ -1,6 +1,7 @@
 //! The time of a run: what each target did when. Pure: events in; a trace for a viewer, and the slowest things, out.
 
 mod advice;
+mod cause;
 mod slowest;
 mod trace;
 

@@ -1,10 +1,11 @@
 //! The things that a run took longest for, and what would shorten them.
 
 use super::advice::advice;
+use super::cause::Cause;
 use super::{Slice, Timings};
 use crate::events::span;
 use crate::text::{Line, Text, Tone};
-use converge_engine::{Activity, ApplyReport};
+use converge_engine::ApplyReport;
 use converge_resource::counted;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -17,55 +18,6 @@ const MOST: usize = 3;
 const SHARE: u32 = 5;
 /// The number of resources that are named.
 const NAMED: usize = 3;
-
-/// The cause of a time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
-    Turn,
-    Connect,
-    Read,
-    Open,
-    /// Resources of this kind.
-    Kind(String),
-    Replan,
-    Verify,
-    Settle,
-    Confirm,
-    Close,
-}
-
-impl Cause {
-    fn of(activity: &Activity) -> Option<Self> {
-        Some(match activity {
-            Activity::Turn => Self::Turn,
-            Activity::Connect => Self::Connect,
-            Activity::Plan | Activity::Records => Self::Read,
-            Activity::Open => Self::Open,
-            Activity::Replan => Self::Replan,
-            Activity::Verify => Self::Verify,
-            Activity::Settle { .. } => Self::Settle,
-            Activity::Confirm { .. } => Self::Confirm,
-            Activity::Close => Self::Close,
-            _ => return None,
-        })
-    }
-
-    /// The word of a document.
-    fn word(&self) -> &'static str {
-        match self {
-            Self::Turn => "turn",
-            Self::Connect => "connect",
-            Self::Read => "read_and_plan",
-            Self::Open => "begin_records",
-            Self::Kind(_) => "resources",
-            Self::Replan => "plan_again",
-            Self::Verify => "verify",
-            Self::Settle => "settle",
-            Self::Confirm => "confirm",
-            Self::Close => "end_records",
-        }
-    }
-}
 
 /// One of the things that a run took longest for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Effects of changes on facts, and on objects that no state names.
 
-use super::erased::typed;
+use super::typed::typed;
 use super::{Change, Erased, Nothing, Object};
 
 /// Objects that a change may bring.

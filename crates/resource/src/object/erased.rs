@@ -1,17 +1,12 @@
 //! Objects without their types, as registries and executors use them.
 
+use super::typed::typed;
 use super::{
     AttributeChange, Change, DriftScript, DynEffects, DynLinks, DynNeeds, DynNodePart, DynRelations,
-    DynShared, Object, Reversibility, Traits,
+    DynShared, Erased, Object, Reversibility, Traits,
 };
-use crate::{Digest, Disruption, Observed, Place, State, Step};
+use crate::{AnswerError, Digest, Disruption, Observed, Place, State, Step};
 use std::collections::BTreeMap;
-use std::marker::PhantomData;
-
-/// A host's answer that is not of the form that the probe asks for.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{0}")]
-pub struct AnswerError(pub String);
 
 /// [`Object`] without its types, as registries and executors use it.
 pub trait DynObject: Send + Sync {
@@ -60,30 +55,6 @@ pub trait DynObject: Send + Sync {
     fn amid(&self, change: &Change, now: &State) -> bool;
     /// [`Object::drifts`]; none for a bad state.
     fn drifts(&self, key: &str, state: &State) -> Vec<DriftScript>;
-}
-
-/// An object without one of the traits that it may have.
-pub(super) struct Nothing;
-
-/// Makes a [`DynObject`] of an [`Object`].
-pub struct Erased<O>(PhantomData<fn() -> O>);
-
-impl<O> Erased<O> {
-    /// The object without its types.
-    pub const fn new() -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<O> Default for Erased<O> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// Both states of the change.
-pub(super) fn typed<O: Object>(change: &Change) -> Result<(O::State, O::State), crate::BadState> {
-    Ok((O::State::try_from(change.from.clone())?, O::State::try_from(change.to.clone())?))
 }
 
 impl<O: Object> DynObject for Erased<O> {

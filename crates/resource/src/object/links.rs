@@ -1,6 +1,6 @@
 //! Objects that make, name or hide others.
 
-use super::erased::typed;
+use super::typed::typed;
 use super::{Change, Erased, Nothing, Object};
 use crate::{Content, ObjectId, State};
 

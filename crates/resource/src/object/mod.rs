@@ -8,19 +8,21 @@ mod needs;
 mod node;
 mod relations;
 mod shared;
+mod typed;
 
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
 pub use effects::{AlteredFact, DynEffects, Effects, MayBring};
-pub use erased::{AnswerError, DynObject, Erased};
+pub use erased::DynObject;
 pub use links::{DynLinks, Links};
 pub use needs::{DynNeeds, Needs};
 pub use node::{DynNodePart, NodePart};
 pub use relations::{DynRelations, Relations};
 pub use shared::{DynShared, Past, Shared};
+pub use typed::Erased;
 
-use erased::Nothing;
+use typed::Nothing;
 
 /// One object that changes from one state to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! A host's part in its cluster.
 
-use super::erased::typed;
+use super::typed::typed;
 use super::{Change, Erased, Nothing, Object};
 use crate::{Backup, Goodbye, WayBack};
 

@@ -1,6 +1,6 @@
 //! Objects that belong to others, or follow them.
 
-use super::erased::typed;
+use super::typed::typed;
 use super::{Change, Erased, Nothing, Object};
 use crate::{ObjectId, State};
 

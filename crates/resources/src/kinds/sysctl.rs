@@ -6,13 +6,11 @@ use crate::edit::Edit;
 use crate::lines::{Insert, LineEdit};
 use crate::look::{Asks, check_path, kernel_may_change, normal, path_id, sysctl, sysctl_id};
 use crate::own_file::own_file;
+use crate::text_or_number::TextOrNumber;
 use converge_objects::SysctlState;
 use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
 use regex::Regex;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
-use std::borrow::Cow;
-use std::fmt;
+use schemars::JsonSchema;
 
 /// A kernel parameter: its value now, and a file in `/etc/sysctl.d` that sets it at boot.
 ///
@@ -25,47 +23,9 @@ pub struct Sysctl {
     /// The dotted name: `net.ipv4.ip_forward`. A slash stands for a dot inside a part.
     name: String,
     /// The value: a number, or text as the kernel prints it.
-    value: Value,
+    value: TextOrNumber<false>,
     /// The file that sets it at boot.
     file: Option<String>,
-}
-
-/// Text or a number.
-#[derive(Debug)]
-struct Value(String);
-
-impl<'de> Deserialize<'de> for Value {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl Visitor<'_> for Read {
-            type Value = Value;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number, or text")
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
-                Ok(Value(text.to_owned()))
-            }
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Value, E> {
-                Ok(Value(number.to_string()))
-            }
-            fn visit_i64<E: Error>(self, number: i64) -> Result<Value, E> {
-                Ok(Value(number.to_string()))
-            }
-        }
-        d.deserialize_any(Read)
-    }
-}
-
-impl JsonSchema for Value {
-    fn schema_name() -> Cow<'static, str> {
-        "SysctlValue".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": ["string", "integer"]})
-    }
 }
 
 impl Sysctl {

@@ -5,17 +5,21 @@ use crate::revert::order::{above, is_dir};
 use crate::revert::undo::fulfils;
 use crate::revert::{self, layers};
 use converge_ledger::{KnownState, Owned, Project, Undo};
+use converge_objects::Command;
 use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{Change, Naming, ObjectId, Probe, RunAnswer, quote};
 use std::collections::BTreeSet;
 
-/// The things of this scope that are no longer declared, in the order in which they became ours.
+/// The things of this scope that are no longer declared, in the order in which they became ours. A command whose text alone has changed is no such
+/// thing: its `undo` would take away what the present one has made, or need not make.
 pub(super) fn undeclared<'a>(things: &'a [Owned], scope: &Project, declares: &Declares) -> Vec<&'a Owned> {
+    let is_declared = |t: &Owned| {
+        let takes_place = |object: &ObjectId| Command::has_taken_the_place_of(object, &t.object);
+        declares.objects.contains(&t.object) || declares.objects.iter().any(takes_place)
+    };
     things
         .iter()
-        .filter(|t| {
-            remains(t) && !t.by_product && scope.is(&t.scope) && !declares.objects.contains(&t.object)
-        })
+        .filter(|t| remains(t) && !t.by_product && scope.is(&t.scope) && !is_declared(t))
         .filter(|t| t.roles.iter().all(|r| declares.surely_without(r)))
         .collect()
 }
@@ -25,6 +29,14 @@ pub(super) fn remains(thing: &Owned) -> bool {
     let change =
         || Change { object: thing.object.clone(), from: thing.before.clone(), to: thing.left.clone() };
     thing.object.kind != "command" || revert::undo::irreversible(change()).is_none()
+}
+
+/// Whether a prune or a rollback that was cut off has led the object to the state before: its record does not say so.
+pub(super) fn is_given_back(thing: &Owned, known: &Knowledge) -> bool {
+    thing.open.is_some()
+        && thing.left == thing.before
+        && layers::is_seen(&thing.lies_in, known)
+        && known.observed(&thing.object).is_ok_and(|seen| seen.state == thing.before)
 }
 
 /// Probes for declared objects that may be one of these by another name.
@@ -104,16 +116,22 @@ pub(super) fn orphans(answer: &RunAnswer) -> BTreeSet<String> {
     answer.stdout.lines().filter_map(name).collect()
 }
 
-/// The revert of one of the things that go. The state before that foreign code of its run made counts only while what brought it stays.
-pub(super) fn undo_of(thing: &Owned, going: &[&Owned], known: &Knowledge) -> Undo {
+/// The revert of one of the things that go; `others` are the objects that other projects manage. The state before that foreign code of its run made counts only while what brought it stays.
+pub(super) fn undo_of(
+    thing: &Owned,
+    going: &[&Owned],
+    others: &BTreeSet<&ObjectId>,
+    known: &Knowledge,
+) -> Undo {
     let brings = |by: &str| {
         let of_item = |t: &&&Owned| t.item == by && t.scope == thing.scope && t.object != thing.object;
         going.iter().filter(of_item).any(|t| t.before.is_absent() || t.object.kind == "command")
     };
     let moved = thing.moved.as_ref().filter(|m| brings(&m.by));
     let mut left = thing.left.clone();
-    // A package that was not there before us is ours in any version: updates come by themselves.
+    // A package that was not there before us is ours in any version: updates come by themselves. One that another project's run changed is not.
     if thing.object.kind == "package"
+        && !others.contains(&thing.object)
         && thing.before.is_absent()
         && let Ok(seen) = known.observed(&thing.object)
         && seen.state.line().starts_with("present ")
@@ -154,6 +172,7 @@ pub(super) fn undo_of(thing: &Owned, going: &[&Owned], known: &Knowledge) -> Und
 mod tests {
     use super::*;
     use converge_ledger::Scope;
+    use converge_objects::{Guard, Surroundings};
     use converge_resource::State;
     use std::collections::BTreeMap;
 
@@ -212,6 +231,39 @@ mod tests {
         assert_eq!(keys(&declares), ["/left"]);
         declares.renamed = BTreeMap::from([("old".to_owned(), "a".to_owned())]);
         assert_eq!(keys(&declares), ["/left", "/renamed"]);
+    }
+
+    #[test]
+    fn a_command_with_another_text_has_taken_the_place_of_the_one_before() {
+        let command = |guard: Guard, run: &str| {
+            let command = Command {
+                guard,
+                run: run.to_owned(),
+                undo: Some("rm -f /key".to_owned()),
+                user: None,
+                timeout: None,
+                surroundings: Surroundings::default(),
+            };
+            ObjectId::new("command", command.key())
+        };
+        let creates = |path: &str, run: &str| command(Guard::Creates(path.to_owned()), run);
+        let mut old = thing("/key", &["a"]);
+        old.object = creates("/key", "make one");
+        (old.before, old.left) = (State::from_line("pending"), State::from_line("done"));
+        let things = [old];
+        let scope = Project(things[0].scope.clone());
+        let left = |object: ObjectId| {
+            let declares = Declares {
+                objects: BTreeSet::from([object]),
+                roles: BTreeMap::from([("a".to_owned(), true)]),
+                renamed: BTreeMap::new(),
+                narrowed: false,
+            };
+            undeclared(&things, &scope, &declares).len()
+        };
+        assert_eq!(left(creates("/key", "make another")), 0);
+        assert_eq!(left(creates("/other", "make one")), 1);
+        assert_eq!(left(command(Guard::Unless("/key".to_owned()), "make one")), 1);
     }
 
     #[test]

@@ -93,3 +93,35 @@ fn meta_that_lies_panics_nobody_and_removes_nothing_of_others() {
         }
     }
 }
+
+#[test]
+fn a_path_of_nothing_in_a_journal_is_no_change_and_holds_nobody_up() {
+    for host in hosts() {
+        let file = host.file("a");
+        host.one("001", &mut spec(vec![host.change(&file, host.file_line(b"1", 0o600))]), &[b"1"]);
+        let journal = host.root().join("runs/001/journal");
+        let begin = "begin\t9\tpath\tetc/a\tabsent\tfile 600 0 0 1 aa\tr/i\t-\n";
+        std::fs::write(&journal, std::fs::read_to_string(&journal).unwrap() + begin).unwrap();
+        let records = host.all_records();
+        assert_eq!(records.runs[0].changes.len(), 1);
+        assert!(records.runs[0].broken.is_some(), "it is named");
+        let looked = host.sh("cv_above etc/a a; printf %s \"$CV_ABOVE\"");
+        assert!(looked.status.success(), "{:?}", host.argv);
+        let undo = host.undo(&["001"]);
+        assert!(!file.exists(), "{:?} {undo:?}", host.argv);
+    }
+}
+
+#[test]
+fn a_last_line_of_meta_that_was_cut_off_takes_no_change_with_it() {
+    for host in hosts() {
+        let file = host.file("a");
+        host.one("001", &mut spec(vec![host.change(&file, host.file_line(b"1", 0o600))]), &[b"1"]);
+        let meta = host.root().join("runs/001/meta");
+        std::fs::write(&meta, std::fs::read_to_string(&meta).unwrap() + "zzz").unwrap();
+        let records = host.all_records();
+        assert_eq!(records.runs[0].changes.len(), 1, "{:?}", host.argv);
+        let broken = records.runs[0].broken.as_ref().unwrap();
+        assert!(broken.contains("one of its lines") || broken.contains("its line"), "{broken}");
+    }
+}

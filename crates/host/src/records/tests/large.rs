@@ -73,6 +73,32 @@ fn a_journal_that_fills_an_answer_is_named_with_the_remedy() {
     }
 }
 
+/// Middling journals that fill an answer together are named too: the largest, as many as have to go.
+#[test]
+fn journals_that_fill_an_answer_together_are_named_with_the_remedy() {
+    for host in hosts() {
+        let (_, text) = host.one_run();
+        let line = "done\t1\tfile 644 root root 1 0123456789abcdef\n";
+        let runs = host.root().join("runs");
+        for n in 2..6_usize {
+            let run = runs.join(format!("r{n}"));
+            std::fs::create_dir(&run).unwrap();
+            std::fs::write(run.join("meta"), format!("version\t4\nid\tr{n}\nseq\t{n}\n")).unwrap();
+            std::fs::write(run.join("journal"), format!("{text}{}", line.repeat(40_000 + 5_000 * n)))
+                .unwrap();
+        }
+        for script in [list_script(), owned_script()] {
+            let output = host.sh(&script);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{said}");
+            let named = "the largest are r5 (2.8 MiB). To go on without these, move their folders away";
+            assert!(said.contains("9.9 MiB together, ") && said.contains(named), "{said}");
+        }
+        std::fs::rename(runs.join("r5"), host.root().join("r5")).unwrap();
+        assert!(host.sh(&list_script()).status.success());
+    }
+}
+
 #[test]
 fn zeros_in_a_record_are_no_end_of_a_line() {
     for host in hosts() {

@@ -21,7 +21,7 @@ fn change() -> impl Strategy<Value = String> {
     let what = prop_oneof![9 => Just("begin"), 1 => Just("moved")];
     (what, 0..3_u8, state(), state(), flags, prop::option::weighted(0.9, end)).prop_map(
         |(what, key, from, to, flags, end)| {
-            format!("{what}\tN\tpath\tk{key}\t{from}\t{to}\tr/i{key}\t{flags}\n{}", end.unwrap_or_default())
+            format!("{what}\tN\tpath\t/k{key}\t{from}\t{to}\tr/i{key}\t{flags}\n{}", end.unwrap_or_default())
         },
     )
 }

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Spanned, Value};
 
+use super::{Item, NAMING};
 use crate::fields::string;
-use crate::item::{Item, NAMING};
 
 /// Reads the key `id` of an item.
-pub(crate) fn read(item: &Node, diags: &mut Diagnostics) -> Option<Spanned<String>> {
+pub(super) fn read(item: &Node, diags: &mut Diagnostics) -> Option<Spanned<String>> {
     let id = string(item, "id", diags)?;
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
     if !id.value.is_empty() && id.value.chars().all(fits) {
@@ -31,7 +31,7 @@ pub(crate) fn read(item: &Node, diags: &mut Diagnostics) -> Option<Spanned<Strin
 }
 
 /// Complains about an id that two items have, or that is the name of another item.
-pub(crate) fn unique(items: &[Item], diags: &mut Diagnostics) {
+pub(super) fn unique(items: &[Item], diags: &mut Diagnostics) {
     let mut seen: HashMap<&str, &Span> = HashMap::new();
     for (index, item) in items.iter().enumerate() {
         let Some(id) = &item.id else { continue };
@@ -55,7 +55,7 @@ pub(crate) fn unique(items: &[Item], diags: &mut Diagnostics) {
 }
 
 /// Puts the name of a resource wherever a parameter refers to it by its id.
-pub(crate) fn to_names(items: &mut [Item]) {
+pub(super) fn to_names(items: &mut [Item]) {
     let names: HashMap<String, String> = items
         .iter()
         .filter_map(|item| Some((item.id.as_ref()?.value.clone(), item.name.value.clone())))

@@ -1,4 +1,6 @@
-//! The `converge` binary: one command, one file below `command/`.
+//! The command line of `converge`: one command, one file below `command/`.
+//!
+//! The binary `converge` holds all of it but the tests of roles: these need disposable hosts, which stand in the binary `converge-lab`.
 
 mod args;
 mod command;
@@ -23,11 +25,32 @@ use clap::{CommandFactory, FromArgMatches};
 use console::Console;
 use failure::{Failure, code};
 use settings::Settings;
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-fn main() -> ExitCode {
-    let arguments: Vec<_> = std::env::args_os().collect();
+/// Runs the tests of roles that the arguments ask for.
+type TestRoles = fn(args::Test, &Console) -> Result<u8, Failure>;
+
+/// The program `converge`: hands `converge test` over to `converge-lab`.
+pub fn converge(arguments: Vec<OsString>) -> ExitCode {
+    start(arguments, command::lab::run)
+}
+
+/// `converge test` in the program `converge-lab`: the version of the `converge` that hands it over, and its arguments without its name.
+pub fn converge_test(version: &str, arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let own = env!("CARGO_PKG_VERSION");
+    if version != own {
+        let failure = Failure::refused(
+            format!("this is converge-lab {own}, and `converge test` of converge {version} called it"),
+            "install both programs from one checkout: `cargo install --path crates/cli`",
+        );
+        return ExitCode::from(failure.report(&Console::new(&args::Global::default())));
+    }
+    start([OsString::from("converge")].into_iter().chain(arguments).collect(), command::test::run)
+}
+
+fn start(arguments: Vec<OsString>, test_roles: TestRoles) -> ExitCode {
     if args::asks_version(&arguments) {
         // A reader that has gone away is no error.
         let _gone = std::io::stdout().write_all(args::VERSION.as_bytes());
@@ -59,7 +82,7 @@ fn main() -> ExitCode {
             "apply, plan, drift, rollback and verify have; others: --output json",
         ))
     } else {
-        run(cli.command, &console)
+        run(cli.command, test_roles, &console)
     };
     let code = outcome.unwrap_or_else(|failure| failure.report(&console));
     ExitCode::from(match console.lost() {
@@ -71,7 +94,7 @@ fn main() -> ExitCode {
     })
 }
 
-fn run(mut command: Command, console: &Console) -> Result<u8, Failure> {
+fn run(mut command: Command, test_roles: TestRoles, console: &Console) -> Result<u8, Failure> {
     let mut settings = Settings::default();
     if Settings::concern(&command) {
         let (found, warnings) = Settings::load()?;
@@ -94,7 +117,7 @@ fn run(mut command: Command, console: &Console) -> Result<u8, Failure> {
         Command::Verify(a) => runtime.block_on(command::verify::run(a, console)),
         Command::Doctor(a) => runtime.block_on(command::doctor::run(a, console)),
         Command::Facts(a) => runtime.block_on(command::facts::run(a, console)),
-        Command::Test(a) => command::test::run(a, console),
+        Command::Test(a) => test_roles(a, console),
         Command::Run(a) => runtime.block_on(command::run::run(a, console)),
         Command::Settings(a) => command::settings::run(a, &settings, console),
         Command::Inventory(a) => command::inventory::run(a, console),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::SavedOutcome;
 
 #[test]
 fn records_of_other_programs_are_refused() {
@@ -6,7 +7,11 @@ fn records_of_other_programs_are_refused() {
     assert!(parse_records("converge\t4\nbegin\t1\n").is_err());
     let broken = |text: &str| parse_records(&format!("converge\t4\nrun\tx\n{text}")).unwrap().broken.len();
     assert_eq!(broken("begin\tone\tpath\t/a\tabsent\tabsent\ti\t-\n"), 1);
+    assert_eq!(broken("begin\t1\tpath\ta/b\tabsent\tabsent\ti\t-\n"), 1, "a path of nothing");
+    assert_eq!(broken("begin\t1\tpackage\ta/b\tabsent\tabsent\ti\t-\n"), 0);
     assert_eq!(broken("done\t7\tabsent\n"), 1);
+    assert_eq!(broken("begin\t1\tpath\ta/b\tabsent\tabsent\ti\t-\n"), 1, "no path of a host");
+    assert_eq!(broken("begin\t1\tuser\ta\tabsent\tabsent\ti\t-\n"), 0);
     assert_eq!(broken("time\tt\nlater-word\twhat\n"), 0);
     assert_eq!(parse_records("converge\t4\n").unwrap().runs, []);
 }

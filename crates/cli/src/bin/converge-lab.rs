@@ -1,9 +1,10 @@
-//! A lab by hand: `cargo run -p converge-lab -- up 3`.
+//! The program `converge-lab`: the disposable hosts of `converge test`, and a lab by hand (`converge-lab up 3`).
 #![expect(clippy::print_stdout, reason = "a command-line program answers on standard output")]
 
 use clap::{Parser, Subcommand};
 use converge_lab::kube::{ApiOptions, ApiServer, NodeSpec, Part, Repositories, ensure};
 use converge_lab::{Host, Lab, LabError, LabOptions, default_cache_dir, forward_with_delay, wipe};
+use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 /// Disposable real Debian hosts on this machine.
 #[derive(Parser)]
-#[command(name = "converge-lab")]
+#[command(name = "converge-lab", version)]
 struct Arguments {
     /// Which lab.
     #[arg(long, default_value = "hand", global = true)]
@@ -92,6 +93,14 @@ enum Action {
     },
     /// Delete the cached base too.
     Wipe,
+    /// `converge test` hands itself over to this: all arguments are those of converge.
+    #[command(hide = true)]
+    Converge {
+        /// Its version.
+        version: String,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     #[command(hide = true)]
     Delay { a: String, b: String, micros: u64 },
 }
@@ -185,6 +194,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, LabError> {
                     println!("{:14} {}", part.name(), ensure(&[*part])?.folder(*part)?.display());
                 }
             }
+        }
+        Action::Converge { version, arguments } => {
+            return Ok(converge_cli::converge_test(version, arguments.iter().cloned()));
         }
         Action::Wipe => wipe(&default_cache_dir())?,
         Action::Delay { a, b, micros } => {

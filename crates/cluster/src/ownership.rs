@@ -1,0 +1,156 @@
+//! Fields that converge owns twice: by an apply, and by an update in which a rollback wrote them. To the server these are two managers of one name.
+
+use crate::api::{APPLY, Api, MERGE};
+use crate::fault::Fault;
+use converge_resource::FIELD_MANAGER;
+use serde_json::{Map, Value, json};
+
+/// Applies a manifest on the server; `more` stands behind the other words of the query: `&dryRun=All`. Fields that an update of converge's own wrote are no conflict; those of others are.
+///
+/// # Errors
+/// The server's. Where fields belong to others too, it names all of them.
+pub(crate) async fn apply(
+    api: &Api,
+    path: &str,
+    manifest: &Value,
+    force: bool,
+    more: &str,
+) -> Result<Value, Fault> {
+    let with = |force: bool| format!("{path}?fieldManager={FIELD_MANAGER}&force={force}{more}");
+    match api.patch(&with(force), APPLY, manifest).await {
+        Err(Fault::Said(said)) if !force && said.conflicts_with_own_updates() => {
+            api.patch(&with(true), APPLY, manifest).await
+        }
+        result => result,
+    }
+}
+
+/// Gives the fields that a rollback wrote to converge's apply, if that owned fields of the object before: a role that leaves one of them out
+/// again takes it away then. `before` is the object as it was, `now` as the rollback left it.
+pub(crate) async fn hand_over(api: &Api, path: &str, before: &Value, now: &Value) {
+    let Some(managers) = handed_over(before, now) else { return };
+    let version = now.pointer("/metadata/resourceVersion");
+    let patch = json!({"metadata": {"managedFields": managers, "resourceVersion": version}});
+    // Where somebody else writes at the same time, the fields stay what they are: no conflict, see above.
+    drop(api.patch(&format!("{path}?fieldManager={FIELD_MANAGER}"), MERGE, &patch).await);
+}
+
+/// `metadata.managedFields` in which what converge's update has come to own since `before` is its apply's; `None` where nothing is to be moved.
+fn handed_over(before: &Value, now: &Value) -> Option<Value> {
+    let mut applied = entry(before, "Apply")?.clone();
+    let updated = entry(now, "Update")?;
+    let old = entry(before, "Update").map_or(&Value::Null, fields);
+    let moved = without(fields(updated), old)?;
+    if let Some(still) = entry(now, "Apply") {
+        applied = still.clone();
+    } else {
+        applied["fieldsV1"] = json!({});
+    }
+    let mut owned = fields(&applied).clone();
+    merge(&mut owned, &moved);
+    applied["fieldsV1"] = owned;
+    let others = entries(now).filter(|e| !is_own(e, "Apply") && !is_own(e, "Update"));
+    let mut all: Vec<Value> = others.cloned().collect();
+    all.push(applied);
+    if let Some(rest) = without(fields(updated), &moved) {
+        let mut updated = updated.clone();
+        updated["fieldsV1"] = rest;
+        all.push(updated);
+    }
+    Some(Value::Array(all))
+}
+
+fn entries(object: &Value) -> impl Iterator<Item = &Value> {
+    object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn is_own(entry: &Value, operation: &str) -> bool {
+    let says = |key: &str, word: &str| entry.get(key).and_then(Value::as_str) == Some(word);
+    says("manager", FIELD_MANAGER) && says("operation", operation) && entry.get("subresource").is_none()
+}
+
+fn entry<'a>(object: &'a Value, operation: &str) -> Option<&'a Value> {
+    entries(object).find(|entry| is_own(entry, operation))
+}
+
+fn fields(entry: &Value) -> &Value {
+    entry.get("fieldsV1").unwrap_or(&Value::Null)
+}
+
+/// The fields of a set that are not in another one; `None` when all are.
+fn without(set: &Value, other: &Value) -> Option<Value> {
+    let map = set.as_object()?;
+    if map.is_empty() {
+        return other.is_null().then(|| set.clone());
+    }
+    let rest: Map<String, Value> = map
+        .iter()
+        .filter_map(|(key, inner)| {
+            let rest = without(inner, other.get(key).unwrap_or(&Value::Null))?;
+            Some((key.clone(), rest))
+        })
+        .collect();
+    (!rest.is_empty()).then_some(Value::Object(rest))
+}
+
+/// Puts the fields of a set into another one.
+fn merge(into: &mut Value, set: &Value) {
+    let (Some(into), Some(set)) = (into.as_object_mut(), set.as_object()) else { return };
+    for (key, inner) in set {
+        merge(into.entry(key.clone()).or_insert_with(|| json!({})), inner);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(entries: &[(&str, &str, Value)]) -> Value {
+        let entry = |(manager, operation, fields): &(&str, &str, Value)| json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields});
+        let managers: Vec<Value> = entries.iter().map(entry).collect();
+        json!({"metadata": {"managedFields": managers}})
+    }
+
+    fn told(managers: &Value) -> Vec<(String, Value)> {
+        let one = |e: &Value| {
+            (format!("{} {}", e["manager"], e["operation"]).replace('"', ""), e["fieldsV1"].clone())
+        };
+        managers.as_array().unwrap().iter().map(one).collect()
+    }
+
+    #[test]
+    fn what_a_rollback_wrote_is_the_applys_again() {
+        let data = |keys: &[&str]| {
+            let keys: Map<String, Value> = keys.iter().map(|key| (format!("f:{key}"), json!({}))).collect();
+            json!({"f:data": keys})
+        };
+        let before = object(&[
+            ("converge", "Apply", data(&["a", "kept"])),
+            ("converge", "Update", data(&["patched"])),
+            ("kubectl", "Update", data(&["theirs"])),
+        ]);
+        // `a` and the removed `b` were written; the apply still owns what was not.
+        let now = object(&[
+            ("converge", "Apply", data(&["kept"])),
+            ("converge", "Update", data(&["a", "b", "patched"])),
+            ("kubectl", "Update", data(&["theirs"])),
+        ]);
+        let moved = handed_over(&before, &now).unwrap();
+        assert_eq!(
+            told(&moved),
+            [
+                ("kubectl Update".to_owned(), data(&["theirs"])),
+                ("converge Apply".to_owned(), data(&["kept", "a", "b"])),
+                ("converge Update".to_owned(), data(&["patched"])),
+            ]
+        );
+        // All that the apply owned was written.
+        let before = object(&[("converge", "Apply", data(&["a"]))]);
+        let now = object(&[("converge", "Update", data(&["a"]))]);
+        assert_eq!(told(&handed_over(&before, &now).unwrap()), [("converge Apply".to_owned(), data(&["a"]))]);
+        // An object that converge never applied.
+        let before = object(&[("converge", "Update", data(&["a"])), ("kubectl", "Update", data(&["b"]))]);
+        let now = object(&[("converge", "Update", data(&["a", "b"]))]);
+        assert_eq!(handed_over(&before, &now), None);
+    }
+}

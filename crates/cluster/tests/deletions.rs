@@ -1,0 +1,65 @@
+//! Deletions that take long: finalizers, and namespaces that terminate.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests stop the test")]
+
+mod common;
+
+use common::*;
+use converge_cluster::{Cluster, ClusterOptions, WorkEnd};
+use converge_lab::kube::{ApiOptions, LocalApi};
+use converge_ledger::SavedOutcome;
+use converge_resource::{Answer, Probe};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+async fn fresh(namespace: &str) -> (&'static LocalApi, Cluster) {
+    let api = server(ApiOptions::new);
+    api.apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}")).unwrap();
+    (api, connect(api).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_is_being_deleted_has_no_state_to_plan_on() {
+    let (api, cluster) = fresh("going").await;
+    let mut manifest = configmap("going", "held", json!({"a": "1"}));
+    manifest["metadata"]["finalizers"] = json!(["example.org/hold"]);
+    api.apply(&manifest.to_string()).unwrap();
+    let id = object(&manifest);
+    assert!(matches!(ask(&cluster, Probe::Object(id.clone())).await.0, Answer::Object(_)));
+    assert!(api.kubectl(&["-n", "going", "delete", "--wait=false", "configmap", "held"]).unwrap().success());
+    // Alone, and out of a list for many.
+    let others = (0..4).map(|n| Probe::Object(object(&configmap("going", &format!("c{n}"), json!({})))));
+    let many: BTreeSet<Probe> = others.chain([Probe::Object(id.clone())]).collect();
+    for probes in [BTreeSet::from([Probe::Object(id.clone())]), many] {
+        let observation = cluster.observe(&probes).await;
+        let answer = observation.answers.iter().find(|(probe, _)| *probe == Probe::Object(id.clone()));
+        let Some((_, Answer::Failed(why))) = answer else { panic!("{answer:?}") };
+        assert!(why.contains("being deleted since") && why.contains("example.org/hold"), "{why}");
+    }
+}
+
+/// The server takes the request to delete and the object goes when its finalizers do, maybe after the run: what a rollback may find is both.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_that_takes_longer_than_the_run_may_have_happened() {
+    let _alone = alone().await;
+    let api = fresh("late").await.0;
+    let quick = ClusterOptions { deletion: Duration::from_secs(1), ..options() };
+    let cluster = connect_with(api, quick).await;
+    let run = meta();
+    cluster.open(&run).await.unwrap();
+    let mut manifest = configmap("late", "held", json!({"a": "1"}));
+    manifest["metadata"]["finalizers"] = json!(["example.org/hold"]);
+    done(&cluster, &run, &plan_apply(&cluster, &manifest, false).await).await;
+    let gone = plan_to(&cluster, &object(&manifest), None).await;
+    let end = work(&cluster, &run, &gone).await.end;
+    assert!(
+        matches!(&end, WorkEnd::Failed { message, .. } if message.contains("example.org/hold")),
+        "{end:?}"
+    );
+    cluster.close(&run.id, "failed").await;
+    let records = cluster.records().await.unwrap().runs;
+    let change = &records.iter().find(|r| r.id == run.id).unwrap().changes[1];
+    assert_eq!((change.outcome, change.may_have_happened()), (SavedOutcome::Unknown, true));
+    assert!(change.after.is_absent(), "{change:?}");
+}

@@ -1,0 +1,242 @@
+//! Sends a stretch of items to a host, and takes its answers as they come.
+
+use super::running::Running;
+use super::{HostRun, group};
+use crate::apply::work::Work;
+use crate::{Activity, Event, ItemResult, TargetError, TimedItem};
+use converge_host::Link;
+use converge_host::records as host;
+use converge_planner::{Item, Outcome};
+use converge_ssh::{Batch, Because, ShellError, Status};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// So many items are named where all that had begun would be too many.
+const SHOWN: usize = 3;
+
+impl HostRun {
+    /// Sends one stretch whole and takes its answers as they come. `said` is what another host said for its one item.
+    pub(super) async fn send(
+        &mut self,
+        link: &Link,
+        ids: &[u32],
+        said: Option<bytes::Bytes>,
+    ) -> Result<(), TargetError> {
+        let stop_file = host::stop_file(&self.run);
+        let mut sent = group::Stretch::default();
+        let stretch: Vec<Item> =
+            self.lane.remaining().iter().filter(|i| ids.contains(&i.id)).cloned().collect();
+        let _sends = self.context.begin(&self.lane.host, Activity::Stretch { items: stretch.len() });
+        self.together = None;
+        let mut before = None;
+        for item in &stretch {
+            let work = match Work::given(item, &self.lane, &self.run, &mut self.sequence, said.clone()) {
+                Ok(work) => work,
+                Err(error) => {
+                    let failed = ItemResult::Failed { message: error.to_string(), output: String::new() };
+                    self.finish(item, failed, &[], Duration::ZERO);
+                    continue;
+                }
+            };
+            let alone = self.alone.contains(&item.address);
+            let beside = before.replace(item).is_some_and(|before| self.lane.are_beside(before, item));
+            sent.push(work, alone, beside);
+        }
+        sent.close();
+        let mut unanswered = sent.unanswered();
+        let group::Stretch { items, works, groups, last_piece, .. } = sent;
+        if items.is_empty() {
+            return Ok(());
+        }
+        let phases = self.context.options.phases;
+        let mut prelude = if phases { host::TELL_PHASES.to_owned() } else { String::new() };
+        if works.values().any(Work::watches_facts) && link.must_learn_to_watch() {
+            prelude.push_str(&converge_host::facts::watch_script());
+        }
+        if std::mem::take(&mut self.resume) {
+            prelude.push_str(&host::resume_script(&self.run));
+        }
+        let prelude = (!prelude.is_empty()).then_some(prelude);
+        let batch = Batch { prelude, stop_file: Some(stop_file.clone()), items };
+        let mut events = match link.shell.run(&batch) {
+            Ok(events) => events,
+            Err(error) => return Err(link.lost(&error)),
+        };
+        let mut stopping = false;
+        let mut running: BTreeMap<u32, Running> = BTreeMap::new();
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = self.stop.stopped(), if !stopping => {
+                    stopping = true;
+                    link.raise_stop(&stop_file).await;
+                    continue;
+                }
+            };
+            let event = match event {
+                None => {
+                    self.context.tell_traffic(&link.host, Some(link.shell.traffic()));
+                    return Ok(());
+                }
+                Some(Ok(event)) => event,
+                Some(Err(error)) => return Err(self.broken(link, &error, &unanswered, &running)),
+            };
+            if let converge_ssh::Event::Finished { id, .. } | converge_ssh::Event::Skipped { id, .. } = &event
+                && let Some(work) = works.get(id)
+                && last_piece.get(&work.item.id) == Some(id)
+            {
+                unanswered.remove(&work.item.id);
+            }
+            let (converge_ssh::Event::Started(id)
+            | converge_ssh::Event::Output { id, .. }
+            | converge_ssh::Event::Finished { id, .. }
+            | converge_ssh::Event::Skipped { id, .. }) = &event;
+            match groups.get(id) {
+                Some(group) => {
+                    if matches!(
+                        event,
+                        converge_ssh::Event::Finished { .. } | converge_ssh::Event::Skipped { .. }
+                    ) {
+                        group.members.iter().for_each(|work| _ = unanswered.remove(&work.item.id));
+                    }
+                    self.take_group(event, group, &mut running);
+                }
+                None => self.take(event, &works, &last_piece, &mut running),
+            }
+        }
+    }
+
+    pub(super) fn take(
+        &mut self,
+        event: converge_ssh::Event,
+        works: &BTreeMap<u32, Work>,
+        last_piece: &BTreeMap<u32, u32>,
+        running: &mut BTreeMap<u32, Running>,
+    ) {
+        use converge_ssh::Event as Said;
+        let (Said::Started(piece)
+        | Said::Output { id: piece, .. }
+        | Said::Finished { id: piece, .. }
+        | Said::Skipped { id: piece, .. }) = event;
+        let Some(work) = works.get(&piece) else { return };
+        let item = &work.item;
+        let host = self.lane.host.clone();
+        match event {
+            Said::Started(_) => {
+                if item.guard.is_some() {
+                    self.armed = Some(Instant::now());
+                }
+                if let Entry::Vacant(first) = running.entry(item.id) {
+                    first.insert(Running { begun: self.epoch.elapsed(), ..Running::default() });
+                    let address = item.address.clone();
+                    self.context.events.send(Event::ItemStarted { host, id: item.id, address });
+                }
+            }
+            Said::Output { bytes, .. } => {
+                let said = running.entry(item.id).or_default();
+                let lines = said.complete_lines(&bytes);
+                self.tell_phases(item.id, &work.spec().token, lines);
+                let text = work.shown(lines);
+                if !item.sensitive && !text.is_empty() {
+                    self.context.events.send(Event::ItemOutput { host, id: item.id, text });
+                }
+            }
+            Said::Finished { status, duration, .. } => {
+                let mut said = running.remove(&item.id).unwrap_or_default();
+                said.took += duration;
+                let is_last = last_piece.get(&item.id) == Some(&piece);
+                if status.success() && !is_last {
+                    running.insert(item.id, said);
+                } else {
+                    self.gates.record(TimedItem {
+                        host,
+                        address: item.address.clone(),
+                        begun: said.begun,
+                        ended: self.epoch.elapsed(),
+                        waited: self.idle_since.take(),
+                    });
+                    self.conclude(work, status, &said);
+                }
+            }
+            Said::Skipped { because, .. } => {
+                if self.lane.remaining().iter().any(|i| i.id == item.id) && because == Because::Stopped {
+                    self.finish(item, ItemResult::Stopped, &[], Duration::ZERO);
+                }
+                // A need that failed is the lane's own knowledge: it says so when it decides what comes next.
+            }
+        }
+    }
+
+    /// The last piece of an item is over, or one failed.
+    pub(super) fn conclude(&mut self, work: &Work, status: Status, said: &Running) {
+        let reading = work.read(status, &said.output);
+        if let Some((before, after)) = &reading.window {
+            self.lane.window(&work.item, before, after);
+        }
+        match reading.result {
+            None => self.begin_again(&work.item),
+            Some(result) => {
+                let result = work.hide(result);
+                self.finish(&work.item, result, &reading.after, said.took);
+            }
+        }
+        self.report();
+    }
+
+    pub(super) fn finish(
+        &mut self,
+        item: &Item,
+        result: ItemResult,
+        after: &[(converge_resource::ObjectId, converge_resource::State)],
+        took: Duration,
+    ) {
+        self.lane.finish(item.id, result.clone(), after);
+        if !took.is_zero() {
+            self.times.insert(item.address.clone(), took);
+        }
+        // The result of a guarded item is reported when the guard has ended.
+        let held = self.lane.unconfirmed().iter().any(|(i, _)| i.address == item.address);
+        if !held && (!matches!(item.outcome, Outcome::Adopt(_)) || result.is_bad()) {
+            self.context.events.send(Event::ItemFinished {
+                host: self.lane.host.clone(),
+                id: item.id,
+                address: item.address.clone(),
+                result,
+                took,
+            });
+        }
+    }
+
+    /// The link broke in the middle. The host has all that was sent and goes on with it for a while: what it did not answer is unknown.
+    pub(super) fn broken(
+        &mut self,
+        link: &Link,
+        error: &ShellError,
+        unanswered: &BTreeSet<u32>,
+        running: &BTreeMap<u32, Running>,
+    ) -> TargetError {
+        let mut lost = link.lost(error);
+        let open = self.lane.remaining().iter().filter(|i| unanswered.contains(&i.id));
+        let open: Vec<Item> = open.cloned().collect();
+        let begun: Vec<&str> =
+            open.iter().filter(|i| running.contains_key(&i.id)).map(|i| i.address.as_str()).collect();
+        if !begun.is_empty() {
+            // The items of one group begin together.
+            let named = begun.get(..SHOWN).unwrap_or(&begun);
+            let more = match begun.len() - named.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            lost = lost.map_message(|why| format!("{why}; in the middle of: {}{more}", named.join(", ")));
+        }
+        for item in &open {
+            let message = match running.contains_key(&item.id) {
+                true => lost.to_string(),
+                false => "it was sent to the host, and no answer came".to_owned(),
+            };
+            self.finish(item, ItemResult::Unknown { message }, &[], Duration::ZERO);
+        }
+        lost
+    }
+}

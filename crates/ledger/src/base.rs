@@ -1,0 +1,195 @@
+//! The base of what is managed, as a host keeps it, with the runs after it.
+
+use crate::managed::{Entry, Managed, fold};
+use crate::record::Reader;
+use crate::{Layer, Moved, Owned, RunRecord, SavedGuard, Scope};
+use converge_resource::{ObjectId, State, WayBack, decode_field, encode_field};
+use std::collections::BTreeSet;
+
+/// The records of earlier runs on a host or a cluster, for a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnedRecords {
+    /// In the order in which they came to be managed.
+    pub things: Vec<Owned>,
+    /// The newest run, when it did not end.
+    pub cut_off: Option<RunRecord>,
+    /// True when some process holds the host's lock: that run may still be at work.
+    pub busy: bool,
+    /// The parts of the records that are not understood, and so are ignored.
+    pub broken: Vec<String>,
+    /// The base that the host is to keep in the place of its present one, if there is something to fold.
+    pub base: Option<NewBase>,
+}
+
+/// A base for a host: its file `owned` with more runs folded in. It is of use only to a host that still has what it was made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewBase {
+    /// The digest of the file that it was made from; `-` for none.
+    pub of: String,
+    /// The runs that were folded in, the oldest of those that the file does not hold.
+    pub runs: Vec<String>,
+    /// The text of the file.
+    pub text: String,
+}
+
+/// Reads what a host says of former runs, as its functions print it, and folds it.
+pub fn parse_owned(output: &str) -> OwnedRecords {
+    let mut records = OwnedRecords::default();
+    let (mut base, mut of, mut recorded) = (Managed::default(), "-", BTreeSet::new());
+    let mut runs: Vec<Reader> = Vec::new();
+    for (n, line) in output.split_inclusive('\n').filter_map(|l| l.strip_suffix('\n')).enumerate() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        // The text of a line may hold what is secret.
+        let odd = || format!("line {} of the record of what is managed is damaged and not considered", n + 1);
+        match (fields.as_slice(), runs.last_mut()) {
+            (["run", id], _) => runs.push(Reader::new(id)),
+            (fields, Some(run)) => run.read(fields),
+            (["converge-managed" | "converge-owned", "1"], None) => {}
+            (["busy", "yes"], None) => records.busy = true,
+            (["broken", what], None) => records.broken.push(decode_field(what).unwrap_or_default()),
+            (["recorded", id], None) => drop(recorded.insert(*id)),
+            (["base", digest], None) => of = digest,
+            (["folded", id], None) => drop(base.folded.insert((*id).to_owned())),
+            ([word @ ("own" | "gone"), rest @ ..], None) => match entry(*word == "gone", rest) {
+                Some(entry) => base.entries.push(entry),
+                None => records.broken.push(odd()),
+            },
+            _ => records.broken.push(odd()),
+        }
+    }
+    let runs: Vec<RunRecord> = runs.into_iter().map(Reader::end_of_run).collect();
+    records.broken.extend(runs.iter().filter_map(|r| r.broken.clone()));
+    // A run that still grows is folded for this once only, and so are the runs after it.
+    let (closed, open) = runs.split_at(runs.iter().position(|r| !r.closed).unwrap_or(runs.len()));
+    let mut managed = fold(base, closed);
+    managed.folded.retain(|id| recorded.contains(id.as_str()));
+    managed.forget_gone(&|id| recorded.contains(id));
+    if !closed.is_empty() {
+        let runs = closed.iter().map(|r| r.id.clone()).collect();
+        records.base = Some(NewBase { of: of.to_owned(), runs, text: base_text(&managed) });
+    }
+    let managed = fold(managed, open);
+    // Objects of hosts go back whole.
+    let whole = |thing: &Owned| Owned { between: Vec::new(), ..thing.clone() };
+    records.things = managed.present().map(whole).collect();
+    records.cut_off = runs.into_iter().next_back().filter(|run| !run.closed);
+    records
+}
+
+/// An object in a host's base, behind the word `own` or `gone`.
+fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
+    let [
+        kind,
+        key,
+        playbook,
+        inventory,
+        roles,
+        item,
+        since,
+        run,
+        before,
+        left,
+        flags,
+        unsaved,
+        by,
+        rest @ ..,
+    ] = fields
+    else {
+        return None;
+    };
+    let text = |word: &str| decode_field(word);
+    let flag = |name: &str| flags.split(',').any(|f| f == name);
+    let thing = Owned {
+        object: ObjectId::new(kind, text(key)?),
+        layer: match flags.split(',').find_map(|flag| flag.strip_prefix("layer=")) {
+            Some(layer) => Layer::from_text(&text(layer)?),
+            None => Layer::default(),
+        },
+        lies_in: Vec::new(),
+        uid: None,
+        scope: Scope { playbook: text(playbook)?, inventory: text(inventory)? },
+        roles: roles.split(',').map(text).collect::<Option<_>>()?,
+        item: text(item)?,
+        since: (*since).to_owned(),
+        run: (*run).to_owned(),
+        before: State::from_line(before),
+        moved: flags.split(',').find_map(|flag| {
+            let (by, before) = flag.strip_prefix("moved=")?.split_once(':')?;
+            Some(Moved { by: text(by)?, before: State::from_line(&text(before)?) })
+        }),
+        left: State::from_line(left),
+        open: rest.get(2).map(|line| State::from_line(line)),
+        between: Vec::new(),
+        sensitive: flag("sensitive"),
+        by_product: flag("by"),
+        unsaved: if *unsaved == "-" { None } else { Some(text(unsaved)?) },
+        way_back: match rest {
+            [host, name, ..] if *host != "-" => Some(WayBack { host: text(host)?, name: text(name)? }),
+            _ => None,
+        },
+        guard: flags.split(',').find_map(|flag| {
+            let (by, seconds) = flag.strip_prefix("guard=")?.split_once(':')?;
+            Some(SavedGuard { by: by.to_owned(), seconds: seconds.parse().ok()? })
+        }),
+    };
+    Some(Entry { thing, gone_by: gone.then(|| (*by).to_owned()) })
+}
+
+/// The text of a host's base: `converge-owned 1`, a line `folded RUN` for each recorded run that it holds, then one line an object:
+/// `own|gone KIND KEY PLAYBOOK INVENTORY ROLES ITEM SINCE RUN BEFORE LEFT FLAGS UNSAVED BY HOST NAME [OPEN]`. BEFORE is the state that was there
+/// before it was managed, LEFT the one that runs left, RUN the run that first changed it (it keeps accounts), BY the run that gave it back, HOST
+/// and NAME what the way back needs besides BEFORE, OPEN the other end of a last change that was cut off. ROLES are joined by commas, the last first, and so
+/// are FLAGS: `sensitive`, `by` (a by-product), `guard=WORD:SECONDS`, `moved=ITEM:STATE` ([`Moved`]), `layer=LAYER` ([`Layer`]; all these with every byte in
+/// octal).
+fn base_text(managed: &Managed) -> String {
+    let mut text = "converge-owned\t1\n".to_owned();
+    for id in &managed.folded {
+        text.push_str(&format!("folded\t{id}\n"));
+    }
+    for Entry { thing, gone_by } in &managed.entries {
+        let roles: Vec<String> = thing.roles.iter().map(|r| encode_field(r)).collect();
+        let mut flags = if thing.sensitive { "sensitive" } else { "-" }.to_owned();
+        if thing.by_product {
+            flags.push_str(",by");
+        }
+        if let Some(SavedGuard { by, seconds }) = &thing.guard {
+            flags.push_str(&format!(",guard={by}:{seconds}"));
+        }
+        if let Some(Moved { by, before }) = &thing.moved {
+            flags.push_str(&format!(",moved={}:{}", octal(by), octal(before.line())));
+        }
+        if thing.layer != Layer::default() {
+            flags.push_str(&format!(",layer={}", octal(&thing.layer.text())));
+        }
+        let way = thing.way_back.as_ref();
+        let line = [
+            if gone_by.is_some() { "gone" } else { "own" }.to_owned(),
+            thing.object.kind.clone(),
+            encode_field(&thing.object.key),
+            encode_field(&thing.scope.playbook),
+            encode_field(&thing.scope.inventory),
+            roles.join(","),
+            encode_field(&thing.item),
+            thing.since.clone(),
+            thing.run.clone(),
+            thing.before.line().to_owned(),
+            thing.left.line().to_owned(),
+            flags,
+            thing.unsaved.as_ref().map_or_else(|| "-".to_owned(), |why| encode_field(why)),
+            gone_by.clone().unwrap_or_else(|| "-".to_owned()),
+            way.map_or_else(|| "-".to_owned(), |way| encode_field(&way.host)),
+            way.map_or_else(|| "-".to_owned(), |way| encode_field(&way.name)),
+        ];
+        text.push_str(&line.join("\t"));
+        if let Some(open) = &thing.open {
+            text.push_str(&format!("\t{}", open.line()));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A text that holds neither a comma nor a colon; [`decode_field`] reads it.
+fn octal(text: &str) -> String {
+    text.bytes().map(|b| format!("\\0{b:03o}")).collect()
+}

@@ -1,0 +1,47 @@
+//! The project that records name.
+
+use serde::{Deserialize, Serialize};
+
+/// Whose things are: a playbook used with an inventory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scope {
+    /// The playbook, by a name that stays the same from run to run.
+    pub playbook: String,
+    /// The inventories, as for the playbook.
+    pub inventory: String,
+}
+
+impl Scope {
+    /// Whether both are names of one project: the one may be of an older record ([`Project::is`]).
+    pub(crate) fn is_same_project(&self, other: &Self) -> bool {
+        self == other || Project(self.clone()).is(other) || Project(other.clone()).is(self)
+    }
+}
+
+/// The project that a rollback or a prune works for, as it is named now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Project(pub Scope);
+
+impl Project {
+    /// Whether records of this name are of the project. Older ones hold absolute paths of some controller: these are of it if they are its
+    /// paths below one folder.
+    pub fn is(&self, recorded: &Scope) -> bool {
+        let Self(Scope { playbook, inventory }) = self;
+        if *recorded == self.0 {
+            return true;
+        }
+        let below = |path: &str, name: &str| -> Option<String> {
+            let folder = path.strip_suffix(name)?.strip_suffix('/')?;
+            (path.starts_with('/') && !name.starts_with('/')).then(|| folder.to_owned())
+        };
+        let Some(folder) = below(&recorded.playbook, playbook) else { return false };
+        let (old, now) = (recorded.inventory.split(' '), inventory.split(' '));
+        let same = |(path, name): (&str, &str)| path == name || below(path, name).as_deref() == Some(&folder);
+        old.clone().count() == now.clone().count() && old.zip(now).all(same)
+    }
+
+    /// The same; a record that names no project is of every one.
+    pub fn has(&self, recorded: &Scope) -> bool {
+        *recorded == Scope::default() || self.is(recorded)
+    }
+}

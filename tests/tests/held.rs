@@ -1,0 +1,94 @@
+//! Directories and file systems in memory that hold something of others: a rollback and a prune leave them, and name what they hold.
+
+use converge_tests::{World, exec};
+
+const ROLE: &str = "
+resources:
+  - name: folder
+    directory: {path: /srv/a}
+  - name: point
+    directory: {path: /mnt/a}
+  - name: memory
+    mount: {path: /mnt/a, source: tmpfs, fstype: tmpfs}
+  - name: inside
+    file: {path: /mnt/a/own, content: own}
+";
+
+#[test]
+fn what_others_have_in_it_keeps_a_directory_and_a_file_system_in_memory() {
+    let world = World::new("held", 1).unwrap();
+    let host = &world.hosts()[0];
+    let apply = || {
+        world.only_role("held", ROLE).unwrap();
+        world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    };
+    let mounted = || exec(host, "grep -c ' /mnt/a tmpfs ' /proc/mounts || :") == "1";
+    let rollback = || world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap();
+    apply();
+    exec(host, "echo F >/srv/a/foreign; echo F >/mnt/a/foreign");
+    let left = rollback().expect(4);
+    for named in ["it holds /srv/a/foreign", "it holds /mnt/a/foreign"] {
+        assert!(left.all().contains(named), "{}", left.all());
+    }
+    assert!(mounted());
+    assert_eq!(
+        exec(host, "cat /srv/a/foreign /mnt/a/foreign; ls /mnt/a /srv/a"),
+        "F\nF\n/mnt/a:\nforeign\n\n/srv/a:\nforeign"
+    );
+    exec(host, "rm /srv/a/foreign /mnt/a/foreign");
+    rollback().expect(0);
+    assert!(!mounted());
+    assert_eq!(exec(host, "ls -d /srv/a /mnt/a 2>/dev/null || :"), "");
+    // The same where no role declares it any more.
+    apply();
+    exec(host, "echo F >/srv/a/foreign; echo F >/mnt/a/foreign");
+    world.only_role("held", "resources: []\n").unwrap();
+    let prune = || {
+        let prune = world.prune_all().unwrap();
+        world.converge(&prune.iter().map(String::as_str).collect::<Vec<_>>()).unwrap().all()
+    };
+    let said = prune();
+    assert!(said.contains("it holds /srv/a/foreign") && said.contains("it holds /mnt/a/foreign"), "{said}");
+    assert!(mounted());
+    exec(host, "rm /srv/a/foreign /mnt/a/foreign");
+    prune();
+    assert!(!mounted());
+    assert_eq!(exec(host, "ls -d /srv/a /mnt/a 2>/dev/null || :"), "");
+}
+
+/// A command mounts a directory over a file that the run has written; the file of that name in the mounted one is of others.
+const OVER: &str = "
+resources:
+  - name: below
+    file: {path: /srv/m/x, content: v}
+  - name: line
+    line: {path: /srv/m/u, line: v}
+  - name: c
+    command: {run: mount --bind /srv/n /srv/m, unless: findmnt -M /srv/m}
+  - name: inside
+    file: {path: /srv/m/g, content: v}
+";
+
+#[test]
+fn a_command_that_mounts_over_files_of_the_run_hides_them_until_the_rollback_unmounts_it() {
+    let world = World::new("over", 1).unwrap();
+    let host = &world.hosts()[0];
+    let all = || exec(host, "cd /srv; for f in m/* n/*; do echo $f $(cat $f); done");
+    for undo in ["", ", undo: umount /srv/m"] {
+        exec(host, "mkdir -p /srv/m /srv/n; echo under >/srv/m/u; echo theirs >/srv/n/x; echo n >/srv/n/u");
+        let before = all();
+        world
+            .only_role(
+                "over",
+                &OVER.replace(" /srv/m}\n  - name: inside", &format!(" /srv/m{undo}}}\n  - name: inside")),
+            )
+            .unwrap();
+        // The files that the run has written are out of sight in the end, and it says so.
+        world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(1).says("over/below");
+        assert_eq!(all(), "m/g v\nm/u n\nm/x theirs\nn/g v\nn/u n\nn/x theirs");
+        world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(0);
+        assert_eq!(all(), before);
+        assert_eq!(exec(host, "findmnt -M /srv/m || :"), "");
+        exec(host, "rm -rf /srv/m /srv/n");
+    }
+}

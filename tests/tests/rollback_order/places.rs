@@ -1,0 +1,193 @@
+//! Paths that lead elsewhere: links, mounts and the files below them.
+
+use super::*;
+
+#[test]
+fn what_lies_below_a_link_that_is_not_there_yet_waits_for_it() {
+    let world = world();
+    let role = r#"resources:
+  - name: memory
+    mount: {path: /srv/memory, source: tmpfs, fstype: tmpfs}
+  - name: directory
+    directory: {path: /srv/memory/x/y, parents: true}
+  - name: link
+    link: {path: /srv/to-memory, target: memory/x}
+  - name: file
+    file: {path: /srv/to-memory/y/file, content: "g\n"}
+"#;
+    apply(&world, role);
+    assert_eq!(exec(&world.hosts()[0], "cat /srv/memory/x/y/file"), "g");
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+    rollback(&world, &[]).expect(0);
+}
+
+/// A path below a mount point is one file before the mount and another one after it.
+#[test]
+fn what_lies_in_a_file_system_that_a_run_mounts_goes_back_as_it_was_there() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let begin = "mkdir -p /srv/src/dir /srv/dst; echo s >/srv/src/s; echo old >/srv/src/dir/s; chmod 700 /srv/src/dir; \
+        echo below >/srv/dst/low; echo in >/srv/src/low";
+    let look = "mountpoint -q /srv/dst && echo mounted; cd /srv && find . -mindepth 1 ! -type d -exec grep -H . {} + | sort; \
+        stat -c '%n %a' src/dir; cat /etc/fstab";
+    let mount = "resources:\n  - mount: {path: /srv/dst, source: /srv/src, fstype: bind}\n";
+    let roles = [
+        // As it is there.
+        "  - file: {path: /srv/dst/s, content: \"s\\n\"}\n",
+        "  - line: {path: /srv/dst/s, line: more}\n  - file: {path: /srv/dst/low, content: \"new\\n\"}\n",
+        "  - directory: {path: /srv/dst/dir, mode: \"0750\"}\n  - file: {path: /srv/dst/dir/s, content: \"new\\n\"}\n",
+    ];
+    for role in roles {
+        for by_the_host in [false, true] {
+            exec(host, begin);
+            let before = exec(host, look);
+            apply(&world, &format!("{mount}{role}"));
+            assert_ne!(exec(host, look), before);
+            if by_the_host {
+                exec(host, "sh /var/lib/converge/undo.sh");
+            } else {
+                rollback(&world, &[]).expect(0);
+            }
+            assert_eq!(exec(host, look), before, "{role} {by_the_host}");
+            exec(host, "rm -rf /srv/*");
+        }
+    }
+    // A prune takes the mount and leaves what lies in it.
+    exec(host, begin);
+    let before = exec(host, look);
+    apply(&world, &format!("{mount}{}", roles[0]));
+    world.only_role("r", "resources: []\n").unwrap();
+    let pruned = world.converge(&["apply", "--yes", "--prune=2", "hosts.yaml"]).unwrap().expect(0);
+    assert_eq!(exec(host, look), before, "{}", pruned.all());
+}
+
+#[test]
+fn a_link_of_somebody_comes_back_with_its_owner() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let dirs = "/srv /home/linker";
+    exec(
+        host,
+        &format!(
+            "useradd -m linker; for dir in {dirs}; do ln -s /old $dir/l; ln -s /old $dir/f; chown -h linker:daemon $dir/l; chown -h linker:linker $dir/f; done"
+        ),
+    );
+    let look =
+        format!("find {dirs} -name '?' -printf '%p %y %l %u:%g\\n' | sort; find {dirs} -name '.?.cv*'");
+    let found = exec(host, &look);
+    let items = ["/srv", "/home/linker"].map(|dir| {
+        format!("  - link: {{path: {dir}/l, target: /new}}\n  - file: {{path: {dir}/f, content: f}}\n")
+    });
+    let role = format!("resources:\n{}", items.concat());
+    for by_the_host in [false, true] {
+        apply(&world, &role);
+        assert!(exec(host, &look).contains("/srv/l l /new root:root"), "{}", exec(host, &look));
+        if by_the_host {
+            exec(host, "sh /var/lib/converge/undo.sh");
+        } else {
+            rollback(&world, &[]).expect(0);
+        }
+        assert_eq!(exec(host, &look), found);
+    }
+    // One that leads where it should keeps its owner.
+    apply(
+        &world,
+        "resources:\n  - link: {path: /srv/l, target: /old}\n  - file: {path: /srv/n, content: n}\n",
+    );
+    assert!(exec(host, &look).contains("/srv/l l /old linker:daemon"), "{}", exec(host, &look));
+}
+
+/// Run 1 writes files; run 2 mounts something above them and edits the file of the same name there: two files under one path.
+#[test]
+fn a_file_below_a_mount_and_the_one_in_it_go_back_each_by_itself() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let look =
+        "! mountpoint -q /srv/m || echo mounted; cd /srv && find . ! -type d -exec grep -H . {} + | sort";
+    let files = |text: &str| {
+        format!(
+            "  - file: {{path: /srv/m/file, content: \"{text}\\n\"}}\n  - file: {{path: /srv/m/same, content: \"in\\n\"}}\n"
+        )
+    };
+    let mount = "  - mount: {path: /srv/m, source: /srv/src, fstype: bind, boot: false}\n";
+    for how in ["one by one", "at once", "by the host", "by a prune", "after somebody has unmounted it"] {
+        exec(
+            host,
+            "! mountpoint -q /srv/m || umount /srv/m; rm -rf /srv/* /var/lib/converge; mkdir -p /srv/m /srv/src; \
+             echo in | tee /srv/src/file >/srv/src/same",
+        );
+        let before = exec(host, look);
+        apply(&world, &format!("resources:\n{}", files("below")));
+        let first = exec(host, look);
+        let run = exec(host, "ls /var/lib/converge/runs");
+        apply(&world, &format!("resources:\n{mount}{}", files("new")));
+        world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+        assert!(exec(host, look).starts_with("mounted"));
+        match how {
+            "one by one" => {
+                rollback(&world, &[]).expect(0);
+                assert_eq!(exec(host, look), first);
+                rollback(&world, &[]).expect(0);
+            }
+            "at once" => drop(rollback(&world, &["--to", &run]).expect(0)),
+            "by the host" => {
+                let mounted = exec(host, look);
+                let early = host.exec(&format!("sh /var/lib/converge/undo.sh {run}")).unwrap();
+                let said = format!("{}{}", early.stdout, early.stderr);
+                assert!(
+                    !early.success() && said.contains("has mounted or unmounted something above it"),
+                    "{said}"
+                );
+                assert_eq!(exec(host, look), mounted, "{said}");
+                exec(host, "sh /var/lib/converge/undo.sh");
+                assert_eq!(exec(host, look), first);
+                exec(host, "sh /var/lib/converge/undo.sh");
+            }
+            "by a prune" => {
+                world.only_role("r", "resources: []\n").unwrap();
+                world.converge(&["apply", "--yes", "--prune=4", "hosts.yaml"]).unwrap().expect(0);
+            }
+            _ => {
+                exec(host, "umount /srv/m");
+                let ran = rollback(&world, &["--to", &run]).expect(4);
+                assert!(ran.all().contains("which is not mounted at /srv/m now"), "{}", ran.all());
+                assert_eq!(exec(host, look), before.replace("file:in", "file:new"), "{}", ran.all());
+                continue;
+            }
+        }
+        assert_eq!(exec(host, look), before, "{how}");
+    }
+}
+
+#[test]
+fn a_directory_goes_with_the_files_that_a_run_made_in_it_through_a_link() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let role = r#"resources:
+  - name: directory
+    directory: {path: /srv/w2}
+  - name: link
+    link: {path: /srv/wc, target: w2}
+  - name: file
+    file: {path: /srv/wc/app.conf, content: "a\n"}
+"#;
+    apply(&world, role);
+    rollback(&world, &[]).expect(0);
+    assert_eq!(srv(host), "");
+    // A prune, and a rollback without converge.
+    apply(&world, role);
+    world.only_role("r", "resources: []\n").unwrap();
+    world.converge(&["apply", "--yes", "--prune=3", "hosts.yaml"]).unwrap().expect(0);
+    assert_eq!(srv(host), "");
+    apply(&world, role);
+    host.exec("sh /var/lib/converge/undo.sh").unwrap();
+    assert_eq!(srv(host), "");
+    // A file of others keeps it, as does one that somebody has changed.
+    for change in ["touch /srv/w2/theirs", "echo b >/srv/w2/app.conf"] {
+        apply(&world, role);
+        exec(host, change);
+        rollback(&world, &[]).expect(4);
+        assert!(srv(host).contains("./w2 "), "{change}");
+        exec(host, "rm -rf /srv/* /var/lib/converge");
+    }
+}
