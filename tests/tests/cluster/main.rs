@@ -6,7 +6,7 @@
 mod forged;
 mod formats;
 mod given_back;
-mod mended;
+mod recovered;
 mod nodes;
 mod operators;
 mod other_targets;

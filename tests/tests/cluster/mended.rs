@@ -271,7 +271,7 @@ fn a_rollback_goes_back_to_what_failed_after_it_was_applied() {
 fn what_a_killed_run_left_hanging_is_its_own() {
     let lab = Lab::get();
     let release = Mended::new(&lab, "killed");
-    release.apply(&json!({"text": "old", "fail": "pre-rollback", "after": 40})).expect(0);
+    release.apply(&json!({"text": "old"})).expect(0);
     release.cut_off(
         "apply",
         &json!({"text": "never", "fail": "pre-upgrade", "after": 60}),
@@ -282,10 +282,11 @@ fn what_a_killed_run_left_hanging_is_its_own() {
     says_all(&plan, &["status pending-upgrade → deployed", "goes back to revision 1, which was in force"]);
     assert!(!plan.all().contains("someone else") && !plan.all().contains("uninstall"), "{}", plan.all());
     // A rollback that is killed is gone on with.
-    release.apply(&json!({"text": "new"})).expect(0);
+    release.apply(&json!({"text": "new", "fail": "pre-rollback", "after": 60})).expect(0);
+    release.apply(&json!({"text": "newer"})).expect(0);
     release.cut_off("rollback", &json!({}), "pending-rollback");
     let plan = release.run(&["rollback"], &json!({}), false);
     says_all(&plan, &["status pending-rollback → deployed", "which was in force"]);
     assert!(!plan.all().contains("someone else") && !plan.all().contains("uninstall"), "{}", plan.all());
-    assert_eq!(release.live().0, Some(json!("new")));
+    assert_eq!(release.live().0, Some(json!("newer")));
 }
