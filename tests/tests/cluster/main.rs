@@ -6,10 +6,10 @@
 mod forged;
 mod formats;
 mod given_back;
-mod recovered;
 mod nodes;
 mod operators;
 mod other_targets;
+mod recovered;
 mod saved;
 
 use converge_lab::kube::{ApiOptions, ApiServer, Component, NodeSpec, Part, ensure};

@@ -73,8 +73,8 @@ struct Mended<'a> {
 
 impl<'a> Mended<'a> {
     fn new(lab: &'a Lab, namespace: &'static str) -> Self {
-        lab.role("mended", &ROLE.replace("NAMESPACE", namespace));
-        let chart = "roles/mended/files/hooked";
+        lab.role("recovered", &ROLE.replace("NAMESPACE", namespace));
+        let chart = "roles/recovered/files/hooked";
         let values = "{text: one, fail: \"\", after: 3, drawn: false, stuck: false, refused: false}\n";
         for (name, text) in [
             ("Chart.yaml", "{apiVersion: v2, name: hooked, version: 1.0.0}\n"),
@@ -145,7 +145,7 @@ impl<'a> Mended<'a> {
     }
 
     fn chart(&self) -> String {
-        self.lab.world.dir().join("roles/mended/files/hooked").display().to_string()
+        self.lab.world.dir().join("roles/recovered/files/hooked").display().to_string()
     }
 
     /// The objects of the release, without those of hooks: the text and the drawn word.
@@ -218,7 +218,7 @@ fn a_rollback_skips_what_hung() {
     assert_eq!((release.live().0, release.status().as_deref()), (Some(json!("three")), Some("deployed")));
 }
 
-/// Of an install that never ended nothing was in force: the rollback of the run that mended it takes the release away.
+/// Of an install that never ended nothing was in force: the rollback of the run that recovered it takes the release away.
 #[test]
 fn a_rollback_does_not_finish_an_install_that_never_ended() {
     let lab = Lab::get();
